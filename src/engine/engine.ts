@@ -1,0 +1,31 @@
+/**
+ * Where the tables live. Two engines implement this one seam: the embedded PostgreSQL (embedded.ts) and any
+ * PostgreSQL by DSN (postgres.ts). Takes settings, gives connections; refuses with EngineError at start, and
+ * afterwards lets callers meet connection errors, which they answer 503.
+ */
+import type { ClientConfig } from 'pg';
+
+/** How to dial the engine's own port: the SQL door's relay speaks to it byte by byte. */
+export type Endpoint =
+  | { readonly kind: 'unix'; readonly path: string }
+  | { readonly kind: 'tcp'; readonly host: string; readonly port: number; readonly tls: boolean };
+
+export interface Engine {
+  readonly kind: 'embedded' | 'postgres';
+  /** The database served when none is named. */
+  readonly defaultDatabase: string;
+  /** For a client of the `pg` package, as Headgate's own role. */
+  clientConfig(database: string): ClientConfig;
+  endpoint(): Endpoint;
+  /** `server_version_num` of the engine as last seen, e.g. 180004; 0 before the first connection. */
+  readonly serverVersion: number;
+  /** null: reachable; otherwise why not, in one line without credentials. */
+  readonly unavailable: string | null;
+  /** Stops supervising and, where the engine is ours, the engine itself. */
+  close(): Promise<void>;
+}
+
+/** The engine cannot be started or used as configured; the message is one line for the terminal. */
+export class EngineError extends Error {
+  override readonly name = 'EngineError';
+}

@@ -1,0 +1,17 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Closer } from './closer.ts';
+
+test('closes in reverse order, once, and every one even when one fails', async () => {
+  const closed: string[] = [];
+  const closer = new Closer();
+  closer.add('first', () => void closed.push('first'));
+  closer.add('second', () => {
+    closed.push('second');
+    throw new Error('stuck');
+  });
+  closer.add('third', async () => void closed.push('third'));
+  await assert.rejects(closer.close(), /closing second failed/);
+  await assert.rejects(closer.close(), /closing second failed/);
+  assert.deepEqual(closed, ['third', 'second', 'first']);
+});

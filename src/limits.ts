@@ -1,0 +1,79 @@
+/**
+ * Every bound of Headgate in one place: name, value, unit last. A bound that a user may move is also a
+ * setting (settings.ts) whose default stands here; crossing any of them is a refusal from refusals.ts.
+ */
+export const limits = {
+  /** Largest request body, before and after decompression, in bytes. */
+  bodyBytesMax: 25 * 1024 * 1024,
+  /** Bytes of all request bodies that are being read, checked or committed at one time. */
+  bodiesInFlightBytesMax: 256 * 1024 * 1024,
+  /** Size of a request's header section, in bytes. */
+  headersBytesMax: 16 * 1024,
+  /** Number of header lines of a request. */
+  headersCountMax: 200,
+  /** From the first byte of a request to the last of its headers, in ms. */
+  headersTimeoutMs: 10_000,
+  /** From the first byte of a request to the last of its body, in ms. */
+  requestTimeoutMs: 30_000,
+  /** How long an idle keep-alive connection stays open, in ms. Longer than common proxies keep theirs. */
+  keepAliveTimeoutMs: 75_000,
+  /** Nesting of arrays and objects in one JSON document. */
+  jsonDepthMax: 512,
+  /** From a request's last byte to its answer, in ms; past it the sender reads 503. */
+  ackDeadlineMs: 2_500,
+
+  /** Rows that may wait in one table's lane. */
+  laneRowsMax: 16_384,
+  /** Bytes that may wait in one table's lane. */
+  laneBytesMax: 64 * 1024 * 1024,
+  /** Rows in one group, that is one transaction. */
+  groupRowsMax: 2_048,
+  /** Bytes in one group. */
+  groupBytesMax: 8 * 1024 * 1024,
+  /** Rows refused one by one, named by the engine, before a failing group is cut in halves. */
+  groupNamedRefusalsMax: 3,
+  /** Engine connections that commit groups, per database. Also how many tables commit at one time. */
+  commitConnectionsMax: 8,
+  /** Engine-side bound on one statement of a commit, in ms; below `ackDeadlineMs`, so that its end is known. */
+  commitStatementTimeoutMs: 2_000,
+
+  /** Unmatched paths remembered by the router, in entries. */
+  routeCacheEntriesMax: 10_000,
+  /** Databases served at one time. */
+  databasesMax: 64,
+  /** Shortest pause between two reads of the catalog that unknown paths cause, in ms. */
+  catalogMissIntervalMs: 50,
+  /** How often the catalog is compared with the engine where notifications may be missing, in ms. */
+  catalogPollIntervalMs: 700,
+  /** Longest wait for the catalog on behalf of one request, in ms; past it the sender reads 503. */
+  catalogWaitMs: 2_000,
+
+  /** Length of one VALIDATE expression, in characters. */
+  expressionCharsMax: 16_384,
+  /** Nesting of one VALIDATE expression. */
+  expressionDepthMax: 200,
+  /** Length of one secret, in bytes. */
+  secretBytesMax: 64 * 1024,
+
+  /** Client connections of the SQL door. */
+  sqlConnectionsMax: 1_000,
+  /** Size of a start-up packet of the SQL door, in bytes. PostgreSQL's own bound. */
+  sqlStartupBytesMax: 10_000,
+  /** From connecting to the end of authentication, in ms. */
+  sqlStartupTimeoutMs: 60_000,
+  /** Largest Query or Parse message that is searched for Headgate's statements; larger ones pass unread. */
+  sqlStatementBytesMax: 16 * 1024 * 1024,
+  /** Largest message of a client that has not yet authenticated, in bytes. */
+  sqlAuthMessageBytesMax: 64 * 1024,
+  /** Bytes waiting towards one peer of a relayed connection before the other side is paused. */
+  sqlRelayBufferBytesMax: 1024 * 1024,
+
+  /** From SIGTERM to the end of the process, in ms. */
+  drainMs: 10_000,
+  /** How long the embedded engine may take to accept its first connection, in ms. */
+  engineStartMs: 30_000,
+  /** Longest pause between two attempts to start or reach the engine, in ms. */
+  engineBackoffMs: 5_000,
+} as const;
+
+export type Limits = { readonly [name in keyof typeof limits]: number };

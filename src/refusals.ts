@@ -1,0 +1,168 @@
+/**
+ * Every way Headgate says no: a stable code, the HTTP status, the SQLSTATE on the SQL door, whether trying
+ * again can help, the one sentence, and what the reader can do about it. Code is compared, never text.
+ * `docs/errors.md` is printed from this table.
+ */
+interface RefusalKind {
+  readonly status: number;
+  readonly sqlstate: string;
+  readonly retryable: boolean;
+  readonly message: string;
+  readonly hint: string;
+}
+
+const kind = (status: number, sqlstate: string, message: string, hint: string): RefusalKind => ({
+  status,
+  sqlstate,
+  retryable: status === 503 || status === 408,
+  message,
+  hint,
+});
+
+export const refusals = {
+  malformed_request: kind(400, '08P01', 'malformed HTTP request', 'Send a well-formed HTTP/1.1 request.'),
+  malformed_path: kind(
+    400,
+    '22023',
+    'malformed path',
+    'The path is /webhook/<database>/<schema>/<table>, each part percent-encoded UTF-8.',
+  ),
+  signature_failed: kind(
+    401,
+    '28000',
+    'Signature verification failed',
+    'The VALIDATE expression of the table was false, NULL or failed. Compare secret, header name and signed bytes.',
+  ),
+  not_found: kind(
+    404,
+    '42P01',
+    'no such webhook table',
+    "Create it with CREATE TABLE … WITH (connector = 'webhook'), and look at database and schema in the path.",
+  ),
+  method_not_allowed: kind(405, '0A000', 'only POST is allowed here', 'Send the request with POST.'),
+  request_timeout: kind(
+    408,
+    '57014',
+    'the request did not arrive in time',
+    'Send the whole request within 30 s.',
+  ),
+  length_required: kind(
+    411,
+    '22023',
+    'a body with Content-Length or Transfer-Encoding: chunked is required',
+    'Send the body with its length.',
+  ),
+  body_too_large: kind(
+    413,
+    '54000',
+    'the body is larger than this endpoint accepts',
+    'Send less in one request, or raise HEADGATE_BODY_BYTES_MAX.',
+  ),
+  path_too_long: kind(414, '54000', 'the request target is too long', 'Use the path of the table alone.'),
+  encoding_unsupported: kind(
+    415,
+    '0A000',
+    'unsupported content encoding',
+    'Send the body as it is (identity), without Content-Encoding.',
+  ),
+  body_not_json: kind(
+    422,
+    '22P02',
+    'failed to parse request body',
+    'The body must be one JSON document that PostgreSQL jsonb can store: UTF-8, no \\u0000, no lone surrogates.',
+  ),
+  row_refused: kind(
+    422,
+    '23000',
+    'the row does not fit the table',
+    'The table has a constraint or trigger that refused the row.',
+  ),
+  headers_too_large: kind(
+    431,
+    '54000',
+    'the request headers are too large',
+    'Send fewer or shorter headers.',
+  ),
+  internal: kind(
+    500,
+    'XX000',
+    'internal error',
+    'This is a bug in Headgate; the request id finds it in the log.',
+  ),
+  engine_unavailable: kind(503, '57P03', 'the database is not available', 'Send the request again.'),
+  commit_unknown: kind(
+    503,
+    '08007',
+    'the connection to the database was lost while the row was being committed',
+    'Send the request again; it may then be stored twice unless the table has a key.',
+  ),
+  deadline: kind(503, '57014', 'the database did not answer in time', 'Send the request again.'),
+  lane_full: kind(
+    503,
+    '53400',
+    'too many requests are waiting for this table',
+    'Send the request again, later.',
+  ),
+  overloaded: kind(503, '53400', 'too many requests are in flight', 'Send the request again, later.'),
+  table_unusable: kind(
+    503,
+    '55000',
+    'this table cannot accept requests at the moment',
+    'Its VALIDATE expression or a secret of it cannot be used; the log says which.',
+  ),
+  draining: kind(
+    503,
+    '57P01',
+    'Headgate is shutting down',
+    'Send the request again; another instance will answer.',
+  ),
+} as const satisfies Record<string, RefusalKind>;
+
+export type RefusalCode = keyof typeof refusals;
+
+/** One refusal: its code, and the sentence for its reader where the table's is not precise enough. */
+export interface Refusal {
+  readonly code: RefusalCode;
+  readonly message: string;
+}
+
+const plain = Object.fromEntries(
+  Object.entries(refusals).map(([code, { message }]) => [code, Object.freeze({ code, message })]),
+) as { [code in RefusalCode]: Refusal };
+
+export function refusal(code: RefusalCode, message?: string): Refusal {
+  return message === undefined ? plain[code] : { code, message };
+}
+
+/** A refusal on its way through an await; caught where the reply is written. */
+export class Refused extends Error {
+  readonly refusal: Refusal;
+
+  constructor(code: RefusalCode, message?: string) {
+    const it = refusal(code, message);
+    super(it.message);
+    this.name = 'Refused';
+    this.refusal = it;
+  }
+}
+
+/** An error on the SQL door, with the fields PostgreSQL's own errors have. */
+export interface SqlError {
+  readonly sqlstate: string;
+  readonly message: string;
+  readonly detail?: string;
+  readonly hint?: string;
+  /** 1-based position in the statement text as the client sent it, in the unit of that text's string. */
+  readonly position?: number;
+}
+
+/** An SqlError on its way through an await. */
+export class SqlFailure extends Error {
+  readonly error: SqlError;
+
+  constructor(error: SqlError) {
+    super(error.message);
+    this.name = 'SqlFailure';
+    this.error = error;
+  }
+}
