@@ -36,8 +36,6 @@ export type Observation =
       readonly rows: number;
       readonly reason: string;
     }
-  | { readonly kind: 'lane.opened'; readonly table: TableName }
-  | { readonly kind: 'lane.closed'; readonly table: TableName }
   | { readonly kind: 'engine.starting'; readonly engine: string }
   | {
       readonly kind: 'engine.ready';
