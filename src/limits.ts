@@ -45,6 +45,10 @@ export const limits = {
   catalogMissIntervalMs: 50,
   /** How often the catalog is compared with the engine where notifications may be missing, in ms. */
   catalogPollIntervalMs: 700,
+  /** How often the catalog is compared where the engine tells of changes: also finds a connection that is dead, in ms. */
+  catalogHeartbeatMs: 5_000,
+  /** How long a database that is about to be dropped or renamed is left alone, in ms. */
+  catalogHoldMs: 5_000,
   /** Longest wait for the catalog on behalf of one request, in ms; past it the sender reads 503. */
   catalogWaitMs: 2_000,
 

@@ -110,6 +110,12 @@ export const refusals = {
     'this table cannot accept requests at the moment',
     'Its VALIDATE expression or a secret of it cannot be used; the log says which.',
   ),
+  table_changed: kind(
+    503,
+    '40001',
+    'the table was changed while the row was being committed',
+    'Send the request again.',
+  ),
   draining: kind(
     503,
     '57P01',
