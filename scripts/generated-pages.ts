@@ -8,7 +8,10 @@ const cell = (text: string) => text.replaceAll('|', '\\|');
 function errorsPage(): string {
   const rows = Object.entries(refusals)
     .toSorted(([, a], [, b]) => a.status - b.status)
-    .map(([code, r]) => `| \`${code}\` | ${r.status} | \`${r.sqlstate}\` | ${cell(r.message)} | ${cell(r.hint)} |`);
+    .map(
+      ([code, r]) =>
+        `| \`${code}\` | ${r.status} | \`${r.sqlstate}\` | ${cell(r.message)} | ${cell(r.hint)} |`,
+    );
   return `# Refusals
 
 Every way Headgate says no to a request. The body is \`{"error": "<one sentence>", "code": "<the word below>"}\`; compare
