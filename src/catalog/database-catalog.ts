@@ -28,6 +28,9 @@ import { Refresher } from './refresher.ts';
 import { emptySnapshot, nextSnapshot, tableKey } from './snapshot.ts';
 import type { CatalogRow, Snapshot, SnapshotRooms } from './snapshot.ts';
 
+const readRows = `select relation, schema_name, table_name, column_names, column_types, payload, options, expression,
+  sealed_expression, seal_id, secrets from headgate.catalog_rows`;
+
 export type CatalogState = 'connecting' | 'watching' | 'absent' | 'closed';
 
 export interface DatabaseCatalogOptions {
@@ -224,7 +227,7 @@ export class DatabaseCatalog {
     const marks = await client.query<{ mark: string }>('select headgate.catalog_fingerprint()::text as mark');
     const mark = marks.rows[0]?.mark ?? '';
     if (mark === this.#fingerprint) return;
-    const { rows } = await client.query<CatalogRow>('select * from headgate.catalog_rows');
+    const { rows } = await client.query<CatalogRow>(readRows);
     const { database, rooms, observe } = this.#options;
     const before = this.#snapshot;
     const next = nextSnapshot(before, database, rows, rooms);

@@ -7,10 +7,13 @@ import type { Check, Target } from '../flow.ts';
 
 /** One row of the view headgate.catalog_rows. */
 export interface CatalogRow {
-  readonly oid: number;
-  readonly schema: string;
-  readonly table: string;
-  readonly columns: readonly { readonly name: string; readonly type: number }[];
+  /** pg_class.oid */
+  readonly relation: number;
+  readonly schema_name: string;
+  readonly table_name: string;
+  readonly column_names: readonly string[];
+  /** pg_type.oid of each. */
+  readonly column_types: readonly number[];
   /** The name of the body's bytes in the expression. */
   readonly payload: string;
   readonly options: Readonly<Record<string, unknown>>;
@@ -75,7 +78,7 @@ export function nextSnapshot(
   const sources = new Map<string, string>();
   const unusable = new Map<string, string>();
   for (const row of rows) {
-    const key = tableKey(row.schema, row.table);
+    const key = tableKey(row.schema_name, row.table_name);
     const source = JSON.stringify(row);
     const kept = before.sources.get(key) === source ? before.tables.get(key) : undefined;
     const reason = before.unusable.get(key);
@@ -100,10 +103,10 @@ function toTarget(
   row: CatalogRow,
   rooms: SnapshotRooms,
 ): { target: Target; unusable: string | null } {
-  const column = row.columns[0];
+  const [column = ''] = row.column_names;
   let check: Target['check'] = 'unusable';
   let unusable: string | null = null;
-  if (row.columns.length !== 1 || column === undefined || column.type !== jsonbOid) {
+  if (row.column_names.length !== 1 || row.column_types[0] !== jsonbOid) {
     unusable = 'the table no longer has exactly one column of type jsonb';
   } else {
     try {
@@ -112,10 +115,10 @@ function toTarget(
       unusable = error instanceof Error ? error.message : String(error);
     }
   }
-  const { oid, schema, table } = row;
+  const { schema_name: schema, table_name: table, relation: oid } = row;
   const waitsForDisk = row.options['webhook.wait_for_persistence'] !== false;
   return {
-    target: { database, schema, table, oid, column: column?.name ?? '', check, waitsForDisk },
+    target: { database, schema, table, oid, column, check, waitsForDisk },
     unusable,
   };
 }

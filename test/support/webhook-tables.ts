@@ -16,12 +16,13 @@ const rewriteSql = createRewriter({
 /** Runs statements of Headgate's on a database whose catalog is made when it is missing. */
 export async function runOurs(client: ClientBase, sql: string): Promise<void> {
   await migrate(client, await readMigrations());
-  const rewritten = rewriteSql(sql, {
+  // The door sees bytes: a latin1 view of the text, there and back.
+  const rewritten = rewriteSql(Buffer.from(sql).toString('latin1'), {
     database: '',
     standardConformingStrings: true,
     clientEncoding: 'UTF8',
   });
   assert(rewritten !== null, "one of the statements is Headgate's");
   if (rewritten.kind === 'error') throw new Error(rewritten.error.message);
-  await client.query(rewritten.sql);
+  await client.query(Buffer.from(rewritten.sql, 'latin1').toString());
 }
