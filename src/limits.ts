@@ -78,6 +78,24 @@ export const limits = {
   engineStartMs: 30_000,
   /** Longest pause between two attempts to start or reach the engine, in ms. */
   engineBackoffMs: 5_000,
+  /** First pause between two such attempts, in ms; each further one doubles it up to `engineBackoffMs`. */
+  engineBackoffMinMs: 50,
+  /** How long the embedded engine may take for a clean stop before its sessions are cut off, in ms. */
+  engineStopMs: 6_000,
+  /** How long one connection to the engine, or one sign of life on it, may take, in ms. */
+  engineAnswerMs: 5_000,
+  /** Pause between two signs of life on the supervising connection, in ms. */
+  engineHeartbeatMs: 5_000,
+  /**
+   * Connections of the embedded engine. They must hold the SQL door's clients and Headgate's own
+   * (`commitConnectionsMax` per busy database, the catalog's, the supervisor's): the SQL door admits
+   * `sqlConnectionsMax`, and past this bound PostgreSQL itself answers 53300.
+   */
+  engineConnectionsMax: 200,
+  /** One line of the embedded engine's log, in characters; the rest of a longer line is left out. */
+  engineLogLineCharsMax: 2_000,
+  /** How long the claims of two Headgates that start on one data directory may take to settle, in ms. */
+  dataDirLockMs: 3_000,
 } as const;
 
 export type Limits = { readonly [name in keyof typeof limits]: number };
