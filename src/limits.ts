@@ -17,6 +17,20 @@ export const limits = {
   requestTimeoutMs: 30_000,
   /** How long an idle keep-alive connection stays open, in ms. Longer than common proxies keep theirs. */
   keepAliveTimeoutMs: 75_000,
+  /** Connections of the webhook listener; one more is closed as it arrives. */
+  listenConnectionsMax: 20_000,
+  /** Length of a request target, that is path and query, in bytes. */
+  targetBytesMax: 8 * 1024,
+  /** What a request in flight is counted as besides its body, in bytes: bounds how many there are. */
+  requestCostBytes: 2 * 1024,
+  /** Body left unread behind an early answer that is still read away to keep the connection, in bytes. */
+  unreadBodyBytesMax: 64 * 1024,
+  /** How long a closed connection is still read, so that its sender gets to the answer, in ms. */
+  lingerMs: 2_000,
+  /** How much of it is read away meanwhile, in bytes. */
+  lingerBytesMax: 8 * 1024 * 1024,
+  /** Longest `Retry-After`, in seconds; the shortest is 1. */
+  retryAfterSecondsMax: 5,
   /** Nesting of arrays and objects in one JSON document. */
   jsonDepthMax: 512,
   /** From a request's last byte to its answer, in ms; past it the sender reads 503. */
@@ -71,6 +85,9 @@ export const limits = {
   sqlAuthMessageBytesMax: 64 * 1024,
   /** Bytes waiting towards one peer of a relayed connection before the other side is paused. */
   sqlRelayBufferBytesMax: 1024 * 1024,
+
+  /** Tables with metrics of their own; those beyond are counted together as `other`. */
+  metricTablesMax: 1_000,
 
   /** From SIGTERM to the end of the process, in ms. */
   drainMs: 10_000,
