@@ -21,11 +21,14 @@ import { decodeJsonb } from './decode/jsonb.ts';
 import { openEmbeddedEngine } from './engine/embedded.ts';
 import type { Engine } from './engine/engine.ts';
 import { openPostgresEngine } from './engine/postgres.ts';
+import { sqlstateOf } from './engine/sqlstate.ts';
 import { createIngest } from './ingest.ts';
 import { Closer } from './kit/closer.ts';
 import { limits } from './limits.ts';
 import { openListener } from './listen/http.ts';
 import { parseWebhookTarget } from './listen/routes.ts';
+import { Refused, refusals, SqlFailure } from './refusals.ts';
+import type { Refusal } from './refusals.ts';
 import { observers } from './observations.ts';
 import type { Observe } from './observations.ts';
 import { loadMasterKey, parseMasterKey } from './secrets/master-key.ts';
@@ -93,7 +96,7 @@ async function open(settings: Settings, log: Observe, closer: Closer): Promise<S
     observe,
     now: Date.now,
     ingest: createIngest({
-      route: parseWebhookTarget,
+      route: (target) => orRefuse(parseWebhookTarget(target)),
       find: (name) => catalog.find(name),
       admit: (target) => lanes.admit(target),
       decode: decodeJsonb,
@@ -109,7 +112,7 @@ async function open(settings: Settings, log: Observe, closer: Closer): Promise<S
     unavailable: () => engine.unavailable,
     observe,
     rewrite: createRewriter({
-      ensureCatalog: (database) => catalog.ensure(database),
+      ensureCatalog: (database) => catalog.ensure(database).catch(failStatement),
       releaseDatabase: async (database) => {
         await catalog.release(database);
         await pools.release(database);
@@ -186,6 +189,21 @@ function catalogRooms(sealing: Sealing, settings: Settings) {
       return parsed.compile({ secrets, publicUrl: settings.publicUrl });
     },
   };
+}
+
+function orRefuse<T extends object>(made: T | Refusal): T {
+  if ('code' in made) throw new Refused(made.code, made.message);
+  return made;
+}
+
+/** Why a statement cannot be sent, as its client would read it from PostgreSQL. */
+function failStatement(error: unknown): never {
+  if (error instanceof Refused) {
+    const { code, message } = error.refusal;
+    throw new SqlFailure({ sqlstate: refusals[code].sqlstate, message });
+  }
+  const sqlstate = sqlstateOf(error) ?? '08006';
+  throw new SqlFailure({ sqlstate, message: error instanceof Error ? error.message : String(error) });
 }
 
 /** Tells scripts which ports were picked; gone again when Headgate has stopped. */
