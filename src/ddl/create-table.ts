@@ -37,6 +37,7 @@ export function isWebhookTable(cursor: Cursor): boolean {
     if (depth > 0) continue;
     // What follows AS is a query, with names of its own.
     if (word === 'as') return false;
+    if (word === 'include' && cursor.peek(index - 1) === ')') return true;
     if (word === 'with' && cursor.peek(index + 1) === '(' && namesConnector(cursor, index + 2)) return true;
     const before = cursor.peek(index - 1);
     if (word === 'validate' && before !== 'using' && before !== 'tablespace') {

@@ -13,12 +13,12 @@ export type TokenKind =
   | 'quoted'
   /** U&"…" */
   | 'unicode-quoted'
-  /** '…', also N'…', with continuations on further lines. */
+  /** '…', with continuations on further lines. Of N'…', B'…' and X'…' the letter is a word of its own. */
   | 'string'
   /** E'…' */
   | 'escape-string'
-  /** U&'…', B'…', X'…' */
-  | 'special-string'
+  /** U&'…' */
+  | 'unicode-string'
   /** $$…$$, $tag$…$tag$ */
   | 'dollar-string'
   | 'number'
@@ -100,12 +100,8 @@ export class Scanner {
       const quote = text[end];
       if (quote === "'") {
         if (letter === 0x65) return this.#token('escape-string', start, this.#string(end, true));
-        if (letter === 0x62 || letter === 0x78) {
-          return this.#token('special-string', start, this.#string(end, false));
-        }
-        if (letter === 0x6e) return this.#token('string', start, this.#string(end, this.#backslashes));
       } else if (letter === 0x75 && quote === '&') {
-        if (text[end + 1] === "'") return this.#token('special-string', start, this.#string(end + 1, false));
+        if (text[end + 1] === "'") return this.#token('unicode-string', start, this.#string(end + 1, false));
         if (text[end + 1] === '"') return this.#token('unicode-quoted', start, plainEnd(text, end + 1, '"'));
       }
     }
@@ -118,6 +114,7 @@ export class Scanner {
     if (char === "'") return this.#token('string', start, this.#string(start, this.#backslashes));
     if (char === '"') return this.#token('quoted', start, plainEnd(text, start, '"'));
     if (char === '$') return this.#dollar(start);
+    if (text.startsWith('..', start)) return this.#token('symbol', start, start + 2);
     const digits = match(number, text, start);
     if (digits >= 0) return this.#token('number', start, digits);
     const signs = match(operator, text, start);

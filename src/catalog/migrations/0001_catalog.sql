@@ -562,7 +562,7 @@ SELECT
   w.seal_id,
   coalesce(bound.secrets, '[]') AS secrets
 FROM headgate.webhook_table w
-JOIN pg_class c ON c.oid = w.relation AND c.relkind = 'r'
+JOIN pg_class c ON c.oid = w.relation AND c.relkind = 'r' AND c.relpersistence <> 't'
 JOIN pg_namespace n ON n.oid = c.relnamespace
 CROSS JOIN LATERAL (
   SELECT array_agg(a.attname::text ORDER BY a.attnum) AS names, array_agg(a.atttypid ORDER BY a.attnum) AS types
@@ -582,7 +582,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog AS $body$
     concat_ws(' ', w.relation::oid, w.xmin, c.xmin, n.xmin, columns.versions, bound.versions), ',' ORDER BY w.relation::oid
   ), ''))
   FROM headgate.webhook_table w
-  JOIN pg_class c ON c.oid = w.relation AND c.relkind = 'r'
+  JOIN pg_class c ON c.oid = w.relation AND c.relkind = 'r' AND c.relpersistence <> 't'
   JOIN pg_namespace n ON n.oid = c.relnamespace
   CROSS JOIN LATERAL (
     SELECT string_agg(a.xmin::text, '.' ORDER BY a.attnum) AS versions
