@@ -85,6 +85,16 @@ export const limits = {
   sqlAuthMessageBytesMax: 64 * 1024,
   /** Bytes waiting towards one peer of a relayed connection before the other side is paused. */
   sqlRelayBufferBytesMax: 1024 * 1024,
+  /** Connections of the SQL door that have not yet said whom they want, beside `sqlConnectionsMax`. */
+  sqlOpeningsMax: 256,
+  /** Messages of one SQL client that the engine has not answered; past it the client is paused. */
+  sqlOutstandingMax: 65_536,
+  /** Prepared statements of one SQL client whose command tag Headgate puts back. */
+  sqlRewrittenStatementsMax: 1_024,
+  /** Largest error, notice or parameter status of the engine that is looked at, in bytes; larger ones pass unread. */
+  sqlNoticeBytesMax: 1024 * 1024,
+  /** How long a client may take to read the door's last message, in ms. */
+  sqlLingerMs: 2_000,
 
   /** Tables with metrics of their own; those beyond are counted together as `other`. */
   metricTablesMax: 1_000,
