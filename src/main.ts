@@ -68,7 +68,8 @@ export async function startService(settings: Settings, log: Observe): Promise<Se
 
 async function open(settings: Settings, log: Observe, closer: Closer): Promise<Service> {
   const clock = () => performance.now();
-  const metrics = createMetrics();
+  // What is measured opens later than what measures it; nobody asks before the admin port is open.
+  const metrics = createMetrics({ lanes: () => lanes.depths(), load: () => listener.load });
   const observe = observers(log, metrics.observe);
   await loadParser();
 
@@ -127,6 +128,7 @@ async function open(settings: Settings, log: Observe, closer: Closer): Promise<S
   const admin = await openAdmin({
     host: settings.adminHost,
     port: settings.adminPort,
+    health: () => ({ engine: engine.kind }),
     ready: () => (draining ? 'draining' : (engine.unavailable ?? catalog.unavailable)),
     metrics,
   });
