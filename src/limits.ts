@@ -51,8 +51,6 @@ export const limits = {
   /** Engine-side bound on one statement of a commit, in ms; below `ackDeadlineMs`, so that its end is known. */
   commitStatementTimeoutMs: 2_000,
 
-  /** Unmatched paths remembered by the router, in entries. */
-  routeCacheEntriesMax: 10_000,
   /** Databases served at one time. */
   databasesMax: 64,
   /** Shortest pause between two reads of the catalog that unknown paths cause, in ms. */
