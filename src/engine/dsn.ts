@@ -37,7 +37,7 @@ export function parseDsn(databaseUrl: string): Dsn {
     // The parser's own texts quote parts of its input; those about files do not.
     if (code === 'ENOENT' || code === 'EACCES')
       return fail(`${path ?? 'a certificate file'} cannot be read (${code})`);
-    if (/^SECURITY WARNING: Using sslmode=verify-ca/.test((error as Error).message)) {
+    if ((error as Error).message.startsWith('SECURITY WARNING: Using sslmode=verify-ca')) {
       return fail('sslmode=verify-ca needs sslrootcert');
     }
     return fail('it is not of the form postgresql://user:password@host:port/database?option=value');

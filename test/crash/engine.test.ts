@@ -11,7 +11,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { test, type TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import pg from 'pg';
+import { Client, type QueryResultRow } from 'pg';
 import { findPackage } from '../../src/engine/embedded-binaries.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import { type Engine, EngineError } from '../../src/engine/engine.ts';
@@ -26,8 +26,8 @@ async function folderFor(t: TestContext): Promise<string> {
   return folder;
 }
 
-async function query<R extends pg.QueryResultRow>(engine: Engine, sql: string): Promise<R[]> {
-  const client = new pg.Client(engine.clientConfig('dev'));
+async function query<R extends QueryResultRow>(engine: Engine, sql: string): Promise<R[]> {
+  const client = new Client(engine.clientConfig('dev'));
   await client.connect();
   try {
     return (await client.query<R>(sql)).rows;

@@ -4,7 +4,7 @@
  *
  *   node engine-child.js '{"dataDir": …, "write": true}'
  */
-import pg from 'pg';
+import { Client, type ClientConfig } from 'pg';
 import { type EmbeddedOptions, openEmbeddedEngine } from '../../src/engine/embedded.ts';
 
 const { write, ...options } = JSON.parse(process.argv[2] ?? '{}') as Omit<EmbeddedOptions, 'observe'> & {
@@ -27,8 +27,8 @@ try {
   process.exit(1);
 }
 
-async function writeRows(config: pg.ClientConfig): Promise<void> {
-  const client = new pg.Client(config);
+async function writeRows(config: ClientConfig): Promise<void> {
+  const client = new Client(config);
   await client.connect();
   await client.query('create table if not exists written (n bigint)');
   const { rows } = await client.query<{ n: string }>('select coalesce(max(n), 0) as n from written');
