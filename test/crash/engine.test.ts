@@ -3,18 +3,15 @@
  * closed folders above, an installation without its postinstall, foreign and damaged folders, long paths.
  */
 import assert from 'node:assert/strict';
-import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { chmod, cp, lstat, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createInterface } from 'node:readline';
 import { test, type TestContext } from 'node:test';
-import { fileURLToPath } from 'node:url';
 import { Client, type QueryResultRow } from 'pg';
 import { findPackage } from '../../src/engine/embedded-binaries.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import { type Engine, EngineError } from '../../src/engine/engine.ts';
+import { EngineChild, postmasterPid } from '../support/engine-process.ts';
 import { Spy } from '../support/postgres.ts';
 
 const asRoot = process.getuid?.() === 0;
@@ -34,56 +31,6 @@ async function query<R extends QueryResultRow>(engine: Engine, sql: string): Pro
   } finally {
     await client.end();
   }
-}
-
-interface Line {
-  readonly kind?: string;
-  readonly acked?: number;
-  readonly opened?: number;
-  readonly failed?: string;
-  readonly message?: string;
-}
-
-/** The child process of test/support/engine-child.ts and the lines it said. */
-class EngineChild {
-  readonly process: ChildProcess;
-  acked = 0;
-  readonly #lines: Line[] = [];
-  #wake: () => void = silent;
-
-  constructor(options: object) {
-    const script = fileURLToPath(new URL('../support/engine-child.js', import.meta.url));
-    this.process = spawn(process.execPath, [script, JSON.stringify(options)], {
-      stdio: ['ignore', 'pipe', 'inherit'],
-    });
-    createInterface({ input: this.process.stdout! }).on('line', (text) => {
-      const line = JSON.parse(text) as Line;
-      if (line.acked !== undefined) this.acked = line.acked;
-      this.#lines.push(line);
-      this.#wake();
-    });
-    this.process.on('exit', () => this.#wake());
-  }
-
-  async until(matches: (line: Line) => boolean): Promise<Line> {
-    for (;;) {
-      const found = this.#lines.find(matches);
-      if (found !== undefined) return found;
-      if (this.process.exitCode !== null) throw new Error(`ended: ${JSON.stringify(this.#lines.slice(-5))}`);
-      await new Promise<void>((resolve) => (this.#wake = resolve));
-    }
-  }
-
-  async end(signal: NodeJS.Signals): Promise<void> {
-    if (this.process.exitCode !== null || this.process.signalCode !== null) return;
-    const exited = once(this.process, 'exit');
-    this.process.kill(signal);
-    await exited;
-  }
-}
-
-async function postmasterPid(dataDir: string): Promise<number> {
-  return Number((await readFile(join(dataDir, 'pg', 'postmaster.pid'), 'utf8')).split('\n')[0]);
 }
 
 test('SIGKILL of Headgate while it writes: restarted at once, and nothing acknowledged is lost', async (t) => {
