@@ -44,7 +44,7 @@ const cases: [name: string, bytes: string, answers: string[], end: 'closes' | 's
   ['an escape that is not UTF-8', post('/webhook/dev/public/%ff', '{}'), ['400 malformed_path'], 'stays'],
   ['GET', head(`GET ${t} HTTP/1.1`), ['405 method_not_allowed'], 'stays'],
   ['PUT with a small body', post(t, '{}').replace('POST', 'PUT'), ['405 method_not_allowed'], 'stays'],
-  ['HEAD elsewhere', head('GET /metrics HTTP/1.1'), ['404 not_found'], 'stays'],
+  ['GET elsewhere', head('GET /metrics HTTP/1.1'), ['404 not_found'], 'stays'],
   ['OPTIONS *', head('OPTIONS * HTTP/1.1'), ['404 not_found'], 'stays'],
   ['CONNECT', head('CONNECT a:443 HTTP/1.1'), ['405 method_not_allowed'], 'closes'],
   ['an upgrade to a WebSocket', head('GET /ingest/dev/public/t HTTP/1.1', 'Connection: Upgrade', 'Upgrade: websocket'), ['404 not_found'], 'stays'],
@@ -101,6 +101,7 @@ const cases: [name: string, bytes: string, answers: string[], end: 'closes' | 's
   ['a target far too long', `POST ${t}?${'x'.repeat(30_000)}`, ['414 path_too_long'], 'closes'],
   ['garbage behind a good request', `${post(t, '{}')}\x01\x02`, ['200', '400 malformed_request'], 'closes'],
   ['garbage behind two good ones', `${post(t, '1')}${post(none, '2')}garbage\r\n\r\n`, ['200', '404 not_found', '400 malformed_request'], 'closes'],
+  ['a refused one with half its body, behind two', post(t, '1') + chunked(t, ['2']) + head(`POST ${none} HTTP/1.1`, 'Content-Length: 5') + 'xx', ['200', '200', '404 not_found'], 'sends 3'],
   ['a good request behind a refused one', post(t, '{}', 'host: h\r\n') + post(t, '{}'), ['400 malformed_request'], 'closes'],
 ]; // prettier-ignore
 

@@ -300,6 +300,37 @@ test('close ends a request that never ends by itself, at its deadline', async (t
   client.destroy();
 });
 
+test('an outcome that comes before the body is answered at once, and what follows is not held', async (t) => {
+  const late = deferred<void>();
+  const server = await listen(t, { bodyBytesMax: 10_000, early: late.promise });
+  const client = await RawClient.connect(server.port);
+  client.send(`POST ${path} HTTP/1.1\r\nHost: h\r\nContent-Length: 3000\r\n\r\n${'x'.repeat(1000)}`);
+  while (server.listener.load.bytesInFlight < limits.requestCostBytes + 1000) await new Promise(setImmediate);
+  late.resolve();
+  assert.match((await client.answer())?.body ?? '', /"code":"deadline"/);
+  assert.equal(server.listener.load.bytesInFlight, 0);
+  client.send('x'.repeat(2000));
+  client.send(`GET ${path} HTTP/1.1\r\nHost: h\r\n\r\n`);
+  assert.equal((await client.answer())?.status, 405);
+  assert.equal(server.listener.load.bytesInFlight, 0);
+  client.destroy();
+});
+
+test('a broken body behind an early answer does not take away the answers before it', async (t) => {
+  const gate = deferred<Outcome>();
+  const server = await listen(t, { commit: () => gate.promise });
+  const client = await RawClient.connect(server.port);
+  client.send(`${post(path, '{}')}${post('/x', '{}').slice(0, -1)}`);
+  await server.observed(answered('not_found'));
+  // The second request is given up, with its answer waiting behind the first.
+  client.socket.end();
+  await new Promise((resolve) => client.socket.once('finish', resolve));
+  gate.resolve(committed);
+  assert.equal((await client.answer())?.status, 200);
+  assert.equal((await client.answer())?.status, 404);
+  await client.closed;
+});
+
 test('a bug is answered 500 with an id that finds it in the log, and nothing else', async (t) => {
   const server = await listen(t);
   const response = await fetch(`http://127.0.0.1:${server.port}/webhook/dev/public/broken`, {

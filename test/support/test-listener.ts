@@ -5,7 +5,7 @@ import { openListener } from '../../src/listen/http.ts';
 import { parseWebhookTarget } from '../../src/listen/routes.ts';
 import type { Limits } from '../../src/limits.ts';
 import { limits } from '../../src/limits.ts';
-import type { Observation, TableName } from '../../src/observations.ts';
+import type { Observation } from '../../src/observations.ts';
 import { refusal, Refused } from '../../src/refusals.ts';
 
 export interface TestListener {
@@ -23,8 +23,8 @@ export interface TestListenerOptions {
   readonly bodyBytesMax?: number;
   /** What happens between the body and the outcome. */
   readonly commit?: (body: Buffer, arrival: Arrival) => Promise<Outcome>;
-  /** What happens before the body is asked for. */
-  readonly lookup?: (table: TableName) => Promise<void>;
+  /** Once it resolves, requests are refused with `deadline`, whether their bodies have come or not. */
+  readonly early?: Promise<void>;
 }
 
 /** Tables: `none` does not exist, `broken` meets a bug, `away` has no engine; every other one stores. */
@@ -47,12 +47,12 @@ export async function startListener(options: TestListenerOptions = {}): Promise<
     ingest: async (arrival, hooks) => {
       const table = parseWebhookTarget(arrival.target);
       if ('code' in table) throw new Refused(table.code, table.message);
-      await options.lookup?.(table);
       if (table.table === 'none') throw new Refused('not_found');
       hooks.target(table);
       if (table.table === 'broken') throw new TypeError('a bug with /a/path in it');
       if (table.table === 'away') return { kind: 'aborted', refusal: refusal('engine_unavailable') };
-      const body = await arrival.body();
+      const early = options.early?.then(() => Promise.reject(new Refused('deadline')));
+      const body = await Promise.race([arrival.body(), ...(early === undefined ? [] : [early])]);
       bodies.push(body);
       return commit(body, arrival);
     },
