@@ -102,6 +102,11 @@ const refused: [string, string, RegExp][] = [
     '42601',
     /^unterminated quoted string at or near "'"$/,
   ],
+  [
+    "CREATE SECRET s WITH (backend = 'meta') AS ¶$a$top secret$b$",
+    '42601',
+    /^unterminated dollar-quoted string at or near "\$a\$"$/,
+  ],
   ["CREATE SECRET s WITH (backend = 'meta') AS ¶$1", '42P02', /parameters are not allowed/],
   ["CREATE SECRET s WITH (backend = 'meta') AS ¶E'\\u00zz'", '22025', /Unicode escape/],
   ['DROP SECRET ¶U&"s"', '0A000', /U&/],
@@ -331,4 +336,35 @@ test('standard_conforming_strings off', () => {
   assert.equal(rooms.sealed[0]?.plaintext, "a'b");
   const result = createRewriter(rooms)(`${webhook} VALIDATE AS a = '\\\\x'`, off);
   assert.equal(result?.kind === 'error' && result.error.sqlstate, '0A000');
+});
+
+test('whatever the words, the answer is a rewrite, an error inside the text, or nothing', () => {
+  const words =
+    `CREATE TABLE UNLOGGED TEMP IF NOT EXISTS t . , ( ) ; = WITH connector 'webhook' VALIDATE SECRET s AS a USING ALTER DROP
+    SHOW TABLES DESCRIBE FLUSH DATABASE TEMPLATE RENAME INCLUDE HEADER PRIMARY KEY data JSONB STRING [ ] $1 'x' E'\\' "q" U&"u" $$d$$ $$ ' /* -- \\`.split(
+      /\s+/,
+    );
+  const heads = [
+    'CREATE TABLE t (data JSONB) WITH (',
+    'CREATE SECRET s WITH (',
+    'ALTER TABLE t',
+    'SHOW',
+    'DROP DATABASE',
+    webhook,
+  ];
+  fc.assert(
+    fc.property(
+      fc.constantFrom(...heads),
+      fc.array(fc.constantFrom(...words), { maxLength: 12 }),
+      (head, tail) => {
+        const sql = `${head} ${tail.join(' ')}`;
+        const result = createRewriter(testRooms())(sql, utf8);
+        if (result?.kind === 'error') {
+          const { position, sqlstate } = result.error;
+          assert.ok(position !== undefined && position >= 1 && position <= sql.length + 1, sqlstate);
+        }
+      },
+    ),
+    { numRuns: 5_000 },
+  );
 });
