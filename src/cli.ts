@@ -1,2 +1,125 @@
 #!/usr/bin/env node
-process.exitCode = 0;
+/**
+ * argv → one command. With settings.ts's table the only reader of the command line and the environment, the owner of
+ * signals and of the exit status: 0 after a clean stop, 1 with one line for everything that keeps Headgate from running.
+ */
+import { readFileSync } from 'node:fs';
+import { Command, Option } from 'commander';
+import { createLog } from './admin/log.ts';
+import { banner } from './banner.ts';
+import { EngineError } from './engine/engine.ts';
+import { startService, StartError } from './main.ts';
+import { MasterKeyError } from './secrets/master-key.ts';
+import { resolveSettings, SettingsError, settingsTable } from './settings.ts';
+import type { ResolvedSettings, SettingName } from './settings.ts';
+
+const rows = Object.entries(settingsTable) as [SettingName, (typeof settingsTable)[SettingName]][];
+
+function withSettings(command: Command): Command {
+  for (const [, row] of rows) {
+    if (row.flag === null) continue;
+    const value = typeof row.default === 'boolean' ? '' : ` <${row.value}>`;
+    const shown = row.default === null || typeof row.default === 'boolean' ? '' : `, default ${row.default}`;
+    command.addOption(new Option(`--${row.flag}${value}`, `${row.help} (${row.env}${shown})`));
+  }
+  return command;
+}
+
+function settingsOf(options: Record<string, string | true | undefined>): ResolvedSettings {
+  const flags: { [K in SettingName]?: string | true | undefined } = {};
+  for (const [name, row] of rows) {
+    const key = row.flag?.replaceAll(/-(.)/g, (_, letter: string) => letter.toUpperCase());
+    if (key !== undefined) flags[name] = options[key];
+  }
+  return resolveSettings({ env: process.env, flags });
+}
+
+async function start(options: Record<string, string | true | undefined>): Promise<void> {
+  const { settings } = settingsOf(options);
+  const pretty = settings.logFormat === 'pretty' || (settings.logFormat === 'auto' && process.stderr.isTTY);
+  const log = createLog({
+    level: settings.logLevel,
+    format: pretty ? 'pretty' : 'json',
+    now: Date.now,
+    write: (line) => void process.stderr.write(line),
+  });
+  // Before the first await: a signal during the start must not leave an engine behind.
+  const stopped = firstSignal();
+  const service = await startService(settings, log);
+  process.stdout.write(banner(service, settings));
+  await service.stop(await stopped);
+}
+
+/** The first signal asks for a clean stop, a second one ends the process at once. */
+function firstSignal(): Promise<string> {
+  return new Promise((resolve) => {
+    let asked = false;
+    for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+      process.on(signal, () => {
+        if (asked) process.exit(signal === 'SIGTERM' ? 143 : 130);
+        asked = true;
+        resolve(signal);
+      });
+    }
+  });
+}
+
+function config(options: Record<string, string | true | undefined>): void {
+  const { settings, origins } = settingsOf(options);
+  const lines = rows.map(([name, row]) => {
+    const value = settings[name];
+    const shown = value === null ? '(none)' : row.secret ? '***' : String(value);
+    return [row.env, shown, origins[name]];
+  });
+  const widths = [0, 1].map((column) => Math.max(...lines.map((line) => line[column]?.length ?? 0)));
+  for (const [env = '', shown = '', origin = ''] of lines) {
+    console.log(`${env.padEnd(widths[0] ?? 0)}  ${shown.padEnd(widths[1] ?? 0)}  ${origin}`);
+  }
+}
+
+function version(): string {
+  // From dist/src/ as from src/: the nearest package.json above.
+  for (const path of ['../package.json', '../../package.json']) {
+    try {
+      return (JSON.parse(readFileSync(new URL(path, import.meta.url), 'utf8')) as { version: string })
+        .version;
+    } catch {
+      // Not there: the next one.
+    }
+  }
+  return 'unknown';
+}
+
+/** Errors whose message was written for the terminal. Anything else is a bug and shows its stack. */
+function explain(error: unknown): string {
+  if (error instanceof StartError || error instanceof SettingsError) return error.message;
+  if (error instanceof EngineError || error instanceof MasterKeyError) return error.message;
+  const { code, syscall, port, address } = error as NodeJS.ErrnoException & {
+    port?: number;
+    address?: string;
+  };
+  if (syscall === 'listen') {
+    const where = `${address ?? ''}:${port ?? ''}`;
+    if (code === 'EADDRINUSE')
+      return `${where} is in use by another program; choose another port (0 picks a free one)`;
+    return `cannot listen on ${where}: ${code ?? 'unknown error'}`;
+  }
+  if (syscall !== undefined && error instanceof Error) return error.message;
+  return error instanceof Error ? (error.stack ?? error.message) : String(error);
+}
+
+const program = new Command('headgate')
+  .description('A webhook destination that is a SQL database.')
+  .version(version())
+  .showHelpAfterError('(headgate --help tells more)');
+withSettings(program.command('start').description('start the service')).action(start);
+withSettings(
+  program.command('config').description('print every setting, its value and where it came from'),
+).action(config);
+
+try {
+  await program.parseAsync(process.argv);
+} catch (error) {
+  for (const line of explain(error).split('\n')) process.stderr.write(`headgate: ${line}\n`);
+  process.exitCode = 1;
+}

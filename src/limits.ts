@@ -17,6 +17,20 @@ export const limits = {
   requestTimeoutMs: 30_000,
   /** How long an idle keep-alive connection stays open, in ms. Longer than common proxies keep theirs. */
   keepAliveTimeoutMs: 75_000,
+  /** Connections of the webhook listener; one more is closed as it arrives. */
+  listenConnectionsMax: 20_000,
+  /** Length of a request target, that is path and query, in bytes. */
+  targetBytesMax: 8 * 1024,
+  /** What a request in flight is counted as besides its body, in bytes: bounds how many there are. */
+  requestCostBytes: 2 * 1024,
+  /** Body left unread behind an early answer that is still read away to keep the connection, in bytes. */
+  unreadBodyBytesMax: 64 * 1024,
+  /** How long a closed connection is still read, so that its sender gets to the answer, in ms. */
+  lingerMs: 2_000,
+  /** How much of it is read away meanwhile, in bytes. */
+  lingerBytesMax: 8 * 1024 * 1024,
+  /** Longest `Retry-After`, in seconds; the shortest is 1. */
+  retryAfterSecondsMax: 5,
   /** Nesting of arrays and objects in one JSON document. */
   jsonDepthMax: 512,
   /** From a request's last byte to its answer, in ms; past it the sender reads 503. */
@@ -37,14 +51,16 @@ export const limits = {
   /** Engine-side bound on one statement of a commit, in ms; below `ackDeadlineMs`, so that its end is known. */
   commitStatementTimeoutMs: 2_000,
 
-  /** Unmatched paths remembered by the router, in entries. */
-  routeCacheEntriesMax: 10_000,
   /** Databases served at one time. */
   databasesMax: 64,
   /** Shortest pause between two reads of the catalog that unknown paths cause, in ms. */
   catalogMissIntervalMs: 50,
   /** How often the catalog is compared with the engine where notifications may be missing, in ms. */
   catalogPollIntervalMs: 700,
+  /** How often the catalog is compared where the engine tells of changes: also finds a connection that is dead, in ms. */
+  catalogHeartbeatMs: 5_000,
+  /** How long a database that is about to be dropped or renamed is left alone, in ms. */
+  catalogHoldMs: 5_000,
   /** Longest wait for the catalog on behalf of one request, in ms; past it the sender reads 503. */
   catalogWaitMs: 2_000,
 
@@ -83,6 +99,19 @@ export const limits = {
   sqlAuthMessageBytesMax: 64 * 1024,
   /** Bytes waiting towards one peer of a relayed connection before the other side is paused. */
   sqlRelayBufferBytesMax: 1024 * 1024,
+  /** Connections of the SQL door that have not yet said whom they want, beside `sqlConnectionsMax`. */
+  sqlOpeningsMax: 256,
+  /** Messages of one SQL client that the engine has not answered; past it the client is paused. */
+  sqlOutstandingMax: 65_536,
+  /** Prepared statements of one SQL client whose command tag Headgate puts back. */
+  sqlRewrittenStatementsMax: 1_024,
+  /** Largest error, notice or parameter status of the engine that is looked at, in bytes; larger ones pass unread. */
+  sqlNoticeBytesMax: 1024 * 1024,
+  /** How long a client may take to read the door's last message, in ms. */
+  sqlLingerMs: 2_000,
+
+  /** Tables with metrics of their own; those beyond are counted together as `other`. */
+  metricTablesMax: 1_000,
 
   /** From SIGTERM to the end of the process, in ms. */
   drainMs: 10_000,
@@ -90,6 +119,24 @@ export const limits = {
   engineStartMs: 30_000,
   /** Longest pause between two attempts to start or reach the engine, in ms. */
   engineBackoffMs: 5_000,
+  /** First pause between two such attempts, in ms; each further one doubles it up to `engineBackoffMs`. */
+  engineBackoffMinMs: 50,
+  /** How long the embedded engine may take for a clean stop before its sessions are cut off, in ms. */
+  engineStopMs: 6_000,
+  /** How long one connection to the engine, or one sign of life on it, may take, in ms. */
+  engineAnswerMs: 5_000,
+  /** Pause between two signs of life on the supervising connection, in ms. */
+  engineHeartbeatMs: 5_000,
+  /**
+   * Connections of the embedded engine. They must hold the SQL door's clients and Headgate's own
+   * (`commitConnectionsMax` per busy database, the catalog's, the supervisor's): the SQL door admits
+   * `sqlConnectionsMax`, and past this bound PostgreSQL itself answers 53300.
+   */
+  engineConnectionsMax: 200,
+  /** One line of the embedded engine's log, in characters; the rest of a longer line is left out. */
+  engineLogLineCharsMax: 2_000,
+  /** How long the claims of two Headgates that start on one data directory may take to settle, in ms. */
+  dataDirLockMs: 3_000,
 } as const;
 
 export type Limits = { readonly [name in keyof typeof limits]: number };

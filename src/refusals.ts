@@ -21,6 +21,12 @@ const kind = (status: number, sqlstate: string, message: string, hint: string): 
 
 export const refusals = {
   malformed_request: kind(400, '08P01', 'malformed HTTP request', 'Send a well-formed HTTP/1.1 request.'),
+  request_aborted: kind(
+    400,
+    '08006',
+    'the connection ended before the whole request had arrived',
+    'Send the whole body that Content-Length announces, or the last chunk.',
+  ),
   malformed_path: kind(
     400,
     '22023',
@@ -64,6 +70,12 @@ export const refusals = {
     '0A000',
     'unsupported content encoding',
     'Send the body as it is (identity), without Content-Encoding.',
+  ),
+  expectation_failed: kind(
+    417,
+    '0A000',
+    'unsupported expectation',
+    'The only expectation known here is Expect: 100-continue.',
   ),
   body_not_json: kind(
     422,
@@ -109,6 +121,12 @@ export const refusals = {
     '55000',
     'this table cannot accept requests at the moment',
     'Its VALIDATE expression or a secret of it cannot be used; the log says which.',
+  ),
+  table_changed: kind(
+    503,
+    '40001',
+    'the table was changed while the row was being committed',
+    'Send the request again.',
   ),
   draining: kind(
     503,

@@ -1,0 +1,56 @@
+/** The pages that are made from tables in the source, so that they cannot say anything else. */
+import { refusals } from '../src/refusals.ts';
+import { settingsTable } from '../src/settings.ts';
+import { validateReference } from '../src/validate/reference.ts';
+
+const cell = (text: string) => text.replaceAll('|', '\\|');
+
+function errorsPage(): string {
+  const rows = Object.entries(refusals)
+    .toSorted(([, a], [, b]) => a.status - b.status)
+    .map(
+      ([code, r]) =>
+        `| \`${code}\` | ${r.status} | \`${r.sqlstate}\` | ${cell(r.message)} | ${cell(r.hint)} |`,
+    );
+  return `# Refusals
+
+Every way Headgate says no to a request. The body is \`{"error": "<one sentence>", "code": "<the word below>"}\`; compare
+the code, never the sentence. A \`503\` carries \`Retry-After\`: nothing is wrong with the request, send it again. After any
+other refusal nothing was stored; after \`commit_unknown\` and \`deadline\` the row may have been.
+
+| code | HTTP | SQLSTATE | sentence | what to do |
+| --- | --- | --- | --- | --- |
+${rows.join('\n')}
+
+This page is printed from \`src/refusals.ts\`.
+`;
+}
+
+function settingsPage(): string {
+  const rows = Object.values(settingsTable).map((row) => {
+    const flag = row.flag === null ? '—' : `\`--${row.flag}\``;
+    const fallback = row.default === null ? '—' : `\`${String(row.default)}\``;
+    return `| \`${row.env}\` | ${flag} | ${fallback} | ${cell(row.help)} |`;
+  });
+  return `# Settings
+
+A flag wins over its environment variable, a variable over the default; an empty variable counts as unset. A variable
+that begins with \`HEADGATE_\` and is not in this table stops the start. \`headgate config\` prints every value and where it
+came from, secrets masked.
+
+| variable | flag | default | what |
+| --- | --- | --- | --- |
+${rows.join('\n')}
+
+This page is printed from \`src/settings.ts\`.
+`;
+}
+
+/** Path from the repository's root → text. */
+export function generatedPages(): ReadonlyMap<string, string> {
+  return new Map([
+    ['docs/errors.md', errorsPage()],
+    ['docs/settings.md', settingsPage()],
+    ['docs/validate.md', validateReference()],
+  ]);
+}

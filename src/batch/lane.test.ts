@@ -1,0 +1,217 @@
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import fc from 'fast-check';
+import { deferred } from '../kit/deferred.ts';
+import type { Deferred } from '../kit/deferred.ts';
+import type { Group, Outcome, Rows, Target } from '../flow.ts';
+import { Lane } from './lane.ts';
+import type { LaneOptions } from './lane.ts';
+import { Lanes } from './lanes.ts';
+
+const table = (oid = 1): Target => ({
+  database: 'dev',
+  schema: 'public',
+  table: 't',
+  oid,
+  column: 'data',
+  check: null,
+  waitsForDisk: true,
+});
+const one = table();
+const rowsOf = (target: Target, size: number, count = 1): Rows => ({
+  target,
+  documents: Array.from({ length: count }, () => Buffer.alloc(size)),
+  bytes: size * count,
+});
+
+/** A lane whose turns, clock and engine are moved by hand. */
+function bench(limits: Partial<LaneOptions['limits']> = {}) {
+  const turns: (() => void)[] = [];
+  const groups: { group: Group; done: Deferred<readonly Outcome[]> }[] = [];
+  const at = { now: 0, idle: 0 };
+  const options = {
+    commit: (group: Group) => {
+      const done = deferred<readonly Outcome[]>();
+      groups.push({ group, done });
+      return done.promise;
+    },
+    limits: {
+      laneRowsMax: 10,
+      laneBytesMax: 1_000,
+      groupRowsMax: 4,
+      groupBytesMax: 400,
+      ackDeadlineMs: 100,
+      ...limits,
+    },
+    clock: () => at.now,
+    endOfTurn: (run: () => void) => void turns.push(run),
+    onIdle: () => void at.idle++,
+  };
+  const lane = new Lane(options);
+  return {
+    lane,
+    options,
+    groups,
+    at,
+    endTurn: () => turns.splice(0).forEach((run) => run()),
+    finish: async (outcome: Outcome = { kind: 'committed', rows: 1 }) => {
+      const next = groups.shift();
+      assert(next !== undefined, 'a group is at the engine');
+      next.done.resolve(next.group.members.map(() => outcome));
+      await next.done.promise;
+      await Promise.resolve();
+      return next.group;
+    },
+  };
+}
+const codeOf = (outcome: Outcome) =>
+  outcome.kind === 'committed' ? 'committed' : `${outcome.kind} ${outcome.refusal.code}`;
+
+suite('lane', () => {
+  test('requests of one turn are one group; what arrives during a commit is the next', async () => {
+    const { lane, groups, at, endTurn, finish } = bench();
+    const receipts = [lane.submit(rowsOf(one, 10)), lane.submit(rowsOf(one, 10))];
+    assert.equal(lane.state, 'gathering');
+    assert.equal(groups.length, 0);
+    endTurn();
+    assert.equal(lane.state, 'committing');
+    receipts.push(lane.submit(rowsOf(one, 10)), lane.submit(rowsOf(one, 10)), lane.submit(rowsOf(one, 10)));
+    assert.equal(groups.length, 1, 'one group at a time');
+    assert.equal((await finish()).members.length, 2);
+    assert.equal((await finish()).members.length, 3);
+    assert.deepEqual(
+      (await Promise.all(receipts)).map(codeOf),
+      Array.from({ length: 5 }, () => 'committed'),
+    );
+    assert.equal(lane.state, 'idle');
+    assert.equal(at.idle, 1);
+  });
+
+  test('a group keeps within rows, bytes and one version of the table, in order', async () => {
+    const { lane, endTurn, finish } = bench({ laneRowsMax: 100, laneBytesMax: 10_000 });
+    const altered = table();
+    for (let i = 0; i < 5; i++) void lane.submit(rowsOf(one, 1));
+    void lane.submit(rowsOf(one, 399));
+    void lane.submit(rowsOf(one, 2));
+    void lane.submit(rowsOf(altered, 1));
+    void lane.submit(rowsOf(one, 900));
+    endTurn();
+    const groups = [];
+    for (let i = 0; i < 5; i++) groups.push(await finish());
+    assert.deepEqual(
+      groups.map((g) => [g.rows, g.bytes]),
+      [
+        [4, 4],
+        [2, 400],
+        [1, 2],
+        [1, 1],
+        [1, 900],
+      ],
+    );
+    assert.equal(groups[3]?.target, altered);
+    assert.equal(lane.state, 'idle');
+  });
+
+  test('is full by rows and by bytes, and takes again once a group has left', async () => {
+    const { lane, endTurn, finish } = bench();
+    void lane.submit(rowsOf(one, 1));
+    endTurn();
+    const waiting = Array.from({ length: 10 }, () => lane.submit(rowsOf(one, 1)));
+    assert.equal(lane.isFull(0), true);
+    assert.equal(codeOf(await lane.submit(rowsOf(one, 1))), 'aborted lane_full');
+    await finish();
+    assert.equal(lane.depth, 6);
+    assert.equal(lane.isFull(994), false);
+    assert.equal(lane.isFull(995), true);
+    for (let i = 0; i < 3; i++) await finish();
+    assert.equal((await Promise.all(waiting)).length, 10);
+  });
+
+  test('one request of any size passes an empty lane', async () => {
+    const { lane, endTurn, finish } = bench();
+    const receipt = lane.submit(rowsOf(one, 5_000));
+    endTurn();
+    await finish();
+    assert.equal(codeOf(await receipt), 'committed');
+  });
+
+  test('past the deadline a waiting request is aborted, one at the engine is unknown, and neither is settled twice', async () => {
+    const { lane, at, endTurn, finish } = bench();
+    const atEngine = lane.submit(rowsOf(one, 1));
+    endTurn();
+    at.now = 50;
+    const waiting = lane.submit(rowsOf(one, 1));
+    at.now = 120;
+    lane.expire(at.now);
+    assert.equal(codeOf(await atEngine), 'unknown deadline');
+    assert.equal(lane.depth, 1);
+    at.now = 151;
+    lane.expire(at.now);
+    assert.equal(codeOf(await waiting), 'aborted deadline');
+    assert.equal(lane.depth, 0);
+    await finish();
+    assert.equal(lane.state, 'idle');
+    assert.equal(codeOf(await atEngine), 'unknown deadline');
+  });
+
+  test('every receipt is settled exactly once, whatever happens in whatever order', async () => {
+    const event = fc.oneof(
+      fc.record({
+        do: fc.constant('submit' as const),
+        rows: fc.integer({ min: 1, max: 3 }),
+        size: fc.integer({ min: 0, max: 300 }),
+      }),
+      fc.record({
+        do: fc.constantFrom('turn' as const, 'finish' as const, 'expire' as const, 'abort' as const),
+      }),
+    );
+    await fc.assert(
+      fc.asyncProperty(fc.array(event, { maxLength: 60 }), async (events) => {
+        const { lane, at, groups, endTurn, finish } = bench();
+        const receipts: Promise<Outcome>[] = [];
+        for (const e of events) {
+          if (e.do === 'submit') receipts.push(lane.submit(rowsOf(one, e.size, e.rows)));
+          if (e.do === 'turn') endTurn();
+          if (e.do === 'finish' && groups.length > 0) await finish();
+          if (e.do === 'expire') lane.expire((at.now += 60));
+          if (e.do === 'abort') lane.abort('draining');
+          assert(groups.length <= 1, 'one group at the engine');
+          assert(lane.depth <= 12);
+        }
+        endTurn();
+        while (groups.length > 0) await finish();
+        assert.equal((await Promise.all(receipts)).length, receipts.length);
+        assert.equal(lane.state, 'idle');
+        assert.equal(lane.depth, 0);
+      }),
+    );
+  });
+});
+
+suite('lanes', () => {
+  test('tables commit side by side; drain commits what waits and refuses what comes', async () => {
+    const { options, groups, endTurn, finish } = bench();
+    const lanes = new Lanes(options);
+    const two = table(2);
+    const first = lanes.submit(rowsOf(one, 1));
+    const second = lanes.submit(rowsOf(two, 1));
+    endTurn();
+    assert.equal(groups.length, 2);
+    const late = lanes.submit(rowsOf(one, 1));
+    assert.deepEqual(
+      Array.from(lanes.depths(), (lane) => lane.rows),
+      [1, 0],
+    );
+    const drained = lanes.drain();
+    assert.throws(() => lanes.admit(one), /Headgate is shutting down/);
+    assert.equal(codeOf(await lanes.submit(rowsOf(one, 1))), 'aborted draining');
+    for (let i = 0; i < 3; i++) await finish();
+    await drained;
+    assert.deepEqual((await Promise.all([first, second, late])).map(codeOf), [
+      'committed',
+      'committed',
+      'committed',
+    ]);
+    lanes.close();
+  });
+});

@@ -1,0 +1,187 @@
+/**
+ * One table's lane: requests wait here, in order, for the group that commits them.
+ *
+ * Takes Rows, gives one receipt each (a promise of an Outcome that resolves exactly once, never rejects), and
+ * refuses with `lane_full`, `deadline` and `draining`. Touches nothing but the commit function it was given.
+ *
+ * States, `#state`, moved by `#become` alone:
+ *   idle       nothing waits, nothing commits.
+ *   gathering  the first request came; the group is taken when this turn of the event loop has read every
+ *              socket that was ready, so requests that arrive together are committed together. No timer.
+ *   committing a group is at the engine; what arrives meanwhile waits and is the next group. Under load groups
+ *              grow by themselves, and alone a request waits for nothing.
+ *
+ *   idle ──submit──► gathering ──turn ends──► committing ──outcomes, some wait──► committing
+ *                                                 └───────outcomes, none waits──► idle
+ *
+ * A receipt past its deadline is settled by `expire`: `deadline` (certainly not stored) when it still waits, and
+ * `unknown` when its group is at the engine, whose own answer then comes too late to be told.
+ */
+import { deferred } from '../kit/deferred.ts';
+import type { Deferred } from '../kit/deferred.ts';
+import type { CommitGroup, Group, Outcome, Rows } from '../flow.ts';
+import type { Limits } from '../limits.ts';
+import { refusal } from '../refusals.ts';
+
+export type LaneState = 'idle' | 'gathering' | 'committing';
+
+export interface LaneOptions {
+  readonly commit: CommitGroup;
+  readonly limits: Pick<
+    Limits,
+    'laneRowsMax' | 'laneBytesMax' | 'groupRowsMax' | 'groupBytesMax' | 'ackDeadlineMs'
+  >;
+  /** A monotonic clock, ms. */
+  readonly clock: () => number;
+  /** Runs its argument when the current turn of the event loop has handled its sockets (setImmediate). */
+  readonly endOfTurn: (run: () => void) => void;
+  /** Told when the lane has nothing left, so that its owner may forget it. */
+  readonly onIdle: () => void;
+}
+
+interface Waiting {
+  readonly rows: Rows;
+  readonly receipt: Deferred<Outcome>;
+  readonly deadline: number;
+  settled: boolean;
+}
+
+export class Lane {
+  readonly #options: LaneOptions;
+  #state: LaneState = 'idle';
+  /** In order of arrival; `#head` is the first that still waits, so that taking a group moves no elements. */
+  #queue: Waiting[] = [];
+  #head = 0;
+  #committing: readonly Waiting[] = [];
+  #rows = 0;
+  #bytes = 0;
+
+  constructor(options: LaneOptions) {
+    this.#options = options;
+  }
+
+  get state(): LaneState {
+    return this.#state;
+  }
+
+  /** Rows that wait for a group; those at the engine are not counted. */
+  get depth(): number {
+    return this.#rows;
+  }
+
+  /** Whether a request of this size would be refused now: asked before its body is read. */
+  isFull(bytes: number): boolean {
+    const { laneRowsMax, laneBytesMax } = this.#options.limits;
+    // A lane that is empty takes one request of any size that the listener let through.
+    return this.#rows > 0 && (this.#rows >= laneRowsMax || this.#bytes + bytes > laneBytesMax);
+  }
+
+  submit(rows: Rows): Promise<Outcome> {
+    if (this.isFull(rows.bytes)) return Promise.resolve({ kind: 'aborted', refusal: refusal('lane_full') });
+    const receipt = deferred<Outcome>();
+    const deadline = this.#options.clock() + this.#options.limits.ackDeadlineMs;
+    this.#queue.push({ rows, receipt, deadline, settled: false });
+    this.#rows += rows.documents.length;
+    this.#bytes += rows.bytes;
+    if (this.#state === 'idle') {
+      this.#become('gathering');
+      this.#options.endOfTurn(() => void this.#run());
+    }
+    return receipt.promise;
+  }
+
+  /** Settles what is past its deadline. Cheap when nothing is: both lists are in order of deadline. */
+  expire(now: number): void {
+    for (const waiting of this.#committing) {
+      if (waiting.deadline > now) break;
+      settle(waiting, { kind: 'unknown', refusal: refusal('deadline') });
+    }
+    while (this.#head < this.#queue.length) {
+      const waiting = this.#queue[this.#head];
+      if (waiting === undefined || waiting.deadline > now) break;
+      this.#leave(waiting);
+      settle(waiting, { kind: 'aborted', refusal: refusal('deadline') });
+    }
+  }
+
+  /** Settles everything that still waits; what is at the engine is awaited by its own deadline. */
+  abort(code: 'draining'): void {
+    while (this.#head < this.#queue.length) {
+      const waiting = this.#queue[this.#head];
+      if (waiting === undefined) break;
+      this.#leave(waiting);
+      settle(waiting, { kind: 'aborted', refusal: refusal(code) });
+    }
+  }
+
+  async #run(): Promise<void> {
+    for (let members = this.#takeGroup(); members.length > 0; members = this.#takeGroup()) {
+      this.#become('committing');
+      this.#committing = members;
+      const outcomes = await this.#options.commit(toGroup(members));
+      members.forEach((waiting, i) => {
+        settle(waiting, outcomes[i] ?? { kind: 'unknown', refusal: refusal('internal') });
+      });
+      this.#committing = [];
+    }
+    this.#become('idle');
+    this.#options.onIdle();
+  }
+
+  /** The next requests that fit one transaction: of one version of the table, within the group's bounds. */
+  #takeGroup(): Waiting[] {
+    const { groupRowsMax, groupBytesMax } = this.#options.limits;
+    const members: Waiting[] = [];
+    let rows = 0;
+    let bytes = 0;
+    while (this.#head < this.#queue.length) {
+      const waiting = this.#queue[this.#head];
+      if (waiting === undefined) break;
+      const first = members[0];
+      if (first !== undefined) {
+        if (waiting.rows.target !== first.rows.target) break;
+        if (rows + waiting.rows.documents.length > groupRowsMax) break;
+        if (bytes + waiting.rows.bytes > groupBytesMax) break;
+      }
+      this.#leave(waiting);
+      members.push(waiting);
+      rows += waiting.rows.documents.length;
+      bytes += waiting.rows.bytes;
+    }
+    return members;
+  }
+
+  /** The head of the queue leaves it, for a group or with a refusal. */
+  #leave(waiting: Waiting): void {
+    this.#head++;
+    this.#rows -= waiting.rows.documents.length;
+    this.#bytes -= waiting.rows.bytes;
+    // Drop the dead front in one go: each element moves at most once for every time it was queued.
+    if (this.#head === this.#queue.length || this.#head > 4_096) {
+      this.#queue = this.#queue.slice(this.#head);
+      this.#head = 0;
+    }
+  }
+
+  #become(state: LaneState): void {
+    this.#state = state;
+  }
+}
+
+function settle(waiting: Waiting, outcome: Outcome): void {
+  if (waiting.settled) return;
+  waiting.settled = true;
+  waiting.receipt.resolve(outcome);
+}
+
+function toGroup(waiting: readonly Waiting[]): Group {
+  const members = waiting.map((w) => w.rows);
+  const first = members[0];
+  if (first === undefined) throw new Error('a group has at least one member');
+  return {
+    target: first.target,
+    members,
+    rows: members.reduce((sum, m) => sum + m.documents.length, 0),
+    bytes: members.reduce((sum, m) => sum + m.bytes, 0),
+  };
+}

@@ -1,0 +1,161 @@
+import assert from 'node:assert/strict';
+import { performance } from 'node:perf_hooks';
+import { suite, test } from 'node:test';
+import type { TestContext } from 'node:test';
+import { onEnd } from '../../test/support/cleanup.ts';
+import { Spy, testDatabase } from '../../test/support/postgres.ts';
+import type { TestDatabase } from '../../test/support/postgres.ts';
+import { runOurs } from '../../test/support/webhook-tables.ts';
+import { limits } from '../limits.ts';
+import type { Target } from '../flow.ts';
+import { Catalog } from './catalog.ts';
+import { CatalogError, catalogVersion, migrate, readMigrations } from './migrate.ts';
+
+async function openCatalog(t: TestContext, database: TestDatabase) {
+  const spy = new Spy();
+  const catalog = await Catalog.open({
+    engine: database.engine,
+    rooms: {
+      open: (sealed, identity) => {
+        const text = Buffer.from(sealed, 'base64').toString();
+        if (!text.startsWith(`${identity}=`)) throw new Error('does not open');
+        return text.slice(identity.length + 1);
+      },
+      compile: (expression, _payload, secrets) => (request) =>
+        expression === 'secret' && request.target === secrets.get('s'),
+    },
+    limits,
+    observe: spy.observe,
+    clock: () => performance.now(),
+  });
+  onEnd(t, 'catalog', () => catalog.close());
+  const find = async (table: string, schema = 'public'): Promise<Target> =>
+    catalog.find({ database: database.name, schema, table });
+  return { catalog, spy, find };
+}
+const create = (name: string, rest = '') =>
+  `CREATE TABLE ${name} (data JSONB) WITH (connector = 'webhook') ${rest}`;
+const notFound = /no such webhook table/;
+
+suite('catalog', () => {
+  test('two Headgates starting at once make one catalog; a later version is refused', async (t) => {
+    const database = await testDatabase(t);
+    const catalogs = await Promise.all(Array.from({ length: 4 }, () => openCatalog(t, database)));
+    await Promise.all(catalogs.map(({ find }) => assert.rejects(find('t'), notFound)));
+    const client = await database.connect();
+    const migrations = await readMigrations();
+    assert.equal(await catalogVersion(client), migrations.length);
+    await client.query('insert into headgate.migration (version) values (9999)');
+    await assert.rejects(migrate(client, migrations), CatalogError);
+  });
+
+  test('what one connection commits every catalog sees: create, rename, drop; and misses are looked up', async (t) => {
+    const database = await testDatabase(t);
+    const [a, b] = [await openCatalog(t, database), await openCatalog(t, database)];
+    await assert.rejects(a.find('orders'), notFound);
+    const client = await database.connect();
+    await runOurs(client, create('orders'));
+    const [seenByA, seenByB] = await Promise.all([a.find('orders'), b.find('orders')]);
+    assert.equal(seenByA.oid, seenByB.oid);
+    assert.equal(seenByA.column, 'data');
+    assert.equal(await a.find('orders'), seenByA, 'an unchanged table is the same object');
+    await runOurs(client, create('others'));
+    await a.find('others');
+    assert.equal(await a.find('orders'), seenByA, 'also in the next snapshot');
+    await client.query('alter table orders rename to bills');
+    assert.equal((await b.find('bills')).oid, seenByA.oid);
+    await assert.rejects(b.find('orders'), notFound);
+    const dropped = a.spy.next('catalog.loaded');
+    await client.query('drop table bills');
+    await dropped;
+    await assert.rejects(a.find('bills'), notFound);
+  });
+
+  test('its connection killed: the next question waits for the new one, and sees what changed meanwhile', async (t) => {
+    const database = await testDatabase(t);
+    const { find, spy } = await openCatalog(t, database);
+    const client = await database.connect();
+    await runOurs(client, create('before'));
+    await find('before');
+    const lost = spy.next('catalog.unreadable');
+    await client.query(
+      `select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'headgate catalog' and datname = current_database()`,
+    );
+    await lost;
+    await client.query('alter table before rename to after');
+    assert.equal((await find('after')).table, 'after');
+    await assert.rejects(find('before'), notFound);
+  });
+
+  test('without event triggers plain SQL is noticed by comparing', async (t) => {
+    const database = await testDatabase(t);
+    const client = await database.connect();
+    await migrate(client, await readMigrations());
+    await client.query(
+      'drop event trigger headgate_ddl; drop event trigger headgate_drop; update headgate.capability set event_triggers = false',
+    );
+    const { find, spy } = await openCatalog(t, database);
+    await runOurs(client, create('plain'));
+    await find('plain');
+    const noticed = spy.next('catalog.loaded', 3_000);
+    await client.query('alter table plain rename to renamed');
+    await noticed;
+    await assert.rejects(find('plain'), notFound);
+    const gone = spy.next('catalog.loaded', 3_000);
+    await client.query('drop table renamed');
+    await gone;
+    await assert.rejects(find('renamed'), notFound);
+  });
+
+  test('a table whose check cannot be made is unusable, never open, and says which secret', async (t) => {
+    const database = await testDatabase(t);
+    const { find, spy } = await openCatalog(t, database);
+    const client = await database.connect();
+    await runOurs(
+      client,
+      `CREATE SECRET s WITH (backend = 'meta') AS 'value'; ${create('checked', 'VALIDATE SECRET s AS secret')}`,
+    );
+    const { check } = await find('checked');
+    assert(typeof check === 'function');
+    const request = { method: 'POST', rawHeaders: [], arrivedAtMs: 0, body: Buffer.alloc(0) };
+    assert.equal(check({ ...request, target: 'value' }), true);
+    assert.equal(check({ ...request, target: 'other' }), false);
+    const told = spy.next('catalog.table_unusable');
+    await client.query(`update headgate.secret set seal_id = gen_random_uuid() where name = 's'`);
+    assert.match((await told).reason, /^secret s: does not open$/);
+    assert.equal((await find('checked')).check, 'unusable');
+    const again = spy.next('catalog.loaded');
+    await client.query('alter table checked add column more int');
+    await again;
+    assert.equal((await find('checked')).check, 'unusable');
+  });
+
+  test('a table of another shape is unusable until it has one jsonb column again', async (t) => {
+    const database = await testDatabase(t);
+    const { find, spy } = await openCatalog(t, database);
+    const client = await database.connect();
+    await runOurs(client, create('shape'));
+    assert.equal((await find('shape')).check, null);
+    const changed = spy.next('catalog.table_unusable');
+    await client.query('alter table shape alter column data type text');
+    await changed;
+    assert.equal((await find('shape')).check, 'unusable');
+    const back = spy.next('catalog.loaded');
+    await client.query('alter table shape alter column data type jsonb using data::jsonb');
+    await back;
+    assert.equal((await find('shape')).check, null);
+  });
+
+  test('a thousand questions for nothing at once are a few reads', async (t) => {
+    const database = await testDatabase(t);
+    const { find, spy } = await openCatalog(t, database);
+    await assert.rejects(find('nothing'), notFound);
+    const client = await database.connect();
+    await runOurs(client, create('something'));
+    await find('something');
+    const before = spy.seen.length;
+    const answers = await Promise.allSettled(Array.from({ length: 1_000 }, (_, i) => find(`nothing_${i}`)));
+    assert(answers.every((answer) => answer.status === 'rejected'));
+    assert.equal(spy.seen.length, before, 'nothing changed, so nothing was loaded again');
+  });
+});

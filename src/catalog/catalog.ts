@@ -1,0 +1,158 @@
+/**
+ * The catalog room: which webhook tables, checks and secrets exist now, in every database that is served.
+ *
+ * Takes names, gives Targets; refuses with `not_found`, and with `engine_unavailable` while it cannot know. The default
+ * database's catalog is made at start, another one's by the first of Headgate's statements in it (`ensure`); one that
+ * already has a catalog is found when a request names it. Touches one connection per served database.
+ */
+import type { Engine } from '../engine/engine.ts';
+import type { Target } from '../flow.ts';
+import type { TableName } from '../observations.ts';
+import { Refused } from '../refusals.ts';
+import { DatabaseCatalog } from './database-catalog.ts';
+import type { DatabaseCatalogOptions } from './database-catalog.ts';
+import { readMigrations } from './migrate.ts';
+import { Refresher } from './refresher.ts';
+
+export interface CatalogOptions extends Omit<DatabaseCatalogOptions, 'database' | 'migrations' | 'limits'> {
+  readonly limits: DatabaseCatalogOptions['limits'] & {
+    readonly databasesMax: number;
+    readonly catalogHoldMs: number;
+    readonly engineStartMs: number;
+  };
+}
+
+type OpenOptions = CatalogOptions & Pick<DatabaseCatalogOptions, 'migrations'>;
+
+export class Catalog {
+  readonly #options: OpenOptions;
+  readonly #engine: Engine;
+  readonly #databases = new Map<string, DatabaseCatalog>();
+  /** Databases that somebody is about to drop or rename, and until when they are left alone. */
+  readonly #held = new Map<string, number>();
+  /** Databases without a catalog, and until when that is believed. */
+  readonly #absent = new Map<string, number>();
+  readonly #lister: Refresher;
+  #existing = new Set<string>();
+  #closed = false;
+
+  private constructor(options: OpenOptions) {
+    this.#options = options;
+    this.#engine = options.engine;
+    this.#lister = new Refresher(() => this.#list(), options.clock);
+    this.#open(options.engine.defaultDatabase, true);
+  }
+
+  /** Does not wait for the engine: until it is there, `find` waits and then refuses. */
+  static async open(options: CatalogOptions): Promise<Catalog> {
+    return new Catalog({ ...options, migrations: await readMigrations() });
+  }
+
+  /** null: every table of the default database can be found; otherwise why not. */
+  get unavailable(): string | null {
+    return this.#databases.get(this.#engine.defaultDatabase)?.unavailable ?? null;
+  }
+
+  /** Waits for the default database, at most `catalogWaitMs`. Never throws: `unavailable` tells. */
+  async opened(): Promise<void> {
+    const catalog = this.#databases.get(this.#engine.defaultDatabase);
+    await catalog?.opened(this.#options.limits.catalogWaitMs).catch(() => {});
+  }
+
+  /** Without a wait when the table is known; throws Refused. */
+  find(name: TableName): Target | Promise<Target> {
+    const database = this.#databases.get(name.database);
+    if (database !== undefined && database.state === 'watching')
+      return database.find(name.schema, name.table);
+    return this.#findSlowly(name);
+  }
+
+  async refresh(database: string): Promise<void> {
+    await this.#databases
+      .get(database)
+      ?.refresh()
+      .catch(() => {
+        throw new Refused('engine_unavailable');
+      });
+  }
+
+  /** Makes the catalog in this database unless it is there. Throws the engine's error, or Refused. */
+  async ensure(database: string): Promise<void> {
+    this.#held.delete(database);
+    let catalog = this.#databases.get(database);
+    if (catalog?.state === 'watching') return;
+    if (catalog?.state === 'absent') {
+      this.#databases.delete(database);
+      catalog = undefined;
+    }
+    this.#absent.delete(database);
+    if (catalog === undefined && this.#databases.size >= this.#options.limits.databasesMax) {
+      throw new Refused('overloaded', `more than ${this.#options.limits.databasesMax} databases are in use`);
+    }
+    catalog ??= this.#open(database, true);
+    await catalog.opened(this.#options.limits.catalogWaitMs);
+  }
+
+  /** Lets go of a database that is about to be dropped or renamed; the default one is taken up again by itself. */
+  async release(database: string): Promise<void> {
+    this.#held.set(database, this.#options.clock() + this.#options.limits.catalogHoldMs);
+    const catalog = this.#databases.get(database);
+    if (catalog === undefined) return;
+    this.#databases.delete(database);
+    await catalog.close();
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    await Promise.all([...this.#databases.values()].map((catalog) => catalog.close()));
+  }
+
+  async #findSlowly(name: TableName): Promise<Target> {
+    const { database } = name;
+    const now = this.#options.clock();
+    if ((this.#held.get(database) ?? 0) > now) throw new Refused('engine_unavailable');
+    this.#held.delete(database);
+    if ((this.#absent.get(database) ?? 0) > now) throw new Refused('not_found');
+    let catalog = this.#databases.get(database);
+    if (catalog === undefined) {
+      await this.#lister.run(this.#options.limits.catalogMissIntervalMs).catch(() => {
+        throw new Refused('engine_unavailable');
+      });
+      if (!this.#existing.has(database)) throw new Refused('not_found');
+      if (this.#databases.size >= this.#options.limits.databasesMax) throw new Refused('overloaded');
+      catalog =
+        this.#databases.get(database) ?? this.#open(database, database === this.#engine.defaultDatabase);
+    }
+    try {
+      return await catalog.find(name.schema, name.table);
+    } finally {
+      if (catalog.state === 'absent' && this.#databases.get(database) === catalog) {
+        this.#databases.delete(database);
+        this.#absent.set(database, this.#options.clock() + this.#options.limits.catalogPollIntervalMs);
+      }
+    }
+  }
+
+  #open(database: string, create: boolean): DatabaseCatalog {
+    if (this.#closed) throw new Refused('draining');
+    const catalog = new DatabaseCatalog({ ...this.#options, database }, create);
+    this.#databases.set(database, catalog);
+    return catalog;
+  }
+
+  /** The job of the lister: which databases exist, asked on any connection that there is. */
+  async #list(): Promise<void> {
+    const asked = [...this.#databases.values()].find((catalog) => catalog.state === 'watching');
+    if (asked === undefined) {
+      // The default database may have been let go of; it is taken up again as soon as it is missed.
+      const { defaultDatabase } = this.#engine;
+      if (!this.#databases.has(defaultDatabase)) this.#open(defaultDatabase, true);
+      throw new Refused('engine_unavailable');
+    }
+    const rows = await asked.query<{ name: string }>(
+      'select datname as name from pg_catalog.pg_database where datallowconn and not datistemplate',
+    );
+    this.#existing = new Set(rows.map((row) => row.name));
+    for (const name of this.#absent.keys()) if (!this.#existing.has(name)) this.#absent.delete(name);
+  }
+}

@@ -1,0 +1,261 @@
+/**
+ * The catalog of one database: a snapshot and whatever keeps it true.
+ *
+ * States, moved by `#become` alone:
+ *   connecting  no connection, or one whose snapshot is not read yet: `find` waits, at most `catalogWaitMs`.
+ *   watching    the snapshot is what the engine said last, and the engine tells when that changes (LISTEN), or is
+ *               asked regularly where it cannot tell (no event triggers).
+ *   absent      the database has no catalog and none was to be made; final.
+ *   closed      final.
+ *
+ *   connecting ──snapshot read──► watching ──connection lost──► connecting
+ *        └──no schema headgate──► absent          any ──close──► closed
+ *
+ * While it is not watching nothing is answered from memory: what changed in between would be unknown, and a key that
+ * was revoked must not be accepted. Refuses with `not_found` and `engine_unavailable`. Touches one connection.
+ */
+import { setTimeout as delay } from 'node:timers/promises';
+import { Client } from 'pg';
+import type { Engine } from '../engine/engine.ts';
+import type { Target } from '../flow.ts';
+import { deferred } from '../kit/deferred.ts';
+import type { Limits } from '../limits.ts';
+import type { Observe } from '../observations.ts';
+import { Refused } from '../refusals.ts';
+import { catalogVersion, migrate } from './migrate.ts';
+import type { Migration } from './migrate.ts';
+import { Refresher } from './refresher.ts';
+import { emptySnapshot, nextSnapshot, tableKey } from './snapshot.ts';
+import type { CatalogRow, Snapshot, SnapshotRooms } from './snapshot.ts';
+
+const readRows = `select relation, schema_name, table_name, column_names, column_types, payload, options, expression,
+  sealed_expression, seal_id, secrets from headgate.catalog_rows`;
+
+export type CatalogState = 'connecting' | 'watching' | 'absent' | 'closed';
+
+export interface DatabaseCatalogOptions {
+  readonly database: string;
+  readonly engine: Engine;
+  readonly migrations: readonly Migration[];
+  readonly rooms: SnapshotRooms;
+  readonly limits: Pick<
+    Limits,
+    | 'catalogWaitMs'
+    | 'catalogMissIntervalMs'
+    | 'catalogPollIntervalMs'
+    | 'catalogHeartbeatMs'
+    | 'engineBackoffMs'
+  >;
+  readonly observe: Observe;
+  /** A monotonic clock, ms. */
+  readonly clock: () => number;
+}
+
+export class DatabaseCatalog {
+  readonly #options: DatabaseCatalogOptions;
+  readonly #refresher: Refresher;
+  readonly #closing = new AbortController();
+  readonly #ended: Promise<void>;
+  #state: CatalogState = 'connecting';
+  #changed = deferred<void>();
+  #snapshot: Snapshot = emptySnapshot;
+  #fingerprint: string | null = null;
+  #client: Client | null = null;
+  #create: boolean;
+  #reason = 'the catalog is not read yet';
+  /** The error of the last attempt, for who asked for the catalog to be made. */
+  #error: unknown = null;
+
+  /** `create`: make the catalog when the database has none. */
+  constructor(options: DatabaseCatalogOptions, create: boolean) {
+    this.#options = options;
+    this.#create = create;
+    this.#refresher = new Refresher(() => this.#load(), options.clock);
+    this.#ended = this.#supervise();
+  }
+
+  get state(): CatalogState {
+    return this.#state;
+  }
+
+  /** null while watching; otherwise why not, in one line. */
+  get unavailable(): string | null {
+    return this.#state === 'watching' ? null : this.#reason;
+  }
+
+  get snapshot(): Snapshot {
+    return this.#snapshot;
+  }
+
+  /** Without a wait on the hot path; throws Refused. */
+  find(schema: string, table: string): Target | Promise<Target> {
+    if (this.#state === 'watching') {
+      const target = this.#snapshot.tables.get(tableKey(schema, table));
+      if (target !== undefined) return target;
+    }
+    return this.#findSlowly(schema, table);
+  }
+
+  /** Resolves when the snapshot is newer than this call. */
+  refresh(): Promise<void> {
+    return this.#refresher.run();
+  }
+
+  /** Resolves in state watching or absent; throws what kept the catalog from being read or made. */
+  async opened(timeoutMs: number): Promise<void> {
+    const deadline = this.#options.clock() + timeoutMs;
+    while (this.#state === 'connecting') {
+      const left = deadline - this.#options.clock();
+      const changed = this.#changed.promise.then(() => true);
+      const timeout = new AbortController();
+      const moved = left > 0 && (await Promise.race([changed, expires(left, timeout.signal)]));
+      timeout.abort();
+      if (!moved) throw this.#error ?? new Refused('engine_unavailable');
+    }
+  }
+
+  /** One query on the catalog's own connection; throws when there is none. */
+  async query<Row extends object>(sql: string): Promise<readonly Row[]> {
+    if (this.#client === null) throw new Refused('engine_unavailable');
+    return (await this.#client.query<Row>(sql)).rows;
+  }
+
+  async close(): Promise<void> {
+    this.#become('closed', 'Headgate is shutting down');
+    this.#closing.abort();
+    await this.#client?.end().catch(() => {});
+    await this.#ended;
+  }
+
+  async #findSlowly(schema: string, table: string): Promise<Target> {
+    await this.opened(this.#options.limits.catalogWaitMs).catch(() => {
+      throw new Refused('engine_unavailable');
+    });
+    if (this.#state === 'absent') throw new Refused('not_found');
+    const key = tableKey(schema, table);
+    const known = this.#snapshot.tables.get(key);
+    if (known !== undefined) return known;
+    // It may have been created a millisecond ago; strangers asking for nothing cost a bounded number of looks.
+    try {
+      await this.#refresher.run(this.#options.limits.catalogMissIntervalMs);
+    } catch {
+      throw new Refused('engine_unavailable');
+    }
+    const found = this.#snapshot.tables.get(key);
+    if (found === undefined) throw new Refused('not_found');
+    return found;
+  }
+
+  /** Connects, watches, and connects again, until closed. Owns every error of the connection. */
+  async #supervise(): Promise<void> {
+    const { observe, database, limits } = this.#options;
+    let backoffMs = 25;
+    while (!this.#isFinal()) {
+      try {
+        await this.#watch(() => (backoffMs = 25));
+      } catch (error) {
+        if (this.#isFinal()) return;
+        this.#error = error;
+        const reason = error instanceof Error ? error.message : String(error);
+        // Said once for a row of failures that are all the same.
+        if (reason !== this.#reason) observe({ kind: 'catalog.unreadable', database, reason });
+        this.#become('connecting', reason);
+      }
+      if (this.#isFinal()) return;
+      await delay(backoffMs, undefined, { signal: this.#closing.signal }).catch(() => {});
+      backoffMs = Math.min(backoffMs * 2, limits.engineBackoffMs);
+    }
+  }
+
+  /** One connection from its start to its end; throws how it ended. */
+  async #watch(onWatching: () => void): Promise<void> {
+    const { engine, database, limits, observe, migrations } = this.#options;
+    const client = new Client({
+      ...engine.clientConfig(database),
+      application_name: 'headgate catalog',
+      connectionTimeoutMillis: limits.catalogWaitMs,
+      query_timeout: limits.catalogWaitMs,
+    });
+    const lost = new Promise<never>((_, reject) => {
+      client.once('error', reject);
+      client.once('end', () => reject(new Error('the connection to the database was closed')));
+    });
+    // The race below may have ended with another error before this one comes.
+    lost.catch(() => {});
+    try {
+      await client.connect();
+      this.#client = client;
+      if (this.#create) {
+        const { from, to } = await migrate(client, migrations);
+        if (from !== to) observe({ kind: 'catalog.migrated', database, from, to });
+      } else if ((await catalogVersion(client)) === 0) {
+        this.#become('absent', 'this database has no webhook tables');
+        return;
+      }
+      this.#create = true;
+      await client.query('listen headgate_catalog');
+      client.on('notification', () => void this.#refresher.run().catch(() => {}));
+      this.#fingerprint = null;
+      await this.#refresher.run();
+      this.#become('watching', '');
+      onWatching();
+      await Promise.race([lost, this.#keepComparing(client)]);
+    } finally {
+      this.#client = null;
+      await client.end().catch(() => {});
+    }
+  }
+
+  /** Asks the engine now and then: for changes it cannot tell of, and whether it still answers. */
+  async #keepComparing(client: Client): Promise<void> {
+    const { limits } = this.#options;
+    const { rows } = await client.query<{ event_triggers: boolean }>(
+      'select event_triggers from headgate.capability',
+    );
+    const told = rows[0]?.event_triggers === true;
+    const pauseMs = told ? limits.catalogHeartbeatMs : limits.catalogPollIntervalMs;
+    while (this.#client === client && !this.#isFinal()) {
+      await delay(pauseMs, undefined, { signal: this.#closing.signal });
+      await this.#refresher.run();
+    }
+  }
+
+  /** The job of the refresher. */
+  async #load(): Promise<void> {
+    const client = this.#client;
+    if (client === null) throw new Error(this.#reason);
+    const marks = await client.query<{ mark: string }>('select headgate.catalog_fingerprint()::text as mark');
+    const mark = marks.rows[0]?.mark ?? '';
+    if (mark === this.#fingerprint) return;
+    const { rows } = await client.query<CatalogRow>(readRows);
+    const { database, rooms, observe } = this.#options;
+    const before = this.#snapshot;
+    const next = nextSnapshot(before, database, rows, rooms);
+    this.#snapshot = next;
+    this.#fingerprint = mark;
+    observe({ kind: 'catalog.loaded', database, tables: next.tables.size, version: next.version });
+    for (const [key, reason] of next.unusable) {
+      if (before.unusable.get(key) === reason) continue;
+      const target = next.tables.get(key);
+      if (target !== undefined) observe({ kind: 'catalog.table_unusable', table: target, reason });
+    }
+  }
+
+  #isFinal(): boolean {
+    return this.#state === 'absent' || this.#state === 'closed';
+  }
+
+  #become(state: CatalogState, reason: string): void {
+    if (this.#state === 'closed') return;
+    this.#state = state;
+    this.#reason = reason;
+    const changed = this.#changed;
+    this.#changed = deferred();
+    changed.resolve();
+  }
+}
+
+async function expires(ms: number, signal: AbortSignal): Promise<false> {
+  await delay(ms, undefined, { signal }).catch(() => {});
+  return false;
+}

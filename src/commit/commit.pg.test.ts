@@ -1,0 +1,228 @@
+import assert from 'node:assert/strict';
+import { performance } from 'node:perf_hooks';
+import { suite, test } from 'node:test';
+import type { TestContext } from 'node:test';
+import type { Client } from 'pg';
+import { onEnd } from '../../test/support/cleanup.ts';
+import { Spy, testDatabase } from '../../test/support/postgres.ts';
+import { runOurs } from '../../test/support/webhook-tables.ts';
+import type { Outcome, Rows, Target } from '../flow.ts';
+import { limits } from '../limits.ts';
+import type { Limits } from '../limits.ts';
+import { CommitPools } from './commit-pools.ts';
+import { createCommit } from './commit.ts';
+
+async function room(t: TestContext, bounds: Partial<Limits> = {}) {
+  const database = await testDatabase(t);
+  const client = await database.connect();
+  const spy = new Spy();
+  const all = { ...limits, ...bounds };
+  const pools = new CommitPools(database.engine, all);
+  onEnd(t, 'pools', () => pools.close());
+  const commit = createCommit({ pools, limits: all, observe: spy.observe, clock: () => performance.now() });
+  const targetOf = async (table: string): Promise<Target> => {
+    const { rows } = await client.query<{ oid: number }>('select $1::regclass::oid as oid', [`"${table}"`]);
+    const oid = rows[0]?.oid ?? 0;
+    return {
+      database: database.name,
+      schema: 'public',
+      table,
+      oid,
+      column: 'data',
+      check: null,
+      waitsForDisk: true,
+    };
+  };
+  const rowsOf = (target: Target, ...documents: (string | Buffer)[]): Rows => {
+    const buffers = documents.map((document) => Buffer.from(document));
+    return { target, documents: buffers, bytes: buffers.reduce((sum, b) => sum + b.length, 0) };
+  };
+  const send = (members: readonly Rows[]) => {
+    const target = members[0]?.target;
+    assert(target !== undefined);
+    const rows = members.reduce((sum, m) => sum + m.documents.length, 0);
+    return commit({ target, members, rows, bytes: members.reduce((sum, m) => sum + m.bytes, 0) });
+  };
+  return { database, client, spy, targetOf, rowsOf, send };
+}
+
+const codes = (outcomes: readonly Outcome[]) =>
+  outcomes.map((o) => (o.kind === 'committed' ? o.rows : `${o.kind} ${o.refusal.code}`));
+const stored = async (client: Client, table: string) =>
+  (await client.query<{ text: string }>(`select data::text as text from "${table}" order by ctid`)).rows.map(
+    (r) => r.text,
+  );
+const create = (name: string, column = 'data JSONB') =>
+  `CREATE TABLE "${name}" (${column}) WITH (connector = 'webhook')`;
+
+suite('commit', () => {
+  test('a group is one transaction, with names that need quoting and documents of any size', async (t) => {
+    const { client, targetOf, rowsOf, send } = await room(t);
+    const name = `o"r'd\\ers ä`;
+    await runOurs(client, create(name.replaceAll('"', '""')));
+    const { rows } = await client.query<{ oid: number }>('select oid from pg_class where relname = $1', [
+      name,
+    ]);
+    const target = { ...(await targetOf('pg_class')), table: name, oid: rows[0]?.oid ?? 0 };
+    const large = JSON.stringify('x'.repeat(1_000_000));
+    const outcomes = await send([
+      rowsOf(target, '1', '{"a":2}'),
+      rowsOf(target, large),
+      rowsOf(target, ' [3] '),
+    ]);
+    assert.deepEqual(codes(outcomes), [2, 1, 1]);
+    const found = await client.query<{ xmins: string; n: string }>(
+      `select count(distinct xmin::text) as xmins, count(*) as n from "${name.replaceAll('"', '""')}"`,
+    );
+    assert.deepEqual(found.rows, [{ xmins: '1', n: '4' }]);
+  });
+
+  test('a row that jsonb or a constraint refuses is refused alone, wherever it stands', async (t) => {
+    const { client, targetOf, rowsOf, send } = await room(t);
+    await runOurs(
+      client,
+      create('checked', `data JSONB NOT NULL CONSTRAINT has_n CHECK ((data->'n') is not null)`),
+    );
+    const target = await targetOf('checked');
+    const members = [
+      rowsOf(target, '{"n":1}'),
+      rowsOf(target, '{"n":2}', '{"n":"\\u0000"}'),
+      rowsOf(target, '{"m":3}'),
+      rowsOf(target, '{"n":4}'),
+      rowsOf(target, '{"n":'),
+      rowsOf(target, Buffer.from([0x22, 0xff, 0x22])),
+      rowsOf(target, '{"n":5}'),
+      rowsOf(target, `{"n":${'['.repeat(20_000)}${']'.repeat(20_000)}}`),
+    ];
+    const outcomes = await send(members);
+    assert.deepEqual(codes(outcomes), [
+      1,
+      'aborted body_not_json',
+      'aborted row_refused',
+      1,
+      'aborted body_not_json',
+      'aborted body_not_json',
+      1,
+      'aborted body_not_json',
+    ]);
+    const refused = outcomes[2];
+    assert(refused?.kind === 'aborted');
+    assert.equal(refused.refusal.message, 'the row violates the constraint has_n');
+    assert.deepEqual(await stored(client, 'checked'), ['{"n": 1}', '{"n": 4}', '{"n": 5}']);
+  });
+
+  test('a deferred constraint that fails at the end refuses its own row alone', async (t) => {
+    const { client, targetOf, rowsOf, send } = await room(t);
+    await runOurs(client, create('late'));
+    await client.query(`
+      create function deny() returns trigger language plpgsql as $$ begin
+        if new.data->>'bad' = 'yes' then raise exception 'secret of %', new.data; end if; return null; end $$;
+      create constraint trigger deny after insert on late deferrable initially deferred for each row execute function deny()`);
+    const target = await targetOf('late');
+    const outcomes = await send(
+      ['{"i":1}', '{"bad":"yes"}', '{"i":2}'].map((document) => rowsOf(target, document)),
+    );
+    assert.deepEqual(codes(outcomes), [1, 'aborted row_refused', 1]);
+    assert(!JSON.stringify(outcomes).includes('secret of'), 'texts of triggers are not for senders');
+    assert.deepEqual(await stored(client, 'late'), ['{"i": 1}', '{"i": 2}']);
+  });
+
+  test('no row enters another table of the same name, a table that is none any more, or a column of another type', async (t) => {
+    const { client, targetOf, rowsOf, send } = await room(t);
+    await runOurs(client, create('moving'));
+    const target = await targetOf('moving');
+    const attempt = async () => codes(await send([rowsOf(target, '{"stale":true}')]));
+    assert.deepEqual(await attempt(), [1]);
+    await client.query('alter table moving rename to moved; create table moving (data jsonb)');
+    assert.deepEqual(await attempt(), ['aborted table_changed']);
+    assert.deepEqual(await stored(client, 'moving'), []);
+    await client.query(
+      'drop table moving; alter table moved rename to moving; alter table moving alter column data type text',
+    );
+    assert.deepEqual(await attempt(), ['aborted table_changed']);
+    assert.equal((await stored(client, 'moving')).length, 1);
+    await client.query('drop table moving');
+    assert.deepEqual(await attempt(), ['aborted table_changed']);
+    await runOurs(client, create('moving'));
+    assert.deepEqual(await attempt(), ['aborted table_changed'], 'a webhook table again, but another one');
+    assert.deepEqual(await stored(client, 'moving'), []);
+  });
+
+  test('a locked table is answered in time, certainly not stored, and no other table waits for it', async (t) => {
+    const { client, database, targetOf, rowsOf, send } = await room(t, { commitStatementTimeoutMs: 400 });
+    await runOurs(client, create('locked'));
+    await runOurs(client, create('free'));
+    const [locked, free] = [await targetOf('locked'), await targetOf('free')];
+    const holder = await database.connect();
+    await holder.query('begin; lock table locked');
+    const waiting = send([rowsOf(locked, '1')]);
+    assert.deepEqual(codes(await send([rowsOf(free, '1')])), [1]);
+    assert.deepEqual(codes(await waiting), ['aborted deadline']);
+    await holder.query('rollback');
+    assert.deepEqual(await stored(client, 'locked'), []);
+    assert.deepEqual(codes(await send([rowsOf(locked, '2')])), [1]);
+  });
+
+  test('a connection that is lost while committing is unknown, and the next group has another one', async (t) => {
+    const { client, database, spy, targetOf, rowsOf, send } = await room(t);
+    await runOurs(client, create('killed'));
+    const target = await targetOf('killed');
+    const holder = await database.connect();
+    await holder.query('begin; lock table killed');
+    const lost = send([rowsOf(target, '1')]);
+    const told = spy.next('group.unknown');
+    // The backend is at work on the group when it waits for the lock.
+    for (let waits = false; !waits;) {
+      const { rows } = await client.query<{ waits: boolean }>(
+        `select exists (select from pg_stat_activity where application_name = 'headgate commit' and wait_event_type = 'Lock'
+           and datname = current_database()) as waits`,
+      );
+      waits = rows[0]?.waits === true;
+    }
+    await client.query(
+      `select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'headgate commit' and datname = current_database()`,
+    );
+    assert.deepEqual(codes(await lost), ['unknown commit_unknown']);
+    assert.equal((await told).rows, 1);
+    await holder.query('rollback');
+    assert.deepEqual(codes(await send([rowsOf(target, '2')])), [1]);
+  });
+
+  test('an engine that falls silent is given up at the deadline', async (t) => {
+    const { client, targetOf, rowsOf, send } = await room(t, { ackDeadlineMs: 300 });
+    await runOurs(client, create('silent'));
+    await client.query(`
+      create function nap() returns trigger language plpgsql as $$ begin perform pg_sleep(1.5); return new; end $$;
+      create trigger nap before insert on silent for each row execute function nap()`);
+    const target = await targetOf('silent');
+    const started = performance.now();
+    assert.deepEqual(codes(await send([rowsOf(target, '1')])), ['unknown commit_unknown']);
+    assert(performance.now() - started < 1_200);
+  });
+
+  test('a database that cannot be reached is a transient refusal', async (t) => {
+    const { client, spy, targetOf, rowsOf, send } = await room(t);
+    await runOurs(client, create('t'));
+    const target = { ...(await targetOf('t')), database: 'hg_test_nowhere' };
+    assert.deepEqual(codes(await send([rowsOf(target, '1')])), ['aborted engine_unavailable']);
+    assert(spy.seen.some((o) => o.kind === 'group.aborted'));
+  });
+
+  test('webhook.wait_for_persistence = false does not wait for the disk; every other commit does', async (t) => {
+    const { client, targetOf, rowsOf, send } = await room(t);
+    await runOurs(client, create('waits'));
+    await client.query(`
+      create table seen (setting text);
+      create function note() returns trigger language plpgsql as
+        $$ begin insert into seen values (current_setting('synchronous_commit')); return new; end $$;
+      create trigger note before insert on waits for each row execute function note()`);
+    const target = await targetOf('waits');
+    assert.deepEqual(codes(await send([rowsOf({ ...target, waitsForDisk: false }, '1')])), [1]);
+    assert.deepEqual(codes(await send([rowsOf(target, '1')])), [1]);
+    const { rows } = await client.query<{ setting: string }>('select setting from seen');
+    assert.deepEqual(
+      rows.map((r) => r.setting),
+      ['off', 'on'],
+    );
+  });
+});

@@ -1,0 +1,67 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import type { Target } from '../flow.ts';
+import { copyMessages, groupStatement, queryMessage } from './copy-message.ts';
+
+const target: Target = {
+  database: 'd',
+  schema: 'pu"blic',
+  table: "o'rd\\ers",
+  oid: 7,
+  column: 'da ta',
+  check: null,
+  waitsForDisk: true,
+};
+
+test('the bytes are one CopyData and one CopyDone whose lengths and rows are exact, whatever the sizes', () => {
+  const document = fc.oneof(
+    fc.uint8Array({ maxLength: 40 }),
+    fc.constantFrom(32 * 1024, 32 * 1024 + 1, 100_000).map((n) => new Uint8Array(n)),
+  );
+  fc.assert(
+    fc.property(
+      fc.array(fc.array(document, { minLength: 1, maxLength: 3 }), { minLength: 1, maxLength: 6 }),
+      (groups) => {
+        const members = groups.map((documents) => ({
+          target,
+          documents: documents.map((d) => Buffer.from(d)),
+          bytes: 0,
+        }));
+        const bytes = Buffer.concat(copyMessages(members));
+        assert.equal(bytes.toString('latin1', 0, 1), 'd');
+        const end = 1 + bytes.readInt32BE(1);
+        assert.deepEqual([...bytes.subarray(end)], [0x63, 0, 0, 0, 4]);
+        let at = 5;
+        assert.equal(bytes.toString('latin1', at, at + 11), 'PGCOPY\n\xff\r\n\0');
+        at += 19;
+        for (const wanted of members.flatMap((m) => m.documents)) {
+          assert.equal(bytes.readInt16BE(at), 1);
+          assert.equal(bytes.readInt32BE(at + 2), wanted.length + 1);
+          assert.equal(bytes[at + 6], 1);
+          assert(bytes.subarray(at + 7, at + 7 + wanted.length).equals(wanted));
+          at += 7 + wanted.length;
+        }
+        assert.equal(bytes.readInt16BE(at), -1);
+        assert.equal(at + 2, end);
+      },
+    ),
+  );
+});
+
+test('names are quoted, and quoted again as text', () => {
+  const sql = groupStatement(target);
+  assert(sql.includes(String.raw`copy "pu""blic"."o'rd\ers" ("da ta") from stdin (format binary)`), sql);
+  assert(sql.includes(String.raw`headgate.confirm( E'"pu""blic"."o''rd\\ers"', 7, 'da ta')`), sql);
+  assert(!sql.includes('synchronous_commit'));
+  assert(
+    groupStatement({ ...target, waitsForDisk: false }).startsWith('set local synchronous_commit = off; copy'),
+  );
+});
+
+test('a Query message holds its text as UTF-8 and its length', () => {
+  const message = queryMessage("select 'ä'");
+  assert.equal(message.readInt32BE(1), message.length - 1);
+  assert.equal(message.toString('utf8', 5, message.length - 1), "select 'ä'");
+  assert.equal(message[message.length - 1], 0);
+});

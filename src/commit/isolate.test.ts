@@ -1,0 +1,112 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import type { Outcome, Rows, Target } from '../flow.ts';
+import { refusal } from '../refusals.ts';
+import type { Attempt } from './group-copy.ts';
+import { commitIsolating } from './isolate.ts';
+
+const target: Target = {
+  database: 'd',
+  schema: 's',
+  table: 't',
+  oid: 1,
+  column: 'c',
+  check: null,
+  waitsForDisk: true,
+};
+const rowsOf = (count: number): Rows => ({
+  target,
+  documents: Array.from({ length: count }, () => Buffer.from('1')),
+  bytes: count,
+});
+const rowRefused: Outcome = { kind: 'aborted', refusal: refusal('row_refused') };
+const failed = (line: number | null): Attempt => ({
+  kind: 'failed',
+  sqlstate: '22P02',
+  message: '',
+  line,
+  constraint: null,
+});
+
+/** An engine in which some members hold a row that it refuses, naming the row or not. */
+function engineOf(bad: ReadonlySet<Rows>, names: boolean) {
+  const stored: Rows[] = [];
+  const seen = { attempts: 0 };
+  return {
+    stored,
+    seen,
+    attempt: (members: readonly Rows[]): Promise<Attempt> => {
+      seen.attempts++;
+      let line = 0;
+      for (const member of members) {
+        if (bad.has(member)) return Promise.resolve(failed(names ? line + member.documents.length : null));
+        line += member.documents.length;
+      }
+      stored.push(...members);
+      return Promise.resolve({ kind: 'committed' });
+    },
+    judge: () => ({ blame: 'row' as const, outcome: rowRefused }),
+  };
+}
+
+test('exactly the members with a refused row are refused, all others are stored once, in a bounded number of attempts', async () => {
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(fc.record({ rows: fc.integer({ min: 1, max: 3 }), bad: fc.boolean() }), {
+        minLength: 1,
+        maxLength: 40,
+      }),
+      fc.boolean(),
+      async (kinds, names) => {
+        const members = kinds.map((kind) => rowsOf(kind.rows));
+        const bad = new Set(members.filter((_, i) => kinds[i]?.bad === true));
+        const engine = engineOf(bad, names);
+        const outcomes = await commitIsolating({ ...engine, namedRefusalsMax: 3 }, members);
+        assert.deepEqual(
+          outcomes.map((o) => o.kind),
+          members.map((m) => (bad.has(m) ? 'aborted' : 'committed')),
+        );
+        assert.deepEqual(
+          engine.stored,
+          members.filter((m) => !bad.has(m)),
+        );
+        assert(engine.seen.attempts <= 3 + 2 * members.length);
+      },
+    ),
+  );
+});
+
+test('one named row costs one more attempt', async () => {
+  const members = Array.from({ length: 100 }, () => rowsOf(1));
+  const engine = engineOf(new Set(members.slice(57, 58)), true);
+  const outcomes = await commitIsolating({ ...engine, namedRefusalsMax: 3 }, members);
+  assert.equal(engine.seen.attempts, 2);
+  assert.equal(outcomes.filter((o) => o.kind === 'committed').length, 99);
+  assert.equal(outcomes[57]?.kind, 'aborted');
+});
+
+test('a fault of nobody is one outcome for all; a lost connection is unknown for what was sent, and only for that', async () => {
+  const members = [rowsOf(1), rowsOf(1), rowsOf(1), rowsOf(1)];
+  const away: Outcome = { kind: 'aborted', refusal: refusal('engine_unavailable') };
+  const group = {
+    attempt: () => Promise.resolve(failed(null)),
+    judge: () => ({ blame: 'group' as const, outcome: away }),
+    namedRefusalsMax: 3,
+  };
+  assert.deepEqual(
+    await commitIsolating(group, members),
+    members.map(() => away),
+  );
+
+  const answers: Attempt[] = [failed(null), { kind: 'committed' }, { kind: 'lost', reason: 'reset' }];
+  const halves = {
+    attempt: () => Promise.resolve(answers.shift() ?? failed(null)),
+    judge: () => ({ blame: 'row' as const, outcome: rowRefused }),
+    namedRefusalsMax: 3,
+  };
+  assert.deepEqual(
+    (await commitIsolating(halves, members)).map((o) => o.kind),
+    ['committed', 'committed', 'unknown', 'unknown'],
+  );
+});

@@ -1,0 +1,96 @@
+/**
+ * The value of a literal or a name. Takes one token, gives its text as PostgreSQL would read it; refuses escapes that
+ * PostgreSQL would refuse. Pure.
+ */
+import type { Token } from './scanner.ts';
+import { continuation, escapedEnd, plainEnd } from './quotes.ts';
+import { Undecodable, decodeText, encodeText } from './text.ts';
+
+export interface Lexical {
+  /** The statement as bytes. */
+  readonly text: string;
+  readonly encoding: string;
+  readonly standardConformingStrings: boolean;
+}
+
+/** An unquoted name is folded in ASCII only, as PostgreSQL does in UTF-8. Null: the token is no name. */
+export function nameOf(token: Token, lexical: Lexical): string | null {
+  const raw = lexical.text.slice(token.start, token.end);
+  if (token.kind === 'word') {
+    return decodeText(
+      raw.replace(/[A-Z]+/g, (letters) => letters.toLowerCase()),
+      lexical.encoding,
+    );
+  }
+  if (token.kind === 'quoted') return decodeText(raw.slice(1, -1).replaceAll('""', '"'), lexical.encoding);
+  return null;
+}
+
+/** Null: the token is no literal that is read here. */
+export function literalOf(token: Token, lexical: Lexical): string | null {
+  const raw = lexical.text.slice(token.start, token.end);
+  switch (token.kind) {
+    case 'dollar-string': {
+      const tag = raw.indexOf('$', 1) + 1;
+      return decodeText(raw.slice(tag, -tag), lexical.encoding);
+    }
+    case 'string':
+    case 'escape-string': {
+      const backslashes = token.kind === 'escape-string' || !lexical.standardConformingStrings;
+      const inner = literalParts(raw.slice(raw.indexOf("'")), backslashes).join('');
+      const bytes = backslashes ? unescapeLiteral(inner) : inner.replaceAll("''", "'");
+      return decodeText(bytes, lexical.encoding);
+    }
+    default:
+      return null;
+  }
+}
+
+/** What stands between the quotes of each part of a literal with continuations. */
+function literalParts(raw: string, backslashes: boolean): string[] {
+  const parts: string[] = [];
+  for (let open = 0; open >= 0;) {
+    const end = backslashes ? escapedEnd(raw, open) : plainEnd(raw, open, "'");
+    parts.push(raw.slice(open + 1, end - 1));
+    open = continuation(raw, end);
+  }
+  return parts;
+}
+
+const escape =
+  /''|\\(?:u([dD][89abAB][0-9A-Fa-f]{2})\\u([dD][c-fC-F][0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|x([0-9A-Fa-f]{1,2})|([0-7]{1,3})|([^]))/g;
+const controls: { readonly [letter: string]: string } = {
+  b: '\b',
+  f: '\f',
+  n: '\n',
+  r: '\r',
+  t: '\t',
+  v: '\v',
+};
+
+/** Gives bytes: \x and octal escapes name bytes; \u names a character, which is UTF-8 here. */
+function unescapeLiteral(inner: string): string {
+  return inner.replace(escape, (all, ...groups: (string | undefined)[]) => {
+    const [first, second, four, eight, hex, octal, letter] = groups;
+    if (all === "''") return "'";
+    if (first !== undefined && second !== undefined) {
+      return encodeText(String.fromCharCode(parseInt(first, 16), parseInt(second, 16)));
+    }
+    if (hex !== undefined) return byteOf(parseInt(hex, 16));
+    if (octal !== undefined) return byteOf(parseInt(octal, 8) & 0xff);
+    if (letter !== undefined) {
+      if (letter === 'u' || letter === 'U') throw new Undecodable('22025', 'invalid Unicode escape');
+      return controls[letter] ?? letter;
+    }
+    const code = parseInt(four ?? eight ?? '', 16);
+    if (code === 0 || code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff)) {
+      throw new Undecodable('22025', 'invalid Unicode escape value');
+    }
+    return encodeText(String.fromCodePoint(code));
+  });
+}
+
+function byteOf(code: number): string {
+  if (code === 0) throw new Undecodable('22021', 'a literal cannot hold the byte 0');
+  return String.fromCharCode(code);
+}

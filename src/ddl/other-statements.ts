@@ -1,0 +1,117 @@
+/**
+ * ALTER TABLE … VALIDATE and DROP VALIDATE, SHOW, DESCRIBE, FLUSH, and PostgreSQL's own statements about whole databases,
+ * which need every connection of Headgate's to be gone. Takes tokens, gives a plan, or null for what is PostgreSQL's.
+ */
+import type { Cursor, Name } from './cursor.ts';
+import {
+  type Plan,
+  callPlan,
+  callerPath,
+  callerSchemas,
+  displayName,
+  relationArgument,
+  relationOrError,
+  selectPlan,
+} from './plan.ts';
+import { type ValidateRooms, parseValidate, sealValidation } from './validate-clause.ts';
+
+export function alterTable(cursor: Cursor, rooms: ValidateRooms): Plan | null {
+  const { statement, lexical } = cursor;
+  // PostgreSQL's own ALTER TABLE is by far the more frequent one: it is not read further than its name.
+  cursor.expect('alter', 'table');
+  const ifExists = cursor.accept('if', 'exists');
+  if (cursor.peek() === 'only') cursor.accept('only');
+  const action = findAction(cursor);
+  if (action === null) return null;
+  cursor.refuseForeign('ALTER TABLE');
+  const name = cursor.qualifiedName(3);
+  cursor.accept('*');
+  if (action === 'drop') {
+    cursor.expect('drop', 'validate');
+    const original = { statement: [{ start: statement.start, end: statement.end }] };
+    const args = [relationArgument(name), displayName(name), ifExists, original, callerPath];
+    return callPlan('ALTER TABLE', 'drop_validate', args, lexical.text);
+  }
+  cursor.expect('validate');
+  const validation = sealValidation(parseValidate(cursor), rooms);
+  const args = [relationArgument(name), displayName(name), ifExists, { json: validation }, callerSchemas];
+  return callPlan('ALTER TABLE', 'alter_webhook_table', args, lexical.text);
+}
+
+/** What is done to the table: looks past its name, which ends where no dot follows. */
+function findAction(cursor: Cursor): 'validate' | 'drop' | null {
+  let ahead = 1;
+  while (cursor.peek(ahead) === '.') ahead += 2;
+  if (cursor.peek(ahead) === '*') ahead++;
+  const word = cursor.peek(ahead);
+  const next = cursor.peek(ahead + 1);
+  if (word === 'validate') return next === 'constraint' ? null : 'validate';
+  // ALTER TABLE t DROP validate CASCADE, or one action of several, drops a column of that name.
+  const last = cursor.isLast(ahead + 1);
+  return word === 'drop' && next === 'validate' && last ? 'drop' : null;
+}
+
+export function show(cursor: Cursor): Plan | null {
+  cursor.expect('show');
+  if (cursor.accept('tables')) {
+    cursor.expectEnd();
+    return selectPlan('SHOW', 'show_tables(pg_catalog.current_schemas(false))');
+  }
+  if (cursor.accept('secrets')) {
+    cursor.expectEnd();
+    return selectPlan('SHOW', 'show_secrets()');
+  }
+  if (!cursor.accept('create', 'table')) return null;
+  return selectPlan('SHOW', `show_create_table(${relationOrError(lastName(cursor, 'SHOW CREATE TABLE'))})`);
+}
+
+export function describe(cursor: Cursor): Plan {
+  cursor.expect('describe');
+  return selectPlan('DESCRIBE', `describe(${relationOrError(lastName(cursor, 'DESCRIBE'))})`);
+}
+
+function lastName(cursor: Cursor, what: string): Name {
+  cursor.refuseForeign(what);
+  const name = cursor.qualifiedName(3);
+  cursor.expectEnd();
+  return name;
+}
+
+export function flush(cursor: Cursor): Plan {
+  cursor.expect('flush');
+  cursor.expectEnd();
+  return callPlan('FLUSH', 'flush', [], cursor.lexical.text);
+}
+
+/** DROP DATABASE, ALTER DATABASE … RENAME TO | SET TABLESPACE, CREATE DATABASE … TEMPLATE: passed on unchanged. */
+export function databaseStatement(cursor: Cursor): Plan | null {
+  const { statement } = cursor;
+  const verb = cursor.peek();
+  cursor.take();
+  cursor.expect('database');
+  let released: string | null = null;
+  if (verb === 'create') {
+    released = templateName(cursor);
+  } else {
+    cursor.accept('if', 'exists');
+    const name = cursor.tryIdentifier();
+    const moves = cursor.accept('rename') || cursor.accept('set', 'tablespace');
+    if (verb === 'drop' || moves) released = name;
+  }
+  if (released === null) return null;
+  return {
+    pieces: [{ start: statement.start, end: statement.end }],
+    tag: null,
+    needsCatalog: false,
+    releases: [released],
+  };
+}
+
+function templateName(cursor: Cursor): string | null {
+  for (; !cursor.atEnd; cursor.take()) {
+    if (!cursor.accept('template')) continue;
+    cursor.accept('=');
+    return cursor.tryIdentifier();
+  }
+  return null;
+}

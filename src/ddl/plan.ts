@@ -1,0 +1,113 @@
+/**
+ * What becomes of one statement: the text the engine is sent in its place, in pieces, and what has to happen before.
+ * Gives the text of a whole query string with a map from its offsets back to the client's. Pure.
+ */
+import type { Name } from './cursor.ts';
+import { dollarQuote, encodeText } from './text.ts';
+
+/** Text of ours (bytes), or a range of the client's text, which keeps its positions. */
+export type Piece = string | { readonly start: number; readonly end: number };
+
+export interface Plan {
+  readonly pieces: readonly Piece[];
+  /** The command tag in place of the engine's; null: the engine's own. */
+  readonly tag: string | null;
+  /** It calls the catalog, which has to exist. */
+  readonly needsCatalog: boolean;
+  /** Databases that nobody of ours may be connected to when it runs. */
+  readonly releases: readonly string[];
+}
+
+export type Argument =
+  | string
+  | boolean
+  | null
+  | { readonly json: unknown }
+  | { readonly sql: string }
+  | Statement;
+interface Statement {
+  readonly statement: readonly Piece[];
+}
+
+/** The client's own settings, for procedures that pin theirs. */
+export const callerSchemas: Argument = { sql: 'pg_catalog.current_schemas(false)' };
+export const callerPath: Argument = { sql: 'pg_catalog.current_setting($hg$search_path$hg$)' };
+
+/** The relation a name means in the client's session, or NULL. */
+export function relationArgument(name: Name): Argument {
+  return { sql: `pg_catalog.to_regclass(${quoteText(quoteName(name))})` };
+}
+
+/** The relation a name means, or PostgreSQL's own error. A cast from text is looked up anew at every execution. */
+export function relationOrError(name: Name): string {
+  return `(${quoteText(quoteName(name))}::pg_catalog.text)::pg_catalog.regclass`;
+}
+
+/** As PostgreSQL shows it in its messages. */
+export function displayName(name: Name): string {
+  return name.schema === null ? name.name : `${name.schema}.${name.name}`;
+}
+
+export function callPlan(tag: string, procedure: string, args: readonly Argument[], text: string): Plan {
+  const pieces: Piece[] = [`CALL headgate.${procedure}(`];
+  args.forEach((arg, index) => {
+    if (index > 0) pieces.push(', ');
+    pieces.push(...argumentPieces(arg, text));
+  });
+  pieces.push(')');
+  return { pieces, tag, needsCatalog: true, releases: [] };
+}
+
+export function selectPlan(tag: string, from: string): Plan {
+  return { pieces: [`SELECT * FROM headgate.${from}`], tag, needsCatalog: true, releases: [] };
+}
+
+function argumentPieces(arg: Argument, text: string): readonly Piece[] {
+  if (arg === null) return ['NULL'];
+  if (typeof arg === 'boolean') return [String(arg)];
+  if (typeof arg === 'string') return [quoteText(arg)];
+  if ('sql' in arg) return [arg.sql];
+  if ('json' in arg) return [arg.json === null ? 'NULL' : quoteText(JSON.stringify(arg.json))];
+  const whole = arg.statement.map((piece) => pieceText(piece, text)).join('');
+  const quoted = dollarQuote(whole);
+  const tag = quoted.slice(0, (quoted.length - whole.length) / 2);
+  return [tag, ...arg.statement, tag];
+}
+
+function quoteText(text: string): string {
+  return dollarQuote(encodeText(text));
+}
+
+function quoteName({ schema, name }: Name): string {
+  const quote = (part: string): string => `"${part.replaceAll('"', '""')}"`;
+  return schema === null ? quote(name) : `${quote(schema)}.${quote(name)}`;
+}
+
+function pieceText(piece: Piece, text: string): string {
+  return typeof piece === 'string' ? piece : text.slice(piece.start, piece.end);
+}
+
+export interface Assembled {
+  readonly sql: string;
+  readonly originalOffset: (offset: number) => number;
+}
+
+/** Joins the pieces. What is ours maps to the client's text that follows it, or to the end of what went before. */
+export function assemble(text: string, pieces: readonly { piece: Piece; anchor: number }[]): Assembled {
+  let sql = '';
+  const segments: { from: number; origin: number; exact: boolean }[] = [];
+  for (const { piece, anchor } of pieces) {
+    const exact = typeof piece !== 'string';
+    segments.push({ from: sql.length, origin: exact ? piece.start : anchor, exact });
+    sql += pieceText(piece, text);
+  }
+  return {
+    sql,
+    originalOffset(offset) {
+      const segment = segments.findLast((it) => it.from <= offset);
+      if (segment === undefined) return 0;
+      const original = segment.exact ? segment.origin + offset - segment.from : segment.origin;
+      return Math.max(0, Math.min(original, text.length));
+    },
+  };
+}

@@ -1,0 +1,143 @@
+/**
+ * The statements PostgreSQL does not know. Takes a query string as the client sent it, gives null where nothing in it
+ * is Headgate's (almost always, and in well under a microsecond), or the text to send instead: each of Headgate's
+ * statements becomes one CALL or SELECT on the schema `headgate`, so that it works inside transactions, in strings of
+ * several statements and as a prepared statement. Secrets are sealed here and leave in no other form. Refuses with
+ * PostgreSQL's own errors and positions. Touches the catalog (migrations) only through `before`.
+ */
+import type { Rewrite, RewriteSql, SqlSession } from '../flow.ts';
+import type { SqlError } from '../refusals.ts';
+import { createTable, isWebhookTable } from './create-table.ts';
+import { Cursor, StatementError } from './cursor.ts';
+import type { Lexical } from './literal.ts';
+import { alterTable, databaseStatement, describe, flush, show } from './other-statements.ts';
+import { type Piece, type Plan, assemble } from './plan.ts';
+import { alterSecret, createSecret, dropSecret } from './secret-statements.ts';
+import { type Statement, splitStatements } from './statements.ts';
+import { lexable } from './text.ts';
+import type { ValidateRooms } from './validate-clause.ts';
+
+export type { ParsedCheck } from './validate-clause.ts';
+
+export interface DdlRooms extends ValidateRooms {
+  /** Makes the catalog exist in this database, before one of our statements is sent. Throws SqlFailure. */
+  ensureCatalog(database: string): Promise<void>;
+  /** Lets go of every connection of Headgate's to this database. */
+  releaseDatabase(database: string): Promise<void>;
+}
+
+export function createRewriter(rooms: DdlRooms): RewriteSql {
+  return (sql, session) => (mayBeOurs(sql) ? rewrite(sql, session, rooms) : null);
+}
+
+/** Each of our statements holds one of these words. */
+const ourWords = /secret|connector|validate|show|describe|flush|database/i;
+/** How one of our statements, or white space or a comment before it, begins. */
+const ourFirst = /^(?:[cCaAdDfF\s;/-]|[sS][hH])/;
+
+/** Costs a look at the first characters for most single statements, and one search through the text for others. */
+function mayBeOurs(sql: string): boolean {
+  if (!ourFirst.test(sql)) {
+    const semicolon = sql.indexOf(';');
+    if (semicolon < 0 || semicolon === sql.length - 1) return false;
+  }
+  return ourWords.test(sql);
+}
+
+function rewrite(sql: string, session: SqlSession, rooms: DdlRooms): Rewrite | null {
+  const lexical: Lexical = {
+    text: sql,
+    encoding: session.clientEncoding.toUpperCase(),
+    standardConformingStrings: session.standardConformingStrings,
+  };
+  const statements = splitStatements(lexable(sql, lexical.encoding), session.standardConformingStrings);
+  try {
+    const plans = statements.map((statement) => planOf(statement, lexical, rooms));
+    return plans.every((plan) => plan === null) ? null : joined(sql, session, statements, plans, rooms);
+  } catch (error) {
+    if (!(error instanceof StatementError)) throw error;
+    return { kind: 'error', error: sqlError(error) };
+  }
+}
+
+/** Null: the statement is PostgreSQL's. */
+function planOf(statement: Statement, lexical: Lexical, rooms: DdlRooms): Plan | null {
+  const cursor = new Cursor(statement, lexical);
+  switch (`${cursor.peek()} ${cursor.peek(1)}`) {
+    case 'create secret':
+      return createSecret(cursor, rooms);
+    case 'alter secret':
+      return alterSecret(cursor, rooms);
+    case 'drop secret':
+      return dropSecret(cursor);
+    case 'create table':
+    case 'create unlogged':
+    case 'create temp':
+    case 'create temporary':
+    case 'create local':
+    case 'create global':
+      return isWebhookTable(cursor) ? createTable(cursor, rooms) : null;
+    case 'alter table':
+      return alterTable(cursor, rooms);
+    case 'create database':
+    case 'alter database':
+    case 'drop database':
+      return databaseStatement(cursor);
+    default:
+  }
+  switch (cursor.peek()) {
+    case 'show':
+      return show(cursor);
+    case 'describe':
+      return describe(cursor);
+    case 'flush':
+      return flush(cursor);
+    default:
+      return null;
+  }
+}
+
+/**
+ * Our statements replaced, and every other one as it was. The comments around ours are left out: one may hold the key
+ * that the statement itself seals.
+ */
+function joined(
+  sql: string,
+  session: SqlSession,
+  statements: readonly Statement[],
+  plans: readonly (Plan | null)[],
+  rooms: DdlRooms,
+): Rewrite {
+  const pieces: { piece: Piece; anchor: number }[] = [];
+  let last = 0;
+  statements.forEach((statement, index) => {
+    const plan = plans[index];
+    if (!plan) return;
+    const begin = (statements[index - 1]?.semicolon ?? -1) + 1;
+    pieces.push({ piece: { start: last, end: begin }, anchor: last });
+    for (const piece of plan.pieces) pieces.push({ piece, anchor: statement.start });
+    last = statement.semicolon ?? sql.length;
+  });
+  pieces.push({ piece: { start: last, end: sql.length }, anchor: last });
+  const needsCatalog = plans.some((plan) => plan?.needsCatalog);
+  const releases = plans.flatMap((plan) => plan?.releases ?? []);
+  return {
+    kind: 'rewritten',
+    ...assemble(sql, pieces),
+    tags: plans.map((plan) => plan?.tag ?? null),
+    before: async () => {
+      if (needsCatalog) await rooms.ensureCatalog(session.database);
+      for (const database of releases) await rooms.releaseDatabase(database);
+    },
+  };
+}
+
+function sqlError(error: StatementError): SqlError {
+  return {
+    sqlstate: error.sqlstate,
+    message: error.message,
+    ...(error.detail === undefined ? {} : { detail: error.detail }),
+    ...(error.hint === undefined ? {} : { hint: error.hint }),
+    ...(error.at === null ? {} : { position: error.at + 1 }),
+  };
+}

@@ -1,0 +1,89 @@
+/**
+ * Where one statement ends and the next begins. Takes a query string, gives its statements with their tokens; refuses
+ * nothing. Parentheses (CREATE RULE … DO (a; b)) and the bodies of SQL-standard functions (BEGIN ATOMIC … END) hold
+ * semicolons that end no statement. Pure. Source of the rules: src/fe_utils/psqlscan.l.
+ */
+import { Scanner, type Token } from './scanner.ts';
+
+export interface Statement {
+  /** First byte of the first token. */
+  readonly start: number;
+  /** Behind the last token; the semicolon is not part of it. */
+  readonly end: number;
+  readonly tokens: readonly Token[];
+  /** Where its semicolon stands; null: it is the last one and has none. */
+  readonly semicolon: number | null;
+}
+
+/** Every statement that yields a CommandComplete: an empty one yields none, and is left out. */
+export function splitStatements(text: string, standardConformingStrings: boolean): Statement[] {
+  const scanner = new Scanner(text, standardConformingStrings);
+  const statements: Statement[] = [];
+  let tokens: Token[] = [];
+  const finish = (semicolon: number | null): void => {
+    const first = tokens[0];
+    const last = tokens.at(-1);
+    if (first !== undefined && last !== undefined) {
+      statements.push({ start: first.start, end: last.end, tokens, semicolon });
+    }
+    tokens = [];
+  };
+
+  let parens = 0;
+  const body = new AtomicBody(text);
+  for (let token = scanner.next(); token !== null; token = scanner.next()) {
+    if (token.kind === 'symbol' && token.end === token.start + 1) {
+      const char = text[token.start];
+      if (char === '(') parens++;
+      else if (char === ')' && parens > 0) parens--;
+      else if (char === ';' && parens === 0 && !body.open) {
+        finish(token.start);
+        body.reset();
+        continue;
+      }
+    } else if (token.kind === 'word') {
+      body.see(token, tokens.length, parens);
+    }
+    tokens.push(token);
+  }
+  finish(null);
+  return statements;
+}
+
+/** Follows CREATE [OR REPLACE] FUNCTION | PROCEDURE … BEGIN ATOMIC … CASE … END … END. */
+class AtomicBody {
+  readonly #text: string;
+  #head = '';
+  #previous = '';
+  #depth = 0;
+
+  constructor(text: string) {
+    this.#text = text;
+  }
+
+  get open(): boolean {
+    return this.#depth > 0;
+  }
+
+  reset(): void {
+    this.#head = '';
+    this.#previous = '';
+    this.#depth = 0;
+  }
+
+  see(token: Token, index: number, parens: number): void {
+    // The words that matter are short; a longer one need not be cut out.
+    const word = token.end - token.start > 9 ? '-' : this.#text.slice(token.start, token.end).toLowerCase();
+    if (index < 4) this.#head += `${word} `;
+    if (parens === 0 && /^create (or replace )?(function|procedure) /.test(this.#head)) {
+      if (this.#depth === 0) {
+        if (word === 'atomic' && this.#previous === 'begin') this.#depth = 1;
+      } else if (word === 'case') {
+        this.#depth++;
+      } else if (word === 'end') {
+        this.#depth--;
+      }
+    }
+    this.#previous = word;
+  }
+}

@@ -1,0 +1,60 @@
+/**
+ * The client's bytes as text, and back. Takes latin1 views of bytes (one char is one byte) and gives JavaScript strings;
+ * refuses (0A000) what it cannot read exactly. Pure.
+ */
+import { isUtf8 } from 'node:buffer';
+
+/** Encodings in which the second byte of a character may look like ASCII, a backslash for one. */
+const shiftingEncodings = new Set(['SJIS', 'SHIFT_JIS_2004', 'BIG5', 'GBK', 'UHC', 'GB18030', 'JOHAB']);
+const high = /[\x80-\xff]/;
+
+/** The same text, as long, with nothing in it that looks like ASCII and is not. */
+export function lexable(text: string, encoding: string): string {
+  if (!shiftingEncodings.has(encoding) || !high.test(text)) return text;
+  // In the Japanese ones, A0 to DF are characters of one byte.
+  const pair = encoding.startsWith('S') ? /[\x80-\x9f\xe0-\xff][^]/g : /[\x80-\xff][^]/g;
+  return text.replace(pair, '\xff\xff');
+}
+
+/** A text that cannot be read exactly; the message is for the client. */
+export class Undecodable extends Error {
+  readonly sqlstate: string;
+
+  constructor(sqlstate: string, message: string) {
+    super(message);
+    this.sqlstate = sqlstate;
+  }
+}
+
+/** Throws `Undecodable`. */
+export function decodeText(bytes: string, encoding: string): string {
+  if (!high.test(bytes)) return bytes;
+  if (encoding !== 'UTF8') {
+    throw new Undecodable(
+      '0A000',
+      `with client_encoding ${encoding} this can be written in ASCII only; SET client_encoding TO 'UTF8' first`,
+    );
+  }
+  const buffer = Buffer.from(bytes, 'latin1');
+  if (!isUtf8(buffer)) throw new Undecodable('22021', 'invalid byte sequence for encoding "UTF8"');
+  return buffer.toString('utf8');
+}
+
+/** For an error message: never fails. */
+export function decodeLoosely(bytes: string, encoding: string): string {
+  return encoding === 'UTF8' ? Buffer.from(bytes, 'latin1').toString('utf8') : bytes;
+}
+
+/** Text of ours as bytes for the engine. It is ASCII wherever client_encoding is not UTF8. */
+export function encodeText(text: string): string {
+  return Buffer.from(text, 'utf8').toString('latin1');
+}
+
+/** `text` as one literal that means the same whatever standard_conforming_strings is. Takes and gives bytes. */
+export function dollarQuote(text: string): string {
+  for (let n = 0; ; n++) {
+    const tag = `$hg${n === 0 ? '' : n}$`;
+    // The tag must not begin inside the text and end with itself either.
+    if ((text + tag).indexOf(tag) === text.length) return tag + text + tag;
+  }
+}

@@ -1,0 +1,164 @@
+/**
+ * VALIDATE [SECRET name, …] AS expression. Takes tokens, gives the clause; and a clause as the value the catalog stores:
+ * with every secret literal masked, and the whole text sealed beside it. Refuses what the expression's own parser
+ * refuses, where it stands. Touches nothing but the seal and the ids it is handed.
+ */
+import { StatementError, type Cursor, type Name } from './cursor.ts';
+import { nameOf } from './literal.ts';
+import { Undecodable, decodeText } from './text.ts';
+
+/** What the validate room says of an expression; positions are offsets in its text. */
+export interface ParsedCheck {
+  readonly text: string;
+  /** The name under which the expression reads the body, if it does. */
+  readonly payloadName: string | null;
+  readonly headersRead: readonly string[];
+  readonly secretLiterals: readonly { readonly start: number; readonly end: number }[];
+  readonly warnings: readonly string[];
+}
+
+export interface ValidateRooms {
+  readonly parseExpression: (text: string, scope: { secrets: readonly string[] }) => ParsedCheck;
+  /** Seals a text under the master key, bound to `identity`. Gives base64. */
+  readonly seal: (plaintext: string, identity: string) => string;
+  readonly newId: () => string;
+}
+
+export interface ValidateClause {
+  readonly secrets: readonly Name[];
+  /** The expression, with its comments blanked. */
+  readonly text: string;
+  /** Where it starts in the client's text, in bytes. */
+  readonly start: number;
+}
+
+/** The shape that headgate.set_validation reads. */
+export interface Validation {
+  readonly payload: string | null;
+  readonly expression: string;
+  readonly sealed: string | null;
+  readonly sealId: string | null;
+  readonly secrets: readonly { readonly schema: string | null; readonly name: string }[];
+  readonly warnings: readonly string[];
+}
+
+const takenNames = new Set(['headers', 'payload', 'method', 'path', 'query', 'url']);
+
+/** From behind VALIDATE to the end of the statement. */
+export function parseValidate(cursor: Cursor): ValidateClause {
+  const secrets: Name[] = [];
+  if (cursor.accept('secret')) {
+    do {
+      const secret = cursor.qualifiedName(2);
+      if (takenNames.has(secret.name) || secrets.some((other) => other.name === secret.name)) {
+        throw new StatementError(
+          '42712',
+          `the name "${secret.name}" is already taken in VALIDATE`,
+          secret.start,
+        );
+      }
+      secrets.push(secret);
+    } while (cursor.accept(','));
+    refuseSender(cursor);
+  }
+  cursor.expect('as');
+  if (cursor.atEnd) cursor.unexpected();
+  const start = cursor.offset;
+  return { secrets, text: expressionText(cursor), start };
+}
+
+/** VALIDATE SECRET s USING sender: the expressions of known senders. */
+function refuseSender(cursor: Cursor): void {
+  const at = cursor.offset;
+  if (!cursor.accept('using')) return;
+  const sender = cursor.identifier();
+  cursor.expectEnd();
+  throw new StatementError('0A000', `VALIDATE ... USING ${sender} is not supported yet`, at, {
+    hint: 'Write the expression out: VALIDATE SECRET ... AS secure_compare(...).',
+  });
+}
+
+/** The rest of the statement. A comment may hold an old key: each becomes blanks, so that no place shifts. */
+function expressionText(cursor: Cursor): string {
+  const { text, encoding, standardConformingStrings } = cursor.lexical;
+  let bytes = '';
+  let last = cursor.offset;
+  while (cursor.token !== null) {
+    const token = cursor.take();
+    const raw = cursor.raw(token);
+    if (token.kind === 'string' && !standardConformingStrings && raw.includes('\\')) {
+      throw new StatementError(
+        '0A000',
+        'a backslash in VALIDATE with standard_conforming_strings off',
+        token.start,
+        {
+          hint: "Write the literal as E'...'.",
+        },
+      );
+    }
+    // Checks each name by itself, so that a refusal points at it.
+    cursor.read(token, nameOf);
+    bytes += text.slice(last, token.start).replace(/[^\n\r]/g, ' ') + raw;
+    last = token.end;
+  }
+  try {
+    return decodeText(bytes, encoding);
+  } catch (error) {
+    if (!(error instanceof Undecodable)) throw error;
+    throw new StatementError(error.sqlstate, error.message, last - bytes.length);
+  }
+}
+
+export function sealValidation(clause: ValidateClause, rooms: ValidateRooms): Validation {
+  const { text } = clause;
+  const check = parse(clause, rooms);
+  const masked = maskLiterals(text, check.secretLiterals);
+  const sealId = masked === text ? null : rooms.newId();
+  return {
+    payload: check.payloadName,
+    expression: masked,
+    sealed: sealId === null ? null : rooms.seal(text, `expression:${sealId}`),
+    sealId,
+    secrets: clause.secrets.map(({ schema, name }) => ({ schema, name })),
+    warnings: check.warnings,
+  };
+}
+
+function parse(clause: ValidateClause, rooms: ValidateRooms): ParsedCheck {
+  try {
+    return rooms.parseExpression(clause.text, { secrets: clause.secrets.map((secret) => secret.name) });
+  } catch (error) {
+    if (!isRefusal(error)) throw error;
+    const { sqlstate, message, position, hint, detail } = error;
+    const at =
+      position === null
+        ? clause.start
+        : clause.start + Buffer.byteLength(clause.text.slice(0, position), 'utf8');
+    throw new StatementError(sqlstate, message, at, {
+      ...(hint === undefined ? {} : { hint }),
+      ...(detail === undefined ? {} : { detail }),
+    });
+  }
+}
+
+interface ExpressionRefusal {
+  readonly sqlstate: string;
+  readonly message: string;
+  readonly position: number | null;
+  readonly hint?: string | undefined;
+  readonly detail?: string | undefined;
+}
+
+function isRefusal(error: unknown): error is ExpressionRefusal {
+  return typeof error === 'object' && error !== null && 'sqlstate' in error && 'position' in error;
+}
+
+function maskLiterals(text: string, literals: ParsedCheck['secretLiterals']): string {
+  let masked = '';
+  let last = 0;
+  for (const { start, end } of [...literals].sort((a, b) => a.start - b.start)) {
+    masked += `${text.slice(last, start)}'********'`;
+    last = end;
+  }
+  return masked + text.slice(last);
+}

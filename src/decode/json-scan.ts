@@ -1,0 +1,268 @@
+/**
+ * Says whether bytes are a JSON document that PostgreSQL's jsonb can store, without asking it. Pure; one pass,
+ * no recursion, nothing allocated for a document that is accepted. jsonb takes RFC 8259 in UTF-8, except:
+ * `\u0000`, surrogates that do not come in pairs, and numbers that its numeric type cannot hold. One value is
+ * refused here that servers from version 16 on would take: a zero with the exponent ±1073741823. Proven against
+ * a server by json-scan.pg.test.ts.
+ */
+import { isUtf8 } from 'node:buffer';
+
+export interface JsonProblem {
+  /** What is wrong, without a word of the document itself. */
+  readonly reason: string;
+  /** 0-based byte where it was noticed; null where no place is known. */
+  readonly offset: number | null;
+}
+
+export interface JsonScanOptions {
+  /** Nesting of arrays and objects; PostgreSQL itself gives up near 16,000 with an error that is hard to contain. */
+  readonly depthMax: number;
+}
+
+const reasons = [
+  'it ends in the middle',
+  'unexpected character',
+  'control character in a string',
+  'invalid escape in a string',
+  '\\u0000 cannot be stored',
+  'surrogate without its other half',
+  'number out of range',
+  'nested too deeply',
+] as const;
+type Reason = number;
+const endsEarly: Reason = 0;
+const unexpected: Reason = 1;
+const controlCharacter: Reason = 2;
+const badEscape: Reason = 3;
+const zeroCharacter: Reason = 4;
+const loneSurrogate: Reason = 5;
+const numberRange: Reason = 6;
+const tooDeep: Reason = 7;
+
+export function scanJson(bytes: Uint8Array, options: JsonScanOptions): JsonProblem | null {
+  if (!isUtf8(bytes)) return { reason: 'it is not valid UTF-8', offset: null };
+  const result = scanDocument(bytes, options.depthMax);
+  if (result >= 0) return null;
+  const failure = -1 - result;
+  const offset = Math.floor(failure / 8);
+  if (offset >= bytes.length && isBlank(bytes)) return { reason: 'it is empty', offset: null };
+  return { reason: reasons[failure % 8] ?? '', offset };
+}
+
+/** Failures travel as negative numbers, so that the accepted path makes no objects. */
+function failure(reason: Reason, offset: number): number {
+  return -1 - (offset * 8 + reason);
+}
+
+// What may come next.
+const value = 0;
+const valueOrEnd = 1;
+const keyOrEnd = 2;
+const key = 3;
+const colon = 4;
+const commaOrEnd = 5;
+
+/** Open containers, 1 for an object. Scanning is synchronous, so that one stack serves all calls. */
+let open = new Uint8Array(1024);
+
+/** Bytes that a string may hold as they are: neither quote, nor backslash, nor control character. */
+const plain = Uint8Array.from({ length: 256 }, (_, byte) =>
+  byte >= 32 && byte !== 34 && byte !== 92 ? 1 : 0,
+);
+
+function scanDocument(bytes: Uint8Array, depthMax: number): number {
+  if (open.length <= depthMax) open = new Uint8Array(depthMax + 1);
+  const n = bytes.length;
+  let state = value;
+  let depth = 0;
+  let i = 0;
+  while (i < n) {
+    const c = bytes[i]!;
+    if (c === 32 || c === 10 || c === 13 || c === 9) {
+      i++;
+    } else if (c === 34 /* " */) {
+      if (state > key) return failure(unexpected, i);
+      i = scanString(bytes, i + 1, n);
+      if (i < 0) return i;
+      state = state >= keyOrEnd ? colon : commaOrEnd;
+    } else if (c === 44 /* , */) {
+      if (state !== commaOrEnd || depth === 0) return failure(unexpected, i);
+      state = open[depth] === 1 ? key : value;
+      i++;
+    } else if (c === 58 /* : */) {
+      if (state !== colon) return failure(unexpected, i);
+      state = value;
+      i++;
+    } else if (c === 123 /* { */ || c === 91 /* [ */) {
+      if (state > valueOrEnd) return failure(unexpected, i);
+      if (depth === depthMax) return failure(tooDeep, i);
+      depth++;
+      open[depth] = c === 123 ? 1 : 0;
+      state = c === 123 ? keyOrEnd : valueOrEnd;
+      i++;
+    } else if (c === 125 /* } */ || c === 93 /* ] */) {
+      const isObject = c === 125 ? 1 : 0;
+      const emptyState = isObject === 1 ? keyOrEnd : valueOrEnd;
+      if (depth === 0 || open[depth] !== isObject) return failure(unexpected, i);
+      if (state !== commaOrEnd && state !== emptyState) return failure(unexpected, i);
+      depth--;
+      state = commaOrEnd;
+      i++;
+    } else {
+      if (state > valueOrEnd) return failure(unexpected, i);
+      i = c === 45 || (c >= 48 && c <= 57) ? scanNumber(bytes, i, n) : scanWord(bytes, i, n);
+      if (i < 0) return i;
+      state = commaOrEnd;
+    }
+  }
+  return state === commaOrEnd && depth === 0 ? n : failure(endsEarly, n);
+}
+
+/** From behind the opening quote to behind the closing one. */
+function scanString(bytes: Uint8Array, start: number, n: number): number {
+  let i = start;
+  for (;;) {
+    // Four at a time: most bytes of most documents are inside strings.
+    while (
+      i + 3 < n &&
+      (plain[bytes[i]!]! & plain[bytes[i + 1]!]! & plain[bytes[i + 2]!]! & plain[bytes[i + 3]!]!) === 1
+    ) {
+      i += 4;
+    }
+    while (i < n && plain[bytes[i]!] === 1) i++;
+    if (i >= n) return failure(endsEarly, n);
+    const c = bytes[i]!;
+    if (c === 34) return i + 1;
+    if (c !== 92) return failure(controlCharacter, i);
+    i = scanEscape(bytes, i, n);
+    if (i < 0) return i;
+  }
+}
+
+function scanEscape(bytes: Uint8Array, at: number, n: number): number {
+  if (at + 1 >= n) return failure(endsEarly, n);
+  switch (bytes[at + 1]) {
+    case 34: // "
+    case 92: // \
+    case 47: // /
+    case 98: // b
+    case 102: // f
+    case 110: // n
+    case 114: // r
+    case 116: // t
+      return at + 2;
+    case 117: // u
+      break;
+    default:
+      return failure(badEscape, at);
+  }
+  const unit = hexUnit(bytes, at + 2, n);
+  if (unit < 0) return failure(badEscape, at);
+  if (unit === 0) return failure(zeroCharacter, at);
+  if (unit < 0xd800 || unit > 0xdfff) return at + 6;
+  const isPair =
+    unit < 0xdc00 &&
+    at + 7 < n &&
+    bytes[at + 6] === 92 &&
+    bytes[at + 7] === 117 &&
+    (hexUnit(bytes, at + 8, n) & ~0x3ff) === 0xdc00;
+  return isPair ? at + 12 : failure(loneSurrogate, at);
+}
+
+/** Four hex digits; -1: they are not. */
+function hexUnit(bytes: Uint8Array, start: number, n: number): number {
+  if (start + 4 > n) return -1;
+  let unit = 0;
+  for (let i = start; i < start + 4; i++) {
+    const c = bytes[i]!;
+    const lower = c | 32;
+    if (c >= 48 && c <= 57) unit = unit * 16 + (c - 48);
+    else if (lower >= 97 && lower <= 102) unit = unit * 16 + (lower - 87);
+    else return -1;
+  }
+  return unit;
+}
+
+function scanWord(bytes: Uint8Array, at: number, n: number): number {
+  const c = bytes[at];
+  const word = c === 116 ? 'true' : c === 102 ? 'false' : c === 110 ? 'null' : '';
+  if (word === '') return failure(unexpected, at);
+  for (let k = 1; k < word.length; k++) {
+    if (at + k >= n) return failure(endsEarly, n);
+    if (bytes[at + k] !== word.charCodeAt(k)) return failure(unexpected, at);
+  }
+  return at + word.length;
+}
+
+function skipDigits(bytes: Uint8Array, start: number, n: number): number {
+  let i = start;
+  while (i < n && bytes[i]! >= 48 && bytes[i]! <= 57) i++;
+  return i;
+}
+
+/** Why a number that needs a digit here has none. */
+function digitMissing(at: number, n: number): number {
+  return at >= n ? failure(endsEarly, n) : failure(unexpected, at);
+}
+
+function scanNumber(bytes: Uint8Array, at: number, n: number): number {
+  const whole = bytes[at] === 45 ? at + 1 : at;
+  const point = skipDigits(bytes, whole, n);
+  if (point === whole) return digitMissing(whole, n);
+  if (bytes[whole] === 48 && point > whole + 1) return failure(unexpected, whole + 1);
+  let i = point;
+  if (i < n && bytes[i] === 46) {
+    i = skipDigits(bytes, point + 1, n);
+    if (i === point + 1) return digitMissing(i, n);
+  }
+  const mantissaEnd = i;
+  if (i < n && (bytes[i]! | 32) === 101 /* e */) {
+    i++;
+    if (i < n && (bytes[i] === 43 || bytes[i] === 45)) i++;
+    const digits = i;
+    i = skipDigits(bytes, digits, n);
+    if (i === digits) return digitMissing(i, n);
+  }
+  // Without an exponent, only a number of very many digits can leave the range.
+  if (i === mantissaEnd && i - at <= scaleMax) return i;
+  return fitsNumeric(bytes, whole, point, mantissaEnd, i) ? i : failure(numberRange, at);
+}
+
+/** numeric.c: digits before the point (NUMERIC_WEIGHT_MAX), digits after it (NUMERIC_DSCALE_MAX), and any exponent. */
+const integerDigitsMax = 131_072;
+const scaleMax = 16_383;
+const exponentMax = 1_073_741_822;
+
+/** The limits of PostgreSQL's numeric_in, on digits that are known to be a JSON number. */
+function fitsNumeric(
+  bytes: Uint8Array,
+  whole: number,
+  point: number,
+  mantissaEnd: number,
+  end: number,
+): boolean {
+  const exponent = readExponent(bytes, mantissaEnd, end);
+  if (Math.abs(exponent) > exponentMax) return false;
+  const fractionDigits = mantissaEnd > point ? mantissaEnd - point - 1 : 0;
+  if (fractionDigits - exponent > scaleMax) return false;
+  let first = whole;
+  while (first < mantissaEnd && (bytes[first] === 48 || bytes[first] === 46)) first++;
+  // A zero has no digits to place, whatever its exponent.
+  if (first === mantissaEnd) return true;
+  const integerDigits = first < point ? point - first : point - first + 1;
+  return integerDigits + exponent <= integerDigitsMax;
+}
+
+function readExponent(bytes: Uint8Array, start: number, end: number): number {
+  if (start === end) return 0;
+  let exponent = 0;
+  for (let i = start + 1; i < end; i++) {
+    const c = bytes[i]!;
+    if (c >= 48 && c <= 57 && exponent <= exponentMax) exponent = exponent * 10 + (c - 48);
+  }
+  return bytes[start + 1] === 45 ? -exponent : exponent;
+}
+
+function isBlank(bytes: Uint8Array): boolean {
+  return bytes.every((c) => c === 32 || c === 10 || c === 13 || c === 9);
+}

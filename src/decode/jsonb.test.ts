@@ -1,0 +1,87 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { createRequire } from 'node:module';
+import * as fc from 'fast-check';
+import type { Target } from '../flow.ts';
+import { Refused } from '../refusals.ts';
+import { scanJson } from './json-scan.ts';
+import { decodeJsonb } from './jsonb.ts';
+
+/** The package's own types describe it as a module of its default export only. */
+const examples = createRequire(import.meta.url)('@octokit/webhooks-examples') as { examples: unknown[] }[];
+
+const target: Target = {
+  database: 'dev',
+  schema: 'public',
+  table: 't',
+  oid: 1,
+  column: 'data',
+  check: null,
+  waitsForDisk: true,
+};
+
+test('the document is the body itself, byte for byte', () => {
+  const body = Buffer.from('{ "n" : 12345678901234567890.10 , "n":1e400 }');
+  const rows = decodeJsonb(target, body);
+  assert.equal(rows.documents.length, 1);
+  assert.equal(rows.documents[0], body);
+  assert.equal(rows.bytes, body.length);
+});
+
+const refusedBodies: [body: string | Buffer, message: string][] = [
+  ['', 'it is empty'],
+  [' \r\n', 'it is empty'],
+  ['{"a":', 'it ends in the middle at byte 5'],
+  ['"abc', 'it ends in the middle at byte 4'],
+  ['tru', 'it ends in the middle at byte 3'],
+  ['{"a" 1}', 'unexpected character at byte 5'],
+  ['[1,]', 'unexpected character at byte 3'],
+  ['{} {}', 'unexpected character at byte 3'],
+  ['\ufeff{}', 'unexpected character at byte 0'],
+  ['{"é":01}', 'unexpected character at byte 7'],
+  ['"a\nb"', 'control character in a string at byte 2'],
+  ['"\\x"', 'invalid escape in a string at byte 1'],
+  ['["\\u0000"]', '\\u0000 cannot be stored at byte 2'],
+  ['"\\ud83d"', 'surrogate without its other half at byte 1'],
+  ['{"a":1e131072}', 'number out of range at byte 5'],
+  ['['.repeat(513), 'nested too deeply at byte 512'],
+  [Buffer.from([0x22, 0xff, 0x22]), 'it is not valid UTF-8'],
+];
+
+for (const [body, message] of refusedBodies) {
+  test(`refuses ${JSON.stringify(body.toString('latin1').slice(0, 20))}: ${message}`, () => {
+    assert.throws(
+      () => decodeJsonb(target, Buffer.from(body)),
+      (error) =>
+        error instanceof Refused &&
+        error.refusal.code === 'body_not_json' &&
+        error.message === `failed to parse request body: ${message}`,
+    );
+  });
+}
+
+test('what JSON.stringify makes is accepted, and every proper prefix of an object refused', () => {
+  fc.assert(
+    fc.property(fc.jsonValue({ noUnicodeString: true }), (value) => {
+      const bytes = Buffer.from(JSON.stringify({ value }));
+      assert.equal(scanJson(bytes, { depthMax: 512 }), null);
+      for (let i = 0; i < bytes.length; i++) {
+        assert.notEqual(scanJson(bytes.subarray(0, i), { depthMax: 512 }), null);
+      }
+    }),
+  );
+});
+
+test('a million brackets are refused without recursion', () => {
+  assert.notEqual(scanJson(Buffer.alloc(1_000_000, '['), { depthMax: 512 }), null);
+  assert.equal(scanJson(Buffer.from('[[]]'), { depthMax: 2 }), null);
+  assert.notEqual(scanJson(Buffer.from('[[]]'), { depthMax: 1 }), null);
+});
+
+test('real GitHub deliveries are accepted', () => {
+  for (const { examples: deliveries } of examples) {
+    for (const delivery of deliveries) {
+      assert.equal(scanJson(Buffer.from(JSON.stringify(delivery)), { depthMax: 512 }), null);
+    }
+  }
+});

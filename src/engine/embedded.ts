@@ -1,0 +1,226 @@
+/**
+ * The embedded engine: a PostgreSQL 18 of Headgate's own, as a supervised child process on a Unix socket in the
+ * data directory. Takes the data directory, gives an Engine with the database `dev` and the superuser `root`;
+ * refuses with EngineError, in one line, a machine without programs and a directory that is in use, foreign or
+ * damaged. May touch the data directory, /var/lib/headgate (copied programs, only where root needs them) and
+ * missing symlinks of the installed package.
+ */
+import { mkdir, realpath } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Client, ClientConfig } from 'pg';
+import { Closer } from '../kit/closer.ts';
+import { limits } from '../limits.ts';
+import type { Observe } from '../observations.ts';
+import {
+  type DataDir,
+  createCluster,
+  dataDirAt,
+  inspectDataDir,
+  prepareCluster,
+  reachablePath,
+} from './data-dir.ts';
+import { DataDirInUse, lockFolder } from './data-dir-lock.ts';
+import { findPackage, usableBinaries } from './embedded-binaries.ts';
+import { Postmaster, type PostmasterOptions, stopOrphan } from './embedded-process.ts';
+import { type Endpoint, type Engine, EngineError } from './engine.ts';
+import { EngineWatch } from './engine-watch.ts';
+import { openShortPath } from './short-path.ts';
+import { chooseUser, type SystemUser } from './system-user.ts';
+
+export interface EmbeddedOptions {
+  /** Relative paths count from the working directory. Made when missing. */
+  readonly dataDir: string;
+  readonly observe: Observe;
+  /** Folder of the package with the programs; by default the installed one for this machine. */
+  readonly packageDir?: string;
+  /** Where programs are copied to that the server's user can reach neither in the package nor in the data directory. */
+  readonly sharedDir?: string;
+  readonly random?: () => number;
+}
+
+const defaultDatabase = 'dev';
+const role = 'root';
+
+/**
+ * Resolves when the server takes connections. A server that is still replaying its log after
+ * `limits.engineStartMs` goes on with that: the engine is then given as unavailable, and becomes available.
+ */
+export async function openEmbeddedEngine(options: EmbeddedOptions): Promise<Engine> {
+  const closer = new Closer();
+  try {
+    return await open(options, closer);
+  } catch (error) {
+    await closer.close();
+    throw plainly(error, options.dataDir);
+  }
+}
+
+async function open(options: EmbeddedOptions, closer: Closer): Promise<Engine> {
+  const { observe, random } = options;
+  const packageDir = options.packageDir ?? findPackage();
+  const given = resolve(options.dataDir);
+  // Looked at before anything is touched, and again under the lock.
+  await inspectDataDir(dataDirAt(given));
+  await mkdir(given, { recursive: true, mode: 0o700 });
+  const dir = dataDirAt(await realpath(given));
+
+  const short = await openShortPath(dir.path);
+  closer.add('path', () => short.close());
+  await mkdir(join(dir.path, 'lock'), { recursive: true, mode: 0o700 });
+  const lock = await lockFolder(join(short.path, 'lock'));
+  closer.add('lock', () => lock.close());
+
+  const launch = await prepare(dir, packageDir, options);
+  const supervisor = new Supervisor(launch);
+  closer.add('server', () => supervisor.close());
+
+  const endpoint: Endpoint = { kind: 'unix', path: join(short.path, 'pg', 'run', '.s.PGSQL.5432') };
+  const clientConfig = (database: string): ClientConfig => ({
+    host: join(short.path, 'pg', 'run'),
+    port: 5432,
+    user: role,
+    database,
+    ssl: false,
+    application_name: 'headgate',
+  });
+  const watch = new EngineWatch({
+    engine: 'embedded',
+    // Not `dev`: a connection that is always there would keep its owner from dropping or renaming it.
+    clientConfig: () => clientConfig('postgres'),
+    observe,
+    prepare: (signal) => supervisor.ensureReady(signal),
+    greet: ensureDatabase,
+    explain: () => supervisor.endReason,
+    passes: (error) => passing.test(error.message),
+    ...(random === undefined ? {} : { random }),
+  });
+  closer.add('watch', () => watch.close());
+  await firstStart(watch, supervisor);
+  return {
+    kind: 'embedded',
+    defaultDatabase,
+    clientConfig,
+    endpoint: () => endpoint,
+    get serverVersion() {
+      return watch.serverVersion;
+    },
+    get unavailable() {
+      return watch.unavailable;
+    },
+    close: async () => {
+      await closer.close();
+      observe({ kind: 'engine.stopped', engine: 'embedded' });
+    },
+  };
+}
+
+/** Everything between the lock and the first start of the server. */
+async function prepare(
+  dir: DataDir,
+  packageDir: string,
+  options: EmbeddedOptions,
+): Promise<PostmasterOptions> {
+  const { observe, sharedDir = '/var/lib/headgate' } = options;
+  observe({ kind: 'engine.starting', engine: 'embedded' });
+  const state = await inspectDataDir(dir);
+  const user = await chooseUser(dir.path, dir.cluster);
+  const binaries = await usableBinaries({
+    packageDir,
+    user,
+    copyTo: [join(dir.path, 'bin'), ...(user === null ? [] : [sharedDir])],
+  });
+  if (state === 'new') await createCluster(dir, binaries, user);
+  else await reportOrphan(dir, user, observe);
+  await prepareCluster(dir, user);
+  return {
+    binaries,
+    cluster: dir.cluster,
+    clusterPath: await reachablePath(dir.cluster, user),
+    user,
+    observe,
+  };
+}
+
+async function reportOrphan(dir: DataDir, user: SystemUser | null, observe: Observe): Promise<void> {
+  const pid = await stopOrphan(dir.cluster, user, limits.engineStartMs);
+  if (pid !== null) observe({ kind: 'engine.orphan_stopped', pid });
+}
+
+/**
+ * What an unclean end leaves for a moment: backends that have not yet noticed that their postmaster is gone.
+ * The server says so in these words (lc_messages is C) and exits; a moment later it starts.
+ */
+const passing = /pre-existing shared memory block|lock file "postmaster\.pid" already exists/;
+
+/** Waits for the first connection. A server that refuses to start, e.g. for a line in postgresql.conf, is an error. */
+async function firstStart(watch: EngineWatch, supervisor: Supervisor): Promise<void> {
+  const late = new AbortController();
+  const deadline = sleep(limits.engineStartMs, 'late' as const, { signal: late.signal }).catch(
+    () => 'late' as const,
+  );
+  try {
+    const first = await Promise.race([watch.settled, deadline]);
+    if (first === 'late' || first === null || supervisor.running) return;
+    throw new EngineError(`the embedded PostgreSQL did not start: ${watch.unavailable ?? first.message}`);
+  } finally {
+    late.abort();
+  }
+}
+
+/** Keeps one postmaster: starts it when there is none, and stops it in the end. */
+class Supervisor {
+  readonly #launch: PostmasterOptions;
+  #postmaster: Postmaster | null = null;
+  #closed = false;
+
+  constructor(launch: PostmasterOptions) {
+    this.#launch = launch;
+  }
+
+  /** Why there is no server; null while one runs or before the first. */
+  get endReason(): string | null {
+    return this.#postmaster?.endReason ?? null;
+  }
+
+  get running(): boolean {
+    return this.#postmaster !== null && this.#postmaster.endReason === null;
+  }
+
+  /** Rejects when the server ends or is not ready in time; in that case it goes on, and the next call waits on. */
+  async ensureReady(signal: AbortSignal): Promise<void> {
+    if (this.#closed) throw new EngineError('the embedded PostgreSQL is closed');
+    if (!this.running) this.#postmaster = await Postmaster.start(this.#launch);
+    const postmaster = this.#postmaster;
+    if (postmaster === null) return;
+    // Nothing announces the line in postmaster.pid but the file itself.
+    for (let waitedMs = 0; !(await postmaster.isReady()); waitedMs += 10) {
+      if (postmaster.endReason !== null) throw new EngineError(await postmaster.ended);
+      if (waitedMs >= limits.engineStartMs) {
+        throw new EngineError('the database is starting: it is replaying its log after an unclean end');
+      }
+      await sleep(10, undefined, { signal });
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    await this.#postmaster?.stop();
+  }
+}
+
+async function ensureDatabase(client: Client): Promise<void> {
+  const { rowCount } = await client.query('select from pg_database where datname = $1', [defaultDatabase]);
+  if (rowCount === 0) await client.query(`create database ${defaultDatabase}`);
+}
+
+/** One line for the terminal. What the system refused is named with its path; a bug of ours keeps its stack. */
+function plainly(error: unknown, dataDir: string): unknown {
+  if (error instanceof DataDirInUse) {
+    return new EngineError(`the data directory ${dataDir} is in use by another Headgate (pid ${error.pid})`);
+  }
+  if (error instanceof Error && (error as NodeJS.ErrnoException).syscall !== undefined) {
+    return new EngineError(`the data directory ${dataDir} cannot be used: ${error.message}`);
+  }
+  return error;
+}

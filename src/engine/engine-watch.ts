@@ -1,0 +1,175 @@
+/**
+ * Keeps one light connection to an engine and thereby knows whether it is there. Takes how to bring the engine up
+ * (embedded) and how to dial it, gives `unavailable` and `serverVersion`; refuses nothing: what fails is tried
+ * again, for ever, with a growing pause. Says `engine.ready` and `engine.lost`, in turn.
+ *
+ * One loop is the whole life: prepare → dial → greet → hold until lost → pause → prepare … A caller that wants to
+ * know the first result awaits `settled`.
+ */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Client, type ClientConfig } from 'pg';
+import { backoffMs } from '../kit/backoff.ts';
+import type { Closable } from '../kit/closer.ts';
+import { deferred } from '../kit/deferred.ts';
+import { limits } from '../limits.ts';
+import type { Observe } from '../observations.ts';
+import { EngineError } from './engine.ts';
+
+export interface WatchOptions {
+  /** The engine's name in observations. */
+  readonly engine: string;
+  readonly clientConfig: () => ClientConfig;
+  readonly observe: Observe;
+  /** Brings the engine to where it can be dialled; a rejection is a failed attempt. */
+  readonly prepare?: (signal: AbortSignal) => Promise<void>;
+  /** The first words on a new connection; a rejection is a failed attempt. */
+  readonly greet?: (client: Client) => Promise<void>;
+  /** A better reason for a loss than that of the socket, if there is one. */
+  readonly explain?: () => string | null;
+  /** Failures that pass by themselves in a moment: `settled` waits them out. */
+  readonly passes?: (error: Error) => boolean;
+  /** Texts that must not appear in a reason. */
+  readonly secrets?: readonly string[];
+  readonly random?: () => number;
+}
+
+/** Oldest server that Headgate's catalog and commit statements work on. */
+const versionMin = 140_000;
+
+export class EngineWatch implements Closable {
+  serverVersion = 0;
+  unavailable: string | null = 'the database is starting';
+  /** Resolves at the first success with null, or at the first failure that does not pass, with its error. */
+  readonly settled: Promise<Error | null>;
+  readonly #options: WatchOptions;
+  readonly #stop = new AbortController();
+  readonly #settle: (error: Error | null) => void;
+  readonly #running: Promise<void>;
+
+  constructor(options: WatchOptions) {
+    this.#options = options;
+    const settled = deferred<Error | null>();
+    this.settled = settled.promise;
+    this.#settle = settled.resolve;
+    this.#running = this.#run();
+  }
+
+  async close(): Promise<void> {
+    this.#stop.abort();
+    await this.#running;
+  }
+
+  async #run(): Promise<void> {
+    const { engine, observe, random = Math.random } = this.#options;
+    const { signal } = this.#stop;
+    let failures = 0;
+    while (!signal.aborted) {
+      const startedAt = performance.now();
+      const error = await this.#attempt(startedAt, () => (failures = 0));
+      if (signal.aborted) break;
+      const reason = this.#describe(error);
+      // Every attempt has its reason, and only the first after a success is news.
+      if (this.unavailable === null) observe({ kind: 'engine.lost', engine, reason });
+      this.unavailable = reason;
+      if (this.#options.passes?.(error) !== true) this.#settle(error);
+      failures += 1;
+      const pause = backoffMs(failures, limits.engineBackoffMinMs, limits.engineBackoffMs, random);
+      await sleep(pause, undefined, { signal }).catch(() => undefined);
+    }
+    this.unavailable = 'the database is closed';
+    this.#settle(new EngineError(this.unavailable));
+  }
+
+  /** One connection from dialling to its loss. Gives what ended it; never rejects. */
+  async #attempt(startedAt: number, succeeded: () => void): Promise<Error> {
+    const { engine, observe, prepare, greet, clientConfig } = this.#options;
+    const { signal } = this.#stop;
+    const connection = new AbortController();
+    const abort = (): void => connection.abort();
+    signal.addEventListener('abort', abort, { once: true });
+    let client: Client | null = null;
+    try {
+      await prepare?.(signal);
+      signal.throwIfAborted();
+      client = new Client({ ...clientConfig(), connectionTimeoutMillis: limits.engineAnswerMs });
+      const lost = whenLost(client, connection.signal);
+      await Promise.race([client.connect(), lost.then((error) => Promise.reject(error))]);
+      const version = await this.#readVersion(client);
+      await greet?.(client);
+      signal.throwIfAborted();
+      succeeded();
+      this.unavailable = null;
+      observe({ kind: 'engine.ready', engine, version, seconds: (performance.now() - startedAt) / 1_000 });
+      this.#settle(null);
+      return await Promise.race([lost, heartbeat(client, connection.signal)]);
+    } catch (error) {
+      return error instanceof Error ? error : new Error(String(error));
+    } finally {
+      signal.removeEventListener('abort', abort);
+      connection.abort();
+      await hangUp(client);
+    }
+  }
+
+  async #readVersion(client: Client): Promise<string> {
+    const answer = await client.query<{ number: number; name: string }>({
+      text: `select current_setting('server_version_num')::int as number, current_setting('server_version') as name`,
+    });
+    const { number, name } = answer.rows[0] ?? { number: 0, name: 'unknown' };
+    if (number < versionMin)
+      throw new EngineError(`the server is PostgreSQL ${name}; Headgate needs 14 or later`);
+    this.serverVersion = number;
+    return name;
+  }
+
+  /** One line, without a password, whatever put it there. */
+  #describe(error: Error): string {
+    // Node tries several addresses of a name and then throws an AggregateError with an empty message.
+    const said =
+      error instanceof AggregateError
+        ? error.errors.map((e) => (e as Error).message).join('; ')
+        : error.message;
+    let text = this.#options.explain?.() ?? said;
+    for (const secret of this.#options.secrets ?? []) {
+      if (secret !== '') text = text.replaceAll(secret, '***');
+    }
+    return text.replaceAll(/\s+/g, ' ').slice(0, limits.engineLogLineCharsMax);
+  }
+}
+
+function whenLost(client: Client, signal: AbortSignal): Promise<Error> {
+  return new Promise((resolve) => {
+    client.on('error', resolve);
+    client.on('end', () => resolve(new Error('the connection was closed')));
+    signal.addEventListener('abort', () => resolve(new Error('closed')), { once: true });
+  });
+}
+
+/** Without it, a connection whose other end vanished (power, network) would look alive for hours. */
+async function heartbeat(client: Client, signal: AbortSignal): Promise<Error> {
+  try {
+    for (;;) {
+      await sleep(limits.engineHeartbeatMs, undefined, { signal });
+      const late = new Error(`the database has not answered for ${limits.engineAnswerMs} ms`);
+      const answered = new AbortController();
+      const timer = sleep(limits.engineAnswerMs, late, { signal: answered.signal }).catch(() => null);
+      const first = await Promise.race([client.query('select').then(() => null), timer]);
+      answered.abort();
+      if (first !== null) return first;
+    }
+  } catch (error) {
+    return error as Error;
+  }
+}
+
+/** Ends the connection, and past a short while its socket: a vanished peer never answers a farewell. */
+async function hangUp(client: Client | null): Promise<void> {
+  if (client === null) return;
+  client.on('error', () => undefined);
+  const ended = client.end().catch(() => undefined);
+  const waited = new AbortController();
+  await Promise.race([ended, sleep(1_000, undefined, { signal: waited.signal }).catch(() => undefined)]);
+  waited.abort();
+  const { stream } = (client as unknown as { connection: { stream: { destroy: () => void } } }).connection;
+  stream.destroy();
+}

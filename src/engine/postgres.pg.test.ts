@@ -1,0 +1,135 @@
+import assert from 'node:assert/strict';
+import { createServer, connect, type Server, type Socket } from 'node:net';
+import { test } from 'node:test';
+import { Spy, testDatabase } from '../../test/support/postgres.ts';
+import { EngineError } from './engine.ts';
+import { openPostgresEngine } from './postgres.ts';
+
+test('a database of one’s own, reachable in every way the test support names', async (t) => {
+  const database = await testDatabase(t);
+  const client = await database.connect();
+  const { rows } = await client.query<{ name: string }>('select current_database() as name');
+  assert.equal(rows[0]?.name, database.name);
+  assert.ok(database.engine.serverVersion >= 140_000);
+
+  const spy = new Spy();
+  const engine = await openPostgresEngine({ databaseUrl: database.connectionString, observe: spy.observe });
+  t.after(() => engine.close());
+  assert.equal(engine.unavailable, null);
+  assert.equal(engine.defaultDatabase, database.name);
+  assert.equal(engine.serverVersion, database.engine.serverVersion);
+  assert.deepEqual(engine.endpoint(), database.engine.endpoint());
+  assert.deepEqual(
+    spy.seen.map((observation) => observation.kind),
+    ['engine.starting', 'engine.ready'],
+  );
+});
+
+test('a lost connection is noticed, said once, and made again', async (t) => {
+  const database = await testDatabase(t);
+  const spy = new Spy();
+  const engine = await openPostgresEngine({ databaseUrl: database.connectionString, observe: spy.observe });
+  t.after(() => engine.close());
+  const client = await database.connect();
+  const lost = spy.next('engine.lost');
+  const ready = spy.next('engine.ready');
+  await client.query(
+    `select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()`,
+  );
+  assert.match((await lost).reason, /terminat/);
+  await ready;
+  assert.equal(engine.unavailable, null);
+});
+
+/** A door in front of the server that can be shut: sockets are cut, and new ones refused. */
+async function door(
+  target: { host: string; port: number } | { path: string },
+): Promise<{ server: Server; cut: () => void }> {
+  const sockets = new Set<Socket>();
+  const server = createServer((socket) => {
+    const upstream = connect(target);
+    for (const end of [socket, upstream]) {
+      sockets.add(end);
+      end.on('error', () => undefined);
+      end.on('close', () => (socket.destroy(), upstream.destroy(), sockets.delete(end)));
+    }
+    socket.pipe(upstream).pipe(socket);
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  return { server, cut: () => sockets.forEach((socket) => socket.destroy()) };
+}
+
+test('a server that is away at the start, comes, goes and comes again', async (t) => {
+  const database = await testDatabase(t);
+  const endpoint = database.engine.endpoint();
+  const { server, cut } = await door(endpoint);
+  const { port } = server.address() as { port: number };
+  const close = (): Promise<void> =>
+    new Promise((resolve) => {
+      server.close(() => resolve());
+      cut();
+    });
+  const open = (): Promise<void> => new Promise((resolve) => server.listen(port, '127.0.0.1', resolve));
+  await close();
+
+  const spy = new Spy();
+  const { user, password } = database.clientConfig;
+  const secret = typeof password === 'string' ? password : 'hunter2hunter2';
+  const databaseUrl = `postgresql://${user}:${encodeURIComponent(secret)}@127.0.0.1:${port}/${database.name}`;
+  const engine = await openPostgresEngine({ databaseUrl, observe: spy.observe });
+  t.after(async () => {
+    await engine.close();
+    if (server.listening) await close();
+  });
+  assert.match(engine.unavailable ?? '', /ECONNREFUSED/);
+  assert.equal(engine.serverVersion, 0);
+  assert.deepEqual(engine.endpoint(), { kind: 'tcp', host: '127.0.0.1', port, tls: false });
+
+  let ready = spy.next('engine.ready');
+  await open();
+  await ready;
+  assert.equal(engine.unavailable, null);
+
+  const lost = spy.next('engine.lost');
+  await close();
+  await lost;
+  assert.notEqual(engine.unavailable, null);
+
+  ready = spy.next('engine.ready');
+  await open();
+  await ready;
+  assert.equal(engine.unavailable, null);
+  assert.ok(!JSON.stringify(spy.seen).includes(secret));
+});
+
+test('a refused login says why, without the password', async (t) => {
+  const database = await testDatabase(t);
+  // Refused by every server, whatever its rules for passwords are: there is no such database.
+  const databaseUrl = database.connectionString
+    .replace(`/${database.name}`, `/${database.name}_hunter2hunter2`)
+    .replace(/\/\/([^:@]*)(:[^@]*)?@/, '//$1:hunter2hunter2@');
+  const engine = await openPostgresEngine({ databaseUrl, observe: () => undefined });
+  t.after(() => engine.close());
+  assert.match(engine.unavailable ?? '', /does not exist|authentication failed/);
+  assert.doesNotMatch(engine.unavailable ?? '', /hunter2/);
+});
+
+test('a text that can never work is refused without showing it', async () => {
+  for (const databaseUrl of [
+    'mysql://root:hunter2@localhost/x',
+    'postgresql://root:hunter2@local host:99999999/x',
+    'postgresql://root:hunter2@h1,h2/x',
+    'postgresql://root:hunter2@h/x?sslmode=sometimes',
+    'postgresql://root:hunter2@h/x?sslmode=verify-ca',
+    'postgresql://root:hunter2@h/x?sslmode=verify-full&sslrootcert=/nowhere/ca.pem',
+    'postgresql://root:hunter2@local host/x',
+    'postgresql://root:hunter2#@h/x',
+  ]) {
+    await assert.rejects(openPostgresEngine({ databaseUrl, observe: () => undefined }), (error) => {
+      assert.ok(error instanceof EngineError, String(error));
+      assert.match(error.message, /^the database URL cannot be used: /);
+      assert.doesNotMatch(error.message, /hunter2/);
+      return true;
+    });
+  }
+});

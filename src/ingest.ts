@@ -1,0 +1,68 @@
+/**
+ * What happens to a webhook request, as one sentence. Each stage may refuse (it throws Refused) and only then;
+ * the answer belongs to the last one, which knows that the row is committed.
+ *
+ *   route → find the table → admit → read the body → VALIDATE → decode → the lane's receipt
+ *
+ * Takes an Arrival; gives an Outcome, or throws Refused with the codes of those stages. Touches nothing itself.
+ */
+import type { Arrival, Outcome, Rows, Target } from './flow.ts';
+import type { TableName } from './observations.ts';
+import { Refused } from './refusals.ts';
+
+export interface IngestRooms {
+  /** The table that a request target names; throws `malformed_path`, `not_found`. */
+  route(target: string): TableName;
+  /** The table as the catalog knows it now; throws `not_found`, `engine_unavailable`. */
+  find(name: TableName): Target | Promise<Target>;
+  /** Throws `lane_full`, `draining`, before the body is read. */
+  admit(target: Target): void;
+  /** Throws `body_not_json`. */
+  decode(target: Target, body: Buffer): Rows;
+  submit(rows: Rows): Promise<Outcome>;
+  /** Reads the catalog again, because the engine says that a table is not what it was. */
+  refresh(database: string): Promise<void>;
+}
+
+export type Ingest = (arrival: Arrival, hooks: IngestHooks) => Promise<Outcome>;
+
+export interface IngestHooks {
+  /** Told which table the request is for, as soon as that is known. */
+  target(name: TableName): void;
+}
+
+/** How often one request follows a table that is being changed under it. */
+const changedAttemptsMax = 3;
+
+export function createIngest(rooms: IngestRooms): Ingest {
+  return async (arrival, hooks) => {
+    const name = rooms.route(arrival.target);
+    let body: Buffer | null = null;
+    for (let attempt = 1; ; attempt++) {
+      const found = rooms.find(name);
+      const target = found instanceof Promise ? await found : found;
+      hooks.target(target);
+      rooms.admit(target);
+      body ??= await arrival.body();
+      authenticate(target, arrival, body);
+      const rows = rooms.decode(target, body);
+      const outcome = await rooms.submit(rows);
+      if (!wasChanged(outcome) || attempt === changedAttemptsMax) return outcome;
+      await rooms.refresh(name.database);
+    }
+  };
+}
+
+/** Before anything looks into the body: a stranger learns nothing about how it would be read. */
+function authenticate(target: Target, arrival: Arrival, body: Buffer): void {
+  const { check } = target;
+  if (check === null) return;
+  if (check === 'unusable') throw new Refused('table_unusable');
+  const { method, target: requestTarget, rawHeaders, arrivedAtMs } = arrival;
+  if (!check({ method, target: requestTarget, rawHeaders, arrivedAtMs, body }))
+    throw new Refused('signature_failed');
+}
+
+function wasChanged(outcome: Outcome): boolean {
+  return outcome.kind === 'aborted' && outcome.refusal.code === 'table_changed';
+}

@@ -1,0 +1,116 @@
+/**
+ * Reading one request's body. Takes the request and the count of body bytes in flight, gives the bytes as
+ * they came; may refuse with `body_too_large`, `overloaded` and whatever `fail` is told; touches no socket.
+ */
+import type { IncomingMessage } from 'node:http';
+import type { Refusal } from '../refusals.ts';
+import { Refused } from '../refusals.ts';
+
+/** Counts bytes held on behalf of requests. Asking beyond the bound is refused, never queued. */
+export class BytesInFlight {
+  readonly #max: number;
+  #held = 0;
+
+  constructor(max: number) {
+    this.#max = max;
+  }
+
+  get held(): number {
+    return this.#held;
+  }
+
+  fits(bytes: number): boolean {
+    return this.#held + bytes <= this.#max;
+  }
+
+  take(bytes: number): boolean {
+    if (!this.fits(bytes)) return false;
+    this.#held += bytes;
+    return true;
+  }
+
+  give(bytes: number): void {
+    this.#held -= bytes;
+  }
+}
+
+/** What one request holds of the bytes in flight; given back once. */
+export class Share {
+  readonly #inFlight: BytesInFlight;
+  #held = 0;
+
+  constructor(inFlight: BytesInFlight) {
+    this.#inFlight = inFlight;
+  }
+
+  fits(bytes: number): boolean {
+    return this.#inFlight.fits(bytes);
+  }
+
+  take(bytes: number): boolean {
+    if (!this.#inFlight.take(bytes)) return false;
+    this.#held += bytes;
+    return true;
+  }
+
+  release(): void {
+    this.#inFlight.give(this.#held);
+    this.#held = 0;
+  }
+}
+
+const empty = Buffer.alloc(0);
+
+export class BodyReader {
+  readonly promise: Promise<Buffer>;
+  #resolve!: (body: Buffer) => void;
+  #reject!: (refused: Refused) => void;
+  #share: Share;
+  #bytesMax: number;
+  #chunks: Buffer[] = [];
+  #bytes = 0;
+  #settled = false;
+
+  /** Starts reading at once. `bytesMax` counts what really arrives: a chunked body announces no size. */
+  constructor(request: IncomingMessage, share: Share, bytesMax: number) {
+    this.#share = share;
+    this.#bytesMax = bytesMax;
+    this.promise = new Promise((resolve, reject) => {
+      this.#resolve = resolve;
+      this.#reject = reject;
+    });
+    // After a refusal the rest keeps being read and dropped, until the answer closes the connection.
+    request.on('data', (chunk: Buffer) => this.#receive(chunk));
+    request.on('end', () => this.#finish());
+  }
+
+  fail(refusal: Refusal): void {
+    if (this.#settled) return;
+    this.#settled = true;
+    this.#chunks = [];
+    this.#reject(new Refused(refusal.code, refusal.message));
+  }
+
+  /** Drops what was read: the request is answered, and its body, if it is not whole yet, will never be asked for. */
+  abandon(): void {
+    this.#settled = true;
+    this.#chunks = [];
+  }
+
+  #receive(chunk: Buffer): void {
+    if (this.#settled) return;
+    this.#bytes += chunk.length;
+    if (this.#bytes > this.#bytesMax) return this.fail(new Refused('body_too_large').refusal);
+    if (!this.#share.take(chunk.length)) return this.fail(new Refused('overloaded').refusal);
+    this.#chunks.push(chunk);
+  }
+
+  #finish(): void {
+    if (this.#settled) return;
+    this.#settled = true;
+    const chunks = this.#chunks;
+    this.#chunks = [];
+    // Node hands over a copy of its own for each piece read (node_http_parser.cc, on_body): it is ours to keep.
+    this.#resolve(chunks.length === 1 ? (chunks[0] ?? empty) : Buffer.concat(chunks, this.#bytes));
+  }
+}

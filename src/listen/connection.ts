@@ -1,0 +1,82 @@
+/**
+ * One client connection of the webhook listener: which request came last on it, and how it ends. Takes the
+ * socket Node accepted; may close it. An ending connection answers what it owes, sends FIN, and is read for
+ * a moment longer: closing a socket that still has unread bytes makes the kernel send RST, which takes the
+ * answer away from a sender that is still writing.
+ */
+import type { Socket } from 'node:net';
+import type { Limits } from '../limits.ts';
+import type { Refusal } from '../refusals.ts';
+
+/** What a connection must know of a request on it. */
+export interface LiveRequest {
+  /** The last byte of the request was read. */
+  readonly received: boolean;
+  readonly answered: boolean;
+  /** Ends a request that cannot arrive completely any more. */
+  fail(refusal: Refusal): void;
+  /** Calls back when the answer was written, at once if it already was. */
+  whenWritten(done: () => void): void;
+}
+
+export class Connection {
+  readonly socket: Socket;
+  readonly remoteAddress: string;
+  /** The request that came last: the only one that can be incomplete, and the last to be answered. */
+  last: LiveRequest | null = null;
+  #limits: Limits;
+  #ending = false;
+
+  constructor(socket: Socket, limits: Limits) {
+    this.socket = socket;
+    this.remoteAddress = socket.remoteAddress ?? '';
+    this.#limits = limits;
+  }
+
+  /** True once the last answer is decided on: what arrives afterwards is not answered any more. */
+  get ending(): boolean {
+    return this.#ending;
+  }
+
+  get idle(): boolean {
+    return this.last === null || this.last.answered;
+  }
+
+  /** To be called before the last answer is written; Node then closes the socket by `destroySoon`. */
+  endAfterAnswer(): void {
+    this.#ending = true;
+    this.lingerOnClose();
+  }
+
+  /** However this socket comes to be closed after an answer, its sender gets to read that answer. */
+  lingerOnClose(): void {
+    this.socket.destroySoon = () => this.#linger();
+  }
+
+  /** Ends a connection whose bytes are no request, with a message of its own or without, after the answers still owed. */
+  endWithMessage(message: (() => string) | null): void {
+    if (this.#ending) return;
+    this.#ending = true;
+    const write = () => {
+      if (!this.socket.writable) return;
+      if (message !== null) this.socket.write(message(), 'latin1');
+      this.#linger();
+    };
+    if (this.last === null) write();
+    else this.last.whenWritten(write);
+  }
+
+  #linger(): void {
+    const { socket } = this;
+    if (socket.destroyed) return;
+    socket.end();
+    const bytesMax = socket.bytesRead + this.#limits.lingerBytesMax;
+    const stepMs = Math.max(10, Math.ceil(this.#limits.lingerMs / 10));
+    let leftMs = this.#limits.lingerMs;
+    const timer = setInterval(() => {
+      leftMs -= stepMs;
+      if (leftMs <= 0 || socket.bytesRead > bytesMax) socket.destroy();
+    }, stepMs);
+    socket.once('close', () => clearInterval(timer));
+  }
+}

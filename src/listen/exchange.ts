@@ -1,0 +1,204 @@
+/**
+ * One request and its answer. Takes a request as Node's parser saw it, hands it to the ingest sentence as an
+ * `Arrival`, and writes exactly one answer whatever happens meanwhile; says what was answered. May refuse the
+ * body with `encoding_unsupported`, `length_required`, `body_too_large`, `overloaded`, and with what ended the
+ * connection: `request_timeout`, `malformed_request`, `request_aborted`.
+ */
+import { randomUUID } from 'node:crypto';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Arrival, Outcome } from '../flow.ts';
+import type { Limits } from '../limits.ts';
+import type { Observe, TableName } from '../observations.ts';
+import type { Refusal } from '../refusals.ts';
+import { refusal, Refused } from '../refusals.ts';
+import type { BytesInFlight } from './body.ts';
+import { BodyReader, Share } from './body.ts';
+import type { Connection, LiveRequest } from './connection.ts';
+import type { RefusalReplies, Reply } from './reply.ts';
+import { committedReply, failureReply, preflightReply } from './reply.ts';
+
+/**
+ * The sentence of ingest.ts as the listener sees it: never rejects with anything but Refused (answered from
+ * refusals.ts) or a bug (500 with a request id). `hooks.target` tells which table it was, for the observation.
+ */
+export type Ingest = (arrival: Arrival, hooks: { target(name: TableName): void }) => Promise<Outcome>;
+
+/** What all exchanges of one listener share. */
+export interface Room {
+  readonly ingest: Ingest;
+  readonly observe: Observe;
+  readonly limits: Limits;
+  readonly bodyBytesMax: number;
+  readonly inFlight: BytesInFlight;
+  readonly refusalReply: RefusalReplies;
+  readonly now: () => number;
+  draining: boolean;
+}
+
+export class Exchange implements Arrival, LiveRequest {
+  readonly method: string;
+  readonly target: string;
+  readonly rawHeaders: readonly string[];
+  readonly arrivedAtMs: number;
+  readonly remoteAddress: string;
+  readonly #startedMs = performance.now();
+  readonly #request: IncomingMessage;
+  readonly #response: ServerResponse;
+  readonly #connection: Connection;
+  readonly #room: Room;
+  readonly #share: Share;
+  /** The sender waits for `100 Continue` before it sends the body. */
+  #awaitsContinue: boolean;
+  #table: TableName | null = null;
+  #failure: Refusal | null = null;
+  #reader: BodyReader | null = null;
+  #answered = false;
+  #closes = false;
+
+  constructor(
+    room: Room,
+    connection: Connection,
+    request: IncomingMessage,
+    response: ServerResponse,
+    awaitsContinue: boolean,
+  ) {
+    this.#room = room;
+    this.#connection = connection;
+    this.#request = request;
+    this.#response = response;
+    this.#awaitsContinue = awaitsContinue;
+    this.#share = new Share(room.inFlight);
+    this.method = request.method ?? '';
+    this.target = request.url ?? '';
+    this.rawHeaders = request.rawHeaders;
+    this.arrivedAtMs = room.now();
+    this.remoteAddress = connection.remoteAddress;
+    connection.last = this;
+  }
+
+  get received(): boolean {
+    return this.#request.complete;
+  }
+
+  get answered(): boolean {
+    return this.#answered;
+  }
+
+  whenWritten(done: () => void): void {
+    if (this.#response.writableFinished) done();
+    else this.#response.once('finish', done);
+  }
+
+  fail(why: Refusal): void {
+    this.#closes = true;
+    // Nobody needs the rest of a request that was answered early; answers before it are still owed.
+    if (this.#answered) return this.#connection.endWithMessage(null);
+    this.#failure ??= why;
+    this.#reader?.fail(this.#failure);
+  }
+
+  /** Sends the request through the stages. The answer follows when they have decided. */
+  run(): void {
+    if (!this.#share.take(this.#room.limits.requestCostBytes)) return this.refuse(refusal('overloaded'));
+    this.#ingest().then(
+      (outcome) =>
+        outcome.kind === 'committed'
+          ? this.#answer(committedReply(outcome.rows))
+          : this.refuse(outcome.refusal),
+      (error: unknown) => this.#refuseFor(error),
+    );
+  }
+
+  /** A bug that throws before there is a promise is answered like any other. */
+  #ingest(): Promise<Outcome> {
+    try {
+      return this.#room.ingest(this, { target: (name) => void (this.#table = name) });
+    } catch (error) {
+      return Promise.reject(error instanceof Error ? error : new Error(String(error)));
+    }
+  }
+
+  /** Answers without asking the stages; with `closes`, because the connection cannot be trusted any further. */
+  refuse(why: Refusal, closes = false): void {
+    this.#closes ||= closes;
+    this.#answer(this.#room.refusalReply(why));
+  }
+
+  /** Answers a browser that asks whether it may post from its page. No request was refused or stored: nothing is said. */
+  preflight(): void {
+    this.#answered = true;
+    this.#write(preflightReply(this.#request.headers['access-control-request-headers']));
+  }
+
+  body(): Promise<Buffer> {
+    const why = this.#failure ?? this.#bodyRefusal();
+    if (why !== null) return Promise.reject(new Refused(why.code, why.message));
+    if (this.#awaitsContinue) {
+      this.#awaitsContinue = false;
+      this.#response.writeContinue();
+    }
+    this.#reader = new BodyReader(this.#request, this.#share, this.#room.bodyBytesMax);
+    return this.#reader.promise;
+  }
+
+  /** null: the body may be read. The parser has seen to it that a declared length is a number. */
+  #bodyRefusal(): Refusal | null {
+    const { headers } = this.#request;
+    const encoding = headers['content-encoding'];
+    if (encoding !== undefined && !/^\s*(identity)?\s*$/i.test(encoding))
+      return refusal('encoding_unsupported');
+    if (headers['transfer-encoding'] !== undefined) return null;
+    const length = headers['content-length'];
+    if (length === undefined) return refusal('length_required');
+    if (Number(length) > this.#room.bodyBytesMax) return refusal('body_too_large');
+    // Only what has arrived is held, so that announcing much and sending nothing takes nothing from others;
+    // but a body that would not fit now is not begun.
+    return this.#share.fits(Number(length)) ? null : refusal('overloaded');
+  }
+
+  #refuseFor(error: unknown): void {
+    if (error instanceof Refused) return this.refuse(error.refusal);
+    const requestId = randomUUID();
+    this.#answer(failureReply(requestId));
+    this.#room.observe({ kind: 'request.failed', requestId, error });
+  }
+
+  #answer(reply: Reply): void {
+    this.#answered = true;
+    this.#reader?.abandon();
+    this.#share.release();
+    const { socket } = this.#connection;
+    if (!socket.destroyed) this.#write(reply);
+    this.#room.observe({
+      kind: 'request.answered',
+      table: this.#table,
+      status: reply.status,
+      code: reply.code,
+      rows: reply.rows,
+      seconds: (performance.now() - this.#startedMs) / 1000,
+    });
+  }
+
+  #write(reply: Pick<Reply, 'status' | 'headers' | 'closingHeaders' | 'body'>): void {
+    const connection = this.#connection;
+    if (!this.#request.complete) {
+      this.#closes ||= this.#leavesTooMuchUnread();
+      connection.lingerOnClose();
+    }
+    // While draining, the answer that closes a connection is the last one owed on it.
+    const closes = this.#closes || (this.#room.draining && connection.last === this);
+    if (closes) connection.endAfterAnswer();
+    this.#response.writeHead(reply.status, closes ? reply.closingHeaders : reply.headers);
+    this.#response.end(reply.body, 'latin1');
+  }
+
+  /**
+   * Whether the rest of the body is not worth reading for the sake of the connection. A sender that still waits for
+   * `100 Continue` may or may not send its body now (RFC 9110 §10.1.1), so what follows could be read as either.
+   */
+  #leavesTooMuchUnread(): boolean {
+    if (this.#awaitsContinue) return true;
+    if (this.#request.headers['transfer-encoding'] !== undefined) return true;
+    return Number(this.#request.headers['content-length'] ?? 0) > this.#room.limits.unreadBodyBytesMax;
+  }
+}

@@ -1,0 +1,224 @@
+/**
+ * The webhook listener. Takes sockets on one address, gives each request to the ingest sentence as an
+ * `Arrival`, and writes its answer. Refuses by itself what never becomes an arrival: malformed HTTP, other paths
+ * and methods, requests while draining. Touches nothing but its sockets. This is the hot path: what every
+ * request needs is made in advance (reply.ts), everything else happens off to the side.
+ */
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import { createServer } from 'node:http';
+import type { AddressInfo, Socket } from 'node:net';
+import { once } from 'node:events';
+import { randomUUID } from 'node:crypto';
+import type { Closable } from '../kit/closer.ts';
+import { deferred } from '../kit/deferred.ts';
+import type { Limits } from '../limits.ts';
+import { limits as allLimits } from '../limits.ts';
+import type { Observe } from '../observations.ts';
+import type { Refusal } from '../refusals.ts';
+import { refusal } from '../refusals.ts';
+import { BytesInFlight } from './body.ts';
+import { Connection } from './connection.ts';
+import type { Ingest, Room } from './exchange.ts';
+import { Exchange } from './exchange.ts';
+
+export type { Ingest } from './exchange.ts';
+import { protocolRefusal, refusalForParserError } from './protocol.ts';
+import { createRefusalReplies, rawMessage } from './reply.ts';
+import { isWebhookTarget } from './routes.ts';
+
+export interface ListenerOptions {
+  readonly host: string;
+  /** 0 picks a free one. */
+  readonly port: number;
+  readonly ingest: Ingest;
+  readonly bodyBytesMax: number;
+  readonly observe: Observe;
+  /** ms since 1970 */
+  readonly now: () => number;
+  /** 0 ≤ random() < 1; spreads `Retry-After`. */
+  readonly random?: () => number;
+  readonly limits?: Limits;
+}
+
+export interface Listener extends Closable {
+  readonly address: { readonly host: string; readonly port: number };
+  /** How much is in flight at this moment. */
+  readonly load: { readonly connections: number; readonly bytesInFlight: number };
+  /** From now on new requests are answered 503 and idle connections are closed; running requests finish. */
+  drain(): void;
+  /** Drains, waits for running requests up to `limits.drainMs`, and closes every connection. */
+  close(): Promise<void>;
+}
+
+export async function openListener(options: ListenerOptions): Promise<Listener> {
+  const listener = new HttpListener(options);
+  await listener.open(options.host, options.port);
+  return listener;
+}
+
+class HttpListener implements Listener {
+  address = { host: '', port: 0 };
+  readonly #room: Room;
+  readonly #limits: Limits;
+  readonly #server: Server;
+  readonly #connections = new Map<Socket, Connection>();
+  readonly #emptied = deferred<void>();
+  #closing: Promise<void> | null = null;
+
+  constructor(options: ListenerOptions) {
+    this.#limits = options.limits ?? allLimits;
+    this.#room = {
+      ingest: options.ingest,
+      observe: options.observe,
+      limits: this.#limits,
+      bodyBytesMax: options.bodyBytesMax,
+      inFlight: new BytesInFlight(this.#limits.bodiesInFlightBytesMax),
+      refusalReply: createRefusalReplies(options.random ?? Math.random, this.#limits.retryAfterSecondsMax),
+      now: options.now,
+      draining: false,
+    };
+    this.#server = this.#createServer();
+  }
+
+  get load(): Listener['load'] {
+    return { connections: this.#connections.size, bytesInFlight: this.#room.inFlight.held };
+  }
+
+  async open(host: string, port: number): Promise<void> {
+    const listening = once(this.#server, 'listening');
+    this.#server.listen({ host, port, backlog: 4096 });
+    await listening;
+    this.#server.on('error', (error) => this.#failed(error));
+    const { address, port: bound } = this.#server.address() as AddressInfo;
+    this.address = { host: address, port: bound };
+  }
+
+  drain(): void {
+    if (this.#room.draining) return;
+    this.#room.draining = true;
+    this.#server.closeIdleConnections();
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async #close(): Promise<void> {
+    this.drain();
+    const closed = new Promise<void>((resolve) => void this.#server.close(() => resolve()));
+    for (const connection of this.#connections.values()) {
+      // One that is being lingered on ends by its own timer; one in the middle of its headers has no request yet.
+      if (connection.idle && !connection.ending && connection.socket.writableLength === 0) {
+        connection.socket.destroy();
+      }
+    }
+    const timer = setTimeout(() => {
+      for (const socket of this.#connections.keys()) socket.destroy();
+    }, this.#limits.drainMs);
+    if (this.#connections.size > 0) await this.#emptied.promise;
+    await closed;
+    clearTimeout(timer);
+  }
+
+  #createServer(): Server {
+    const { headersTimeoutMs, requestTimeoutMs, keepAliveTimeoutMs, headersBytesMax } = this.#limits;
+    const server = createServer({
+      maxHeaderSize: headersBytesMax,
+      headersTimeout: headersTimeoutMs,
+      requestTimeout: requestTimeoutMs,
+      keepAliveTimeout: keepAliveTimeoutMs,
+      connectionsCheckingInterval: Math.min(1_000, Math.ceil(headersTimeoutMs / 4)),
+      // Checked in protocol.ts, where the refusal has a body like all others.
+      requireHostHeader: false,
+    });
+    // Beyond this count Node would drop header lines silently, a signature among them; 0 keeps them all to be counted.
+    server.maxHeadersCount = 0;
+    server.maxConnections = this.#limits.listenConnectionsMax;
+    // A sender that closes its own half after the request (`nc -N`) still reads its answer. Not in Node's documents,
+    // but in its HTTP server since 0.x.
+    (server as Server & { httpAllowHalfOpen: boolean }).httpAllowHalfOpen = true;
+    server.on('connection', (socket: Socket) => this.#connected(socket));
+    server.on('request', (request, response) => this.#request(request, response, false));
+    server.on('checkContinue', (request, response) => this.#request(request, response, true));
+    server.on('checkExpectation', (request, response) => this.#unexpected(request, response));
+    server.on('clientError', (error, socket) => this.#clientError(error, socket as Socket));
+    server.on('connect', (_request, socket) => this.#refuseTunnel(socket as Socket));
+    // No 'upgrade' listener: without one Node treats the request as an ordinary one, so that a POST that
+    // offers h2c (`curl --http2`) is ingested, and an upgrade to anything else reads 404.
+    return server;
+  }
+
+  #connected(socket: Socket): void {
+    const connection = new Connection(socket, this.#limits);
+    this.#connections.set(socket, connection);
+    socket.once('close', () => {
+      this.#connections.delete(socket);
+      if (this.#closing !== null && this.#connections.size === 0) this.#emptied.resolve();
+      if (connection.last?.received === false) connection.last.fail(refusal('request_aborted'));
+    });
+  }
+
+  #request(request: IncomingMessage, response: ServerResponse, awaitsContinue: boolean): void {
+    const exchange = this.#exchange(request, response, awaitsContinue);
+    if (exchange === null) return;
+    const broken = protocolRefusal(request, this.#limits);
+    if (broken !== null) return exchange.refuse(broken, true);
+    if (!isWebhookTarget(exchange.target)) return exchange.refuse(refusal('not_found'));
+    if (exchange.method === 'OPTIONS') return exchange.preflight();
+    if (exchange.method !== 'POST') return exchange.refuse(refusal('method_not_allowed'));
+    if (this.#room.draining) return exchange.refuse(refusal('draining'), true);
+    exchange.run();
+  }
+
+  /** null: the answer that closes this connection is already on its way. */
+  #exchange(request: IncomingMessage, response: ServerResponse, awaitsContinue: boolean): Exchange | null {
+    const connection = this.#connections.get(request.socket);
+    if (connection === undefined || connection.ending) return null;
+    return new Exchange(this.#room, connection, request, response, awaitsContinue);
+  }
+
+  #unexpected(request: IncomingMessage, response: ServerResponse): void {
+    this.#exchange(request, response, true)?.refuse(refusal('expectation_failed'), true);
+  }
+
+  #clientError(error: NodeJS.ErrnoException, socket: Socket): void {
+    const connection = this.#connections.get(socket);
+    if (connection === undefined || !socket.writable || /^(ECONNRESET|EPIPE)$/.test(error.code ?? '')) {
+      socket.destroy();
+      return;
+    }
+    if (connection.ending) return;
+    const why = refusalForParserError(error);
+    if (connection.last?.received === false) connection.last.fail(why);
+    else this.#refuseConnection(connection, why);
+  }
+
+  #refuseTunnel(socket: Socket): void {
+    const connection = this.#connections.get(socket);
+    // Node has let go of the socket: its errors are ours now, and they only end it.
+    socket.on('error', () => socket.destroy());
+    if (connection === undefined) socket.destroy();
+    else this.#refuseConnection(connection, refusal('method_not_allowed'));
+    socket.resume();
+  }
+
+  #refuseConnection(connection: Connection, why: Refusal): void {
+    if (connection.ending) return;
+    const reply = this.#room.refusalReply(why);
+    connection.endWithMessage(() => rawMessage(reply, this.#room.now()));
+    this.#room.observe({
+      kind: 'request.answered',
+      table: null,
+      status: reply.status,
+      code: reply.code,
+      rows: 0,
+      seconds: 0,
+    });
+  }
+
+  /** Accepting a connection failed, e.g. for want of file descriptors; the others go on. */
+  #failed(error: Error): void {
+    this.#room.observe({ kind: 'request.failed', requestId: randomUUID(), error });
+  }
+}

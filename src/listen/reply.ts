@@ -1,0 +1,102 @@
+/**
+ * Answers, made once. Takes refusals and row counts, gives status, raw header lists and bodies ready to be
+ * written; touches nothing. Bodies are ASCII (other characters are escaped), so one char is one byte.
+ */
+import { STATUS_CODES } from 'node:http';
+import type { Refusal, RefusalCode } from '../refusals.ts';
+import { refusal, refusals } from '../refusals.ts';
+
+export interface Reply {
+  readonly status: number;
+  readonly code: RefusalCode | 'committed';
+  readonly rows: number;
+  /** Names and values in turn, as `ServerResponse.writeHead` takes them. */
+  readonly headers: string[];
+  /** The same with `Connection: close`. */
+  readonly closingHeaders: string[];
+  readonly body: string;
+}
+
+function reply(status: number, code: Reply['code'], rows: number, body: string, extra: string[] = []): Reply {
+  const headers = [
+    'Content-Type',
+    'application/json',
+    'Content-Length',
+    String(body.length),
+    // Pages may post and read the answer: there is no ambient authority here that they could borrow.
+    'Access-Control-Allow-Origin',
+    '*',
+    ...extra,
+  ];
+  return { status, code, rows, headers, closingHeaders: [...headers, 'Connection', 'close'], body };
+}
+
+function asciiJson(value: unknown): string {
+  return JSON.stringify(value).replace(
+    /[\u007f-\uffff]/g,
+    (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
+}
+
+function refusalReply(it: Refusal, extra: string[] = []): Reply {
+  const body = asciiJson({ error: it.message, code: it.code });
+  return reply(refusals[it.code].status, it.code, 0, body, [
+    ...(it.code === 'method_not_allowed' ? ['Allow', 'POST'] : []),
+    ...extra,
+  ]);
+}
+
+const oneRow = reply(200, 'committed', 1, '{"rows":1}');
+
+export function committedReply(rows: number): Reply {
+  return rows === 1 ? oneRow : reply(200, 'committed', rows, `{"rows":${rows}}`);
+}
+
+export function failureReply(requestId: string): Reply {
+  const { code, message } = refusal('internal');
+  return reply(500, code, 0, asciiJson({ error: message, code, request_id: requestId }));
+}
+
+/** The answer to a preflight: any origin may POST with the headers it asks for. */
+export function preflightReply(
+  requested: string | undefined,
+): Pick<Reply, 'status' | 'headers' | 'closingHeaders' | 'body'> {
+  const headers = [
+    'Access-Control-Allow-Origin',
+    '*',
+    'Access-Control-Allow-Methods',
+    'POST',
+    ...(requested === undefined ? [] : ['Access-Control-Allow-Headers', requested]),
+    'Access-Control-Max-Age',
+    '600',
+  ];
+  return { status: 204, headers, closingHeaders: [...headers, 'Connection', 'close'], body: '' };
+}
+
+/** Gives the reply to a refusal. Retryable 503s say when to come back, spread so that senders do not return all at once. */
+export type RefusalReplies = (it: Refusal) => Reply;
+
+export function createRefusalReplies(random: () => number, retryAfterSecondsMax: number): RefusalReplies {
+  const prebuilt = new Map<Refusal, readonly Reply[]>();
+  const variants = (it: Refusal): readonly Reply[] =>
+    refusals[it.code].status === 503
+      ? Array.from({ length: retryAfterSecondsMax }, (_, i) =>
+          refusalReply(it, ['Retry-After', String(i + 1)]),
+        )
+      : [refusalReply(it)];
+  for (const code of Object.keys(refusals) as RefusalCode[])
+    prebuilt.set(refusal(code), variants(refusal(code)));
+  return (it) => {
+    const choices = prebuilt.get(it) ?? variants(it);
+    return choices[Math.floor(random() * choices.length)] ?? refusalReply(it);
+  };
+}
+
+/** A whole HTTP message for a socket that has no request to answer, and that is closed after it. */
+export function rawMessage(it: Reply, nowMs: number): string {
+  let head = `HTTP/1.1 ${it.status} ${STATUS_CODES[it.status] ?? ''}\r\n`;
+  for (let i = 0; i + 1 < it.closingHeaders.length; i += 2) {
+    head += `${it.closingHeaders[i]}: ${it.closingHeaders[i + 1]}\r\n`;
+  }
+  return `${head}Date: ${new Date(nowMs).toUTCString()}\r\n\r\n${it.body}`;
+}

@@ -1,0 +1,62 @@
+/**
+ * From a request target to the table it names. Pure: takes the target as received, gives the three names or
+ * a refusal (`malformed_path`, `not_found`); whether such a table exists is the catalog's to say.
+ */
+import type { TableName } from '../observations.ts';
+import type { Refusal } from '../refusals.ts';
+import { refusal } from '../refusals.ts';
+
+const prefix = '/webhook/';
+
+/** Longest name that is looked up, in bytes; PostgreSQL's own names end at 63. */
+const nameBytesMax = 255;
+
+/** Whether a target belongs to the webhook door at all, however malformed the rest of it is. */
+export function isWebhookTarget(target: string): boolean {
+  return target.startsWith(prefix) || (target.charCodeAt(0) !== 47 && originForm(target).startsWith(prefix));
+}
+
+/**
+ * Reads `/webhook/<database>/<schema>/<table>[?query]`. Each name is percent-decoded once, as UTF-8; an
+ * encoded slash belongs to its name. `target` is what Node hands over: one char for each byte of the wire.
+ * Proxies may send the absolute form (RFC 9112 §3.2.2), which names the same table.
+ */
+export function parseWebhookTarget(target: string): TableName | Refusal {
+  const origin = originForm(target);
+  // A fragment never travels in a request (RFC 9112 §3.2); whoever sends one means another URL than we would read.
+  if (origin.includes('#')) return refusal('malformed_path');
+  const query = origin.indexOf('?');
+  const path = query === -1 ? origin : origin.slice(0, query);
+  if (!path.startsWith(prefix)) return refusal('not_found');
+  const parts = path.slice(prefix.length).split('/');
+  const names = parts.map(decodeName);
+  if (names.includes(null)) return refusal('malformed_path');
+  const [database, schema, table, ...rest] = names;
+  if (!isName(database) || !isName(schema) || !isName(table) || rest.length > 0) return refusal('not_found');
+  return { database, schema, table };
+}
+
+function originForm(target: string): string {
+  const absolute = /^https?:\/\/[^/?#]*/i.exec(target);
+  return absolute === null ? target : target.slice(absolute[0].length);
+}
+
+function isName(name: string | null | undefined): name is string {
+  return typeof name === 'string' && name !== '' && name !== '.' && name !== '..' && !name.includes('\0');
+}
+
+/** null: an escape that is none, or bytes that are not UTF-8. Names that no table can have become ''. */
+function decodeName(part: string): string | null {
+  if (part.length > nameBytesMax * 3) return '';
+  if (/^[\x21-\x24\x26-\x7e]*$/.test(part)) return part.length > nameBytesMax ? '' : part;
+  if (/%(?![0-9a-f]{2})/i.test(part) || /[^\x21-\xff]/.test(part)) return null;
+  const bytes = part.replace(/%../g, (escape) => String.fromCharCode(Number.parseInt(escape.slice(1), 16)));
+  if (bytes.length > nameBytesMax) return '';
+  try {
+    return strictUtf8.decode(Buffer.from(bytes, 'latin1'));
+  } catch {
+    return null;
+  }
+}
+
+const strictUtf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });

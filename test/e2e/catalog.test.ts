@@ -1,0 +1,95 @@
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import { startHeadgate } from '../support/headgate.ts';
+
+suite('the catalog follows SQL', () => {
+  test('a table is found the moment its CREATE has committed, and never before', async (t) => {
+    const headgate = await startHeadgate(t);
+    const client = await headgate.client(t);
+    for (let i = 0; i < 30; i++) {
+      await client.query(`CREATE TABLE now_${i} (data JSONB) WITH (connector = 'webhook')`);
+      assert.equal((await headgate.post(`dev/public/now_${i}`, '{}')).status, 200);
+    }
+    await client.query('BEGIN');
+    await client.query(`CREATE TABLE later (data JSONB) WITH (connector = 'webhook')`);
+    assert.equal((await headgate.post('dev/public/later', '{}')).status, 404);
+    await client.query('ROLLBACK');
+    assert.equal((await headgate.post('dev/public/later', '{}')).status, 404);
+  });
+
+  test('rename, another schema, drop, and drop and create again, all by plain SQL', async (t) => {
+    const headgate = await startHeadgate(t);
+    const client = await headgate.client(t);
+    const post = async (path: string) => (await headgate.post(path, '{"n":1}')).status;
+    await client.query(`CREATE TABLE a (data JSONB) WITH (connector = 'webhook')`);
+    assert.equal(await post('dev/public/a'), 200);
+    await client.query('ALTER TABLE a RENAME TO "B ö"');
+    assert.equal(await post(`dev/public/${encodeURIComponent('B ö')}`), 200);
+    assert.equal(await post('dev/public/a'), 404);
+    await client.query('CREATE SCHEMA inbox; ALTER TABLE "B ö" SET SCHEMA inbox');
+    assert.equal(await post(`dev/inbox/${encodeURIComponent('B ö')}`), 200);
+    await client.query('ALTER TABLE inbox."B ö" RENAME COLUMN data TO doc');
+    assert.equal(await post(`dev/inbox/${encodeURIComponent('B ö')}`), 200);
+    await client.query('ALTER SCHEMA inbox RENAME TO post');
+    assert.equal(await post(`dev/post/${encodeURIComponent('B ö')}`), 200);
+    const { rows } = await client.query<{ n: number }>('select count(*)::int as n from post."B ö"');
+    assert.equal(rows[0]?.n, 5);
+    await client.query('DROP SCHEMA post CASCADE');
+    assert.equal(await post(`dev/post/${encodeURIComponent('B ö')}`), 404);
+    await client.query(`CREATE TABLE a (data JSONB) WITH (connector = 'webhook')`);
+    assert.equal(await post('dev/public/a'), 200);
+    await client.query('DROP TABLE a; CREATE TABLE a (data jsonb)');
+    assert.equal(await post('dev/public/a'), 404);
+    assert.equal((await client.query('select 1 from a')).rowCount, 0);
+  });
+
+  test('a secret that is altered and a VALIDATE that is changed count at once', async (t) => {
+    const headgate = await startHeadgate(t);
+    const client = await headgate.client(t);
+    const post = async (token: string) =>
+      (await headgate.post('dev/public/rotating', '{}', { authorization: token })).status;
+    await client.query(`
+      CREATE SECRET token WITH (backend = 'meta') AS 'one';
+      CREATE TABLE rotating (data JSONB) WITH (connector = 'webhook')
+        VALIDATE SECRET token AS secure_compare(headers->>'authorization', token)`);
+    assert.deepEqual([await post('one'), await post('two')], [200, 401]);
+    await client.query(`ALTER SECRET token AS 'two'`);
+    await untilStatus(() => post('two'), 200);
+    assert.equal(await post('one'), 401);
+    await assert.rejects(client.query('DROP SECRET token'), { code: '2BP01' });
+    await client.query(`ALTER TABLE rotating VALIDATE AS secure_compare(headers->>'authorization', 'three')`);
+    await untilStatus(() => post('three'), 200);
+    assert.equal(await post('two'), 401);
+    await client.query('DROP SECRET token');
+    await client.query('ALTER TABLE rotating DROP VALIDATE');
+    await untilStatus(() => post('anything'), 200);
+  });
+
+  test('another database serves tables of its own, and can be dropped again', async (t) => {
+    const headgate = await startHeadgate(t);
+    const dev = await headgate.client(t);
+    await dev.query('CREATE DATABASE other');
+    assert.equal((await headgate.post('other/public/t', '{}')).status, 404);
+    const other = await headgate.client(t, 'other');
+    await other.query(`CREATE TABLE t (data JSONB) WITH (connector = 'webhook')`);
+    assert.equal((await headgate.post('other/public/t', '{"x":1}')).status, 200);
+    assert.equal((await headgate.post('dev/public/t', '{}')).status, 404);
+    assert.equal((await headgate.post('nowhere/public/t', '{}')).status, 404);
+    assert.equal((await headgate.post('template1/public/t', '{}')).status, 404);
+    assert.equal((await other.query('select * from t')).rowCount, 1);
+    await other.end();
+    await dev.query('DROP DATABASE other');
+    const gone = await headgate.post('other/public/t', '{}');
+    assert([404, 503].includes(gone.status), String(gone.status));
+  });
+});
+
+/** The statement has committed, the news travels: the contract gives it a second. */
+async function untilStatus(ask: () => Promise<number>, wanted: number): Promise<void> {
+  const deadline = Date.now() + 1_000;
+  for (;;) {
+    const status = await ask();
+    if (status === wanted) return;
+    assert(status < 500 && Date.now() < deadline, `still ${status}, not ${wanted}`);
+  }
+}

@@ -1,0 +1,122 @@
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { suite, test } from 'node:test';
+import type { TestContext } from 'node:test';
+import { Client } from 'pg';
+import { onEnd } from '../support/cleanup.ts';
+import { spawnHeadgate, startHeadgate } from '../support/headgate.ts';
+import type { Headgate } from '../support/headgate.ts';
+import { testDatabase } from '../support/postgres.ts';
+
+/** Two Headgates that know each other only through the database. */
+async function twoHeadgates(t: TestContext) {
+  const database = await testDatabase(t);
+  const env = {
+    HEADGATE_DATABASE_URL: database.connectionString,
+    HEADGATE_MASTER_KEY: randomBytes(32).toString('base64'),
+  };
+  const [a, b] = await Promise.all([startHeadgate(t, { env }), startHeadgate(t, { env })]);
+  return { database, a, b, env };
+}
+
+async function sqlDoor(
+  t: TestContext,
+  headgate: Headgate,
+  database: Awaited<ReturnType<typeof testDatabase>>,
+) {
+  const { user, password } = database.clientConfig;
+  const client = new Client({
+    host: '127.0.0.1',
+    port: headgate.ports.sql.port,
+    database: database.name,
+    ...(user === undefined ? {} : { user }),
+    ...(password === undefined ? {} : { password }),
+  });
+  client.on('error', () => {});
+  await client.connect();
+  onEnd(t, 'client', () => client.end());
+  return client;
+}
+
+suite('any PostgreSQL by DSN', () => {
+  test("two Headgates on one database: tables, secrets and rows of one are the other's within a second", async (t) => {
+    const { database, a, b } = await twoHeadgates(t);
+    const client = await sqlDoor(t, a, database);
+    await client.query(`
+      CREATE SECRET token WITH (backend = 'meta') AS 'one';
+      CREATE TABLE shared (data JSONB) WITH (connector = 'webhook')
+        VALIDATE SECRET token AS secure_compare(headers->>'authorization', token)`);
+    const post = async (to: Headgate, token: string) =>
+      (await to.post(`${database.name}/public/shared`, '{}', { authorization: token })).status;
+    assert.deepEqual(await Promise.all([post(a, 'one'), post(b, 'one'), post(b, 'two')]), [200, 200, 401]);
+    await (await sqlDoor(t, b, database)).query(`ALTER SECRET token AS 'two'`);
+    const deadline = Date.now() + 1_000;
+    while ((await post(a, 'two')) !== 200) assert(Date.now() < deadline, 'within a second');
+    assert.equal(await post(a, 'one'), 401);
+    const { rows } = await client.query<{ n: number }>('select count(*)::int as n from shared');
+    assert.equal(rows[0]?.n, 3);
+    const sealed = await client.query<{ sealed: string }>('select sealed from headgate.secret');
+    assert(!JSON.stringify(sealed.rows).includes('two'));
+  });
+
+  test('the server away: 503 with Retry-After, not ready, and by itself back', async (t) => {
+    const { database, a } = await twoHeadgates(t);
+    const client = await sqlDoor(t, a, database);
+    await client.query(`CREATE TABLE away (data JSONB) WITH (connector = 'webhook')`);
+    const path = `${database.name}/public/away`;
+    assert.equal((await a.post(path, '{}')).status, 200);
+    const admin = new Client(database.engine.clientConfig('postgres'));
+    await admin.connect();
+    onEnd(t, 'admin', () => admin.end());
+    await admin.query(`alter database ${database.name} allow_connections false`);
+    await admin.query(
+      `select pg_terminate_backend(pid) from pg_stat_activity where datname = '${database.name}'`,
+    );
+    const refused = await a.post(path, '{}');
+    assert.equal(refused.status, 503);
+    assert.match(refused.headers.get('retry-after') ?? '', /^\d+$/);
+    assert.equal((await fetch(`${a.adminUrl}/readyz`)).status, 503);
+    await admin.query(`alter database ${database.name} allow_connections true`);
+    const deadline = Date.now() + 10_000;
+    while ((await a.post(path, '{}')).status !== 200) assert(Date.now() < deadline, 'back within 10 s');
+    while ((await fetch(`${a.adminUrl}/readyz`)).status !== 200)
+      assert(Date.now() < deadline, 'ready within 10 s');
+  });
+
+  test('another master key: the table is refused with 503 and the log names the secret, never its value', async (t) => {
+    const { database, a, env } = await twoHeadgates(t);
+    await (
+      await sqlDoor(t, a, database)
+    ).query(`
+      CREATE SECRET canary WITH (backend = 'meta') AS 'tweet-tweet';
+      CREATE TABLE keyed (data JSONB) WITH (connector = 'webhook')
+        VALIDATE SECRET canary AS secure_compare(headers->>'authorization', canary)`);
+    const other = await startHeadgate(t, {
+      env: { ...env, HEADGATE_MASTER_KEY: randomBytes(32).toString('base64') },
+    });
+    const answer = await other.post(`${database.name}/public/keyed`, '{}', { authorization: 'tweet-tweet' });
+    assert.equal(answer.status, 503);
+    assert.match(other.stderr, /secret canary/);
+    for (const text of [other.stderr, a.stderr, answer.text]) assert(!text.includes('tweet-tweet'));
+  });
+
+  test('a DSN that cannot work is one line and exit 1, without its password', async (t) => {
+    for (const dsn of [
+      'postgresql://u:canary@',
+      'mysql://u:canary@h/d',
+      'postgresql://u:canary@h:99999999/d',
+    ]) {
+      const headgate = await spawnHeadgate(t, { env: { HEADGATE_DATABASE_URL: dsn } });
+      assert.deepEqual(await headgate.ended, { code: 1, signal: null }, dsn);
+      assert.equal(
+        headgate.stderr
+          .trim()
+          .split('\n')
+          .filter((line) => line.startsWith('headgate: ')).length,
+        1,
+        headgate.stderr,
+      );
+      assert(!headgate.stderr.includes('canary'));
+    }
+  });
+});

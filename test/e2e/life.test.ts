@@ -1,0 +1,112 @@
+import assert from 'node:assert/strict';
+import { access, mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { suite, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { onEnd } from '../support/cleanup.ts';
+import { spawnHeadgate, startHeadgate, temporaryFolder } from '../support/headgate.ts';
+import { run } from '../support/run.ts';
+
+const cli = fileURLToPath(new URL('../../src/cli.js', import.meta.url));
+const headgateCommand = (args: string[], env: Record<string, string> = {}) =>
+  run(process.execPath, [cli, ...args], { env: { PATH: process.env['PATH'], ...env } });
+
+suite('life', () => {
+  test('SIGTERM answers what was taken, refuses what comes and exits 0; everything is there after a restart', async (t) => {
+    const dataDir = await temporaryFolder(t);
+    const first = await startHeadgate(t, { dataDir });
+    const client = await first.client(t);
+    await client.query(`CREATE TABLE kept (data JSONB) WITH (connector = 'webhook')`);
+    const answers = Array.from({ length: 50 }, (_, i) => first.post('dev/public/kept', `{"i":${i}}`));
+    assert.equal((await Promise.all(answers)).filter((a) => a.status === 200).length, 50);
+    const started = Date.now();
+    assert.deepEqual(await first.signal('SIGTERM'), { code: 0, signal: null });
+    assert(Date.now() - started < 10_000);
+    await assert.rejects(access(join(dataDir, 'ports.json')), /ENOENT/);
+    const second = await startHeadgate(t, { dataDir });
+    const again = await second.client(t);
+    assert.equal((await second.post('dev/public/kept', '{"i":50}')).status, 200);
+    const { rows } = await again.query<{ n: number }>('select count(*)::int as n from kept');
+    assert.equal(rows[0]?.n, 51);
+    assert.deepEqual(await second.signal('SIGINT'), { code: 0, signal: null });
+  });
+
+  test("the admin port tells of health, readiness and metrics, and the master key is the owner's alone", async (t) => {
+    const headgate = await startHeadgate(t);
+    const get = async (path: string) => {
+      const response = await fetch(`${headgate.adminUrl}${path}`);
+      return { status: response.status, text: await response.text() };
+    };
+    assert.equal((await get('/healthz')).status, 200);
+    assert.equal((await get('/readyz')).status, 200);
+    const client = await headgate.client(t);
+    await client.query(`CREATE TABLE watched (data JSONB) WITH (connector = 'webhook')`);
+    await headgate.post('dev/public/watched', '{}');
+    await headgate.post('dev/public/nothing', '{}');
+    const metrics = (await get('/metrics')).text;
+    assert.match(metrics, /headgate_requests_total\{[^}]*table="[^"]*watched"[^}]*\} 1/);
+    assert.doesNotMatch(metrics, /nothing/);
+    assert.equal((await stat(join(headgate.dataDir, 'master.key'))).mode & 0o777, 0o600);
+    for (const line of headgate.stderr.trim().split('\n')) assert.equal(typeof JSON.parse(line), 'object');
+  });
+
+  test('a port in use: one line, exit 1, nothing left running', async (t) => {
+    const taken = createServer().listen(0, '127.0.0.1');
+    await new Promise((resolve) => taken.once('listening', resolve));
+    onEnd(t, 'server', () => new Promise<void>((resolve) => void taken.close(() => resolve())));
+    const { port } = taken.address() as AddressInfo;
+    const dataDir = await temporaryFolder(t);
+    for (const door of ['listen', 'sql', 'admin']) {
+      const headgate = await spawnHeadgate(t, { dataDir, args: [`--${door}-port=${port}`] });
+      assert.deepEqual(await headgate.ended, { code: 1, signal: null });
+      assert.match(
+        headgate.stderr,
+        new RegExp(`^headgate: 127.0.0.1:${port} is in use by another program`, 'm'),
+      );
+      assert.equal(headgate.stdout, '');
+    }
+    // The engine of the failed starts is gone: a start without the conflict has the directory for itself.
+    await startHeadgate(t, { dataDir });
+  });
+
+  test('a data directory in use, foreign or damaged: one line, exit 1, nothing touched', async (t) => {
+    const first = await startHeadgate(t);
+    const second = await spawnHeadgate(t, { dataDir: first.dataDir });
+    assert.deepEqual(await second.ended, { code: 1, signal: null });
+    assert.match(second.stderr, /^headgate: .* in use by another Headgate/m);
+    assert.equal((await fetch(`${first.adminUrl}/readyz`)).status, 200);
+
+    const foreign = await temporaryFolder(t);
+    await mkdir(join(foreign, 'photos'));
+    await writeFile(join(foreign, 'letter.txt'), 'dear');
+    const third = await spawnHeadgate(t, { dataDir: foreign });
+    assert.deepEqual(await third.ended, { code: 1, signal: null });
+    assert.match(third.stderr, /^headgate: /m);
+    assert.deepEqual((await readdir(foreign)).toSorted(), ['letter.txt', 'photos']);
+    assert.equal(await readFile(join(foreign, 'letter.txt'), 'utf8'), 'dear');
+  });
+
+  test('settings that cannot be used are told all together; open doors are refused; config masks secrets', async () => {
+    const bad = await headgateCommand(['start', '--sql-port=70000', '--log-level=loud'], {
+      HEADGATE_PUBLIC_URL: 'ftp://x',
+      HEADGATE_TYPO: '1',
+    });
+    assert.equal(bad.code, 1);
+    assert.equal(bad.stdout, '');
+    assert.equal(bad.stderr.trim().split('\n').length, 4, bad.stderr);
+    const open = await headgateCommand(['start', '--sql-host=0.0.0.0']);
+    assert.equal(open.code, 1);
+    assert.match(open.stderr, /^headgate: HEADGATE_SQL_HOST=0\.0\.0\.0 would let anybody.*HEADGATE_INSECURE/);
+    const config = await headgateCommand(['config', '--sql-port', '5000'], {
+      HEADGATE_DATABASE_URL: 'postgresql://u:canary@h/d',
+    });
+    assert.equal(config.code, 0);
+    assert.match(config.stdout, /^HEADGATE_SQL_PORT +5000 +--sql-port$/m);
+    assert.match(config.stdout, /^HEADGATE_DATABASE_URL +\*\*\* +HEADGATE_DATABASE_URL$/m);
+    assert(!config.stdout.includes('canary'));
+    const help = await headgateCommand(['start', '--help']);
+    assert.match(help.stdout, /--data-dir <DIR>[^]*HEADGATE_DATA_DIR/);
+  });
+});

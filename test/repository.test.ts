@@ -1,0 +1,86 @@
+/** The repository checks itself: who imports whom, how long a file is, who reads the environment. */
+import assert from 'node:assert/strict';
+import { readdirSync, readFileSync } from 'node:fs';
+import { dirname, join, relative } from 'node:path';
+import { suite, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+
+const root = fileURLToPath(new URL('../../', import.meta.url));
+const filesBelow = (folder: string) =>
+  readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' }).map((name) => join(folder, name));
+const sources = filesBelow('src').filter((name) => name.endsWith('.ts'));
+const code = sources.filter((name) => !/\.(test|long)\.ts$/.test(name));
+const read = (name: string) => readFileSync(join(root, name), 'utf8');
+
+/** Each line may import from itself where it is one room, and from every line above it. */
+const layers: readonly (readonly string[])[] = [
+  ['kit'],
+  ['limits.ts', 'refusals.ts', 'settings.ts', 'observations.ts', 'flow.ts'],
+  ['engine'],
+  ['secrets', 'catalog'],
+  ['validate', 'decode', 'batch', 'commit'],
+  ['ingest.ts'],
+  ['listen', 'wire', 'ddl', 'admin'],
+  ['main.ts', 'banner.ts'],
+  ['cli.ts'],
+];
+/** The tables and the composition root are read together; the rooms of a layer never know each other. */
+const together = new Set(['limits.ts', 'main.ts']);
+
+function roomOf(name: string): string {
+  const path = relative('src', name).split('/');
+  return path[0] ?? '';
+}
+
+suite('repository', () => {
+  test('imports run one way', () => {
+    const layerOf = (room: string) => layers.findIndex((rooms) => rooms.includes(room));
+    const wrong: string[] = [];
+    for (const name of code) {
+      const from = roomOf(name);
+      assert.notEqual(layerOf(from), -1, `${name} belongs to no layer`);
+      for (const [, path = ''] of read(name).matchAll(/from '(\.[^']+)'/g)) {
+        const to = roomOf(join(dirname(name), path));
+        const peers =
+          layerOf(to) === layerOf(from) && layers[layerOf(from)]?.some((room) => together.has(room));
+        if (to !== from && layerOf(to) >= layerOf(from) && peers !== true)
+          wrong.push(`${name} imports ${path}`);
+      }
+    }
+    assert.deepEqual(wrong, []);
+  });
+
+  test('no file is above 400 lines', () => {
+    const all = [...sources, ...filesBelow('test'), ...filesBelow('bench')].filter((name) =>
+      name.endsWith('.ts'),
+    );
+    assert.deepEqual(
+      all.filter((name) => read(name).split('\n').length > 401),
+      [],
+    );
+  });
+
+  test('the environment and the command line are read by cli.ts alone', () => {
+    assert.deepEqual(
+      code.filter((name) => /process\.(env|argv)\b/.test(read(name))),
+      ['src/cli.ts'],
+    );
+  });
+
+  test('every room says at its door what it is', () => {
+    const silent = code.filter((name) => !/^(#!.*\n)?\/\*\*/.test(read(name)));
+    assert.deepEqual(
+      silent.filter((name) => !name.startsWith('src/kit/')),
+      [],
+    );
+  });
+
+  test('no limit is without a reader', () => {
+    const names = [...read('src/limits.ts').matchAll(/^ {2}(\w+):/gm)].map(([, name]) => name ?? '');
+    const texts = code.filter((name) => name !== 'src/limits.ts').map(read);
+    assert.deepEqual(
+      names.filter((name) => !texts.some((text) => text.includes(name))),
+      [],
+    );
+  });
+});

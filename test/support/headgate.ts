@@ -1,0 +1,137 @@
+/**
+ * The real program for black-box tests: a child process on free ports with a data directory of its own, spoken to
+ * only through its doors. Everything it made is gone when the test ends, also when the test fails.
+ */
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { TestContext } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { Client } from 'pg';
+import { onEnd } from './cleanup.ts';
+
+const cli = fileURLToPath(new URL('../../src/cli.js', import.meta.url));
+
+export interface Ports {
+  readonly listen: { host: string; port: number };
+  readonly sql: { host: string; port: number };
+  readonly admin: { host: string; port: number };
+}
+
+export interface StartOptions {
+  /** Kept by the caller across restarts; made and removed here when absent. */
+  readonly dataDir?: string;
+  readonly args?: readonly string[];
+  readonly env?: Readonly<Record<string, string>>;
+}
+
+export interface Ended {
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+}
+
+export class Headgate {
+  readonly child: ChildProcess;
+  readonly dataDir: string;
+  readonly ended: Promise<Ended>;
+  stdout = '';
+  /** The log: one JSON object a line. */
+  stderr = '';
+  #ports: Ports | null = null;
+
+  constructor(child: ChildProcess, dataDir: string) {
+    this.child = child;
+    this.dataDir = dataDir;
+    this.ended = new Promise((resolve) => child.once('close', (code, signal) => resolve({ code, signal })));
+    child.stdout?.setEncoding('utf8').on('data', (text: string) => (this.stdout += text));
+    child.stderr?.setEncoding('utf8').on('data', (text: string) => (this.stderr += text));
+  }
+
+  get ports(): Ports {
+    assert(this.#ports !== null, 'Headgate is ready');
+    return this.#ports;
+  }
+
+  get webhookUrl(): string {
+    return `http://127.0.0.1:${this.ports.listen.port}/webhook`;
+  }
+
+  get adminUrl(): string {
+    return `http://127.0.0.1:${this.ports.admin.port}`;
+  }
+
+  /** Resolves when the doors are open; rejects with the program's own words when it ends before. */
+  async ready(): Promise<this> {
+    const banner = new Promise<void>((resolve) => {
+      const look = () => {
+        if (this.stdout.includes('SELECT * FROM orders')) resolve();
+      };
+      this.child.stdout?.on('data', look);
+      look();
+    });
+    const early = this.ended.then(({ code }) => {
+      throw new Error(`headgate ended with ${code} before it was ready: ${this.stderr}`);
+    });
+    await Promise.race([banner, early]);
+    this.#ports = JSON.parse(await readFile(join(this.dataDir, 'ports.json'), 'utf8')) as Ports;
+    return this;
+  }
+
+  /** A connection of node-postgres through the SQL door; closed with the test. */
+  async client(t: TestContext, database = 'dev'): Promise<Client> {
+    const client = new Client({ host: '127.0.0.1', port: this.ports.sql.port, user: 'root', database });
+    client.on('error', () => {});
+    await client.connect();
+    onEnd(t, 'client', () => client.end());
+    return client;
+  }
+
+  async post(path: string, body: string | Buffer, headers: Record<string, string> = {}): Promise<Answer> {
+    const response = await fetch(`${this.webhookUrl}/${path}`, { method: 'POST', body, headers });
+    return { status: response.status, headers: response.headers, text: await response.text() };
+  }
+
+  signal(signal: NodeJS.Signals): Promise<Ended> {
+    this.child.kill(signal);
+    return this.ended;
+  }
+}
+
+export interface Answer {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly text: string;
+}
+
+/** Starts the program without waiting for it. */
+export async function spawnHeadgate(t: TestContext, options: StartOptions = {}): Promise<Headgate> {
+  const dataDir = options.dataDir ?? (await temporaryFolder(t));
+  const ports = ['--listen-port=0', '--listen-host=127.0.0.1', '--sql-port=0', '--admin-port=0'];
+  const child = spawn(
+    process.execPath,
+    [cli, 'start', `--data-dir=${dataDir}`, ...ports, ...(options.args ?? [])],
+    {
+      env: { PATH: process.env['PATH'], HOME: process.env['HOME'], ...options.env },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    },
+  );
+  const headgate = new Headgate(child, dataDir);
+  onEnd(t, 'headgate', async () => {
+    if (child.exitCode === null && child.signalCode === null) await headgate.signal('SIGTERM');
+  });
+  return headgate;
+}
+
+export async function startHeadgate(t: TestContext, options: StartOptions = {}): Promise<Headgate> {
+  return (await spawnHeadgate(t, options)).ready();
+}
+
+/** Removed at the end of the test, after whatever was opened in it. */
+export async function temporaryFolder(t: TestContext): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'headgate-test-'));
+  onEnd(t, folder, () => rm(folder, { recursive: true, force: true, maxRetries: 20, retryDelay: 50 }));
+  return folder;
+}

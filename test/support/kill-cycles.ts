@@ -1,0 +1,44 @@
+/** Headgate killed again and again under load: what the suite runs a few times and the long run many times. */
+import assert from 'node:assert/strict';
+import type { TestContext } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+import { onEnd } from './cleanup.ts';
+import { spawnHeadgate, startHeadgate, temporaryFolder } from './headgate.ts';
+import type { Headgate } from './headgate.ts';
+import { Ledger } from './ledger.ts';
+import type { Tally } from './ledger.ts';
+
+const secret = 'crash test';
+
+/** `random` gives the moment of each kill, 0 to 1; a failing run is told its seed. */
+export async function killCycles(t: TestContext, cycles: number, random: () => number): Promise<Tally> {
+  const dataDir = await temporaryFolder(t);
+  let headgate: Headgate = await startHeadgate(t, { dataDir });
+  const client = await headgate.client(t);
+  await client.query(`
+    CREATE SECRET s WITH (backend = 'meta') AS '${secret}';
+    CREATE TABLE ledger (data JSONB) WITH (connector = 'webhook') VALIDATE SECRET s AS
+      secure_compare(headers->>'x-hub-signature-256', 'sha256=' || encode(hmac(s, data, 'sha256'), 'hex'))`);
+  const ledger = new Ledger(secret);
+  onEnd(t, 'ledger', () => ledger.close());
+  let url: string | null = null;
+  const target = () => `${headgate.webhookUrl}/dev/public/ledger`;
+  url = target();
+  const load = ledger.run(() => url, 16);
+  for (let cycle = 0; cycle < cycles; cycle++) {
+    const before = ledger.committed;
+    while (ledger.committed < before + 50) await delay(5);
+    // The moment of the crash is part of the experiment, not a wait for something.
+    await delay(random() * 150);
+    url = null;
+    await headgate.signal('SIGKILL');
+    // Started at once: the engine of the killed one may still be shutting down.
+    headgate = await (await spawnHeadgate(t, { dataDir })).ready();
+    url = target();
+  }
+  ledger.stop();
+  await load;
+  const tally = await ledger.tally(await headgate.client(t), 'ledger');
+  assert.equal((await headgate.signal('SIGTERM')).code, 0);
+  return tally;
+}

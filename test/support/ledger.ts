@@ -1,0 +1,104 @@
+/**
+ * A sender that remembers every attempt: which ids it sent, and what it read for each. Each id is sent once, so the
+ * table must hold every id that was answered 200 exactly once, no id that was refused, and any other at most once.
+ */
+import { createHmac } from 'node:crypto';
+import { Agent, request } from 'node:http';
+import type { Client } from 'pg';
+
+export interface Tally {
+  readonly sent: number;
+  readonly committed: number;
+  readonly refused: number;
+  readonly unanswered: number;
+  /** Answered 200 and not in the table. */
+  readonly lost: readonly string[];
+  /** In the table more than once, or although refused. */
+  readonly surplus: readonly string[];
+}
+
+export class Ledger {
+  readonly #secret: string;
+  readonly #agent = new Agent({ keepAlive: true, maxSockets: 64 });
+  /** Status per id; 0: no answer was read. */
+  readonly #answers = new Map<string, number>();
+  #next = 0;
+  #stopped = false;
+
+  constructor(secret: string) {
+    this.#secret = secret;
+  }
+
+  get committed(): number {
+    let n = 0;
+    for (const status of this.#answers.values()) if (status === 200) n++;
+    return n;
+  }
+
+  /** Sends requests one after the other on `senders` connections until `stop`, to whatever `url` then answers. */
+  async run(url: () => string | null, senders: number): Promise<void> {
+    this.#stopped = false;
+    await Promise.all(
+      Array.from({ length: senders }, async () => {
+        while (!this.#stopped) {
+          const to = url();
+          if (to === null || (await this.#send(to)) === 0)
+            await new Promise((resolve) => setImmediate(resolve));
+        }
+      }),
+    );
+  }
+
+  stop(): void {
+    this.#stopped = true;
+  }
+
+  close(): void {
+    this.#stopped = true;
+    this.#agent.destroy();
+  }
+
+  async tally(client: Client, table: string): Promise<Tally> {
+    const { rows } = await client.query<{ id: string; n: number }>(
+      `select data->>'id' as id, count(*)::int as n from ${table} group by 1`,
+    );
+    const stored = new Map(rows.map((row) => [row.id, row.n]));
+    const answers = [...this.#answers];
+    const count = (wanted: (status: number) => boolean) =>
+      answers.filter(([, status]) => wanted(status)).length;
+    return {
+      sent: answers.length,
+      committed: count((status) => status === 200),
+      refused: count((status) => status !== 200 && status !== 0),
+      unanswered: count((status) => status === 0),
+      lost: answers.filter(([id, status]) => status === 200 && !stored.has(id)).map(([id]) => id),
+      surplus: [...stored].filter(([id, n]) => n > 1 || isRefusal(this.#answers.get(id))).map(([id]) => id),
+    };
+  }
+
+  #send(url: string): Promise<number> {
+    const id = String(this.#next++);
+    this.#answers.set(id, 0);
+    const body = JSON.stringify({ id, text: 'x'.repeat(this.#next % 300) });
+    const signature = `sha256=${createHmac('sha256', this.#secret).update(body).digest('hex')}`;
+    return new Promise((resolve) => {
+      const headers = { 'content-length': Buffer.byteLength(body), 'x-hub-signature-256': signature };
+      const sent = request(url, { method: 'POST', agent: this.#agent, headers }, (response) => {
+        response.on('error', () => resolve(0));
+        response.resume().on('end', () => {
+          const status = response.statusCode ?? 0;
+          this.#answers.set(id, status);
+          resolve(status);
+        });
+        response.on('close', () => resolve(0));
+      });
+      sent.on('error', () => resolve(0));
+      sent.end(body);
+    });
+  }
+}
+
+/** A 4xx says that nothing was stored; so does, of course, an id that was never sent. A 503 says: perhaps. */
+function isRefusal(status: number | undefined): boolean {
+  return status === undefined || (status >= 400 && status < 500);
+}

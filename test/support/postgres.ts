@@ -1,0 +1,160 @@
+/**
+ * A real PostgreSQL for tests: the server of HEADGATE_TEST_DSN, or one embedded server per test process, started
+ * when the first test asks. Every call gives a fresh database. All of it is gone when the tests of the file have
+ * ended, and when their process is killed the engine's own watchdog stops the server.
+ */
+import { randomBytes } from 'node:crypto';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, type TestContext } from 'node:test';
+import { Client, type ClientConfig } from 'pg';
+import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
+import type { Engine } from '../../src/engine/engine.ts';
+import { openPostgresEngine } from '../../src/engine/postgres.ts';
+import type { Observation, Observe } from '../../src/observations.ts';
+
+interface Server {
+  readonly engine: Engine;
+  stop(): Promise<void>;
+}
+
+export interface TestDatabase {
+  readonly name: string;
+  /** An engine whose default database is this one. Closed by the test support, not by the test. */
+  readonly engine: Engine;
+  readonly clientConfig: ClientConfig;
+  /** For programs that want a URL: psql, `--database-url` … */
+  readonly connectionString: string;
+  /** A connected client, ended after the test. */
+  connect(): Promise<Client>;
+}
+
+let server: Promise<Server> | null = null;
+
+// At the top of the file, because a hook registered inside a test belongs to that test alone.
+after(async () => {
+  const started = server;
+  server = null;
+  await (await started)?.stop();
+});
+
+/** A fresh, empty database, dropped after the test `t` with every connection to it. */
+export async function testDatabase(t: TestContext): Promise<TestDatabase> {
+  const { engine } = await testServer();
+  const name = `hg_test_${randomBytes(6).toString('hex')}`;
+  await run(engine, `create database ${name} template template0`);
+  t.after(() => run(engine, `drop database if exists ${name} with (force)`));
+  const clientConfig = engine.clientConfig(name);
+  return {
+    name,
+    engine: withDatabase(engine, name),
+    clientConfig,
+    connectionString: connectionString(clientConfig, name),
+    connect: async () => {
+      const client = new Client(clientConfig);
+      // Dropping the database ends the sessions that are left; that is no failure of the test.
+      client.on('error', () => undefined);
+      await client.connect();
+      t.after(() => client.end());
+      return client;
+    },
+  };
+}
+
+/** The server of this test process, for tests that need more than a database of their own. */
+export function testServer(): Promise<Server> {
+  server ??= start();
+  return server;
+}
+
+async function start(): Promise<Server> {
+  const dsn = process.env['HEADGATE_TEST_DSN'];
+  if (dsn !== undefined && dsn !== '') {
+    const engine = await openPostgresEngine({ databaseUrl: dsn, observe: () => undefined });
+    if (engine.unavailable === null) return { engine, stop: () => engine.close() };
+    await engine.close();
+    throw new Error(`HEADGATE_TEST_DSN: ${engine.unavailable}`);
+  }
+  const folder = await mkdtemp(join(tmpdir(), 'headgate-test-'));
+  try {
+    const engine = await openEmbeddedEngine({ dataDir: join(folder, 'data'), observe: () => undefined });
+    return {
+      engine,
+      stop: async () => {
+        await engine.close();
+        await rm(folder, { recursive: true, force: true });
+      },
+    };
+  } catch (error) {
+    await rm(folder, { recursive: true, force: true });
+    throw error;
+  }
+}
+
+async function run(engine: Engine, sql: string): Promise<void> {
+  const client = new Client(engine.clientConfig(engine.defaultDatabase));
+  await client.connect();
+  try {
+    await client.query(sql);
+  } finally {
+    await client.end();
+  }
+}
+
+function withDatabase(engine: Engine, name: string): Engine {
+  return {
+    kind: engine.kind,
+    defaultDatabase: name,
+    clientConfig: (database) => engine.clientConfig(database),
+    endpoint: () => engine.endpoint(),
+    get serverVersion() {
+      return engine.serverVersion;
+    },
+    get unavailable() {
+      return engine.unavailable;
+    },
+    close: () => Promise.resolve(),
+  };
+}
+
+function connectionString(config: ClientConfig, database: string): string {
+  const user = encodeURIComponent(config.user ?? '');
+  const password = typeof config.password === 'string' ? `:${encodeURIComponent(config.password)}` : '';
+  const host = config.host ?? 'localhost';
+  const port = config.port ?? 5432;
+  return host.startsWith('/')
+    ? `postgresql://${user}${password}@/${database}?host=${encodeURIComponent(host)}&port=${port}`
+    : `postgresql://${user}${password}@${host.includes(':') ? `[${host}]` : host}:${port}/${database}`;
+}
+
+/** Collects observations, and lets a test wait for one instead of sleeping. */
+export class Spy {
+  readonly seen: Observation[] = [];
+  readonly #waiting: { matches: (o: Observation) => boolean; resolve: (o: Observation) => void }[] = [];
+
+  readonly observe: Observe = (observation) => {
+    this.seen.push(observation);
+    for (const waiter of this.#waiting.splice(0)) {
+      if (waiter.matches(observation)) waiter.resolve(observation);
+      else this.#waiting.push(waiter);
+    }
+  };
+
+  /** The next observation of this kind from now on. Bounded by `ms`. */
+  next<K extends Observation['kind']>(kind: K, ms = 20_000): Promise<Extract<Observation, { kind: K }>> {
+    return new Promise((resolve, reject) => {
+      const timer = setTimeout(
+        () => reject(new Error(`no ${kind} within ${ms} ms; seen: ${JSON.stringify(this.seen.slice(-20))}`)),
+        ms,
+      );
+      this.#waiting.push({
+        matches: (observation) => observation.kind === kind,
+        resolve: (observation) => {
+          clearTimeout(timer);
+          resolve(observation as Extract<Observation, { kind: K }>);
+        },
+      });
+    });
+  }
+}

@@ -1,0 +1,34 @@
+/**
+ * Programs that tests talk through: psql, curl, pgbench … A test that needs one which is not installed is
+ * skipped, loudly; where CI=true it fails, so that a green run there means that everything ran.
+ */
+import { accessSync, constants } from 'node:fs';
+import { delimiter, join } from 'node:path';
+import type { TestContext } from 'node:test';
+
+/** The path of the program, or null. Debian keeps some of PostgreSQL's programs beside the server. */
+export function findTool(name: string): string | null {
+  const folders = (process.env['PATH'] ?? '').split(delimiter).filter((folder) => folder !== '');
+  for (const version of [18, 17, 16, 15, 14]) folders.push(`/usr/lib/postgresql/${version}/bin`);
+  for (const folder of folders) {
+    const path = join(folder, name);
+    try {
+      accessSync(path, constants.X_OK);
+      return path;
+    } catch {
+      // Not here; perhaps in the next folder.
+    }
+  }
+  return null;
+}
+
+/** The path of the program, or null after `t` was skipped: `if ((psql = requireTool(t, 'psql')) === null) return;` */
+export function requireTool(t: TestContext, name: string): string | null {
+  const path = findTool(name);
+  if (path !== null) return path;
+  if (process.env['CI'] === 'true') throw new Error(`${name} is not installed, and CI=true skips nothing`);
+  t.diagnostic(`SKIPPED: ${name} is not installed`);
+  process.stderr.write(`\n*** ${t.name}: SKIPPED, because ${name} is not installed\n`);
+  t.skip(`${name} is not installed`);
+  return null;
+}
