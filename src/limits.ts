@@ -68,6 +68,22 @@ export const limits = {
   expressionCharsMax: 16_384,
   /** Nesting of one VALIDATE expression. */
   expressionDepthMax: 200,
+  /** Digits of a numeric that a VALIDATE expression computes with. */
+  expressionDigitsMax: 1_000,
+  /** Items of a list that a VALIDATE expression compares with, e.g. signatures in one header. */
+  expressionListItemsMax: 1_000,
+  /** Fields of a form that a VALIDATE expression reads. */
+  expressionFormFieldsMax: 10_000,
+  /** What a VALIDATE expression takes out of a JSON document as text, and what it compares as JSON, in characters. */
+  expressionJsonCharsMax: 1024 * 1024,
+  /** Largest value a VALIDATE expression may compute, as a multiple of the request body … */
+  expressionValueBodiesMax: 8,
+  /** … plus this many bytes. */
+  expressionValueBytesMax: 64 * 1024 * 1024,
+  /** What all steps of a VALIDATE expression together may read and write, as a multiple of the request body … */
+  expressionWorkBodiesMax: 256,
+  /** … plus this many bytes. */
+  expressionWorkBytesMax: 1024 * 1024 * 1024,
   /** Length of one secret, in bytes. */
   secretBytesMax: 64 * 1024,
 
