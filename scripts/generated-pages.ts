@@ -1,7 +1,6 @@
 /** The pages that are made from tables in the source, so that they cannot say anything else. */
 import { refusals } from '../src/refusals.ts';
 import { settingsTable } from '../src/settings.ts';
-import { validateReference } from '../src/validate/reference.ts';
 
 const cell = (text: string) => text.replaceAll('|', '\\|');
 
@@ -51,6 +50,5 @@ export function generatedPages(): ReadonlyMap<string, string> {
   return new Map([
     ['docs/errors.md', errorsPage()],
     ['docs/settings.md', settingsPage()],
-    ['docs/validate.md', validateReference()],
   ]);
 }
