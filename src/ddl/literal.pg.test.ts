@@ -64,7 +64,8 @@ for (const standardConformingStrings of [true, false]) {
           equal++;
         }
       }),
-      { numRuns: 2_000 },
+      // What a run has found once is tried in every run.
+      { numRuns: 2_000, examples: [["'\\x4'--x\n'a'"], ["E'\\1'\n'2'"]] },
     );
     assert.ok(equal > 500, `only ${equal} compared`);
   });
