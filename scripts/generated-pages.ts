@@ -1,6 +1,7 @@
 /** The pages that are made from tables in the source, so that they cannot say anything else. */
 import { refusals } from '../src/refusals.ts';
 import { settingsTable } from '../src/settings.ts';
+import { validateReference } from '../src/validate/reference.ts';
 
 const cell = (text: string) => text.replaceAll('|', '\\|');
 
@@ -50,5 +51,6 @@ export function generatedPages(): ReadonlyMap<string, string> {
   return new Map([
     ['docs/errors.md', errorsPage()],
     ['docs/settings.md', settingsPage()],
+    ['docs/sql/validate.md', validateReference()],
   ]);
 }
