@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import fc from 'fast-check';
+import * as fc from 'fast-check';
 import type { RewriteSql } from '../flow.ts';
 import { limits } from '../limits.ts';
 import { SqlFailure } from '../refusals.ts';
@@ -382,11 +382,11 @@ test('before authentication messages are bounded, and what is pipelined behind i
 test('idle only between statements and outside transactions', async () => {
   const { session } = await run([], [9]);
   assert.ok(session.idle);
-  session.fromClient(Buffer.from(q('begin'), 'latin1'));
+  void session.fromClient(Buffer.from(q('begin'), 'latin1'));
   assert.equal(session.idle, false);
   session.fromEngine(Buffer.from(done('BEGIN') + inTransaction, 'latin1'));
   assert.equal(session.idle, false);
-  session.fromClient(Buffer.from(q('end').slice(0, 3), 'latin1'));
+  void session.fromClient(Buffer.from(q('end').slice(0, 3), 'latin1'));
   session.fromEngine(Buffer.from(ready, 'latin1'));
   assert.equal(session.idle, false);
 });

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { after, before, test } from 'node:test';
-import pg from 'pg';
+import { Client, type DatabaseError, type Notification } from 'pg';
 import postgres from 'postgres';
 import { openFragmentingProxy } from '../../test/support/fragmenting-proxy.ts';
 import { fooProcedure, openTestDoor, type TestDoor } from '../../test/support/wire-door.ts';
@@ -22,8 +22,8 @@ after(async () => {
   await server.close();
 });
 
-async function withClient<T>(port: number, use: (client: pg.Client) => Promise<T>): Promise<T> {
-  const client = new pg.Client({ host: '127.0.0.1', port, user: 'root', database: 'dev' });
+async function withClient<T>(port: number, use: (client: Client) => Promise<T>): Promise<T> {
+  const client = new Client({ host: '127.0.0.1', port, user: 'root', database: 'dev' });
   await client.connect();
   try {
     return await use(client);
@@ -32,10 +32,10 @@ async function withClient<T>(port: number, use: (client: pg.Client) => Promise<T
   }
 }
 
-const failure = (query: Promise<unknown>): Promise<pg.DatabaseError> =>
+const failure = (query: Promise<unknown>): Promise<DatabaseError> =>
   query.then(
     () => assert.fail('the query succeeded'),
-    (error: unknown) => error as pg.DatabaseError,
+    (error: unknown) => error as DatabaseError,
   );
 
 test('node-postgres: simple, extended, named; tags put back; errors in the client’s own terms', async () => {
@@ -72,8 +72,7 @@ test('a preparation is waited for; later messages keep their place; its failure 
     const order: string[] = [];
     const first = client.query('WAIT w1').then((r) => order.push(r.command));
     const second = client.query('select 1').then((r) => order.push(r.command));
-    while (!door.waits.has('w1')) await new Promise((done) => setImmediate(done));
-    door.waits.get('w1')!.proceed();
+    (await door.waiting('w1')).resolve();
     await Promise.all([first, second]);
     assert.deepEqual(order, ['CREATE', 'SELECT']);
     const refused = await failure(client.query('WAIT refused'));
@@ -91,7 +90,7 @@ test('notices, NOTIFY, large rows and large statements', async () => {
     const told = once(client, 'notification');
     await client.query('listen news');
     await withClient(door.port, (other) => other.query("notify news, 'x'"));
-    assert.equal(((await told)[0] as pg.Notification).payload, 'x');
+    assert.equal(((await told)[0] as Notification).payload, 'x');
     const large = await client.query<{ a: string }>("select repeat('x', 30000000) as a");
     assert.equal(large.rows[0]!.a.length, 30_000_000);
     const text = 'y'.repeat(17 * 1024 * 1024);
@@ -160,8 +159,8 @@ test('pieces of one to three bytes on either side', async () => {
 
 test('a client that vanishes takes its engine connection along; slots are given back', async () => {
   const small = await openTestDoor({ kind: 'unix', path: server.path }, { limits: { sqlConnectionsMax: 2 } });
-  const open = async (): Promise<pg.Client> => {
-    const client = new pg.Client({ host: '127.0.0.1', port: small.port, user: 'root', database: 'dev' });
+  const open = async (): Promise<Client> => {
+    const client = new Client({ host: '127.0.0.1', port: small.port, user: 'root', database: 'dev' });
     client.on('error', () => {});
     await client.connect();
     return client;
@@ -197,28 +196,31 @@ test('the engine is away, goes away, or ends the connection: FATAL with the reas
   assert.equal((await failure(withClient(nowhere.port, () => Promise.resolve()))).code, '57P03');
   await nowhere.door.close();
 
-  const client = new pg.Client({ host: '127.0.0.1', port: door.port, user: 'root', database: 'dev' });
+  const client = new Client({ host: '127.0.0.1', port: door.port, user: 'root', database: 'dev' });
+  client.on('error', () => {});
   await client.connect();
   const ended = once(client, 'error');
   const pid = (await client.query<{ pid: number }>('select pg_backend_pid() as pid')).rows[0]!.pid;
   await withClient(door.port, (other) => other.query('select pg_terminate_backend($1)', [pid]));
-  assert.equal(((await ended)[0] as pg.DatabaseError).code, '57P01');
+  assert.equal(((await ended)[0] as DatabaseError).code, '57P01');
 
   // A connection that ends without a word: the relay says it in the engine's place.
   const proxy = await openFragmentingProxy({ path: server.path }, () => 0);
   const lossy = await openTestDoor({ kind: 'tcp', host: '127.0.0.1', port: proxy.port, tls: false });
-  const cut = new pg.Client({ host: '127.0.0.1', port: lossy.port, user: 'root', database: 'dev' });
+  const cut = new Client({ host: '127.0.0.1', port: lossy.port, user: 'root', database: 'dev' });
+  cut.on('error', () => {});
   await cut.connect();
   const lost = once(cut, 'error');
   await proxy.close();
-  assert.equal(((await lost)[0] as pg.DatabaseError).code, '08006');
+  assert.equal(((await lost)[0] as DatabaseError).code, '08006');
   await lossy.door.close();
 });
 
 test('drain: idle clients are told, a transaction may finish, new clients are refused', async () => {
   const draining = await openTestDoor({ kind: 'unix', path: server.path });
-  const open = async (): Promise<pg.Client> => {
-    const client = new pg.Client({ host: '127.0.0.1', port: draining.port, user: 'root', database: 'dev' });
+  const open = async (): Promise<Client> => {
+    const client = new Client({ host: '127.0.0.1', port: draining.port, user: 'root', database: 'dev' });
+    client.on('error', () => {});
     await client.connect();
     return client;
   };
@@ -226,10 +228,10 @@ test('drain: idle clients are told, a transaction may finish, new clients are re
   const [idleEnds, busyEnds] = [once(idle, 'error'), once(busy, 'error')];
   await busy.query('begin');
   const drained = draining.door.drain();
-  assert.equal(((await idleEnds)[0] as pg.DatabaseError).code, '57P01');
+  assert.equal(((await idleEnds)[0] as DatabaseError).code, '57P01');
   assert.equal((await busy.query('FOO drained')).command, 'CREATE');
   assert.equal((await busy.query('commit')).command, 'COMMIT');
-  assert.equal(((await busyEnds)[0] as pg.DatabaseError).code, '57P01');
+  assert.equal(((await busyEnds)[0] as DatabaseError).code, '57P01');
   await drained;
   assert.equal(((await failure(open())) as unknown as NodeJS.ErrnoException).code, 'ECONNREFUSED');
   await withClient(door.port, (client) => client.query('select from drained'));
@@ -237,7 +239,7 @@ test('drain: idle clients are told, a transaction may finish, new clients are re
 
 test('close ends a running statement’s client at once', async () => {
   const closing = await openTestDoor({ kind: 'unix', path: server.path });
-  const client = new pg.Client({ host: '127.0.0.1', port: closing.port, user: 'root', database: 'dev' });
+  const client = new Client({ host: '127.0.0.1', port: closing.port, user: 'root', database: 'dev' });
   client.on('error', () => {});
   await client.connect();
   const running = failure(client.query('select pg_sleep(600)'));
