@@ -6,6 +6,7 @@
  */
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
+import { createServer } from 'node:net';
 import { promisify } from 'node:util';
 import { openTestDoor } from '../test/support/wire-door.ts';
 import { startWirePostgres } from '../test/support/wire-postgres.ts';
@@ -13,7 +14,6 @@ import { startWirePostgres } from '../test/support/wire-postgres.ts';
 const execute = promisify(execFile);
 const seconds = Number(process.argv[2] ?? 3);
 const rounds = Number(process.argv[3] ?? 3);
-const tcpPort = 54_329;
 const installed = '/usr/lib/postgresql/15/bin/pgbench';
 const pgbench = existsSync(installed) ? installed : 'pgbench';
 
@@ -32,6 +32,13 @@ async function measure(path: Path, protocol: string, clients: number): Promise<{
 
 const median = (values: readonly number[]): number => values.toSorted((a, b) => a - b)[values.length >> 1]!;
 
+/** PostgreSQL cannot pick a port by itself. */
+const tcpPort = await new Promise<number>((resolve) => {
+  const probe = createServer().listen(0, '127.0.0.1', () => {
+    const address = probe.address();
+    probe.close(() => resolve(typeof address === 'object' && address !== null ? address.port : 0));
+  });
+});
 const server = await startWirePostgres('listen_addresses=127.0.0.1', `port=${tcpPort}`);
 const door = await openTestDoor({ kind: 'unix', path: server.path });
 try {

@@ -275,15 +275,46 @@ test('openings: encryption is declined, nonsense is dropped, slow ones are ended
   await quick.door.close();
 });
 
+const startup = Buffer.from('\0\0\0\x20\0\x03\0\0user\0root\0database\0dev\0\0', 'latin1');
+const message = (type: string, body = ''): Buffer => {
+  const out = Buffer.from(`${type}\0\0\0\0${body}`, 'latin1');
+  out.writeInt32BE(out.length - 1, 1);
+  return out;
+};
+
+test('everything in one packet, then half a goodbye: the answer still arrives', async () => {
+  const socket = connect({ host: '127.0.0.1', port: door.port, allowHalfOpen: true });
+  socket.end(Buffer.concat([startup, message('Q', 'FOO onepacket\0'), message('Q', 'select 42\0')]));
+  let answer = '';
+  for await (const chunk of socket) answer += (chunk as Buffer).toString('latin1');
+  assert.match(answer, /CREATE_FOO.*42.*SELECT 1/s);
+});
+
+test('more messages in one go than are kept outstanding', async () => {
+  const count = 200_000;
+  const socket = connect({ host: '127.0.0.1', port: door.port });
+  socket.write(startup);
+  socket.write(Buffer.concat(Array.from({ length: count }, () => message('S'))));
+  socket.write(message('X'));
+  let bytes = 0;
+  for await (const chunk of socket) bytes += (chunk as Buffer).length;
+  assert.ok(bytes > count * 6 && bytes < count * 6 + 2_000, `${bytes} bytes`);
+});
+
+test('an engine without TLS is refused where TLS is asked for', async () => {
+  const proxy = await openFragmentingProxy({ path: server.path }, () => 0);
+  const secure = await openTestDoor({ kind: 'tcp', host: '127.0.0.1', port: proxy.port, tls: true });
+  const refused = await failure(withClient(secure.port, () => Promise.resolve()));
+  assert.deepEqual([refused.code, /does not offer TLS/.test(refused.message)], ['57P03', true]);
+  await secure.door.close();
+  await proxy.close();
+});
+
 test('a slow reader of a huge result keeps memory flat', async () => {
   const socket = connect({ host: '127.0.0.1', port: door.port });
-  const startup = Buffer.from('\0\0\0\0\0\x03\0\0user\0root\0database\0dev\0\0', 'latin1');
-  startup.writeInt32BE(startup.length, 0);
   socket.write(startup);
   await once(socket, 'data');
-  const query = Buffer.from("Q\0\0\0\0select repeat('x', 1000000) from generate_series(1, 2000)\0", 'latin1');
-  query.writeInt32BE(query.length - 1, 1);
-  socket.write(query);
+  socket.write(message('Q', "select repeat('x', 1000000) from generate_series(1, 2000)\0"));
   await once(socket, 'data');
   socket.pause();
   // The engine is stopped by the full sockets once it waits for its client.
