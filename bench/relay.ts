@@ -9,7 +9,7 @@ import { existsSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { promisify } from 'node:util';
 import { openTestDoor } from '../test/support/wire-door.ts';
-import { startWirePostgres } from '../test/support/wire-postgres.ts';
+import { startServer } from '../test/support/server.ts';
 
 const execute = promisify(execFile);
 const seconds = Number(process.argv[2] ?? 3);
@@ -24,7 +24,7 @@ interface Path {
 
 async function measure(path: Path, protocol: string, clients: number): Promise<{ tps: number; us: number }> {
   const args = ['-n', '-S', '-M', protocol, '-c', String(clients), '-j', '1', '-T', String(seconds)];
-  const { stdout } = await execute(pgbench, [...path.args, ...args, '-U', 'root', 'dev']);
+  const { stdout } = await execute(pgbench, [...path.args, ...args, '-U', 'root', 'postgres']);
   const tps = Number(/tps = ([\d.]+)/.exec(stdout)?.[1]);
   const ms = Number(/latency average = ([\d.]+) ms/.exec(stdout)?.[1]);
   return { tps, us: ms * 1000 };
@@ -39,15 +39,15 @@ const tcpPort = await new Promise<number>((resolve) => {
     probe.close(() => resolve(typeof address === 'object' && address !== null ? address.port : 0));
   });
 });
-const server = await startWirePostgres('listen_addresses=127.0.0.1', `port=${tcpPort}`);
-const door = await openTestDoor({ kind: 'unix', path: server.path });
+const server = await startServer(undefined, ['listen_addresses=127.0.0.1', `port=${tcpPort}`]);
+const door = await openTestDoor({ kind: 'unix', path: server.socket });
 try {
   const direct: Path[] = [
-    { name: 'unix', args: ['-h', server.folder, '-p', String(tcpPort)] },
+    { name: 'unix', args: ['-h', server.socketDir, '-p', String(tcpPort)] },
     { name: 'tcp', args: ['-h', '127.0.0.1', '-p', String(tcpPort)] },
   ];
   const through: Path = { name: 'door', args: ['-h', '127.0.0.1', '-p', String(door.port)] };
-  const fill = ['-i', '-q', '-s', '10', '-U', 'root', 'dev'];
+  const fill = ['-i', '-q', '-s', '10', '-U', 'root', 'postgres'];
   await execute(pgbench, [...through.args, ...fill]);
   console.log(`pgbench -S, scale 10, ${seconds} s x ${rounds}, door: tcp in, unix out; µs (tps)\n`);
   console.log('| protocol | clients | direct unix | direct tcp | door | door/tcp tps |');

@@ -6,16 +6,16 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { fooProcedure, openTestDoor, type TestDoor } from '../../test/support/wire-door.ts';
-import { startWirePostgres, type WirePostgres } from '../../test/support/wire-postgres.ts';
+import { startServer, type TestServer } from '../../test/support/server.ts';
 
-let server: WirePostgres;
+let server: TestServer;
 let door: TestDoor;
 let folder: string;
 
 before(async () => {
   folder = mkdtempSync(join(tmpdir(), 'hg-wire-clients-'));
-  server = await startWirePostgres();
-  door = await openTestDoor({ kind: 'unix', path: server.path });
+  server = await startServer();
+  door = await openTestDoor({ kind: 'unix', path: server.socket });
   await psql(['-c', fooProcedure]);
 });
 after(async () => {
@@ -60,12 +60,12 @@ const target = (port: number): string[] => [
   '-U',
   'root',
   '-d',
-  'dev',
+  'postgres',
 ];
 const psql = (args: readonly string[], input = '', during?: (pid: number) => void): Promise<Result> =>
   run('psql', [...target(door.port), ...args], input, during);
 const direct = (args: readonly string[]): Promise<Result> =>
-  run('psql', ['-X', '-h', server.folder, '-U', 'root', '-d', 'dev', ...args]);
+  run('psql', ['-X', '-h', server.socketDir, '-U', 'root', '-d', 'postgres', ...args]);
 
 test('psql: rewritten statements, \\d, and error carets', async () => {
   const made = await psql(['-c', 'FOO p1', '-c', '\\d p1', '-c', 'select 1; FOO p2; select 2']);
@@ -189,7 +189,7 @@ with psycopg.connect(sys.argv[1], autocommit=True) as c:
     try: c.execute("select 'éé'; BAD word")
     except psycopg.Error as e: print(e.diag.statement_position)
 `;
-    const dsn = `host=127.0.0.1 port=${door.port} user=root dbname=dev`;
+    const dsn = `host=127.0.0.1 port=${door.port} user=root dbname=postgres`;
     const result = await run(python, ['-c', program, dsn]);
     assert.equal(result.err, '');
     assert.deepEqual(result.out.split('\n'), [

@@ -7,14 +7,14 @@ import { Client, type DatabaseError, type Notification } from 'pg';
 import postgres from 'postgres';
 import { openFragmentingProxy } from '../../test/support/fragmenting-proxy.ts';
 import { fooProcedure, openTestDoor, type TestDoor } from '../../test/support/wire-door.ts';
-import { startWirePostgres, type WirePostgres } from '../../test/support/wire-postgres.ts';
+import { startServer, type TestServer } from '../../test/support/server.ts';
 
-let server: WirePostgres;
+let server: TestServer;
 let door: TestDoor;
 
 before(async () => {
-  server = await startWirePostgres('max_connections=60');
-  door = await openTestDoor({ kind: 'unix', path: server.path });
+  server = await startServer(undefined, ['max_connections=60']);
+  door = await openTestDoor({ kind: 'unix', path: server.socket });
   await withClient(door.port, (client) => client.query(fooProcedure));
 });
 after(async () => {
@@ -23,7 +23,7 @@ after(async () => {
 });
 
 async function withClient<T>(port: number, use: (client: Client) => Promise<T>): Promise<T> {
-  const client = new Client({ host: '127.0.0.1', port, user: 'root', database: 'dev' });
+  const client = new Client({ host: '127.0.0.1', port, user: 'root', database: 'postgres' });
   await client.connect();
   try {
     return await use(client);
@@ -107,7 +107,7 @@ async function pipelined(port: number, prefix: string, count: number): Promise<v
     host: '127.0.0.1',
     port,
     user: 'root',
-    database: 'dev',
+    database: 'postgres',
     max: 2,
     onnotice: () => {},
   });
@@ -148,7 +148,7 @@ test('pieces of one to three bytes on either side', async () => {
     state = (state * 48_271) % 2_147_483_647;
     return state / 2_147_483_647;
   };
-  const behind = await openFragmentingProxy({ path: server.path }, random);
+  const behind = await openFragmentingProxy({ path: server.socket }, random);
   const slow = await openTestDoor({ kind: 'tcp', host: '127.0.0.1', port: behind.port, tls: false });
   const inFront = await openFragmentingProxy({ host: '127.0.0.1', port: slow.port }, random);
   await pipelined(inFront.port, 'frag', 120);
@@ -158,9 +158,12 @@ test('pieces of one to three bytes on either side', async () => {
 });
 
 test('a client that vanishes takes its engine connection along; slots are given back', async () => {
-  const small = await openTestDoor({ kind: 'unix', path: server.path }, { limits: { sqlConnectionsMax: 2 } });
+  const small = await openTestDoor(
+    { kind: 'unix', path: server.socket },
+    { limits: { sqlConnectionsMax: 2 } },
+  );
   const open = async (): Promise<Client> => {
-    const client = new Client({ host: '127.0.0.1', port: small.port, user: 'root', database: 'dev' });
+    const client = new Client({ host: '127.0.0.1', port: small.port, user: 'root', database: 'postgres' });
     client.on('error', () => {});
     await client.connect();
     return client;
@@ -186,17 +189,17 @@ test('a client that vanishes takes its engine connection along; slots are given 
 
 test('the engine is away, goes away, or ends the connection: FATAL with the reason', async () => {
   const unavailable = await openTestDoor(
-    { kind: 'unix', path: server.path },
+    { kind: 'unix', path: server.socket },
     { unavailable: () => 'the engine is starting' },
   );
   const early = await failure(withClient(unavailable.port, () => Promise.resolve()));
   assert.deepEqual([early.code, early.message], ['57P03', 'the engine is starting']);
   await unavailable.door.close();
-  const nowhere = await openTestDoor({ kind: 'unix', path: `${server.path}.not` });
+  const nowhere = await openTestDoor({ kind: 'unix', path: `${server.socket}.not` });
   assert.equal((await failure(withClient(nowhere.port, () => Promise.resolve()))).code, '57P03');
   await nowhere.door.close();
 
-  const client = new Client({ host: '127.0.0.1', port: door.port, user: 'root', database: 'dev' });
+  const client = new Client({ host: '127.0.0.1', port: door.port, user: 'root', database: 'postgres' });
   client.on('error', () => {});
   await client.connect();
   const ended = once(client, 'error');
@@ -205,9 +208,9 @@ test('the engine is away, goes away, or ends the connection: FATAL with the reas
   assert.equal(((await ended)[0] as DatabaseError).code, '57P01');
 
   // A connection that ends without a word: the relay says it in the engine's place.
-  const proxy = await openFragmentingProxy({ path: server.path }, () => 0);
+  const proxy = await openFragmentingProxy({ path: server.socket }, () => 0);
   const lossy = await openTestDoor({ kind: 'tcp', host: '127.0.0.1', port: proxy.port, tls: false });
-  const cut = new Client({ host: '127.0.0.1', port: lossy.port, user: 'root', database: 'dev' });
+  const cut = new Client({ host: '127.0.0.1', port: lossy.port, user: 'root', database: 'postgres' });
   cut.on('error', () => {});
   await cut.connect();
   const lost = once(cut, 'error');
@@ -217,9 +220,9 @@ test('the engine is away, goes away, or ends the connection: FATAL with the reas
 });
 
 test('drain: idle clients are told, a transaction may finish, new clients are refused', async () => {
-  const draining = await openTestDoor({ kind: 'unix', path: server.path });
+  const draining = await openTestDoor({ kind: 'unix', path: server.socket });
   const open = async (): Promise<Client> => {
-    const client = new Client({ host: '127.0.0.1', port: draining.port, user: 'root', database: 'dev' });
+    const client = new Client({ host: '127.0.0.1', port: draining.port, user: 'root', database: 'postgres' });
     client.on('error', () => {});
     await client.connect();
     return client;
@@ -238,8 +241,8 @@ test('drain: idle clients are told, a transaction may finish, new clients are re
 });
 
 test('close ends a running statement’s client at once', async () => {
-  const closing = await openTestDoor({ kind: 'unix', path: server.path });
-  const client = new Client({ host: '127.0.0.1', port: closing.port, user: 'root', database: 'dev' });
+  const closing = await openTestDoor({ kind: 'unix', path: server.socket });
+  const client = new Client({ host: '127.0.0.1', port: closing.port, user: 'root', database: 'postgres' });
   client.on('error', () => {});
   await client.connect();
   const running = failure(client.query('select pg_sleep(600)'));
@@ -252,7 +255,7 @@ test('close ends a running statement’s client at once', async () => {
 
 test('openings: encryption is declined, nonsense is dropped, slow ones are ended', async () => {
   const quick = await openTestDoor(
-    { kind: 'unix', path: server.path },
+    { kind: 'unix', path: server.socket },
     { limits: { sqlStartupTimeoutMs: 100 } },
   );
   const talk = async (bytes: Buffer): Promise<string> => {
@@ -275,7 +278,7 @@ test('openings: encryption is declined, nonsense is dropped, slow ones are ended
   await quick.door.close();
 });
 
-const startup = Buffer.from('\0\0\0\x20\0\x03\0\0user\0root\0database\0dev\0\0', 'latin1');
+const startup = Buffer.from('\0\0\0\x25\0\x03\0\0user\0root\0database\0postgres\0\0', 'latin1');
 const message = (type: string, body = ''): Buffer => {
   const out = Buffer.from(`${type}\0\0\0\0${body}`, 'latin1');
   out.writeInt32BE(out.length - 1, 1);
@@ -302,7 +305,7 @@ test('more messages in one go than are kept outstanding', async () => {
 });
 
 test('an engine without TLS is refused where TLS is asked for', async () => {
-  const proxy = await openFragmentingProxy({ path: server.path }, () => 0);
+  const proxy = await openFragmentingProxy({ path: server.socket }, () => 0);
   const secure = await openTestDoor({ kind: 'tcp', host: '127.0.0.1', port: proxy.port, tls: true });
   const refused = await failure(withClient(secure.port, () => Promise.resolve()));
   assert.deepEqual([refused.code, /does not offer TLS/.test(refused.message)], ['57P03', true]);

@@ -1,17 +1,20 @@
 /**
- * A throw-away PostgreSQL of any version on a Unix socket, for tests that are about a version or need a server that
- * Headgate does not run. Tests that need just a database take testDatabase().
+ * A throw-away PostgreSQL of any version on a Unix socket, for tests that are about a version, about a server that
+ * Headgate does not run, or about the wire. Tests that need just a database take testDatabase().
  */
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, chownSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { chmodSync, chownSync, cpSync, existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { findPackage } from '../../src/engine/embedded-binaries.ts';
 
 export interface TestServer {
+  /** Folder of the Unix socket; what a client takes as its host. */
   readonly socketDir: string;
+  /** The socket itself. */
+  readonly socket: string;
   close(): Promise<void>;
 }
 
@@ -20,46 +23,64 @@ export const embeddedBin = join(findPackage(), 'native', 'bin');
 /** The one that may be installed beside, of an older version. */
 export const debianBin = '/usr/lib/postgresql/15/bin';
 
-export async function startServer(bin: string): Promise<TestServer> {
+/** Ends the server when the pipe at fd 3 does: with the process of the tests, however that ends. */
+const watched = '( (read -r _ <&3 || kill -INT $$) >/dev/null 2>&1 & ); exec "$0" "$@" 3<&-';
+
+/** `settings`: `name=value` of postgresql.conf. The superuser is root, the database postgres. */
+export async function startServer(
+  bin: string = embeddedBin,
+  settings: readonly string[] = [],
+): Promise<TestServer> {
   // PostgreSQL refuses root.
-  const ids = process.getuid?.() === 0 ? { uid: 65534, gid: 65534 } : {};
-  const socketDir = mkdtempSync(join(tmpdir(), 'headgate-server-'));
-  chmodSync(socketDir, 0o700);
-  if (ids.uid !== undefined) chownSync(socketDir, ids.uid, ids.gid);
-  const data = join(socketDir, 'data');
+  const user = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : {};
+  const folder = mkdtempSync(join(tmpdir(), 'headgate-server-'));
+  chmodSync(folder, 0o700);
+  if (user.uid !== undefined) chownSync(folder, user.uid, user.gid);
+  const programs = reachable(bin, folder, user);
+  const data = join(folder, 'data');
   const init = spawnSync(
-    join(bin, 'initdb'),
+    join(programs, 'initdb'),
     ['-D', data, '-U', 'root', '-A', 'trust', '-E', 'UTF8', '--locale=C', '-N'],
-    {
-      ...ids,
-      encoding: 'utf8',
-    },
+    { ...user, cwd: '/', encoding: 'utf8' },
   );
   if (init.status !== 0) throw new Error(`initdb: ${init.stderr}`);
-  const args = ['-D', data, '-k', socketDir, '-c', 'listen_addresses=', '-c', 'fsync=off'];
-  const child = spawn(join(bin, 'postgres'), args, { ...ids, stdio: 'ignore' });
+  const options = ['listen_addresses=', 'fsync=off', ...settings].flatMap((setting) => ['-c', setting]);
+  const args = ['-D', data, '-k', folder, ...options];
+  // Of its own process group: Ctrl-C in a terminal ends the tests, and they the server.
+  const child = spawn('/bin/sh', ['-c', watched, join(programs, 'postgres'), ...args], {
+    ...user,
+    cwd: '/',
+    stdio: ['ignore', 'ignore', 'ignore', 'pipe'],
+    detached: true,
+  });
   const exited = once(child, 'exit');
-  // The server says in its pid file that it is ready.
-  for (;;) {
-    if (child.exitCode !== null) throw new Error('postgres did not start');
-    const pidFile = tryRead(join(data, 'postmaster.pid')).split('\n');
-    if (pidFile[0] === String(child.pid) && pidFile[7]?.trim() === 'ready') break;
-    await pause(10);
-  }
+  await ready(child, join(data, 'postmaster.pid'));
+  const port = settings.find((setting) => setting.startsWith('port='))?.slice(5) ?? '5432';
   return {
-    socketDir,
+    socketDir: folder,
+    socket: join(folder, `.s.PGSQL.${port}`),
     async close() {
       child.kill('SIGINT');
       await exited;
-      rmSync(socketDir, { recursive: true, force: true });
+      rmSync(folder, { recursive: true, force: true });
     },
   };
 }
 
-function tryRead(file: string): string {
-  try {
-    return readFileSync(file, 'utf8');
-  } catch {
-    return '';
+/** The programs where `user` may run them: a checkout may be in a home that only its owner enters. */
+function reachable(bin: string, folder: string, user: { uid?: number; gid?: number }): string {
+  if (spawnSync(join(bin, 'postgres'), ['--version'], { ...user, cwd: '/' }).status === 0) return bin;
+  const copy = join(folder, 'native');
+  cpSync(dirname(bin), copy, { recursive: true, verbatimSymlinks: true });
+  return join(copy, 'bin');
+}
+
+/** The server says in its pid file that it is ready. */
+async function ready(child: ReturnType<typeof spawn>, pidFile: string): Promise<void> {
+  for (;;) {
+    if (child.exitCode !== null) throw new Error('postgres did not start');
+    const lines = existsSync(pidFile) ? readFileSync(pidFile, 'utf8').split('\n') : [];
+    if (lines[0] === String(child.pid) && lines[7]?.trim() === 'ready') return;
+    await pause(10);
   }
 }
