@@ -7,6 +7,7 @@ import { once } from 'node:events';
 import { chmodSync, chownSync, cpSync, existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
+import type { Writable } from 'node:stream';
 import { setTimeout as pause } from 'node:timers/promises';
 import { findPackage } from '../../src/engine/embedded-binaries.ts';
 
@@ -62,6 +63,8 @@ export async function startServer(
     async close() {
       child.kill('SIGINT');
       await exited;
+      // The watcher waits for this end of its pipe, and this process for the pipe.
+      (child.stdio[3] as Writable).destroy();
       rmSync(folder, { recursive: true, force: true });
     },
   };
