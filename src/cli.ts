@@ -40,6 +40,7 @@ async function start(options: Record<string, string | true | undefined>): Promis
   const log = createLog({
     level: settings.logLevel,
     format: pretty ? 'pretty' : 'json',
+    now: Date.now,
     write: (line) => void process.stderr.write(line),
   });
   // Before the first await: a signal during the start must not leave an engine behind.

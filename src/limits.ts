@@ -51,8 +51,6 @@ export const limits = {
   /** Engine-side bound on one statement of a commit, in ms; below `ackDeadlineMs`, so that its end is known. */
   commitStatementTimeoutMs: 2_000,
 
-  /** Unmatched paths remembered by the router, in entries. */
-  routeCacheEntriesMax: 10_000,
   /** Databases served at one time. */
   databasesMax: 64,
   /** Shortest pause between two reads of the catalog that unknown paths cause, in ms. */
@@ -70,6 +68,22 @@ export const limits = {
   expressionCharsMax: 16_384,
   /** Nesting of one VALIDATE expression. */
   expressionDepthMax: 200,
+  /** Digits of a numeric that a VALIDATE expression computes with. */
+  expressionDigitsMax: 1_000,
+  /** Items of a list that a VALIDATE expression compares with, e.g. signatures in one header. */
+  expressionListItemsMax: 1_000,
+  /** Fields of a form that a VALIDATE expression reads. */
+  expressionFormFieldsMax: 10_000,
+  /** What a VALIDATE expression takes out of a JSON document as text, and what it compares as JSON, in characters. */
+  expressionJsonCharsMax: 1024 * 1024,
+  /** Largest value a VALIDATE expression may compute, as a multiple of the request body … */
+  expressionValueBodiesMax: 8,
+  /** … plus this many bytes. */
+  expressionValueBytesMax: 64 * 1024 * 1024,
+  /** What all steps of a VALIDATE expression together may read and write, as a multiple of the request body … */
+  expressionWorkBodiesMax: 256,
+  /** … plus this many bytes. */
+  expressionWorkBytesMax: 1024 * 1024 * 1024,
   /** Length of one secret, in bytes. */
   secretBytesMax: 64 * 1024,
 
@@ -85,6 +99,16 @@ export const limits = {
   sqlAuthMessageBytesMax: 64 * 1024,
   /** Bytes waiting towards one peer of a relayed connection before the other side is paused. */
   sqlRelayBufferBytesMax: 1024 * 1024,
+  /** Connections of the SQL door that have not yet said whom they want, beside `sqlConnectionsMax`. */
+  sqlOpeningsMax: 256,
+  /** Messages of one SQL client that the engine has not answered; past it the client is paused. */
+  sqlOutstandingMax: 65_536,
+  /** Prepared statements of one SQL client whose command tag Headgate puts back. */
+  sqlRewrittenStatementsMax: 1_024,
+  /** Largest error, notice or parameter status of the engine that is looked at, in bytes; larger ones pass unread. */
+  sqlNoticeBytesMax: 1024 * 1024,
+  /** How long a client may take to read the door's last message, in ms. */
+  sqlLingerMs: 2_000,
 
   /** Tables with metrics of their own; those beyond are counted together as `other`. */
   metricTablesMax: 1_000,

@@ -37,6 +37,7 @@ import type { Sealing } from './secrets/sealing.ts';
 import type { Settings } from './settings.ts';
 import { loadParser, parseExpression } from './validate/expression.ts';
 import { openSqlDoor } from './wire/door.ts';
+import type { SqlDoor } from './wire/door.ts';
 
 export interface Address {
   readonly host: string;
@@ -68,7 +69,8 @@ export async function startService(settings: Settings, log: Observe): Promise<Se
 
 async function open(settings: Settings, log: Observe, closer: Closer): Promise<Service> {
   const clock = () => performance.now();
-  const metrics = createMetrics();
+  // What is measured opens later than what measures it; nobody asks before the admin port is open.
+  const metrics = createMetrics({ lanes: () => lanes.depths(), load: () => listener.load });
   const observe = observers(log, metrics.observe);
   await loadParser();
 
@@ -105,7 +107,47 @@ async function open(settings: Settings, log: Observe, closer: Closer): Promise<S
     }),
   });
   closer.add('listener', () => listener.close());
-  const sqlDoor = await openSqlDoor({
+  const sqlDoor = await openSql({ settings, engine, catalog, pools, sealing, observe });
+  closer.add('SQL door', () => sqlDoor.close());
+  let draining = false;
+  const admin = await openAdmin({
+    host: settings.adminHost,
+    port: settings.adminPort,
+    health: () => ({ engine: engine.kind }),
+    ready: () => (draining ? 'draining' : (engine.unavailable ?? catalog.unavailable)),
+    metrics,
+  });
+  closer.add('admin port', () => admin.close());
+
+  const doors = { listen: listener.address, sql: sqlDoor.address, admin: admin.address };
+  await writePorts(settings.dataDir, doors, closer);
+  // An engine that is there is waited for, so that ready means ready; one that is away is answered 503.
+  await catalog.opened();
+  observe({ kind: 'service.ready' });
+
+  let stopping: Promise<void> | null = null;
+  const stop = async (reason: string) => {
+    draining = true;
+    observe({ kind: 'service.draining', reason });
+    // The listener answers what it has taken, through lanes that still commit; only then do they close.
+    await drain([listener.close(), sqlDoor.drain()]);
+    await closer.close();
+    observe({ kind: 'service.stopped' });
+  };
+  return { engine, doors, stop: (reason) => (stopping ??= stop(reason)) };
+}
+
+interface SqlRooms {
+  readonly settings: Settings;
+  readonly engine: Engine;
+  readonly catalog: Catalog;
+  readonly pools: CommitPools;
+  readonly sealing: Sealing;
+  readonly observe: Observe;
+}
+
+function openSql({ settings, engine, catalog, pools, sealing, observe }: SqlRooms): Promise<SqlDoor> {
+  return openSqlDoor({
     host: settings.sqlHost,
     port: settings.sqlPort,
     endpoint: () => engine.endpoint(),
@@ -122,29 +164,6 @@ async function open(settings: Settings, log: Observe, closer: Closer): Promise<S
       newId: randomUUID,
     }),
   });
-  closer.add('SQL door', () => sqlDoor.close());
-  let draining = false;
-  const admin = await openAdmin({
-    host: settings.adminHost,
-    port: settings.adminPort,
-    ready: () => (draining ? 'draining' : (engine.unavailable ?? catalog.unavailable)),
-    metrics,
-  });
-  closer.add('admin port', () => admin.close());
-
-  const doors = { listen: listener.address, sql: sqlDoor.address, admin: admin.address };
-  await writePorts(settings.dataDir, doors, closer);
-  observe({ kind: 'service.ready' });
-
-  let stopping: Promise<void> | null = null;
-  const stop = async (reason: string) => {
-    draining = true;
-    observe({ kind: 'service.draining', reason });
-    await drain([listener.drain(), sqlDoor.drain()], () => lanes.drain());
-    await closer.close();
-    observe({ kind: 'service.stopped' });
-  };
-  return { engine, doors, stop: (reason) => (stopping ??= stop(reason)) };
 }
 
 /** Doors without credentials of their own stay on loopback unless the owner says otherwise. */
@@ -215,9 +234,9 @@ async function writePorts(dataDir: string, doors: Service['doors'], closer: Clos
 }
 
 /** Waits for all of it, at most `drainMs`: what is left then is closed as it is. */
-async function drain(doors: readonly (Promise<void> | void)[], lanes: () => Promise<void>): Promise<void> {
+async function drain(doors: readonly Promise<void>[]): Promise<void> {
   const deadline = new AbortController();
-  const done = Promise.all(doors).then(lanes);
-  await Promise.race([done, delay(limits.drainMs, undefined, { signal: deadline.signal }).catch(() => {})]);
+  const expired = delay(limits.drainMs, undefined, { signal: deadline.signal }).catch(() => {});
+  await Promise.race([Promise.all(doors), expired]);
   deadline.abort();
 }

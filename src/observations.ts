@@ -64,6 +64,8 @@ export type Observation =
   | { readonly kind: 'sql.connected'; readonly session: number; readonly remoteAddress: string }
   | { readonly kind: 'sql.closed'; readonly session: number; readonly reason: string }
   | { readonly kind: 'sql.rewritten'; readonly session: number; readonly statements: number }
+  /** A bug in Headgate met a statement; its client reads XX000. */
+  | { readonly kind: 'sql.failed'; readonly session: number; readonly error: unknown }
   | { readonly kind: 'door.opened'; readonly door: string; readonly address: string }
   | { readonly kind: 'service.ready' }
   | { readonly kind: 'service.draining'; readonly reason: string }

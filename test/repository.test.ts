@@ -9,7 +9,7 @@ const root = fileURLToPath(new URL('../../', import.meta.url));
 const filesBelow = (folder: string) =>
   readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' }).map((name) => join(folder, name));
 const sources = filesBelow('src').filter((name) => name.endsWith('.ts'));
-const code = sources.filter((name) => !name.endsWith('.test.ts'));
+const code = sources.filter((name) => !/\.(test|long)\.ts$/.test(name));
 const read = (name: string) => readFileSync(join(root, name), 'utf8');
 
 /** Each line may import from itself where it is one room, and from every line above it. */

@@ -198,7 +198,10 @@ suite('lanes', () => {
     endTurn();
     assert.equal(groups.length, 2);
     const late = lanes.submit(rowsOf(one, 1));
-    assert.equal(lanes.depth, 1);
+    assert.deepEqual(
+      Array.from(lanes.depths(), (lane) => lane.rows),
+      [1, 0],
+    );
     const drained = lanes.drain();
     assert.throws(() => lanes.admit(one), /Headgate is shutting down/);
     assert.equal(codeOf(await lanes.submit(rowsOf(one, 1))), 'aborted draining');

@@ -5,6 +5,7 @@
  * Owns the one timer of the batch room, which settles receipts past their deadline.
  */
 import type { Outcome, Rows, Target } from '../flow.ts';
+import type { TableName } from '../observations.ts';
 import { Refused, refusal } from '../refusals.ts';
 import { Lane } from './lane.ts';
 import type { LaneOptions } from './lane.ts';
@@ -14,7 +15,7 @@ const sweepIntervalMs = 50;
 
 export class Lanes {
   readonly #options: Omit<LaneOptions, 'onIdle'>;
-  readonly #lanes = new Map<string, Lane>();
+  readonly #lanes = new Map<string, { readonly lane: Lane; readonly table: TableName }>();
   readonly #sweeper: NodeJS.Timeout;
   #draining = false;
   #whenIdle: (() => void)[] = [];
@@ -25,29 +26,27 @@ export class Lanes {
     this.#sweeper.unref();
   }
 
-  /** Rows that wait, over all lanes. */
-  get depth(): number {
-    let rows = 0;
-    for (const lane of this.#lanes.values()) rows += lane.depth;
-    return rows;
+  /** How many rows wait, for each table that has work. */
+  *depths(): Iterable<{ readonly table: TableName; readonly rows: number }> {
+    for (const { lane, table } of this.#lanes.values()) yield { table, rows: lane.depth };
   }
 
   /** Throws Refused when a request for this table would only wait in vain: asked before its body is read. */
   admit(target: Target): void {
     if (this.#draining) throw new Refused('draining');
-    if (this.#lanes.get(laneKey(target))?.isFull(0) === true) throw new Refused('lane_full');
+    if (this.#lanes.get(laneKey(target))?.lane.isFull(0) === true) throw new Refused('lane_full');
   }
 
   /** Resolves exactly once, never rejects. */
   submit(rows: Rows): Promise<Outcome> {
     if (this.#draining) return Promise.resolve({ kind: 'aborted', refusal: refusal('draining') });
     const key = laneKey(rows.target);
-    let lane = this.#lanes.get(key);
-    if (lane === undefined) {
-      lane = new Lane({ ...this.#options, onIdle: () => this.#forget(key) });
-      this.#lanes.set(key, lane);
+    let open = this.#lanes.get(key);
+    if (open === undefined) {
+      open = { lane: new Lane({ ...this.#options, onIdle: () => this.#forget(key) }), table: rows.target };
+      this.#lanes.set(key, open);
     }
-    return lane.submit(rows);
+    return open.lane.submit(rows);
   }
 
   /** Refuses what comes, commits what waits, and resolves when nothing is left. */
@@ -61,7 +60,7 @@ export class Lanes {
   close(): void {
     this.#draining = true;
     clearInterval(this.#sweeper);
-    for (const lane of this.#lanes.values()) lane.abort('draining');
+    for (const { lane } of this.#lanes.values()) lane.abort('draining');
   }
 
   #forget(key: string): void {
@@ -72,7 +71,7 @@ export class Lanes {
 
   #sweep(): void {
     const now = this.#options.clock();
-    for (const lane of this.#lanes.values()) lane.expire(now);
+    for (const { lane } of this.#lanes.values()) lane.expire(now);
   }
 }
 

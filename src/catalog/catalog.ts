@@ -53,6 +53,12 @@ export class Catalog {
     return this.#databases.get(this.#engine.defaultDatabase)?.unavailable ?? null;
   }
 
+  /** Waits for the default database, at most `catalogWaitMs`. Never throws: `unavailable` tells. */
+  async opened(): Promise<void> {
+    const catalog = this.#databases.get(this.#engine.defaultDatabase);
+    await catalog?.opened(this.#options.limits.catalogWaitMs).catch(() => {});
+  }
+
   /** Without a wait when the table is known; throws Refused. */
   find(name: TableName): Target | Promise<Target> {
     const database = this.#databases.get(name.database);

@@ -12,7 +12,7 @@ import { faultOf } from '../engine/sqlstate.ts';
 import type { CommitGroup, Group, Outcome, Rows, Target } from '../flow.ts';
 import type { Limits } from '../limits.ts';
 import type { Observe } from '../observations.ts';
-import { refusal } from '../refusals.ts';
+import { refusal, refusals } from '../refusals.ts';
 import type { Refusal } from '../refusals.ts';
 import type { CommitPools } from './commit-pools.ts';
 import { copyMessages, groupStatement, queryMessage } from './copy-message.ts';
@@ -169,11 +169,22 @@ function tell(observe: Observe, group: Group, outcomes: readonly Outcome[], seco
     bytes += group.members[i]?.bytes ?? 0;
   });
   if (committed > 0) observe({ kind: 'group.committed', table, rows: committed, bytes, seconds });
-  if (committed === group.rows) return;
+  // A row that the engine refuses is its sender's affair, told with the answer; the rest is the owner's.
+  const troubled = outcomes.filter((o) => o.kind !== 'committed' && !isRowRefusal(o.refusal));
+  const worst = troubled.find((o) => o.kind === 'unknown') ?? troubled[0];
   const rows = group.rows - committed;
-  const worst = outcomes.find((o) => o.kind === 'unknown') ?? outcomes.find((o) => o.kind === 'aborted');
   if (worst?.kind === 'unknown')
     observe({ kind: 'group.unknown', table, rows, reason: worst.refusal.message });
   else if (worst?.kind === 'aborted')
-    observe({ kind: 'group.aborted', table, rows, sqlstate: '', reason: worst.refusal.code });
+    observe({
+      kind: 'group.aborted',
+      table,
+      rows,
+      sqlstate: refusals[worst.refusal.code].sqlstate,
+      reason: worst.refusal.message,
+    });
+}
+
+function isRowRefusal({ code }: Refusal): boolean {
+  return code === 'row_refused' || code === 'body_not_json';
 }

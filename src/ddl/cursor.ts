@@ -186,7 +186,8 @@ export class Cursor {
   #shown(token: Token): string {
     const raw = this.raw(token);
     if (token.kind.endsWith('string')) return "'********'";
-    if (token.kind === 'broken' && raw.length > 1) return raw.slice(0, raw.search(/['"*]|\$(?=[^$]*$)/) + 1);
+    if (token.kind === 'broken' && raw.length > 1)
+      return /^(?:[A-Za-z&]{0,2}['"]|\$[^$]*\$|\/\*)/.exec(raw)?.[0] ?? '';
     return decodeLoosely(raw, this.lexical.encoding);
   }
 }

@@ -97,7 +97,10 @@ function planOf(statement: Statement, lexical: Lexical, rooms: DdlRooms): Plan |
   }
 }
 
-/** Our statements replaced, and everything between and around them as it was. */
+/**
+ * Our statements replaced, and every other one as it was. The comments around ours are left out: one may hold the key
+ * that the statement itself seals.
+ */
 function joined(
   sql: string,
   session: SqlSession,
@@ -110,9 +113,10 @@ function joined(
   statements.forEach((statement, index) => {
     const plan = plans[index];
     if (!plan) return;
-    pieces.push({ piece: { start: last, end: statement.start }, anchor: last });
+    const begin = (statements[index - 1]?.semicolon ?? -1) + 1;
+    pieces.push({ piece: { start: last, end: begin }, anchor: last });
     for (const piece of plan.pieces) pieces.push({ piece, anchor: statement.start });
-    last = statement.end;
+    last = statement.semicolon ?? sql.length;
   });
   pieces.push({ piece: { start: last, end: sql.length }, anchor: last });
   const needsCatalog = plans.some((plan) => plan?.needsCatalog);

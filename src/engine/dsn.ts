@@ -37,7 +37,7 @@ export function parseDsn(databaseUrl: string): Dsn {
     // The parser's own texts quote parts of its input; those about files do not.
     if (code === 'ENOENT' || code === 'EACCES')
       return fail(`${path ?? 'a certificate file'} cannot be read (${code})`);
-    if (/^SECURITY WARNING: Using sslmode=verify-ca/.test((error as Error).message)) {
+    if ((error as Error).message.startsWith('SECURITY WARNING: Using sslmode=verify-ca')) {
       return fail('sslmode=verify-ca needs sslrootcert');
     }
     return fail('it is not of the form postgresql://user:password@host:port/database?option=value');
@@ -45,6 +45,7 @@ export function parseDsn(databaseUrl: string): Dsn {
   const host = config.host === undefined || config.host === '' ? 'localhost' : config.host;
   const port = config.port ?? 5432;
   if (host.includes(',')) fail('several hosts are not possible; name one');
+  if (/\s/.test(host)) fail('the host holds a blank');
   if (port < 1 || port > 65_535) fail('the port must be from 1 to 65535');
   const user = config.user === undefined || config.user === '' ? systemUser() : config.user;
   const database = config.database === undefined || config.database === '' ? user : config.database;

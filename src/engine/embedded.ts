@@ -8,7 +8,7 @@
 import { mkdir, realpath } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type pg from 'pg';
+import type { Client, ClientConfig } from 'pg';
 import { Closer } from '../kit/closer.ts';
 import { limits } from '../limits.ts';
 import type { Observe } from '../observations.ts';
@@ -76,7 +76,7 @@ async function open(options: EmbeddedOptions, closer: Closer): Promise<Engine> {
   closer.add('server', () => supervisor.close());
 
   const endpoint: Endpoint = { kind: 'unix', path: join(short.path, 'pg', 'run', '.s.PGSQL.5432') };
-  const clientConfig = (database: string): pg.ClientConfig => ({
+  const clientConfig = (database: string): ClientConfig => ({
     host: join(short.path, 'pg', 'run'),
     port: 5432,
     user: role,
@@ -209,7 +209,7 @@ class Supervisor {
   }
 }
 
-async function ensureDatabase(client: pg.Client): Promise<void> {
+async function ensureDatabase(client: Client): Promise<void> {
   const { rowCount } = await client.query('select from pg_database where datname = $1', [defaultDatabase]);
   if (rowCount === 0) await client.query(`create database ${defaultDatabase}`);
 }

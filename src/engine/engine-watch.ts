@@ -7,7 +7,7 @@
  * know the first result awaits `settled`.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import pg from 'pg';
+import { Client, type ClientConfig } from 'pg';
 import { backoffMs } from '../kit/backoff.ts';
 import type { Closable } from '../kit/closer.ts';
 import { deferred } from '../kit/deferred.ts';
@@ -18,12 +18,12 @@ import { EngineError } from './engine.ts';
 export interface WatchOptions {
   /** The engine's name in observations. */
   readonly engine: string;
-  readonly clientConfig: () => pg.ClientConfig;
+  readonly clientConfig: () => ClientConfig;
   readonly observe: Observe;
   /** Brings the engine to where it can be dialled; a rejection is a failed attempt. */
   readonly prepare?: (signal: AbortSignal) => Promise<void>;
   /** The first words on a new connection; a rejection is a failed attempt. */
-  readonly greet?: (client: pg.Client) => Promise<void>;
+  readonly greet?: (client: Client) => Promise<void>;
   /** A better reason for a loss than that of the socket, if there is one. */
   readonly explain?: () => string | null;
   /** Failures that pass by themselves in a moment: `settled` waits them out. */
@@ -87,11 +87,11 @@ export class EngineWatch implements Closable {
     const connection = new AbortController();
     const abort = (): void => connection.abort();
     signal.addEventListener('abort', abort, { once: true });
-    let client: pg.Client | null = null;
+    let client: Client | null = null;
     try {
       await prepare?.(signal);
       signal.throwIfAborted();
-      client = new pg.Client({ ...clientConfig(), connectionTimeoutMillis: limits.engineAnswerMs });
+      client = new Client({ ...clientConfig(), connectionTimeoutMillis: limits.engineAnswerMs });
       const lost = whenLost(client, connection.signal);
       await Promise.race([client.connect(), lost.then((error) => Promise.reject(error))]);
       const version = await this.#readVersion(client);
@@ -111,7 +111,7 @@ export class EngineWatch implements Closable {
     }
   }
 
-  async #readVersion(client: pg.Client): Promise<string> {
+  async #readVersion(client: Client): Promise<string> {
     const answer = await client.query<{ number: number; name: string }>({
       text: `select current_setting('server_version_num')::int as number, current_setting('server_version') as name`,
     });
@@ -137,7 +137,7 @@ export class EngineWatch implements Closable {
   }
 }
 
-function whenLost(client: pg.Client, signal: AbortSignal): Promise<Error> {
+function whenLost(client: Client, signal: AbortSignal): Promise<Error> {
   return new Promise((resolve) => {
     client.on('error', resolve);
     client.on('end', () => resolve(new Error('the connection was closed')));
@@ -146,7 +146,7 @@ function whenLost(client: pg.Client, signal: AbortSignal): Promise<Error> {
 }
 
 /** Without it, a connection whose other end vanished (power, network) would look alive for hours. */
-async function heartbeat(client: pg.Client, signal: AbortSignal): Promise<Error> {
+async function heartbeat(client: Client, signal: AbortSignal): Promise<Error> {
   try {
     for (;;) {
       await sleep(limits.engineHeartbeatMs, undefined, { signal });
@@ -163,7 +163,7 @@ async function heartbeat(client: pg.Client, signal: AbortSignal): Promise<Error>
 }
 
 /** Ends the connection, and past a short while its socket: a vanished peer never answers a farewell. */
-async function hangUp(client: pg.Client | null): Promise<void> {
+async function hangUp(client: Client | null): Promise<void> {
   if (client === null) return;
   client.on('error', () => undefined);
   const ended = client.end().catch(() => undefined);

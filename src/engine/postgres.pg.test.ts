@@ -102,20 +102,16 @@ test('a server that is away at the start, comes, goes and comes again', async (t
   assert.ok(!JSON.stringify(spy.seen).includes(secret));
 });
 
-test('a password that is refused is not shown', async (t) => {
+test('a refused login says why, without the password', async (t) => {
   const database = await testDatabase(t);
-  const client = await database.connect();
-  if ((await client.query('show listen_addresses')).rows[0]?.listen_addresses === '') {
-    // The embedded server trusts its socket; a role that may not log in is refused just the same.
-    const role = `${database.name}_nologin`;
-    await client.query(`create role ${role} nologin`);
-    t.after(() => client.query(`drop role ${role}`));
-    const databaseUrl = database.connectionString.replace(/\/\/[^@]*@/, `//${role}:hunter2hunter2@`);
-    const engine = await openPostgresEngine({ databaseUrl, observe: () => undefined });
-    t.after(() => engine.close());
-    assert.match(engine.unavailable ?? '', /not permitted to log in/);
-    assert.doesNotMatch(engine.unavailable ?? '', /hunter2/);
-  }
+  // Refused by every server, whatever its rules for passwords are: there is no such database.
+  const databaseUrl = database.connectionString
+    .replace(`/${database.name}`, `/${database.name}_hunter2hunter2`)
+    .replace(/\/\/([^:@]*)(:[^@]*)?@/, '//$1:hunter2hunter2@');
+  const engine = await openPostgresEngine({ databaseUrl, observe: () => undefined });
+  t.after(() => engine.close());
+  assert.match(engine.unavailable ?? '', /does not exist|authentication failed/);
+  assert.doesNotMatch(engine.unavailable ?? '', /hunter2/);
 });
 
 test('a text that can never work is refused without showing it', async () => {
@@ -126,7 +122,8 @@ test('a text that can never work is refused without showing it', async () => {
     'postgresql://root:hunter2@h/x?sslmode=sometimes',
     'postgresql://root:hunter2@h/x?sslmode=verify-ca',
     'postgresql://root:hunter2@h/x?sslmode=verify-full&sslrootcert=/nowhere/ca.pem',
-    'postgresql://root:%E0%A4%A@h/x',
+    'postgresql://root:hunter2@local host/x',
+    'postgresql://root:hunter2#@h/x',
   ]) {
     await assert.rejects(openPostgresEngine({ databaseUrl, observe: () => undefined }), (error) => {
       assert.ok(error instanceof EngineError, String(error));

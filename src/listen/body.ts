@@ -91,6 +91,12 @@ export class BodyReader {
     this.#reject(new Refused(refusal.code, refusal.message));
   }
 
+  /** Drops what was read: the request is answered, and its body, if it is not whole yet, will never be asked for. */
+  abandon(): void {
+    this.#settled = true;
+    this.#chunks = [];
+  }
+
   #receive(chunk: Buffer): void {
     if (this.#settled) return;
     this.#bytes += chunk.length;

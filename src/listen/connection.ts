@@ -53,13 +53,13 @@ export class Connection {
     this.socket.destroySoon = () => this.#linger();
   }
 
-  /** Answers a connection whose bytes are no request, after the answers still owed on it. Once. */
-  endWithMessage(message: () => string): void {
+  /** Ends a connection whose bytes are no request, with a message of its own or without, after the answers still owed. */
+  endWithMessage(message: (() => string) | null): void {
     if (this.#ending) return;
     this.#ending = true;
     const write = () => {
       if (!this.socket.writable) return;
-      this.socket.write(message(), 'latin1');
+      if (message !== null) this.socket.write(message(), 'latin1');
       this.#linger();
     };
     if (this.last === null) write();
@@ -68,6 +68,7 @@ export class Connection {
 
   #linger(): void {
     const { socket } = this;
+    if (socket.destroyed) return;
     socket.end();
     const bytesMax = socket.bytesRead + this.#limits.lingerBytesMax;
     const stepMs = Math.max(10, Math.ceil(this.#limits.lingerMs / 10));

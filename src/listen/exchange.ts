@@ -91,8 +91,8 @@ export class Exchange implements Arrival, LiveRequest {
 
   fail(why: Refusal): void {
     this.#closes = true;
-    // Nobody needs the rest of a request that was answered early.
-    if (this.#answered) this.#connection.socket.destroy();
+    // Nobody needs the rest of a request that was answered early; answers before it are still owed.
+    if (this.#answered) return this.#connection.endWithMessage(null);
     this.#failure ??= why;
     this.#reader?.fail(this.#failure);
   }
@@ -100,13 +100,22 @@ export class Exchange implements Arrival, LiveRequest {
   /** Sends the request through the stages. The answer follows when they have decided. */
   run(): void {
     if (!this.#share.take(this.#room.limits.requestCostBytes)) return this.refuse(refusal('overloaded'));
-    this.#room.ingest(this, { target: (name) => void (this.#table = name) }).then(
+    this.#ingest().then(
       (outcome) =>
         outcome.kind === 'committed'
           ? this.#answer(committedReply(outcome.rows))
           : this.refuse(outcome.refusal),
       (error: unknown) => this.#refuseFor(error),
     );
+  }
+
+  /** A bug that throws before there is a promise is answered like any other. */
+  #ingest(): Promise<Outcome> {
+    try {
+      return this.#room.ingest(this, { target: (name) => void (this.#table = name) });
+    } catch (error) {
+      return Promise.reject(error instanceof Error ? error : new Error(String(error)));
+    }
   }
 
   /** Answers without asking the stages; with `closes`, because the connection cannot be trusted any further. */
@@ -156,6 +165,7 @@ export class Exchange implements Arrival, LiveRequest {
 
   #answer(reply: Reply): void {
     this.#answered = true;
+    this.#reader?.abandon();
     this.#share.release();
     const { socket } = this.#connection;
     if (!socket.destroyed) this.#write(reply);

@@ -10,6 +10,7 @@ import type { AddressInfo, Socket } from 'node:net';
 import { once } from 'node:events';
 import { randomUUID } from 'node:crypto';
 import type { Closable } from '../kit/closer.ts';
+import { deferred } from '../kit/deferred.ts';
 import type { Limits } from '../limits.ts';
 import { limits as allLimits } from '../limits.ts';
 import type { Observe } from '../observations.ts';
@@ -61,6 +62,7 @@ class HttpListener implements Listener {
   readonly #limits: Limits;
   readonly #server: Server;
   readonly #connections = new Map<Socket, Connection>();
+  readonly #emptied = deferred<void>();
   #closing: Promise<void> | null = null;
 
   constructor(options: ListenerOptions) {
@@ -114,6 +116,7 @@ class HttpListener implements Listener {
     const timer = setTimeout(() => {
       for (const socket of this.#connections.keys()) socket.destroy();
     }, this.#limits.drainMs);
+    if (this.#connections.size > 0) await this.#emptied.promise;
     await closed;
     clearTimeout(timer);
   }
@@ -151,6 +154,7 @@ class HttpListener implements Listener {
     this.#connections.set(socket, connection);
     socket.once('close', () => {
       this.#connections.delete(socket);
+      if (this.#closing !== null && this.#connections.size === 0) this.#emptied.resolve();
       if (connection.last?.received === false) connection.last.fail(refusal('request_aborted'));
     });
   }

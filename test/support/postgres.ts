@@ -8,7 +8,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, type TestContext } from 'node:test';
-import pg from 'pg';
+import { Client, type ClientConfig } from 'pg';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { openPostgresEngine } from '../../src/engine/postgres.ts';
@@ -23,11 +23,11 @@ export interface TestDatabase {
   readonly name: string;
   /** An engine whose default database is this one. Closed by the test support, not by the test. */
   readonly engine: Engine;
-  readonly clientConfig: pg.ClientConfig;
+  readonly clientConfig: ClientConfig;
   /** For programs that want a URL: psql, `--database-url` … */
   readonly connectionString: string;
   /** A connected client, ended after the test. */
-  connect(): Promise<pg.Client>;
+  connect(): Promise<Client>;
 }
 
 let server: Promise<Server> | null = null;
@@ -52,7 +52,7 @@ export async function testDatabase(t: TestContext): Promise<TestDatabase> {
     clientConfig,
     connectionString: connectionString(clientConfig, name),
     connect: async () => {
-      const client = new pg.Client(clientConfig);
+      const client = new Client(clientConfig);
       // Dropping the database ends the sessions that are left; that is no failure of the test.
       client.on('error', () => undefined);
       await client.connect();
@@ -93,7 +93,7 @@ async function start(): Promise<Server> {
 }
 
 async function run(engine: Engine, sql: string): Promise<void> {
-  const client = new pg.Client(engine.clientConfig(engine.defaultDatabase));
+  const client = new Client(engine.clientConfig(engine.defaultDatabase));
   await client.connect();
   try {
     await client.query(sql);
@@ -118,7 +118,7 @@ function withDatabase(engine: Engine, name: string): Engine {
   };
 }
 
-function connectionString(config: pg.ClientConfig, database: string): string {
+function connectionString(config: ClientConfig, database: string): string {
   const user = encodeURIComponent(config.user ?? '');
   const password = typeof config.password === 'string' ? `:${encodeURIComponent(config.password)}` : '';
   const host = config.host ?? 'localhost';

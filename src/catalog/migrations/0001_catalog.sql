@@ -227,10 +227,17 @@ $body$;
 CREATE PROCEDURE headgate.set_validation(relation regclass, validation jsonb, caller_schemas name[])
 LANGUAGE plpgsql SET search_path = pg_catalog AS $body$
 DECLARE
-  body_name name := headgate.body_column(relation);
+  body_name name;
   used_name text := validation ->> 'payload';
   warning text;
 BEGIN
+  DELETE FROM headgate.webhook_table_secret b WHERE b.relation = set_validation.relation;
+  IF validation IS NULL THEN
+    UPDATE headgate.webhook_table w SET expression = NULL, sealed_expression = NULL, seal_id = NULL
+    WHERE w.relation = set_validation.relation;
+    RETURN;
+  END IF;
+  body_name := headgate.body_column(relation);
   IF used_name NOT IN ('payload', body_name) THEN
     RAISE EXCEPTION USING ERRCODE = '42703',
       MESSAGE = format('column "%s" does not exist', used_name),
@@ -240,7 +247,6 @@ BEGIN
     RAISE EXCEPTION USING ERRCODE = '42702',
       MESSAGE = format('the name "%s" is ambiguous: it is a secret and the column of the table', body_name);
   END IF;
-  DELETE FROM headgate.webhook_table_secret b WHERE b.relation = set_validation.relation;
   UPDATE headgate.webhook_table w SET
     payload = coalesce(used_name, body_name),
     expression = validation ->> 'expression',

@@ -1,0 +1,48 @@
+/** The JSON scanner beside JSON.parse on bodies cut from real GitHub deliveries. Prints µs per body. */
+import { isUtf8 } from 'node:buffer';
+import { createRequire } from 'node:module';
+import { scanJson } from '../src/decode/json-scan.ts';
+
+const examples = createRequire(import.meta.url)('@octokit/webhooks-examples') as { examples: unknown[] }[];
+
+/** Whole deliveries, as many as fill the size; the smallest body is a part of one. */
+function body(bytes: number): Buffer {
+  if (bytes < 1_000)
+    return Buffer.from(JSON.stringify({ action: 'opened', number: 1347, title: 'x'.repeat(bytes - 60) }));
+  const all = examples.flatMap((event) => event.examples);
+  const fitting: unknown[] = [];
+  let size = 0;
+  for (const delivery of all) {
+    const length = JSON.stringify(delivery).length;
+    if (size + length > bytes * 1.2) continue;
+    fitting.push(delivery);
+    size += length;
+  }
+  return Buffer.from(JSON.stringify(fitting));
+}
+
+function microseconds(run: () => unknown): number {
+  let best = Number.POSITIVE_INFINITY;
+  for (let round = 0; round < 15; round++) {
+    const start = performance.now();
+    let times = 0;
+    while (performance.now() - start < 40) {
+      for (let i = 0; i < 10; i++) run();
+      times += 10;
+    }
+    best = Math.min(best, ((performance.now() - start) * 1_000) / times);
+  }
+  return best;
+}
+
+for (const size of [200, 8_000, 20_000, 200_000]) {
+  const bytes = body(size);
+  const scan = microseconds(() => scanJson(bytes, { depthMax: 512 }));
+  const utf8 = microseconds(() => isUtf8(bytes));
+  const parse = microseconds(() => JSON.parse(bytes.toString()) as unknown);
+  const latin = microseconds(() => JSON.parse(bytes.toString('latin1')) as unknown);
+  console.log(
+    `${bytes.length} B: scan ${scan.toFixed(2)} µs (of it isUtf8 ${utf8.toFixed(2)}), ` +
+      `JSON.parse(utf8) ${parse.toFixed(2)} µs, JSON.parse(latin1) ${latin.toFixed(2)} µs, ratio ${(parse / scan).toFixed(2)}`,
+  );
+}

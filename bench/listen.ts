@@ -1,0 +1,56 @@
+/**
+ * The webhook listener beside a bare `node:http` server that reads the body and answers the same bytes, under the
+ * same load from a process of its own. Rounds alternate, so that what else the machine does hits both.
+ */
+import { execFile, fork } from 'node:child_process';
+import { once } from 'node:events';
+import { createRequire } from 'node:module';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+
+const autocannon = createRequire(import.meta.url).resolve('autocannon');
+const [roundsText = '5', secondsText = '4', connectionsText = '64', bytesText = '400'] =
+  process.argv.slice(2);
+const body = JSON.stringify({ text: 'x'.repeat(Math.max(0, Number(bytesText) - 11)) });
+
+async function serve(kind: string) {
+  const child = fork(fileURLToPath(new URL('./listen-server.js', import.meta.url)), [kind]);
+  const [port] = (await once(child, 'message')) as [number];
+  return { url: `http://127.0.0.1:${port}/webhook/dev/public/t`, stop: () => child.disconnect() };
+}
+
+async function load(url: string): Promise<{ rate: number; p99: number; failed: number }> {
+  const args = ['-m', 'POST', '-c', connectionsText, '-d', secondsText, '-b', body, '-j', '-n', url];
+  const { stdout } = await promisify(execFile)(process.execPath, [autocannon, ...args], {
+    maxBuffer: 1 << 24,
+  });
+  const result = JSON.parse(stdout) as {
+    requests: { average: number };
+    latency: { p99: number };
+    non2xx: number;
+    errors: number;
+  };
+  return { rate: result.requests.average, p99: result.latency.p99, failed: result.non2xx + result.errors };
+}
+
+const median = (values: number[]) => values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? 0;
+
+const bare = await serve('bare');
+const listener = await serve('listener');
+const rates = { bare: [] as number[], listener: [] as number[] };
+for (let round = 0; round <= Number(roundsText); round++) {
+  const one = await load(bare.url);
+  const other = await load(listener.url);
+  if (one.failed + other.failed > 0) throw new Error('a request failed');
+  // The first round warms both up.
+  if (round === 0) continue;
+  rates.bare.push(one.rate);
+  rates.listener.push(other.rate);
+  console.log(`bare ${one.rate}/s p99 ${one.p99} ms, listener ${other.rate}/s p99 ${other.p99} ms`);
+}
+bare.stop();
+listener.stop();
+console.log(
+  `${body.length} B, ${connectionsText} connections: bare ${median(rates.bare)}/s, listener ${median(rates.listener)}/s, ` +
+    `ratio ${(median(rates.listener) / median(rates.bare)).toFixed(3)}`,
+);

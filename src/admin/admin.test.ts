@@ -1,0 +1,162 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Observation, TableName } from '../observations.ts';
+import { openAdmin } from './admin.ts';
+import { createLog } from './log.ts';
+import { createMetrics } from './metrics.ts';
+
+const table: TableName = { database: 'dev', schema: 'public', table: 't' };
+
+function answered(over: Partial<Extract<Observation, { kind: 'request.answered' }>> = {}): Observation {
+  return {
+    kind: 'request.answered',
+    table,
+    status: 200,
+    code: 'committed',
+    rows: 1,
+    seconds: 0.002,
+    ...over,
+  };
+}
+
+function metrics(tablesMax?: number) {
+  return createMetrics({
+    ...(tablesMax === undefined ? {} : { tablesMax }),
+    lanes: () => [{ table, rows: 3 }],
+    load: () => ({ connections: 2, bytesInFlight: 4096 }),
+  });
+}
+
+test('health, readiness with its reason, metrics, and nothing else', async (t) => {
+  let reason: string | null = 'the engine is starting';
+  const admin = await openAdmin({
+    host: '127.0.0.1',
+    port: 0,
+    health: () => ({ version: '1.2.3' }),
+    ready: () => reason,
+    metrics: metrics(),
+  });
+  t.after(() => admin.close());
+  const get = (path: string) => fetch(`http://127.0.0.1:${admin.address.port}${path}`);
+  assert.deepEqual(await (await get('/healthz')).json(), { status: 'ok', version: '1.2.3' });
+  const away = await get('/readyz');
+  assert.equal(away.status, 503);
+  assert.deepEqual(await away.json(), { status: 'not ready', reason });
+  reason = null;
+  assert.equal((await get('/readyz')).status, 200);
+  const scraped = await get('/metrics');
+  assert.match(scraped.headers.get('content-type') ?? '', /^text\/plain; version=0\.0\.4/);
+  assert.match(await scraped.text(), /^headgate_listener_connections 2$/m);
+  const missing = await get('/etc/passwd');
+  assert.equal(missing.status, 404);
+  assert.equal(((await missing.json()) as { code: string }).code, 'not_found');
+});
+
+test('metrics count what was observed', async () => {
+  const { observe, text } = metrics();
+  observe(answered());
+  observe(answered({ table: { ...table } }));
+  observe(answered({ status: 401, code: 'signature_failed', rows: 0 }));
+  observe(answered({ table: null, status: 404, code: 'not_found', rows: 0 }));
+  observe({ kind: 'group.committed', table, rows: 2, bytes: 10, seconds: 0.0007 });
+  observe({ kind: 'group.aborted', table, rows: 2, sqlstate: '23505', reason: 'x' });
+  for (let i = 0; i < 3; i++)
+    observe({ kind: 'engine.ready', engine: 'embedded', version: '18', seconds: 1 });
+  observe({ kind: 'sql.connected', session: 1, remoteAddress: '::1' });
+  for (let scrape = 0; scrape < 2; scrape++) {
+    const lines = new Set((await text()).split('\n'));
+    for (const line of [
+      'headgate_requests_total{database="dev",schema="public",table="t",status="200",code="committed"} 2',
+      'headgate_requests_total{database="dev",schema="public",table="t",status="401",code="signature_failed"} 1',
+      'headgate_requests_total{database="",schema="",table="",status="404",code="not_found"} 1',
+      'headgate_rows_total{database="dev",schema="public",table="t"} 2',
+      'headgate_refusals_total{code="not_found"} 1',
+      'headgate_refusals_total{code="signature_failed"} 1',
+      'headgate_lane_rows{database="dev",schema="public",table="t"} 3',
+      'headgate_groups_total{result="committed"} 1',
+      'headgate_groups_total{result="aborted"} 1',
+      'headgate_groups_total{result="unknown"} 0',
+      'headgate_request_seconds_count 4',
+      'headgate_commit_seconds_bucket{le="0.001"} 1',
+      'headgate_group_rows_sum 2',
+      'headgate_engine_restarts_total 2',
+      'headgate_sql_sessions 1',
+      'headgate_listener_bytes_in_flight 4096',
+    ]) {
+      assert.ok(lines.has(line), line);
+    }
+    assert.ok([...lines].some((line) => line.startsWith('nodejs_eventloop_lag_seconds ')));
+    assert.ok([...lines].some((line) => line.startsWith('process_resident_memory_bytes ')));
+  }
+});
+
+test('tables beyond the bound are counted together', async () => {
+  const { observe, text } = metrics(2);
+  for (let i = 0; i < 1_000; i++) observe(answered({ table: { ...table, table: `t${i % 100}` } }));
+  const series = (await text()).split('\n').filter((line) => line.startsWith('headgate_requests_total{'));
+  assert.equal(series.length, 3);
+  assert.match(series.at(-1) ?? '', /table="other".* 980$/);
+});
+
+function logged(
+  format: 'json' | 'pretty',
+  level: 'debug' | 'info',
+  ...observations: Observation[]
+): string[] {
+  const lines: string[] = [];
+  const log = createLog({
+    level,
+    format,
+    write: (line) => void lines.push(line),
+    now: () => 1_700_000_000_000,
+  });
+  observations.forEach(log);
+  return lines;
+}
+
+test('a log line is one JSON object', () => {
+  const [line, ...more] = logged('json', 'debug', answered({ table: { ...table, table: 'a.b' } }));
+  assert.deepEqual(more, []);
+  assert.deepEqual(JSON.parse(line ?? ''), {
+    level: 'debug',
+    time: '2023-11-14T22:13:20.000Z',
+    kind: 'request.answered',
+    table: 'dev.public."a.b"',
+    status: 200,
+    code: 'committed',
+    rows: 1,
+    seconds: 0.002,
+  });
+  assert.deepEqual(logged('json', 'info', answered()), []);
+});
+
+test('no text from outside makes a line, a field or a colour of its own', () => {
+  const hostile = 'x\n{"level":"error"}\r\u001b[31m\u0007\u202e\u2028 level=error';
+  const observation: Observation = { kind: 'engine.lost', engine: hostile, reason: hostile };
+  const [json] = logged('json', 'info', observation);
+  assert.equal(json?.indexOf('\n'), (json?.length ?? 0) - 1);
+  assert.equal((JSON.parse(json ?? '') as { reason: string }).reason, hostile);
+  const [pretty] = logged('pretty', 'info', observation);
+  assert.match(
+    pretty ?? '',
+    /^22:13:20\.000 ERROR engine\.lost engine="[\x20-\x7e]+" reason="[\x20-\x7e]+"\n$/,
+  );
+});
+
+test('an error is logged with its stack and its causes', () => {
+  const error = new Error('outer', { cause: new Error('inner') });
+  const [line] = logged('json', 'info', { kind: 'request.failed', requestId: 'id', error });
+  const parsed = JSON.parse(line ?? '') as { error: string; requestId: string; level: string };
+  assert.match(parsed.error, /^Error: outer\n {4}at [^]*\ncaused by Error: inner\n/);
+  assert.equal(parsed.requestId, 'id');
+  assert.equal(parsed.level, 'error');
+});
+
+test('the pretty form is short', () => {
+  const [line] = logged('pretty', 'info', {
+    kind: 'door.opened',
+    door: 'webhook',
+    address: 'http://0.0.0.0:4560',
+  });
+  assert.equal(line, '22:13:20.000 INFO  door.opened door=webhook address=http://0.0.0.0:4560\n');
+});

@@ -1,0 +1,117 @@
+/**
+ * Observations as log lines. Takes every observation and writes one line for each that is severe enough: a JSON
+ * object, or the same for people. Touches nothing but the given `write`. Whatever text came from outside stays
+ * inside its field: JSON escapes it, and the pretty form escapes everything a terminal would act on.
+ */
+import { pino } from 'pino';
+import type { Observation, Observe, TableName } from '../observations.ts';
+
+export type LogLevel = 'debug' | 'info' | 'warn' | 'error';
+
+export interface LogOptions {
+  readonly level: LogLevel;
+  readonly format: 'json' | 'pretty';
+  /** Takes one whole line with its line break. */
+  readonly write: (line: string) => void;
+  /** ms since 1970 */
+  readonly now: () => number;
+}
+
+const severity: Record<LogLevel, number> = { debug: 20, info: 30, warn: 40, error: 50 };
+
+const levels: { readonly [kind in Observation['kind']]: LogLevel } = {
+  'request.answered': 'debug',
+  'request.failed': 'error',
+  'group.committed': 'debug',
+  'group.aborted': 'warn',
+  'group.unknown': 'warn',
+  'engine.starting': 'info',
+  'engine.ready': 'info',
+  'engine.lost': 'error',
+  'engine.orphan_stopped': 'warn',
+  'engine.said': 'warn',
+  'engine.stopped': 'info',
+  'catalog.loaded': 'debug',
+  'catalog.unreadable': 'error',
+  'catalog.table_unusable': 'error',
+  'catalog.migrated': 'info',
+  'sql.connected': 'debug',
+  'sql.closed': 'debug',
+  'sql.rewritten': 'debug',
+  'sql.failed': 'error',
+  'door.opened': 'info',
+  'service.ready': 'info',
+  'service.draining': 'info',
+  'service.stopped': 'info',
+};
+
+type Fields = Readonly<Record<string, unknown>>;
+
+export function createLog(options: LogOptions): Observe {
+  const least = severity[options.level];
+  const write = options.format === 'json' ? jsonWriter(options) : prettyWriter(options);
+  return (observation) => {
+    const level = levels[observation.kind];
+    if (severity[level] >= least) write(level, observation.kind, fieldsOf(observation));
+  };
+}
+
+/** What a line says besides time, level and kind: the observation's own fields, flat. */
+function fieldsOf(observation: Observation): Fields {
+  const { kind: _, ...rest } = observation;
+  const fields: Record<string, unknown> = {};
+  for (const [name, value] of Object.entries(rest) as [string, unknown][]) {
+    if (name === 'table') fields[name] = value === null ? null : tableText(value as TableName);
+    else if (name === 'error') fields[name] = errorText(value);
+    else fields[name] = value;
+  }
+  return fields;
+}
+
+/** Names are quoted as in SQL where a dot or a quote in them could make another name of it. */
+function tableText({ database, schema, table }: TableName): string {
+  return [database, schema, table]
+    .map((name) => (/^[\w$-]+$/.test(name) ? name : `"${name.replaceAll('"', '""')}"`))
+    .join('.');
+}
+
+function errorText(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  const text = error.stack ?? `${error.name}: ${error.message}`;
+  return error.cause === undefined ? text : `${text}\ncaused by ${errorText(error.cause)}`;
+}
+
+type Write = (level: LogLevel, kind: string, fields: Fields) => void;
+
+function jsonWriter({ write, now }: LogOptions): Write {
+  const logger = pino(
+    {
+      level: 'debug',
+      base: null,
+      messageKey: 'kind',
+      timestamp: () => `,"time":"${new Date(now()).toISOString()}"`,
+      formatters: { level: (label) => ({ level: label }) },
+    },
+    { write },
+  );
+  return (level, kind, fields) => logger[level](fields, kind);
+}
+
+function prettyWriter({ write, now }: LogOptions): Write {
+  return (level, kind, fields) => {
+    const time = new Date(now()).toISOString().slice(11, 23);
+    const text = Object.entries(fields).map(([name, value]) => ` ${name}=${prettyValue(value)}`);
+    write(`${time} ${level.toUpperCase().padEnd(5)} ${kind}${text.join('')}\n`);
+  };
+}
+
+/** Bare when it is one plain word, otherwise a JSON string in which nothing but printable ASCII and letters is left. */
+function prettyValue(value: unknown): string {
+  if (typeof value === 'number' && !Number.isInteger(value)) return String(Number(value.toPrecision(4)));
+  const text = typeof value === 'string' ? value : (JSON.stringify(value) ?? 'null');
+  if (/^[\w.:/@+,-]+$/.test(text)) return text;
+  return JSON.stringify(text).replace(
+    /[^\x20-\x7e\p{L}\p{N}]/gu,
+    (char) => `\\u{${(char.codePointAt(0) ?? 0).toString(16)}}`,
+  );
+}

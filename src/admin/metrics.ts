@@ -1,0 +1,254 @@
+/**
+ * Observations counted, for Prometheus. Takes every observation and a few numbers that others keep, gives the
+ * text of `/metrics`; refuses nothing, touches nothing. Label values are tables that exist (`metricTablesMax` of
+ * them, the rest together as `other`) and words of our own tables: no request can make a new series.
+ */
+import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
+import { limits } from '../limits.ts';
+import type { Observation, Observe, TableName } from '../observations.ts';
+
+export interface MetricsOptions {
+  readonly tablesMax?: number;
+  /** The rows that wait in each open lane. */
+  readonly lanes: () => Iterable<{ readonly table: TableName; readonly rows: number }>;
+  /** What the listener holds at this moment. */
+  readonly load: () => { readonly connections: number; readonly bytesInFlight: number };
+}
+
+export interface Metrics {
+  readonly observe: Observe;
+  readonly contentType: string;
+  readonly text: () => Promise<string>;
+}
+
+const tableLabels = ['database', 'schema', 'table'] as const;
+
+interface Series {
+  readonly labels: TableName;
+  rows: number;
+  readonly answers: Map<string, { readonly status: number; count: number }>;
+}
+
+/** Counts per table, kept as plain numbers: an answered request costs a lookup and two additions. */
+class TableCounts {
+  readonly #tablesMax: number;
+  readonly #byName = new Map<string, Series>();
+  /** Rooms hand over the same object for the same table as long as it does not change. */
+  readonly #byIdentity = new WeakMap<TableName, Series>();
+  readonly #noTable = newSeries({ database: '', schema: '', table: '' });
+  readonly #other = newSeries({ database: 'other', schema: 'other', table: 'other' });
+
+  constructor(tablesMax: number) {
+    this.#tablesMax = tablesMax;
+  }
+
+  of(table: TableName | null): Series {
+    if (table === null) return this.#noTable;
+    const known = this.#byIdentity.get(table);
+    if (known !== undefined) return known;
+    const name = JSON.stringify([table.database, table.schema, table.table]);
+    let series = this.#byName.get(name);
+    if (series === undefined) {
+      // Not remembered by identity: what counts as other holds nothing for the table.
+      if (this.#byName.size >= this.#tablesMax) return this.#other;
+      series = newSeries({ database: table.database, schema: table.schema, table: table.table });
+      this.#byName.set(name, series);
+    }
+    this.#byIdentity.set(table, series);
+    return series;
+  }
+
+  *all(): Iterable<Series> {
+    yield this.#noTable;
+    yield* this.#byName.values();
+    yield this.#other;
+  }
+}
+
+function newSeries(labels: TableName): Series {
+  return { labels, rows: 0, answers: new Map() };
+}
+
+function countAnswer(series: Series, status: number, code: string, rows: number): void {
+  series.rows += rows;
+  const answer = series.answers.get(code);
+  if (answer === undefined) series.answers.set(code, { status, count: 1 });
+  else answer.count += 1;
+}
+
+export function createMetrics(options: MetricsOptions): Metrics {
+  const registry = new Registry();
+  const counts = new TableCounts(options.tablesMax ?? limits.metricTablesMax);
+  collectDefaultMetrics({ register: registry });
+  registerTableCounters(registry, counts);
+  registerGauges(registry, counts, options);
+  const events = registerEvents(registry);
+  return {
+    observe: (observation) => {
+      if (observation.kind === 'request.answered') {
+        countAnswer(counts.of(observation.table), observation.status, observation.code, observation.rows);
+        events.requestSeconds.observe(observation.seconds);
+      } else count(events, observation);
+    },
+    contentType: registry.contentType,
+    text: () => registry.metrics(),
+  };
+}
+
+/** Counters are filled when they are read: between two scrapes nothing but plain numbers is touched. */
+function registerTableCounters(registry: Registry, counts: TableCounts): void {
+  registry.registerMetric(
+    new Counter({
+      name: 'headgate_requests_total',
+      help: 'Webhook requests answered, by table, status and code; without a table where the path names none',
+      labelNames: [...tableLabels, 'status', 'code'],
+      registers: [],
+      collect() {
+        this.reset();
+        for (const { labels, answers } of counts.all()) {
+          for (const [code, { status, count }] of answers) this.inc({ ...labels, status, code }, count);
+        }
+      },
+    }),
+  );
+  registry.registerMetric(
+    new Counter({
+      name: 'headgate_rows_total',
+      help: 'Rows committed, by table',
+      labelNames: tableLabels,
+      registers: [],
+      collect() {
+        this.reset();
+        for (const { labels, rows } of counts.all()) if (rows > 0) this.inc({ ...labels }, rows);
+      },
+    }),
+  );
+  registry.registerMetric(
+    new Counter({
+      name: 'headgate_refusals_total',
+      help: 'Requests refused, by code',
+      labelNames: ['code'],
+      registers: [],
+      collect() {
+        this.reset();
+        for (const { answers } of counts.all()) {
+          for (const [code, { count }] of answers) if (code !== 'committed') this.inc({ code }, count);
+        }
+      },
+    }),
+  );
+}
+
+function registerGauges(registry: Registry, counts: TableCounts, options: MetricsOptions): void {
+  registry.registerMetric(
+    new Gauge({
+      name: 'headgate_lane_rows',
+      help: 'Rows waiting to be committed, by table',
+      labelNames: tableLabels,
+      registers: [],
+      collect() {
+        this.reset();
+        for (const { table, rows } of options.lanes()) this.inc({ ...counts.of(table).labels }, rows);
+      },
+    }),
+  );
+  registry.registerMetric(
+    new Gauge({
+      name: 'headgate_listener_connections',
+      help: 'Open connections of the webhook listener',
+      registers: [],
+      collect() {
+        this.set(options.load().connections);
+      },
+    }),
+  );
+  registry.registerMetric(
+    new Gauge({
+      name: 'headgate_listener_bytes_in_flight',
+      help: 'Bytes held for requests that are being read, checked or committed',
+      registers: [],
+      collect() {
+        this.set(options.load().bytesInFlight);
+      },
+    }),
+  );
+}
+
+function registerEvents(registry: Registry) {
+  const registers = [registry];
+  const groupResults = new Counter({
+    name: 'headgate_groups_total',
+    help: 'Groups (transactions) by what became of them',
+    labelNames: ['result'],
+    registers,
+  });
+  for (const result of ['committed', 'aborted', 'unknown']) groupResults.inc({ result }, 0);
+  return {
+    groupResults,
+    engineReady: { seen: false },
+    requestSeconds: new Histogram({
+      name: 'headgate_request_seconds',
+      help: 'From the end of the headers to the answer, in seconds',
+      buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 30],
+      registers,
+    }),
+    groupRows: new Histogram({
+      name: 'headgate_group_rows',
+      help: 'Rows in one committed group',
+      buckets: [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048],
+      registers,
+    }),
+    commitSeconds: new Histogram({
+      name: 'headgate_commit_seconds',
+      help: 'Time to commit one group, in seconds',
+      buckets: [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5],
+      registers,
+    }),
+    requestFailures: new Counter({
+      name: 'headgate_request_failures_total',
+      help: 'Requests that met a bug in Headgate',
+      registers,
+    }),
+    engineRestarts: new Counter({
+      name: 'headgate_engine_restarts_total',
+      help: 'Times the engine became ready again after the first time',
+      registers,
+    }),
+    sqlSessions: new Gauge({
+      name: 'headgate_sql_sessions',
+      help: 'Open connections of the SQL door',
+      registers,
+    }),
+  };
+}
+
+function count(events: ReturnType<typeof registerEvents>, observation: Observation): void {
+  switch (observation.kind) {
+    case 'group.committed':
+      events.groupResults.inc({ result: 'committed' });
+      events.groupRows.observe(observation.rows);
+      events.commitSeconds.observe(observation.seconds);
+      break;
+    case 'group.aborted':
+      events.groupResults.inc({ result: 'aborted' });
+      break;
+    case 'group.unknown':
+      events.groupResults.inc({ result: 'unknown' });
+      break;
+    case 'request.failed':
+      events.requestFailures.inc();
+      break;
+    case 'engine.ready':
+      if (events.engineReady.seen) events.engineRestarts.inc();
+      events.engineReady.seen = true;
+      break;
+    case 'sql.connected':
+      events.sqlSessions.inc();
+      break;
+    case 'sql.closed':
+      events.sqlSessions.dec();
+      break;
+    default:
+      break;
+  }
+}

@@ -1,0 +1,370 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import * as fc from 'fast-check';
+import { fromBytes, testRooms, toBytes } from '../../test/support/ddl-rooms.ts';
+import type { Rewrite, SqlSession } from '../flow.ts';
+import { limits } from '../limits.ts';
+import { createRewriter } from './rewrite.ts';
+
+const utf8: SqlSession = { database: 'dev', standardConformingStrings: true, clientEncoding: 'UTF8' };
+
+function rewritten(
+  sql: string,
+  session = utf8,
+  rooms = testRooms(),
+): Extract<Rewrite, { kind: 'rewritten' }> {
+  const result = createRewriter(rooms)(toBytes(sql), session);
+  assert.equal(result?.kind, 'rewritten', `${sql}: ${JSON.stringify(result)}`);
+  return result as Extract<Rewrite, { kind: 'rewritten' }>;
+}
+
+const webhook = "CREATE TABLE t (data JSONB) WITH (connector = 'webhook')";
+
+const native = [
+  '',
+  ';',
+  'SELECT 1',
+  "SELECT 'CREATE SECRET s WITH (backend = ''meta'') AS ''x'''; SELECT 2",
+  "DO $$ BEGIN EXECUTE 'SHOW TABLES'; CREATE SECRET s; END $$",
+  '/* ; CREATE SECRET s */ SELECT 1 -- ; FLUSH\n; SELECT 2',
+  'SHOW search_path',
+  'SHOW ALL; SHOW CREATE VIEW v',
+  'CREATE TABLE t (data jsonb) WITH (fillfactor = 70)',
+  'CREATE TABLE connector (secret text, validate text) WITH (fillfactor = 70)',
+  'CREATE TABLE t (a) AS SELECT validate AS secret FROM x',
+  'CREATE TABLE t AS WITH x AS (SELECT 1 AS connector) SELECT * FROM x WHERE connector = 1',
+  'CREATE TEMP TABLE t (connector text)',
+  'ALTER TABLE t VALIDATE CONSTRAINT c',
+  'ALTER TABLE IF EXISTS ONLY s."validate" VALIDATE CONSTRAINT c',
+  'ALTER TABLE t DROP VALIDATE CASCADE',
+  'ALTER TABLE t DROP validate, ADD COLUMN secret int',
+  'ALTER TABLE t ADD COLUMN validate int',
+  'CREATE DATABASE app',
+  'ALTER DATABASE app SET search_path TO public',
+  'CREATE TABLE secret (a int); DROP TABLE secret; ALTER TABLE secret RENAME TO validate',
+  'SELECT 1; DESCRIBED; FLUSHED',
+  "SELECT 'unterminated; CREATE SECRET s",
+];
+for (const sql of native) {
+  test(`leaves to PostgreSQL: ${sql}`, () => assert.equal(createRewriter(testRooms())(sql, utf8), null));
+}
+
+const ours: [string, (string | null)[]][] = [
+  [webhook, ['CREATE TABLE']],
+  [webhook.replace("'webhook'", "'webhook',"), ['CREATE TABLE']],
+  [`begin; ${webhook}; ; SELECT ';'; commit;`, [null, 'CREATE TABLE', null, null]],
+  [
+    '/* a */ create /* b; */ unlogged -- c\n table t(data jsonb)with(connector=$$webhook$$)',
+    ['CREATE TABLE'],
+  ],
+  [
+    'CREATE TABLE IF NOT EXISTS a.b.t ("Größe" pg_catalog.jsonb NOT NULL CHECK (true)) WITH ("connector" = "webhook")',
+    ['CREATE TABLE'],
+  ],
+  [
+    "CREATE TABLE t (exclude jsonb, EXCLUDE USING hash (exclude WITH =)) WITH (connector = 'webhook')",
+    ['CREATE TABLE'],
+  ],
+  [`${webhook} VALIDATE SECRET a, app."B" AS a = 'x'`, ['CREATE TABLE']],
+  ["CREATE SECRET IF NOT EXISTS app.s WITH (backend = 'meta') AS 'x'", ['CREATE SECRET']],
+  ['CREATE SECRET s WITH (backend = \'meta\') AS "x"', ['CREATE SECRET']],
+  ["ALTER SECRET s AS 'x'; ALTER SECRET s WITH (backend = meta) AS $$x$$", ['ALTER SECRET', 'ALTER SECRET']],
+  ['DROP SECRET IF EXISTS app.s; drop secret s', ['DROP SECRET', 'DROP SECRET']],
+  [
+    "ALTER TABLE IF EXISTS app.t VALIDATE AS a = 'x'; ALTER TABLE t DROP VALIDATE",
+    ['ALTER TABLE', 'ALTER TABLE'],
+  ],
+  [
+    'show tables; Show Secrets; SHOW CREATE TABLE app.t; DESCRIBE t; FLUSH',
+    ['SHOW', 'SHOW', 'SHOW', 'DESCRIBE', 'FLUSH'],
+  ],
+];
+for (const [sql, tags] of ours) {
+  test(`rewrites: ${sql}`, () => {
+    const result = rewritten(sql);
+    assert.deepEqual(result.tags, tags);
+    assert.doesNotMatch(result.sql, /VALIDATE (SECRET|AS)|connector\s*=|CREATE SECRET/i);
+  });
+}
+
+/** ¶ stands where the error points at. */
+const refused: [string, string, RegExp][] = [
+  ["CREATE SECRET s WITH (backend = 'meta') AS¶", '42601', /^syntax error at end of input$/],
+  ["CREATE SECRET s WITH (backend = 'meta') AS¶;", '42601', /at or near ";"$/],
+  ["CREATE SECRET s WITH (backend = 'meta') AS 'a' ¶junk", '42601', /at or near "junk"$/],
+  ["CREATE SECRET s WITH (backend = 'meta') AS ¶''", '22023', /must not be empty/],
+  ["CREATE SECRET s WITH (backend = ¶'vault') AS 'a'", '22023', /"vault" is not known/],
+  ["CREATE SECRET s WITH (backend = 'meta', ¶x = 1) AS 'a'", '22023', /unknown option "x"/],
+  ["CREATE SECRET s ¶AS 'a'", '42601', /at or near "AS"/],
+  ["CREATE SECRET s ¶'top secret'", '42601', /^syntax error at or near "'\*{8}'"$/],
+  [
+    "CREATE SECRET s WITH (backend = 'meta') AS ¶'top secret",
+    '42601',
+    /^unterminated quoted string at or near "'"$/,
+  ],
+  [
+    "CREATE SECRET s WITH (backend = 'meta') AS ¶$a$top secret$b$",
+    '42601',
+    /^unterminated dollar-quoted string at or near "\$a\$"$/,
+  ],
+  ["CREATE SECRET s WITH (backend = 'meta') AS ¶$1", '42P02', /parameters are not allowed/],
+  ["CREATE SECRET s WITH (backend = 'meta') AS ¶E'\\u00zz'", '22025', /Unicode escape/],
+  ['DROP SECRET ¶U&"s"', '0A000', /U&/],
+  ['DROP SECRET s ¶CASCADE', '42601', /at or near "CASCADE"/],
+  ["CREATE TABLE t (data JSONB) WITH (connector = ¶'kafka')", '22023', /connector "kafka" is not known/],
+  [
+    "CREATE TABLE t (data JSONB) WITH (connector = 'webhook', ¶is_batch = true)",
+    '22023',
+    /unknown option "is_batch"/,
+  ],
+  ["CREATE TABLE t (data JSONB) WITH (connector = 'webhook', ¶connector = 'webhook')", '42601', /twice/],
+  ["CREATE TABLE t (data JSONB) WITH (connector = 'webhook', is_batched = ¶3)", '22023', /true or false/],
+  ["CREATE TABLE t (data JSONB) WITH (connector = 'webhook', is_batched = ¶true)", '0A000', /is_batched/],
+  [
+    "CREATE TABLE t (data JSONB) WITH (connector = 'webhook', on_type_error = ¶'null')",
+    '0A000',
+    /on_type_error/,
+  ],
+  ["CREATE ¶TEMP TABLE t (data JSONB) WITH (connector = 'webhook')", '0A000', /temporary/],
+  [
+    "CREATE TABLE t (data JSONB, ¶id INT) WITH (connector = 'webhook')",
+    '0A000',
+    /more columns are not supported yet/,
+  ],
+  [
+    "CREATE TABLE t (data ¶STRING) WITH (connector = 'webhook')",
+    '0A000',
+    /exactly one column, of type JSONB/,
+  ],
+  ["CREATE TABLE t (data ¶JSONB[]) WITH (connector = 'webhook')", '0A000', /exactly one column/],
+  ["CREATE TABLE t ¶() WITH (connector = 'webhook')", '0A000', /exactly one column/],
+  ["CREATE TABLE t (data JSONB ¶PRIMARY KEY) WITH (connector = 'webhook')", '0A000', /PRIMARY KEY/],
+  ["CREATE TABLE t (data JSONB, ¶PRIMARY KEY (data)) WITH (connector = 'webhook')", '0A000', /PRIMARY KEY/],
+  [
+    "CREATE TABLE t (data JSONB ¶GENERATED ALWAYS AS (null) STORED) WITH (connector = 'webhook')",
+    '0A000',
+    /generated/,
+  ],
+  ["CREATE TABLE t (¶LIKE u) WITH (connector = 'webhook')", '0A000', /LIKE/],
+  ["CREATE TABLE t (data JSONB,¶) WITH (connector = 'webhook')", '42601', /at or near "\)"/],
+  ["CREATE TABLE t (data JSONB) ¶INCLUDE HEADER 'x' AS id WITH (connector = 'webhook')", '0A000', /INCLUDE/],
+  [
+    "CREATE TABLE t (data JSONB) INCLUDE ¶COOKIE AS id WITH (connector = 'webhook')",
+    '42601',
+    /at or near "COOKIE"/,
+  ],
+  [
+    "CREATE TABLE t (data JSONB) ¶PARTITION BY HASH (data) WITH (connector = 'webhook')",
+    '0A000',
+    /PARTITION BY/,
+  ],
+  [`${webhook} ¶TABLESPACE x`, '0A000', /TABLESPACE/],
+  ["CREATE TABLE t ¶OF u WITH (connector = 'webhook')", '0A000', /OF/],
+  [
+    "CREATE TABLE t (data JSONB) ¶VALIDATE AS a = 'key' WITH (connector = 'webhook')",
+    '42601',
+    /at or near "VALIDATE"/,
+  ],
+  [`${webhook} VALIDATE SECRET s ¶USING github`, '0A000', /USING github/],
+  [`${webhook} VALIDATE SECRET s, ¶app.s AS a`, '42712', /"s" is already taken/],
+  [`${webhook} VALIDATE SECRET ¶headers AS a`, '42712', /"headers"/],
+  [`${webhook} VALIDATE AS¶`, '42601', /end of input/],
+  [`${webhook} VALIDATE AS 'é' = ¶nope(1)`, '42883', /nope/],
+  ["SELECT 'é'; ALTER TABLE t VALIDATE AS /* é */ ¶nope(1)", '42883', /nope/],
+  ['ALTER TABLE t VALIDATE ¶x', '42601', /at or near "x"/],
+  ['ALTER TABLE t VALIDATE AS a = ¶$1', '42P02', /parameters/],
+  ['SHOW TABLES ¶x', '42601', /at or near "x"/],
+  ['DESCRIBE¶', '42601', /end of input/],
+  ['FLUSH ¶é', '42601', /at or near "é"/],
+];
+for (const [marked, sqlstate, message] of refused) {
+  test(`refuses: ${marked}`, () => {
+    const result = createRewriter(testRooms())(toBytes(marked.replace('\u00b6', '')), utf8);
+    assert.equal(result?.kind, 'error');
+    assert.equal(result.error.sqlstate, sqlstate, result.error.message);
+    assert.match(result.error.message, message);
+    assert.equal(result.error.position, toBytes(marked).indexOf(toBytes('\u00b6')) + 1, result.error.message);
+    assert.doesNotMatch(JSON.stringify(result), /top secret/);
+  });
+}
+
+test('a secret leaves only sealed, whatever it holds and however it is written', () => {
+  const spellings: ((value: string) => string)[] = [
+    (value) => `'${value.replaceAll("'", "''")}'`,
+    (value) => `"${value.replaceAll('"', '""')}"`,
+    (value) => `E'${value.replace(/['\\]/g, '\\$&').replaceAll('\n', '\\n')}'`,
+    (value) =>
+      `E'${[...Buffer.from(value)].map((byte) => `\\x${byte.toString(16).padStart(2, '0')}`).join('')}'`,
+    (value) =>
+      `E'${Array.from(value, (char) => `\\U${char.codePointAt(0)?.toString(16).padStart(8, '0')}`).join('')}'`,
+    (value) => `'${value.slice(0, 3).replaceAll("'", "''")}' \n '${value.slice(3).replaceAll("'", "''")}'`,
+    (value) => `$tag$${value}$tag$`,
+  ];
+  const value = fc
+    .string({ unit: 'grapheme', minLength: 4, maxLength: 30 })
+    .filter((it) => !/\0|\$tag\$|\$$|[\ud800-\udfff]/.test(it));
+  fc.assert(
+    fc.property(value, fc.constantFrom(...spellings), (value, spell) => {
+      const rooms = testRooms();
+      const { sql } = rewritten(`CREATE SECRET s WITH (backend = 'meta') AS ${spell(value)}`, utf8, rooms);
+      assert.deepEqual(rooms.sealed, [
+        { identity: 'secret:s:00000000-0000-4000-8000-000000000001', plaintext: value },
+      ]);
+      assert.ok(!/[^\s\w$(,.]{3}/.test(value) || !fromBytes(sql).includes(value));
+    }),
+  );
+});
+
+test('a secret longer than the bound is refused, one of the bound is not', () => {
+  const create = (value: string): Rewrite | null =>
+    createRewriter(testRooms())(`CREATE SECRET s WITH (backend = 'meta') AS '${value}'`, utf8);
+  assert.equal(create('x'.repeat(limits.secretBytesMax))?.kind, 'rewritten');
+  assert.equal(create('x'.repeat(limits.secretBytesMax + 1))?.kind, 'error');
+});
+
+test('literals of an expression that are secrets leave masked, beside the sealed whole', () => {
+  const rooms = testRooms();
+  const { sql } = rewritten(
+    `${webhook} VALIDATE AS secure_compare(headers->>'é', 'key $hg$ 1') -- old: 'key2'`,
+    utf8,
+    rooms,
+  );
+  assert.doesNotMatch(sql, /key/);
+  assert.match(fromBytes(sql), /"expression":"secure_compare\(headers->>'é', '\*{8}'\)"/);
+  assert.deepEqual(rooms.sealed, [
+    {
+      identity: 'expression:00000000-0000-4000-8000-000000000001',
+      plaintext: "secure_compare(headers->>'é', 'key $hg$ 1')",
+    },
+  ]);
+});
+
+test('what holds no secret literal is not sealed, and comments inside are blanked without moving anything', () => {
+  const rooms = testRooms();
+  const { sql } = rewritten(
+    `ALTER TABLE t VALIDATE SECRET s AS a = -- 'key'\n s /* 'key2' */ || 'x'`,
+    utf8,
+    rooms,
+  );
+  assert.match(sql, /"expression":"a = {9}\\n s {14}\|\| 'x'","sealed":null/);
+  assert.deepEqual(rooms.sealed, []);
+});
+
+test('comments around our statements are left out, those of others stay', () => {
+  const { sql, tags } = rewritten(
+    "-- 'a'\n;/* 'b' */ FLUSH /* 'c' */ ; /* d */ SELECT 1 /* e */; -- 'f'\nFLUSH -- 'g'",
+  );
+  assert.equal(sql, 'CALL headgate.flush(); /* d */ SELECT 1 /* e */;CALL headgate.flush()');
+  assert.deepEqual(tags, ['FLUSH', null, 'FLUSH']);
+});
+
+test('every place in the column list and in foreign statements maps back to itself', () => {
+  const sql = `SELECT 'ü'; ${webhook.replace('JSONB', () => "JSONB CHECK (data <> '$hg$') -- ;\n")}; SELECT $hg1$ x $hg1$`;
+  const bytes = toBytes(sql);
+  const result = rewritten(sql);
+  for (const part of ["SELECT 'ü';", "(data JSONB CHECK (data <> '$hg$') -- ;\n)", ' SELECT $hg1$ x $hg1$']) {
+    const from = result.sql.indexOf(toBytes(part));
+    assert.ok(from >= 0, part);
+    for (let ahead = 0; ahead < part.length; ahead++) {
+      assert.equal(result.originalOffset(from + ahead), bytes.indexOf(toBytes(part)) + ahead);
+    }
+  }
+  for (let offset = 0, last = 0; offset <= result.sql.length + 5; offset++) {
+    const original = result.originalOffset(offset);
+    assert.ok(original >= 0 && original <= bytes.length);
+    if (offset < 12) assert.ok(original >= last);
+    last = original;
+  }
+});
+
+test('random statements between ours come out unchanged', () => {
+  const filler = fc.constantFrom(
+    "SELECT ';'",
+    ' SELECT $$ ; FLUSH $$ ',
+    '/* ; */ SELECT 1',
+    '-- FLUSH;\nSELECT 2',
+    "SELECT E'\\'; SHOW'",
+  );
+  fc.assert(
+    fc.property(fc.array(filler, { minLength: 1, maxLength: 6 }), (fillers) => {
+      const result = rewritten(`FLUSH;${fillers.map((it) => `${it};FLUSH`).join(';')}`);
+      assert.equal(
+        result.sql,
+        `CALL headgate.flush();${fillers.map((it) => `${it};CALL headgate.flush()`).join(';')}`,
+      );
+      assert.equal(result.tags.length, 1 + 2 * fillers.length);
+    }),
+  );
+});
+
+test('what has to happen before', async () => {
+  const cases: [string, string[]][] = [
+    ['SHOW TABLES; FLUSH', ['ensure dev']],
+    ['DROP DATABASE IF EXISTS "App" WITH (FORCE)', ['release App']],
+    ['ALTER DATABASE App RENAME TO other', ['release app']],
+    ['ALTER DATABASE app SET TABLESPACE x', ['release app']],
+    ['CREATE DATABASE copy WITH OWNER = root TEMPLATE = app', ['release app']],
+    ['create database copy template app', ['release app']],
+  ];
+  for (const [sql, calls] of cases) {
+    const rooms = testRooms();
+    const result = rewritten(sql, utf8, rooms);
+    if (calls[0]?.startsWith('release')) assert.deepEqual([result.sql, result.tags], [sql, [null]]);
+    await result.before?.();
+    assert.deepEqual(rooms.calls, calls);
+  }
+});
+
+test('other encodings: ASCII is read, anything else is refused where it stands', () => {
+  const latin1 = { ...utf8, clientEncoding: 'LATIN1' };
+  const rewrite = createRewriter(testRooms());
+  assert.equal(
+    rewrite("SELECT '\xe9'; CREATE SECRET s WITH (backend = 'meta') AS 'a'", latin1)?.kind,
+    'rewritten',
+  );
+  const result = rewrite("CREATE SECRET s WITH (backend = 'meta') AS 'caf\xe9'", latin1);
+  assert.equal(result?.kind === 'error' && result.error.sqlstate, '0A000');
+  // The second byte of this Japanese character is a backslash, which must not escape the quote.
+  const japanese = { ...utf8, clientEncoding: 'SJIS' };
+  assert.equal(rewrite("SELECT E'\x95\x5c'; FLUSH", japanese)?.kind, 'rewritten');
+});
+
+test('standard_conforming_strings off', () => {
+  const off = { ...utf8, standardConformingStrings: false };
+  const rooms = testRooms();
+  rewritten("SELECT '\\'; FLUSH'; CREATE SECRET s WITH (backend = 'meta') AS 'a\\'b'", off, rooms);
+  assert.equal(rooms.sealed[0]?.plaintext, "a'b");
+  const result = createRewriter(rooms)(`${webhook} VALIDATE AS a = '\\\\x'`, off);
+  assert.equal(result?.kind === 'error' && result.error.sqlstate, '0A000');
+});
+
+test('whatever the words, the answer is a rewrite, an error inside the text, or nothing', () => {
+  const words =
+    `CREATE TABLE UNLOGGED TEMP IF NOT EXISTS t . , ( ) ; = WITH connector 'webhook' VALIDATE SECRET s AS a USING ALTER DROP
+    SHOW TABLES DESCRIBE FLUSH DATABASE TEMPLATE RENAME INCLUDE HEADER PRIMARY KEY data JSONB STRING [ ] $1 'x' E'\\' "q" U&"u" $$d$$ $$ ' /* -- \\`.split(
+      /\s+/,
+    );
+  const heads = [
+    'CREATE TABLE t (data JSONB) WITH (',
+    'CREATE SECRET s WITH (',
+    'ALTER TABLE t',
+    'SHOW',
+    'DROP DATABASE',
+    webhook,
+  ];
+  fc.assert(
+    fc.property(
+      fc.constantFrom(...heads),
+      fc.array(fc.constantFrom(...words), { maxLength: 12 }),
+      (head, tail) => {
+        const sql = `${head} ${tail.join(' ')}`;
+        const result = createRewriter(testRooms())(sql, utf8);
+        if (result?.kind === 'error') {
+          const { position, sqlstate } = result.error;
+          assert.ok(position !== undefined && position >= 1 && position <= sql.length + 1, sqlstate);
+        }
+      },
+    ),
+    { numRuns: 5_000 },
+  );
+});

@@ -1,0 +1,88 @@
+/**
+ * Builds typed nodes: converts types where PostgreSQL does so by itself, and computes what is constant. A constant
+ * part that raises is refused when the table is created, with its position.
+ */
+import { Compiler } from './compile.ts';
+import { EvaluationError, ExpressionError } from './errors.ts';
+import { castRow } from './functions.ts';
+import { HeaderSlots } from './headers.ts';
+import { type Node, Nodes, type Shape, childrenOf } from './node.ts';
+import { type Row } from './table.ts';
+import { type StaticType, type TypeName, type Value, printedType } from './types.ts';
+
+const noValues = { secrets: new Map<string, string>(), publicUrl: null };
+
+export class Builder {
+  readonly nodes = new Nodes();
+
+  constant(value: Value, type: StaticType, at: number, literals: readonly number[] = []): Node {
+    return this.nodes.make({ kind: 'constant', value, literals: [...literals] }, type, at);
+  }
+
+  /** A node, or the constant that it comes to. */
+  make(shape: Shape, type: StaticType, at: number): Node {
+    const node = this.nodes.make(shape, type, at);
+    const parts = childrenOf(node);
+    const isConstant = parts.length > 0 && parts.every(({ kind }) => kind === 'constant');
+    return isConstant ? this.#fold(node) : node;
+  }
+
+  call(row: Row, args: readonly Node[], at: number): Node {
+    const literals = args.flatMap((arg) => (arg.kind === 'constant' ? arg.literals : []));
+    // A strict function of a constant NULL is NULL, whatever its other arguments would raise.
+    if (row.strict && args.some((arg) => arg.kind === 'constant' && arg.value === null)) {
+      return this.constant(null, row.result, at, literals);
+    }
+    this.#prepare(row, args, at);
+    return this.make({ kind: 'call', row, args }, row.result, at);
+  }
+
+  /** Refuses names and keys that are constants and wrong. */
+  #prepare(row: Row, args: readonly Node[], at: number): void {
+    const known = args.map((arg) => (arg.kind === 'constant' ? arg.value : undefined));
+    if (row.specialise === null || known.every((value) => value === undefined)) return;
+    raisedAt(at, () => row.specialise?.(known));
+  }
+
+  #fold(node: Node): Node {
+    const value = raisedAt(node.at, () =>
+      new Compiler(noValues, new HeaderSlots()).compile(node).evaluate({} as never),
+    );
+    const literals = childrenOf(node).flatMap((part) => (part.kind === 'constant' ? part.literals : []));
+    return this.constant(value, node.type, node.at, literals);
+  }
+
+  /** The value as `type`, where PostgreSQL converts by itself; the caller has made sure that it does. */
+  coerce(node: Node, type: TypeName): Node {
+    if (node.type === type) return node;
+    if (node.type !== 'unknown') return this.cast(node, type, node.at);
+    if (node.kind !== 'constant') return node;
+    if (node.value === null) return this.constant(null, type, node.at, node.literals);
+    const text = this.constant(node.value, 'text', node.at, node.literals);
+    return type === 'text' ? text : this.cast(text, type, node.at);
+  }
+
+  cast(node: Node, type: TypeName, at: number): Node {
+    if (node.type === type) return node;
+    if (node.type === 'unknown') return this.coerce(node, type);
+    const row = castRow(node.type, type);
+    if (row === undefined) {
+      throw new ExpressionError(
+        '42846',
+        `cannot cast type ${printedType[node.type]} to ${printedType[type]}`,
+        at,
+      );
+    }
+    return this.call(row, [node], at);
+  }
+}
+
+/** An error in a constant part belongs to the statement that holds it. */
+function raisedAt<T>(at: number, compute: () => T): T {
+  try {
+    return compute();
+  } catch (error) {
+    if (error instanceof EvaluationError) throw new ExpressionError(error.sqlstate, error.message, at);
+    throw error;
+  }
+}

@@ -1,0 +1,65 @@
+/**
+ * Comparison whose time does not tell where two texts differ. Both sides are copied into buffers of one size,
+ * padded with zeros, and compared whole: within a size class neither content nor length shows.
+ */
+import { timingSafeEqual } from 'node:crypto';
+import { limits } from '../limits.ts';
+import { EvaluationError } from './errors.ts';
+
+interface Scratch {
+  readonly size: number;
+  readonly left: Buffer;
+  readonly right: Buffer;
+}
+
+/** Evaluation is synchronous, so one pair per size serves the whole process. Nothing secret outlives a compare. */
+const scratches: readonly Scratch[] = [128, 1024, 16 * 1024].map((size) => ({
+  size,
+  left: Buffer.alloc(size),
+  right: Buffer.alloc(size),
+}));
+
+/** Equality of two texts, over their UTF-8 bytes. */
+export function sameText(a: string, b: string): boolean {
+  // A UTF-16 unit takes at most three bytes of UTF-8; digests and tokens are ASCII and meet the smallest pair.
+  const longest = Math.max(a.length, b.length) * 3;
+  const scratch = scratches.find(({ size }) => longest <= size);
+  if (scratch === undefined) return sameBytes(Buffer.from(a, 'utf8'), Buffer.from(b, 'utf8'));
+  const { left, right } = scratch;
+  const aLength = left.write(a, 'utf8');
+  const bLength = right.write(b, 'utf8');
+  const same = timingSafeEqual(left, right);
+  left.fill(0, 0, aLength);
+  right.fill(0, 0, bLength);
+  return same && aLength === bLength;
+}
+
+/** Equality of two byte strings; where the lengths differ, the time is that of comparing `b` with itself. */
+export function sameBytes(a: Buffer, b: Buffer): boolean {
+  const sameLength = a.length === b.length;
+  return timingSafeEqual(sameLength ? a : b, b) && sameLength;
+}
+
+/** Never true of two empty texts: an empty secret must not let an empty header in. */
+export function secureCompare(a: string, b: string): boolean {
+  return sameText(a, b) && a !== '';
+}
+
+/** Compares with every item; false and NULL as `= ANY` has them. */
+export function secureCompareAny(text: string, items: readonly (string | null)[]): boolean | null {
+  checkItems(items);
+  let found = false;
+  let unknown = false;
+  for (const item of items) {
+    if (item === null) unknown = true;
+    else if (secureCompare(text, item)) found = true;
+  }
+  return found ? true : unknown ? null : false;
+}
+
+/** A request must not order thousands of compares with one header. */
+export function checkItems(items: readonly unknown[]): void {
+  if (items.length > limits.expressionListItemsMax) {
+    throw new EvaluationError('54000', `a list of more than ${limits.expressionListItemsMax} items`, false);
+  }
+}

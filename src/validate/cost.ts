@@ -1,0 +1,77 @@
+/**
+ * The static cost bound. Every step is linear in what it reads and writes; here the sizes are bounded in terms of
+ * the request body, so that no request can make an expression slow or large. What cannot be bounded is refused.
+ */
+import { limits } from '../limits.ts';
+import { ExpressionError } from './errors.ts';
+import { type Node, childrenOf } from './node.ts';
+import { type Size, smallSize, sumSizes } from './table.ts';
+import { type Value, printedType } from './types.ts';
+
+/** Header names, `\u00XX` escapes and quotes: what JSON adds to the headers. */
+const jsonGrowth = 7;
+
+/** Refuses an expression that a request could make expensive. `nodes`: every distinct one, children first. */
+export function checkCost(root: Node): void {
+  const sizes = new Map<number, Size>();
+  let work: Size = { base: 0, body: 0 };
+  const visit = (node: Node): Size => {
+    const known = sizes.get(node.id);
+    if (known !== undefined) return known;
+    const parts = childrenOf(node).map(visit);
+    const size = sizeOf(node, parts);
+    sizes.set(node.id, size);
+    if (size.body > limits.expressionValueBodiesMax || size.base > limits.expressionValueBytesMax) {
+      throw new ExpressionError('54000', `this ${printedType[node.type]} may grow too large`, node.at, {
+        hint: `A value may be up to ${limits.expressionValueBodiesMax} times as long as the request body, plus ${limits.expressionValueBytesMax} bytes; counts and lengths must be constants.`,
+      });
+    }
+    work = sumSizes([work, size, ...parts]);
+    return size;
+  };
+  visit(root);
+  if (work.body > limits.expressionWorkBodiesMax || work.base > limits.expressionWorkBytesMax) {
+    throw new ExpressionError('54000', 'the expression does too much work', null, {
+      hint: `All steps together may read and write ${limits.expressionWorkBodiesMax} times the request body.`,
+    });
+  }
+}
+
+/** In UTF-8 bytes, or near it where it is small anyway. */
+function constantSize(value: Value): number {
+  if (typeof value === 'string') return Buffer.byteLength(value);
+  if (Buffer.isBuffer(value)) return value.length;
+  return limits.expressionCharsMax;
+}
+
+function sizeOf(node: Node, parts: readonly Size[]): Size {
+  switch (node.kind) {
+    case 'constant':
+      return { base: constantSize(node.value), body: 0 };
+    case 'secret':
+      return { base: limits.secretBytesMax, body: 0 };
+    case 'header':
+      return { base: limits.headersBytesMax, body: 0 };
+    case 'variable':
+      if (node.name === 'payload') return { base: 0, body: 1 };
+      return { base: limits.headersBytesMax * jsonGrowth, body: 0 };
+    case 'call': {
+      const known = node.args.map((arg) => (arg.kind === 'constant' ? arg.value : undefined));
+      return node.row.size?.(parts, known) ?? smallSize;
+    }
+    case 'and':
+    case 'or':
+    case 'not':
+    case 'any':
+    case 'test':
+    case 'distinct':
+      return smallSize;
+    case 'array':
+      return sumSizes(parts);
+    default:
+      return parts.reduce(
+        (most, part) => ({ base: Math.max(most.base, part.base), body: Math.max(most.body, part.body) }),
+        smallSize,
+      );
+  }
+}

@@ -1,0 +1,233 @@
+/**
+ * VALIDATE expressions. Takes an expression's text and the names in scope; gives an `Expression`, which says what
+ * it reads and compiles to a synchronous closure over a request; refuses (ExpressionError, when the table is
+ * created) whatever is not known here exactly, is not safe, or could be made expensive by a request. Touches
+ * nothing: no socket, no database, no clock.
+ */
+import { type Check, type CheckRequest } from '../flow.ts';
+import { type BoundValues, Compiler, type Context, type Evaluate, unset } from './compile.ts';
+import { checkCost } from './cost.ts';
+import { ExpressionError } from './errors.ts';
+import { HeaderSlots } from './headers.ts';
+import { type Node, childrenOf } from './node.ts';
+import { loadParser, parseText, tokenEnds } from './parse.ts';
+import { Safety, isKeyConstant } from './safety.ts';
+import { Typer } from './typing.ts';
+import { type TypeName, type Value } from './types.ts';
+
+export { ExpressionError, loadParser };
+
+export interface ExpressionScope {
+  /** Names of the bound secrets, as folded identifiers. */
+  readonly secrets: readonly string[];
+}
+
+export interface Expression {
+  readonly text: string;
+  /** The name that stands for the request body's bytes; null when the body is not read. */
+  readonly payloadName: string | null;
+  /** Header names that appear as constants, as written. */
+  readonly headersRead: readonly string[];
+  /** Whether `headers` is read as a whole. */
+  readonly readsAllHeaders: boolean;
+  /** String literals that carry a shared key, as [start, end) of the whole token in `text`. */
+  readonly secretLiterals: readonly { readonly start: number; readonly end: number }[];
+  readonly warnings: readonly string[];
+  compile(values: BoundValues): Check;
+}
+
+/** Parses, types and checks an expression; `loadParser` must have resolved. */
+export function parseExpression(text: string, scope: ExpressionScope): Expression {
+  const typed = typeExpression(text, scope);
+  const { root, payloadName } = typed;
+  if (root.type !== 'bool') {
+    throw new ExpressionError('42804', 'the VALIDATE expression must be boolean', root.at, {
+      hint: "Compare: secure_compare(headers->>'x-signature', …).",
+    });
+  }
+  const safety = new Safety();
+  checkSafety(root, safety);
+  const reads = headersOf(root);
+  return {
+    text,
+    payloadName,
+    headersRead: reads.names,
+    readsAllHeaders: reads.all,
+    secretLiterals: literalRanges(text, keyConstants(root, safety)),
+    warnings: reads.names.flatMap(nameWarning),
+    compile: (values) => compileCheck(root, values, [...safety.bound]),
+  };
+}
+
+/** An expression of any type, as typed: what EXPLAIN VALIDATE and the differential test evaluate. */
+export interface TypedExpression {
+  readonly root: Node;
+  readonly payloadName: string | null;
+}
+
+export function typeExpression(text: string, scope: ExpressionScope): TypedExpression {
+  if (scope.secrets.includes('headers')) {
+    throw new ExpressionError('42712', 'a secret named headers hides the request headers', null, {
+      hint: 'Rename the secret.',
+    });
+  }
+  const typer = new Typer(scope.secrets);
+  const node = typer.type(parseText(text));
+  const root = node.type === 'unknown' ? typer.build.coerce(node, 'text') : node;
+  const [payloadName = null, second] = typer.unknownNames.keys();
+  if (second !== undefined) {
+    const names = [...typer.unknownNames.keys()].join(', ');
+    throw new ExpressionError('42703', `unknown names: ${names}`, typer.unknownNames.get(second) ?? null, {
+      hint: `One name may stand for the request body. known here: headers, method, path, query, url${scope.secrets.map((name) => `, ${name}`).join('')}`,
+    });
+  }
+  checkCost(root);
+  return { root, payloadName };
+}
+
+function checkSafety(root: Node, safety: Safety): void {
+  if (safety.proof(root).whenTrue) {
+    if (root.kind !== 'constant') return;
+    throw new ExpressionError('22023', 'the VALIDATE expression is never true', root.at);
+  }
+  throw new ExpressionError(
+    '22023',
+    'the VALIDATE expression accepts requests without checking a secret',
+    root.at,
+    {
+      hint: "Every OR-branch needs secure_compare(headers->>'…', <secret or key>), a …_verify function, or an equality with something computed from a secret or by hmac().",
+      detail: 'A check compares what the sender sent with what only the owner of the secret can compute.',
+    },
+  );
+}
+
+function* reachable(root: Node): Generator<Node> {
+  const seen = new Set<number>();
+  const waiting = [root];
+  for (let node = waiting.pop(); node !== undefined; node = waiting.pop()) {
+    if (seen.has(node.id)) continue;
+    seen.add(node.id);
+    yield node;
+    waiting.push(...childrenOf(node));
+  }
+}
+
+function headersOf(root: Node): { names: string[]; all: boolean } {
+  const nodes = [...reachable(root)];
+  const names = nodes.flatMap((node) => (node.kind === 'header' ? [node.name] : []));
+  return {
+    names: [...new Set(names)].sort(),
+    all: nodes.some((node) => node.kind === 'variable' && node.name === 'headers'),
+  };
+}
+
+function nameWarning(name: string): string[] {
+  if (name === name.toLowerCase()) return [];
+  return [`header name '${name}' is not in lower case and can never match: write '${name.toLowerCase()}'`];
+}
+
+/**
+ * Constants that are shared keys: those that make a check one, and, so that a key is masked wherever it is
+ * compared, every whole constant beside a secret or in secure_compare.
+ */
+function keyConstants(root: Node, safety: Safety): Set<Node> {
+  const keys = new Set(safety.keys);
+  for (const node of reachable(root)) {
+    if (node.kind !== 'call' && node.kind !== 'any') continue;
+    const { role } = node.row;
+    const isComparison = role === 'equal' || role === 'unequal';
+    if (
+      role === 'compare' ||
+      role === 'compareAny' ||
+      (isComparison && node.args.some(({ secret }) => secret))
+    ) {
+      for (const arg of node.args) addConstants(arg, keys);
+    }
+    const key =
+      role === 'mac' || role === 'verify' ? node.args[0] : role === 'token' ? node.args[1] : undefined;
+    if (key !== undefined && isKeyConstant(key)) keys.add(key);
+  }
+  return keys;
+}
+
+function addConstants(operand: Node, keys: Set<Node>): void {
+  if (operand.kind === 'constant') keys.add(operand);
+  else if (operand.kind === 'array') for (const item of operand.args) addConstants(item, keys);
+}
+
+function literalRanges(text: string, keys: ReadonlySet<Node>): { start: number; end: number }[] {
+  const starts = new Set([...keys].flatMap((node) => (node.kind === 'constant' ? node.literals : [])));
+  if (starts.size === 0) return [];
+  const ends = tokenEnds(text);
+  // A literal whose end is not found is masked to the end of the text rather than shown.
+  return [...starts].sort((a, b) => a - b).map((start) => ({ start, end: ends.get(start) ?? text.length }));
+}
+
+function isEmptyValue(value: Value): boolean {
+  return value === '' || (Buffer.isBuffer(value) && value.length === 0);
+}
+
+const noRequest: CheckRequest = {
+  method: '',
+  target: '',
+  rawHeaders: [],
+  arrivedAtMs: 0,
+  body: Buffer.alloc(0),
+};
+
+/** A compiled tree with its place for one request's values. */
+class Program {
+  readonly #context: Context;
+  readonly #evaluate: Evaluate;
+
+  constructor(root: Node, values: BoundValues) {
+    const headers = new HeaderSlots();
+    for (const node of reachable(root)) if (node.kind === 'header') headers.slotOf(node.name);
+    const { evaluate, shared } = new Compiler(values, headers).compile(root);
+    this.#evaluate = evaluate;
+    this.#context = { request: noRequest, headers, shared: Array.from({ length: shared }, () => unset) };
+  }
+
+  /** Raises EvaluationError; undefined: a header that the expression names arrived twice. */
+  run(request: CheckRequest): Value | undefined {
+    const context = this.#context;
+    context.request = request;
+    try {
+      return context.headers.fill(request.rawHeaders) ? this.#evaluate(context) : undefined;
+    } finally {
+      // Nothing of one request is left for the next, or kept alive.
+      context.request = noRequest;
+      context.headers.clear();
+      context.shared.fill(unset);
+    }
+  }
+}
+
+function compileCheck(root: Node, values: BoundValues, bound: readonly Node[]): Check {
+  if (bound.some((node) => isEmptyValue(constantValue(node, values)))) return () => false;
+  const program = new Program(root, values);
+  return (request) => {
+    try {
+      return program.run(request) === true;
+    } catch {
+      return false;
+    }
+  };
+}
+
+function constantValue(node: Node, values: BoundValues): Value {
+  try {
+    return new Program(node, values).run(noRequest) ?? null;
+  } catch {
+    return null;
+  }
+}
+
+/** Evaluates to a value of the expression's type; raises EvaluationError. A doubled header gives NULL. */
+export function evaluator(
+  expression: TypedExpression,
+  values: BoundValues,
+): { readonly type: TypeName; readonly evaluate: (request: CheckRequest) => Value } {
+  const program = new Program(expression.root, values);
+  return { type: expression.root.type as TypeName, evaluate: (request) => program.run(request) ?? null };
+}

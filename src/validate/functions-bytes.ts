@@ -1,0 +1,124 @@
+/** Bytes to text and back. */
+import { byteFormat, bytesToText, decodeBytes, encodeBytes, textToBytes } from './bytea.ts';
+import { substringBytes } from './text.ts';
+import { checkedInt4 } from './scalars.ts';
+import { type Row, functionsOf, operatorsOf, sumSizes, timesSize } from './table.ts';
+import { type Value } from './types.ts';
+
+const fn = functionsOf('bytes');
+const op = operatorsOf('bytes');
+
+/** Refuses an encoding that is known at CREATE and unknown here. */
+function checkName(check: (name: string) => unknown, at: number) {
+  return (known: readonly (Value | undefined)[]): null => {
+    const name = known[at];
+    if (typeof name === 'string') check(name);
+    return null;
+  };
+}
+
+const keeps = { carries: 0 } as const;
+
+export const byteRows: readonly Row[] = [
+  fn(
+    'encode',
+    ['bytea', 'text'],
+    'text',
+    (data, format) => encodeBytes(data, byteFormat(format)),
+    'Bytes as hex, base64 (a line break after every 76 characters) or escape.',
+    {
+      ...keeps,
+      specialise: ([, format]) => {
+        if (typeof format !== 'string') return null;
+        const known = byteFormat(format);
+        return (data) => encodeBytes(data as Buffer, known);
+      },
+      size: timesSize(4),
+    },
+  ),
+  fn(
+    'decode',
+    ['text', 'text'],
+    'bytea',
+    (text, format) => decodeBytes(text, byteFormat(format)),
+    'The bytes of hex, base64 (padded) or escape.',
+    {
+      ...keeps,
+      specialise: ([, format]) => {
+        if (typeof format !== 'string') return null;
+        const known = byteFormat(format);
+        return (text) => decodeBytes(text as string, known);
+      },
+      size: timesSize(1),
+    },
+  ),
+  fn(
+    'convert_to',
+    ['text', 'text'],
+    'bytea',
+    textToBytes,
+    "The bytes of a text in an encoding; 'UTF8' is known.",
+    {
+      ...keeps,
+      specialise: checkName((name) => textToBytes('', name), 1),
+      size: timesSize(1),
+    },
+  ),
+  fn(
+    'convert_from',
+    ['bytea', 'text'],
+    'text',
+    bytesToText,
+    "The text that bytes hold; 'UTF8' is known. Bytes that are no UTF-8 raise.",
+    {
+      ...keeps,
+      specialise: checkName((name) => bytesToText(Buffer.alloc(0), name), 1),
+      size: timesSize(1),
+    },
+  ),
+  op('||', ['bytea', 'bytea'], 'bytea', (a, b) => Buffer.concat([a, b]), 'Bytes one after the other.', {
+    carries: 'any',
+    size: sumSizes,
+  }),
+  fn(
+    'substr',
+    ['bytea', 'int4', 'int4'],
+    'bytea',
+    substringBytes,
+    'Bytes from a position, counted from 1, for a length.',
+    { ...keeps, size: timesSize(1) },
+  ),
+  fn(
+    'substring',
+    ['bytea', 'int4', 'int4'],
+    'bytea',
+    substringBytes,
+    'Bytes from a position, counted from 1, for a length.',
+    { ...keeps, size: timesSize(1) },
+  ),
+  fn(
+    'substr',
+    ['bytea', 'int4'],
+    'bytea',
+    (data, start) => data.subarray(Math.max(start - 1, 0)),
+    'Bytes from a position on.',
+    { ...keeps, size: timesSize(1) },
+  ),
+  fn(
+    'substring',
+    ['bytea', 'int4'],
+    'bytea',
+    (data, start) => data.subarray(Math.max(start - 1, 0)),
+    'Bytes from a position on.',
+    { ...keeps, size: timesSize(1) },
+  ),
+  fn('length', ['bytea'], 'int4', (data) => checkedInt4(data.length), 'Number of bytes.'),
+  fn('octet_length', ['bytea'], 'int4', (data) => checkedInt4(data.length), 'Number of bytes.'),
+  fn(
+    'octet_length',
+    ['text'],
+    'int4',
+    (text) => Buffer.byteLength(text),
+    'Number of bytes of a text in UTF-8.',
+  ),
+];

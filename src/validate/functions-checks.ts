@@ -1,0 +1,130 @@
+/** The checks: what makes a request trusted. */
+import { createHmac, createSecretKey } from 'node:crypto';
+import { secureCompare, secureCompareAny } from './constant-time.ts';
+import { EvaluationError } from './errors.ts';
+import { hashName } from './functions-digests.ts';
+import { tokenKeys, verifyToken } from './jwt.ts';
+import { ecdsaKey, ed25519Key, rsaKey, verifyEcdsa, verifyEd25519, verifyRsa } from './keys.ts';
+import { type Implementation, type Row, functionsOf } from './table.ts';
+import { type Value } from './types.ts';
+
+const fn = functionsOf('checks');
+
+function keyed(key: string | Buffer): Buffer {
+  if (key.length === 0) throw new EvaluationError('22023', 'hmac: the key is empty');
+  return typeof key === 'string' ? Buffer.from(key, 'utf8') : key;
+}
+
+function hmac(key: string | Buffer, data: Buffer, algorithm: string): Buffer {
+  return createHmac(hashName(algorithm), keyed(key)).update(data).digest();
+}
+
+function preparedHmac([key, , algorithm]: readonly (Value | undefined)[]): Implementation | null {
+  const hash = typeof algorithm === 'string' ? hashName(algorithm) : null;
+  if (typeof key !== 'string' && !Buffer.isBuffer(key)) return null;
+  const object = createSecretKey(keyed(key));
+  if (hash === null) {
+    return (_, data, name) =>
+      createHmac(hashName(name as string), object)
+        .update(data as Buffer)
+        .digest();
+  }
+  return (_, data) =>
+    createHmac(hash, object)
+      .update(data as Buffer)
+      .digest();
+}
+
+/** Prepares a verification whose key is the same for every request: it is parsed once. */
+function withKey<K>(
+  parse: (text: never) => K,
+  use: (key: K, args: Value[]) => Value,
+  keyAt: number,
+): (known: readonly (Value | undefined)[]) => Implementation | null {
+  return (known) => {
+    const text = known[keyAt];
+    if (text === undefined || text === null) return null;
+    const key = parse(text as never);
+    return (...args) => use(key, args);
+  };
+}
+
+const hmacDoc =
+  'The HMAC of the bytes; md5, sha1, sha224, sha256, sha384 or sha512. The key comes first and must not be empty.';
+
+export const checkRows: readonly Row[] = [
+  fn(
+    'secure_compare',
+    ['text', 'text'],
+    'bool',
+    secureCompare,
+    'Equality in constant time. Two empty texts are not equal.',
+    { role: 'compare' },
+  ),
+  fn(
+    'secure_compare_any',
+    ['text', 'text[]'],
+    'bool',
+    secureCompareAny,
+    'Whether the text equals any item, in constant time.',
+    { role: 'compareAny' },
+  ),
+  fn('hmac', ['text', 'bytea', 'text'], 'bytea', hmac, hmacDoc, { role: 'mac', specialise: preparedHmac }),
+  fn('hmac', ['bytea', 'bytea', 'text'], 'bytea', hmac, hmacDoc, { role: 'mac', specialise: preparedHmac }),
+  fn(
+    'ed25519_verify',
+    ['bytea', 'bytea', 'bytea'],
+    'bool',
+    (key, message, signature) => verifyEd25519(ed25519Key(key), message, signature),
+    'Whether the signature of the message was made with the private part of the key (32 bytes, or SPKI).',
+    {
+      role: 'verify',
+      specialise: withKey(ed25519Key, (key, a) => verifyEd25519(key, a[1] as Buffer, a[2] as Buffer), 0),
+    },
+  ),
+  fn(
+    'ecdsa_verify',
+    ['bytea', 'bytea', 'bytea', 'text'],
+    'bool',
+    (key, message, signature, hash) => verifyEcdsa(ecdsaKey(key), message, signature, hashName(hash)),
+    'ECDSA: key (SPKI, DER), message, signature (DER), hash.',
+    {
+      role: 'verify',
+      specialise: withKey(
+        ecdsaKey,
+        (key, a) => verifyEcdsa(key, a[1] as Buffer, a[2] as Buffer, hashName(a[3] as string)),
+        0,
+      ),
+    },
+  ),
+  fn(
+    'rsa_verify',
+    ['text', 'bytea', 'bytea', 'text'],
+    'bool',
+    (key, message, signature, hash) => verifyRsa(rsaKey(key), message, signature, hashName(hash)),
+    'RSA PKCS #1 v1.5: public key or certificate (PEM), message, signature, hash.',
+    {
+      role: 'verify',
+      specialise: withKey(
+        rsaKey,
+        (key, a) => verifyRsa(key, a[1] as Buffer, a[2] as Buffer, hashName(a[3] as string)),
+        0,
+      ),
+    },
+  ),
+  fn(
+    'jwt_verify',
+    ['text', 'text'],
+    'jsonb',
+    // The compiler adds the time of arrival (`clock`).
+    ((token: string, key: string, now: bigint) =>
+      verifyToken(token, tokenKeys(key), Number(now) / 1e6)) as never,
+    'The claims of a JSON Web Token that verifies and is neither expired nor early, else NULL. The key is an HMAC key as text, a PEM, a JWK or a JWK set; it decides the algorithm.',
+    {
+      role: 'token',
+      clock: true,
+      specialise: withKey(tokenKeys, (keys, a) => verifyToken(a[0] as string, keys, Number(a[2]) / 1e6), 1),
+      size: ([token]) => ({ base: (token?.base ?? 0) * 2, body: token?.body ?? 0 }),
+    },
+  ),
+];

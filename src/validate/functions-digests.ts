@@ -1,0 +1,59 @@
+/** Digests without a key. */
+import { createHash } from 'node:crypto';
+import { crc32 } from 'node:zlib';
+import { EvaluationError } from './errors.ts';
+import { type Row, functionsOf } from './table.ts';
+
+const fn = functionsOf('digests');
+
+const hashNames: ReadonlySet<string> = new Set(['md5', 'sha1', 'sha224', 'sha256', 'sha384', 'sha512']);
+
+/** The algorithms that hmac, digest and the verifying functions know. */
+export function hashName(name: string): string {
+  const lower = name.toLowerCase();
+  if (hashNames.has(lower)) return lower;
+  throw new EvaluationError('22023', `no such hash algorithm: known are ${[...hashNames].join(', ')}`);
+}
+
+function hash(name: string, data: Buffer | string): Buffer {
+  return createHash(name).update(data).digest();
+}
+
+const keeps = { carries: 0, role: 'hash' } as const;
+
+export const digestRows: readonly Row[] = [
+  fn(
+    'digest',
+    ['bytea', 'text'],
+    'bytea',
+    (data, name) => hash(hashName(name), data),
+    'The digest of the bytes; algorithms as for hmac.',
+    {
+      ...keeps,
+      specialise: ([, name]) => {
+        if (typeof name === 'string') hashName(name);
+        return null;
+      },
+    },
+  ),
+  fn(
+    'digest',
+    ['text', 'text'],
+    'bytea',
+    (data, name) => hash(hashName(name), data),
+    'The digest of a text in UTF-8.',
+    {
+      ...keeps,
+      specialise: ([, name]) => {
+        if (typeof name === 'string') hashName(name);
+        return null;
+      },
+    },
+  ),
+  fn('md5', ['text'], 'text', (data) => hash('md5', data).toString('hex'), 'MD5 in hexadecimal.', keeps),
+  fn('md5', ['bytea'], 'text', (data) => hash('md5', data).toString('hex'), 'MD5 in hexadecimal.', keeps),
+  ...(['sha1', 'sha224', 'sha256', 'sha384', 'sha512'] as const).map((name) =>
+    fn(name, ['bytea'], 'bytea', (data) => hash(name, data), `${name.toUpperCase()} of the bytes.`, keeps),
+  ),
+  fn('crc32', ['bytea'], 'int8', (data) => BigInt(crc32(data)), 'CRC-32 of the bytes.'),
+];

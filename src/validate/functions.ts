@@ -1,0 +1,49 @@
+/** All rows of the table, and how they are found. */
+import { byteRows } from './functions-bytes.ts';
+import { castRows } from './functions-casts.ts';
+import { checkRows } from './functions-checks.ts';
+import { comparisonRows } from './functions-comparison.ts';
+import { digestRows } from './functions-digests.ts';
+import { jsonRows } from './functions-json.ts';
+import { numberRows } from './functions-numbers.ts';
+import { textRows } from './functions-text.ts';
+import { timeRows } from './functions-time.ts';
+import { type Row } from './table.ts';
+import { type TypeName } from './types.ts';
+
+export const rows: readonly Row[] = [
+  ...checkRows,
+  ...digestRows,
+  ...byteRows,
+  ...textRows,
+  ...jsonRows,
+  ...numberRows,
+  ...timeRows,
+  ...comparisonRows,
+  ...castRows,
+];
+
+const ids = new Map(rows.map((row, index) => [row, index]));
+
+/** A number that names a row. */
+export function idOf(row: Row): number {
+  return ids.get(row) ?? -1;
+}
+
+function grouped(kind: Row['kind']): ReadonlyMap<string, readonly Row[]> {
+  const groups = new Map<string, Row[]>();
+  for (const row of rows) {
+    if (row.kind !== kind) continue;
+    const group = groups.get(row.name);
+    if (group === undefined) groups.set(row.name, [row]);
+    else group.push(row);
+  }
+  return groups;
+}
+
+export const functionsByName = grouped('function');
+export const operatorsByName = grouped('operator');
+
+export function castRow(from: TypeName, to: TypeName): Row | undefined {
+  return castRows.find((row) => row.args[0] === from && row.result === to);
+}

@@ -1,0 +1,114 @@
+/**
+ * JSON Web Tokens (RFC 7519) in the compact form. The algorithms allowed follow from the key alone, never from the
+ * token: text is an HMAC key, a PEM or JWK is what it is. A token that does not verify, is expired, not yet valid
+ * or malformed is NULL.
+ */
+import { type KeyObject, createHmac, createPublicKey, createSecretKey, timingSafeEqual } from 'node:crypto';
+import { isUtf8 } from 'node:buffer';
+import { EvaluationError } from './errors.ts';
+import { type Json, parseJson } from './jsonb.ts';
+import { verifyEcdsa, verifyEd25519, verifyRsa } from './keys.ts';
+
+interface TokenKey {
+  readonly id: string | null;
+  readonly key: KeyObject;
+}
+
+export type TokenKeys = readonly TokenKey[];
+
+type Fields = Readonly<Record<string, unknown>>;
+
+function isFields(value: unknown): value is Fields {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function jwk(fields: Fields): TokenKey {
+  const id = typeof fields.kid === 'string' ? fields.kid : null;
+  if (fields.kty === 'oct' && typeof fields.k === 'string' && fields.k !== '') {
+    return { id, key: createSecretKey(Buffer.from(fields.k, 'base64url')) };
+  }
+  return { id, key: createPublicKey({ key: fields as never, format: 'jwk' }) };
+}
+
+/** PEM, a JWK, a JWK set (the token's `kid` chooses), or else the text itself as an HMAC key. */
+export function tokenKeys(text: string): TokenKeys {
+  try {
+    if (text.includes('-----BEGIN '))
+      return [{ id: null, key: createPublicKey({ key: text, format: 'pem' }) }];
+    const fields: unknown = text.trimStart().startsWith('{') ? JSON.parse(text) : null;
+    if (isFields(fields) && Array.isArray(fields.keys)) return fields.keys.filter(isFields).map(jwk);
+    if (isFields(fields) && 'kty' in fields) return [jwk(fields)];
+  } catch {
+    throw new EvaluationError('22023', 'the key is no public key (PEM), JWK or JWK set');
+  }
+  if (text === '') throw new EvaluationError('22023', 'the key is empty');
+  return [{ id: null, key: createSecretKey(Buffer.from(text, 'utf8')) }];
+}
+
+/** Longest token that is looked at, in characters. */
+const tokenCharsMax = 16 * 1024;
+
+const part = /^[A-Za-z0-9_-]+$/;
+
+function fieldsOf(encoded: string): Fields | null {
+  const bytes = Buffer.from(encoded, 'base64url');
+  if (!isUtf8(bytes)) return null;
+  try {
+    const fields: unknown = JSON.parse(bytes.toString('utf8'));
+    return isFields(fields) ? fields : null;
+  } catch {
+    return null;
+  }
+}
+
+/** The claims, or null. `nowSeconds`: since 1970. */
+export function verifyToken(token: string, keys: TokenKeys, nowSeconds: number): Json | null {
+  const parts = token.length > tokenCharsMax ? [] : token.split('.');
+  const [head = '', payload = '', signature = ''] = parts;
+  if (parts.length !== 3 || !parts.every((text) => part.test(text))) return null;
+  const header = fieldsOf(head);
+  // An extension that must be understood (RFC 7515, 4.1.11) is not understood here.
+  if (header === null || 'crit' in header || typeof header.alg !== 'string') return null;
+  const algorithm = header.alg;
+  const signed = Buffer.from(`${head}.${payload}`, 'latin1');
+  const bytes = Buffer.from(signature, 'base64url');
+  // Two spellings of one signature would be two tokens.
+  if (bytes.toString('base64url') !== signature) return null;
+  const candidates = keys.length === 1 ? keys : keys.filter(({ id }) => id !== null && id === header.kid);
+  if (!candidates.some(({ key }) => verifies(key, algorithm, signed, bytes))) return null;
+  const claims = fieldsOf(payload);
+  if (claims === null || !isCurrent(claims, nowSeconds)) return null;
+  return parseJson(Buffer.from(payload, 'base64url').toString('utf8'));
+}
+
+function isCurrent({ exp, nbf }: Fields, nowSeconds: number): boolean {
+  if (exp !== undefined && !(typeof exp === 'number' && nowSeconds < exp)) return false;
+  return nbf === undefined || (typeof nbf === 'number' && nowSeconds >= nbf);
+}
+
+const curveAlgorithms: Readonly<Record<string, string>> = {
+  prime256v1: 'ES256',
+  secp384r1: 'ES384',
+  secp521r1: 'ES512',
+};
+
+function verifies(key: KeyObject, algorithm: string, signed: Buffer, signature: Buffer): boolean {
+  const hash = `sha${algorithm.slice(2)}`;
+  if (key.type === 'secret') {
+    if (!/^HS(256|384|512)$/.test(algorithm)) return false;
+    const mac = createHmac(hash, key).update(signed).digest();
+    return mac.length === signature.length && timingSafeEqual(mac, signature);
+  }
+  switch (key.asymmetricKeyType) {
+    case 'rsa':
+      return /^RS(256|384|512)$/.test(algorithm) && verifyRsa(key, signed, signature, hash);
+    case 'ec': {
+      const expected = curveAlgorithms[key.asymmetricKeyDetails?.namedCurve ?? ''];
+      return algorithm === expected && verifyEcdsa(key, signed, signature, hash, 'raw');
+    }
+    case 'ed25519':
+      return algorithm === 'EdDSA' && verifyEd25519(key, signed, signature);
+    default:
+      return false;
+  }
+}

@@ -1,0 +1,161 @@
+/**
+ * The typed tree. Equal subtrees are one node (hash-consing), so that what an expression says twice is computed
+ * once, and subtrees of constants are computed while the tree is built, as PostgreSQL's planner does.
+ */
+import { printJson } from './jsonb.ts';
+import { printDecimal } from './numeric.ts';
+import { type Row } from './table.ts';
+import { type StaticType, type Value } from './types.ts';
+import { printTextArray } from './arrays.ts';
+import { idOf } from './functions.ts';
+import { Decimal } from './numeric.ts';
+import { Json } from './jsonb.ts';
+import { type TestWord } from './syntax.ts';
+
+export type VariableName = 'headers' | 'payload' | 'method' | 'path' | 'query' | 'url' | 'now';
+
+interface Facts {
+  readonly id: number;
+  readonly type: StaticType;
+  /** Where it stands in the text; the first place, when there are several. */
+  readonly at: number;
+  /** Depends on the request, the time included. */
+  readonly varies: boolean;
+  /** Depends on what the sender chose. */
+  readonly sender: boolean;
+  /** Depends on a bound secret, or on an HMAC. */
+  readonly secret: boolean;
+}
+
+export interface TypedBranch {
+  readonly when: Node;
+  readonly result: Node;
+}
+
+export type Node = Facts &
+  (
+    | {
+        readonly kind: 'constant';
+        readonly value: Value;
+        /** Where the string literals in it stand. */ readonly literals: number[];
+      }
+    | { readonly kind: 'header'; readonly name: string }
+    | { readonly kind: 'variable'; readonly name: VariableName }
+    | { readonly kind: 'secret'; readonly name: string }
+    | { readonly kind: 'call'; readonly row: Row; readonly args: readonly Node[] }
+    | {
+        readonly kind: 'and' | 'or' | 'coalesce' | 'greatest' | 'least' | 'array';
+        readonly args: readonly Node[];
+      }
+    | { readonly kind: 'not'; readonly args: readonly [Node] }
+    | {
+        readonly kind: 'case';
+        readonly args: readonly Node[];
+        readonly branches: readonly TypedBranch[];
+        readonly otherwise: Node;
+      }
+    | {
+        readonly kind: 'test';
+        readonly test: TestWord;
+        readonly negated: boolean;
+        readonly args: readonly [Node];
+      }
+    | { readonly kind: 'any'; readonly row: Row; readonly all: boolean; readonly args: readonly [Node, Node] }
+    | {
+        readonly kind: 'distinct';
+        readonly row: Row;
+        readonly negated: boolean;
+        readonly args: readonly [Node, Node];
+      }
+    | { readonly kind: 'nullif'; readonly row: Row; readonly args: readonly [Node, Node] }
+  );
+
+export type NodeOf<K extends Node['kind']> = Extract<Node, { kind: K }>;
+/** A node as it is asked for: the facts are filled in. */
+export type Shape = Node extends infer N ? (N extends Node ? Omit<N, keyof Facts> : never) : never;
+
+export function childrenOf(node: Node): readonly Node[] {
+  return 'args' in node ? node.args : [];
+}
+
+function printedValue(value: Value): string {
+  if (value === null) return 'null';
+  if (Buffer.isBuffer(value)) return value.toString('hex');
+  if (value instanceof Json) return printJson(value);
+  if (value instanceof Decimal) return printDecimal(value);
+  return typeof value === 'object' ? printTextArray(value) : Object.is(value, -0) ? '-0' : String(value);
+}
+
+/** What makes two nodes the same. */
+function keyOf(shape: Shape, type: StaticType): string {
+  const ids = 'args' in shape ? shape.args.map(({ id }) => id).join(',') : '';
+  switch (shape.kind) {
+    case 'constant':
+      return `constant ${type} ${shape.value === null ? 'null' : 'value'} ${printedValue(shape.value)}`;
+    case 'header':
+    case 'variable':
+    case 'secret':
+      return `${shape.kind} ${type} ${shape.name}`;
+    case 'call':
+      return `call ${idOf(shape.row)} ${ids}`;
+    case 'case':
+      return `case ${ids}`;
+    case 'test':
+      return `test ${shape.test} ${shape.negated} ${ids}`;
+    case 'any':
+      return `any ${idOf(shape.row)} ${shape.all} ${ids}`;
+    case 'distinct':
+      return `distinct ${idOf(shape.row)} ${shape.negated} ${ids}`;
+    case 'nullif':
+      return `nullif ${idOf(shape.row)} ${ids}`;
+    default:
+      return `${shape.kind} ${type} ${ids}`;
+  }
+}
+
+function some(shape: Shape, fact: 'varies' | 'sender' | 'secret'): boolean {
+  return 'args' in shape && shape.args.some((arg) => arg[fact]);
+}
+
+/** An HMAC is secret whatever its key is: a literal key is one too. */
+function isSecretCall(shape: Shape): boolean {
+  return shape.kind === 'call' && shape.row.role === 'mac';
+}
+
+/** The sender wrote the claims of a token and the signature: they do not tell the key. */
+function isPublicCall(shape: Shape): boolean {
+  return shape.kind === 'call' && (shape.row.role === 'token' || shape.row.role === 'verify');
+}
+
+export class Nodes {
+  readonly #byKey = new Map<string, Node>();
+
+  /** The node of that shape: the one there is, or a new one. */
+  make(shape: Shape, type: StaticType, at: number): Node {
+    const key = keyOf(shape, type);
+    const known = this.#byKey.get(key);
+    if (known !== undefined) {
+      // A constant remembers every literal it came from: all of them are masked when one is a key.
+      if (known.kind === 'constant' && shape.kind === 'constant') known.literals.push(...shape.literals);
+      return known;
+    }
+    const { kind } = shape;
+    const read = kind === 'header' || kind === 'variable';
+    const clock = shape.kind === 'variable' && shape.name === 'now';
+    const node = {
+      ...shape,
+      id: this.#byKey.size,
+      type,
+      at,
+      varies: read || some(shape, 'varies'),
+      sender: (read && !clock) || some(shape, 'sender'),
+      secret: kind === 'secret' || isSecretCall(shape) || (some(shape, 'secret') && !isPublicCall(shape)),
+    } as Node;
+    this.#byKey.set(key, node);
+    return node;
+  }
+
+  all(): readonly Node[] {
+    return [...this.#byKey.values()];
+  }
+}

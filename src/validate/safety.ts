@@ -1,0 +1,294 @@
+/**
+ * The safety rule: an expression must not be TRUE unless a check held. For every boolean part it is worked out
+ * whether TRUE implies a check, whether FALSE does (for NOT), and for every part whether being not NULL does (for
+ * jwt_verify). What cannot be shown is taken for unsafe.
+ *
+ * A check compares something that a sender cannot know with something that only the sender chose. "Cannot know" is
+ * followed through the functions that keep it so (`Row.carries`); whatever lets a request choose or empty the
+ * value (coalesce with a header, left(…, header)) loses it.
+ */
+import { type Node, type NodeOf, childrenOf } from './node.ts';
+
+export interface Proof {
+  /** TRUE implies that a check held. */
+  readonly whenTrue: boolean;
+  /** FALSE implies that a check held. */
+  readonly whenFalse: boolean;
+  /** Not NULL implies that a check held. */
+  readonly whenKnown: boolean;
+}
+
+const nothing: Proof = { whenTrue: false, whenFalse: false, whenKnown: false };
+
+/** Fewest characters of a digest that still make a check. */
+const keptCharsMin = 8;
+
+/** Fewest characters of a constant that count as a key in a plain digest. */
+const keyCharsMin = 8;
+
+function isConstant(node: Node): boolean {
+  return node.kind === 'constant';
+}
+
+function isEmpty(node: Node): boolean {
+  return (
+    node.kind === 'constant' &&
+    (node.value === '' || (Buffer.isBuffer(node.value) && node.value.length === 0))
+  );
+}
+
+/** A constant that may be a shared key: text or bytes, not empty, not NULL. */
+export function isKeyConstant(node: Node): boolean {
+  return (
+    node.kind === 'constant' &&
+    (typeof node.value === 'string' || Buffer.isBuffer(node.value)) &&
+    !isEmpty(node)
+  );
+}
+
+export class Safety {
+  readonly #proofs = new Map<number, Proof>();
+  readonly #hidden = new Map<number, boolean>();
+  /** Constants that are shared keys. */
+  readonly keys = new Set<Node>();
+  /** Operands of checks that are known once the secrets are: empty ones would let empty headers in. */
+  readonly bound = new Set<Node>();
+
+  proof(node: Node): Proof {
+    const known = this.#proofs.get(node.id);
+    if (known !== undefined) return known;
+    const proof = this.#prove(node);
+    this.#proofs.set(node.id, proof);
+    return proof;
+  }
+
+  #prove(node: Node): Proof {
+    const parts = childrenOf(node).map((part) => this.proof(part));
+    switch (node.kind) {
+      case 'constant': {
+        const isNull = node.value === null;
+        return { whenTrue: node.value !== true, whenFalse: node.value !== false, whenKnown: isNull };
+      }
+      case 'and':
+      case 'or': {
+        const isAnd = node.kind === 'and';
+        const whenTrue = isAnd ? parts.some((p) => p.whenTrue) : parts.every((p) => p.whenTrue);
+        const whenFalse = isAnd ? parts.every((p) => p.whenFalse) : parts.some((p) => p.whenFalse);
+        return { whenTrue, whenFalse, whenKnown: whenTrue && whenFalse };
+      }
+      case 'not': {
+        const [part = nothing] = parts;
+        return { whenTrue: part.whenFalse, whenFalse: part.whenTrue, whenKnown: part.whenKnown };
+      }
+      case 'case':
+        return this.#choice(node);
+      case 'coalesce':
+      case 'greatest':
+      case 'least':
+        return {
+          whenTrue: parts.every((p) => p.whenTrue),
+          whenFalse: parts.every((p) => p.whenFalse),
+          whenKnown: parts.every((p) => p.whenKnown),
+        };
+      case 'test':
+        return tested(node, parts[0] ?? nothing);
+      case 'call':
+        return this.#call(node, parts);
+      case 'any':
+        return this.#any(node, parts);
+      case 'nullif':
+        return parts[0] ?? nothing;
+      default:
+        return nothing;
+    }
+  }
+
+  #choice(node: NodeOf<'case'>): Proof {
+    const implied = (fact: keyof Proof): boolean =>
+      node.branches.every(({ when, result }) => this.proof(when).whenTrue || this.proof(result)[fact]) &&
+      this.proof(node.otherwise)[fact];
+    return {
+      whenTrue: implied('whenTrue'),
+      whenFalse: implied('whenFalse'),
+      whenKnown: implied('whenKnown'),
+    };
+  }
+
+  #call(node: NodeOf<'call'>, parts: readonly Proof[]): Proof {
+    const { row, args } = node;
+    // A strict function is not NULL only when no argument is.
+    const known = row.strict && parts.some((part) => part.whenKnown);
+    const held: Proof = { whenTrue: known, whenFalse: known, whenKnown: known };
+    const [left, right] = args;
+    if (left === undefined || right === undefined) return held;
+    switch (row.role) {
+      case 'compare':
+        return { ...held, whenTrue: known || this.#isCheck(left, right, true) };
+      case 'compareAny':
+        return { ...held, whenTrue: known || this.#isListCheck(left, right, true) };
+      case 'equal':
+        return { ...held, whenTrue: known || this.#isEquality(left, right) };
+      case 'unequal':
+        return { ...held, whenFalse: known || this.#isEquality(left, right) };
+      case 'verify':
+        return { ...held, whenTrue: known || this.#isVerification(args) };
+      case 'token': {
+        const verified = known || (left.sender && !right.varies && this.#key(right));
+        return { whenTrue: verified, whenFalse: verified, whenKnown: verified };
+      }
+      default:
+        return held;
+    }
+  }
+
+  #any({ row, all, args: [value, items] }: NodeOf<'any'>, parts: readonly Proof[]): Proof {
+    const known = parts[0]?.whenKnown === true || parts[1]?.whenKnown === true;
+    // `x = ALL ('{}')` is TRUE of an empty list: only = ANY and <> ALL compare.
+    const whenTrue = !all && row.role === 'equal' && this.#isListCheck(value, items, false);
+    const whenFalse = all && row.role === 'unequal' && this.#isListCheck(value, items, false);
+    // NULL lists and values make ANY unknown, but an empty list is decided without looking at the value.
+    const decided = known && parts[1]?.whenKnown === true;
+    return {
+      whenTrue: whenTrue || decided || (!all && known),
+      whenFalse: whenFalse || decided || (all && known),
+      whenKnown: decided,
+    };
+  }
+
+  /** Only text and bytes hold enough to be unguessable: `secure_compare(…) = false` is no check. */
+  #isEquality(left: Node, right: Node): boolean {
+    return (left.type === 'text' || left.type === 'bytea') && this.#isCheck(left, right, false);
+  }
+
+  /** One side only the sender chose, the other nobody outside knows. A whole constant counts for secure_compare. */
+  #isCheck(left: Node, right: Node, constants: boolean): boolean {
+    return this.#isPair(left, right, constants) || this.#isPair(right, left, constants);
+  }
+
+  #isPair(chosen: Node, hidden: Node, constants: boolean): boolean {
+    return chosen.sender && !chosen.secret && this.#operand(hidden, constants);
+  }
+
+  #operand(node: Node, constants: boolean): boolean {
+    if (isConstant(node)) return constants && this.#key(node);
+    if (this.isHidden(node)) {
+      if (!node.varies) this.bound.add(node);
+      return true;
+    }
+    return constants && this.#isKeyedDigest(node);
+  }
+
+  #isListCheck(value: Node, items: Node, constants: boolean): boolean {
+    if (value.sender && !value.secret) {
+      if (items.kind === 'array')
+        return items.args.length > 0 && items.args.every((item) => this.#operand(item, constants));
+      if (items.kind === 'constant' && constants && Array.isArray(items.value)) {
+        this.keys.add(items);
+        return items.value.length > 0 && items.value.every((item) => item !== null && item !== '');
+      }
+      return false;
+    }
+    return items.sender && !items.secret && this.#operand(value, constants);
+  }
+
+  #isVerification(args: readonly Node[]): boolean {
+    const [key, ...signed] = args;
+    return key !== undefined && !key.varies && this.#key(key) && signed.some((arg) => arg.sender);
+  }
+
+  /** A key from a secret, or a constant that from now on is one. */
+  #key(node: Node): boolean {
+    if (isConstant(node)) {
+      if (!isKeyConstant(node)) return false;
+      this.keys.add(node);
+      return true;
+    }
+    return this.isHidden(node);
+  }
+
+  /** Whether no sender without the key can know or choose the value. */
+  isHidden(node: Node): boolean {
+    const known = this.#hidden.get(node.id);
+    if (known !== undefined) return known;
+    const hidden = this.#isHidden(node);
+    this.#hidden.set(node.id, hidden);
+    return hidden;
+  }
+
+  #isHidden(node: Node): boolean {
+    switch (node.kind) {
+      case 'secret':
+        return true;
+      case 'call':
+        return this.#isHiddenCall(node);
+      case 'coalesce':
+      case 'greatest':
+      case 'least':
+        return node.args.every((arg) => this.isHidden(arg));
+      case 'case':
+        return [...node.branches.map(({ result }) => result), node.otherwise].every(
+          (value) => (value.kind === 'constant' && value.value === null) || this.isHidden(value),
+        );
+      case 'nullif':
+        return this.isHidden(node.args[0]);
+      default:
+        return false;
+    }
+  }
+
+  #isHiddenCall({ row, args, varies }: NodeOf<'call'>): boolean {
+    const [first, second] = args;
+    if (row.role === 'mac') return first !== undefined && !first.varies && this.#key(first);
+    // concat() leaves NULL out: only a secret itself, which is never NULL, is sure to be in it.
+    if (row.name === 'concat') return args.some(({ kind }) => kind === 'secret');
+    if (row.carries === 'any') return args.some((arg) => this.isHidden(arg));
+    if (row.carries === null || first === undefined || !this.isHidden(first)) return false;
+    if (!args.slice(1).every(isConstant)) return false;
+    // A cut must leave enough of a digest; what is cut out of a secret is known when it is bound.
+    if (!varies || (row.name !== 'left' && row.name !== 'right' && !row.name.startsWith('subst'))) {
+      return !varies || row.name !== 'split_part';
+    }
+    const length = row.name.startsWith('subst') ? args[2] : second;
+    return length?.kind === 'constant' && Number(length.value) >= keptCharsMin;
+  }
+
+  /** HubSpot's scheme with a raw key: a digest, perhaps encoded, over a literal key and what the sender sent. */
+  #isKeyedDigest(node: Node): boolean {
+    if (node.kind !== 'call' || node.row.carries === null) return false;
+    const [first] = node.args;
+    if (first === undefined || node.row.carries === 'any' || !node.args.slice(1).every(isConstant))
+      return false;
+    return node.row.role === 'hash' ? this.#isKeyed(first) : this.#isKeyedDigest(first);
+  }
+
+  #isKeyed(data: Node): boolean {
+    const first = leading(data);
+    if (first === null || !data.sender || !isKeyConstant(first)) return false;
+    const { value } = first as NodeOf<'constant'>;
+    if ((value as string | Buffer).length < keyCharsMin) return false;
+    this.keys.add(first);
+    return true;
+  }
+}
+
+/** The constant at the very front of a concatenation, through conversions. */
+function leading(node: Node): Node | null {
+  if (node.kind === 'constant') return node;
+  if (node.kind !== 'call') return null;
+  const [first] = node.args;
+  const passes = node.row.name === '||' || node.row.name === 'convert_to';
+  return passes && first !== undefined ? leading(first) : null;
+}
+
+function tested({ test, negated }: NodeOf<'test'>, part: Proof): Proof {
+  const { whenTrue, whenFalse, whenKnown } = part;
+  const positive = { true: whenTrue, false: whenFalse, null: false, unknown: false }[test];
+  // IS TRUE is false of FALSE and NULL, which imply nothing; IS NULL is false of every known value.
+  const negative =
+    test === 'null' || test === 'unknown'
+      ? whenKnown || (whenTrue && whenFalse && test === 'unknown')
+      : false;
+  return negated
+    ? { whenTrue: negative, whenFalse: positive, whenKnown: false }
+    : { whenTrue: positive, whenFalse: negative, whenKnown: false };
+}

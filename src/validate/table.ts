@@ -1,0 +1,168 @@
+/**
+ * The one table of functions, operators and casts. A row says everything about one of them: its types, what NULL
+ * does, the implementation, the size its result may have, how it carries a secret along, and a line for the
+ * reference page. Typing, compiling, the safety rules, the cost bound, error texts and docs/sql/validate.md are all
+ * made from these rows.
+ */
+import { type TypeName, type Value, type ValueOf } from './types.ts';
+
+/** An upper bound on a value's length in characters or bytes: `base + body × length of the request body`. */
+export interface Size {
+  readonly base: number;
+  readonly body: number;
+}
+
+export type Implementation = (...args: Value[]) => Value;
+export type Theme =
+  | 'checks'
+  | 'digests'
+  | 'bytes'
+  | 'text'
+  | 'json'
+  | 'numbers'
+  | 'time'
+  | 'comparison'
+  | 'casts';
+
+export interface Row {
+  readonly kind: 'function' | 'operator' | 'cast';
+  readonly name: string;
+  readonly args: readonly TypeName[];
+  readonly result: TypeName;
+  readonly theme: Theme;
+  readonly doc: string;
+  /** A strict function is NULL as soon as an argument is. */
+  readonly strict: boolean;
+  /** The last argument may be repeated, or left out. */
+  readonly variadic: boolean;
+  readonly implementation: Implementation;
+  /** Prepares for arguments that are the same for every request (undefined: not known); null: nothing to prepare. */
+  readonly specialise: ((known: readonly (Value | undefined)[]) => Implementation | null) | null;
+  /**
+   * The argument whose unpredictability the result keeps when the others are constants; `any`: one of them is
+   * enough, whatever the others are; null: none.
+   */
+  readonly carries: number | 'any' | null;
+  readonly role: Role | null;
+  readonly size: ((args: readonly Size[], known: readonly (Value | undefined)[]) => Size) | null;
+  /** The compiler passes the time of arrival as one more argument. */
+  readonly clock: boolean;
+  /** Known to PostgreSQL, but not here: overload resolution must find it, to refuse it with this sentence. */
+  readonly refused: string | null;
+}
+
+/**
+ * `equal`, `unequal`: compared in constant time when a secret is in it. `compare`, `compareAny`: secure_compare.
+ * `mac`: args[0] is a key. `hash`: a plain digest. `verify`: args[0] is a public key. `token`: args[1] is a key, NULL
+ * when it does not verify. `pattern`: args[1] must be a constant.
+ */
+export type Role =
+  | 'equal'
+  | 'unequal'
+  | 'compare'
+  | 'compareAny'
+  | 'mac'
+  | 'hash'
+  | 'verify'
+  | 'token'
+  | 'pattern';
+
+type More = Partial<Omit<Row, 'kind' | 'name' | 'args' | 'result' | 'theme' | 'doc' | 'implementation'>>;
+type ValuesOf<A extends readonly TypeName[]> = { [I in keyof A]: ValueOf[A[I]] };
+type NullableOf<A extends readonly TypeName[]> = { [I in keyof A]: ValueOf[A[I]] | null };
+
+const plain = {
+  strict: true,
+  variadic: false,
+  specialise: null,
+  carries: null,
+  role: null,
+  size: null,
+  clock: false,
+  refused: null,
+} as const;
+
+/** A strict row: the implementation never sees a NULL. */
+export function strict<const A extends readonly TypeName[], R extends TypeName>(
+  kind: Row['kind'],
+  name: string,
+  args: A,
+  result: R,
+  implementation: (...args: ValuesOf<A>) => ValueOf[R] | null,
+  theme: Theme,
+  doc: string,
+  more: More = {},
+): Row {
+  const erased = implementation as unknown as Implementation;
+  return { ...plain, kind, name, args, result, theme, doc, implementation: erased, ...more };
+}
+
+/** A row that looks at NULLs itself. */
+export function loose<const A extends readonly TypeName[], R extends TypeName>(
+  name: string,
+  args: A,
+  result: R,
+  implementation: (...args: NullableOf<A>) => ValueOf[R] | null,
+  theme: Theme,
+  doc: string,
+  more: More = {},
+): Row {
+  const erased = implementation as unknown as Implementation;
+  return {
+    ...plain,
+    strict: false,
+    kind: 'function',
+    name,
+    args,
+    result,
+    theme,
+    doc,
+    implementation: erased,
+    ...more,
+  };
+}
+
+/** A function of one theme; shorter to write where a file holds many. */
+export function functionsOf(theme: Theme) {
+  return <const A extends readonly TypeName[], R extends TypeName>(
+    name: string,
+    args: A,
+    result: R,
+    implementation: (...args: ValuesOf<A>) => ValueOf[R] | null,
+    doc: string,
+    more: More = {},
+  ): Row => strict('function', name, args, result, implementation, theme, doc, more);
+}
+
+export function operatorsOf(theme: Theme) {
+  return <const A extends readonly TypeName[], R extends TypeName>(
+    name: string,
+    args: A,
+    result: R,
+    implementation: (...args: ValuesOf<A>) => ValueOf[R] | null,
+    doc: string,
+    more: More = {},
+  ): Row => strict('operator', name, args, result, implementation, theme, doc, more);
+}
+
+/** Results of fixed-width types, numbers and digests are small. */
+export const smallSize: Size = { base: 2048, body: 0 };
+
+export function sumSizes(sizes: readonly Size[]): Size {
+  return sizes.reduce((sum, size) => ({ base: sum.base + size.base, body: sum.body + size.body }), {
+    base: 0,
+    body: 0,
+  });
+}
+
+export function timesSize(factor: number, extra = 16): (args: readonly Size[]) => Size {
+  return ([size = smallSize]) => ({ base: size.base * factor + extra, body: size.body * factor });
+}
+
+/** The printed form of a row: `hmac(text, bytea, text)`. */
+export function signature(row: Row, printedType: Record<TypeName, string>): string {
+  const types = row.args.map((type) => printedType[type]);
+  if (row.kind === 'cast') return `${types[0]}::${printedType[row.result]}`;
+  if (row.kind === 'function') return `${row.name}(${types.join(', ')}${row.variadic ? ', …' : ''})`;
+  return types.length === 1 ? `${row.name} ${types[0]}` : `${types[0]} ${row.name} ${types[1]}`;
+}

@@ -1,0 +1,383 @@
+/**
+ * Syntax to typed tree. Takes the syntax and the names in scope; gives typed nodes; refuses unknown names,
+ * functions, operators and casts, and types that do not fit, each with its position and what is known.
+ */
+import { Builder } from './build.ts';
+import { ExpressionError } from './errors.ts';
+import { booleanOutput } from './functions-casts.ts';
+import { comparisons } from './functions-comparison.ts';
+import { type Node, type TypedBranch, type VariableName } from './node.ts';
+import { findOperator, noOperator, resolveFunction } from './resolve.ts';
+import { parseDecimal } from './numeric.ts';
+import { parseInt4, parseInt8 } from './scalars.ts';
+import { type Syntax, type SyntaxOf } from './syntax.ts';
+import { type StaticType, type TypeName, commonType, printedType } from './types.ts';
+
+const variableTypes: Readonly<Record<string, TypeName>> = {
+  headers: 'jsonb',
+  method: 'text',
+  path: 'text',
+  query: 'jsonb',
+  url: 'text',
+};
+
+export class Typer {
+  readonly build = new Builder();
+  /** Names that are neither variable nor secret, with the place of the first use. */
+  readonly unknownNames = new Map<string, number>();
+  readonly #secrets: ReadonlySet<string>;
+
+  constructor(secrets: readonly string[]) {
+    this.#secrets = new Set(secrets);
+  }
+
+  type(syntax: Syntax): Node {
+    switch (syntax.kind) {
+      case 'string':
+        return this.build.constant(syntax.value, 'unknown', syntax.at, [syntax.at]);
+      case 'null':
+        return this.build.constant(null, 'unknown', syntax.at);
+      case 'boolean':
+        return this.build.constant(syntax.value, 'bool', syntax.at);
+      case 'number':
+        return this.#number(syntax);
+      case 'name':
+        return this.#name(syntax);
+      case 'call':
+        return this.#call(syntax);
+      case 'operator':
+        return this.#operator(
+          syntax.name,
+          syntax.args.map((arg) => this.type(arg)),
+          syntax.at,
+        );
+      case 'cast':
+        return this.build.cast(this.type(syntax.arg), syntax.type, syntax.at);
+      case 'and':
+      case 'or':
+        return this.#connective(syntax);
+      case 'not':
+        return this.build.make({ kind: 'not', args: [this.boolean(syntax.arg, 'NOT')] }, 'bool', syntax.at);
+      case 'test':
+        return this.#test(syntax);
+      case 'case':
+        return this.#case(syntax);
+      case 'coalesce':
+        return this.#coalesce(syntax);
+      case 'greatest':
+      case 'least':
+        return this.#extreme(syntax);
+      case 'nullif':
+      case 'distinct':
+        return this.#pair(syntax);
+      case 'in':
+        return this.#in(syntax);
+      case 'between':
+        return this.#between(syntax);
+      case 'any':
+        return this.#any(syntax);
+      default:
+        return this.#array(syntax);
+    }
+  }
+
+  /** What must be boolean here: a bare literal is read as one. */
+  boolean(syntax: Syntax, where: string): Node {
+    const node = this.type(syntax);
+    if (node.type === 'bool' || node.type === 'unknown') return this.build.coerce(node, 'bool');
+    const message = `${where} must be of type boolean, not type ${printedType[node.type]}`;
+    throw new ExpressionError('42804', message, syntax.at);
+  }
+
+  #number({ text, at }: SyntaxOf<'number'>): Node {
+    for (const [type, parse] of [
+      ['int4', parseInt4],
+      ['int8', parseInt8],
+      ['numeric', parseDecimal],
+    ] as const) {
+      try {
+        return this.build.constant(parse(text), type, at);
+      } catch {
+        // The next larger type.
+      }
+    }
+    throw new ExpressionError(
+      '0A000',
+      `the number ${text.slice(0, 40)} is not known in VALIDATE expressions`,
+      at,
+    );
+  }
+
+  #name({ name, at }: SyntaxOf<'name'>): Node {
+    if (this.#secrets.has(name)) return this.build.make({ kind: 'secret', name }, 'text', at);
+    const type = variableTypes[name];
+    if (type !== undefined)
+      return this.build.make({ kind: 'variable', name: name as VariableName }, type, at);
+    if (!this.unknownNames.has(name)) this.unknownNames.set(name, at);
+    return this.build.make({ kind: 'variable', name: 'payload' }, 'bytea', at);
+  }
+
+  #call(syntax: SyntaxOf<'call'>): Node {
+    const { name, at } = syntax;
+    const args = syntax.args.map((arg) => this.type(arg));
+    if (name === 'concat') return this.#concat(args, at);
+    const row = resolveFunction(
+      name,
+      args.map(({ type }) => type),
+      at,
+    );
+    if (name === 'now') return this.#now(at);
+    const converted = args.map((arg, i) => this.build.coerce(arg, row.args[i] ?? 'text'));
+    if (row.clock) converted.push(this.#now(at));
+    return this.build.call(row, converted, at);
+  }
+
+  #now(at: number): Node {
+    return this.build.make({ kind: 'variable', name: 'now' }, 'timestamptz', at);
+  }
+
+  #concat(args: readonly Node[], at: number): Node {
+    const row = resolveFunction(
+      'concat',
+      args.map(() => 'text'),
+      at,
+    );
+    const printed = args.map((arg) =>
+      arg.type === 'bool'
+        ? this.build.call(booleanOutput, [arg], arg.at)
+        : this.build.cast(arg, 'text', arg.at),
+    );
+    return this.build.call(row, printed, at);
+  }
+
+  #operator(name: string, args: readonly Node[], at: number): Node {
+    const [left, right] = args;
+    if (right !== undefined && left !== undefined) {
+      const header = this.#header(name, left, right);
+      if (header !== null) return header;
+    }
+    const types = args.map(({ type }) => type);
+    const row = findOperator(name, types, at);
+    if (row !== null) {
+      const converted = args.map((arg, i) => this.build.coerce(arg, row.args[i] ?? 'text'));
+      if (row.role === 'pattern' && converted[1]?.kind !== 'constant') {
+        throw new ExpressionError(
+          '0A000',
+          'the pattern of LIKE must be a constant in VALIDATE expressions',
+          at,
+        );
+      }
+      return this.build.call(row, converted, at);
+    }
+    if (name === '||' && left !== undefined && right !== undefined)
+      return this.#concatenation(left, right, at);
+    throw noOperator(name, types, at);
+  }
+
+  /** `text || anything` prints the other side, as PostgreSQL's anynonarray operators do. */
+  #concatenation(left: Node, right: Node, at: number): Node {
+    const isText = ({ type }: Node): boolean => type === 'text' || type === 'unknown';
+    if ((!isText(left) && !isText(right)) || left.type === 'text[]' || right.type === 'text[]') {
+      throw noOperator('||', [left.type, right.type], at);
+    }
+    return this.#operator(
+      '||',
+      [left, right].map((arg) => this.build.cast(arg, 'text', at)),
+      at,
+    );
+  }
+
+  /** `headers->>'x'`, `headers->'x'`, `headers#>>'{x}'`: one header, looked up where it arrived. */
+  #header(name: string, left: Node, right: Node): Node | null {
+    if (left.kind !== 'variable' || left.name !== 'headers' || right.kind !== 'constant') return null;
+    let header: string | null = null;
+    if (name === '->>' || name === '->') {
+      header = typeof right.value === 'string' && right.type !== 'int4' ? right.value : null;
+    } else if (name === '#>>' || name === '#>') {
+      const path = this.build.coerce(right, 'text[]');
+      const items =
+        path.kind === 'constant' && Array.isArray(path.value) ? (path.value as (string | null)[]) : [];
+      header = items.length === 1 ? (items[0] ?? null) : null;
+    }
+    return header === null
+      ? null
+      : this.build.make({ kind: 'header', name: header }, name.endsWith('>>') ? 'text' : 'jsonb', right.at);
+  }
+
+  /** Constants decide, as in the planner: a FALSE makes AND false, a TRUE makes OR true, neutral ones go. */
+  #connective(syntax: SyntaxOf<'and' | 'or'>): Node {
+    const { kind, at } = syntax;
+    const args = syntax.args.map((arg) => this.boolean(arg, `argument of ${kind.toUpperCase()}`));
+    const values = args.map((arg) => (arg.kind === 'constant' ? arg.value : undefined));
+    if (values.includes(kind === 'or')) return this.build.constant(kind === 'or', 'bool', at);
+    const left = args.filter((_, i) => values[i] === undefined);
+    if (values.includes(null)) left.push(this.build.constant(null, 'bool', at));
+    const [only] = left;
+    if (only === undefined) return this.build.constant(kind === 'and', 'bool', at);
+    return left.length === 1 ? only : this.build.make({ kind, args: left }, 'bool', at);
+  }
+
+  #test(syntax: SyntaxOf<'test'>): Node {
+    const { test, negated, at } = syntax;
+    const arg = test === 'null' ? this.type(syntax.arg) : this.boolean(syntax.arg, 'argument of IS');
+    return this.build.make({ kind: 'test', test, negated, args: [arg] }, 'bool', at);
+  }
+
+  #common(nodes: readonly Node[], what: string, at: number): TypeName {
+    const types = nodes.map(({ type }) => type);
+    const type = commonType(types);
+    if (type !== null) return type;
+    const printed = [...new Set(types)].map((name: StaticType) => printedType[name]).join(' and ');
+    throw new ExpressionError('42804', `${what} types ${printed} cannot be matched`, at);
+  }
+
+  #case({ subject, branches, otherwise, at }: SyntaxOf<'case'>): Node {
+    const value = subject === null ? null : this.type(subject);
+    const tested =
+      value === null ? null : value.type === 'unknown' ? this.build.coerce(value, 'text') : value;
+    const whens = branches.map(({ when }) =>
+      tested === null
+        ? this.boolean(when, 'argument of CASE/WHEN')
+        : this.#operator('=', [tested, this.type(when)], when.at),
+    );
+    const thens = branches.map(({ result }) => this.type(result));
+    const last = otherwise === null ? this.build.constant(null, 'unknown', at) : this.type(otherwise);
+    const type = this.#common([last, ...thens], 'CASE', at);
+    const kept: TypedBranch[] = [];
+    let final = this.build.coerce(last, type);
+    for (const [i, when] of whens.entries()) {
+      const result = this.build.coerce(thens[i] ?? last, type);
+      if (when.kind !== 'constant') kept.push({ when, result });
+      else if (when.value === true) {
+        final = result;
+        break;
+      }
+    }
+    if (kept.length === 0) return final;
+    const args = [...kept.flatMap(({ when, result }) => [when, result]), final];
+    return this.build.make({ kind: 'case', args, branches: kept, otherwise: final }, type, at);
+  }
+
+  #coalesce(syntax: SyntaxOf<'coalesce' | 'greatest' | 'least'>): Node {
+    const args = syntax.args.map((arg) => this.type(arg));
+    const type = this.#common(args, 'COALESCE', syntax.at);
+    const kept: Node[] = [];
+    for (const arg of args.map((arg) => this.build.coerce(arg, type))) {
+      if (arg.kind === 'constant' && arg.value === null) continue;
+      kept.push(arg);
+      if (arg.kind === 'constant') break;
+    }
+    const [first] = kept;
+    if (first === undefined) return this.build.constant(null, type, syntax.at);
+    return kept.length === 1 ? first : this.build.make({ kind: 'coalesce', args: kept }, type, syntax.at);
+  }
+
+  #extreme(syntax: SyntaxOf<'coalesce' | 'greatest' | 'least'>): Node {
+    const args = syntax.args.map((arg) => this.type(arg));
+    const type = this.#common(args, syntax.kind.toUpperCase(), syntax.at);
+    if (!(type in comparisons)) {
+      throw new ExpressionError(
+        '0A000',
+        `${syntax.kind} of ${printedType[type]} is not known in VALIDATE expressions`,
+        syntax.at,
+      );
+    }
+    return this.build.make(
+      { kind: syntax.kind, args: args.map((arg) => this.build.coerce(arg, type)) },
+      type,
+      syntax.at,
+    );
+  }
+
+  #pair({ kind, args, at, ...rest }: SyntaxOf<'nullif' | 'distinct'>): Node {
+    const [left, right] = args.map((arg) => this.type(arg)) as [Node, Node];
+    const row = findOperator('=', [left.type, right.type], at);
+    if (row === null) throw noOperator('=', [left.type, right.type], at);
+    const pair: [Node, Node] = [
+      this.build.coerce(left, row.args[0] ?? 'text'),
+      this.build.coerce(right, row.args[1] ?? 'text'),
+    ];
+    if (kind === 'distinct') {
+      const negated = 'negated' in rest && rest.negated;
+      return this.build.make({ kind, row, negated, args: pair }, 'bool', at);
+    }
+    // PostgreSQL keeps the type of the first argument; where it would be converted, it is not known here.
+    if (pair[0] !== left && left.type !== 'unknown') {
+      throw new ExpressionError(
+        '0A000',
+        'NULLIF of different types is not known in VALIDATE expressions',
+        at,
+      );
+    }
+    return this.build.make({ kind, row, args: pair }, pair[0].type, at);
+  }
+
+  /** Items without variables make a list, the others an OR of equalities after it (transformAExprIn). */
+  #in({ left, items, negated, at }: SyntaxOf<'in'>): Node {
+    const value = this.type(left);
+    const typed = items.map((item) => this.type(item));
+    const operator = negated ? '<>' : '=';
+    const parts = typed.map((item) => this.#operator(operator, [value, item], at));
+    const constants = typed.filter((item) => item.kind === 'constant');
+    if (constants.length > 1 && commonType([value.type, ...constants.map(({ type }) => type)]) === 'text') {
+      const list = this.build.make(
+        { kind: 'array', args: constants.map((item) => this.build.coerce(item, 'text')) },
+        'text[]',
+        at,
+      );
+      const rest = parts.filter((_, i) => typed[i]?.kind !== 'constant');
+      return this.#joined(
+        [this.#anyOf(operator, negated, this.build.coerce(value, 'text'), list, at), ...rest],
+        negated,
+        at,
+      );
+    }
+    return this.#joined(parts, negated, at);
+  }
+
+  #joined(parts: readonly Node[], negated: boolean, at: number): Node {
+    const [only] = parts;
+    if (parts.length === 1 && only !== undefined) return only;
+    return this.build.make({ kind: negated ? 'and' : 'or', args: parts }, 'bool', at);
+  }
+
+  #between({ negated, args, at }: SyntaxOf<'between'>): Node {
+    const [value, low, high] = args.map((arg) => this.type(arg)) as [Node, Node, Node];
+    const first = this.#operator(negated ? '<' : '>=', [value, low], at);
+    const second = this.#operator(negated ? '>' : '<=', [value, high], at);
+    return this.build.make({ kind: negated ? 'or' : 'and', args: [first, second] }, 'bool', at);
+  }
+
+  #any({ name, all, left, array, at }: SyntaxOf<'any'>): Node {
+    const value = this.type(left);
+    const items = this.type(array);
+    const isText = value.type === 'text' || value.type === 'unknown';
+    if ((items.type !== 'text[]' && items.type !== 'unknown') || !isText) {
+      throw new ExpressionError('42809', `op ANY/ALL takes a text and an array of text here`, at);
+    }
+    return this.#anyOf(name, all, this.build.coerce(value, 'text'), this.build.coerce(items, 'text[]'), at);
+  }
+
+  #anyOf(name: string, all: boolean, value: Node, items: Node, at: number): Node {
+    const row = findOperator(name, ['text', 'text'], at);
+    if (row === null || row.result !== 'bool' || row.role === 'pattern')
+      throw noOperator(name, ['text', 'text'], at);
+    return this.build.make({ kind: 'any', row, all, args: [value, items] }, 'bool', at);
+  }
+
+  #array({ items, at }: SyntaxOf<'array'>): Node {
+    const typed = items.map((item) => this.type(item));
+    const type = typed.length === 0 ? 'text' : this.#common(typed, 'ARRAY', at);
+    if (type !== 'text') {
+      throw new ExpressionError(
+        '0A000',
+        `an array of ${printedType[type]} is not known in VALIDATE expressions`,
+        at,
+      );
+    }
+    const args = typed.map((item) => this.build.coerce(item, 'text'));
+    return args.length === 0
+      ? this.build.constant([], 'text[]', at)
+      : this.build.make({ kind: 'array', args }, 'text[]', at);
+  }
+}

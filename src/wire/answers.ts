@@ -1,0 +1,174 @@
+/**
+ * What the engine's answers are about: follows outstanding messages, prepared statements and portals, and says
+ * for each answer whether it belongs to a statement of Headgate's. No bytes here.
+ *
+ * Names are bound when the engine confirms them, not when the client asks: a Parse that failed leaves the old
+ * statement in place, as it does in the engine.
+ */
+import type { Ours } from './errors.ts';
+import { type Entry, Outstanding } from './outstanding.ts';
+
+export class Answers {
+  readonly outstanding = new Outstanding();
+  readonly #statementsMax: number;
+  readonly #statements = new Map<string, Ours>();
+  readonly #portals = new Map<string, Ours>();
+  /** About the Query at the head: CommandCompletes so far, and whether anything came at all. */
+  #completed = 0;
+  #answered = false;
+  /** The engine reads CopyData and ignores Sync. */
+  #copyingIn = false;
+  /** After an error the engine ignores what comes until a Sync, which the client has not sent yet. */
+  #skipping = false;
+  /** The last ReadyForQuery said: no transaction is open. */
+  #outsideTransaction = false;
+
+  constructor(statementsMax: number) {
+    this.#statementsMax = statementsMax;
+  }
+
+  /** False as long as no name can belong to a statement of Headgate's: names need not be read then. */
+  get namesMatter(): boolean {
+    return this.#statements.size + this.#portals.size + this.outstanding.ours > 0;
+  }
+
+  /** The engine ignores everything the client sends now but Sync. */
+  get skipping(): boolean {
+    return this.#skipping;
+  }
+
+  get idle(): boolean {
+    return this.outstanding.length === 0 && this.#outsideTransaction && !this.#copyingIn && !this.#skipping;
+  }
+
+  sent(entry: Entry): void {
+    if (entry.kind === 'sync') {
+      if (this.#copyingIn) return;
+      this.#skipping = false;
+    } else if (this.#skipping) {
+      return;
+    } else if (entry.kind === 'copyEnd' && this.#copyingIn) {
+      this.#copyingIn = false;
+      return;
+    }
+    this.outstanding.push(entry);
+  }
+
+  /** The statement of Headgate's that the engine is at, if it is one. */
+  current(): Ours | null {
+    const head = this.outstanding.head();
+    switch (head?.kind) {
+      case 'query':
+      case 'parse':
+        return head.ours;
+      case 'bind':
+        return this.#named('S', head.statement);
+      case 'describe':
+        return this.#named(head.of, head.name);
+      case 'execute':
+        return this.#named('P', head.portal);
+      default:
+        return null;
+    }
+  }
+
+  parseComplete(): void {
+    const head = this.outstanding.head();
+    if (head?.kind !== 'parse') return;
+    if (head.name !== null) this.#bind(this.#statements, head.name, head.ours);
+    this.outstanding.pop();
+  }
+
+  bindComplete(): void {
+    const head = this.outstanding.head();
+    if (head?.kind !== 'bind') return;
+    if (head.portal !== null) this.#bind(this.#portals, head.portal, this.#named('S', head.statement));
+    this.outstanding.pop();
+  }
+
+  closeComplete(): void {
+    const head = this.outstanding.head();
+    if (head?.kind !== 'close') return;
+    if (head.name !== null) (head.of === 'S' ? this.#statements : this.#portals).delete(head.name);
+    this.outstanding.pop();
+  }
+
+  /** RowDescription or NoData: the end of a Describe's answer, or the beginning of a Query's. */
+  described(): void {
+    if (this.outstanding.head()?.kind === 'describe') this.outstanding.pop();
+    else this.#answered = true;
+  }
+
+  copyBegins(): void {
+    this.#answered = true;
+  }
+
+  copyInBegins(): void {
+    this.#answered = true;
+    if (this.outstanding.head() !== undefined) this.#copyingIn = !this.outstanding.dropSyncsOfCopy();
+  }
+
+  /** The tag that belongs into the CommandComplete that came; null: the engine's own. */
+  commandCompletes(): string | null {
+    const head = this.outstanding.head();
+    const rewrite = this.current()?.rewrite;
+    this.#copyingIn = false;
+    let at = 0;
+    if (head?.kind === 'query') {
+      this.#answered = true;
+      at = this.#completed;
+      this.#completed += 1;
+    } else if (head?.kind === 'execute') {
+      this.outstanding.pop();
+    }
+    return rewrite?.kind === 'rewritten' ? (rewrite.tags[at] ?? null) : null;
+  }
+
+  /** EmptyQueryResponse or PortalSuspended. */
+  executeEnds(): void {
+    if (this.outstanding.head()?.kind === 'execute') this.outstanding.pop();
+    else this.#answered = true;
+  }
+
+  /** An ErrorResponse that leaves the connection open. */
+  failed(): void {
+    this.#copyingIn = false;
+    const head = this.outstanding.head();
+    if (head === undefined) return;
+    if (head.kind === 'query' || head.kind === 'call' || head.kind === 'sync') this.#answered = true;
+    else this.#skipping = !this.outstanding.dropToSync();
+  }
+
+  readyForQuery(outsideTransaction: boolean): void {
+    const head = this.outstanding.head();
+    this.#copyingIn = false;
+    this.#outsideTransaction = outsideTransaction;
+    if (outsideTransaction) this.#portals.clear();
+    // A Query that nothing was said about yet is not what became ready: the engine may answer a Sync that
+    // `dropSyncsOfCopy` took for ignored, when a copy fails before it reads.
+    const ends = head?.kind === 'sync' || head?.kind === 'call' || (head?.kind === 'query' && this.#answered);
+    if (!ends) return;
+    this.#answered = false;
+    this.#completed = 0;
+    this.outstanding.pop();
+  }
+
+  /** The engine has forgotten all prepared statements (DISCARD ALL, DEALLOCATE ALL). */
+  statementsDropped(): void {
+    this.#statements.clear();
+  }
+
+  #named(of: 'S' | 'P', name: string | null): Ours | null {
+    if (name === null) return null;
+    return (of === 'S' ? this.#statements : this.#portals).get(name) ?? null;
+  }
+
+  #bind(names: Map<string, Ours>, name: string, ours: Ours | null): void {
+    names.delete(name);
+    if (ours === null) return;
+    // DEALLOCATE of single statements passes unseen; the oldest name gives way, and only loses its tag.
+    const oldest = names.keys().next();
+    if (names.size >= this.#statementsMax && oldest.done !== true) names.delete(oldest.value);
+    names.set(name, ours);
+  }
+}

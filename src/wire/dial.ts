@@ -1,0 +1,67 @@
+/** Opens a connection to the engine's own port, in TLS where the endpoint asks for it. */
+import { connect as connectTcp, isIP, type Socket } from 'node:net';
+import { connect as connectTls } from 'node:tls';
+import type { Endpoint } from '../engine/engine.ts';
+import { writeSslRequest } from './messages.ts';
+
+/** Rejects when the engine cannot be reached, has no TLS where TLS is asked for, or `signal` is aborted first. */
+export async function dialEngine(endpoint: Endpoint, signal: AbortSignal): Promise<Socket> {
+  if (endpoint.kind === 'unix') {
+    const socket = connectTcp({ path: endpoint.path, allowHalfOpen: true });
+    await first<void>(socket, signal, (done) => socket.once('connect', done));
+    return socket;
+  }
+  const { host, port } = endpoint;
+  const socket = connectTcp({ host, port, allowHalfOpen: true, noDelay: true, keepAlive: true });
+  await first<void>(socket, signal, (done) => socket.once('connect', done));
+  return endpoint.tls ? startTls(socket, host, signal) : socket;
+}
+
+async function startTls(socket: Socket, host: string, signal: AbortSignal): Promise<Socket> {
+  const answer = await first<Buffer>(socket, signal, (done) => {
+    socket.once('data', (bytes: Buffer) => {
+      socket.pause();
+      done(bytes);
+    });
+    socket.write(writeSslRequest());
+  });
+  // Bytes behind the single `S` would come from nobody in particular (CVE-2021-23222).
+  if (answer.length !== 1 || answer[0] !== 0x53) {
+    socket.destroy();
+    throw new Error('the database does not offer TLS');
+  }
+  const secure = connectTls({ socket, host, ...(isIP(host) === 0 ? { servername: host } : {}) });
+  await first<void>(secure, signal, (done) => secure.once('secureConnect', done));
+  return secure;
+}
+
+/** Waits for one thing to happen to a socket; whatever ends the socket before rejects and leaves it destroyed. */
+async function first<T>(
+  socket: Socket,
+  signal: AbortSignal,
+  subscribe: (done: (value: T) => void) => void,
+): Promise<T> {
+  let failed!: (error: Error) => void;
+  const lost = (): void => failed(new Error('the connection was closed'));
+  const aborted = (): void => failed(new Error('the connection took too long'));
+  try {
+    return await new Promise<T>((resolve, reject) => {
+      failed = reject;
+      socket.once('error', reject);
+      socket.once('end', lost);
+      socket.once('close', lost);
+      if (signal.aborted) aborted();
+      signal.addEventListener('abort', aborted);
+      subscribe(resolve);
+    });
+  } catch (error) {
+    socket.on('error', () => {});
+    socket.destroy();
+    throw error;
+  } finally {
+    socket.off('error', failed);
+    socket.off('end', lost);
+    socket.off('close', lost);
+    signal.removeEventListener('abort', aborted);
+  }
+}

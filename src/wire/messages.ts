@@ -1,0 +1,192 @@
+/**
+ * The middle layer of the SQL door: the few messages of the PostgreSQL protocol (3.0 and 3.2) that Headgate looks
+ * at or makes itself. Pure functions over bytes. Text that came from the wire is a latin1 string: one char is one
+ * byte, so that offsets are byte offsets and bytes that are no valid text survive.
+ */
+import { unread } from './framing.ts';
+
+const code = (letter: string): number => letter.charCodeAt(0);
+
+/** Types of the messages that clients send. */
+export const fromClient = {
+  bind: code('B'),
+  close: code('C'),
+  copyDone: code('c'),
+  copyFail: code('f'),
+  describe: code('D'),
+  execute: code('E'),
+  functionCall: code('F'),
+  parse: code('P'),
+  password: code('p'),
+  query: code('Q'),
+  sync: code('S'),
+  terminate: code('X'),
+} as const;
+
+/** Types of the messages that the engine sends. */
+export const fromEngine = {
+  authentication: code('R'),
+  bindComplete: code('2'),
+  closeComplete: code('3'),
+  commandComplete: code('C'),
+  copyBoth: code('W'),
+  copyIn: code('G'),
+  copyOut: code('H'),
+  emptyQuery: code('I'),
+  error: code('E'),
+  noData: code('n'),
+  notice: code('N'),
+  parameterStatus: code('S'),
+  parseComplete: code('1'),
+  portalSuspended: code('s'),
+  readyForQuery: code('Z'),
+  rowDescription: code('T'),
+} as const;
+
+function message(type: string, body: string | Buffer): Buffer {
+  const bytes = typeof body === 'string' ? Buffer.from(body, 'latin1') : body;
+  const out = Buffer.allocUnsafe(5 + bytes.length);
+  out[0] = code(type);
+  out.writeInt32BE(4 + bytes.length, 1);
+  bytes.copy(out, 5);
+  return out;
+}
+
+/** The statement text of a Query's body; null when it is not one zero-terminated string. */
+export function readQuery(body: Buffer): string | null {
+  const last = body.length - 1;
+  return last >= 0 && body.indexOf(0) === last ? body.toString('latin1', 0, last) : null;
+}
+
+export function writeQuery(sql: string): Buffer {
+  return message('Q', `${sql}\0`);
+}
+
+export interface Parse {
+  readonly name: string;
+  readonly sql: string;
+  /** The parameter types, as they came. */
+  readonly types: string;
+}
+
+export function readParse(body: Buffer): Parse | null {
+  const nameEnd = body.indexOf(0);
+  const sqlEnd = nameEnd < 0 ? -1 : body.indexOf(0, nameEnd + 1);
+  if (sqlEnd < 0) return null;
+  return {
+    name: body.toString('latin1', 0, nameEnd),
+    sql: body.toString('latin1', nameEnd + 1, sqlEnd),
+    types: body.toString('latin1', sqlEnd + 1),
+  };
+}
+
+export function writeParse(parse: Parse): Buffer {
+  return message('P', `${parse.name}\0${parse.sql}\0${parse.types}`);
+}
+
+/** The first `count` zero-terminated strings of a body of which perhaps only the beginning is here. */
+export function readStrings(body: Buffer, count: number): string[] | null {
+  const strings: string[] = [];
+  let at = 0;
+  while (strings.length < count) {
+    const end = body.indexOf(0, at);
+    if (end < 0) return null;
+    strings.push(body.toString('latin1', at, end));
+    at = end + 1;
+  }
+  return strings;
+}
+
+export function writeCommandComplete(tag: string): Buffer {
+  return message('C', `${tag}\0`);
+}
+
+/** The fields of an ErrorResponse or NoticeResponse, by their one-letter names, in the order received. */
+export type ErrorFields = Map<string, string>;
+
+export function readErrorFields(body: Buffer): ErrorFields {
+  const fields: ErrorFields = new Map();
+  let at = 0;
+  while (at < body.length && body[at] !== 0) {
+    const end = body.indexOf(0, at + 1);
+    if (end < 0) break;
+    fields.set(String.fromCharCode(body[at]!), body.toString('latin1', at + 1, end));
+    at = end + 1;
+  }
+  return fields;
+}
+
+export function writeErrorFields(type: 'E' | 'N', fields: ErrorFields): Buffer {
+  let body = '';
+  for (const [letter, value] of fields) body += `${letter}${value.replaceAll('\0', '')}\0`;
+  return message(type, `${body}\0`);
+}
+
+export interface FatalReason {
+  readonly sqlstate: string;
+  readonly message: string;
+  readonly hint?: string;
+}
+
+/** The last message of a connection that the door itself ends. */
+export function writeFatal(reason: FatalReason): Buffer {
+  const utf8 = (text: string): string => Buffer.from(text, 'utf8').toString('latin1');
+  const fields: ErrorFields = new Map([
+    ['S', 'FATAL'],
+    ['V', 'FATAL'],
+    ['C', reason.sqlstate],
+    ['M', utf8(reason.message)],
+  ]);
+  if (reason.hint !== undefined) fields.set('H', utf8(reason.hint));
+  return writeErrorFields('E', fields);
+}
+
+export function writeTerminate(): Buffer {
+  return message('X', '');
+}
+
+/** What a client may open a connection with. */
+export type Opening =
+  | { readonly kind: 'encryption'; readonly how: 'ssl' | 'gss' }
+  | { readonly kind: 'cancel' }
+  | { readonly kind: 'startup'; readonly parameters: ReadonlyMap<string, string> }
+  | { readonly kind: 'unsupported'; readonly version: string };
+
+const requestCodes = { cancel: 80_877_102, ssl: 80_877_103, gss: 80_877_104 } as const;
+
+/** The request that asks an engine to go on in TLS. */
+export function writeSslRequest(): Buffer {
+  const out = Buffer.allocUnsafe(8);
+  out.writeInt32BE(8, 0);
+  out.writeInt32BE(requestCodes.ssl, 4);
+  return out;
+}
+
+/**
+ * Length of the opening packet that begins with these bytes; `unread` when they are too few, null when no
+ * PostgreSQL client opens like that. `bytesMax` bounds the packet.
+ */
+export function openingLength(bytes: Buffer, bytesMax: number): number | null {
+  if (bytes.length < 4) return unread;
+  const length = bytes.readInt32BE(0);
+  return length >= 8 && length <= bytesMax ? length : null;
+}
+
+/** Reads a whole opening packet. Parameter names and values are UTF-8, as PostgreSQL's own tools send them. */
+export function readOpening(packet: Buffer): Opening {
+  const version = packet.readInt32BE(4);
+  if (version === requestCodes.ssl) return { kind: 'encryption', how: 'ssl' };
+  if (version === requestCodes.gss) return { kind: 'encryption', how: 'gss' };
+  if (version === requestCodes.cancel) return { kind: 'cancel' };
+  if (version >>> 16 !== 3) return { kind: 'unsupported', version: `${version >>> 16}.${version & 0xffff}` };
+  const parameters = new Map<string, string>();
+  let at = 8;
+  while (at < packet.length && packet[at] !== 0) {
+    const nameEnd = packet.indexOf(0, at);
+    const valueEnd = nameEnd < 0 ? -1 : packet.indexOf(0, nameEnd + 1);
+    if (valueEnd < 0) break;
+    parameters.set(packet.toString('utf8', at, nameEnd), packet.toString('utf8', nameEnd + 1, valueEnd));
+    at = valueEnd + 1;
+  }
+  return { kind: 'startup', parameters };
+}

@@ -1,0 +1,236 @@
+/**
+ * Two sockets and the session between them. Takes a client whose start-up packet has been read and a fresh
+ * connection to the engine; moves bytes both ways until one side ends, at the pace of the slower side.
+ *
+ * A relay is *relaying*; then *ending*: what is still said is not passed on, the client may read its last
+ * message for `sqlLingerMs`; then *closed*: both sockets are gone and `closed` has told why.
+ */
+import type { Socket } from 'node:net';
+import { deferred } from '../kit/deferred.ts';
+import type { Limits } from '../limits.ts';
+import { ProtocolViolation } from './framing.ts';
+import { type FatalReason, writeFatal, writeTerminate } from './messages.ts';
+import { Session, type SessionOptions } from './session.ts';
+
+export interface RelayOptions extends Omit<SessionOptions, 'toEngine' | 'toClient'> {
+  readonly client: Socket;
+  readonly engine: Socket;
+  /** The engine has accepted the client. */
+  readonly authenticated: () => void;
+}
+
+export const shuttingDown: FatalReason = {
+  sqlstate: '57P01',
+  message: 'terminating connection because Headgate is shutting down',
+};
+const engineLost: FatalReason = {
+  sqlstate: '08006',
+  message: 'the connection to the database was lost',
+  hint: 'Connect again; whether the statement that was running took effect is not known.',
+};
+
+export class Relay {
+  readonly #client: Socket;
+  readonly #engine: Socket;
+  readonly #limits: Limits;
+  readonly #session: Session;
+  readonly #authenticated: () => void;
+  readonly #closed = deferred<string>();
+  #state: 'relaying' | 'ending' | 'closed' = 'relaying';
+  #reason = 'the client left';
+  #toClient: Buffer[] = [];
+  #toEngine: Buffer[] = [];
+  #held = false;
+  #draining = false;
+  #told = false;
+  #lingering: NodeJS.Timeout | null = null;
+
+  constructor(options: RelayOptions) {
+    this.#client = options.client;
+    this.#engine = options.engine;
+    this.#limits = options.limits;
+    this.#authenticated = options.authenticated;
+    this.#session = new Session({
+      ...options,
+      toEngine: (bytes) => this.#toEngine.push(bytes),
+      toClient: (bytes) => this.#toClient.push(bytes),
+    });
+  }
+
+  /** Resolves once, with the reason, when both sockets are gone. */
+  get closed(): Promise<string> {
+    return this.#closed.promise;
+  }
+
+  /** Begins with the client's start-up packet and what came behind it. */
+  start(packet: Buffer, rest: Buffer): void {
+    const [client, engine] = [this.#client, this.#engine];
+    client.on('data', (chunk: Buffer) => this.#fromClient(chunk));
+    client.on('end', () => this.#clientEnded());
+    client.on('drain', () => this.#pace());
+    client.on('error', (error) => this.#vanished(error));
+    client.on('close', () => this.#vanished(null));
+    engine.on('data', (chunk: Buffer) => this.#fromEngine(chunk));
+    engine.on('end', () => this.#engineEnded());
+    engine.on('drain', () => this.#pace());
+    engine.on('error', () => this.#engineEnded());
+    engine.on('close', () => this.#engineEnded());
+    engine.write(packet);
+    if (rest.length > 0) this.#fromClient(rest);
+    if (client.destroyed || engine.destroyed) this.#vanished(null);
+    this.#pace();
+  }
+
+  /** Ends as soon as the client has no statement running and no transaction open. */
+  drain(): void {
+    this.#draining = true;
+    this.#endWhenIdle();
+  }
+
+  /** Ends now; tells the client why where a message can be told. */
+  end(fatal: FatalReason, reason: string): void {
+    if (this.#state !== 'relaying') return;
+    const last = this.#session.clientCanBeTold && !this.#session.fatal ? writeFatal(fatal) : null;
+    const bye = this.#session.engineCanBeTold && !this.#session.terminated ? writeTerminate() : null;
+    this.#enterEnding(reason);
+    if (last === null) this.#client.end();
+    else this.#client.end(last);
+    if (this.#engine.destroyed || this.#engine.writableEnded) return;
+    if (bye === null) this.#engine.destroy();
+    else this.#engine.end(bye);
+  }
+
+  #fromClient(chunk: Buffer): void {
+    if (this.#state !== 'relaying') return;
+    let held: Promise<void> | null;
+    try {
+      held = this.#session.fromClient(chunk);
+    } catch (error) {
+      this.#violated(error);
+      return;
+    }
+    this.#flush(this.#engine, this.#toEngine);
+    if (held !== null) {
+      this.#held = true;
+      held.then(
+        () => this.#released(),
+        (error: unknown) => this.#violated(error),
+      );
+    }
+    this.#pace();
+  }
+
+  #released(): void {
+    this.#held = false;
+    if (this.#state !== 'relaying') return;
+    this.#flush(this.#engine, this.#toEngine);
+    this.#pace();
+    this.#endWhenIdle();
+  }
+
+  #fromEngine(chunk: Buffer): void {
+    if (this.#state !== 'relaying') return;
+    try {
+      this.#session.fromEngine(chunk);
+    } catch (error) {
+      this.#violated(error);
+      return;
+    }
+    this.#flush(this.#client, this.#toClient);
+    if (!this.#told && this.#session.authenticated) {
+      this.#told = true;
+      this.#authenticated();
+    }
+    this.#pace();
+    this.#endWhenIdle();
+  }
+
+  /** Sends the pieces that one chunk has become, in one system call. */
+  #flush(socket: Socket, pieces: Buffer[]): void {
+    if (pieces.length === 0) return;
+    if (pieces.length === 1) {
+      socket.write(pieces[0]!);
+    } else {
+      socket.cork();
+      for (const piece of pieces) socket.write(piece);
+      socket.uncork();
+    }
+    pieces.length = 0;
+  }
+
+  /** Reads from each side only as fast as the other one takes it. */
+  #pace(): void {
+    if (this.#state !== 'relaying') return;
+    const { sqlRelayBufferBytesMax, sqlOutstandingMax } = this.#limits;
+    const stopClient =
+      this.#held ||
+      this.#engine.writableLength > sqlRelayBufferBytesMax ||
+      this.#session.outstanding > sqlOutstandingMax;
+    if (stopClient !== this.#client.isPaused()) {
+      if (stopClient) this.#client.pause();
+      else this.#client.resume();
+    }
+    const stopEngine = this.#client.writableLength > sqlRelayBufferBytesMax;
+    if (stopEngine !== this.#engine.isPaused()) {
+      if (stopEngine) this.#engine.pause();
+      else this.#engine.resume();
+    }
+  }
+
+  #endWhenIdle(): void {
+    if (this.#draining && this.#state === 'relaying' && this.#session.idle) this.end(shuttingDown, 'drained');
+  }
+
+  #violated(error: unknown): void {
+    const message = error instanceof ProtocolViolation ? error.message : 'internal error';
+    const sqlstate = error instanceof ProtocolViolation ? '08P01' : 'XX000';
+    this.end({ sqlstate, message }, message);
+  }
+
+  /** The client sends nothing more; it may still read what the engine has to say. */
+  #clientEnded(): void {
+    if (this.#state !== 'relaying') return;
+    if (!this.#engine.writableEnded) this.#engine.end();
+  }
+
+  #engineEnded(): void {
+    if (this.#state === 'relaying') {
+      const expected = this.#session.terminated || this.#session.fatal || this.#client.readableEnded;
+      if (expected) {
+        this.#enterEnding(this.#session.fatal ? 'ended by the database' : 'the client left');
+        this.#client.end();
+      } else {
+        this.end(engineLost, engineLost.message);
+      }
+      if (!this.#engine.destroyed) this.#engine.end();
+    }
+    this.#settle();
+  }
+
+  #vanished(error: Error | null): void {
+    this.#enterEnding(error === null ? 'the client left' : `the client left: ${error.message}`);
+    this.#client.destroy();
+    this.#engine.destroy();
+    this.#settle();
+  }
+
+  /** What is still read is thrown away, because a socket closed with unread bytes would take the last message along. */
+  #enterEnding(reason: string): void {
+    if (this.#state !== 'relaying') return;
+    this.#state = 'ending';
+    this.#reason = reason;
+    this.#client.resume();
+    this.#engine.resume();
+    this.#lingering = setTimeout(() => {
+      this.#client.destroy();
+      this.#engine.destroy();
+    }, this.#limits.sqlLingerMs);
+  }
+
+  #settle(): void {
+    if (this.#state !== 'ending' || !this.#client.closed || !this.#engine.closed) return;
+    this.#state = 'closed';
+    if (this.#lingering !== null) clearTimeout(this.#lingering);
+    this.#closed.resolve(this.#reason);
+  }
+}

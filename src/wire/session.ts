@@ -1,0 +1,358 @@
+/**
+ * The upper layer of the SQL door: one client's session as a state machine over bytes, without a socket.
+ *
+ * Takes the chunks of both peers and the rewriter; gives the bytes for the other peer. May replace a Query or a
+ * Parse, a CommandComplete's tag and an error; everything else passes as it came. Refuses with
+ * `ProtocolViolation`: messages too large before authentication, lengths that cannot be.
+ *
+ * A session is *opening* until the engine's first ReadyForQuery: passwords pass, and whatever a client has
+ * pipelined behind them waits. Then it is *ready*, for good. What the engine is answering at any time is kept by
+ * `Answers`.
+ */
+import type { Rewrite, RewriteSql, SqlSession } from '../flow.ts';
+import { deferred } from '../kit/deferred.ts';
+import type { Limits } from '../limits.ts';
+import { type SqlError, SqlFailure } from '../refusals.ts';
+import { Answers } from './answers.ts';
+import { brokenSql, type Ours, refusalFields, syntaxError, translateFields } from './errors.ts';
+import { Framer, ProtocolViolation, unread, type Verdict } from './framing.ts';
+import * as wire from './messages.ts';
+import { plain } from './outstanding.ts';
+
+const { fromClient, fromEngine } = wire;
+/** How much of Bind, Describe, Execute and Close is read to find the names they begin with. */
+const namesBytes = 1024;
+
+export interface SessionOptions {
+  readonly database: string;
+  readonly rewrite: RewriteSql;
+  readonly limits: Limits;
+  readonly toEngine: (bytes: Buffer) => void;
+  readonly toClient: (bytes: Buffer) => void;
+  /** Told with the number of statements of each text that was written anew. */
+  readonly rewritten: (statements: number) => void;
+  /** Told of a bug: the rewriter or its preparation threw what is no SqlFailure. */
+  readonly failed: (error: unknown) => void;
+}
+
+export class Session {
+  readonly #options: SessionOptions;
+  readonly #client: Framer;
+  readonly #engine: Framer;
+  readonly #answers: Answers;
+  readonly #ready = deferred<void>();
+  #opening = true;
+  #authenticated = false;
+  #terminated = false;
+  #fatal = false;
+  #clientEncoding = 'UTF8';
+  #standardConformingStrings = true;
+
+  constructor(options: SessionOptions) {
+    this.#options = options;
+    this.#answers = new Answers(options.limits.sqlRewrittenStatementsMax);
+    this.#client = new Framer(
+      {
+        begin: (type, length) => this.#clientBegins(type, length),
+        message: (type, body) => this.#clientMessage(type, body),
+      },
+      options.toEngine,
+    );
+    this.#engine = new Framer(
+      {
+        begin: (type, length) => this.#engineBegins(type, length),
+        message: (type, body) => this.#engineMessage(type, body),
+      },
+      options.toClient,
+    );
+  }
+
+  /** A promise: a message is held, and nothing more may be given until it settles. */
+  fromClient(chunk: Buffer): Promise<void> | null {
+    return this.#client.push(chunk);
+  }
+
+  fromEngine(chunk: Buffer): void {
+    // No answer of the engine is ever held.
+    void this.#engine.push(chunk);
+  }
+
+  /** The engine has said AuthenticationOk. */
+  get authenticated(): boolean {
+    return this.#authenticated;
+  }
+  /** The client has said goodbye. */
+  get terminated(): boolean {
+    return this.#terminated;
+  }
+  /** The engine has said why the connection ends. */
+  get fatal(): boolean {
+    return this.#fatal;
+  }
+  /** Between two statements, outside a transaction. */
+  get idle(): boolean {
+    return !this.#opening && this.#answers.idle && this.#client.atBoundary && this.#engine.atBoundary;
+  }
+  /** The client can be sent a message of the door's own. */
+  get clientCanBeTold(): boolean {
+    return this.#engine.emittedWhole;
+  }
+  /** The engine can be sent a message of the door's own. */
+  get engineCanBeTold(): boolean {
+    return this.#client.emittedWhole;
+  }
+  /** Messages the engine has not answered. */
+  get outstanding(): number {
+    return this.#answers.outstanding.length;
+  }
+
+  #clientBegins(type: number, length: number): number {
+    if (this.#opening) {
+      const { sqlAuthMessageBytesMax, sqlStatementBytesMax } = this.#options.limits;
+      if (length > (this.#authenticated ? sqlStatementBytesMax : sqlAuthMessageBytesMax)) {
+        throw new ProtocolViolation('the message is too large at this point of the connection');
+      }
+      return type === fromClient.password || type === fromClient.terminate ? this.#passes(type) : length;
+    }
+    if (type === fromClient.query || type === fromClient.parse) {
+      if (length <= this.#options.limits.sqlStatementBytesMax) return length;
+      return this.#answers.namesMatter ? Math.min(length, namesBytes) : this.#passes(type);
+    }
+    const named =
+      type === fromClient.bind ||
+      type === fromClient.describe ||
+      type === fromClient.execute ||
+      type === fromClient.close;
+    return named && this.#answers.namesMatter ? Math.min(length, namesBytes) : this.#passes(type);
+  }
+
+  /** A message of which only the type matters. */
+  #passes(type: number): number {
+    const answers = this.#answers;
+    if (type === fromClient.query) answers.sent(plain.query);
+    else if (type === fromClient.parse) answers.sent(plain.parse);
+    else if (type === fromClient.bind) answers.sent(plain.bind);
+    else if (type === fromClient.describe) answers.sent(plain.describe);
+    else if (type === fromClient.execute) answers.sent(plain.execute);
+    else if (type === fromClient.close) answers.sent(plain.close);
+    else if (type === fromClient.sync) answers.sent(plain.sync);
+    else if (type === fromClient.functionCall) answers.sent(plain.call);
+    else if (type === fromClient.copyDone || type === fromClient.copyFail) answers.sent(plain.copyEnd);
+    else if (type === fromClient.terminate) this.#terminated = true;
+    return unread;
+  }
+
+  #clientMessage(type: number, body: Buffer): Verdict | Promise<Verdict> {
+    if (this.#opening) return this.#ready.promise.then(() => this.#clientMessage(type, body));
+    switch (type) {
+      case fromClient.query:
+        return this.#query(body);
+      case fromClient.parse:
+        return this.#parse(body);
+      case fromClient.bind: {
+        const names = wire.readStrings(body, 2);
+        this.#answers.sent({ kind: 'bind', portal: names?.[0] ?? null, statement: names?.[1] ?? null });
+        return null;
+      }
+      case fromClient.execute:
+        this.#answers.sent({ kind: 'execute', portal: wire.readStrings(body, 1)?.[0] ?? null });
+        return null;
+      case fromClient.describe:
+      case fromClient.close: {
+        const name = wire.readStrings(body.subarray(1), 1)?.[0] ?? null;
+        const of = body[0] === 0x53 ? 'S' : 'P';
+        this.#answers.sent({ kind: type === fromClient.close ? 'close' : 'describe', of, name });
+        return null;
+      }
+      default:
+        this.#passes(type);
+        return null;
+    }
+  }
+
+  #query(body: Buffer): Verdict | Promise<Verdict> {
+    const sql = wire.readQuery(body);
+    const rewrite = sql === null ? null : this.#ask(sql);
+    if (sql === null || rewrite === null) {
+      this.#answers.sent(plain.query);
+      return null;
+    }
+    return this.#send(sql, rewrite, (ours, text) => {
+      this.#answers.sent({ kind: 'query', ours });
+      return wire.writeQuery(text);
+    });
+  }
+
+  #parse(body: Buffer): Verdict | Promise<Verdict> {
+    const parse = wire.readParse(body);
+    const rewrite = parse === null ? null : this.#ask(parse.sql);
+    if (parse === null || rewrite === null) {
+      const name = wire.readStrings(body, 1)?.[0] ?? null;
+      this.#answers.sent(this.#answers.namesMatter ? { kind: 'parse', name, ours: null } : plain.parse);
+      return null;
+    }
+    return this.#send(parse.sql, rewrite, (ours, text) => {
+      this.#answers.sent({ kind: 'parse', name: parse.name, ours });
+      return wire.writeParse({ ...parse, sql: text });
+    });
+  }
+
+  #ask(sql: string): Rewrite | null {
+    if (this.#answers.skipping) return null;
+    const session: SqlSession = {
+      database: this.#options.database,
+      standardConformingStrings: this.#standardConformingStrings,
+      clientEncoding: this.#clientEncoding,
+    };
+    try {
+      return this.#options.rewrite(sql, session);
+    } catch (error) {
+      return { kind: 'error', error: this.#errorOf(error) };
+    }
+  }
+
+  #send(
+    original: string,
+    rewrite: Rewrite,
+    write: (ours: Ours, text: string) => Buffer,
+  ): Buffer | Promise<Buffer> {
+    if (rewrite.kind === 'error') return write({ original, rewrite }, brokenSql);
+    this.#options.rewritten(Math.max(1, rewrite.tags.filter((tag) => tag !== null).length));
+    if (rewrite.before === null) return write({ original, rewrite }, rewrite.sql);
+    return rewrite.before().then(
+      () => write({ original, rewrite }, rewrite.sql),
+      (error: unknown) =>
+        write({ original, rewrite: { kind: 'error', error: this.#errorOf(error) } }, brokenSql),
+    );
+  }
+
+  #errorOf(error: unknown): SqlError {
+    if (error instanceof SqlFailure) return error.error;
+    this.#options.failed(error);
+    return {
+      sqlstate: 'XX000',
+      message: 'internal error',
+      hint: 'This is a bug in Headgate; the log says more.',
+    };
+  }
+
+  #engineBegins(type: number, length: number): number {
+    const answers = this.#answers;
+    switch (type) {
+      case fromEngine.parseComplete:
+        answers.parseComplete();
+        return unread;
+      case fromEngine.bindComplete:
+        answers.bindComplete();
+        return unread;
+      case fromEngine.closeComplete:
+        answers.closeComplete();
+        return unread;
+      case fromEngine.rowDescription:
+      case fromEngine.noData:
+        answers.described();
+        return unread;
+      case fromEngine.emptyQuery:
+      case fromEngine.portalSuspended:
+        answers.executeEnds();
+        return unread;
+      case fromEngine.copyIn:
+        answers.copyInBegins();
+        return unread;
+      case fromEngine.copyOut:
+      case fromEngine.copyBoth:
+        answers.copyBegins();
+        return unread;
+      case fromEngine.commandComplete:
+        if (answers.namesMatter) return length;
+        answers.commandCompletes();
+        return unread;
+      case fromEngine.readyForQuery:
+        return length;
+      case fromEngine.error:
+        if (length <= this.#options.limits.sqlNoticeBytesMax) return length;
+        answers.failed();
+        return unread;
+      case fromEngine.notice:
+        return length <= this.#options.limits.sqlNoticeBytesMax && answers.current() !== null
+          ? length
+          : unread;
+      case fromEngine.parameterStatus:
+        return length <= this.#options.limits.sqlNoticeBytesMax ? length : unread;
+      case fromEngine.authentication:
+        return this.#authenticated ? unread : Math.min(length, 4);
+      default:
+        return unread;
+    }
+  }
+
+  #engineMessage(type: number, body: Buffer): Verdict {
+    switch (type) {
+      case fromEngine.commandComplete:
+        return this.#commandComplete(body);
+      case fromEngine.error:
+        return this.#error(body);
+      case fromEngine.notice:
+        return this.#notice(body);
+      case fromEngine.readyForQuery:
+        this.#answers.readyForQuery(body[0] === 0x49);
+        if (this.#opening) {
+          this.#opening = false;
+          this.#ready.resolve();
+        }
+        return null;
+      case fromEngine.parameterStatus:
+        this.#parameterStatus(body);
+        return null;
+      case fromEngine.authentication:
+        this.#authenticated = body.length === 4 && body.readInt32BE(0) === 0;
+        return null;
+      default:
+        return null;
+    }
+  }
+
+  #commandComplete(body: Buffer): Verdict {
+    const own = wire.readStrings(body, 1)?.[0];
+    if (own === 'DISCARD ALL' || own === 'DEALLOCATE ALL') this.#answers.statementsDropped();
+    const tag = this.#answers.commandCompletes();
+    return tag === null ? null : wire.writeCommandComplete(tag);
+  }
+
+  #error(body: Buffer): Verdict {
+    const fields = wire.readErrorFields(body);
+    const severity = fields.get('V') ?? fields.get('S');
+    if (severity === 'FATAL' || severity === 'PANIC') {
+      this.#fatal = true;
+      return null;
+    }
+    const ours = this.#answers.current();
+    this.#answers.failed();
+    if (ours === null) return null;
+    const { original, rewrite } = ours;
+    if (rewrite.kind === 'rewritten') {
+      return wire.writeErrorFields('E', translateFields(fields, original, rewrite, this.#clientEncoding));
+    }
+    // Anything but the syntax error that was asked for is the engine's own affair, e.g. a cancelled statement.
+    if (fields.get('C') !== syntaxError) return null;
+    return wire.writeErrorFields('E', refusalFields(ours, rewrite.error, this.#clientEncoding));
+  }
+
+  #notice(body: Buffer): Verdict {
+    const ours = this.#answers.current();
+    if (ours?.rewrite.kind !== 'rewritten') return null;
+    const fields = translateFields(
+      wire.readErrorFields(body),
+      ours.original,
+      ours.rewrite,
+      this.#clientEncoding,
+    );
+    return wire.writeErrorFields('N', fields);
+  }
+
+  #parameterStatus(body: Buffer): void {
+    const [name, value] = wire.readStrings(body, 2) ?? [];
+    if (name === 'client_encoding' && value !== undefined) this.#clientEncoding = value;
+    if (name === 'standard_conforming_strings') this.#standardConformingStrings = value !== 'off';
+  }
+}

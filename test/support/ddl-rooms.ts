@@ -1,0 +1,52 @@
+/** The rooms around src/ddl, as small as its tests need them: readable seals, counted ids, a parser that knows a few words. */
+import type { DdlRooms, ParsedCheck } from '../../src/ddl/rewrite.ts';
+
+/** A literal that begins with `key` is a secret; `nope` is refused where it stands. */
+function parseExpression(text: string): ParsedCheck {
+  const position = text.indexOf('nope');
+  if (position >= 0) {
+    throw Object.assign(new Error('function nope() is not known'), {
+      sqlstate: '42883',
+      position,
+      hint: 'Known: …',
+    });
+  }
+  return {
+    text,
+    payloadName: /\b(?:data|payload|body|other)\b/.exec(text)?.[0] ?? null,
+    headersRead: [],
+    secretLiterals: [...text.matchAll(/'key[^']*'/g)].map((it) => ({
+      start: it.index,
+      end: it.index + it[0].length,
+    })),
+    warnings: text.includes('X-Upper') ? ['header "X-Upper" can never match'] : [],
+  };
+}
+
+export interface TestRooms extends DdlRooms {
+  /** What happened, in order. */
+  readonly calls: string[];
+  /** What was sealed: identity and text. */
+  readonly sealed: { readonly identity: string; readonly plaintext: string }[];
+}
+
+export function testRooms(): TestRooms {
+  const calls: string[] = [];
+  const sealed: TestRooms['sealed'] = [];
+  let ids = 0;
+  return {
+    calls,
+    sealed,
+    ensureCatalog: async (database) => void calls.push(`ensure ${database}`),
+    releaseDatabase: async (database) => void calls.push(`release ${database}`),
+    seal(plaintext, identity) {
+      sealed.push({ identity, plaintext });
+      return Buffer.from(`seal ${sealed.length}`).toString('base64');
+    },
+    newId: () => `00000000-0000-4000-8000-${String(++ids).padStart(12, '0')}`,
+    parseExpression,
+  };
+}
+
+export const toBytes = (text: string): string => Buffer.from(text, 'utf8').toString('latin1');
+export const fromBytes = (bytes: string): string => Buffer.from(bytes, 'latin1').toString('utf8');

@@ -1,0 +1,78 @@
+/** A webhook listener whose ingest keeps the bodies it is given. */
+import type { Arrival, Outcome } from '../../src/flow.ts';
+import type { Listener } from '../../src/listen/http.ts';
+import { openListener } from '../../src/listen/http.ts';
+import { parseWebhookTarget } from '../../src/listen/routes.ts';
+import type { Limits } from '../../src/limits.ts';
+import { limits } from '../../src/limits.ts';
+import type { Observation } from '../../src/observations.ts';
+import { refusal, Refused } from '../../src/refusals.ts';
+
+export interface TestListener {
+  readonly listener: Listener;
+  readonly port: number;
+  readonly bodies: Buffer[];
+  readonly observations: Observation[];
+  /** Resolves with the next observation that fits, also one that was made before. */
+  observed(fits: (observation: Observation) => boolean): Promise<Observation>;
+  close(): Promise<void>;
+}
+
+export interface TestListenerOptions {
+  readonly limits?: Partial<Limits>;
+  readonly bodyBytesMax?: number;
+  /** What happens between the body and the outcome. */
+  readonly commit?: (body: Buffer, arrival: Arrival) => Promise<Outcome>;
+  /** Once it resolves, requests are refused with `deadline`, whether their bodies have come or not. */
+  readonly early?: Promise<void>;
+}
+
+/** Tables: `none` does not exist, `broken` meets a bug, `away` has no engine; every other one stores. */
+export async function startListener(options: TestListenerOptions = {}): Promise<TestListener> {
+  const bodies: Buffer[] = [];
+  const observations: Observation[] = [];
+  const waiting = new Set<() => void>();
+  const commit = options.commit ?? (() => Promise.resolve<Outcome>({ kind: 'committed', rows: 1 }));
+  const listener = await openListener({
+    host: '127.0.0.1',
+    port: 0,
+    bodyBytesMax: options.bodyBytesMax ?? 1024,
+    limits: { ...limits, ...options.limits },
+    now: Date.now,
+    random: () => 0,
+    observe: (observation) => {
+      observations.push(observation);
+      for (const wake of waiting) wake();
+    },
+    ingest: async (arrival, hooks) => {
+      const table = parseWebhookTarget(arrival.target);
+      if ('code' in table) throw new Refused(table.code, table.message);
+      if (table.table === 'none') throw new Refused('not_found');
+      hooks.target(table);
+      if (table.table === 'broken') throw new TypeError('a bug with /a/path in it');
+      if (table.table === 'away') return { kind: 'aborted', refusal: refusal('engine_unavailable') };
+      const early = options.early?.then(() => Promise.reject(new Refused('deadline')));
+      const body = await Promise.race([arrival.body(), ...(early === undefined ? [] : [early])]);
+      bodies.push(body);
+      return commit(body, arrival);
+    },
+  });
+  return {
+    listener,
+    port: listener.address.port,
+    bodies,
+    observations,
+    observed: (fits) =>
+      new Promise((resolve) => {
+        const look = () => {
+          const found = observations.find(fits);
+          if (found === undefined) return;
+          waiting.delete(look);
+          resolve(found);
+        };
+        waiting.add(look);
+        look();
+      }),
+    close: () => listener.close(),
+  };
+}

@@ -1,0 +1,122 @@
+/**
+ * A SQL door with a small rewriter of its own, before a real PostgreSQL: `FOO name` makes a table, `FOO PROC name`
+ * makes it through a procedure of Headgate's schema, `BAD …` is refused at its second word, `WAIT name` waits for
+ * `before`, and `BUG` throws.
+ */
+import type { Endpoint } from '../../src/engine/engine.ts';
+import type { Rewrite, RewriteSql } from '../../src/flow.ts';
+import { type Limits, limits } from '../../src/limits.ts';
+import type { Observation } from '../../src/observations.ts';
+import { SqlFailure } from '../../src/refusals.ts';
+import { openSqlDoor, type SqlDoor } from '../../src/wire/door.ts';
+
+/** Statements are separated by plain semicolons; the tests' texts have none in literals where it matters. */
+export function smallRewriter(before: (name: string) => Promise<void>): RewriteSql {
+  return (sql) => {
+    if (!/\b(FOO|BAD|WAIT|BUG)\b/.test(sql)) return null;
+    let out = '';
+    /** Pairs of (offset in `out`, offset in `sql`, length) that were copied, or that a replacement stands for. */
+    const spans: { to: number; from: number; length: number; copied: boolean }[] = [];
+    const tags: (string | null)[] = [];
+    let wait: string | null = null;
+    let from = 0;
+    for (const part of sql.split(';')) {
+      const match = /^(\s*)(FOO PROC|FOO|BAD|WAIT|BUG) (.*)$/s.exec(part);
+      const name = match?.[3] ?? '';
+      if (match?.[2] === 'BUG') throw new Error('a bug in the rewriter');
+      if (match?.[2] === 'BAD') {
+        const position = from + match[1]!.length + 'BAD '.length + 1;
+        return {
+          kind: 'error',
+          error: { sqlstate: '42601', message: `no "${name}"`, hint: 'a hint', position },
+        };
+      }
+      const head =
+        match === null
+          ? null
+          : match[2] === 'FOO PROC'
+            ? 'call headgate.foo($foo$create table '
+            : 'create table ';
+      if (match === null || head === null) {
+        spans.push({ to: out.length, from, length: part.length + 1, copied: true });
+        out += `${part};`;
+        if (part.trim() !== '') tags.push(null);
+      } else {
+        if (match[2] === 'WAIT') wait = name;
+        const nameFrom = from + part.length - name.length;
+        spans.push({ to: out.length, from: nameFrom, length: head.length, copied: false });
+        out += head;
+        spans.push({ to: out.length, from: nameFrom, length: name.length, copied: true });
+        out += `${name}${match[2] === 'FOO PROC' ? ' (a int)$foo$)' : ' (a int)'};`;
+        tags.push('CREATE_FOO');
+      }
+      from += part.length + 1;
+    }
+    const originalOffset = (offset: number): number => {
+      const span = spans.findLast((s) => s.to <= offset)!;
+      return span.copied ? Math.min(span.from + offset - span.to, sql.length) : span.from;
+    };
+    const name = wait;
+    const rewrite: Rewrite = {
+      kind: 'rewritten',
+      sql: out,
+      tags,
+      originalOffset,
+      before: name === null ? null : () => before(name),
+    };
+    return rewrite;
+  };
+}
+
+export const fooProcedure = `create schema headgate;
+  create procedure headgate.foo(text) language plpgsql as $$ begin execute $1; end $$`;
+
+export interface TestDoor {
+  readonly door: SqlDoor;
+  readonly port: number;
+  readonly seen: Observation[];
+  /** Resolves with the first observation, past or to come, that `wanted` accepts. */
+  next(wanted: (observation: Observation) => boolean): Promise<Observation>;
+  /** `WAIT name` proceeds, or fails. */
+  readonly waits: Map<string, { proceed: () => void; fail: (error: Error) => void }>;
+}
+
+export async function openTestDoor(
+  endpoint: Endpoint,
+  options: { limits?: Partial<Limits>; unavailable?: () => string | null } = {},
+): Promise<TestDoor> {
+  const seen: Observation[] = [];
+  const waiting = new Set<(observation: Observation) => void>();
+  const waits: TestDoor['waits'] = new Map();
+  const door = await openSqlDoor({
+    host: '127.0.0.1',
+    port: 0,
+    endpoint: () => endpoint,
+    unavailable: options.unavailable ?? (() => null),
+    rewrite: smallRewriter((name) => {
+      if (name.startsWith('refused')) {
+        return Promise.reject(new SqlFailure({ sqlstate: '0A000', message: 'not today', detail: 'because' }));
+      }
+      if (name.startsWith('at_once')) return Promise.resolve();
+      return new Promise<void>((proceed, fail) => waits.set(name, { proceed, fail }));
+    }),
+    observe: (observation) => {
+      seen.push(observation);
+      for (const tell of waiting) tell(observation);
+    },
+    limits: { ...limits, ...options.limits },
+  });
+  const next: TestDoor['next'] = (wanted) => {
+    const past = seen.find(wanted);
+    if (past !== undefined) return Promise.resolve(past);
+    return new Promise((resolve) => {
+      const tell = (observation: Observation): void => {
+        if (!wanted(observation)) return;
+        waiting.delete(tell);
+        resolve(observation);
+      };
+      waiting.add(tell);
+    });
+  };
+  return { door, port: door.address.port, seen, next, waits };
+}
