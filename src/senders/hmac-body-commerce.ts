@@ -12,14 +12,19 @@ export const commerceSenders: readonly Sender[] = [
     name: 'Shopify',
     encoding: 'base64',
     headers: ['X-Shopify-Hmac-Sha256'],
-    secret: shown('the app’s client secret, or the key under the list of webhooks', 'in the app’s settings or in Settings → Notifications → Webhooks'),
+    secret: shown(
+      'the app’s client secret, or the key under the list of webhooks',
+      'in the app’s settings or in Settings → Notifications → Webhooks',
+    ),
     deduplicate: 'the header X-Shopify-Webhook-Id',
     steps: [
       'In the shop’s admin open Settings → Notifications → Webhooks → Create webhook.',
       'Choose the event, the format JSON and the URL of the table.',
       'Copy the key that the page says all webhooks are signed with.',
     ],
-    notes: ['After the secret was changed Shopify may sign with the old one for some time: list both secrets meanwhile.'],
+    notes: [
+      'After the secret was changed Shopify may sign with the old one for some time: list both secrets meanwhile.',
+    ],
     eventHeaders: ({ id }) => ({
       'X-Shopify-Topic': 'orders/create',
       'X-Shopify-Shop-Domain': 'acme.myshopify.com',
@@ -45,7 +50,9 @@ export const commerceSenders: readonly Sender[] = [
       'Open WooCommerce → Settings → Advanced → Webhooks → Add webhook.',
       'Status: Active. Choose the topic, the delivery URL (the URL of the table) and the secret. Save.',
     ],
-    notes: ['On saving, WooCommerce sends an unsigned form `webhook_id=…` to see whether the URL answers; it is refused with 401.'],
+    notes: [
+      'On saving, WooCommerce sends an unsigned form `webhook_id=…` to see whether the URL answers; it is refused with 401.',
+    ],
     eventHeaders: ({ id }) => ({
       'X-WC-Webhook-Topic': 'order.created',
       'X-WC-Webhook-Delivery-ID': id,
@@ -85,7 +92,13 @@ export const commerceSenders: readonly Sender[] = [
     steps: ['Open Settings → API Keys & Webhooks and enter the URL of the table as the webhook URL.'],
     example: ({ id, nowMs }) => ({
       event: 'charge.success',
-      data: { id: numeric(id), reference: id.slice(0, 12), amount: 20000, currency: 'NGN', paid_at: isoTime(nowMs) },
+      data: {
+        id: numeric(id),
+        reference: id.slice(0, 12),
+        amount: 20000,
+        currency: 'NGN',
+        paid_at: isoTime(nowMs),
+      },
     }),
   }),
   hmacBody({
@@ -95,8 +108,12 @@ export const commerceSenders: readonly Sender[] = [
     headers: ['X-Mollie-Signature'],
     secret: shown('the webhook’s signing secret', 'shown when the webhook is created'),
     deduplicate: '`id` of the body',
-    steps: ['Create the webhook in the dashboard’s developer settings with the URL of the table, and copy its secret.'],
-    notes: ['The older webhooks of a payment (`webhookUrl`) are unsigned forms that hold only an id: not for this table.'],
+    steps: [
+      'Create the webhook in the dashboard’s developer settings with the URL of the table, and copy its secret.',
+    ],
+    notes: [
+      'The older webhooks of a payment (`webhookUrl`) are unsigned forms that hold only an id: not for this table.',
+    ],
     example: ({ id, nowMs }) => ({
       resource: 'event',
       id: `event_${id.slice(0, 20)}`,
@@ -110,7 +127,9 @@ export const commerceSenders: readonly Sender[] = [
     headers: ['Webhook-Signature'],
     secret: shown('the endpoint’s secret', 'shown when the endpoint is created; you may choose it'),
     deduplicate: '`events[].id` of the body',
-    steps: ['In the dashboard open Developers → Create → Webhook endpoint, and enter the URL of the table and the secret.'],
+    steps: [
+      'In the dashboard open Developers → Create → Webhook endpoint, and enter the URL of the table and the secret.',
+    ],
     notes: ['One request holds up to 250 events; they stay together in one row.'],
     example: ({ id, nowMs }) => ({
       events: [
@@ -130,7 +149,9 @@ export const commerceSenders: readonly Sender[] = [
     headers: ['X-CC-Webhook-Signature'],
     secret: shown('the webhook shared secret', 'Settings → Notifications'),
     deduplicate: '`event.id` of the body',
-    steps: ['Open Settings → Notifications, add the URL of the table as an endpoint and show the shared secret.'],
+    steps: [
+      'Open Settings → Notifications, add the URL of the table as an endpoint and show the shared secret.',
+    ],
     example: ({ id, nowMs }) => ({
       id: numeric(id),
       scheduled_for: isoSeconds(nowMs),
@@ -205,7 +226,9 @@ export const commerceSenders: readonly Sender[] = [
     name: 'Cal.com',
     headers: ['X-Cal-Signature-256'],
     secret: chosen,
-    steps: ['Open Settings → Developer → Webhooks → New: the URL of the table as subscriber URL, and the secret.'],
+    steps: [
+      'Open Settings → Developer → Webhooks → New: the URL of the table as subscriber URL, and the secret.',
+    ],
     example: ({ id, nowMs }) => ({
       triggerEvent: 'BOOKING_CREATED',
       createdAt: isoTime(nowMs),
@@ -218,11 +241,19 @@ export const commerceSenders: readonly Sender[] = [
     algorithm: 'md5',
     headers: ['X-Patreon-Signature'],
     secret: shown('the webhook’s secret', 'on the page of the webhooks'),
-    steps: ['On the developer portal’s page of webhooks add the URL of the table, choose the triggers and copy the secret.'],
-    notes: ['An HMAC with MD5 is what Patreon sends; it is weaker than the others, though not known to be broken.'],
+    steps: [
+      'On the developer portal’s page of webhooks add the URL of the table, choose the triggers and copy the secret.',
+    ],
+    notes: [
+      'An HMAC with MD5 is what Patreon sends; it is weaker than the others, though not known to be broken.',
+    ],
     eventHeaders: () => ({ 'X-Patreon-Event': 'members:create' }),
     example: ({ id }) => ({
-      data: { type: 'member', id: uuid(id), attributes: { full_name: 'Zoë', patron_status: 'active_patron' } },
+      data: {
+        type: 'member',
+        id: uuid(id),
+        attributes: { full_name: 'Zoë', patron_status: 'active_patron' },
+      },
     }),
   }),
 ];

@@ -8,7 +8,8 @@ import { isoTime, mac, numeric, uuid } from './signing.ts';
 function signatureList(spec: SenderSpec): Sender {
   const name = spec.headers[0] ?? '';
   return sender('A signature of the body', {
-    expression: (s) => `secure_compare_any('v1=' || ${hmac(s, 'payload', 'sha256', 'hex')}, ${elements(name, ',')})`,
+    expression: (s) =>
+      `secure_compare_any('v1=' || ${hmac(s, 'payload', 'sha256', 'hex')}, ${elements(name, ',')})`,
     sign: ({ body, signingKey }) => ({ headers: { [name]: `v1=${mac('sha256', signingKey, 'hex', body)}` } }),
     ...spec,
   });
@@ -67,7 +68,9 @@ export const serviceSenders: readonly Sender[] = [
       'In the app’s dashboard open Webhooks (or the product’s configuration) and choose the object.',
       'Callback URL: the URL of the table. Verify it, then subscribe to the fields.',
     ],
-    notes: ['Meta signs the body with everything beyond ASCII escaped, and sends it so: the bytes that arrive are what is signed.'],
+    notes: [
+      'Meta signs the body with everything beyond ASCII escaped, and sends it so: the bytes that arrive are what is signed.',
+    ],
     example: ({ id, nowMs }) => ({
       object: 'whatsapp_business_account',
       entry: [
@@ -76,7 +79,9 @@ export const serviceSenders: readonly Sender[] = [
           changes: [
             {
               field: 'messages',
-              value: { messages: [{ id: `wamid.${id}`, timestamp: String(Math.floor(nowMs / 1000)), type: 'text' }] },
+              value: {
+                messages: [{ id: `wamid.${id}`, timestamp: String(Math.floor(nowMs / 1000)), type: 'text' }],
+              },
             },
           ],
         },
@@ -107,10 +112,15 @@ export const serviceSenders: readonly Sender[] = [
       'Open Settings → Connect → Connect Keys and add a key.',
       'Add a Connect configuration: the URL of the table, format JSON, “Include HMAC Signature” on.',
     ],
-    notes: ['DocuSign sends one numbered header for each active key; the first two are looked at, so that a key can be changed.'],
+    notes: [
+      'DocuSign sends one numbered header for each active key; the first two are looked at, so that a key can be changed.',
+    ],
     expression: (s) =>
       [1, 2]
-        .map((n) => `secure_compare(${header(`x-docusign-signature-${n}`)}, ${hmac(s, 'payload', 'sha256', 'base64')})`)
+        .map(
+          (n) =>
+            `secure_compare(${header(`x-docusign-signature-${n}`)}, ${hmac(s, 'payload', 'sha256', 'base64')})`,
+        )
         .join('\n  OR '),
     example: ({ id, nowMs }) => ({
       event: 'envelope-completed',
@@ -147,7 +157,12 @@ export const serviceSenders: readonly Sender[] = [
     example: ({ id, nowMs }) => ({
       destination: 'U8e742f61d673b39c7fff3cecb7536ef0',
       events: [
-        { type: 'message', webhookEventId: id, timestamp: nowMs, message: { type: 'text', text: 'こんにちは' } },
+        {
+          type: 'message',
+          webhookEventId: id,
+          timestamp: nowMs,
+          message: { type: 'text', text: 'こんにちは' },
+        },
       ],
     }),
   }),
@@ -179,7 +194,9 @@ export const serviceSenders: readonly Sender[] = [
     algorithm: 'sha512',
     headers: ['X-Convoy-Signature'],
     secret: { what: 'the endpoint’s secret', where: 'in the endpoint’s settings' },
-    steps: ['Add the URL of the table as an endpoint of the project; simple signatures, SHA-512, hexadecimal.'],
+    steps: [
+      'Add the URL of the table as an endpoint of the project; simple signatures, SHA-512, hexadecimal.',
+    ],
     example: ({ id }) => ({ event_type: 'invoice.paid', data: { id, amount: 1999 } }),
   }),
   signatureList({

@@ -83,7 +83,9 @@ export const hmacBodySenders: readonly Sender[] = [
       'Open Repository settings → Webhooks → Add webhook.',
       'URL: the URL of the table. Secret: the text of the secret. Choose the triggers and save.',
     ],
-    notes: ['Data Center has a “Test connection” that sends `diagnostics:ping`; it may come without a signature.'],
+    notes: [
+      'Data Center has a “Test connection” that sends `diagnostics:ping`; it may come without a signature.',
+    ],
     eventHeaders: ({ id }) => ({ 'X-Event-Key': 'repo:push', 'X-Request-UUID': uuid(id) }),
     example: ({ id }) => ({
       push: { changes: [{ new: { type: 'branch', name: 'main', target: { hash: id } } }] },
@@ -222,7 +224,9 @@ export const hmacBodySenders: readonly Sender[] = [
     secret: { what: 'the secret of the handshake', where: 'the header X-Hook-Secret of the first request' },
     handshake:
       'Asana first POSTs a request with the header `X-Hook-Secret` and waits for the same header in the answer; that value becomes the key. Headgate does not answer it: something else must, once, at the URL.',
-    steps: ['Webhooks are made by the API: `POST /webhooks` with `resource` and `target`, the URL of the table.'],
+    steps: [
+      'Webhooks are made by the API: `POST /webhooks` with `resource` and `target`, the URL of the table.',
+    ],
     example: ({ id, nowMs }) => ({
       events: [
         {
@@ -239,7 +243,10 @@ export const hmacBodySenders: readonly Sender[] = [
     prefix: 'hmac-sha256=',
     key: 'base64',
     headers: ['X-Airtable-Content-MAC'],
-    secret: { what: '`macSecretBase64`, base64 as it is', where: 'in the answer of the call that creates the webhook' },
+    secret: {
+      what: '`macSecretBase64`, base64 as it is',
+      where: 'in the answer of the call that creates the webhook',
+    },
     steps: [
       'Webhooks are made by the API: create one for the base with `notificationUrl`, the URL of the table.',
       'Keep `macSecretBase64` of the answer.',

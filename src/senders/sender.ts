@@ -85,10 +85,7 @@ export interface SenderSpec extends Omit<Partial<Sender>, 'example' | 'theme'> {
 
 type Needed = 'expression' | 'sign';
 
-export function sender(
-  theme: Theme,
-  spec: SenderSpec & { readonly [K in Needed]: Sender[K] },
-): Sender {
+export function sender(theme: Theme, spec: SenderSpec & { readonly [K in Needed]: Sender[K] }): Sender {
   return {
     signatureHeader: spec.headers[0] ?? null,
     signsBody: true,

@@ -2,7 +2,17 @@
 import { sign } from 'node:crypto';
 import { fresh, header, headerOperand, utf8 } from './expressions.ts';
 import { type Draft, type Sender, type SenderSpec, same, sender } from './sender.ts';
-import { ed25519Pair, isoTime, mac, numeric, privateKey, privateText, rawPublic, seconds, uuid } from './signing.ts';
+import {
+  ed25519Pair,
+  isoTime,
+  mac,
+  numeric,
+  privateKey,
+  privateText,
+  rawPublic,
+  seconds,
+  uuid,
+} from './signing.ts';
 
 type Prefix = 'webhook' | 'svix';
 
@@ -107,8 +117,13 @@ export const standardSenders: readonly Sender[] = [
     name: 'Svix (any sender that uses it)',
     prefix: 'svix',
     secret: whsec('on the endpoint’s page'),
-    steps: ['Add the URL of the table as an endpoint in the sender’s Svix portal and copy the signing secret.'],
-    notes: [...standardNotes, 'A sender that uses the headers `webhook-…` instead: `USING standard_webhooks`.'],
+    steps: [
+      'Add the URL of the table as an endpoint in the sender’s Svix portal and copy the signing secret.',
+    ],
+    notes: [
+      ...standardNotes,
+      'A sender that uses the headers `webhook-…` instead: `USING standard_webhooks`.',
+    ],
     example: invoice,
   }),
   standardAsymmetric({
@@ -123,7 +138,9 @@ export const standardSenders: readonly Sender[] = [
     id: 'openai',
     name: 'OpenAI',
     secret: whsec('shown when the endpoint is created'),
-    steps: ['Open the project’s settings → Webhooks → Create, with the URL of the table, and copy the signing secret.'],
+    steps: [
+      'Open the project’s settings → Webhooks → Create, with the URL of the table, and copy the signing secret.',
+    ],
     example: ({ id, nowMs }) => ({
       id: `evt_${id}`,
       object: 'event',
@@ -137,7 +154,9 @@ export const standardSenders: readonly Sender[] = [
     name: 'Clerk',
     prefix: 'svix',
     secret: whsec('on the endpoint’s page'),
-    steps: ['Open Configure → Webhooks → Add Endpoint with the URL of the table, choose events, copy the signing secret.'],
+    steps: [
+      'Open Configure → Webhooks → Add Endpoint with the URL of the table, choose events, copy the signing secret.',
+    ],
     example: ({ id, nowMs }) => ({
       type: 'user.created',
       object: 'event',
@@ -162,7 +181,9 @@ export const standardSenders: readonly Sender[] = [
     name: 'Supabase auth hooks',
     keyPrefixes: ['v1,', 'whsec_'],
     secret: { what: 'the hook’s secret, `v1,whsec_` and base64', where: 'Authentication → Hooks' },
-    steps: ['Open Authentication → Hooks → Add hook → HTTPS with the URL of the table, and generate the secret.'],
+    steps: [
+      'Open Authentication → Hooks → Add hook → HTTPS with the URL of the table, and generate the secret.',
+    ],
     notes: [
       'A hook that has to decide something (send an e-mail, add claims) wants an answer that Headgate does not give: use it for those that only tell.',
     ],

@@ -45,7 +45,9 @@ export const timestampHeaderSenders: readonly Sender[] = [
       'On api.slack.com open the app → Event Subscriptions and switch events on.',
       'Request URL: the URL of the table. Subscribe to the events and save.',
     ],
-    notes: ['Slash commands and interactive messages are signed in the same way but are forms, not JSON: refused with 422.'],
+    notes: [
+      'Slash commands and interactive messages are signed in the same way but are forms, not JSON: refused with 422.',
+    ],
     example: ({ id, nowMs }) => ({
       type: 'event_callback',
       team_id: 'T123ABC456',
@@ -77,13 +79,18 @@ export const timestampHeaderSenders: readonly Sender[] = [
     name: 'Zendesk',
     toleranceS: 300,
     headers: ['X-Zendesk-Webhook-Signature', zendeskTime],
-    secret: { what: 'the webhook’s signing secret', where: 'Apps and integrations → Webhooks → the webhook → Reveal secret' },
+    secret: {
+      what: 'the webhook’s signing secret',
+      where: 'Apps and integrations → Webhooks → the webhook → Reveal secret',
+    },
     deduplicate: 'the header X-Zendesk-Webhook-Invocation-Id',
     steps: [
       'In the Admin Center open Apps and integrations → Webhooks → Create webhook.',
       'Endpoint URL: the URL of the table, method POST, format JSON. Save and reveal the signing secret.',
     ],
-    notes: ['Signed are the timestamp and then the body, as Zendesk’s pages say today; an older page had them the other way round.'],
+    notes: [
+      'Signed are the timestamp and then the body, as Zendesk’s pages say today; an older page had them the other way round.',
+    ],
     expression: (s) =>
       `${freshIso(header(zendeskTime), 300)}\n  AND secure_compare(${header('X-Zendesk-Webhook-Signature')},\n    ` +
       `${hmac(s, `${utf8(header(zendeskTime))} || payload`, 'sha256', 'base64')})`,
@@ -106,8 +113,13 @@ export const timestampHeaderSenders: readonly Sender[] = [
     name: 'Webflow',
     toleranceS: 300,
     headers: ['X-Webflow-Signature', webflowTime],
-    secret: { what: 'the app’s client secret, or the webhook’s secret key', where: 'shown when the webhook is created' },
-    steps: ['Create the webhook in the site’s settings (Apps & integrations) or by the API, with the URL of the table.'],
+    secret: {
+      what: 'the app’s client secret, or the webhook’s secret key',
+      where: 'shown when the webhook is created',
+    },
+    steps: [
+      'Create the webhook in the site’s settings (Apps & integrations) or by the API, with the URL of the table.',
+    ],
     expression: (s) =>
       `${freshMs(header(webflowTime), 300)}\n  AND secure_compare(${header('X-Webflow-Signature')},\n    ` +
       `${hmac(s, `${utf8(`${headerOperand(webflowTime)} || ':'`)} || payload`, 'sha256', 'hex')})`,
@@ -131,7 +143,9 @@ export const timestampHeaderSenders: readonly Sender[] = [
     deduplicate: 'the header Twitch-Eventsub-Message-Id',
     handshake:
       'For each subscription Twitch POSTs a signed `webhook_callback_verification` and wants its challenge back as text. Headgate stores it but does not answer it: something else must.',
-    steps: ['Subscriptions are made by the API: `transport.callback` is the URL of the table, `transport.secret` the secret.'],
+    steps: [
+      'Subscriptions are made by the API: `transport.callback` is the URL of the table, `transport.secret` the secret.',
+    ],
     expression: (s) =>
       `${freshIso(header(twitchTime), 600)}\n  AND secure_compare(${header('Twitch-Eventsub-Message-Signature')},\n    'sha256=' || ` +
       `${hmac(s, `${utf8(`${headerOperand(twitchId)} || ${headerOperand(twitchTime)}`)} || payload`, 'sha256', 'hex')})`,
@@ -159,7 +173,10 @@ export const timestampHeaderSenders: readonly Sender[] = [
     name: 'Box (webhooks v2)',
     toleranceS: 600,
     headers: ['BOX-SIGNATURE-PRIMARY', 'BOX-SIGNATURE-SECONDARY', boxTime],
-    secret: { what: 'the primary or the secondary signature key', where: 'Developer Console → the app → Webhooks' },
+    secret: {
+      what: 'the primary or the secondary signature key',
+      where: 'Developer Console → the app → Webhooks',
+    },
     deduplicate: 'the header BOX-DELIVERY-ID',
     steps: [
       'In the Developer Console open the app → Webhooks → Manage signature keys and generate both keys.',
@@ -196,11 +213,15 @@ export const timestampHeaderSenders: readonly Sender[] = [
       'Open Settings → API → Webhooks → New webhook.',
       'URL: the URL of the table. Choose the data and create it; copy the signing secret.',
     ],
-    notes: ['The time is `webhookTimestamp` of the body: a body of your own for `headgate send` needs a current one.'],
+    notes: [
+      'The time is `webhookTimestamp` of the body: a body of your own for `headgate send` needs a current one.',
+    ],
     expression: (s) =>
       `secure_compare(${header('Linear-Signature')}, ${hmac(s, 'payload', 'sha256', 'hex')})\n` +
       `  AND ${freshMs(`${body}->>'webhookTimestamp'`, 60)}`,
-    sign: ({ body, signingKey }) => ({ headers: { 'Linear-Signature': mac('sha256', signingKey, 'hex', body) } }),
+    sign: ({ body, signingKey }) => ({
+      headers: { 'Linear-Signature': mac('sha256', signingKey, 'hex', body) },
+    }),
     eventHeaders: ({ id }) => ({ 'Linear-Event': 'Issue', 'Linear-Delivery': uuid(id) }),
     example: ({ id, nowMs }) => ({
       action: 'update',

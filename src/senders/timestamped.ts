@@ -17,7 +17,16 @@ interface ListSpec extends SenderSpec {
 }
 
 function timestampedList(spec: ListSpec): Sender {
-  const { time, version, separator = ',', join = '.', milliseconds = false, encoding = 'hex', oneSided, ...rest } = spec;
+  const {
+    time,
+    version,
+    separator = ',',
+    join = '.',
+    milliseconds = false,
+    encoding = 'hex',
+    oneSided,
+    ...rest
+  } = spec;
   const name = spec.headers[0] ?? '';
   const tolerance = spec.toleranceS ?? null;
   const at = element(name, time, separator);
@@ -28,7 +37,9 @@ function timestampedList(spec: ListSpec): Sender {
     expression: (s) => {
       const signed = `${utf8(`${at} || '${join}'`)} || payload`;
       const digest =
-        encoding === 'hex' ? hmac(s, signed, 'sha256', 'hex') : base64url(hmac(s, signed, 'sha256', 'base64'));
+        encoding === 'hex'
+          ? hmac(s, signed, 'sha256', 'hex')
+          : base64url(hmac(s, signed, 'sha256', 'base64'));
       const compared = `secure_compare_any('${version}=' || ${digest},\n    ${elements(name, separator)})`;
       return tolerance === null ? compared : `${age}\n  AND ${compared}`;
     },
@@ -49,7 +60,10 @@ export const timestampedSenders: readonly Sender[] = [
     version: 'v1',
     toleranceS: 300,
     headers: ['Stripe-Signature'],
-    secret: { what: 'the signing secret, the whole text `whsec_…`', where: 'Workbench → Webhooks → the endpoint' },
+    secret: {
+      what: 'the signing secret, the whole text `whsec_…`',
+      where: 'Workbench → Webhooks → the endpoint',
+    },
     deduplicate: '`id` of the body',
     steps: [
       'Open Workbench (or Developers) → Webhooks → Add destination.',
@@ -76,7 +90,9 @@ export const timestampedSenders: readonly Sender[] = [
     headers: ['Mux-Signature'],
     secret: { what: 'the webhook’s signing secret', where: 'Settings → Webhooks → Show signing secret' },
     deduplicate: '`id` of the body',
-    steps: ['Open Settings → Webhooks → Create new webhook with the URL of the table, and show its signing secret.'],
+    steps: [
+      'Open Settings → Webhooks → Create new webhook with the URL of the table, and show its signing secret.',
+    ],
     example: ({ id, nowMs }) => ({
       type: 'video.asset.ready',
       id: uuid(id),
@@ -94,7 +110,10 @@ export const timestampedSenders: readonly Sender[] = [
     toleranceS: 5,
     oneSided: true,
     headers: ['Paddle-Signature'],
-    secret: { what: 'the endpoint’s secret key (`pdl_ntfset_…`)', where: 'Developer tools → Notifications → Edit destination' },
+    secret: {
+      what: 'the endpoint’s secret key (`pdl_ntfset_…`)',
+      where: 'Developer tools → Notifications → Edit destination',
+    },
     deduplicate: '`event_id` of the body',
     steps: [
       'Open Developer tools → Notifications → New destination, type URL, with the URL of the table.',
@@ -117,7 +136,9 @@ export const timestampedSenders: readonly Sender[] = [
     toleranceS: 180,
     headers: ['Calendly-Webhook-Signature'],
     secret: { what: 'the signing key', where: 'you choose it when you create the subscription' },
-    steps: ['Subscriptions are made by the API: `POST /webhook_subscriptions` with the URL of the table and `signing_key`.'],
+    steps: [
+      'Subscriptions are made by the API: `POST /webhook_subscriptions` with the URL of the table and `signing_key`.',
+    ],
     example: ({ id, nowMs }) => ({
       event: 'invitee.created',
       created_at: isoTime(nowMs),
@@ -134,7 +155,9 @@ export const timestampedSenders: readonly Sender[] = [
     headers: ['WorkOS-Signature'],
     secret: { what: 'the endpoint’s secret', where: 'Dashboard → Webhooks → the endpoint' },
     deduplicate: '`id` of the body',
-    steps: ['Open Webhooks in the dashboard, create an endpoint with the URL of the table, and copy its secret.'],
+    steps: [
+      'Open Webhooks in the dashboard, create an endpoint with the URL of the table, and copy its secret.',
+    ],
     example: ({ id, nowMs }) => ({
       id: `event_${id.slice(0, 26)}`,
       event: 'dsync.user.created',
@@ -150,7 +173,9 @@ export const timestampedSenders: readonly Sender[] = [
     toleranceS: 300,
     headers: ['Webhook-Signature'],
     secret: { what: 'the `secret` of the answer', where: 'in the answer of the call that sets the webhook' },
-    steps: ['Set the webhook by the API: `PUT /accounts/…/stream/webhook` with `notificationUrl`, the URL of the table.'],
+    steps: [
+      'Set the webhook by the API: `PUT /accounts/…/stream/webhook` with `notificationUrl`, the URL of the table.',
+    ],
     example: ({ id, nowMs }) => ({
       uid: id,
       readyToStream: true,
@@ -167,7 +192,9 @@ export const timestampedSenders: readonly Sender[] = [
     toleranceS: 1800,
     headers: ['ElevenLabs-Signature'],
     secret: { what: 'the webhook’s secret', where: 'shown when the webhook is created' },
-    steps: ['Create the webhook in the workspace’s settings with the URL of the table and HMAC, and copy the secret.'],
+    steps: [
+      'Create the webhook in the workspace’s settings with the URL of the table and HMAC, and copy the secret.',
+    ],
     makeSecret: textSecret('wsec_', 32),
     example: ({ id, nowMs }) => ({
       type: 'post_call_transcription',
@@ -201,9 +228,14 @@ export const timestampedSenders: readonly Sender[] = [
     version: 'v0',
     toleranceS: 300,
     headers: ['X-Hook0-Signature'],
-    secret: { what: 'the subscription’s secret', where: '`metadata.secret` in the answer of the call that creates it' },
+    secret: {
+      what: 'the subscription’s secret',
+      where: '`metadata.secret` in the answer of the call that creates it',
+    },
     steps: ['Create the subscription by the API with the URL of the table as its target.'],
-    notes: ['The header also has a `v1` that covers some headers; the `v0`, which covers time and body, is what is checked.'],
+    notes: [
+      'The header also has a `v1` that covers some headers; the `v0`, which covers time and body, is what is checked.',
+    ],
     example: ({ id, nowMs }) => ({
       id: uuid(id),
       type: 'onchain.activity.detected',
@@ -225,8 +257,15 @@ export const timestampedSenders: readonly Sender[] = [
       'On manage.sanity.io open the project → API → Webhooks → Create webhook.',
       'URL: the URL of the table. Choose trigger, filter and projection; enter the secret.',
     ],
-    notes: ['Sanity names no tolerance, and none is checked: the timestamp is signed, but an old request is accepted again.'],
+    notes: [
+      'Sanity names no tolerance, and none is checked: the timestamp is signed, but an old request is accepted again.',
+    ],
     eventHeaders: ({ id }) => ({ 'idempotency-key': id }),
-    example: ({ id, nowMs }) => ({ _id: id, _type: 'product', _updatedAt: isoTime(nowMs), title: 'Café mug' }),
+    example: ({ id, nowMs }) => ({
+      _id: id,
+      _type: 'product',
+      _updatedAt: isoTime(nowMs),
+      title: 'Café mug',
+    }),
   }),
 ];
