@@ -23,7 +23,7 @@ export class Builder {
   make(shape: Shape, type: StaticType, at: number): Node {
     const node = this.nodes.make(shape, type, at);
     const parts = childrenOf(node);
-    const isConstant = parts.length > 0 && parts.every(({ kind }) => kind === 'constant');
+    const isConstant = parts.length > 0 && parts.every(({ kind }) => kind === 'constant') && !isStable(node);
     return isConstant ? this.#fold(node) : node;
   }
 
@@ -59,7 +59,10 @@ export class Builder {
     if (node.kind !== 'constant') return node;
     if (node.value === null) return this.constant(null, type, node.at, node.literals);
     const text = this.constant(node.value, 'text', node.at, node.literals);
-    return type === 'text' ? text : this.cast(text, type, node.at);
+    if (type === 'text') return text;
+    // A bare literal is read while the statement is parsed, whatever its type's input function is called.
+    const cast = this.cast(text, type, node.at);
+    return cast.kind === 'constant' ? cast : this.#fold(cast);
   }
 
   cast(node: Node, type: TypeName, at: number): Node {
@@ -75,6 +78,10 @@ export class Builder {
     }
     return this.call(row, [node], at);
   }
+}
+
+function isStable(node: Node): boolean {
+  return node.kind === 'call' && node.row.stable;
 }
 
 /** An error in a constant part belongs to the statement that holds it. */

@@ -24,6 +24,9 @@ function cast<F extends TypeName, T extends TypeName>(
   });
 }
 
+/** What depends on a session's settings in PostgreSQL is computed for each request. */
+const stableCast: typeof cast = (...args) => ({ ...cast(...args), stable: true });
+
 function floatToInteger(value: number): bigint {
   if (!Number.isFinite(value)) throw new EvaluationError('22003', 'integer out of range');
   return BigInt(scalars.roundHalfEven(value));
@@ -58,9 +61,14 @@ export const castRows: readonly Row[] = [
     `Up to ${limits.expressionDigitsMax} digits; NaN and infinity raise.`,
   ),
   cast('text', 'float8', scalars.parseFloat8),
-  cast('text', 'timestamptz', parseTimestamp, 'ISO 8601, UTC where no zone is given; other spellings raise.'),
+  stableCast(
+    'text',
+    'timestamptz',
+    parseTimestamp,
+    'ISO 8601, UTC where no zone is given; other spellings raise.',
+  ),
   cast('text', 'interval', parseInterval, 'Like 5 minutes: microseconds to weeks.'),
-  cast('text', 'text[]', parseTextArray, 'Like {a,b}: one dimension.', timesSize(8)),
+  stableCast('text', 'text[]', parseTextArray, 'Like {a,b}: one dimension.', timesSize(8)),
   cast('bytea', 'text', printBytea, String.raw`\x…`, timesSize(2), true),
   cast('jsonb', 'text', printJson, '', printedJsonSize, true),
   cast('bool', 'text', String),
@@ -68,8 +76,8 @@ export const castRows: readonly Row[] = [
   cast('int8', 'text', String),
   cast('numeric', 'text', decimal.printDecimal),
   cast('float8', 'text', scalars.printFloat8),
-  cast('timestamptz', 'text', printTimestamp, 'ISO 8601 in UTC.'),
-  cast('text[]', 'text', printTextArray, '', timesSize(2)),
+  stableCast('timestamptz', 'text', printTimestamp, 'ISO 8601 in UTC.'),
+  stableCast('text[]', 'text', printTextArray, '', timesSize(2)),
   cast('int4', 'int8', BigInt),
   cast('int4', 'numeric', (value) => new decimal.Decimal(BigInt(value), 0)),
   cast('int4', 'float8', (value) => value),

@@ -12,6 +12,9 @@ const keepsValue = { carries: 0, size: timesSize(1) } as const;
 const keepsText = { carries: 0, size: textSize } as const;
 
 export const jsonRows: readonly Row[] = [
+  op('||', ['jsonb', 'jsonb'], 'jsonb', () => null, '', {
+    refused: 'joining JSON values is not known in VALIDATE expressions; cast to text to print one',
+  }),
   op('->', ['jsonb', 'text'], 'jsonb', member, 'The member of that name.', keepsValue),
   op('->', ['jsonb', 'int4'], 'jsonb', element, 'The element of that number, counted from 0.', keepsValue),
   op(

@@ -69,10 +69,10 @@ export const textRows: readonly Row[] = [
     (...parts) => parts.filter((part) => part !== null).join(''),
     'text',
     'All arguments printed one after the other; NULL is left out.',
-    { variadic: true, size: sumSizes },
+    { variadic: true, stable: true, size: sumSizes },
   ),
-  fn('lower', ['text'], 'text', text.lower, 'Lower case.', { ...keeps, size: timesSize(2) }),
-  fn('upper', ['text'], 'text', text.upper, 'Upper case.', { ...keeps, size: timesSize(2) }),
+  fn('lower', ['text'], 'text', text.lower, 'Lower case, of ASCII; other characters raise.', keeps),
+  fn('upper', ['text'], 'text', text.upper, 'Upper case, of ASCII; other characters raise.', keeps),
   ...(['btrim', 'ltrim', 'rtrim'] as const).flatMap((name) => {
     const ends = name === 'btrim' ? 'both' : name === 'ltrim' ? 'left' : 'right';
     const where = ends === 'both' ? 'at both ends; also trim()' : `on the ${ends}`;

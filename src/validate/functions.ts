@@ -23,13 +23,6 @@ export const rows: readonly Row[] = [
   ...castRows,
 ];
 
-const ids = new Map(rows.map((row, index) => [row, index]));
-
-/** A number that names a row. */
-export function idOf(row: Row): number {
-  return ids.get(row) ?? -1;
-}
-
 function grouped(kind: Row['kind']): ReadonlyMap<string, readonly Row[]> {
   const groups = new Map<string, Row[]>();
   for (const row of rows) {

@@ -2,12 +2,10 @@
  * The typed tree. Equal subtrees are one node (hash-consing), so that what an expression says twice is computed
  * once, and subtrees of constants are computed while the tree is built, as PostgreSQL's planner does.
  */
-import { printJson } from './jsonb.ts';
 import { printDecimal } from './numeric.ts';
 import { type Row } from './table.ts';
 import { type StaticType, type Value } from './types.ts';
 import { printTextArray } from './arrays.ts';
-import { idOf } from './functions.ts';
 import { Decimal } from './numeric.ts';
 import { Json } from './jsonb.ts';
 import { type TestWord } from './syntax.ts';
@@ -78,10 +76,20 @@ export function childrenOf(node: Node): readonly Node[] {
   return 'args' in node ? node.args : [];
 }
 
+const rowIds = new Map<Row, number>();
+
+/** A number that names a row. */
+function idOf(row: Row): number {
+  const known = rowIds.get(row);
+  if (known !== undefined) return known;
+  rowIds.set(row, rowIds.size);
+  return rowIds.size - 1;
+}
+
 function printedValue(value: Value): string {
   if (value === null) return 'null';
   if (Buffer.isBuffer(value)) return value.toString('hex');
-  if (value instanceof Json) return printJson(value);
+  if (value instanceof Json) return value.text.slice(value.start, value.end);
   if (value instanceof Decimal) return printDecimal(value);
   return typeof value === 'object' ? printTextArray(value) : Object.is(value, -0) ? '-0' : String(value);
 }

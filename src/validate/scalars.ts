@@ -90,11 +90,30 @@ export function parseFloat8(text: string): number {
   return value;
 }
 
+/**
+ * JavaScript's shortest digits may lie exactly half way to the neighbouring double (and read back by the rule of
+ * ties); PostgreSQL then prints one digit more. Only integers beyond 2^53 can be half way in so few digits.
+ */
+function isOnBoundary(value: number): boolean {
+  const magnitude = Math.abs(value);
+  if (magnitude < 2 ** 53) return false;
+  const [digits = '', exponent = ''] = magnitude.toExponential().replace('.', '').split('e');
+  const printed = BigInt(digits.padEnd(Number(exponent) + 1, '0'));
+  const exact = BigInt(magnitude);
+  const bits = new DataView(new ArrayBuffer(8));
+  bits.setFloat64(0, magnitude);
+  const word = bits.getBigUint64(0);
+  bits.setBigUint64(0, printed > exact ? word + 1n : word - 1n);
+  const neighbour = bits.getFloat64(0);
+  return printed !== exact && Number.isFinite(neighbour) && printed * 2n === exact + BigInt(neighbour);
+}
+
 /** The shortest digits that read back as the same double, laid out as PostgreSQL does. */
 export function printFloat8(value: number): string {
   if (Number.isNaN(value)) return 'NaN';
   if (!Number.isFinite(value)) return value > 0 ? 'Infinity' : '-Infinity';
   if (value === 0) return Object.is(value, -0) ? '-0' : '0';
+  if (isOnBoundary(value)) throw unsupported('printing this double precision');
   const [mantissa = '', exponentText = ''] = value.toExponential().split('e');
   const exponent = Number(exponentText);
   if (exponent < -4 || exponent >= 15) {

@@ -1,3 +1,4 @@
+/** The syntax tree: what the parser found, in the words of this room. */
 import { type TypeName } from './types.ts';
 
 /** What the parser found, in the words of this room; `at` is an index into the expression's text. */

@@ -47,6 +47,8 @@ export interface Row {
   readonly size: ((args: readonly Size[], known: readonly (Value | undefined)[]) => Size) | null;
   /** The compiler passes the time of arrival as one more argument. */
   readonly clock: boolean;
+  /** PostgreSQL calls it stable: it is not computed at CREATE, even of constants. */
+  readonly stable: boolean;
   /** Known to PostgreSQL, but not here: overload resolution must find it, to refuse it with this sentence. */
   readonly refused: string | null;
 }
@@ -79,6 +81,7 @@ const plain = {
   role: null,
   size: null,
   clock: false,
+  stable: false,
   refused: null,
 } as const;
 

@@ -1,3 +1,4 @@
+/** SQL types: what their values are in JavaScript, and when PostgreSQL converts one to another by itself. */
 import { type Decimal } from './numeric.ts';
 import { type Json } from './jsonb.ts';
 

@@ -21,6 +21,12 @@ const variableTypes: Readonly<Record<string, TypeName>> = {
   url: 'text',
 };
 
+/** Whether a variable or secret stands in it: PostgreSQL's IN puts all other items into one list. */
+function readsName(syntax: unknown): boolean {
+  if (typeof syntax !== 'object' || syntax === null) return false;
+  return ('kind' in syntax && syntax.kind === 'name') || Object.values(syntax).some(readsName);
+}
+
 export class Typer {
   readonly build = new Builder();
   /** Names that are neither variable nor secret, with the place of the first use. */
@@ -180,11 +186,8 @@ export class Typer {
     if ((!isText(left) && !isText(right)) || left.type === 'text[]' || right.type === 'text[]') {
       throw noOperator('||', [left.type, right.type], at);
     }
-    return this.#operator(
-      '||',
-      [left, right].map((arg) => this.build.cast(arg, 'text', at)),
-      at,
-    );
+    const printed = [left, right].map((arg) => this.build.cast(arg, 'text', at));
+    return this.#operator('||', printed, at);
   }
 
   /** `headers->>'x'`, `headers->'x'`, `headers#>>'{x}'`: one header, looked up where it arrived. */
@@ -208,6 +211,10 @@ export class Typer {
   #connective(syntax: SyntaxOf<'and' | 'or'>): Node {
     const { kind, at } = syntax;
     const args = syntax.args.map((arg) => this.boolean(arg, `argument of ${kind.toUpperCase()}`));
+    return this.#joined(args, kind, at);
+  }
+
+  #joined(args: readonly Node[], kind: 'and' | 'or', at: number): Node {
     const values = args.map((arg) => (arg.kind === 'constant' ? arg.value : undefined));
     if (values.includes(kind === 'or')) return this.build.constant(kind === 'or', 'bool', at);
     const left = args.filter((_, i) => values[i] === undefined);
@@ -309,6 +316,9 @@ export class Typer {
         at,
       );
     }
+    // A constant NULL equals nothing: the first argument is the result, the other is not evaluated.
+    const isNull = (node: Node): boolean => node.kind === 'constant' && node.value === null;
+    if (pair.some(isNull)) return pair[0];
     return this.build.make({ kind, row, args: pair }, pair[0].type, at);
   }
 
@@ -318,34 +328,41 @@ export class Typer {
     const typed = items.map((item) => this.type(item));
     const operator = negated ? '<>' : '=';
     const parts = typed.map((item) => this.#operator(operator, [value, item], at));
-    const constants = typed.filter((item) => item.kind === 'constant');
-    if (constants.length > 1 && commonType([value.type, ...constants.map(({ type }) => type)]) === 'text') {
-      const list = this.build.make(
-        { kind: 'array', args: constants.map((item) => this.build.coerce(item, 'text')) },
-        'text[]',
-        at,
-      );
-      const rest = parts.filter((_, i) => typed[i]?.kind !== 'constant');
+    const isListed = items.map((item) => !readsName(item));
+    const listed = typed.filter((_, i) => isListed[i]);
+    const type = listed.length > 1 ? commonType([value.type, ...listed.map(({ type }) => type)]) : null;
+    if (type !== null) {
+      const equalities = this.#listed(operator, negated, this.build.coerce(value, type), listed, at);
       return this.#joined(
-        [this.#anyOf(operator, negated, this.build.coerce(value, 'text'), list, at), ...rest],
-        negated,
+        [...equalities, ...parts.filter((_, i) => !isListed[i])],
+        negated ? 'and' : 'or',
         at,
       );
     }
-    return this.#joined(parts, negated, at);
+    return this.#joined(parts, negated ? 'and' : 'or', at);
   }
 
-  #joined(parts: readonly Node[], negated: boolean, at: number): Node {
-    const [only] = parts;
-    if (parts.length === 1 && only !== undefined) return only;
-    return this.build.make({ kind: negated ? 'and' : 'or', args: parts }, 'bool', at);
+  /** Items of one list, converted to the one type of the list. */
+  #listed(operator: string, negated: boolean, value: Node, items: readonly Node[], at: number): Node[] {
+    const { type } = value;
+    const args = items.map((item) => (type === 'unknown' ? item : this.build.coerce(item, type)));
+    if (type !== 'text' && args.some(({ kind }) => kind !== 'constant')) {
+      throw new ExpressionError(
+        '0A000',
+        'this list of IN is not known in VALIDATE expressions: use constants',
+        at,
+      );
+    }
+    if (type !== 'text') return args.map((item) => this.#operator(operator, [value, item], at));
+    const list = this.build.make({ kind: 'array', args }, 'text[]', at);
+    return [this.#anyOf(operator, negated, value, list, at)];
   }
 
   #between({ negated, args, at }: SyntaxOf<'between'>): Node {
     const [value, low, high] = args.map((arg) => this.type(arg)) as [Node, Node, Node];
     const first = this.#operator(negated ? '<' : '>=', [value, low], at);
     const second = this.#operator(negated ? '>' : '<=', [value, high], at);
-    return this.build.make({ kind: negated ? 'or' : 'and', args: [first, second] }, 'bool', at);
+    return this.#joined([first, second], negated ? 'or' : 'and', at);
   }
 
   #any({ name, all, left, array, at }: SyntaxOf<'any'>): Node {

@@ -1,0 +1,54 @@
+/**
+ * Random expressions over random requests, evaluated by the closure and by a real PostgreSQL 18: equal in value,
+ * NULL and error. The closure may raise where PostgreSQL knows a value only if it says so (`exact` false).
+ * HEADGATE's bounded run; VALIDATE_DIFFERENTIAL_MS makes it longer (see test/support/postgres.ts for the server).
+ */
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import { testDatabase } from '../../test/support/postgres.ts';
+import { cases, expressions } from '../../test/support/validate-generator.ts';
+import { compareWithReference, counted } from '../../test/support/validate-differential.ts';
+import { Reference } from '../../test/support/validate-postgres.ts';
+import { loadParser } from './expression.ts';
+
+const corpusFile = new URL('../../../test/corpus/validate-differential.json', import.meta.url);
+const corpus = JSON.parse(readFileSync(corpusFile, 'utf8')) as string[];
+
+/** The reference is version 18 with the locale that Headgate's own databases have; another server says other things. */
+const requiredVersion = 180_000;
+
+test('closures and PostgreSQL agree', async (t) => {
+  const database = await testDatabase(t);
+  const client = await database.connect();
+  const { rows } = await client.query<{ version: number; locale: string }>(
+    "select current_setting('server_version_num')::int as version, coalesce(datlocale, datcollate) as locale from pg_database where datname = current_database()",
+  );
+  if ((rows[0]?.version ?? 0) < requiredVersion || rows[0]?.locale !== 'C.UTF-8')
+    return t.skip('not PostgreSQL 18 with C.UTF-8');
+  await loadParser();
+  const reference = await Reference.open(client);
+
+  await t.test('in everything that ever differed', async () => {
+    const samples = fc.sample(cases, { numRuns: 20, seed: 1 });
+    for (const expression of corpus) await compareWithReference(reference, expression, samples);
+  });
+
+  await t.test('in random expressions', async (t) => {
+    const count = counted();
+    await fc.assert(
+      fc.asyncProperty(expressions, fc.array(cases, { minLength: 4, maxLength: 4 }), (expression, requests) =>
+        compareWithReference(reference, expression, requests, count),
+      ),
+      {
+        numRuns: 1_000_000,
+        includeErrorInReport: true,
+        interruptAfterTimeLimit: 12_000,
+        markInterruptAsFailure: false,
+      },
+    );
+    t.diagnostic(JSON.stringify(count));
+    assert.ok(count.values > 1000, 'enough expressions came to a value');
+  });
+});
