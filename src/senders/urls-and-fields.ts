@@ -93,10 +93,12 @@ interface AdyenNotification {
   notificationItems: [{ NotificationRequestItem: Record<string, unknown> }];
 }
 
-function at(value: unknown, path: string): unknown {
-  return path
+/** The text or number at a path; nothing is an empty text. */
+function textAt(value: unknown, path: string): string {
+  const found = path
     .split(',')
     .reduce<unknown>((inner, key) => (inner as Record<string, unknown> | undefined)?.[key], value);
+  return typeof found === 'string' || typeof found === 'number' ? String(found) : '';
 }
 
 export const urlAndFieldSenders: readonly Sender[] = [
@@ -303,7 +305,7 @@ export const urlAndFieldSenders: readonly Sender[] = [
     sign: ({ body, signingKey }) => {
       const notification = JSON.parse(body.toString()) as AdyenNotification;
       const item = notification.notificationItems[0].NotificationRequestItem;
-      const signed = adyenFields.map((path) => String(at(item, path) ?? '')).join(':');
+      const signed = adyenFields.map((path) => textAt(item, path)).join(':');
       const hmacSignature = mac('sha256', Buffer.from(signingKey, 'hex'), 'base64', signed);
       item['additionalData'] = { ...(item['additionalData'] as object | undefined), hmacSignature };
       return { headers: {}, body: Buffer.from(JSON.stringify(notification)) };
