@@ -52,7 +52,7 @@ export function generatedPages(): ReadonlyMap<string, string> {
   return new Map([
     ['docs/errors.md', errorsPage()],
     ['docs/settings.md', settingsPage()],
-    ['docs/validate.md', validateReference()],
+    ['docs/sql/validate.md', validateReference()],
     ...senderPages(),
   ]);
 }

@@ -51,9 +51,17 @@ export function createLog(options: LogOptions): Observe {
   const least = severity[options.level];
   const write = options.format === 'json' ? jsonWriter(options) : prettyWriter(options);
   return (observation) => {
-    const level = levels[observation.kind];
+    const level =
+      observation.kind === 'engine.said' ? levelOfEngine(observation.line) : levels[observation.kind];
     if (severity[level] >= least) write(level, observation.kind, fieldsOf(observation));
   };
+}
+
+/** PostgreSQL's own words for how severe its line is; what it logs of its daily work is for who looks closely. */
+function levelOfEngine(line: string): LogLevel {
+  const severity = /(?:^|\s)(DEBUG\d|LOG|INFO|NOTICE|WARNING|ERROR|FATAL|PANIC):/.exec(line)?.[1];
+  if (severity === 'FATAL' || severity === 'PANIC') return 'error';
+  return severity === 'WARNING' || severity === 'ERROR' ? 'warn' : 'debug';
 }
 
 /** What a line says besides time, level and kind: the observation's own fields, flat. */

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { after, before, suite, test } from 'node:test';
 import { Door, migration, rows, webhook } from '../../test/support/ddl-door.ts';
-import { debianBin, embeddedBin, startServer, type TestServer } from '../../test/support/ddl-postgres.ts';
+import { debianBin, embeddedBin, startServer, type TestServer } from '../../test/support/server.ts';
 import { toBytes } from '../../test/support/ddl-rooms.ts';
 
 /** `owner`: the role that makes the catalog: a superuser with event triggers, or a plain one without. */

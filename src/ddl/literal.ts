@@ -37,9 +37,11 @@ export function literalOf(token: Token, lexical: Lexical): string | null {
     case 'string':
     case 'escape-string': {
       const backslashes = token.kind === 'escape-string' || !lexical.standardConformingStrings;
-      const inner = literalParts(raw.slice(raw.indexOf("'")), backslashes).join('');
-      const bytes = backslashes ? unescapeLiteral(inner) : inner.replaceAll("''", "'");
-      return decodeText(bytes, lexical.encoding);
+      // Each part by itself: an escape ends with its part, so that '\x4' and 'a' on the next line are two characters.
+      const bytes = literalParts(raw.slice(raw.indexOf("'")), backslashes).map((part) =>
+        backslashes ? unescapeLiteral(part) : part.replaceAll("''", "'"),
+      );
+      return decodeText(bytes.join(''), lexical.encoding);
     }
     default:
       return null;

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Client } from 'pg';
 import { compare, prepareDifferential, runDifferential } from '../../test/support/json-differential.ts';
-import { startPostgres } from '../../test/support/decode-postgres.ts';
+import { testDatabase } from '../../test/support/postgres.ts';
 
 /** Documents on which an implementation could plausibly differ from the server, found by reading and by generated runs. */
 const corpus = [
@@ -18,13 +17,7 @@ const corpus = [
 ]; // prettier-ignore
 
 test('accepts exactly the documents that jsonb accepts', async (t) => {
-  const postgres = await startPostgres();
-  const client = new Client(postgres.config);
-  t.after(async () => {
-    await client.end();
-    await postgres.close();
-  });
-  await client.connect();
+  const client = await (await testDatabase(t)).connect();
   await prepareDifferential(client);
 
   await t.test('of a corpus of edges', async () => {

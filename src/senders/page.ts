@@ -149,7 +149,7 @@ ${rows.join('\n')}
 
 Headgate knows how these ${all.length} sign their requests: \`VALIDATE SECRET s USING <name>\` writes the expression for you, and
 \`headgate send <name>\` sends what they would send. Any other sender is checked by an expression of your own
-([validate.md](../validate.md)).
+([VALIDATE](../sql/validate.md)).
 
 A handshake is a question that a sender asks before it delivers: Headgate does not answer it, and the sender's page says
 what to do.

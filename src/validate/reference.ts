@@ -101,7 +101,7 @@ Beside the functions and operators below: \`AND OR NOT\`, \`IS [NOT] NULL | TRUE
 
 `;
 
-/** The Markdown of docs/validate.md. */
+/** The Markdown of docs/sql/validate.md. */
 export function validateReference(): string {
   const sections = (Object.keys(themes) as Theme[]).map(section);
   return `${introduction}${sections.join('\n')}\nThis page is printed from \`src/validate/table.ts\` and the tables beside it.\n`;

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import fc from 'fast-check';
+import * as fc from 'fast-check';
 import { bytesOfChars, charsBefore } from './characters.ts';
 
 test('UTF-8 positions count code points', () => {
   fc.assert(
     fc.property(fc.string({ unit: 'binary' }), fc.nat({ max: 40 }), (text, chars) => {
-      const points = [...text].slice(0, chars);
+      const points = Array.from(text).slice(0, chars);
       const bytes = Buffer.byteLength(points.join(''));
       const latin1 = Buffer.from(text).toString('latin1');
       assert.equal(bytesOfChars(latin1, chars, 'UTF8'), bytes);

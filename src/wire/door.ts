@@ -52,8 +52,9 @@ class Door implements SqlDoor {
   /** Clients that have not said whom they want. */
   readonly #openings = new Set<Socket>();
   readonly #work = new Set<Promise<void>>();
-  /** Aborted when connections to the engine that are being opened are no longer wanted. */
-  readonly #closing = new AbortController();
+  /** One for each client that is not yet authenticated; aborted when that takes too long, or at the end. */
+  readonly #startups = new Set<AbortController>();
+  #closing = false;
   #sessions = 0;
   #sessionNumber = 0;
   #draining = false;
@@ -93,8 +94,9 @@ class Door implements SqlDoor {
 
   async close(): Promise<void> {
     this.#stopAccepting();
+    this.#closing = true;
     for (const relay of this.#relays) relay.end(shuttingDown, 'closed');
-    this.#closing.abort();
+    for (const startup of this.#startups) startup.abort();
     await this.#workDone();
   }
 
@@ -126,18 +128,23 @@ class Door implements SqlDoor {
     const destroy = (): void => void client.destroy();
     startup.signal.addEventListener('abort', destroy);
     this.#openings.add(client);
+    this.#startups.add(startup);
+    const started = (): void => {
+      clearTimeout(timer);
+      this.#startups.delete(startup);
+    };
     try {
       const opened = await readClientOpening(client, this.#limits.sqlStartupBytesMax);
       this.#openings.delete(client);
       startup.signal.removeEventListener('abort', destroy);
-      const signal = AbortSignal.any([startup.signal, this.#closing.signal]);
+      const { signal } = startup;
       if (opened.opening.kind === 'cancel') await this.#cancel(client, opened.packet, signal);
-      else await this.#session(client, opened, signal, () => clearTimeout(timer));
+      else await this.#session(client, opened, signal, started);
     } catch {
       // The client left, or is none; there is nobody to tell.
     } finally {
       this.#openings.delete(client);
-      clearTimeout(timer);
+      started();
       client.destroy();
     }
   }
@@ -221,7 +228,7 @@ class Door implements SqlDoor {
     this.#relays.add(relay);
     try {
       relay.start(packet, rest);
-      if (this.#closing.signal.aborted) relay.end(shuttingDown, 'closed');
+      if (this.#closing) relay.end(shuttingDown, 'closed');
       else if (this.#draining) relay.drain();
       return await relay.closed;
     } finally {

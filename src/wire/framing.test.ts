@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import fc from 'fast-check';
+import * as fc from 'fast-check';
 import { Framer, ProtocolViolation, unread, type Verdict } from './framing.ts';
 
 const frame = (type: string, body: Buffer): Buffer => {
@@ -74,7 +74,7 @@ test('untouched messages leave as the chunk they came in', () => {
     frame('S', Buffer.alloc(0)),
     frame('U', Buffer.alloc(100)).subarray(0, 50),
   ]);
-  framer.push(chunk);
+  void framer.push(chunk);
   assert.equal(out.length, 1);
   assert.equal(out[0], chunk);
   assert.equal(framer.emittedWhole, false);
@@ -103,9 +103,9 @@ test('a length below four is refused', () => {
     const framer = new Framer(reader, () => {});
     const bytes = Buffer.from([0x55, 0, 0, 0, 3, 0, 0, 0, 0]);
     assert.throws(() => {
-      framer.push(bytes.subarray(0, cut));
-      framer.push(bytes.subarray(cut, 9));
-      framer.push(Buffer.alloc(1));
+      void framer.push(bytes.subarray(0, cut));
+      void framer.push(bytes.subarray(cut, 9));
+      void framer.push(Buffer.alloc(1));
     }, ProtocolViolation);
   }
 });

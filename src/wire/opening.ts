@@ -38,7 +38,8 @@ export function readClientOpening(client: Socket, bytesMax: number): Promise<Ope
         const length = openingLength(received, bytesMax);
         if (length === unread || (length !== null && received.length < length)) return;
         const opening = length === null ? null : readOpening(received.subarray(0, length));
-        if (length === null || opening === null || encryptionRequests > encryptionRequestsMax) {
+        const tooMany = opening?.kind === 'encryption' && encryptionRequests === encryptionRequestsMax;
+        if (length === null || opening === null || tooMany) {
           done();
           reject(new ProtocolViolation('this is no PostgreSQL client'));
           return;

