@@ -1,6 +1,10 @@
 /** Every sender that Headgate knows, with `USING` at the SQL door and `headgate send` at the listener. */
 import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { expressionOf, senders } from '../../src/senders/senders.ts';
@@ -107,4 +111,25 @@ test('an old and a new secret: each is good while both are named', async (t) => 
     hint: /^Perhaps github\?/,
     position: '50',
   });
+});
+
+test('Ctrl-C ends it with a summary of what was answered, and status 130', async (t) => {
+  const server = createServer((_, response) => {
+    response.end();
+    if (++answered === 5) child.kill('SIGINT');
+  });
+  let answered = 0;
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.after(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+  const args = ['send', 'github', '--url', url, '--secret', 'x', '--count', '1000000', '--rate', '200/s'];
+  const child = spawn(process.execPath, [cli, ...args], { stdio: ['ignore', 'pipe', 'inherit'] });
+  let printed = '';
+  child.stdout.setEncoding('utf8').on('data', (text: string) => (printed += text));
+  assert.deepEqual(await once(child, 'close'), [130, null]);
+  assert.match(printed, /^\d+ of 1000000 answered in [^]*\n200 {2}\d+\np50 /);
 });
