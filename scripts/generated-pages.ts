@@ -1,5 +1,6 @@
 /** The pages that are made from tables in the source, so that they cannot say anything else. */
 import { refusals } from '../src/refusals.ts';
+import { senderPages } from '../src/senders/page.ts';
 import { settingsTable } from '../src/settings.ts';
 import { validateReference } from '../src/validate/reference.ts';
 
@@ -52,5 +53,6 @@ export function generatedPages(): ReadonlyMap<string, string> {
     ['docs/errors.md', errorsPage()],
     ['docs/settings.md', settingsPage()],
     ['docs/sql/validate.md', validateReference()],
+    ...senderPages(),
   ]);
 }

@@ -3,13 +3,19 @@
  * argv → one command. With settings.ts's table the only reader of the command line and the environment, the owner of
  * signals and of the exit status: 0 after a clean stop, 1 with one line for everything that keeps Headgate from running.
  */
+import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { performance } from 'node:perf_hooks';
+import { buffer } from 'node:stream/consumers';
 import { Command, Option } from 'commander';
 import { createLog } from './admin/log.ts';
 import { banner } from './banner.ts';
 import { EngineError } from './engine/engine.ts';
 import { startService, StartError } from './main.ts';
 import { MasterKeyError } from './secrets/master-key.ts';
+import { sendCommand, SendError } from './senders/send.ts';
+import type { SendOptions } from './senders/send.ts';
 import { resolveSettings, SettingsError, settingsTable } from './settings.ts';
 import type { ResolvedSettings, SettingName } from './settings.ts';
 
@@ -77,6 +83,24 @@ function config(options: Record<string, string | true | undefined>): void {
   }
 }
 
+async function send(sender: string, options: Omit<SendOptions, 'sender'>): Promise<void> {
+  const interrupt = new AbortController();
+  void firstSignal().then(() => interrupt.abort());
+  process.exitCode = await sendCommand(
+    { ...options, sender },
+    {
+      print: (text) => void process.stdout.write(text),
+      note: (text) => void process.stderr.write(text),
+      terminal: process.stderr.isTTY,
+      read: (path) => (path === '-' ? buffer(process.stdin) : readFile(path)),
+      clock: Date.now,
+      elapsed: () => performance.now(),
+      random: randomBytes,
+      signal: interrupt.signal,
+    },
+  );
+}
+
 function version(): string {
   // From dist/src/ as from src/: the nearest package.json above.
   for (const path of ['../package.json', '../../package.json']) {
@@ -93,6 +117,7 @@ function version(): string {
 /** Errors whose message was written for the terminal. Anything else is a bug and shows its stack. */
 function explain(error: unknown): string {
   if (error instanceof StartError || error instanceof SettingsError) return error.message;
+  if (error instanceof SendError) return error.message;
   if (error instanceof EngineError || error instanceof MasterKeyError) return error.message;
   const { code, syscall, port, address } = error as NodeJS.ErrnoException & {
     port?: number;
@@ -116,6 +141,20 @@ withSettings(program.command('start').description('start the service')).action(s
 withSettings(
   program.command('config').description('print every setting, its value and where it came from'),
 ).action(config);
+program
+  .command('send')
+  .description('send a signed request as a known sender does, e.g. github (docs/senders lists them)')
+  .argument('<sender>')
+  .option('--url <url>', 'the URL of the table')
+  .option('--signed-url <url>', 'what the sender believes to call, where a proxy stands in front')
+  .option('--secret <secret>', 'what the sender signs with: the text of CREATE SECRET, or the private key')
+  .option('--secret-file <file>', 'the same, read from a file')
+  .option('--body <file>', 'this body instead of an example; - reads it from standard input')
+  .option('--count <n>', 'how many requests', '1')
+  .option('--rate <n/s>', 'begin at most so many a second')
+  .option('--now <time>', 'sign with this clock, e.g. 2026-03-04T05:06:07Z')
+  .option('--make-secret', 'print a new secret and the key that belongs to it, and send nothing')
+  .action(send);
 
 try {
   await program.parseAsync(process.argv);

@@ -110,6 +110,15 @@ export const limits = {
   /** How long a client may take to read the door's last message, in ms. */
   sqlLingerMs: 2_000,
 
+  /** Requests that `headgate send` has under way at one time. */
+  sendInFlightMax: 32,
+  /** Requests of one `headgate send`. */
+  sendCountMax: 1_000_000,
+  /** How long `headgate send` waits for an answer, in ms. */
+  sendAnswerMs: 30_000,
+  /** How much of an answer `headgate send` prints, in bytes. */
+  sendAnswerBytesMax: 64 * 1024,
+
   /** Tables with metrics of their own; those beyond are counted together as `other`. */
   metricTablesMax: 1_000,
 

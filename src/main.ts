@@ -35,6 +35,7 @@ import { loadMasterKey, parseMasterKey } from './secrets/master-key.ts';
 import { createSealing } from './secrets/sealing.ts';
 import type { Sealing } from './secrets/sealing.ts';
 import type { Settings } from './settings.ts';
+import { expandSender, nearestSenders } from './senders/senders.ts';
 import { loadParser, parseExpression } from './validate/expression.ts';
 import { openSqlDoor } from './wire/door.ts';
 import type { SqlDoor } from './wire/door.ts';
@@ -162,6 +163,8 @@ function openSql({ settings, engine, catalog, pools, sealing, observe }: SqlRoom
       seal: sealing.seal,
       parseExpression,
       newId: randomUUID,
+      expandSender,
+      nearestSenders,
     }),
   });
 }

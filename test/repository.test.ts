@@ -18,7 +18,7 @@ const layers: readonly (readonly string[])[] = [
   ['limits.ts', 'refusals.ts', 'settings.ts', 'observations.ts', 'flow.ts'],
   ['engine'],
   ['secrets', 'catalog'],
-  ['validate', 'decode', 'batch', 'commit'],
+  ['validate', 'senders', 'decode', 'batch', 'commit'],
   ['ingest.ts'],
   ['listen', 'wire', 'ddl', 'admin'],
   ['main.ts', 'banner.ts'],

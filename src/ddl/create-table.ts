@@ -77,7 +77,7 @@ export function createTable(cursor: Cursor, rooms: ValidateRooms): Plan {
   const options = parseOptions(cursor);
   const stored = storedOptions(options);
   refuseOther(cursor);
-  const clause = cursor.accept('validate') ? parseValidate(cursor) : null;
+  const clause = cursor.accept('validate') ? parseValidate(cursor, rooms) : null;
   if (!cursor.atEnd) cursor.unexpected(form);
 
   refuseLater(list, includes, options);

@@ -33,7 +33,7 @@ export function alterTable(cursor: Cursor, rooms: ValidateRooms): Plan | null {
     return callPlan('ALTER TABLE', 'drop_validate', args, lexical.text);
   }
   cursor.expect('validate');
-  const validation = sealValidation(parseValidate(cursor), rooms);
+  const validation = sealValidation(parseValidate(cursor, rooms), rooms);
   const args = [relationArgument(name), displayName(name), ifExists, { json: validation }, callerSchemas];
   return callPlan('ALTER TABLE', 'alter_webhook_table', args, lexical.text);
 }

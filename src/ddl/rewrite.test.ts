@@ -165,7 +165,12 @@ const refused: [string, string, RegExp][] = [
     '42601',
     /at or near "VALIDATE"/,
   ],
-  [`${webhook} VALIDATE SECRET s ¶USING github`, '0A000', /USING github/],
+  [`${webhook} VALIDATE SECRET s USING ¶gitlab`, '22023', /^unknown sender "gitlab"$/],
+  [`${webhook} VALIDATE SECRET s USING ¶"GitHub"`, '22023', /^unknown sender "GitHub"$/],
+  [`${webhook} VALIDATE SECRET s USING github ¶AS a`, '42601', /at or near "AS"/],
+  [`${webhook} VALIDATE SECRET s USING¶`, '42601', /end of input/],
+  [`${webhook} VALIDATE ¶USING github`, '42601', /at or near "USING"/],
+  [`${webhook} VALIDATE SECRET nope USING ¶github`, '42883', /nope/],
   [`${webhook} VALIDATE SECRET s, ¶app.s AS a`, '42712', /"s" is already taken/],
   [`${webhook} VALIDATE SECRET ¶headers AS a`, '42712', /"headers"/],
   [`${webhook} VALIDATE AS¶`, '42601', /end of input/],
@@ -220,6 +225,16 @@ test('a secret longer than the bound is refused, one of the bound is not', () =>
     createRewriter(testRooms())(`CREATE SECRET s WITH (backend = 'meta') AS '${value}'`, utf8);
   assert.equal(create('x'.repeat(limits.secretBytesMax))?.kind, 'rewritten');
   assert.equal(create('x'.repeat(limits.secretBytesMax + 1))?.kind, 'error');
+});
+
+test("USING stands for the sender's expression, for each of the secrets", () => {
+  const one = fromBytes(rewritten(`${webhook} VALIDATE SECRET "é" USING GitHub`).sql);
+  assert.match(one, /"expression":"f\(é, payload\)"/);
+  const two = fromBytes(rewritten('ALTER TABLE t VALIDATE SECRET old, app.new USING github;').sql);
+  assert.match(two, /"expression":"\(f\(old, payload\)\)\\nOR \(f\(new, payload\)\)"/);
+  assert.match(two, /"payload":"payload"/);
+  const unknown = createRewriter(testRooms())(`${webhook} VALIDATE SECRET s USING gitlab`, utf8);
+  assert.match(unknown?.kind === 'error' ? (unknown.error.hint ?? '') : '', /^Perhaps github\? /);
 });
 
 test('literals of an expression that are secrets leave masked, beside the sealed whole', () => {

@@ -1,5 +1,6 @@
 /**
- * VALIDATE [SECRET name, …] AS expression. Takes tokens, gives the clause; and a clause as the value the catalog stores:
+ * VALIDATE [SECRET name, …] AS expression, or VALIDATE SECRET name, … USING sender, which stands for the sender's
+ * expression. Takes tokens, gives the clause; and a clause as the value the catalog stores:
  * with every secret literal masked, and the whole text sealed beside it. Refuses what the expression's own parser
  * refuses, where it stands. Touches nothing but the seal and the ids it is handed.
  */
@@ -22,14 +23,20 @@ export interface ValidateRooms {
   /** Seals a text under the master key, bound to `identity`. Gives base64. */
   readonly seal: (plaintext: string, identity: string) => string;
   readonly newId: () => string;
+  /** The expression of a known sender, spelled out for the secret of this name; null: no such sender. */
+  readonly expandSender: (sender: string, secret: string) => string | null;
+  /** Senders whose names are like this one, best first. */
+  readonly nearestSenders: (name: string) => readonly string[];
 }
 
 export interface ValidateClause {
   readonly secrets: readonly Name[];
-  /** The expression, with its comments blanked. */
+  /** The expression, with its comments blanked; or that of a sender. */
   readonly text: string;
-  /** Where it starts in the client's text, in bytes. */
+  /** Where it starts in the client's text, in bytes; or where the sender's name stands. */
   readonly start: number;
+  /** The text is a sender's: its places are not places in the client's text. */
+  readonly fromSender: boolean;
 }
 
 /** The shape that headgate.set_validation reads. */
@@ -45,7 +52,7 @@ export interface Validation {
 const takenNames = new Set(['headers', 'payload', 'method', 'path', 'query', 'url']);
 
 /** From behind VALIDATE to the end of the statement. */
-export function parseValidate(cursor: Cursor): ValidateClause {
+export function parseValidate(cursor: Cursor, rooms: ValidateRooms): ValidateClause {
   const secrets: Name[] = [];
   if (cursor.accept('secret')) {
     do {
@@ -59,22 +66,32 @@ export function parseValidate(cursor: Cursor): ValidateClause {
       }
       secrets.push(secret);
     } while (cursor.accept(','));
-    refuseSender(cursor);
+    if (cursor.accept('using')) return senderClause(cursor, secrets, rooms);
   }
   cursor.expect('as');
   if (cursor.atEnd) cursor.unexpected();
   const start = cursor.offset;
-  return { secrets, text: expressionText(cursor), start };
+  return { secrets, text: expressionText(cursor), start, fromSender: false };
 }
 
-/** VALIDATE SECRET s USING sender: the expressions of known senders. */
-function refuseSender(cursor: Cursor): void {
-  const at = cursor.offset;
-  if (!cursor.accept('using')) return;
+/** The sender's expression for each of the secrets: while one takes the place of another, both are good. */
+function senderClause(cursor: Cursor, secrets: readonly Name[], rooms: ValidateRooms): ValidateClause {
+  const start = cursor.offset;
   const sender = cursor.identifier();
   cursor.expectEnd();
-  throw new StatementError('0A000', `VALIDATE ... USING ${sender} is not supported yet`, at, {
-    hint: 'Write the expression out: VALIDATE SECRET ... AS secure_compare(...).',
+  const texts = secrets.map(
+    ({ name }) => rooms.expandSender(sender, name) ?? unknownSender(sender, start, rooms),
+  );
+  const text = texts.length === 1 ? texts.join('') : texts.map((one) => `(${one})`).join('\nOR ');
+  return { secrets, text, start, fromSender: true };
+}
+
+function unknownSender(sender: string, at: number, rooms: ValidateRooms): never {
+  const near = rooms.nearestSenders(sender);
+  const list =
+    'All of them are in docs/senders; any other is spelled out: VALIDATE SECRET ... AS secure_compare(...).';
+  throw new StatementError('22023', `unknown sender "${sender}"`, at, {
+    hint: near.length === 0 ? list : `Perhaps ${near.join(', ')}? ${list}`,
   });
 }
 
@@ -131,7 +148,7 @@ function parse(clause: ValidateClause, rooms: ValidateRooms): ParsedCheck {
     if (!isRefusal(error)) throw error;
     const { sqlstate, message, position, hint, detail } = error;
     const at =
-      position === null
+      position === null || clause.fromSender
         ? clause.start
         : clause.start + Buffer.byteLength(clause.text.slice(0, position), 'utf8');
     throw new StatementError(sqlstate, message, at, {

@@ -45,6 +45,8 @@ export function testRooms(): TestRooms {
     },
     newId: () => `00000000-0000-4000-8000-${String(++ids).padStart(12, '0')}`,
     parseExpression,
+    expandSender: (sender, secret) => (sender === 'github' ? `f(${secret}, payload)` : null),
+    nearestSenders: (name) => (name.startsWith('git') ? ['github'] : []),
   };
 }
 

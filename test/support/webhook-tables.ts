@@ -11,6 +11,8 @@ const rewriteSql = createRewriter({
   seal: (plaintext, identity) => Buffer.from(`${identity}=${plaintext}`).toString('base64'),
   parseExpression: (text) => ({ text, payloadName: null, headersRead: [], secretLiterals: [], warnings: [] }),
   newId: randomUUID,
+  expandSender: () => null,
+  nearestSenders: () => [],
 });
 
 /** Runs statements of Headgate's on a database whose catalog is made when it is missing. */

@@ -1,0 +1,384 @@
+/** Senders that sign with a private key, or with a JSON Web Token: what Headgate keeps is the public part. */
+import { createHash, createPublicKey, sign } from 'node:crypto';
+import { crc32 } from 'node:zlib';
+import { body, fresh, header, headerOperand, utf8 } from './expressions.ts';
+import { type Sender, same, sender } from './sender.ts';
+import {
+  ed25519Pair,
+  es256,
+  hs256,
+  isoSeconds,
+  isoTime,
+  numeric,
+  p256Pair,
+  privateKey,
+  privateText,
+  publicPem,
+  rawPublic,
+  rsaPair,
+  seconds,
+  token,
+  uuid,
+} from './signing.ts';
+
+const theme = 'A public key';
+const sendgridTime = 'X-Twilio-Email-Event-Webhook-Timestamp';
+const sendgridSignature = 'X-Twilio-Email-Event-Webhook-Signature';
+
+/** The fields of an SNS message that are signed, in this order; the optional ones only where they are there. */
+const snsFields = [
+  'Message',
+  'MessageId',
+  'Subject?',
+  'SubscribeURL?',
+  'Timestamp',
+  'Token?',
+  'TopicArn',
+  'Type',
+];
+const snsSigned = snsFields
+  .map((name) => {
+    const key = name.replace('?', '');
+    const lines = `'${key}' || E'\\n' || (${body}->>'${key}') || E'\\n'`;
+    return name.endsWith('?') ? `coalesce(${lines}, '')` : lines;
+  })
+  .join('\n      || ');
+
+function snsText(message: Readonly<Record<string, unknown>>): string {
+  return snsFields
+    .map((name) => name.replace('?', ''))
+    .filter((key) => message[key] !== undefined)
+    .map((key) => `${key}\n${String(message[key])}\n`)
+    .join('');
+}
+
+const paypal = ['PAYPAL-TRANSMISSION-SIG', 'PAYPAL-TRANSMISSION-ID', 'PAYPAL-TRANSMISSION-TIME'] as const;
+
+export const asymmetricSenders: readonly Sender[] = [
+  sender(theme, {
+    id: 'discord',
+    name: 'Discord',
+    toleranceS: 300,
+    headers: ['X-Signature-Ed25519', 'X-Signature-Timestamp'],
+    secret: {
+      what: 'the application’s public key, 64 hexadecimal digits',
+      where: 'Developer Portal → the app → General Information',
+    },
+    handshake:
+      'Discord POSTs `{"type": 1}`, signed, and for interactions wants `{"type": 1}` back; it also sends wrong signatures on purpose and wants 401. Headgate refuses those; it does not answer the ping, which something else must, once, when you save the URL.',
+    steps: [
+      'In the Developer Portal open the app → Webhooks and enter the URL of the table as the endpoint.',
+      'Switch the events on, choose them and save.',
+    ],
+    notes: ['For webhook events. Interactions want an answer with content, which a table does not give.'],
+    expression: (s) =>
+      `${fresh(header('X-Signature-Timestamp'), 300)}\n  AND ed25519_verify(decode(${s}, 'hex'), ` +
+      `${utf8(header('X-Signature-Timestamp'))} || payload,\n    decode(${header('X-Signature-Ed25519')}, 'hex'))`,
+    sign: ({ body, nowMs, signingKey }) => {
+      const signed = Buffer.concat([Buffer.from(seconds(nowMs)), body]);
+      return {
+        headers: {
+          'X-Signature-Timestamp': seconds(nowMs),
+          'X-Signature-Ed25519': sign(null, signed, privateKey(signingKey)).toString('hex'),
+        },
+      };
+    },
+    makeSecret: () => {
+      const pair = ed25519Pair();
+      return { secret: rawPublic(pair.publicKey).toString('hex'), signingKey: privateText(pair.privateKey) };
+    },
+    example: ({ id, nowMs }) => ({
+      version: 1,
+      application_id: String(numeric(id)),
+      type: 1,
+      event: { type: 'ENTITLEMENT_CREATE', timestamp: isoTime(nowMs), data: { id: String(numeric(id)) } },
+    }),
+  }),
+  sender(theme, {
+    id: 'sendgrid',
+    name: 'SendGrid event webhook',
+    toleranceS: 300,
+    headers: [sendgridSignature, sendgridTime],
+    secret: {
+      what: 'the verification key: an ECDSA public key in base64',
+      where: 'Settings → Mail Settings → Event Webhooks',
+    },
+    deduplicate: '`sg_event_id` of each event in the body',
+    steps: [
+      'Open Settings → Mail Settings → Event Webhooks and create one with the URL of the table.',
+      'Switch “Signature Verification” on, save, and copy the verification key.',
+    ],
+    notes: ['One request is an array of events; it is stored as one row.'],
+    expression: (s) =>
+      `${fresh(header(sendgridTime), 300)}\n  AND ecdsa_verify(decode(${s}, 'base64'), ${utf8(header(sendgridTime))} || payload,\n    ` +
+      `decode(${header(sendgridSignature)}, 'base64'), 'sha256')`,
+    sign: ({ body, nowMs, signingKey }) => {
+      const signed = Buffer.concat([Buffer.from(seconds(nowMs)), body]);
+      return {
+        headers: {
+          [sendgridTime]: seconds(nowMs),
+          [sendgridSignature]: sign('sha256', signed, privateKey(signingKey)).toString('base64'),
+        },
+      };
+    },
+    makeSecret: () => {
+      const pair = p256Pair();
+      return {
+        secret: pair.publicKey.export({ format: 'der', type: 'spki' }).toString('base64'),
+        signingKey: privateText(pair.privateKey),
+      };
+    },
+    // Their bodies end in a line break, and it is signed.
+    example: ({ id, nowMs }) =>
+      `${JSON.stringify([
+        {
+          email: 'zoe@example.com',
+          event: 'delivered',
+          sg_event_id: id,
+          timestamp: Math.floor(nowMs / 1000),
+        },
+      ])}\r\n`,
+  }),
+  sender(theme, {
+    id: 'paypal',
+    name: 'PayPal',
+    headers: paypal,
+    secret: {
+      what: 'JSON that holds the webhook’s id and the certificate (PEM): `{"webhook_id": "…", "cert": "-----BEGIN CERTIFICATE-----\\n…"}`',
+      where:
+        'the id in the app’s webhook settings, the certificate at the URL in the header PAYPAL-CERT-URL of a delivery (on a paypal.com host)',
+    },
+    deduplicate: '`id` of the body',
+    steps: [
+      'In the Developer Dashboard open the app → Webhooks → Add Webhook with the URL of the table.',
+      'Copy the webhook’s id; fetch the certificate by hand and put both into the secret.',
+    ],
+    notes: [
+      'Headgate never fetches a certificate that a request names. PayPal changes its certificate now and then: `ALTER SECRET` then.',
+      'PayPal names no tolerance, and a retry may be days old: none is checked.',
+    ],
+    expression: (s) =>
+      `rsa_verify(${s}::jsonb->>'cert',\n  ${utf8(
+        `${headerOperand(paypal[1])} || '|' || ${headerOperand(paypal[2])} || '|' || (${s}::jsonb->>'webhook_id') || '|' || crc32(payload)::text`,
+      )},\n  decode(${header(paypal[0])}, 'base64'), 'sha256')`,
+    sign: ({ body, nowMs, signingKey, id }) => {
+      const keys = JSON.parse(signingKey) as { webhook_id: string; private_key: string };
+      const [signature, transmission, time] = paypal;
+      const signed = `${uuid(id)}|${isoSeconds(nowMs)}|${keys.webhook_id}|${crc32(body)}`;
+      return {
+        headers: {
+          [transmission]: uuid(id),
+          [time]: isoSeconds(nowMs),
+          'PAYPAL-AUTH-ALGO': 'SHA256withRSA',
+          'PAYPAL-CERT-URL': 'https://api.paypal.com/v1/notifications/certs/CERT-360caa42-fca2a594-1d93a270',
+          [signature]: sign('sha256', Buffer.from(signed), privateKey(keys.private_key)).toString('base64'),
+        },
+      };
+    },
+    makeSecret: (random) => {
+      const pair = rsaPair();
+      const webhook = random(9).toString('hex').toUpperCase().slice(0, 17);
+      return {
+        secret: JSON.stringify({ webhook_id: webhook, cert: publicPem(pair.publicKey) }),
+        signingKey: JSON.stringify({ webhook_id: webhook, private_key: privateText(pair.privateKey) }),
+      };
+    },
+    example: ({ id, nowMs }) => ({
+      id: `WH-${id.slice(0, 17).toUpperCase()}`,
+      create_time: isoTime(nowMs),
+      event_type: 'PAYMENT.CAPTURE.COMPLETED',
+      resource: { id: '42311647XV020574X', amount: { value: '30.00', currency_code: 'EUR' } },
+    }),
+  }),
+  sender(theme, {
+    id: 'aws_sns',
+    name: 'AWS SNS',
+    headers: [],
+    signatureHeader: null,
+    signsBody: false,
+    secret: {
+      what: 'the signing certificate or its public key (PEM)',
+      where: 'at the `SigningCertURL` of a message (on an sns.….amazonaws.com host)',
+    },
+    deduplicate: '`MessageId` of the body',
+    handshake:
+      'SNS first POSTs a signed `SubscriptionConfirmation` and delivers only after somebody opened its `SubscribeURL`: it is stored like any message, so read the URL from the table, see that it is on amazonaws.com, and open it.',
+    steps: [
+      'Create a subscription of the topic: protocol HTTPS, endpoint the URL of the table, raw message delivery off.',
+      'Open the `SubscribeURL` that arrives in the table.',
+    ],
+    notes: [
+      'Signed are the fields Message, MessageId, Subject, SubscribeURL, Timestamp, Token, TopicArn and Type, by SHA-1 or, with SignatureVersion 2, SHA-256.',
+      'Headgate never fetches a certificate that a request names. AWS changes it about once a year: `ALTER SECRET` then.',
+      'Any topic of any account in the region signs with the same certificate: compare `TopicArn` in a VALIDATE of your own, or in your queries.',
+    ],
+    contentType: 'text/plain; charset=UTF-8',
+    expression: (s) =>
+      `rsa_verify(${s},\n  convert_to(${snsSigned}, 'UTF8'),\n  decode(${body}->>'Signature', 'base64'),\n  ` +
+      `CASE ${body}->>'SignatureVersion' WHEN '2' THEN 'sha256' ELSE 'sha1' END)`,
+    sign: ({ body, signingKey }) => {
+      const message = JSON.parse(body.toString()) as Record<string, unknown>;
+      const hash = message['SignatureVersion'] === '2' ? 'sha256' : 'sha1';
+      const signature = sign(hash, Buffer.from(snsText(message)), privateKey(signingKey)).toString('base64');
+      return {
+        headers: { 'x-amz-sns-message-type': String(message['Type']) },
+        body: Buffer.from(JSON.stringify({ ...message, Signature: signature })),
+      };
+    },
+    makeSecret: () => {
+      const pair = rsaPair();
+      return { secret: publicPem(pair.publicKey), signingKey: privateText(pair.privateKey) };
+    },
+    example: ({ id, nowMs }) => ({
+      Type: 'Notification',
+      MessageId: uuid(id),
+      TopicArn: 'arn:aws:sns:eu-west-1:123456789012:orders',
+      Subject: 'Order ☕',
+      Message: JSON.stringify({ order: numeric(id) }),
+      Timestamp: isoTime(nowMs),
+      SignatureVersion: '2',
+      SigningCertURL:
+        'https://sns.eu-west-1.amazonaws.com/SimpleNotificationService-7506a1e35b36ef5a444dd1a8e7cc3ed8.pem',
+    }),
+  }),
+  sender(theme, {
+    id: 'plaid',
+    name: 'Plaid',
+    toleranceS: 300,
+    headers: ['Plaid-Verification'],
+    secret: {
+      what: 'the verification key as a JWK, or a JWK set `{"keys": [ … ]}`',
+      where: 'the API’s `/webhook_verification_key/get`, with the `kid` of a delivery’s token',
+    },
+    steps: ['Pass the URL of the table as `webhook` when you create a link token or an item.'],
+    notes: [
+      'Plaid changes its keys: keep a JWK set with the old and the new one in the secret, and `ALTER SECRET` in time.',
+    ],
+    expression: (s) => {
+      const claims = `jwt_verify(${header('Plaid-Verification')}, ${s})`;
+      return (
+        `secure_compare(${claims}->>'request_body_sha256', encode(sha256(payload), 'hex'))\n` +
+        `  AND ${fresh(`${claims}->>'iat'`, 300)}`
+      );
+    },
+    sign: ({ body, nowMs, signingKey }) => {
+      const key = privateKey(signingKey);
+      const claims = {
+        iat: Math.floor(nowMs / 1000),
+        request_body_sha256: createHash('sha256').update(body).digest('hex'),
+      };
+      return {
+        headers: {
+          'Plaid-Verification': token({ alg: 'ES256', kid: keyId(key), typ: 'JWT' }, claims, es256(key)),
+        },
+      };
+    },
+    makeSecret: () => {
+      const pair = p256Pair();
+      const jwk = {
+        ...pair.publicKey.export({ format: 'jwk' }),
+        kid: keyId(pair.publicKey),
+        alg: 'ES256',
+        use: 'sig',
+      };
+      return { secret: JSON.stringify(jwk), signingKey: privateText(pair.privateKey) };
+    },
+    example: ({ id }) => ({
+      webhook_type: 'TRANSACTIONS',
+      webhook_code: 'SYNC_UPDATES_AVAILABLE',
+      item_id: id,
+      environment: 'production',
+    }),
+  }),
+  sender(theme, {
+    id: 'fusionauth',
+    name: 'FusionAuth',
+    headers: ['X-FusionAuth-Signature-JWT'],
+    secret: {
+      what: 'the signing key: the text of an HMAC key, or a public key in PEM',
+      where: 'Settings → Key Master',
+    },
+    deduplicate: '`event.id` of the body',
+    steps: [
+      'Open Settings → Webhooks → Add with the URL of the table.',
+      'Under Security switch “Sign events” on and choose the key.',
+    ],
+    expression: (s) =>
+      `secure_compare(jwt_verify(${header('X-FusionAuth-Signature-JWT')}, ${s})->>'request_body_sha256',\n  ` +
+      `encode(sha256(payload), 'base64'))`,
+    sign: ({ body, signingKey }) => {
+      const claims = { request_body_sha256: createHash('sha256').update(body).digest('base64') };
+      return {
+        headers: {
+          'X-FusionAuth-Signature-JWT': token({ alg: 'HS256', typ: 'JWT' }, claims, hs256(signingKey)),
+        },
+      };
+    },
+    example: ({ id, nowMs }) => ({
+      event: { id: uuid(id), type: 'user.create', createInstant: nowMs, user: { email: 'zoe@example.com' } },
+    }),
+  }),
+  sender(theme, {
+    id: 'monday',
+    name: 'monday.com',
+    headers: ['Authorization'],
+    signsBody: false,
+    secret: { what: 'the app’s signing secret', where: 'Developer Center → the app → Basic information' },
+    handshake:
+      'monday.com first POSTs `{"challenge": …}` without a token and wants it back as JSON. Headgate does not answer it: something else must, once, when you save the URL.',
+    steps: ['Create the webhook from an app (integration) with the URL of the table.'],
+    notes: ['Webhooks made on a board, without an app, carry no token and cannot be checked.'],
+    expression: (s) => `jwt_verify(${header('Authorization')}, ${s}) IS NOT NULL`,
+    sign: ({ nowMs, signingKey, url }) => {
+      const claims = {
+        aud: url,
+        accountId: 12345678,
+        iat: Math.floor(nowMs / 1000),
+        exp: Math.floor(nowMs / 1000) + 300,
+      };
+      return { headers: { Authorization: token({ alg: 'HS256', typ: 'JWT' }, claims, hs256(signingKey)) } };
+    },
+    toleranceS: 300,
+    example: ({ id, nowMs }) => ({
+      event: { type: 'create_pulse', boardId: 1771812698, pulseId: numeric(id), triggerTime: isoTime(nowMs) },
+    }),
+  }),
+  sender(theme, {
+    id: 'atlassian_connect',
+    name: 'Atlassian Connect apps',
+    headers: ['Authorization'],
+    signsBody: false,
+    secret: {
+      what: 'the shared secret of the installation',
+      where: '`sharedSecret` of the app’s `installed` callback',
+    },
+    steps: ['Name the URL of the table in the app’s descriptor (`modules.webhooks`).'],
+    notes: [
+      'The token’s `qsh` binds it to one URL; it is not compared, so a token for another URL of the same app is accepted.',
+    ],
+    expression: (s) => `jwt_verify(replace(${header('Authorization')}, 'JWT ', ''), ${s}) IS NOT NULL`,
+    sign: ({ nowMs, signingKey, method, url }) => {
+      const qsh = createHash('sha256')
+        .update(`${method}&${new URL(url).pathname}&`)
+        .digest('hex');
+      const issued = Math.floor(nowMs / 1000);
+      const claims = { iss: 'b0e3a1f2-client-key', iat: issued, exp: issued + 180, qsh };
+      return {
+        headers: { Authorization: `JWT ${token({ alg: 'HS256', typ: 'JWT' }, claims, hs256(signingKey))}` },
+      };
+    },
+    toleranceS: 180,
+    makeSecret: (random) => same(random(48).toString('base64url')),
+    example: ({ id, nowMs }) => ({
+      timestamp: nowMs,
+      webhookEvent: 'jira:issue_created',
+      issue: { id: String(numeric(id)), key: 'SHOP-43' },
+    }),
+  }),
+];
+
+/** Names a key pair: the same from its private and its public part. */
+function keyId(key: ReturnType<typeof privateKey>): string {
+  const spki = (key.type === 'private' ? createPublicKey(key) : key).export({ format: 'der', type: 'spki' });
+  return uuid(createHash('sha256').update(spki).digest('hex'));
+}

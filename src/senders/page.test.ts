@@ -1,0 +1,19 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { senderPages } from './page.ts';
+import { expressionOf, senders } from './senders.ts';
+
+test('every sender has a page that shows both statements and how to try it, and the index leads to it', () => {
+  const pages = senderPages();
+  assert.equal(pages.size, senders.size + 1);
+  const index = pages.get('docs/senders/README.md') ?? '';
+  for (const sender of senders.values()) {
+    const page = pages.get(`docs/senders/${sender.id}.md`) ?? '';
+    assert.match(index, new RegExp(`\\(${sender.id}\\.md\\) \\| \`${sender.id}\` `));
+    assert(page.includes(`VALIDATE SECRET ${sender.id}_secret USING ${sender.id};`));
+    assert(page.includes(`${expressionOf(sender, `${sender.id}_secret`).replaceAll('\n', '\n  ')};`));
+    assert(page.includes(`headgate send ${sender.id} --url `));
+    assert(sender.steps.length > 0 && sender.steps.length <= 4);
+    assert.doesNotMatch(page, /undefined|\[object|\n\n\n/);
+  }
+});

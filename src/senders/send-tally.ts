@@ -1,0 +1,62 @@
+/** What became of many requests: how many are done, by answer, and how long they took. Pure but for what it is given. */
+
+export class SendTally {
+  readonly #total: number;
+  readonly #ms: Float64Array;
+  readonly #answers = new Map<string, number>();
+  #done = 0;
+  #failed = 0;
+
+  constructor(total: number) {
+    this.#total = total;
+    this.#ms = new Float64Array(total);
+  }
+
+  get done(): number {
+    return this.#done;
+  }
+
+  get allAccepted(): boolean {
+    return this.#failed === 0 && this.#done === this.#total;
+  }
+
+  /** `answer`: the status, or why there is none. */
+  add(answer: string, accepted: boolean, ms: number): void {
+    this.#ms[this.#done++] = ms;
+    if (!accepted) this.#failed++;
+    this.#answers.set(answer, (this.#answers.get(answer) ?? 0) + 1);
+  }
+
+  summary(elapsedMs: number): string {
+    const seconds = elapsedMs / 1000;
+    const times = this.#ms.subarray(0, this.#done).toSorted();
+    const width = Math.max(...[...this.#answers.keys()].map((answer) => answer.length), 0);
+    const lines = [...this.#answers]
+      .toSorted(([a], [b]) => (a < b ? -1 : 1))
+      .map(([answer, count]) => `${answer.padEnd(width)}  ${count}`);
+    const rate = seconds > 0 ? ` (${Math.round(this.#done / seconds)}/s)` : '';
+    return [
+      `${this.#done} of ${this.#total} answered in ${seconds.toFixed(1)} s${rate}`,
+      ...lines,
+      ...(times.length === 0
+        ? []
+        : [`p50 ${inMs(quantile(times, 0.5))}  p99 ${inMs(quantile(times, 0.99))}`]),
+      '',
+    ].join('\n');
+  }
+}
+
+/** The smallest value that at least this part of all does not exceed. */
+function quantile(sorted: Float64Array, part: number): number {
+  return sorted[Math.max(0, Math.ceil(sorted.length * part) - 1)] ?? 0;
+}
+
+const inMs = (ms: number) => `${ms.toFixed(1)} ms`;
+
+const barWidth = 30;
+
+/** One line that a terminal draws again and again. */
+export function progressBar(done: number, total: number): string {
+  const full = Math.floor((barWidth * done) / total);
+  return `[${'#'.repeat(full)}${'-'.repeat(barWidth - full)}] ${done}/${total}`;
+}

@@ -1,0 +1,119 @@
+/**
+ * What Headgate knows of one webhook sender: the VALIDATE expression that checks its requests, and, written apart from
+ * it, how that sender signs. The second is the sender's side: `headgate send` and the tests use it to hold the first
+ * to what really arrives. Types and one constructor; pure.
+ */
+
+export type Random = (size: number) => Buffer;
+
+export type Theme =
+  | 'A signature of the body'
+  | 'A signature of the body and a timestamp'
+  | 'Standard Webhooks'
+  | 'A public key'
+  | 'A signature of the URL or of fields'
+  | 'A token';
+
+/** A request as the sender is about to sign it. */
+export interface Draft {
+  readonly method: string;
+  /** As the sender calls it. */
+  readonly url: string;
+  readonly body: Buffer;
+  readonly nowMs: number;
+  readonly signingKey: string;
+  /** 32 hexadecimal digits that no other request of this sender has. */
+  readonly id: string;
+}
+
+export interface Signature {
+  readonly headers: Readonly<Record<string, string>>;
+  /** Where the signature stands in the body or in the URL: what is sent instead. */
+  readonly body?: Buffer;
+  readonly url?: string;
+}
+
+/** `secret` goes into CREATE SECRET; the sender signs with `signingKey`. The same text unless keys are a pair. */
+export interface Keys {
+  readonly secret: string;
+  readonly signingKey: string;
+}
+
+export interface Sender {
+  /** As in `VALIDATE SECRET s USING id`. */
+  readonly id: string;
+  readonly name: string;
+  readonly theme: Theme;
+  /** `secret`: the secret's name as an SQL identifier. The body is called `payload`. */
+  readonly expression: (secret: string) => string;
+  readonly secret: { readonly what: string; readonly where: string };
+  /** What the expression reads, as the sender writes it. */
+  readonly headers: readonly string[];
+  /** The header that holds the signature or the token; null: it stands in the body or in the URL. */
+  readonly signatureHeader: string | null;
+  /** Whether every byte of the body is signed. */
+  readonly signsBody: boolean;
+  /** How old a signature may be, in seconds; null: it has no time, or none that is checked. */
+  readonly toleranceS: number | null;
+  /** Whether the expression reads `url`, so that HEADGATE_PUBLIC_URL has to be set. */
+  readonly signsUrl: boolean;
+  /** What tells a repeated delivery from a new one, in words. */
+  readonly deduplicate: string | null;
+  /** The question the sender asks before it delivers, which Headgate does not answer, in words. */
+  readonly handshake: string | null;
+  readonly notes: readonly string[];
+  /** What to do at the sender. */
+  readonly steps: readonly string[];
+  readonly contentType: string;
+  /** Other headers of a real request, e.g. the event's name. */
+  readonly eventHeaders: (draft: Draft) => Readonly<Record<string, string>>;
+  readonly example: (event: { readonly id: string; readonly nowMs: number }) => string;
+  readonly sign: (draft: Draft) => Signature;
+  readonly makeSecret: (random: Random) => Keys;
+}
+
+/** What stands in the tables; the rest has a usual value. */
+export interface SenderSpec extends Omit<Partial<Sender>, 'example' | 'theme'> {
+  readonly id: string;
+  readonly name: string;
+  readonly secret: Sender['secret'];
+  readonly headers: readonly string[];
+  readonly steps: readonly string[];
+  /** A text is sent as it is, anything else as JSON. */
+  readonly example: (event: { readonly id: string; readonly nowMs: number }) => unknown;
+}
+
+type Needed = 'expression' | 'sign';
+
+export function sender(theme: Theme, spec: SenderSpec & { readonly [K in Needed]: Sender[K] }): Sender {
+  return {
+    signatureHeader: spec.headers[0] ?? null,
+    signsBody: true,
+    toleranceS: null,
+    signsUrl: false,
+    deduplicate: null,
+    handshake: null,
+    notes: [],
+    contentType: 'application/json',
+    eventHeaders: () => ({}),
+    makeSecret: textSecret(),
+    ...spec,
+    theme,
+    example: (event) => {
+      const body = spec.example(event);
+      return typeof body === 'string' ? body : JSON.stringify(body);
+    },
+  };
+}
+
+/** A shared text of `size` random bytes in hexadecimal, behind a prefix. */
+export function textSecret(prefix = '', size = 24): (random: Random) => Keys {
+  return (random) => same(`${prefix}${random(size).toString('hex')}`);
+}
+
+export function same(secret: string): Keys {
+  return { secret, signingKey: secret };
+}
+
+/** As a form of a web page is sent: a blank is `+`. */
+export const formType = 'application/x-www-form-urlencoded';

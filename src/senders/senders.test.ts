@@ -1,0 +1,189 @@
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { suite, test } from 'node:test';
+import type { CheckRequest } from '../flow.ts';
+import { loadParser, parseExpression } from '../validate/expression.ts';
+import type { Keys, Sender } from './sender.ts';
+import { expandSender, expressionOf, nearestSenders, senders, signedRequest } from './senders.ts';
+import type { SignedRequest } from './senders.ts';
+
+await loadParser();
+
+const publicUrl = 'https://hooks.example.com';
+const url = `${publicUrl}/webhook/dev/public/events`;
+const nowMs = Date.UTC(2026, 2, 4, 5, 6, 7, 89);
+
+/** The same bytes for the same seed: keys that differ and come again. */
+function randomFrom(seed: string): (size: number) => Buffer {
+  let count = 0;
+  return (size) => createHash('shake256', { outputLength: size }).update(`${seed}${count++}`).digest();
+}
+
+function requestOf(sender: Sender, keys: Keys, atMs = nowMs, id = 'a1b2c3d4e5f60718293a4b5c6d7e8f90') {
+  const body = Buffer.from(sender.example({ id, nowMs: atMs }));
+  return signedRequest(sender, { method: 'POST', url, body, nowMs: atMs, signingKey: keys.signingKey, id });
+}
+
+type Lines = readonly (readonly [string, string])[];
+
+function received(sent: SignedRequest, lines: Lines = Object.entries(sent.headers)): CheckRequest {
+  return {
+    method: sent.method,
+    target: sent.url.slice(publicUrl.length),
+    rawHeaders: lines.flatMap(([name, value]) => [name, Buffer.from(value).toString('latin1')]),
+    arrivedAtMs: nowMs,
+    body: sent.body,
+  };
+}
+
+function checkOf(sender: Sender, secret: string) {
+  const parsed = parseExpression(expressionOf(sender, 's'), { secrets: ['s'] });
+  return parsed.compile({ secrets: new Map([['s', secret]]), publicUrl });
+}
+
+/** What is left of a signature when its last value is cut off. */
+const prefixOf = (value: string) => value.replace(/[\w+/-]{16,}={0,2}$/, '');
+
+/** Another letter or digit in the place of the last one. */
+function changedByte(body: Buffer): Buffer {
+  const text = body.toString('latin1');
+  const at = text.search(/[a-z0-9][^a-z0-9]*$/);
+  const other = text[at] === '1' ? '2' : '1';
+  return Buffer.from(text.slice(0, at) + other + text.slice(at + 1), 'latin1');
+}
+
+for (const sender of senders.values()) {
+  suite(sender.id, () => {
+    const keys = sender.makeSecret(randomFrom('one'));
+    const check = checkOf(sender, keys.secret);
+    const sent = requestOf(sender, keys);
+
+    test('is spelled out without a shared key, a warning or a name of its own', () => {
+      const parsed = parseExpression(expressionOf(sender, 'my secret'), { secrets: ['my secret'] });
+      assert.deepEqual(parsed.secretLiterals, []);
+      assert.deepEqual(parsed.warnings, []);
+      assert([null, 'payload'].includes(parsed.payloadName));
+      const read = parsed.headersRead.toSorted();
+      assert.deepEqual(read, [...new Set(sender.headers.map((name) => name.toLowerCase()))].toSorted());
+      assert.equal(sender.signsUrl, /\burl\b/.test(expressionOf(sender, 's')));
+    });
+
+    test('its signed request is accepted', () => {
+      assert.equal(check(received(sent)), true);
+      assert.equal(check(received(requestOf(sender, keys, nowMs, '00000000000000000000000000000001'))), true);
+    });
+
+    test('a wrong secret is refused', () => {
+      assert.equal(checkOf(sender, sender.makeSecret(randomFrom('two')).secret)(received(sent)), false);
+      assert.equal(check(received(requestOf(sender, sender.makeSecret(randomFrom('two'))))), false);
+    });
+
+    test(`a changed byte of the body is ${sender.signsBody ? 'refused' : 'not seen, as its page says'}`, () => {
+      const changed = { ...received(sent), body: changedByte(sent.body) };
+      assert.notDeepEqual(changed.body, sent.body);
+      if (sender.signsBody) assert.equal(check(changed), false);
+      else if (sender.signatureHeader !== null) assert.equal(check(changed), true);
+    });
+
+    if (sender.toleranceS !== null) {
+      const toleranceMs = sender.toleranceS * 1000;
+      test('a stale signature is refused, one within the tolerance is not', () => {
+        assert.equal(check(received(requestOf(sender, keys, nowMs - toleranceMs + 1000))), true);
+        assert.equal(check(received(requestOf(sender, keys, nowMs - toleranceMs - 2000))), false);
+      });
+    }
+
+    if (sender.signatureHeader !== null) {
+      const name = sender.signatureHeader;
+      test('a missing, empty, doubled, truncated or prefix-only signature is refused', () => {
+        const value = sent.headers[name] ?? '';
+        assert.notEqual(value, '');
+        const others = Object.entries(sent.headers).filter(([other]) => other !== name);
+        const refused = (...lines: Lines) =>
+          assert.equal(check(received(sent, [...others, ...lines])), false, JSON.stringify(lines));
+        assert.equal(check(received(sent, [...others, [name, value]])), true);
+        refused();
+        refused([name, '']);
+        refused([name, value], [name, value]);
+        refused([name, value.slice(0, -2)]);
+        assert.notEqual(prefixOf(value), value);
+        refused([name, prefixOf(value)]);
+      });
+      for (const other of sender.headers.filter((header) => header !== name && header in sent.headers)) {
+        test(`without ${other} it is refused`, () => {
+          assert.equal(
+            check(
+              received(
+                sent,
+                Object.entries(sent.headers).filter(([it]) => it !== other),
+              ),
+            ),
+            false,
+          );
+        });
+      }
+    }
+
+    test('an empty body, and one that is something else, are refused or were never looked at', () => {
+      const headersOnly = !/\b(payload|query)\b/.test(expressionOf(sender, 's'));
+      for (const body of ['', '{}', '[]', '\u0000', '{"signature":null}'])
+        assert.equal(check({ ...received(sent), body: Buffer.from(body) }), headersOnly, body);
+    });
+  });
+}
+
+suite('a signature in the body', () => {
+  const fields: readonly (readonly [string, RegExp])[] = [
+    ['mailgun', /("signature":")([0-9a-f]{64})/],
+    ['adyen', /("hmacSignature":")([^"]+)/],
+    ['aws_sns', /("Signature":")([^"]+)/],
+    ['figma', /("passcode":")([^"]+)/],
+    ['braintree', /(bt_signature=[0-9a-f]+%7C)([0-9a-f]+)/],
+  ];
+  for (const [id, place] of fields) {
+    test(`${id}: empty, truncated or with its beginning only, it is refused`, () => {
+      const sender = senders.get(id);
+      assert(sender);
+      const keys = sender.makeSecret(randomFrom('one'));
+      const sent = received(requestOf(sender, keys));
+      const check = checkOf(sender, keys.secret);
+      const text = sent.body.toString();
+      const value = place.exec(text)?.[2] ?? assert.fail('the signature is found');
+      for (const other of ['', value.slice(0, -1), value.slice(0, 4)]) {
+        const body = Buffer.from(text.replace(place, (_, before: string) => before + other));
+        assert.equal(check({ ...sent, body }), false, other);
+      }
+    });
+  }
+  for (const [id, from, to] of [
+    ['mailgun', /"timestamp":"(\d+)"/, '"timestamp":"1"'],
+    ['adyen', /"value":1130/, '"value":1131'],
+    ['aws_sns', /"Subject":"[^"]*",/, ''],
+  ] as const) {
+    test(`${id}: a changed field that is signed is refused`, () => {
+      const sender = senders.get(id);
+      assert(sender);
+      const keys = sender.makeSecret(randomFrom('one'));
+      const sent = received(requestOf(sender, keys));
+      const body = Buffer.from(sent.body.toString().replace(from, to));
+      assert.notDeepEqual(body, sent.body);
+      assert.equal(checkOf(sender, keys.secret)({ ...sent, body }), false);
+    });
+  }
+});
+
+test('there are at least 50, with names that SQL takes as they are', () => {
+  assert(senders.size >= 50, String(senders.size));
+  for (const id of senders.keys()) assert.match(id, /^[a-z][a-z0-9_]*$/);
+});
+
+test('USING: the name of the secret is quoted where it has to be, an unknown sender is null', () => {
+  const start = `secure_compare(headers->>'x-gitlab-token', `;
+  assert.equal(expandSender('gitlab', 'key'), `${start}key)`);
+  assert.equal(expandSender('gitlab', 'Key "1"'), `${start}"Key ""1""")`);
+  assert.equal(expandSender('gitlab', 'user'), `${start}"user")`);
+  assert.equal(expandSender('gitlap', 'key'), null);
+  assert.equal(nearestSenders('gitlap')[0], 'gitlab');
+  assert.equal(nearestSenders('standardwebhooks')[0], 'standard_webhooks');
+  assert.deepEqual(nearestSenders('zzzzzzzz'), []);
+});

@@ -1,0 +1,83 @@
+/**
+ * The webhook senders that Headgate knows, by id. Takes a sender's name and a secret's, gives the VALIDATE expression
+ * spelled out, or the sender's own signed request. Refuses nothing: an unknown name is null. Pure.
+ */
+import { asymmetricSenders } from './asymmetric.ts';
+import { commerceSenders } from './hmac-body-commerce.ts';
+import { serviceSenders } from './hmac-body-services.ts';
+import { hmacBodySenders } from './hmac-body.ts';
+import { bareIdentifier } from './identifier.ts';
+import type { Draft, Sender } from './sender.ts';
+import { standardSenders } from './standard-webhooks.ts';
+import { timestampHeaderSenders } from './timestamp-header.ts';
+import { timestampedSenders } from './timestamped.ts';
+import { tokenSenders } from './tokens.ts';
+import { urlAndFieldSenders } from './urls-and-fields.ts';
+
+export const senders: ReadonlyMap<string, Sender> = new Map(
+  [
+    ...hmacBodySenders,
+    ...commerceSenders,
+    ...serviceSenders,
+    ...timestampedSenders,
+    ...timestampHeaderSenders,
+    ...standardSenders,
+    ...asymmetricSenders,
+    ...urlAndFieldSenders,
+    ...tokenSenders,
+  ].map((sender) => [sender.id, sender]),
+);
+
+/** The expression as it stands behind `VALIDATE SECRET secretName AS`. */
+export function expressionOf(sender: Sender, secretName: string): string {
+  return sender.expression(bareIdentifier(secretName));
+}
+
+/** `VALIDATE SECRET secretName USING senderName`, spelled out; null: no such sender. */
+export function expandSender(senderName: string, secretName: string): string | null {
+  const sender = senders.get(senderName);
+  return sender === undefined ? null : expressionOf(sender, secretName);
+}
+
+/** The ids most like a name that is none, best first: for the hint of an error. */
+export function nearestSenders(name: string): readonly string[] {
+  const wanted = name.toLowerCase().replaceAll(/[^a-z0-9]/g, '');
+  return [...senders.keys()]
+    .map((id) => ({ id, far: distance(wanted, id.replaceAll('_', '')) }))
+    .filter(({ id, far }) => far <= 2 || (wanted.length > 2 && id.replaceAll('_', '').includes(wanted)))
+    .toSorted((a, b) => a.far - b.far)
+    .slice(0, 5)
+    .map(({ id }) => id);
+}
+
+/** How many letters to change, add or take away (Levenshtein). */
+function distance(a: string, b: string): number {
+  let row = Array.from({ length: b.length + 1 }, (_, i) => i);
+  for (let i = 1; i <= Math.min(a.length, 64); i++) {
+    const next = [i];
+    for (let j = 1; j <= b.length; j++) {
+      const changed = (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1);
+      next.push(Math.min(changed, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1));
+    }
+    row = next;
+  }
+  return row[b.length] ?? 0;
+}
+
+export interface SignedRequest {
+  readonly method: string;
+  readonly url: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: Buffer;
+}
+
+/** The request as the sender sends it: content type, the event's headers and the signature. */
+export function signedRequest(sender: Sender, draft: Draft): SignedRequest {
+  const { headers, body = draft.body, url = draft.url } = sender.sign(draft);
+  return {
+    method: draft.method,
+    url,
+    headers: { 'Content-Type': sender.contentType, ...sender.eventHeaders(draft), ...headers },
+    body,
+  };
+}

@@ -1,0 +1,135 @@
+/** Every sender that Headgate knows, with `USING` at the SQL door and `headgate send` at the listener. */
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { expressionOf, senders } from '../../src/senders/senders.ts';
+import { startHeadgate } from '../support/headgate.ts';
+import { run } from '../support/run.ts';
+import { createSenderTable, isForm, publicUrl, send } from '../support/senders.ts';
+
+const cli = fileURLToPath(new URL('../../src/cli.js', import.meta.url));
+
+test('each has a table, its own signed request is a row there, and a forged one is 401', async (t) => {
+  const headgate = await startHeadgate(t, { args: [`--public-url=${publicUrl}`] });
+  const client = await headgate.client(t);
+  for (const sender of senders.values()) {
+    const table = `t_${sender.id}`;
+    const keys = sender.makeSecret(randomBytes);
+    await createSenderTable(client, table, sender.id, keys.secret);
+    const request = {
+      sender: sender.id,
+      url: `${headgate.webhookUrl}/dev/public/${table}`,
+      signedUrl: `${publicUrl}/webhook/dev/public/${table}`,
+    };
+    const sent = await send({ ...request, secret: keys.signingKey });
+    assert.match(sent.printed, isForm(sender) ? /^HTTP 422\n/ : /^HTTP 200\n\{"rows":1\}/, sender.id);
+    const forged = await send({ ...request, secret: sender.makeSecret(randomBytes).signingKey });
+    assert.match(forged.printed, /^HTTP 401\n\{"error":"Signature verification failed"/, sender.id);
+    if (sender.toleranceS !== null) {
+      const now = new Date(Date.now() - (sender.toleranceS + 5) * 1000).toISOString();
+      const stale = await send({ ...request, secret: keys.signingKey, now });
+      assert.match(stale.printed, /^HTTP 401\n/, `${sender.id}, stale`);
+    }
+    const { rows } = await client.query<{ n: number }>(`select count(*)::int as n from ${table}`);
+    assert.equal(rows[0]?.n, isForm(sender) ? 0 : 1, sender.id);
+  }
+  // The page shows what SHOW CREATE TABLE shows, and what it shows makes the same table.
+  for (const sender of senders.values()) {
+    const show = `SHOW CREATE TABLE t_${sender.id}`;
+    const shown = await client.query<Record<string, string>>(show);
+    const sql = Object.values(shown.rows[0] ?? {}).at(-1) ?? '';
+    assert(
+      sql.includes(
+        `VALIDATE SECRET public.t_${sender.id}_key AS ${expressionOf(sender, `t_${sender.id}_key`)}`,
+      ),
+      sql,
+    );
+    await client.query(`DROP TABLE t_${sender.id}`);
+    await client.query(sql);
+    assert.deepEqual((await client.query(show)).rows, shown.rows, sender.id);
+  }
+});
+
+test('the command line: one, many, a body of its own, a sender that is not known', async (t) => {
+  const headgate = await startHeadgate(t);
+  const client = await headgate.client(t);
+  await createSenderTable(client, 'hooks', 'standard_webhooks', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw');
+  const url = `${headgate.webhookUrl}/dev/public/hooks`;
+  const headgateSend = (...args: string[]) => run(process.execPath, [cli, 'send', ...args]);
+  const key = ['--secret', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'];
+  const one = await headgateSend('standard_webhooks', '--url', url, ...key);
+  assert.deepEqual(one, { code: 0, stdout: 'HTTP 200\n{"rows":1}\n', stderr: '' });
+  const wrong = await headgateSend('standard_webhooks', '--url', url, '--secret', 'whsec_AAAA');
+  assert.equal(wrong.code, 1);
+  assert.match(wrong.stdout, /^HTTP 401\n/);
+  const many = await headgateSend('standard_webhooks', '--url', url, ...key, '--count', '300');
+  assert.equal(many.code, 0);
+  assert.match(many.stdout, /^300 of 300 answered[^]*\n200 {2}300\np50 /);
+  const rows = await client.query<{ n: number }>(`select count(distinct data)::int as n from hooks`);
+  assert.equal(rows.rows[0]?.n, 301);
+  const own = await run(
+    process.execPath,
+    [cli, 'send', 'standard_webhooks', '--url', url, ...key, '--body', '-'],
+    {
+      input: '{"mine": 1.10}',
+    },
+  );
+  assert.equal(own.code, 0);
+  const mine = await client.query<{ text: string }>(
+    `select data::text as text from hooks where data ? 'mine'`,
+  );
+  assert.deepEqual(mine.rows, [{ text: '{"mine": 1.10}' }]);
+  const unknown = await headgateSend('standard_webhook', '--url', url, ...key);
+  assert.deepEqual([unknown.code, unknown.stdout], [1, '']);
+  assert.match(unknown.stderr, /^headgate: unknown sender "standard_webhook": perhaps standard_webhooks/);
+});
+
+test('an old and a new secret: each is good while both are named', async (t) => {
+  const headgate = await startHeadgate(t);
+  const client = await headgate.client(t);
+  await createSenderTable(client, 'changing', 'github', 'old');
+  await client.query(`CREATE SECRET fresh WITH (backend = 'meta') AS 'new'`);
+  const url = `${headgate.webhookUrl}/dev/public/changing`;
+  const codes = async () => [
+    (await send({ sender: 'github', url, secret: 'old' })).code,
+    (await send({ sender: 'github', url, secret: 'new' })).code,
+    (await send({ sender: 'github', url, secret: 'other' })).code,
+  ];
+  assert.deepEqual(await codes(), [0, 1, 1]);
+  await client.query('ALTER TABLE changing VALIDATE SECRET changing_key, fresh USING github');
+  assert.deepEqual(await codes(), [0, 0, 1]);
+  await client.query('ALTER TABLE changing VALIDATE SECRET fresh USING github');
+  assert.deepEqual(await codes(), [1, 0, 1]);
+  await assert.rejects(client.query('ALTER TABLE changing VALIDATE SECRET fresh USING githup'), {
+    code: '22023',
+    message: 'unknown sender "githup"',
+    hint: /^Perhaps github\?/,
+    position: '50',
+  });
+});
+
+test('Ctrl-C ends it with a summary of what was answered, and status 130', async (t) => {
+  const server = createServer((_, response) => {
+    response.end();
+    if (++answered === 5) child.kill('SIGINT');
+  });
+  let answered = 0;
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.after(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+  const args = ['send', 'github', '--url', url, '--secret', 'x', '--count', '1000000', '--rate', '200/s'];
+  const child = spawn(process.execPath, [cli, ...args], { stdio: ['ignore', 'pipe', 'inherit'] });
+  let printed = '';
+  child.stdout.setEncoding('utf8').on('data', (text: string) => (printed += text));
+  assert.deepEqual(await once(child, 'close'), [130, null]);
+  assert.match(printed, /^\d+ of 1000000 answered in [^]*\n200 {2}\d+\np50 /);
+});

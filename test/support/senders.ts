@@ -1,0 +1,37 @@
+/** Tables of the senders that Headgate knows, in a running program, and requests of theirs sent to them. */
+import { randomBytes } from 'node:crypto';
+import type { Client } from 'pg';
+import { sendCommand } from '../../src/senders/send.ts';
+import type { SendOptions } from '../../src/senders/send.ts';
+import type { Sender } from '../../src/senders/sender.ts';
+
+/** What the senders believe to call; the program is started with it as --public-url. */
+export const publicUrl = 'https://hooks.example.com';
+
+export const quote = (text: string): string => `'${text.replaceAll("'", "''")}'`;
+
+/** Makes the secret `<table>_key` and the table, whose VALIDATE is the sender's. */
+export async function createSenderTable(client: Client, table: string, sender: string, secret: string) {
+  await client.query(`
+    CREATE SECRET ${table}_key WITH (backend = 'meta') AS ${quote(secret)};
+    CREATE TABLE ${table} (data JSONB) WITH (connector = 'webhook') VALIDATE SECRET ${table}_key USING ${sender}`);
+}
+
+/** `headgate send`, without a process of its own. Gives the exit status and what was printed. */
+export async function send(options: SendOptions): Promise<{ code: number; printed: string }> {
+  let printed = '';
+  const code = await sendCommand(options, {
+    print: (text) => (printed += text),
+    note: () => {},
+    terminal: false,
+    read: () => Promise.reject(new Error('nothing to read')),
+    clock: Date.now,
+    elapsed: () => performance.now(),
+    random: randomBytes,
+    signal: new AbortController().signal,
+  });
+  return { code, printed };
+}
+
+/** A form is no JSON: its signature is checked, and then it is refused. */
+export const isForm = (sender: Sender): boolean => sender.contentType === 'application/x-www-form-urlencoded';
