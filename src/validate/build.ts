@@ -15,8 +15,8 @@ const noValues = { secrets: new Map<string, string>(), publicUrl: null };
 export class Builder {
   readonly nodes = new Nodes();
 
-  constant(value: Value, type: StaticType, at: number, literals: readonly number[] = []): Node {
-    return this.nodes.make({ kind: 'constant', value, literals: [...literals] }, type, at);
+  constant(value: Value, type: StaticType, at: number, literals: Iterable<number> = []): Node {
+    return this.nodes.make({ kind: 'constant', value, literals: new Set(literals) }, type, at);
   }
 
   /** A node, or the constant that it comes to. */
@@ -28,7 +28,7 @@ export class Builder {
   }
 
   call(row: Row, args: readonly Node[], at: number): Node {
-    const literals = args.flatMap((arg) => (arg.kind === 'constant' ? arg.literals : []));
+    const literals = args.flatMap((arg) => (arg.kind === 'constant' ? [...arg.literals] : []));
     // A strict function of a constant NULL is NULL, whatever its other arguments would raise.
     if (row.strict && args.some((arg) => arg.kind === 'constant' && arg.value === null)) {
       return this.constant(null, row.result, at, literals);
@@ -48,7 +48,7 @@ export class Builder {
     const value = raisedAt(node.at, () =>
       new Compiler(noValues, new HeaderSlots()).compile(node).evaluate({} as never),
     );
-    const literals = childrenOf(node).flatMap((part) => (part.kind === 'constant' ? part.literals : []));
+    const literals = childrenOf(node).flatMap((part) => (part.kind === 'constant' ? [...part.literals] : []));
     return this.constant(value, node.type, node.at, literals);
   }
 

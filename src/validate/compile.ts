@@ -161,12 +161,32 @@ export class Compiler {
 
   #call(node: NodeOf<'call'>): Evaluate {
     const { row } = node;
+    const direct = row.name === 'encode' ? this.#encoded(node) : null;
+    if (direct !== null) return direct;
     const args = node.args.map((arg) => this.#closure(arg));
     const implementation =
       row.role === 'equal' || row.role === 'unequal'
         ? equality(row, node.args)
         : this.#prepared(row, node.args);
     return row.strict ? strictCall(implementation, args) : looseCall(implementation, args);
+  }
+
+  /** encode(hmac(…), 'hex') in one step, where nothing else wants the bytes. */
+  #encoded({ args: [inner, format] }: NodeOf<'call'>): Evaluate | null {
+    if (inner?.kind !== 'call' || inner.row.encoded === null || format?.kind !== 'constant') return null;
+    if ((this.#uses.get(inner.id) ?? 0) > 1 || !inner.row.strict || typeof format.value !== 'string')
+      return null;
+    try {
+      const implementation = inner.row.encoded(this.#known(inner.args), format.value.toLowerCase());
+      return implementation === null
+        ? null
+        : strictCall(
+            implementation,
+            inner.args.map((arg) => this.#closure(arg)),
+          );
+    } catch {
+      return null;
+    }
   }
 
   /** What cannot be prepared (a key that is none, an argument that raises) raises when a request needs it. */

@@ -13,7 +13,7 @@ interface Scratch {
 }
 
 /** Evaluation is synchronous, so one pair per size serves the whole process. Nothing secret outlives a compare. */
-const scratches: readonly Scratch[] = [128, 1024, 16 * 1024].map((size) => ({
+const scratches: readonly Scratch[] = [256, 2048, 16 * 1024].map((size) => ({
   size,
   left: Buffer.alloc(size),
   right: Buffer.alloc(size),
@@ -23,7 +23,8 @@ const scratches: readonly Scratch[] = [128, 1024, 16 * 1024].map((size) => ({
 export function sameText(a: string, b: string): boolean {
   // A UTF-16 unit takes at most three bytes of UTF-8; digests and tokens are ASCII and meet the smallest pair.
   const longest = Math.max(a.length, b.length) * 3;
-  const scratch = scratches.find(({ size }) => longest <= size);
+  let scratch = scratches[0];
+  for (let i = 1; scratch !== undefined && longest > scratch.size; i++) scratch = scratches[i];
   if (scratch === undefined) return sameBytes(Buffer.from(a, 'utf8'), Buffer.from(b, 'utf8'));
   const { left, right } = scratch;
   const aLength = left.write(a, 'utf8');

@@ -156,7 +156,7 @@ function addConstants(operand: Node, keys: Set<Node>): void {
 }
 
 function literalRanges(text: string, keys: ReadonlySet<Node>): { start: number; end: number }[] {
-  const starts = new Set([...keys].flatMap((node) => (node.kind === 'constant' ? node.literals : [])));
+  const starts = new Set([...keys].flatMap((node) => (node.kind === 'constant' ? [...node.literals] : [])));
   if (starts.size === 0) return [];
   const ends = tokenEnds(text);
   // A literal whose end is not found is masked to the end of the text rather than shown.

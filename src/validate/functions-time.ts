@@ -19,7 +19,7 @@ export const timeRows: readonly Row[] = [
   fn('now', [], 'timestamptz', () => null, 'The time of arrival of the request; also current_timestamp.', {
     clock: true,
   }),
-  fn('extract', ['text', 'timestamptz'], 'numeric', epoch, secondsDoc),
+  fn('extract', ['text', 'timestamptz'], 'numeric', epoch, secondsDoc, { stable: true }),
   fn('extract', ['text', 'interval'], 'numeric', epoch, secondsDoc),
   fn('to_timestamp', ['float8'], 'timestamptz', toTimestamp, 'The time so many seconds after 1970.'),
   op('-', ['timestamptz', 'timestamptz'], 'interval', subtractTimestamps, 'The time between.'),

@@ -35,7 +35,7 @@ export type Node = Facts &
     | {
         readonly kind: 'constant';
         readonly value: Value;
-        /** Where the string literals in it stand. */ readonly literals: number[];
+        /** Where the string literals in it stand. */ readonly literals: Set<number>;
       }
     | { readonly kind: 'header'; readonly name: string }
     | { readonly kind: 'variable'; readonly name: VariableName }
@@ -144,7 +144,8 @@ export class Nodes {
     const known = this.#byKey.get(key);
     if (known !== undefined) {
       // A constant remembers every literal it came from: all of them are masked when one is a key.
-      if (known.kind === 'constant' && shape.kind === 'constant') known.literals.push(...shape.literals);
+      if (known.kind === 'constant' && shape.kind === 'constant')
+        for (const at of shape.literals) known.literals.add(at);
       return known;
     }
     const { kind } = shape;

@@ -46,6 +46,10 @@ class Offsets {
     this.#bytes = bytes.length === text.length ? null : bytes;
   }
 
+  isEnd(byteOffset: number): boolean {
+    return byteOffset - prefix.length >= (this.#bytes ?? this.#text).length;
+  }
+
   toIndex(byteOffset: number): number {
     const bytes = Math.max(byteOffset - prefix.length, 0);
     const index = this.#bytes === null ? bytes : this.#bytes.toString('utf8', 0, bytes).length;
@@ -77,7 +81,13 @@ function runParser(sql: string, offsets: Offsets): { stmt?: PgNode }[] {
     const at = error instanceof SqlError ? error.sqlDetails?.cursorPosition : undefined;
     const message = error instanceof Error ? error.message : 'syntax error';
     if (/memory exhausted|stack depth/.test(message)) throw tooDeep(null);
-    throw new ExpressionError('42601', message, at === undefined ? null : offsets.toIndex(at));
+    // `x AND` is a column named "and" to SELECT; the parenthesis it then meets is ours, not the reader's.
+    const isEnd = at !== undefined && offsets.isEnd(at);
+    throw new ExpressionError(
+      '42601',
+      isEnd ? 'syntax error at end of input' : message,
+      at === undefined ? null : offsets.toIndex(at),
+    );
   }
 }
 

@@ -51,7 +51,7 @@ export class Safety {
   readonly #hidden = new Map<number, boolean>();
   /** Constants that are shared keys. */
   readonly keys = new Set<Node>();
-  /** Operands of checks that are known once the secrets are: empty ones would let empty headers in. */
+  /** What checks rest on and is known once the secrets are: empty, it would let guessed headers in. */
   readonly bound = new Set<Node>();
 
   proof(node: Node): Proof {
@@ -171,10 +171,7 @@ export class Safety {
 
   #operand(node: Node, constants: boolean): boolean {
     if (isConstant(node)) return constants && this.#key(node);
-    if (this.isHidden(node)) {
-      if (!node.varies) this.bound.add(node);
-      return true;
-    }
+    if (this.isHidden(node)) return true;
     return constants && this.#isKeyedDigest(node);
   }
 
@@ -212,6 +209,7 @@ export class Safety {
     if (known !== undefined) return known;
     const hidden = this.#isHidden(node);
     this.#hidden.set(node.id, hidden);
+    if (hidden && !node.varies) this.bound.add(node);
     return hidden;
   }
 
