@@ -3,7 +3,7 @@
  * from them, parsed keys) is computed once, here; a value that two places need is computed once a request.
  */
 import { type CheckRequest } from '../flow.ts';
-import { checkItems } from './constant-time.ts';
+import { checkItems, equalTo } from './constant-time.ts';
 import { EvaluationError } from './errors.ts';
 import { comparisons, constantTimeEquality } from './functions-comparison.ts';
 import { type HeaderSlots, allHeaders, headerText } from './headers.ts';
@@ -164,11 +164,36 @@ export class Compiler {
     const direct = row.name === 'encode' ? this.#encoded(node) : null;
     if (direct !== null) return direct;
     const args = node.args.map((arg) => this.#closure(arg));
-    const implementation =
-      row.role === 'equal' || row.role === 'unequal'
-        ? equality(row, node.args)
-        : this.#prepared(row, node.args);
+    const isEquality = row.role === 'equal' || row.role === 'unequal';
+    const implementation = isEquality ? this.#equality(row, node.args) : this.#prepared(row, node.args);
     return row.strict ? strictCall(implementation, args) : looseCall(implementation, args);
+  }
+
+  /** An equality with a text that is the same for every request, and secret, is prepared like secure_compare. */
+  #equality(row: Row, args: readonly Node[]): Implementation {
+    const [left, right] = args;
+    const isText = row.args[0] === 'text' && args.some((arg) => arg.secret);
+    const fixed = !isText
+      ? undefined
+      : left?.varies === false
+        ? left
+        : right?.varies === false
+          ? right
+          : undefined;
+    const value = fixed === undefined ? null : this.#valueOf(fixed);
+    if (typeof value !== 'string') return equality(row, args);
+    const isSame = equalTo(value);
+    const isEqual = row.role === 'equal';
+    return (a, b) => isSame((fixed === left ? b : a) as string) === isEqual;
+  }
+
+  /** What comes to the same for every request; null also when it raises. */
+  #valueOf(node: Node): Value {
+    try {
+      return this.#closure(node)(noContext);
+    } catch {
+      return null;
+    }
   }
 
   /** encode(hmac(…), 'hex') in one step, where nothing else wants the bytes. */

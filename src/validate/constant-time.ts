@@ -35,6 +35,30 @@ export function sameText(a: string, b: string): boolean {
   return same && aLength === bLength;
 }
 
+/** A cut-off text ends at most three bytes before the end of its buffer, in front of a character that did not fit. */
+const cutBytesMax = 3;
+
+/**
+ * Equality with one text that stays the same: it is encoded and padded once, so that not even its length shows in
+ * the time, only which of the sizes it needs.
+ */
+export function equalTo(expected: string): (given: string) => boolean {
+  const bytes = Buffer.from(expected, 'utf8');
+  const scratch = scratches.find(({ size }) => bytes.length + cutBytesMax < size);
+  if (scratch === undefined) return (given) => sameBytes(Buffer.from(given, 'utf8'), bytes);
+  const padded = Buffer.alloc(scratch.size);
+  bytes.copy(padded);
+  const { left } = scratch;
+  const { length } = bytes;
+  return (given) => {
+    // A text that is cut off at the buffer's end is longer than the expected one, and unequal by its length.
+    const written = left.write(given, 'utf8');
+    const same = timingSafeEqual(left, padded);
+    left.fill(0, 0, written);
+    return same && written === length;
+  };
+}
+
 /** Equality of two byte strings; where the lengths differ, the time is that of comparing `b` with itself. */
 export function sameBytes(a: Buffer, b: Buffer): boolean {
   const sameLength = a.length === b.length;
