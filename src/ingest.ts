@@ -24,6 +24,7 @@ export interface IngestRooms {
   refresh(database: string): Promise<void>;
 }
 
+/** Rejects with Refused, answered from refusals.ts, or with a bug, answered 500 with a request id. */
 export type Ingest = (arrival: Arrival, hooks: IngestHooks) => Promise<Outcome>;
 
 export interface IngestHooks {

@@ -7,6 +7,7 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Arrival, Outcome } from '../flow.ts';
+import type { Ingest } from '../ingest.ts';
 import type { Limits } from '../limits.ts';
 import type { Observe, TableName } from '../observations.ts';
 import type { Refusal } from '../refusals.ts';
@@ -16,12 +17,6 @@ import { BodyReader, Share } from './body.ts';
 import type { Connection, LiveRequest } from './connection.ts';
 import type { RefusalReplies, Reply } from './reply.ts';
 import { committedReply, failureReply, preflightReply } from './reply.ts';
-
-/**
- * The sentence of ingest.ts as the listener sees it: never rejects with anything but Refused (answered from
- * refusals.ts) or a bug (500 with a request id). `hooks.target` tells which table it was, for the observation.
- */
-export type Ingest = (arrival: Arrival, hooks: { target(name: TableName): void }) => Promise<Outcome>;
 
 /** What all exchanges of one listener share. */
 export interface Room {
