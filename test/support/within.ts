@@ -1,0 +1,14 @@
+/** Asks again until the answer is right, for what the contract allows some time: `CREATE` is at once, a change within a second. */
+import { performance } from 'node:perf_hooks';
+
+/** Rejects as the last `check` did when none has passed within `ms`. Asks as fast as the answers come. */
+export async function within(ms: number, check: () => Promise<void>): Promise<void> {
+  const deadline = performance.now() + ms;
+  for (;;) {
+    try {
+      return await check();
+    } catch (error) {
+      if (performance.now() > deadline) throw error;
+    }
+  }
+}
