@@ -88,7 +88,7 @@ export const limits = {
   secretBytesMax: 64 * 1024,
 
   /** Client connections of the SQL door. */
-  sqlConnectionsMax: 1_000,
+  sqlConnectionsMax: 200,
   /** Size of a start-up packet of the SQL door, in bytes. PostgreSQL's own bound. */
   sqlStartupBytesMax: 10_000,
   /** From connecting to the end of authentication, in ms. */
@@ -137,11 +137,11 @@ export const limits = {
   /** Pause between two signs of life on the supervising connection, in ms. */
   engineHeartbeatMs: 5_000,
   /**
-   * Connections of the embedded engine. They must hold the SQL door's clients and Headgate's own
-   * (`commitConnectionsMax` per busy database, the catalog's, the supervisor's): the SQL door admits
-   * `sqlConnectionsMax`, and past this bound PostgreSQL itself answers 53300.
+   * Connections of the embedded engine: `sqlConnectionsMax` for the SQL door's clients, the rest for Headgate's own
+   * (`commitConnectionsMax` per busy database, the catalog's, the supervisor's), so that no number of psql sessions
+   * keeps a request from being committed.
    */
-  engineConnectionsMax: 200,
+  engineConnectionsMax: 300,
   /** One line of the embedded engine's log, in characters; the rest of a longer line is left out. */
   engineLogLineCharsMax: 2_000,
   /** How long the claims of two Headgates that start on one data directory may take to settle, in ms. */

@@ -2,14 +2,14 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, readdir, readFile, readlink, rm, stat } from 'node:fs/promises';
+import { chmod, mkdtemp, readdir, readFile, readlink, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
-import { findPackage } from '../../src/engine/embedded-binaries.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import { EngineChild, postmasterPid } from '../support/engine-process.ts';
 import { Spy } from '../support/postgres.ts';
+import { embeddedBin, reachable } from '../support/server.ts';
 
 const onLinux = process.platform === 'linux';
 const silent = (): void => undefined;
@@ -76,14 +76,17 @@ test('a server that somebody started by hand is left alone', { skip: !onLinux },
   await (await openEmbeddedEngine({ dataDir, observe: silent })).close();
   const cluster = join(dataDir, 'pg');
   const { uid, gid } = await stat(cluster);
+  const user = process.getuid?.() === 0 ? { uid, gid } : {};
+  const programs = await folderFor(t);
+  await chmod(programs, 0o755);
   const server = spawn(
-    join(findPackage(), 'native', 'bin', 'postgres'),
+    join(reachable(embeddedBin, programs, user), 'postgres'),
     ['-D', '/proc/self/cwd', '-c', 'listen_addresses=', '-c', 'unix_socket_directories=run'],
     {
       cwd: cluster,
       env: { LC_ALL: 'C' },
       stdio: ['ignore', 'ignore', 'pipe'],
-      ...(process.getuid?.() === 0 ? { uid, gid } : {}),
+      ...user,
     },
   );
   const exited = once(server, 'exit');

@@ -70,8 +70,11 @@ export async function startServer(
   };
 }
 
-/** The programs where `user` may run them: a checkout may be in a home that only its owner enters. */
-function reachable(bin: string, folder: string, user: { uid?: number; gid?: number }): string {
+/**
+ * The programs where `user` may run them: a checkout may be in a home that only its owner enters, and is then copied
+ * into `folder`, which the user can enter.
+ */
+export function reachable(bin: string, folder: string, user: { uid?: number; gid?: number }): string {
   if (spawnSync(join(bin, 'postgres'), ['--version'], { ...user, cwd: '/' }).status === 0) return bin;
   const copy = join(folder, 'native');
   cpSync(dirname(bin), copy, { recursive: true, verbatimSymlinks: true });
