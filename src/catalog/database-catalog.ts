@@ -17,6 +17,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { Client } from 'pg';
 import type { Engine } from '../engine/engine.ts';
+import { hangUp } from '../engine/hang-up.ts';
 import type { Target } from '../flow.ts';
 import { deferred } from '../kit/deferred.ts';
 import type { Limits } from '../limits.ts';
@@ -123,7 +124,7 @@ export class DatabaseCatalog {
   async close(): Promise<void> {
     this.#become('closed', 'Headgate is shutting down');
     this.#closing.abort();
-    await this.#client?.end().catch(() => {});
+    if (this.#client !== null) await hangUp(this.#client);
     await this.#ended;
   }
 
@@ -177,7 +178,7 @@ export class DatabaseCatalog {
       query_timeout: limits.catalogWaitMs,
     });
     const lost = new Promise<never>((_, reject) => {
-      client.once('error', reject);
+      client.on('error', reject);
       client.once('end', () => reject(new Error('the connection to the database was closed')));
     });
     // The race below may have ended with another error before this one comes.
@@ -202,7 +203,7 @@ export class DatabaseCatalog {
       await Promise.race([lost, this.#keepComparing(client)]);
     } finally {
       this.#client = null;
-      await client.end().catch(() => {});
+      await hangUp(client);
     }
   }
 

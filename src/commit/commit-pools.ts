@@ -49,8 +49,10 @@ export class CommitPools {
       // pg-pool awaits what onConnect gives; its types do not say so.
       onConnect: prepareSession as (client: ClientBase) => void,
     });
-    // An idle connection that the engine closes is simply not there any more; the next commit opens another.
+    // An idle connection that the engine closes is simply not there any more; the next commit opens another. One that
+    // breaks while it commits tells its group, which is told by GroupCopy; as an event the error is nobody's.
     pool.on('error', () => {});
+    pool.on('connect', (client) => client.on('error', () => {}));
     return pool;
   }
 }

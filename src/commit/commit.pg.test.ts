@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict';
+import { connect, createServer } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
 import { performance } from 'node:perf_hooks';
 import { suite, test } from 'node:test';
 import type { TestContext } from 'node:test';
@@ -6,6 +8,7 @@ import type { Client } from 'pg';
 import { onEnd } from '../../test/support/cleanup.ts';
 import { Spy, testDatabase } from '../../test/support/postgres.ts';
 import { runOurs } from '../../test/support/webhook-tables.ts';
+import type { Endpoint } from '../engine/engine.ts';
 import type { Outcome, Rows, Target } from '../flow.ts';
 import { limits } from '../limits.ts';
 import type { Limits } from '../limits.ts';
@@ -171,14 +174,7 @@ suite('commit', () => {
     await holder.query('begin; lock table killed');
     const lost = send([rowsOf(target, '1')]);
     const told = spy.next('group.unknown');
-    // The backend is at work on the group when it waits for the lock.
-    for (let waits = false; !waits;) {
-      const { rows } = await client.query<{ waits: boolean }>(
-        `select exists (select from pg_stat_activity where application_name = 'headgate commit' and wait_event_type = 'Lock'
-           and datname = current_database()) as waits`,
-      );
-      waits = rows[0]?.waits === true;
-    }
+    await untilACommitWaits(client);
     await client.query(
       `select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'headgate commit' and datname = current_database()`,
     );
@@ -186,6 +182,37 @@ suite('commit', () => {
     assert.equal((await told).rows, 1);
     await holder.query('rollback');
     assert.deepEqual(codes(await send([rowsOf(target, '2')])), [1]);
+  });
+
+  test('a connection that is reset while committing is unknown, and harms nothing else', async (t) => {
+    const { client, database, targetOf, rowsOf } = await room(t);
+    await runOurs(client, create('reset'));
+    const target = await targetOf('reset');
+    const proxy = await openResettingProxy(t, database.engine.endpoint());
+    const engine = {
+      ...database.engine,
+      clientConfig: (name: string) => ({
+        ...database.engine.clientConfig(name),
+        host: '127.0.0.1',
+        port: proxy.port,
+      }),
+    };
+    const pools = new CommitPools(engine, limits);
+    onEnd(t, 'proxied pools', () => pools.close());
+    const commit = createCommit({ pools, limits, observe: () => {}, clock: () => performance.now() });
+    const send = (document: string) => {
+      const member = rowsOf(target, document);
+      return commit({ target, members: [member], rows: 1, bytes: member.bytes });
+    };
+    assert.deepEqual(codes(await send('1')), [1]);
+    const holder = await database.connect();
+    await holder.query('begin; lock table reset');
+    const sent = send('2');
+    await untilACommitWaits(client);
+    proxy.reset();
+    assert.deepEqual(codes(await sent), ['unknown commit_unknown']);
+    await holder.query('rollback');
+    assert.deepEqual(codes(await send('3')), [1]);
   });
 
   test('an engine that falls silent is given up at the deadline', async (t) => {
@@ -226,3 +253,38 @@ suite('commit', () => {
     );
   });
 });
+
+/** The backend is at work on the group when it waits for the lock. */
+async function untilACommitWaits(client: Client): Promise<void> {
+  for (let waits = false; !waits;) {
+    const { rows } = await client.query<{ waits: boolean }>(
+      `select exists (select from pg_stat_activity where application_name = 'headgate commit' and wait_event_type = 'Lock'
+         and datname = current_database()) as waits`,
+    );
+    waits = rows[0]?.waits === true;
+  }
+}
+
+/** Passes everything on until it resets all connections. */
+async function openResettingProxy(t: TestContext, to: Endpoint) {
+  const sockets = new Set<Socket>();
+  const server = createServer((socket) => {
+    const upstream = to.kind === 'unix' ? connect(to.path) : connect(to.port, to.host);
+    sockets.add(socket);
+    for (const end of [socket, upstream]) end.on('error', () => {});
+    socket.pipe(upstream).pipe(socket);
+    socket.on('close', () => upstream.destroy());
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  onEnd(t, 'proxy', () => {
+    for (const socket of sockets) socket.destroy();
+    server.close();
+  });
+  return {
+    port: (server.address() as AddressInfo).port,
+    reset: () => {
+      for (const socket of sockets) socket.resetAndDestroy();
+      sockets.clear();
+    },
+  };
+}

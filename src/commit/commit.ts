@@ -8,6 +8,7 @@
  * group, and a slow table delays another only when `commitConnectionsMax` tables are slow at one time.
  */
 import type { PoolClient } from 'pg';
+import { cutOff } from '../engine/hang-up.ts';
 import { faultOf } from '../engine/sqlstate.ts';
 import type { CommitGroup, Group, Outcome, Rows, Target } from '../flow.ts';
 import type { Limits } from '../limits.ts';
@@ -108,7 +109,7 @@ function attemptOnce(
   return new Promise((resolve) => {
     const timer = setTimeout(() => {
       resolve({ kind: 'lost', reason: 'the engine did not answer in time' });
-      destroy(client);
+      cutOff(client);
     }, timeoutMs);
     client.query(
       new GroupCopy(target.table, messages, (attempt) => {
@@ -117,11 +118,6 @@ function attemptOnce(
       }),
     );
   });
-}
-
-/** Ends the connection without the protocol's goodbye, which a hung engine would never read. */
-function destroy(client: PoolClient): void {
-  (client as unknown as { connection: { stream: { destroy(): void } } }).connection.stream.destroy();
 }
 
 /** What a refusal by the engine means for the rows that it met. */

@@ -14,6 +14,7 @@ import { deferred } from '../kit/deferred.ts';
 import { limits } from '../limits.ts';
 import type { Observe } from '../observations.ts';
 import { EngineError } from './engine.ts';
+import { hangUp } from './hang-up.ts';
 
 export interface WatchOptions {
   /** The engine's name in observations. */
@@ -107,7 +108,7 @@ export class EngineWatch implements Closable {
     } finally {
       signal.removeEventListener('abort', abort);
       connection.abort();
-      await hangUp(client);
+      if (client !== null) await hangUp(client);
     }
   }
 
@@ -160,16 +161,4 @@ async function heartbeat(client: Client, signal: AbortSignal): Promise<Error> {
   } catch (error) {
     return error as Error;
   }
-}
-
-/** Ends the connection, and past a short while its socket: a vanished peer never answers a farewell. */
-async function hangUp(client: Client | null): Promise<void> {
-  if (client === null) return;
-  client.on('error', () => undefined);
-  const ended = client.end().catch(() => undefined);
-  const waited = new AbortController();
-  await Promise.race([ended, sleep(1_000, undefined, { signal: waited.signal }).catch(() => undefined)]);
-  waited.abort();
-  const { stream } = (client as unknown as { connection: { stream: { destroy: () => void } } }).connection;
-  stream.destroy();
 }
