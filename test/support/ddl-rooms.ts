@@ -45,6 +45,12 @@ export function testRooms(): TestRooms {
     },
     newId: () => `00000000-0000-4000-8000-${String(++ids).padStart(12, '0')}`,
     parseExpression,
+    async explain({ schema, table, request }) {
+      calls.push(
+        `explain ${schema}.${table} ${JSON.stringify({ ...request, body: request.body.toString() })}`,
+      );
+      return [{ oid: 1, accepted: false, reason: "it's 5 ☃", steps: [{ expression: 'a', value: '$hg$' }] }];
+    },
   };
 }
 
