@@ -18,7 +18,7 @@ import {
 } from './expression.ts';
 import { HeaderSlots } from './headers.ts';
 import { type Node, childrenOf } from './node.ts';
-import { NodePrinter, mask, printBody, printValue } from './print-node.ts';
+import { NodePrinter, type Scrub, mask, printBody, printValue } from './print-node.ts';
 import { Safety } from './safety.ts';
 
 export interface Explanation {
@@ -40,12 +40,13 @@ export function explainExpression(text: string, values: BoundValues, request: Ch
   const empty = [...safety.bound].find((node) => isEmptyValue(constantValue(node, values)));
   const doubled = doubledHeader(root, request);
   const results = empty === undefined && doubled === null ? traced(root, values, request) : new Map();
+  const scrub = scrubber(root, values, results, secrecy);
   const evaluation: Evaluation = {
     root,
     request,
     results,
     print: (node) => printer.print(node),
-    show: (node) => shown(node, results.get(node.id), secrecy),
+    show: (node) => shown(node, results.get(node.id), secrecy.isHidden(node), scrub),
     isHidden: (node) => secrecy.isHidden(node),
   };
   let reason = 'the expression is true';
@@ -121,15 +122,37 @@ function doubledHeader(root: Node, { rawHeaders }: CheckRequest): string | null 
   return null;
 }
 
-function shown(node: Node, result: Result | undefined, secrecy: Secrecy): string {
+/** Fewest characters of what is computed from a key that are taken out of other values. */
+const scrubbedCharsMin = 4;
+
+/** A request that is accepted may hold the key itself: it is taken out of every value. */
+function scrubber(
+  root: Node,
+  values: BoundValues,
+  results: ReadonlyMap<number, Result>,
+  secrecy: Secrecy,
+): Scrub {
+  const keys = new Set(values.secrets.values());
+  for (const node of reachable(root)) {
+    if (node.varies || !secrecy.isHidden(node)) continue;
+    const result = results.get(node.id);
+    const value = node.kind === 'constant' ? node.value : result && 'value' in result ? result.value : null;
+    const text = Buffer.isBuffer(value) ? value.toString('utf8') : value;
+    if (typeof text === 'string' && text.length >= scrubbedCharsMin) keys.add(text);
+  }
+  keys.delete('');
+  const longestFirst = [...keys].sort((a, b) => b.length - a.length);
+  return (text) => longestFirst.reduce((left, key) => left.replaceAll(key, mask), text);
+}
+
+function shown(node: Node, result: Result | undefined, hidden: boolean, scrub: Scrub): string {
   if (result === undefined) return 'not evaluated';
-  const hidden = secrecy.isHidden(node);
   if ('error' in result) return `ERROR ${messageOf(result.error, hidden)}`;
   const { value } = result;
   if (value === null) return 'NULL';
   if (hidden) return mask;
-  if (node.kind === 'variable' && node.name === 'payload') return printBody(value as Buffer);
-  return printValue(value, node.type);
+  if (node.kind === 'variable' && node.name === 'payload') return printBody(value as Buffer, scrub);
+  return printValue(value, node.type, scrub);
 }
 
 /** In the order of evaluation: what a step needs stands above it. What several steps need is listed once. */

@@ -123,16 +123,21 @@ function printConstant({ value, type }: NodeOf<'constant'>): string {
     : `${text}::${printedType[type]}`;
 }
 
+/** Takes out of a text what nobody may see. */
+export type Scrub = (text: string) => string;
+
 /** A value as a literal. */
-export function printValue(value: Value, type: StaticType): string {
+export function printValue(value: Value, type: StaticType, scrub: Scrub = (text) => text): string {
   if (value === null) return 'NULL';
-  if (typeof value === 'string') return quoted(value);
+  if (typeof value === 'string') return quoted(scrub(value));
   if (typeof value === 'boolean') return String(value);
-  if (Buffer.isBuffer(value))
-    return quoted(`\\x${value.toString('hex', 0, limits.explainTextCharsMax)}`, true);
-  if (value instanceof Json) return quoted(printJson(value));
+  if (Buffer.isBuffer(value)) {
+    const isClean = !isUtf8(value) || scrub(value.toString('utf8')) === value.toString('utf8');
+    return isClean ? quoted(`\\x${value.toString('hex', 0, limits.explainTextCharsMax)}`, true) : mask;
+  }
+  if (value instanceof Json) return quoted(scrub(printJson(value)));
   if (value instanceof Decimal) return printDecimal(value);
-  if (typeof value === 'object') return quoted(printTextArray(value));
+  if (typeof value === 'object') return quoted(scrub(printTextArray(value)));
   if (type === 'timestamptz') return quoted(printTimestamp(value as bigint));
   if (type === 'interval') return `'${(Number(value) / 1e6).toString()} seconds'`;
   return type === 'float8' ? printFloat8(value as number) : String(value);
@@ -158,9 +163,9 @@ function escaped(char: string): string {
 }
 
 /** A request body as a person would look at it: text where it is text, and always how long it is. */
-export function printBody(body: Buffer): string {
+export function printBody(body: Buffer, scrub: Scrub): string {
   const shown = isUtf8(body)
-    ? quoted(body.toString('utf8')).replace(/ \(\d+ characters\)$/, '')
+    ? quoted(scrub(body.toString('utf8'))).replace(/ \(\d+ characters\)$/, '')
     : printValue(body, 'bytea');
   return `${shown} (${body.length} bytes)`;
 }
