@@ -84,6 +84,12 @@ export const limits = {
   expressionWorkBodiesMax: 256,
   /** … plus this many bytes. */
   expressionWorkBytesMax: 1024 * 1024 * 1024,
+  /** Steps that EXPLAIN VALIDATE shows of one expression. */
+  explainStepsMax: 1_000,
+  /** What it shows of one value, and of the text of one step, in characters. */
+  explainTextCharsMax: 1_000,
+  /** Tables of one name, in several schemas, that one EXPLAIN VALIDATE evaluates. */
+  explainTablesMax: 16,
   /** Length of one secret, in bytes. */
   secretBytesMax: 64 * 1024,
 

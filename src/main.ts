@@ -22,6 +22,7 @@ import { openEmbeddedEngine } from './engine/embedded.ts';
 import type { Engine } from './engine/engine.ts';
 import { openPostgresEngine } from './engine/postgres.ts';
 import { sqlstateOf } from './engine/sqlstate.ts';
+import { createExplain } from './explain.ts';
 import { createIngest } from './ingest.ts';
 import { Closer } from './kit/closer.ts';
 import { limits } from './limits.ts';
@@ -148,6 +149,11 @@ interface SqlRooms {
 }
 
 function openSql({ settings, engine, catalog, pools, sealing, observe }: SqlRooms): Promise<SqlDoor> {
+  const explain = createExplain({
+    sources: (question) => catalog.sources(question),
+    publicUrl: settings.publicUrl,
+    nowMs: Date.now,
+  });
   return openSqlDoor({
     host: settings.sqlHost,
     port: settings.sqlPort,
@@ -165,6 +171,7 @@ function openSql({ settings, engine, catalog, pools, sealing, observe }: SqlRoom
       newId: randomUUID,
       expandSender,
       nearestSenders,
+      explain: (question) => explain(question).catch(failStatement),
     }),
   });
 }
@@ -220,6 +227,7 @@ function orRefuse<T extends object>(made: T | Refusal): T {
 
 /** Why a statement cannot be sent, as its client would read it from PostgreSQL. */
 function failStatement(error: unknown): never {
+  if (error instanceof SqlFailure) throw error;
   if (error instanceof Refused) {
     const { code, message } = error.refusal;
     throw new SqlFailure({ sqlstate: refusals[code].sqlstate, message });

@@ -13,6 +13,8 @@ import { DatabaseCatalog } from './database-catalog.ts';
 import type { DatabaseCatalogOptions } from './database-catalog.ts';
 import { readMigrations } from './migrate.ts';
 import { Refresher } from './refresher.ts';
+import { openSource, shapeProblem } from './snapshot.ts';
+import type { CheckSource } from './snapshot.ts';
 
 export interface CatalogOptions extends Omit<DatabaseCatalogOptions, 'database' | 'migrations' | 'limits'> {
   readonly limits: DatabaseCatalogOptions['limits'] & {
@@ -20,6 +22,23 @@ export interface CatalogOptions extends Omit<DatabaseCatalogOptions, 'database' 
     readonly catalogHoldMs: number;
     readonly engineStartMs: number;
   };
+}
+
+export interface SourceQuestion {
+  readonly database: string;
+  readonly user: string;
+  /** null: in any schema. */
+  readonly schema: string | null;
+  readonly table: string;
+}
+
+export interface Source extends TableName {
+  /** pg_class.oid */
+  readonly oid: number;
+  /** Why the table cannot be used; null: it can. */
+  readonly unusable: string | null;
+  /** null: no VALIDATE, or it does not open. */
+  readonly source: CheckSource | null;
 }
 
 type OpenOptions = CatalogOptions & Pick<DatabaseCatalogOptions, 'migrations'>;
@@ -65,6 +84,25 @@ export class Catalog {
     if (database !== undefined && database.state === 'watching')
       return database.find(name.schema, name.table);
     return this.#findSlowly(name);
+  }
+
+  /**
+   * What the checks of the tables of that name are made of, for EXPLAIN VALIDATE: opened for this one answer. Tables
+   * that `user` could not come to own are left out. Throws Refused, or the engine's error.
+   */
+  async sources(question: SourceQuestion): Promise<readonly Source[]> {
+    const { database, user, schema, table } = question;
+    await this.ensure(database);
+    const rows = (await this.#databases.get(database)?.ownedRows(user, schema, table)) ?? [];
+    return rows.map((row) => {
+      const name = { oid: row.relation, database, schema: row.schema_name, table: row.table_name };
+      const unusable = shapeProblem(row);
+      try {
+        return { ...name, unusable, source: openSource(row, this.#options.rooms) };
+      } catch (error) {
+        return { ...name, unusable: error instanceof Error ? error.message : String(error), source: null };
+      }
+    });
   }
 
   async refresh(database: string): Promise<void> {

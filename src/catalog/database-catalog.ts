@@ -32,6 +32,11 @@ import type { CatalogRow, Snapshot, SnapshotRooms } from './snapshot.ts';
 const readRows = `select relation, schema_name, table_name, column_names, column_types, payload, options, expression,
   sealed_expression, seal_id, secrets from headgate.catalog_rows`;
 
+const readOwnedRows = `${readRows} as t where table_name = $3 and ($2::text is null or schema_name = $2) and exists (
+    select from pg_catalog.pg_class c join pg_catalog.pg_roles r on r.rolname = $1
+    where c.oid = t.relation and pg_catalog.pg_has_role(r.oid, c.relowner, 'MEMBER'))
+  order by schema_name limit $4`;
+
 export type CatalogState = 'connecting' | 'watching' | 'absent' | 'closed';
 
 export interface DatabaseCatalogOptions {
@@ -45,6 +50,7 @@ export interface DatabaseCatalogOptions {
     | 'catalogMissIntervalMs'
     | 'catalogPollIntervalMs'
     | 'catalogHeartbeatMs'
+    | 'explainTablesMax'
     | 'engineBackoffMs'
   >;
   readonly observe: Observe;
@@ -116,9 +122,19 @@ export class DatabaseCatalog {
   }
 
   /** One query on the catalog's own connection; throws when there is none. */
-  async query<Row extends object>(sql: string): Promise<readonly Row[]> {
+  async query<Row extends object>(sql: string, values: readonly unknown[] = []): Promise<readonly Row[]> {
     if (this.#client === null) throw new Refused('engine_unavailable');
-    return (await this.#client.query<Row>(sql)).rows;
+    return (await this.#client.query<Row>(sql, [...values])).rows;
+  }
+
+  /** Asked of the engine, not of the snapshot: the tables of that name that `user` may own, as they are committed. */
+  ownedRows(user: string, schema: string | null, table: string): Promise<readonly CatalogRow[]> {
+    return this.query<CatalogRow>(readOwnedRows, [
+      user,
+      schema,
+      table,
+      this.#options.limits.explainTablesMax,
+    ]);
   }
 
   async close(): Promise<void> {

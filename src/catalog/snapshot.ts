@@ -98,6 +98,12 @@ export function nextSnapshot(
 /** pg_type.oid of jsonb; fixed in every PostgreSQL. */
 const jsonbOid = 3802;
 
+/** null: the table has the one column that takes a body. */
+export function shapeProblem(row: CatalogRow): string | null {
+  const fits = row.column_names.length === 1 && row.column_types[0] === jsonbOid;
+  return fits ? null : 'the table no longer has exactly one column of type jsonb';
+}
+
 function toTarget(
   database: string,
   row: CatalogRow,
@@ -105,10 +111,8 @@ function toTarget(
 ): { target: Target; unusable: string | null } {
   const [column = ''] = row.column_names;
   let check: Target['check'] = 'unusable';
-  let unusable: string | null = null;
-  if (row.column_names.length !== 1 || row.column_types[0] !== jsonbOid) {
-    unusable = 'the table no longer has exactly one column of type jsonb';
-  } else {
+  let unusable = shapeProblem(row);
+  if (unusable === null) {
     try {
       check = makeCheck(row, rooms);
     } catch (error) {
@@ -124,6 +128,19 @@ function toTarget(
 }
 
 function makeCheck(row: CatalogRow, rooms: SnapshotRooms): Check | null {
+  const source = openSource(row, rooms);
+  return source === null ? null : rooms.compile(source.expression, source.payload, source.secrets);
+}
+
+/** What a check is made of, in clear: never kept, never logged. */
+export interface CheckSource {
+  readonly expression: string;
+  readonly payload: string;
+  readonly secrets: ReadonlyMap<string, string>;
+}
+
+/** null: the table has no VALIDATE. Throws, naming what does not open. */
+export function openSource(row: CatalogRow, rooms: Pick<SnapshotRooms, 'open'>): CheckSource | null {
   if (row.expression === null) return null;
   const secrets = new Map<string, string>();
   for (const { alias, name, seal_id, sealed } of row.secrets) {
@@ -141,5 +158,5 @@ function makeCheck(row: CatalogRow, rooms: SnapshotRooms): Check | null {
       throw new Error(`VALIDATE expression: ${(error as Error).message}`, { cause: error });
     }
   }
-  return rooms.compile(expression, row.payload, secrets);
+  return { expression, payload: row.payload, secrets };
 }

@@ -16,6 +16,8 @@ export interface Plan {
   readonly needsCatalog: boolean;
   /** Databases that nobody of ours may be connected to when it runs. */
   readonly releases: readonly string[];
+  /** Gives the pieces in place of those above, once everything else has been done; throws SqlFailure. */
+  readonly later?: () => Promise<readonly Piece[]>;
 }
 
 export type Argument =
@@ -49,17 +51,36 @@ export function displayName(name: Name): string {
 }
 
 export function callPlan(tag: string, procedure: string, args: readonly Argument[], text: string): Plan {
-  const pieces: Piece[] = [`CALL headgate.${procedure}(`];
+  const pieces = callPieces(`CALL headgate.${procedure}(`, args, text);
+  return { pieces, tag, needsCatalog: true, releases: [] };
+}
+
+function callPieces(head: string, args: readonly Argument[], text: string): Piece[] {
+  const pieces: Piece[] = [head];
   args.forEach((arg, index) => {
     if (index > 0) pieces.push(', ');
     pieces.push(...argumentPieces(arg, text));
   });
   pieces.push(')');
-  return { pieces, tag, needsCatalog: true, releases: [] };
+  return pieces;
 }
 
 export function selectPlan(tag: string, from: string): Plan {
   return { pieces: [`SELECT * FROM headgate.${from}`], tag, needsCatalog: true, releases: [] };
+}
+
+/** EXPLAIN VALIDATE: what is shown is known when it is sent. */
+export function explainPlan(name: Name, shown: string, explain: () => Promise<unknown>): Plan {
+  const later = async (): Promise<readonly Piece[]> => {
+    // In ASCII, because the client's encoding may not be UTF-8.
+    const lines = JSON.stringify(await explain()).replaceAll(
+      /[^\x20-\x7e]/g,
+      (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`,
+    );
+    const args = [relationArgument(name), shown, { sql: `${dollarQuote(lines)}::pg_catalog.jsonb` }];
+    return callPieces('SELECT * FROM headgate.explain_validate(', args, '');
+  };
+  return { pieces: [], tag: 'EXPLAIN', needsCatalog: true, releases: [], later };
 }
 
 function argumentPieces(arg: Argument, text: string): readonly Piece[] {

@@ -6,7 +6,12 @@ import type { Rewrite, SqlSession } from '../flow.ts';
 import { limits } from '../limits.ts';
 import { createRewriter } from './rewrite.ts';
 
-const utf8: SqlSession = { database: 'dev', standardConformingStrings: true, clientEncoding: 'UTF8' };
+const utf8: SqlSession = {
+  database: 'dev',
+  user: 'root',
+  standardConformingStrings: true,
+  clientEncoding: 'UTF8',
+};
 
 function rewritten(
   sql: string,

@@ -5,10 +5,11 @@
  * several statements and as a prepared statement. Secrets are sealed here and leave in no other form. Refuses with
  * PostgreSQL's own errors and positions. Touches the catalog (migrations) only through `before`.
  */
-import type { Rewrite, RewriteSql, SqlSession } from '../flow.ts';
+import type { Rewrite, RewriteSql, Rewritten, SqlSession } from '../flow.ts';
 import type { SqlError } from '../refusals.ts';
 import { createTable, isWebhookTable } from './create-table.ts';
 import { Cursor, StatementError } from './cursor.ts';
+import { type ExplainRooms, explainValidate } from './explain-statement.ts';
 import type { Lexical } from './literal.ts';
 import { alterTable, databaseStatement, describe, flush, show } from './other-statements.ts';
 import { type Piece, type Plan, assemble } from './plan.ts';
@@ -19,7 +20,7 @@ import type { ValidateRooms } from './validate-clause.ts';
 
 export type { ParsedCheck } from './validate-clause.ts';
 
-export interface DdlRooms extends ValidateRooms {
+export interface DdlRooms extends ValidateRooms, ExplainRooms {
   /** Makes the catalog exist in this database, before one of our statements is sent. Throws SqlFailure. */
   ensureCatalog(database: string): Promise<void>;
   /** Lets go of every connection of Headgate's to this database. */
@@ -33,7 +34,7 @@ export function createRewriter(rooms: DdlRooms): RewriteSql {
 /** Each of our statements holds one of these words. */
 const ourWords = /secret|connector|validate|show|describe|flush|database/i;
 /** How one of our statements, or white space or a comment before it, begins. */
-const ourFirst = /^(?:[cCaAdDfF\s;/-]|[sS][hH])/;
+const ourFirst = /^(?:[cCaAdDfF\s;/-]|[sS][hH]|[eE][xX][pP])/;
 
 /** Costs a look at the first characters for most single statements, and one search through the text for others. */
 function mayBeOurs(sql: string): boolean {
@@ -52,7 +53,7 @@ function rewrite(sql: string, session: SqlSession, rooms: DdlRooms): Rewrite | n
   };
   const statements = splitStatements(lexable(sql, lexical.encoding), session.standardConformingStrings);
   try {
-    const plans = statements.map((statement) => planOf(statement, lexical, rooms));
+    const plans = statements.map((statement) => planOf(statement, lexical, session, rooms));
     return plans.every((plan) => plan === null) ? null : joined(sql, session, statements, plans, rooms);
   } catch (error) {
     if (!(error instanceof StatementError)) throw error;
@@ -61,7 +62,7 @@ function rewrite(sql: string, session: SqlSession, rooms: DdlRooms): Rewrite | n
 }
 
 /** Null: the statement is PostgreSQL's. */
-function planOf(statement: Statement, lexical: Lexical, rooms: DdlRooms): Plan | null {
+function planOf(statement: Statement, lexical: Lexical, session: SqlSession, rooms: DdlRooms): Plan | null {
   const cursor = new Cursor(statement, lexical);
   switch (`${cursor.peek()} ${cursor.peek(1)}`) {
     case 'create secret':
@@ -92,15 +93,14 @@ function planOf(statement: Statement, lexical: Lexical, rooms: DdlRooms): Plan |
       return describe(cursor);
     case 'flush':
       return flush(cursor);
+    case 'explain':
+      return explainValidate(cursor, session, rooms);
     default:
       return null;
   }
 }
 
-/**
- * Our statements replaced, and every other one as it was. The comments around ours are left out: one may hold the key
- * that the statement itself seals.
- */
+/** What has to happen before the statements are sent, and which of them are known then only. */
 function joined(
   sql: string,
   session: SqlSession,
@@ -108,6 +108,35 @@ function joined(
   plans: readonly (Plan | null)[],
   rooms: DdlRooms,
 ): Rewrite {
+  const needsCatalog = plans.some((plan) => plan?.needsCatalog);
+  const releases = plans.flatMap((plan) => plan?.releases ?? []);
+  const before = async (): Promise<void> => {
+    if (needsCatalog) await rooms.ensureCatalog(session.database);
+    for (const database of releases) await rooms.releaseDatabase(database);
+  };
+  if (!plans.some((plan) => plan?.later)) return { ...replaced(sql, statements, plans), before };
+  return {
+    kind: 'deferred',
+    prepare: async () => {
+      await before();
+      const finished: (Plan | null)[] = [];
+      for (const plan of plans) {
+        finished.push(plan?.later ? { ...plan, pieces: await plan.later() } : plan);
+      }
+      return { ...replaced(sql, statements, finished), before: null };
+    },
+  };
+}
+
+/**
+ * Our statements replaced, and every other one as it was. The comments around ours are left out: one may hold the key
+ * that the statement itself seals.
+ */
+function replaced(
+  sql: string,
+  statements: readonly Statement[],
+  plans: readonly (Plan | null)[],
+): Omit<Rewritten, 'before'> {
   const pieces: { piece: Piece; anchor: number }[] = [];
   let last = 0;
   statements.forEach((statement, index) => {
@@ -119,17 +148,7 @@ function joined(
     last = statement.semicolon ?? sql.length;
   });
   pieces.push({ piece: { start: last, end: sql.length }, anchor: last });
-  const needsCatalog = plans.some((plan) => plan?.needsCatalog);
-  const releases = plans.flatMap((plan) => plan?.releases ?? []);
-  return {
-    kind: 'rewritten',
-    ...assemble(sql, pieces),
-    tags: plans.map((plan) => plan?.tag ?? null),
-    before: async () => {
-      if (needsCatalog) await rooms.ensureCatalog(session.database);
-      for (const database of releases) await rooms.releaseDatabase(database);
-    },
-  };
+  return { kind: 'rewritten', ...assemble(sql, pieces), tags: plans.map((plan) => plan?.tag ?? null) };
 }
 
 function sqlError(error: StatementError): SqlError {

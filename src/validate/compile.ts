@@ -29,17 +29,21 @@ export interface Context {
 
 export const unset: unique symbol = Symbol('unset');
 export type Evaluate = (context: Context) => Value;
+/** Wraps the closure of every node as it is made: EXPLAIN VALIDATE listens there. */
+export type Trace = (node: Node, closure: Evaluate) => Evaluate;
 
 export class Compiler {
   readonly #values: BoundValues;
   readonly #headers: HeaderSlots;
   readonly #closures = new Map<number, Evaluate>();
   readonly #uses = new Map<number, number>();
+  readonly #trace: Trace | null;
   #shared = 0;
 
-  constructor(values: BoundValues, headers: HeaderSlots) {
+  constructor(values: BoundValues, headers: HeaderSlots, trace: Trace | null = null) {
     this.#values = values;
     this.#headers = headers;
+    this.#trace = trace;
   }
 
   /** The closure of a whole tree, and how many shared values its context must hold. */
@@ -60,6 +64,7 @@ export class Compiler {
     let closure = this.#build(node);
     if (!node.varies && node.kind !== 'constant') closure = computedNow(closure);
     else if (this.#isWorthSharing(node)) closure = this.#share(closure);
+    if (this.#trace !== null) closure = this.#trace(node, closure);
     this.#closures.set(node.id, closure);
     return closure;
   }
@@ -161,7 +166,7 @@ export class Compiler {
 
   #call(node: NodeOf<'call'>): Evaluate {
     const { row } = node;
-    const direct = row.name === 'encode' ? this.#encoded(node) : null;
+    const direct = row.name === 'encode' && this.#trace === null ? this.#encoded(node) : null;
     if (direct !== null) return direct;
     const args = node.args.map((arg) => this.#closure(arg));
     const isEquality = row.role === 'equal' || row.role === 'unequal';

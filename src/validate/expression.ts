@@ -101,7 +101,7 @@ function checkSafety(root: Node, safety: Safety): void {
   );
 }
 
-function* reachable(root: Node): Generator<Node> {
+export function* reachable(root: Node): Generator<Node> {
   const seen = new Set<number>();
   const waiting = [root];
   for (let node = waiting.pop(); node !== undefined; node = waiting.pop()) {
@@ -130,7 +130,7 @@ function nameWarning(name: string): string[] {
  * Constants that are shared keys: those that make a check one, and, so that a key is masked wherever it is
  * compared, every whole constant beside a secret or in secure_compare.
  */
-function keyConstants(root: Node, safety: Safety): Set<Node> {
+export function keyConstants(root: Node, safety: Safety): Set<Node> {
   const keys = new Set(safety.keys);
   for (const node of reachable(root)) {
     if (node.kind !== 'call' && node.kind !== 'any') continue;
@@ -163,11 +163,11 @@ function literalRanges(text: string, keys: ReadonlySet<Node>): { start: number; 
   return [...starts].sort((a, b) => a - b).map((start) => ({ start, end: ends.get(start) ?? text.length }));
 }
 
-function isEmptyValue(value: Value): boolean {
+export function isEmptyValue(value: Value): boolean {
   return value === '' || (Buffer.isBuffer(value) && value.length === 0);
 }
 
-const noRequest: CheckRequest = {
+export const noRequest: CheckRequest = {
   method: '',
   target: '',
   rawHeaders: [],
@@ -215,7 +215,7 @@ function compileCheck(root: Node, values: BoundValues, bound: readonly Node[]): 
   };
 }
 
-function constantValue(node: Node, values: BoundValues): Value {
+export function constantValue(node: Node, values: BoundValues): Value {
   try {
     return new Program(node, values).run(noRequest) ?? null;
   } catch {

@@ -214,6 +214,7 @@ class Door implements SqlDoor {
         authenticated();
       },
       database: parameters.get('database') ?? parameters.get('user') ?? '',
+      user: parameters.get('user') ?? '',
       rewrite: this.#options.rewrite,
       limits: this.#limits,
       rewritten: (statements) => this.#options.observe({ kind: 'sql.rewritten', session, statements }),

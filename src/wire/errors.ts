@@ -2,7 +2,7 @@
  * What the engine says about a statement that Headgate has written anew, told as if the engine had read the
  * client's own text: positions point into that text, and Headgate's procedures are not mentioned. Pure.
  */
-import type { Rewrite } from '../flow.ts';
+import type { RefusedStatement, Rewritten } from '../flow.ts';
 import type { SqlError } from '../refusals.ts';
 import { bytesOfChars, charsBefore } from './characters.ts';
 import type { ErrorFields } from './messages.ts';
@@ -11,10 +11,8 @@ import type { ErrorFields } from './messages.ts';
 export interface Ours {
   /** The client's text, as a latin1 view of its bytes. */
   readonly original: string;
-  readonly rewrite: Rewrite;
+  readonly rewrite: Rewritten | RefusedStatement;
 }
-
-type Rewritten = Extract<Rewrite, { kind: 'rewritten' }>;
 
 /** PostgreSQL's code for the syntax error that `brokenSql` is sure to cause. */
 export const syntaxError = '42601';

@@ -22,6 +22,7 @@ async function run(script: Script, sizes: readonly number[], options: { start?: 
   const failures: unknown[] = [];
   const session = new Session({
     database: 'dev',
+    user: 'root',
     rewrite,
     limits,
     toEngine: (bytes) => (toEngine += bytes.toString('latin1')),

@@ -25,6 +25,7 @@ const namesBytes = 1024;
 
 export interface SessionOptions {
   readonly database: string;
+  readonly user: string;
   readonly rewrite: RewriteSql;
   readonly limits: Limits;
   readonly toEngine: (bytes: Buffer) => void;
@@ -201,6 +202,7 @@ export class Session {
     if (this.#answers.skipping) return null;
     const session: SqlSession = {
       database: this.#options.database,
+      user: this.#options.user,
       standardConformingStrings: this.#standardConformingStrings,
       clientEncoding: this.#clientEncoding,
     };
@@ -217,6 +219,12 @@ export class Session {
     write: (ours: Ours, text: string) => Buffer,
   ): Buffer | Promise<Buffer> {
     if (rewrite.kind === 'error') return write({ original, rewrite }, brokenSql);
+    if (rewrite.kind === 'deferred') {
+      return rewrite.prepare().then(
+        (prepared) => this.#send(original, prepared, write),
+        (error: unknown) => this.#send(original, { kind: 'error', error: this.#errorOf(error) }, write),
+      );
+    }
     this.#options.rewritten(Math.max(1, rewrite.tags.filter((tag) => tag !== null).length));
     if (rewrite.before === null) return write({ original, rewrite }, rewrite.sql);
     return rewrite.before().then(

@@ -7,7 +7,12 @@ import { fromBytes, testRooms, toBytes } from './ddl-rooms.ts';
 
 export const migration = readFileSync('src/catalog/migrations/0001_catalog.sql', 'utf8');
 const rewrite = createRewriter(testRooms());
-const session = { database: 'postgres', standardConformingStrings: true, clientEncoding: 'UTF8' };
+const session = {
+  database: 'postgres',
+  user: 'postgres',
+  standardConformingStrings: true,
+  clientEncoding: 'UTF8',
+};
 export const webhook = (name: string): string =>
   `CREATE TABLE ${name} (data JSONB) WITH (connector = 'webhook')`;
 

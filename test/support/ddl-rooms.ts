@@ -47,6 +47,12 @@ export function testRooms(): TestRooms {
     parseExpression,
     expandSender: (sender, secret) => (sender === 'github' ? `f(${secret}, payload)` : null),
     nearestSenders: (name) => (name.startsWith('git') ? ['github'] : []),
+    async explain({ schema, table, request }) {
+      calls.push(
+        `explain ${schema}.${table} ${JSON.stringify({ ...request, body: request.body.toString() })}`,
+      );
+      return [{ oid: 1, accepted: false, reason: "it's 5 ☃", steps: [{ expression: 'a', value: '$hg$' }] }];
+    },
   };
 }
 

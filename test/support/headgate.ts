@@ -81,8 +81,12 @@ export class Headgate {
   }
 
   /** A connection of node-postgres through the SQL door; closed with the test. */
-  async client(t: TestContext, database = 'dev'): Promise<Client> {
-    const client = new Client({ host: '127.0.0.1', port: this.ports.sql.port, user: 'root', database });
+  client(t: TestContext, database = 'dev'): Promise<Client> {
+    return this.clientAs(t, 'root', database);
+  }
+
+  async clientAs(t: TestContext, user: string, database = 'dev'): Promise<Client> {
+    const client = new Client({ host: '127.0.0.1', port: this.ports.sql.port, user, database });
     client.on('error', () => {});
     await client.connect();
     onEnd(t, 'client', () => client.end());

@@ -13,6 +13,7 @@ const rewriteSql = createRewriter({
   newId: randomUUID,
   expandSender: () => null,
   nearestSenders: () => [],
+  explain: () => Promise.resolve([]),
 });
 
 /** Runs statements of Headgate's on a database whose catalog is made when it is missing. */
@@ -21,10 +22,12 @@ export async function runOurs(client: ClientBase, sql: string): Promise<void> {
   // The door sees bytes: a latin1 view of the text, there and back.
   const rewritten = rewriteSql(Buffer.from(sql).toString('latin1'), {
     database: '',
+    user: '',
     standardConformingStrings: true,
     clientEncoding: 'UTF8',
   });
   assert(rewritten !== null, "one of the statements is Headgate's");
   if (rewritten.kind === 'error') throw new Error(rewritten.error.message);
-  await client.query(Buffer.from(rewritten.sql, 'latin1').toString());
+  const { sql: text } = rewritten.kind === 'deferred' ? await rewritten.prepare() : rewritten;
+  await client.query(Buffer.from(text, 'latin1').toString());
 }

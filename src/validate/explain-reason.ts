@@ -1,0 +1,205 @@
+/** The reason for a refusal in words: follows what was not true down to the part that decided. Pure. */
+import type { CheckRequest } from '../flow.ts';
+import { EvaluationError } from './errors.ts';
+import { reachable } from './expression.ts';
+import { headerText } from './headers.ts';
+import { type Node, childrenOf } from './node.ts';
+import { mask, quoted } from './print-node.ts';
+import { type Value } from './types.ts';
+
+/** What became of one node: its value, or what it raised. */
+export type Result = { readonly value: Value } | { readonly error: unknown };
+
+/** An expression evaluated once. */
+export interface Evaluation {
+  readonly root: Node;
+  readonly request: CheckRequest;
+  readonly results: ReadonlyMap<number, Result>;
+  readonly print: (node: Node) => string;
+  /** The value, masked where it has to be; the message, where the node raised. */
+  readonly show: (node: Node) => string;
+  /** The node's value is not to be seen. */
+  readonly isHidden: (node: Node) => boolean;
+}
+
+/** A message of PostgreSQL's may quote what it is about. */
+export function messageOf(error: unknown, hidden: boolean): string {
+  if (!(error instanceof EvaluationError)) return 'XX000: internal error';
+  const message = hidden ? error.message.replaceAll(/"[^"]*"/g, `"${mask}"`) : error.message;
+  return `${error.sqlstate}: ${message}`;
+}
+
+/** How many alternatives of an OR are told one by one. */
+const alternativesMax = 3;
+
+export class Reasons {
+  readonly #evaluation: Evaluation;
+
+  constructor(evaluation: Evaluation) {
+    this.#evaluation = evaluation;
+  }
+
+  /** Why a boolean part is not true. */
+  of(node: Node): string {
+    const result = this.#evaluation.results.get(node.id);
+    if (result === undefined) return `${this.#print(node)} was not evaluated`;
+    if ('error' in result) return this.#raised(node, result.error);
+    switch (node.kind) {
+      case 'and':
+        return this.of(node.args.find((arg) => this.#is(arg, false)) ?? this.#notTrue(node)[0] ?? node);
+      case 'or':
+        return this.#alternatives(this.#notTrue(node));
+      case 'case':
+      case 'coalesce':
+        return this.#chosen(node);
+      default:
+    }
+    return result.value === null ? this.#unknown(node) : this.#false(node);
+  }
+
+  #print(node: Node): string {
+    return this.#evaluation.print(node);
+  }
+
+  #value(node: Node): Value | undefined {
+    const result = this.#evaluation.results.get(node.id);
+    return result !== undefined && 'value' in result ? result.value : undefined;
+  }
+
+  #is(node: Node, value: Value): boolean {
+    return this.#value(node) === value;
+  }
+
+  #notTrue(node: Node): readonly Node[] {
+    const { results } = this.#evaluation;
+    return childrenOf(node).filter((child) => results.has(child.id) && !this.#is(child, true));
+  }
+
+  #alternatives(nodes: readonly Node[]): string {
+    const reasons = [...new Set(nodes.map((node) => this.of(node)))];
+    const told = reasons.slice(0, alternativesMax).join('; and ');
+    return reasons.length > alternativesMax ? `${told}; and ${reasons.length - alternativesMax} more` : told;
+  }
+
+  /** The branch that was taken is the last part that was evaluated. */
+  #chosen(node: Node): string {
+    const { results } = this.#evaluation;
+    const taken = childrenOf(node).findLast((child) => results.has(child.id));
+    if (taken === undefined || taken.type !== 'bool' || this.#is(taken, true) || taken.kind === 'constant') {
+      return `${this.#print(node)} is ${this.#evaluation.show(node)}`;
+    }
+    return this.of(taken);
+  }
+
+  /** The innermost part that raised. */
+  #raised(node: Node, error: unknown): string {
+    const { results } = this.#evaluation;
+    const inner = childrenOf(node).find((child) => {
+      const result = results.get(child.id);
+      return result !== undefined && 'error' in result && result.error === error;
+    });
+    if (inner !== undefined) return this.#raised(inner, error);
+    const hidden = [node, ...childrenOf(node)].some((part) => this.#evaluation.isHidden(part));
+    return `${this.#print(node)} raised ${messageOf(error, hidden)}`;
+  }
+
+  /** NULL: most often because something that the sender should have sent is missing. */
+  #unknown(node: Node): string {
+    const missing = [...reachable(node)]
+      .sort((a, b) => a.at - b.at)
+      .flatMap((part) => (part.kind === 'header' && this.#is(part, null) ? [part.name] : []));
+    if (missing.length > 0) {
+      return missing.map(missingHeader).join(', and ');
+    }
+    const cause = this.#nullLeaf(node);
+    if (cause.kind === 'variable' && cause.name === 'url') {
+      return 'url is NULL: the public address is not known (HEADGATE_PUBLIC_URL)';
+    }
+    return cause.kind === 'call' && cause.row.role === 'token'
+      ? `the token does not verify: ${this.#print(cause)} is NULL`
+      : `${this.#print(cause)} is NULL`;
+  }
+
+  #nullLeaf(node: Node): Node {
+    const inner = childrenOf(node).find((child) => this.#is(child, null));
+    return inner === undefined ? node : this.#nullLeaf(inner);
+  }
+
+  #false(node: Node): string {
+    if (node.kind === 'test' && node.test === 'true' && !node.negated) return this.of(node.args[0]);
+    if (node.kind === 'any') return this.#comparison(node, node.args);
+    if (node.kind === 'call') {
+      const { role } = node.row;
+      if (role === 'verify') return `the signature does not verify: ${this.#print(node)} is false`;
+      if (role === 'compare' || role === 'compareAny' || role === 'equal')
+        return this.#comparison(node, node.args);
+    }
+    return this.#plain(node);
+  }
+
+  #plain(node: Node): string {
+    const { show } = this.#evaluation;
+    const operands = childrenOf(node).filter((child) => child.kind !== 'constant');
+    const values = operands.map((child) => `${this.#print(child)} is ${show(child)}`);
+    const fact = `${this.#print(node)} is false${values.length === 0 ? '' : ` (${values.join(', ')})`}`;
+    const readsClock = this.#leaves(node).some((leaf) => leaf.kind === 'variable' && leaf.name === 'now');
+    return readsClock ? `the clock is outside the tolerance: ${fact}` : fact;
+  }
+
+  /** One side came from the sender, the other is what the owner expects. */
+  #comparison(node: Node, [left, right]: readonly Node[]): string {
+    const { isHidden } = this.#evaluation;
+    const sides = [left, right].filter((side) => side !== undefined);
+    const expected = sides.find((side) => isHidden(side) || this.#leaves(side).some(isHidden));
+    const sent = sides.find((side) => side !== expected && side.sender);
+    if (expected === undefined || sent === undefined) return this.#plain(node);
+    const headers = this.#leaves(sent).flatMap((leaf) => (leaf.kind === 'header' ? [leaf.name] : []));
+    const where = headers.length > 0 ? `header '${headers.join("', '")}'` : this.#print(sent);
+    const [only] = headers;
+    if (headers.length === 1 && only !== undefined && this.#header(only) === '')
+      return `header '${only}' is empty`;
+    const prefix = this.#expectedPrefix(expected);
+    const value = this.#value(sent);
+    if (prefix !== null && typeof value === 'string' && !value.startsWith(prefix)) {
+      return `the signature differs: ${where} does not begin with ${quoted(prefix)}`;
+    }
+    const isSignature = [...reachable(expected)].some(isDigest);
+    return isSignature
+      ? `the signature differs: ${where} is not ${this.#print(expected)} (another secret, or other bytes than those that were signed)`
+      : `the key differs: ${where} is not ${this.#print(expected)}`;
+  }
+
+  #header(name: string): string | null {
+    const { rawHeaders } = this.#evaluation.request;
+    const at = rawHeaders.findIndex((received, i) => i % 2 === 0 && received.toLowerCase() === name);
+    return at < 0 ? null : headerText(rawHeaders[at + 1] ?? '');
+  }
+
+  /** What everybody knows of the expected value: `sha256=` in front of a digest. */
+  #expectedPrefix(node: Node): string | null {
+    if (node.kind === 'constant') {
+      return typeof node.value === 'string' && node.value !== '' && !this.#evaluation.isHidden(node)
+        ? node.value
+        : null;
+    }
+    const [first] = childrenOf(node);
+    return node.kind === 'call' && node.row.name === '||' && first !== undefined
+      ? this.#expectedPrefix(first)
+      : null;
+  }
+
+  /** The parts below a node that have none themselves. */
+  #leaves(node: Node): readonly Node[] {
+    return [...reachable(node)].filter((part) => childrenOf(part).length === 0);
+  }
+}
+
+function isDigest(node: Node): boolean {
+  return node.kind === 'call' && (node.row.role === 'mac' || node.row.role === 'hash');
+}
+
+function missingHeader(name: string): string {
+  const lower = name.toLowerCase();
+  if (name === lower) return `header '${name}' is missing`;
+  return `header '${name}' is never found, because names are in lower case here: write '${lower}'`;
+}

@@ -1,0 +1,173 @@
+/**
+ * Why a request is accepted or not: an expression evaluated once, with every step written down. Takes the expression's
+ * text, its secrets and a request; gives the verdict of the very closure that guards the table, the reason in words
+ * and the steps in the order of evaluation. No secret is in it, and nothing that is computed from one or is compared
+ * as a key, except booleans and NULL. Pure.
+ */
+import type { CheckRequest } from '../flow.ts';
+import { limits } from '../limits.ts';
+import { type BoundValues, Compiler, type Trace, unset } from './compile.ts';
+import { type Evaluation, Reasons, type Result, messageOf } from './explain-reason.ts';
+import {
+  constantValue,
+  isEmptyValue,
+  keyConstants,
+  parseExpression,
+  reachable,
+  typeExpression,
+} from './expression.ts';
+import { HeaderSlots } from './headers.ts';
+import { type Node, childrenOf } from './node.ts';
+import { NodePrinter, type Scrub, mask, printBody, printValue } from './print-node.ts';
+import { Safety } from './safety.ts';
+
+export interface Explanation {
+  readonly accepted: boolean;
+  /** Why, in one line. */
+  readonly reason: string;
+  readonly steps: readonly { readonly expression: string; readonly value: string }[];
+}
+
+/** Evaluates once; `loadParser` must have resolved. Throws ExpressionError where the text is no VALIDATE expression. */
+export function explainExpression(text: string, values: BoundValues, request: CheckRequest): Explanation {
+  const scope = { secrets: [...values.secrets.keys()] };
+  const accepted = parseExpression(text, scope).compile(values)(request);
+  const { root, payloadName } = typeExpression(text, scope);
+  const safety = new Safety();
+  safety.proof(root);
+  const secrecy = new Secrecy(keyConstants(root, safety));
+  const printer = new NodePrinter(payloadName, (constant) => secrecy.isHidden(constant));
+  const empty = [...safety.bound].find((node) => isEmptyValue(constantValue(node, values)));
+  const doubled = doubledHeader(root, request);
+  const results = empty === undefined && doubled === null ? traced(root, values, request) : new Map();
+  const scrub = scrubber(root, values, results, secrecy);
+  const evaluation: Evaluation = {
+    root,
+    request,
+    results,
+    print: (node) => printer.print(node),
+    show: (node) => shown(node, results.get(node.id), secrecy.isHidden(node), scrub),
+    isHidden: (node) => secrecy.isHidden(node),
+  };
+  let reason = 'the expression is true';
+  if (doubled !== null)
+    reason = `header '${doubled}' arrived twice: which one the sender signed is not known`;
+  else if (empty !== undefined) reason = `the key ${printer.print(empty)} is empty`;
+  else if (!accepted) reason = new Reasons(evaluation).of(root);
+  return { accepted, reason, steps: stepsOf(evaluation) };
+}
+
+/** Which parts of an expression may not be seen. */
+class Secrecy {
+  readonly #keys: ReadonlySet<Node>;
+  readonly #literals: ReadonlySet<number>;
+  readonly #derived = new Map<number, boolean>();
+
+  constructor(keys: ReadonlySet<Node>) {
+    this.#keys = keys;
+    this.#literals = new Set([...keys].flatMap((key) => (key.kind === 'constant' ? [...key.literals] : [])));
+  }
+
+  isHidden(node: Node): boolean {
+    return (node.kind === 'constant' || node.type !== 'bool') && this.#isDerived(node);
+  }
+
+  /** From a secret, from an HMAC, or from a literal that is a key. What a token says, its sender has written. */
+  #isDerived(node: Node): boolean {
+    const known = this.#derived.get(node.id);
+    if (known !== undefined) return known;
+    const isPublic = node.kind === 'call' && (node.row.role === 'token' || node.row.role === 'verify');
+    const derived =
+      node.kind === 'constant'
+        ? this.#keys.has(node) || [...node.literals].some((at) => this.#literals.has(at))
+        : node.secret || (!isPublic && childrenOf(node).some((child) => this.#isDerived(child)));
+    this.#derived.set(node.id, derived);
+    return derived;
+  }
+}
+
+/** Evaluates; gives what each node came to. A node without a result was not needed. */
+function traced(root: Node, values: BoundValues, request: CheckRequest): Map<number, Result> {
+  const results = new Map<number, Result>();
+  const trace: Trace = (node, closure) => (context) => {
+    try {
+      const value = closure(context);
+      results.set(node.id, { value });
+      return value;
+    } catch (error) {
+      results.set(node.id, { error });
+      throw error;
+    }
+  };
+  const headers = new HeaderSlots();
+  for (const node of reachable(root)) if (node.kind === 'header') headers.slotOf(node.name);
+  headers.fill(request.rawHeaders);
+  const { evaluate, shared } = new Compiler(values, headers, trace).compile(root);
+  // What no request changes was computed while compiling; whether this request needs it shows now.
+  results.delete(root.id);
+  try {
+    evaluate({ request, headers, shared: Array.from({ length: shared }, () => unset) });
+  } catch {
+    // It is among the results.
+  }
+  return results;
+}
+
+function doubledHeader(root: Node, { rawHeaders }: CheckRequest): string | null {
+  const received = rawHeaders.filter((_, at) => at % 2 === 0).map((name) => name.toLowerCase());
+  for (const node of reachable(root)) {
+    if (node.kind === 'header' && received.indexOf(node.name) !== received.lastIndexOf(node.name))
+      return node.name;
+  }
+  return null;
+}
+
+/** Fewest characters of what is computed from a key that are taken out of other values. */
+const scrubbedCharsMin = 4;
+
+/** A request that is accepted may hold the key itself: it is taken out of every value. */
+function scrubber(
+  root: Node,
+  values: BoundValues,
+  results: ReadonlyMap<number, Result>,
+  secrecy: Secrecy,
+): Scrub {
+  const keys = new Set(values.secrets.values());
+  for (const node of reachable(root)) {
+    if (node.varies || !secrecy.isHidden(node)) continue;
+    const result = results.get(node.id);
+    const value = node.kind === 'constant' ? node.value : result && 'value' in result ? result.value : null;
+    const text = Buffer.isBuffer(value) ? value.toString('utf8') : value;
+    if (typeof text === 'string' && text.length >= scrubbedCharsMin) keys.add(text);
+  }
+  keys.delete('');
+  const longestFirst = [...keys].sort((a, b) => b.length - a.length);
+  return (text) => longestFirst.reduce((left, key) => left.replaceAll(key, mask), text);
+}
+
+function shown(node: Node, result: Result | undefined, hidden: boolean, scrub: Scrub): string {
+  if (result === undefined) return 'not evaluated';
+  if ('error' in result) return `ERROR ${messageOf(result.error, hidden)}`;
+  const { value } = result;
+  if (value === null) return 'NULL';
+  if (hidden) return mask;
+  if (node.kind === 'variable' && node.name === 'payload') return printBody(value as Buffer, scrub);
+  return printValue(value, node.type, scrub);
+}
+
+/** In the order of evaluation: what a step needs stands above it. What several steps need is listed once. */
+function stepsOf({ root, results, print, show }: Evaluation): Explanation['steps'] {
+  const steps: { expression: string; value: string }[] = [];
+  const seen = new Set<number>();
+  let left = 0;
+  const visit = (node: Node): void => {
+    if (seen.has(node.id) || (node.kind === 'constant' && node !== root)) return;
+    seen.add(node.id);
+    if (results.has(node.id)) for (const child of childrenOf(node)) visit(child);
+    if (steps.length < limits.explainStepsMax) steps.push({ expression: print(node), value: show(node) });
+    else left++;
+  };
+  visit(root);
+  if (left > 0) steps.push({ expression: `… ${left} more steps`, value: '' });
+  return steps;
+}
