@@ -10,6 +10,7 @@ import { test, type TestContext } from 'node:test';
 import { Client, type QueryResultRow } from 'pg';
 import { findPackage } from '../../src/engine/embedded-binaries.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
+import { limits } from '../../src/limits.ts';
 import { type Engine, EngineError } from '../../src/engine/engine.ts';
 import { EngineChild, postmasterPid } from '../support/engine-process.ts';
 import { Spy } from '../support/postgres.ts';
@@ -248,7 +249,7 @@ test('a setting that PostgreSQL refuses is told in one line, and nobody is left 
   assert.deepEqual(await query(engine, settings), [
     { name: 'fsync', setting: 'on' },
     { name: 'listen_addresses', setting: '' },
-    { name: 'max_connections', setting: '200' },
+    { name: 'max_connections', setting: String(limits.engineConnectionsMax) },
   ]);
 });
 

@@ -26,7 +26,7 @@ interface Scheme {
   readonly signature: string;
   /** What stands in front of the digest. */
   readonly prefix: string;
-  sign(text: string, key?: string, at?: number): Lines;
+  readonly sign: (text: string, key?: string, at?: number | string) => Lines;
 }
 
 const seconds = (): number => Math.floor(Date.now() / 1000);
@@ -88,7 +88,7 @@ function attempts({ sign, signature, prefix }: Scheme): Record<string, Attempt> 
 }
 
 function clockAttempts({ sign }: Scheme): Record<string, Attempt> {
-  const at = (seconds_: number | string): Attempt => ({ lines: sign(body, secret, seconds_ as number) });
+  const at = (time: number | string): Attempt => ({ lines: sign(body, secret, time) });
   return {
     'an old timestamp, well signed': at(seconds() - 310),
     'a timestamp of the future, well signed': at(seconds() + 310),

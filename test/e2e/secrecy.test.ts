@@ -14,7 +14,7 @@ test('a key is nowhere in the clear: log, engine log, data directory, sessions, 
   const refused = async (sql: string) => {
     await client.query(sql).then(
       () => assert.fail('is refused'),
-      (error: Error) => seen.push({ ...error, message: error.message }),
+      (error: Error) => seen.push(error.message, Object.entries(error)),
     );
   };
   await client.query("SET log_statement = 'all'; SET log_min_duration_statement = 0");

@@ -68,7 +68,7 @@ function compiled(text: string, value = secret): () => Check {
 const other = (char: string): string => (char === '0' ? '1' : '0');
 const firstWrong = (right: string): string => other(right.charAt(0)) + right.slice(1);
 const lastWrong = (right: string): string => right.slice(0, -1) + other(right.slice(-1));
-const allWrong = (right: string): string => [...right].map(other).join('');
+const allWrong = (right: string): string => Array.from(right, other).join('');
 
 /** One kind of evaluation, and the times it took, in ns. */
 interface Kind {

@@ -2,7 +2,7 @@
  * Conversations between a client and an engine as both send them, and what must reach the other side of a session
  * whose rewriter is `rewrite`. Bytes are latin1 strings.
  */
-import type { RewriteSql } from '../../src/flow.ts';
+import type { Rewrite, RewriteSql } from '../../src/flow.ts';
 import { SqlFailure } from '../../src/refusals.ts';
 
 export const m = (type: string, body = ''): string => {
@@ -33,11 +33,15 @@ export const error = (fields: Record<string, string>): string =>
 export const authenticated = m('R', '\0\0\0\0');
 export const started = authenticated + m('S', 'client_encoding\0UTF8\0') + ready;
 
-/** `FOO x` becomes `CALL foo(x)`, which is two bytes longer in front of the x; `BAD` is refused; `LATE` waits. */
+/**
+ * `FOO x` becomes `CALL foo(x)`, which is two bytes longer in front of the x; `BAD` is refused; `LATE` waits;
+ * what `SOON` becomes is known after a while.
+ */
 export const rewrite: RewriteSql = (sql) => {
   if (sql.startsWith('BAD')) {
     return { kind: 'error', error: { sqlstate: '42000', message: 'refused', hint: 'do not', position: 5 } };
   }
+  if (sql.startsWith('SOON')) return soon(sql);
   const late = sql.startsWith('LATE');
   if (!late && !sql.includes('FOO')) return null;
   return {
@@ -53,6 +57,17 @@ export const rewrite: RewriteSql = (sql) => {
             : Promise.resolve(),
   };
 };
+
+function soon(sql: string): Rewrite {
+  return {
+    kind: 'deferred',
+    prepare: async () => {
+      await Promise.resolve();
+      if (sql.includes('fails')) throw new SqlFailure({ sqlstate: '0A000', message: 'no' });
+      return { kind: 'rewritten', sql: 'SELECT x', tags: ['SOON'], originalOffset: () => 5, before: null };
+    },
+  };
+}
 
 /** What each side says in turn: `>` client, `<` engine. */
 export type Script = readonly (readonly ['>' | '<', string])[];
@@ -200,6 +215,16 @@ export const transcripts: Record<string, { script: Script; toEngine: string; toC
       ready +
       done('SELECT 1') +
       ready,
+  },
+  'what is not known at once keeps its place too, in both protocols': {
+    script: [
+      ['>', q('SOON') + parse('', 'SOON') + bind('', '') + execute('') + sync + q('SOON fails')],
+      ['<', done('SELECT 1') + ready + m('1') + m('2') + done('SELECT 1') + ready],
+      ['<', error({ C: '42601', M: 'syntax error' }) + ready],
+    ],
+    toEngine: q('SELECT x') + parse('', 'SELECT x') + bind('', '') + execute('') + sync + q('!'),
+    toClient:
+      done('SOON') + ready + m('1') + m('2') + done('SOON') + ready + error({ C: '0A000', M: 'no' }) + ready,
   },
   'Sync behind Execute is ignored by a copy (libpq)': {
     script: [
