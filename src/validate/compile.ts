@@ -233,7 +233,8 @@ export class Compiler {
   #any(node: NodeOf<'any'>): Evaluate {
     const [left, array] = node.args.map((arg) => this.#closure(arg)) as [Evaluate, Evaluate];
     const guarded = node.args.some((arg) => arg.secret);
-    const implementation = equality(node.row, node.args);
+    const isEquality = node.row.role === 'equal' || node.row.role === 'unequal';
+    const implementation = isEquality ? this.#equality(node.row, node.args) : equality(node.row, node.args);
     const { all } = node;
     return (context) => {
       const value = left(context);
