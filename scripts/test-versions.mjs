@@ -22,7 +22,10 @@ for (const version of versions) {
   const folder = mkdtempSync(join(tmpdir(), `headgate-pg${version}-`));
   const newest = `${name}@${published.filter((it) => it.startsWith(`${version}.`)).at(-1)}`;
   const npm = spawnSync('npm', ['install', '--no-save', '--prefix', folder, newest], { stdio: 'inherit' });
-  if (npm.status !== 0) process.exit(1);
+  if (npm.status !== 0) {
+    rmSync(folder, { recursive: true, force: true });
+    process.exit(1);
+  }
   const native = join(folder, 'node_modules', name, 'native');
   // Servers are run by an unprivileged user.
   spawnSync('chmod', ['-R', 'a+rX', folder]);
