@@ -130,28 +130,22 @@ export function loose<const A extends readonly TypeName[], R extends TypeName>(
   };
 }
 
-/** A function of one theme; shorter to write where a file holds many. */
-export function functionsOf(theme: Theme) {
-  return <const A extends readonly TypeName[], R extends TypeName>(
-    name: string,
-    args: A,
-    result: R,
-    implementation: (...args: ValuesOf<A>) => ValueOf[R] | null,
-    doc: string,
-    more: More = {},
-  ): Row => strict('function', name, args, result, implementation, theme, doc, more);
+/** Strict rows of one theme; shorter to write where a file holds many. */
+function rowsOf(kind: 'function' | 'operator') {
+  return (theme: Theme) =>
+    <const A extends readonly TypeName[], R extends TypeName>(
+      name: string,
+      args: A,
+      result: R,
+      implementation: (...args: ValuesOf<A>) => ValueOf[R] | null,
+      doc: string,
+      more: More = {},
+    ): Row =>
+      strict(kind, name, args, result, implementation, theme, doc, more);
 }
 
-export function operatorsOf(theme: Theme) {
-  return <const A extends readonly TypeName[], R extends TypeName>(
-    name: string,
-    args: A,
-    result: R,
-    implementation: (...args: ValuesOf<A>) => ValueOf[R] | null,
-    doc: string,
-    more: More = {},
-  ): Row => strict('operator', name, args, result, implementation, theme, doc, more);
-}
+export const functionsOf = rowsOf('function');
+export const operatorsOf = rowsOf('operator');
 
 /** Results of fixed-width types, numbers and digests are small. */
 export const smallSize: Size = { base: 2048, body: 0 };
