@@ -30,27 +30,112 @@ export interface CheckRequest {
 /** A compiled VALIDATE expression: true accepts; false, NULL and every error refuse. Never throws. */
 export type Check = (request: CheckRequest) => boolean;
 
-/** A webhook table as one catalog snapshot knows it. Immutable; a changed table is a new Target. */
+/** A table that takes rows, as one reading of the catalog knows it. Immutable; a changed table is a new Target. */
 export interface Target {
   readonly database: string;
   readonly schema: string;
   readonly table: string;
   /** pg_class.oid */
   readonly oid: number;
-  /** The single JSONB column, as PostgreSQL names it. */
-  readonly column: string;
   /** null: the table has no VALIDATE. `'unusable'`: it has one that cannot be evaluated now: 503, never accepted. */
   readonly check: Check | null | 'unusable';
   /** false: answered after COMMIT without waiting for the disk (webhook.wait_for_persistence = false). */
   readonly waitsForDisk: boolean;
+  readonly shape: Shape;
+  readonly intake: Intake;
+}
+
+/** How rows get into a table: what commit must know of it. */
+export interface Shape {
+  /**
+   * Which version of the table's columns this is. Compared inside the transaction that stores the rows, so that no row
+   * enters a table of another shape.
+   */
+  readonly mark: string;
+  /**
+   * `copy`: documents go as they are into the one column of `columns`, which is jsonb and has no key.
+   * Otherwise each document is a JSON object whose keys are names of `columns`, and a row whose key is there already is
+   * refused by the engine (`insert`), replaced (`upsert`: the last writer wins), or left alone (`ignore`).
+   */
+  readonly way: 'copy' | 'insert' | 'upsert' | 'ignore';
+  /** What is written, in the table's order: neither generated columns nor those that only their default fills. */
+  readonly columns: readonly Column[];
+  /** The primary key, in its order; empty: none. */
+  readonly key: readonly KeyColumn[];
+  /** A value that does not fit its column: refuses the request, or is stored as NULL and counted. */
+  readonly misfits: 'reject' | 'null';
+}
+
+export interface Column {
+  readonly name: string;
+  /** As PostgreSQL prints it, qualified where it is not PostgreSQL's own: `numeric(10,2)`, `public.mood`. */
+  readonly type: string;
+  /** pg_type.oid, of a domain its base type. */
+  readonly baseType: number;
+  /** The SQL expression that fills the column when a document has no such key; null: NULL. */
+  readonly fallback: string | null;
+}
+
+export interface KeyColumn {
+  readonly name: string;
+  /** A generated column of the key is not written; this is the SQL expression over `columns` that makes it. */
+  readonly generated: string | null;
+}
+
+/** What becomes of a webhook request's body and headers: what decode must know of a table. */
+export interface Intake {
+  readonly format: 'json' | 'form' | 'text' | 'bytes';
+  /** The body is one document a line, all or nothing. */
+  readonly batched: boolean;
+  /** The column that takes the whole document; null: the document's keys fill the columns of the same name. */
+  readonly document: string | null;
+  readonly includes: readonly Include[];
+  /** Lower-case names of headers that INCLUDE HEADERS leaves out, because they carry credentials; null: all of them. */
+  readonly hiddenHeaders: ReadonlySet<string> | null;
+}
+
+/** A column that is filled from the request, not from its body. */
+export type Include =
+  | { readonly what: 'header'; readonly header: string; readonly column: string }
+  | { readonly what: 'headers' | 'timestamp'; readonly column: string };
+
+/** What decode reads of a request. */
+export interface DecodeRequest {
+  readonly body: Buffer;
+  /** Names and values in turn, as received. */
+  readonly rawHeaders: readonly string[];
+  readonly arrivedAtMs: number;
+}
+
+/** JSON documents in one buffer. */
+export interface Documents {
+  readonly bytes: Buffer;
+  /** Where each document begins and ends in `bytes`, in turn; null: all of it is the one document. */
+  readonly spans: Uint32Array | null;
 }
 
 /** The rows of one request, ready for the engine: all of them are committed, or none. */
 export interface Rows {
   readonly target: Target;
-  /** One JSON document a row, byte for byte as it arrived. */
-  readonly documents: readonly Buffer[];
+  /** One document a row, in the form that `target.shape.way` asks for. */
+  readonly documents: Documents;
+  readonly count: number;
+  /** What they are counted as in a lane. */
   readonly bytes: number;
+  /** 1 where a row means: delete what has this key; null: no row does. */
+  readonly removes: Uint8Array | null;
+  /** Rows that leave some columns of a row that is there already as they are, with the names; null: no row does. */
+  readonly keeps: ReadonlyMap<number, readonly string[]> | null;
+  /** Line of each row in its body, from 1; null: row i stands on line i + 1. */
+  readonly lines: Uint32Array | null;
+  /** How long the sender waits for the outcome, in ms, from the moment they are submitted. */
+  readonly patienceMs: number;
+  readonly chain: Chain | null;
+}
+
+/** Rows of one chain take effect in order: once some were not committed, those submitted after them never are. */
+export interface Chain {
+  broken: boolean;
 }
 
 /**
@@ -59,7 +144,8 @@ export interface Rows {
  */
 export type Outcome =
   | { readonly kind: 'committed'; readonly rows: number }
-  | { readonly kind: 'aborted'; readonly refusal: Refusal }
+  /** `row`: which of the rows is at fault, from 0, where that is known. */
+  | { readonly kind: 'aborted'; readonly refusal: Refusal; readonly row?: number }
   | { readonly kind: 'unknown'; readonly refusal: Refusal };
 
 /** Several requests of one table on their way to the engine in one transaction. */

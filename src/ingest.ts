@@ -6,7 +6,7 @@
  *
  * Takes an Arrival; gives an Outcome, or throws Refused with the codes of those stages. Touches nothing itself.
  */
-import type { Arrival, Outcome, Rows, Target } from './flow.ts';
+import type { Arrival, DecodeRequest, Outcome, Rows, Target } from './flow.ts';
 import type { TableName } from './observations.ts';
 import { Refused } from './refusals.ts';
 
@@ -18,7 +18,7 @@ export interface IngestRooms {
   /** Throws `lane_full`, `draining`, before the body is read. */
   admit(target: Target): void;
   /** Throws `body_not_json`. */
-  decode(target: Target, body: Buffer): Rows;
+  decode(target: Target, request: DecodeRequest): Rows;
   submit(rows: Rows): Promise<Outcome>;
   /** Reads the catalog again, because the engine says that a table is not what it was. */
   refresh(database: string): Promise<void>;
@@ -46,7 +46,11 @@ export function createIngest(rooms: IngestRooms): Ingest {
       rooms.admit(target);
       body ??= await arrival.body();
       authenticate(target, arrival, body);
-      const rows = rooms.decode(target, body);
+      const rows = rooms.decode(target, {
+        body,
+        rawHeaders: arrival.rawHeaders,
+        arrivedAtMs: arrival.arrivedAtMs,
+      });
       const outcome = await rooms.submit(rows);
       if (!wasChanged(outcome) || attempt === changedAttemptsMax) return outcome;
       await rooms.refresh(name.database);

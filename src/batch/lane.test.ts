@@ -3,26 +3,16 @@ import { suite, test } from 'node:test';
 import fc from 'fast-check';
 import { deferred } from '../kit/deferred.ts';
 import type { Deferred } from '../kit/deferred.ts';
+import { rowsOf as documentsOf, targetOf } from '../../test/support/rows.ts';
 import type { Group, Outcome, Rows, Target } from '../flow.ts';
 import { Lane } from './lane.ts';
 import type { LaneOptions } from './lane.ts';
 import { Lanes } from './lanes.ts';
 
-const table = (oid = 1): Target => ({
-  database: 'dev',
-  schema: 'public',
-  table: 't',
-  oid,
-  column: 'data',
-  check: null,
-  waitsForDisk: true,
-});
+const table = (oid = 1): Target => targetOf({ oid });
 const one = table();
-const rowsOf = (target: Target, size: number, count = 1): Rows => ({
-  target,
-  documents: Array.from({ length: count }, () => Buffer.alloc(size)),
-  bytes: size * count,
-});
+const rowsOf = (target: Target, size: number, count = 1): Rows =>
+  documentsOf(target, ...Array.from({ length: count }, () => Buffer.alloc(size)));
 
 /** A lane whose turns, clock and engine are moved by hand. */
 function bench(limits: Partial<LaneOptions['limits']> = {}) {

@@ -81,7 +81,7 @@ export class Lane {
     const receipt = deferred<Outcome>();
     const deadline = this.#options.clock() + this.#options.limits.ackDeadlineMs;
     this.#queue.push({ rows, receipt, deadline, settled: false });
-    this.#rows += rows.documents.length;
+    this.#rows += rows.count;
     this.#bytes += rows.bytes;
     if (this.#state === 'idle') {
       this.#become('gathering');
@@ -140,12 +140,12 @@ export class Lane {
       const first = members[0];
       if (first !== undefined) {
         if (waiting.rows.target !== first.rows.target) break;
-        if (rows + waiting.rows.documents.length > groupRowsMax) break;
+        if (rows + waiting.rows.count > groupRowsMax) break;
         if (bytes + waiting.rows.bytes > groupBytesMax) break;
       }
       this.#leave(waiting);
       members.push(waiting);
-      rows += waiting.rows.documents.length;
+      rows += waiting.rows.count;
       bytes += waiting.rows.bytes;
     }
     return members;
@@ -154,7 +154,7 @@ export class Lane {
   /** The head of the queue leaves it, for a group or with a refusal. */
   #leave(waiting: Waiting): void {
     this.#head++;
-    this.#rows -= waiting.rows.documents.length;
+    this.#rows -= waiting.rows.count;
     this.#bytes -= waiting.rows.bytes;
     // Drop the dead front in one go: each element moves at most once for every time it was queued.
     if (this.#head === this.#queue.length || this.#head > 4_096) {
@@ -181,7 +181,7 @@ function toGroup(waiting: readonly Waiting[]): Group {
   return {
     target: first.target,
     members,
-    rows: members.reduce((sum, m) => sum + m.documents.length, 0),
+    rows: members.reduce((sum, m) => sum + m.count, 0),
     bytes: members.reduce((sum, m) => sum + m.bytes, 0),
   };
 }

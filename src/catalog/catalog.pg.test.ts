@@ -57,7 +57,7 @@ suite('catalog', () => {
     await runOurs(client, create('orders'));
     const [seenByA, seenByB] = await Promise.all([a.find('orders'), b.find('orders')]);
     assert.equal(seenByA.oid, seenByB.oid);
-    assert.equal(seenByA.column, 'data');
+    assert.equal(seenByA.intake.document, 'data');
     assert.equal(await a.find('orders'), seenByA, 'an unchanged table is the same object');
     await runOurs(client, create('others'));
     await a.find('others');

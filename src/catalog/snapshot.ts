@@ -122,7 +122,22 @@ function toTarget(
   const { schema_name: schema, table_name: table, relation: oid } = row;
   const waitsForDisk = row.options['webhook.wait_for_persistence'] !== false;
   return {
-    target: { database, schema, table, oid, column, check, waitsForDisk },
+    target: {
+      database,
+      schema,
+      table,
+      oid,
+      check,
+      waitsForDisk,
+      shape: {
+        mark: '',
+        way: 'copy',
+        columns: [{ name: column, type: 'jsonb', baseType: jsonbOid, fallback: null }],
+        key: [],
+        misfits: 'reject',
+      },
+      intake: { format: 'json', batched: false, document: column, includes: [], hiddenHeaders: new Set() },
+    },
     unusable,
   };
 }

@@ -1,18 +1,15 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import type { Target } from '../flow.ts';
+import { rowsOf, targetOf } from '../../test/support/rows.ts';
 import { copyMessages, groupStatement, queryMessage } from './copy-message.ts';
 
-const target: Target = {
-  database: 'd',
+const target = targetOf({
   schema: 'pu"blic',
   table: "o'rd\\ers",
   oid: 7,
-  column: 'da ta',
-  check: null,
-  waitsForDisk: true,
-};
+  shape: { columns: [{ name: 'da ta', type: 'jsonb', baseType: 3802, fallback: null }] },
+});
 
 test('the bytes are one CopyData and one CopyDone whose lengths and rows are exact, whatever the sizes', () => {
   const document = fc.oneof(
@@ -23,11 +20,7 @@ test('the bytes are one CopyData and one CopyDone whose lengths and rows are exa
     fc.property(
       fc.array(fc.array(document, { minLength: 1, maxLength: 3 }), { minLength: 1, maxLength: 6 }),
       (groups) => {
-        const members = groups.map((documents) => ({
-          target,
-          documents: documents.map((d) => Buffer.from(d)),
-          bytes: 0,
-        }));
+        const members = groups.map((documents) => rowsOf(target, ...documents.map((d) => Buffer.from(d))));
         const bytes = Buffer.concat(copyMessages(members));
         assert.equal(bytes.toString('latin1', 0, 1), 'd');
         const end = 1 + bytes.readInt32BE(1);
@@ -35,7 +28,7 @@ test('the bytes are one CopyData and one CopyDone whose lengths and rows are exa
         let at = 5;
         assert.equal(bytes.toString('latin1', at, at + 11), 'PGCOPY\n\xff\r\n\0');
         at += 19;
-        for (const wanted of members.flatMap((m) => m.documents)) {
+        for (const wanted of groups.flat()) {
           assert.equal(bytes.readInt16BE(at), 1);
           assert.equal(bytes.readInt32BE(at + 2), wanted.length + 1);
           assert.equal(bytes[at + 6], 1);

@@ -3,7 +3,7 @@
  * protocol lets a client send CopyData before it has seen CopyInResponse (after an error the backend throws
  * stray CopyData and CopyDone away), so a group costs one round trip.
  */
-import type { Group, Target } from '../flow.ts';
+import type { Documents, Group, Target } from '../flow.ts';
 import { quoteIdentifier, quoteLiteral } from '../kit/sql-text.ts';
 
 /** COPY's binary signature, flags and extension length: https://www.postgresql.org/docs/current/sql-copy.html */
@@ -20,13 +20,14 @@ const mergeBytesMax = 32 * 1024;
 /** The statements of a group's transaction for one version of a table; the same for each of its groups. */
 export function groupStatement(target: Target): string {
   const relation = `${quoteIdentifier(target.schema)}.${quoteIdentifier(target.table)}`;
-  const column = quoteIdentifier(target.column);
+  const name = target.shape.columns[0]?.name ?? '';
+  const column = quoteIdentifier(name);
   // A simple query of several statements is one transaction: it commits after the last of them. `confirm` comes
   // after COPY has locked the table, so that no row commits into a table that was replaced under the same name.
   return (
     (target.waitsForDisk ? '' : 'set local synchronous_commit = off; ') +
     `copy ${relation} (${column}) from stdin (format binary); ` +
-    `select headgate.confirm(${quoteLiteral(relation)}, ${target.oid}, ${quoteLiteral(target.column)})`
+    `select headgate.confirm(${quoteLiteral(relation)}, ${target.oid}, ${quoteLiteral(name)})`
   );
 }
 
@@ -46,9 +47,10 @@ export function copyMessages(members: Group['members']): Buffer[] {
   let bytes = copyHeader.length + copyTrailer.length;
   let merged = 5 + bytes + copyDone.length;
   for (const { documents } of members) {
-    for (const document of documents) {
-      bytes += rowHeaderBytes + document.length;
-      merged += rowHeaderBytes + (document.length <= mergeBytesMax ? document.length : 0);
+    for (let i = 0; i < documentCount(documents); i++) {
+      const length = documentLength(documents, i);
+      bytes += rowHeaderBytes + length;
+      merged += rowHeaderBytes + (length <= mergeBytesMax ? length : 0);
     }
   }
   const out = new Pieces(merged);
@@ -56,18 +58,28 @@ export function copyMessages(members: Group['members']): Buffer[] {
   out.int32(bytes + 4);
   out.copy(copyHeader);
   for (const { documents } of members) {
-    for (const document of documents) {
+    for (let i = 0; i < documentCount(documents); i++) {
+      const start = documents.spans?.[2 * i] ?? 0;
+      const length = documentLength(documents, i);
       out.byte(0);
       out.byte(1);
-      out.int32(document.length + 1);
+      out.int32(length + 1);
       out.byte(jsonbVersion);
-      if (document.length <= mergeBytesMax) out.copy(document);
-      else out.pass(document);
+      if (length <= mergeBytesMax) out.copyRange(documents.bytes, start, start + length);
+      else out.pass(documents.bytes.subarray(start, start + length));
     }
   }
   out.copy(copyTrailer);
   out.copy(copyDone);
   return out.end();
+}
+
+function documentCount({ spans }: Documents): number {
+  return spans === null ? 1 : spans.length >> 1;
+}
+
+function documentLength({ bytes, spans }: Documents, i: number): number {
+  return spans === null ? bytes.length : (spans[2 * i + 1] ?? 0) - (spans[2 * i] ?? 0);
 }
 
 /** One exactly sized buffer that is cut where a large document is passed through uncopied. */
@@ -92,6 +104,10 @@ class Pieces {
   copy(bytes: Buffer): void {
     this.#buffer.set(bytes, this.#at);
     this.#at += bytes.length;
+  }
+
+  copyRange(bytes: Buffer, start: number, end: number): void {
+    this.#at += bytes.copy(this.#buffer, this.#at, start, end);
   }
 
   pass(bytes: Buffer): void {

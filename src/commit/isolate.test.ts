@@ -1,25 +1,14 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import type { Outcome, Rows, Target } from '../flow.ts';
+import { rowsOf as membersRows, targetOf } from '../../test/support/rows.ts';
+import type { Outcome, Rows } from '../flow.ts';
 import { refusal } from '../refusals.ts';
 import type { Attempt } from './group-copy.ts';
 import { commitIsolating } from './isolate.ts';
 
-const target: Target = {
-  database: 'd',
-  schema: 's',
-  table: 't',
-  oid: 1,
-  column: 'c',
-  check: null,
-  waitsForDisk: true,
-};
-const rowsOf = (count: number): Rows => ({
-  target,
-  documents: Array.from({ length: count }, () => Buffer.from('1')),
-  bytes: count,
-});
+const target = targetOf();
+const rowsOf = (count: number): Rows => membersRows(target, ...Array.from({ length: count }, () => '1'));
 const rowRefused: Outcome = { kind: 'aborted', refusal: refusal('row_refused') };
 const failed = (line: number | null): Attempt => ({
   kind: 'failed',
@@ -40,8 +29,8 @@ function engineOf(bad: ReadonlySet<Rows>, names: boolean) {
       seen.attempts++;
       let line = 0;
       for (const member of members) {
-        if (bad.has(member)) return Promise.resolve(failed(names ? line + member.documents.length : null));
-        line += member.documents.length;
+        if (bad.has(member)) return Promise.resolve(failed(names ? line + member.count : null));
+        line += member.count;
       }
       stored.push(...members);
       return Promise.resolve({ kind: 'committed' });

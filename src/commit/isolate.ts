@@ -40,7 +40,7 @@ async function isolate(
     for (const member of members) outcomes.set(member, outcomeOf(member));
   };
   const attempt = await rooms.attempt(members);
-  if (attempt.kind === 'committed') return all((m) => ({ kind: 'committed', rows: m.documents.length }));
+  if (attempt.kind === 'committed') return all((m) => ({ kind: 'committed', rows: m.count }));
   if (attempt.kind === 'lost') return all(() => lost);
   const { blame, outcome } = rooms.judge(attempt);
   if (blame === 'group' || members.length === 1) return all(() => outcome);
@@ -62,7 +62,7 @@ const lost: Outcome = { kind: 'unknown', refusal: refusal('commit_unknown') };
 function memberOfRow(members: readonly Rows[], line: number): Rows | undefined {
   let last = 0;
   for (const member of members) {
-    last += member.documents.length;
+    last += member.count;
     if (line >= 1 && line <= last) return member;
   }
   return undefined;

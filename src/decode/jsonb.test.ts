@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createRequire } from 'node:module';
 import * as fc from 'fast-check';
-import type { Target } from '../flow.ts';
+import { targetOf } from '../../test/support/rows.ts';
 import { Refused } from '../refusals.ts';
 import { scanJson } from './json-scan.ts';
 import { decodeJsonb } from './jsonb.ts';
@@ -10,21 +10,15 @@ import { decodeJsonb } from './jsonb.ts';
 /** The package's own types describe it as a module of its default export only. */
 const examples = createRequire(import.meta.url)('@octokit/webhooks-examples') as { examples: unknown[] }[];
 
-const target: Target = {
-  database: 'dev',
-  schema: 'public',
-  table: 't',
-  oid: 1,
-  column: 'data',
-  check: null,
-  waitsForDisk: true,
-};
+const target = targetOf();
+const request = (body: Buffer) => ({ body, rawHeaders: [], arrivedAtMs: 0 });
 
 test('the document is the body itself, byte for byte', () => {
   const body = Buffer.from('{ "n" : 12345678901234567890.10 , "n":1e400 }');
-  const rows = decodeJsonb(target, body);
-  assert.equal(rows.documents.length, 1);
-  assert.equal(rows.documents[0], body);
+  const rows = decodeJsonb(target, request(body));
+  assert.equal(rows.count, 1);
+  assert.equal(rows.documents.bytes, body);
+  assert.equal(rows.documents.spans, null);
   assert.equal(rows.bytes, body.length);
 });
 
@@ -51,7 +45,7 @@ const refusedBodies: [body: string | Buffer, message: string][] = [
 for (const [body, message] of refusedBodies) {
   test(`refuses ${JSON.stringify(body.toString('latin1').slice(0, 20))}: ${message}`, () => {
     assert.throws(
-      () => decodeJsonb(target, Buffer.from(body)),
+      () => decodeJsonb(target, request(Buffer.from(body))),
       (error) =>
         error instanceof Refused &&
         error.refusal.code === 'body_not_json' &&

@@ -1,0 +1,51 @@
+/** Targets and Rows made by hand, for tests of the stages between the catalog and the engine. */
+import type { Rows, Shape, Target } from '../../src/flow.ts';
+import { limits } from '../../src/limits.ts';
+
+const jsonb = (name: string) => ({ name, type: 'jsonb', baseType: 3802, fallback: null });
+
+/** A table of one JSONB column; what a test is about is given. */
+export function targetOf(given: Partial<Omit<Target, 'shape'>> & { shape?: Partial<Shape> } = {}): Target {
+  const column = given.shape?.columns?.[0]?.name ?? 'data';
+  return {
+    database: 'dev',
+    schema: 'public',
+    table: 't',
+    oid: 1,
+    check: null,
+    waitsForDisk: true,
+    intake: { format: 'json', batched: false, document: column, includes: [], hiddenHeaders: new Set() },
+    ...given,
+    shape: {
+      mark: '',
+      way: 'copy',
+      columns: [jsonb('data')],
+      key: [],
+      misfits: 'reject',
+      ...given.shape,
+    },
+  };
+}
+
+/** One request's rows: a document each. */
+export function rowsOf(target: Target, ...documents: readonly (string | Buffer)[]): Rows {
+  const buffers = documents.map((document) => Buffer.from(document));
+  const spans = new Uint32Array(buffers.length * 2);
+  let at = 0;
+  buffers.forEach((buffer, i) => {
+    spans[2 * i] = at;
+    at += buffer.length;
+    spans[2 * i + 1] = at;
+  });
+  return {
+    target,
+    documents: { bytes: Buffer.concat(buffers), spans },
+    count: buffers.length,
+    bytes: at,
+    removes: null,
+    keeps: null,
+    lines: null,
+    patienceMs: limits.ackDeadlineMs,
+    chain: null,
+  };
+}
