@@ -18,9 +18,9 @@ export interface Doors {
   readonly client: Client;
   readonly database: string;
   /** Posts into a table of schema public: a path like `orders`. */
-  post(table: string, body: string | Buffer, headers?: Record<string, string>): Promise<Posted>;
+  readonly post: (table: string, body: string | Buffer, headers?: Record<string, string>) => Promise<Posted>;
   /** The rows that a query gives, as arrays of text. */
-  rows(sql: string): Promise<readonly (readonly (string | null)[])[]>;
+  readonly rows: (sql: string) => Promise<readonly (readonly (string | null)[])[]>;
 }
 
 export interface Posted {
