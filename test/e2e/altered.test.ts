@@ -11,11 +11,10 @@ interface Load {
 /** Senders that post one row after the other, each with an id of its own, until they are told to stop. */
 function load({ post }: Doors, table: string, senders = 12): Load {
   const answers = new Map<number, number>();
-  let next = 0;
-  let stopped = false;
+  const state = { next: 0, stopped: false };
   const running = Array.from({ length: senders }, async () => {
-    while (!stopped) {
-      const id = next++;
+    while (!state.stopped) {
+      const id = state.next++;
       const { status } = await post(table, `{"id":${id},"a":${id},"extra":${id}}`);
       answers.set(id, status);
     }
@@ -23,7 +22,7 @@ function load({ post }: Doors, table: string, senders = 12): Load {
   return {
     answers,
     stop: async () => {
-      stopped = true;
+      state.stopped = true;
       await Promise.all(running);
     },
   };

@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { TestContext } from 'node:test';
-import { Client } from 'pg';
+import type { Client } from 'pg';
 import { onEnd } from './cleanup.ts';
 import { startHeadgate } from './headgate.ts';
 import type { Headgate } from './headgate.ts';
