@@ -27,7 +27,7 @@ export function groupStatement(target: Target): string {
   return (
     (target.waitsForDisk ? '' : 'set local synchronous_commit = off; ') +
     `copy ${relation} (${column}) from stdin (format binary); ` +
-    `select headgate.confirm(${quoteLiteral(relation)}, ${target.oid}, ${quoteLiteral(name)})`
+    `select headgate.confirm(${quoteLiteral(relation)}, ${target.oid}, ${quoteLiteral(target.shape.mark)})`
   );
 }
 
