@@ -536,17 +536,15 @@ $body$;
 -- The last statement of every transaction that stores requests: were they checked and written for what stands there
 -- now? The COPY before it holds a lock on the table, so that the answer stays true until COMMIT. No SET clause: every
 -- name is qualified instead, because this runs once a group.
-CREATE FUNCTION headgate.confirm(relation_name text, relation oid, column_name text) RETURNS void
+CREATE FUNCTION headgate.confirm(relation_name text, relation oid, mark text) RETURNS void
 LANGUAGE plpgsql STABLE AS $body$
 BEGIN
   IF pg_catalog.to_regclass(relation_name) OPERATOR(pg_catalog.=) relation
     AND EXISTS (SELECT FROM headgate.webhook_table w WHERE w.relation OPERATOR(pg_catalog.=) confirm.relation)
-    AND EXISTS (
-      SELECT FROM pg_catalog.pg_attribute a
-      WHERE a.attrelid OPERATOR(pg_catalog.=) confirm.relation
-        AND a.attname OPERATOR(pg_catalog.=) column_name::pg_catalog.name
-        AND a.atttypid OPERATOR(pg_catalog.=) 'pg_catalog.jsonb'::pg_catalog.regtype
-        AND a.attnum OPERATOR(pg_catalog.>) 0)
+    AND (
+      SELECT pg_catalog.string_agg(a.xmin::pg_catalog.text, '.' ORDER BY a.attnum) FROM pg_catalog.pg_attribute a
+      WHERE a.attrelid OPERATOR(pg_catalog.=) confirm.relation AND a.attnum OPERATOR(pg_catalog.>) 0
+    ) OPERATOR(pg_catalog.=) mark
   THEN
     RETURN;
   END IF;
