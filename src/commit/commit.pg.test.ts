@@ -9,8 +9,11 @@ import { onEnd } from '../../test/support/cleanup.ts';
 import { Spy, testDatabase } from '../../test/support/postgres.ts';
 import { rowsOf, targetOf as madeTarget } from '../../test/support/rows.ts';
 import { runOurs } from '../../test/support/webhook-tables.ts';
+import { relationsSql } from '../catalog/shape.ts';
+import type { RelationRow } from '../catalog/shape.ts';
 import type { Endpoint } from '../engine/engine.ts';
 import type { Outcome, Rows, Target } from '../flow.ts';
+import { quoteIdentifier } from '../kit/sql-text.ts';
 import { limits } from '../limits.ts';
 import type { Limits } from '../limits.ts';
 import { CommitPools } from './commit-pools.ts';
@@ -25,9 +28,12 @@ async function room(t: TestContext, bounds: Partial<Limits> = {}) {
   onEnd(t, 'pools', () => pools.close());
   const commit = createCommit({ pools, limits: all, observe: spy.observe, clock: () => performance.now() });
   const targetOf = async (table: string): Promise<Target> => {
-    const { rows } = await client.query<{ oid: number }>('select $1::regclass::oid as oid', [`"${table}"`]);
-    const oid = rows[0]?.oid ?? 0;
-    return madeTarget({ database: database.name, table, oid });
+    const { rows } = await client.query<RelationRow>(
+      relationsSql('select pg_catalog.to_regclass($1)::oid as relation'),
+      [quoteIdentifier(table)],
+    );
+    const { relation: oid = 0, mark = '' } = rows[0] ?? {};
+    return madeTarget({ database: database.name, table, oid, shape: { mark } });
   };
   const send = (members: readonly Rows[]) => {
     const target = members[0]?.target;
@@ -52,10 +58,7 @@ suite('commit', () => {
     const { client, targetOf, send } = await room(t);
     const name = `o"r'd\\ers ä`;
     await runOurs(client, create(name.replaceAll('"', '""')));
-    const { rows } = await client.query<{ oid: number }>('select oid from pg_class where relname = $1', [
-      name,
-    ]);
-    const target = { ...(await targetOf('pg_class')), table: name, oid: rows[0]?.oid ?? 0 };
+    const target = await targetOf(name);
     const large = JSON.stringify('x'.repeat(1_000_000));
     const outcomes = await send([
       rowsOf(target, '1', '{"a":2}'),

@@ -9,7 +9,7 @@ const target = targetOf({
   schema: 'pu"blic',
   table: "o'rd\\ers",
   oid: 7,
-  shape: { columns: [{ name: 'da ta', type: 'jsonb', baseType: 3802, fallback: null }] },
+  shape: { mark: '750.751', columns: [{ name: 'da ta', type: 'jsonb', baseType: 3802, fallback: null }] },
 });
 
 test('the bytes are one CopyData and one CopyDone whose lengths and rows are exact, whatever the sizes', () => {
@@ -46,7 +46,7 @@ test('the bytes are one CopyData and one CopyDone whose lengths and rows are exa
 test('names are quoted, and quoted again as text', () => {
   const sql = groupStatement(target, null).sql;
   assert(sql.includes(String.raw`copy "pu""blic"."o'rd\ers" ("da ta") from stdin (format binary)`), sql);
-  assert(sql.includes(String.raw`headgate.confirm( E'"pu""blic"."o''rd\\ers"', 7, 'da ta')`), sql);
+  assert(sql.includes(String.raw`headgate.confirm( E'"pu""blic"."o''rd\\ers"', 7, '750.751')`), sql);
   assert(!sql.includes('synchronous_commit'));
   assert(
     groupStatement({ ...target, waitsForDisk: false }, null).sql.startsWith('set local synchronous_commit = off; copy'),
