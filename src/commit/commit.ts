@@ -106,5 +106,10 @@ function tell(observe: Observe, group: Group, outcomes: readonly Outcome[], seco
 }
 
 function isSendersAffair({ code }: Refusal): boolean {
-  return code === 'row_refused' || code === 'body_not_json' || code === 'payload_undecodable' || code === 'chain_broken';
+  return (
+    code === 'row_refused' ||
+    code === 'body_not_json' ||
+    code === 'payload_undecodable' ||
+    code === 'chain_broken'
+  );
 }

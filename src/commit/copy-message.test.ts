@@ -49,7 +49,9 @@ test('names are quoted, and quoted again as text', () => {
   assert(sql.includes(String.raw`headgate.confirm( E'"pu""blic"."o''rd\\ers"', 7, '750.751')`), sql);
   assert(!sql.includes('synchronous_commit'));
   assert(
-    groupStatement({ ...target, waitsForDisk: false }, null).sql.startsWith('set local synchronous_commit = off; copy'),
+    groupStatement({ ...target, waitsForDisk: false }, null).sql.startsWith(
+      'set local synchronous_commit = off; copy',
+    ),
   );
 });
 

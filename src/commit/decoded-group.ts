@@ -73,13 +73,20 @@ class DecodedGroup {
 
   async explain(member: Rows, failed: Failed): Promise<Outcome> {
     const { shape } = this.#table.target;
-    if (failed.sqlstate === '23505' && shape.key.length === 0 && (await this.#session.hasKey(this.#table.target)))
+    if (
+      failed.sqlstate === '23505' &&
+      shape.key.length === 0 &&
+      (await this.#session.hasKey(this.#table.target))
+    )
       return aborted(refusal('table_changed'));
     const misfit = mayBeMisfit(failed) ? await this.#probes.first(member) : null;
     if (misfit !== null) return { ...aborted(misfitRefusal(misfit)), row: misfit.row };
     const row = await this.#rowAtFault(member);
     // Nothing may be asked any more: what is certain is that a value of the row could not be read.
-    const it = this.#probes.exhausted && /^22/.test(failed.sqlstate) ? refusal('payload_undecodable') : rowRefusal(failed);
+    const it =
+      this.#probes.exhausted && failed.sqlstate.startsWith('22')
+        ? refusal('payload_undecodable')
+        : rowRefusal(failed);
     return row === null ? aborted(it) : { ...aborted(it), row };
   }
 

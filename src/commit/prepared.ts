@@ -15,7 +15,9 @@ export interface Statement {
 }
 
 export function toStatement(sql: string, types: readonly number[]): Statement {
-  const hash = createHash('sha256').update(`${types.join(' ')} ${sql}`).digest('hex');
+  const hash = createHash('sha256')
+    .update(`${types.join(' ')} ${sql}`)
+    .digest('hex');
   const name = `headgate_${hash.slice(0, 32)}`;
   return { name, messages: [closeMessage(name), parseMessage(name, sql, types)] };
 }

@@ -56,7 +56,9 @@ export class Probes {
     const found =
       rows.count === 1
         ? { at: 0 }
-        : await this.#search(rows.count, (ranges) => this.#ask(ranges.map((range) => this.#decode(rows, range, columns))));
+        : await this.#search(rows.count, (ranges) =>
+            this.#ask(ranges.map((range) => this.#decode(rows, range, columns))),
+          );
     if (found === null || (removed !== null && removed.row < found.at) || rows.removes?.[found.at] === 1)
       return removed;
     const row = { from: found.at, to: found.at + 1 };

@@ -14,7 +14,8 @@ import { keyMissing } from './statements.ts';
 export function misfitRefusal({ column, failed }: Misfit): Refusal {
   const { message } = refusals.payload_undecodable;
   const missing = failed.message.includes(`"${keyMissing}"`);
-  if (missing) return refusal('payload_undecodable', `${message}: the primary key of a row to delete is missing`);
+  if (missing)
+    return refusal('payload_undecodable', `${message}: the primary key of a row to delete is missing`);
   const reason = isOwnSentence(failed) ? shortened(failed.message) : 'the value does not fit';
   const place = column === null ? '' : `column "${column.name}": `;
   return refusal('payload_undecodable', `${message}: ${place}${reason}`);

@@ -39,19 +39,25 @@ export function roundTrip(
 ): Promise<Reply[]> {
   return new Promise((resolve) => {
     const replies: Reply[] = [];
-    const timer = setTimeout(() => {
-      cutOff(client);
-      end({ kind: 'lost', reason: 'the engine did not answer in time' }, expected.length - replies.length);
-    }, timeoutMs);
-    const end = (reply: Reply, times = 1) => {
-      for (let i = 0; i < times; i++) replies.push(reply);
-      if (replies.length !== expected.length) return;
+    const end = (reply: Reply) => {
+      replies.push(reply);
+      // What comes after an answer that never came will not come either.
+      if (reply.kind === 'lost') while (replies.length < expected.length) replies.push(reply);
+      if (replies.length < expected.length) return listen([]);
       clearTimeout(timer);
       resolve(replies);
     };
-    // node-postgres hands each answer to the next query object in its queue: the first writes everything, and the
-    // others only listen.
-    expected.forEach((statements, i) => client.query(new Answer(i === 0 ? messages : [], statements, end)));
+    // node-postgres knows one ReadyForQuery a query object: the first writes everything, and each of the others takes
+    // its place before the engine's next message is read.
+    const listen = (write: readonly Buffer[]) => {
+      client.query(new Answer(write, expected[replies.length] ?? 0, end));
+    };
+    const timer = setTimeout(() => {
+      cutOff(client);
+      if (replies.length < expected.length)
+        end({ kind: 'lost', reason: 'the engine did not answer in time' });
+    }, timeoutMs);
+    listen(messages);
   });
 }
 

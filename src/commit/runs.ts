@@ -45,7 +45,11 @@ class RunBuilder {
 
   add(member: Rows): void {
     const { rowsMax, bytesMax } = this.#bounds;
-    if (member.keeps === null && this.#rows + member.count <= rowsMax && this.#bytes + member.bytes <= bytesMax) {
+    if (
+      member.keeps === null &&
+      this.#rows + member.count <= rowsMax &&
+      this.#bytes + member.bytes <= bytesMax
+    ) {
       if (this.#kept.length > 0) this.#cut();
       this.#push(member, 0, member.count, member.bytes);
       return;

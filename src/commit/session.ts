@@ -14,7 +14,10 @@ import type { Step, TableStatements } from './table-statements.ts';
 import { queryMessage, syncMessage } from './wire-message.ts';
 
 /** What became of some rows that were tried. */
-export type Attempt = { readonly kind: 'committed' } | Failed | { readonly kind: 'lost'; readonly reason: string };
+export type Attempt =
+  | { readonly kind: 'committed' }
+  | Failed
+  | { readonly kind: 'lost'; readonly reason: string };
 
 export interface SessionOptions {
   readonly client: PoolClient;
@@ -133,7 +136,14 @@ export class Session {
     const before = settingSteps(table.target.waitsForDisk, this.#options.statementTimeoutMs);
     const steps = [...before, ...this.#steps(table, members)];
     const replies = await this.send(
-      [beginMessage, ...this.#prepareAgain(steps), ...executeSteps(steps), syncMessage, checkMessage, abortMessage],
+      [
+        beginMessage,
+        ...this.#prepareAgain(steps),
+        ...executeSteps(steps),
+        syncMessage,
+        checkMessage,
+        abortMessage,
+      ],
       [1, steps.length, 1, 1],
     );
     return replies.find((reply) => reply.kind === 'failed') ?? null;

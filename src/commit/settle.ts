@@ -18,7 +18,9 @@ export interface SettleRooms {
   /** Each unit on its own, in order, in one transaction. */
   storeEach(units: readonly (readonly Rows[])[]): Promise<readonly Attempt[]>;
   /** What a failed attempt means: a row of it is at fault, or it was nobody's fault: `again` soon, or an outcome for all. */
-  judge(failed: Failed): { readonly blame: 'row' | 'again' } | { readonly blame: 'group'; readonly outcome: Outcome };
+  judge(
+    failed: Failed,
+  ): { readonly blame: 'row' | 'again' } | { readonly blame: 'group'; readonly outcome: Outcome };
   /** The outcome of a member that was refused alone. */
   explain(member: Rows, failed: Failed): Promise<Outcome>;
   /** Members whose values fit, where that can be had by storing NULL; null: nothing was changed. */
@@ -189,7 +191,9 @@ function touches(unit: Unit, chains: ReadonlySet<Chain>): boolean {
 
 function cut(unit: Unit): Unit[] {
   const size = Math.ceil(unit.length / partsMax);
-  return Array.from({ length: Math.ceil(unit.length / size) }, (_, i) => unit.slice(i * size, (i + 1) * size));
+  return Array.from({ length: Math.ceil(unit.length / size) }, (_, i) =>
+    unit.slice(i * size, (i + 1) * size),
+  );
 }
 
 function unreachable(): never {

@@ -44,7 +44,8 @@ export function removeStatement(target: Target): string | null {
   const bare = keyOnly(target.shape);
   const ord = internalName(bare, 'ord');
   const relation = relationName(target);
-  const joined = (left: string, right: string) => key.map((k) => `${left}.${k} = ${right}.${k}`).join(' and ');
+  const joined = (left: string, right: string) =>
+    key.map((k) => `${left}.${k} = ${right}.${k}`).join(' and ');
   const removed = `get_byte($2, (${ord} - 1)::int) = 1`;
   const items =
     `select distinct on (${key.join(', ')}) ${key.join(', ')}, ` +
