@@ -26,15 +26,12 @@ import { Refused } from '../refusals.ts';
 import { catalogVersion, migrate } from './migrate.ts';
 import type { Migration } from './migrate.ts';
 import { Refresher } from './refresher.ts';
-import { emptySnapshot, nextSnapshot, tableKey } from './snapshot.ts';
+import { catalogRowsSql, emptySnapshot, nextSnapshot, tableKey } from './snapshot.ts';
 import type { CatalogRow, Snapshot, SnapshotRooms } from './snapshot.ts';
 
-const readRows = `select relation, schema_name, table_name, column_names, column_types, payload, options, expression,
-  sealed_expression, seal_id, secrets from headgate.catalog_rows`;
-
-const readOwnedRows = `${readRows} as t where table_name = $3 and ($2::text is null or schema_name = $2) and exists (
+const readOwnedRows = `${catalogRowsSql(`table_name = $3 and ($2::text is null or schema_name = $2) and exists (
     select from pg_catalog.pg_class c join pg_catalog.pg_roles r on r.rolname = $1
-    where c.oid = t.relation and pg_catalog.pg_has_role(r.oid, c.relowner, 'MEMBER'))
+    where c.oid = catalog_rows.relation and pg_catalog.pg_has_role(r.oid, c.relowner, 'MEMBER'))`)}
   order by schema_name limit $4`;
 
 export type CatalogState = 'connecting' | 'watching' | 'absent' | 'closed';
@@ -67,6 +64,8 @@ export class DatabaseCatalog {
   #changed = deferred<void>();
   #snapshot: Snapshot = emptySnapshot;
   #fingerprint: string | null = null;
+  /** The engine has said that a table is not what the snapshot knows: the next read is whole. */
+  #doubted = false;
   #client: Client | null = null;
   #create: boolean;
   #reason = 'the catalog is not read yet';
@@ -103,9 +102,10 @@ export class DatabaseCatalog {
     return this.#findSlowly(schema, table);
   }
 
-  /** Resolves when the snapshot is newer than this call. */
+  /** Resolves when the snapshot is newer than this call, also where nothing seems to have changed. */
   refresh(): Promise<void> {
-    return this.#refresher.run();
+    this.#doubted = true;
+    return this.#refresher.run(this.#options.limits.catalogMissIntervalMs);
   }
 
   /** Resolves in state watching or absent; throws what kept the catalog from being read or made. */
@@ -241,10 +241,12 @@ export class DatabaseCatalog {
   async #load(): Promise<void> {
     const client = this.#client;
     if (client === null) throw new Error(this.#reason);
+    const whatever = this.#doubted;
+    this.#doubted = false;
     const marks = await client.query<{ mark: string }>('select headgate.catalog_fingerprint()::text as mark');
     const mark = marks.rows[0]?.mark ?? '';
-    if (mark === this.#fingerprint) return;
-    const { rows } = await client.query<CatalogRow>(readRows);
+    if (mark === this.#fingerprint && !whatever) return;
+    const { rows } = await client.query<CatalogRow>(catalogRowsSql());
     const { database, rooms, observe } = this.#options;
     const before = this.#snapshot;
     const next = nextSnapshot(before, database, rows, rooms);
