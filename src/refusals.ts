@@ -33,6 +33,12 @@ export const refusals = {
     'malformed path',
     'The path is /webhook/<database>/<schema>/<table>, each part percent-encoded UTF-8.',
   ),
+  invalid_option: kind(
+    400,
+    '22023',
+    'invalid webhook JSON decoder option',
+    'A header that begins with x-rw-webhook- has a value that is not known; docs/http.md lists them.',
+  ),
   signature_failed: kind(
     401,
     '28000',
@@ -82,6 +88,12 @@ export const refusals = {
     '22P02',
     'failed to parse request body',
     'The body must be one JSON document that PostgreSQL jsonb can store: UTF-8, no \\u0000, no lone surrogates.',
+  ),
+  payload_undecodable: kind(
+    422,
+    '22P02',
+    'failed to decode webhook JSON payload',
+    'Each row must be one JSON object whose members fit the columns of their names.',
   ),
   row_refused: kind(
     422,
