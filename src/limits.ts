@@ -41,8 +41,8 @@ export const limits = {
   batchRowPatienceUs: 25,
   /** … and for each MiB of them, in ms. */
   batchMiBPatienceMs: 50,
-  /** Rows of one request as they go to the engine: INCLUDE columns are repeated in each, in bytes. */
-  decodedBytesMax: 128 * 1024 * 1024,
+  /** What the rows of one request may have more than its body, as INCLUDE columns are repeated in each, in bytes. */
+  decodeGrowthBytesMax: 128 * 1024 * 1024,
   /** Lines that are told to have been left out of one request; the others are counted. */
   skippedLinesMax: 1_000,
 

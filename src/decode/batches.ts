@@ -13,7 +13,7 @@ import { scanJson } from './json-scan.ts';
 import { readLines } from './lines.ts';
 import type { DecodeOptions } from './options.ts';
 import { noObject, problemText, refuseBody } from './problems.ts';
-import { changesNothing, isRow, namesRow, planByKeys, planOf, writeRow } from './reshape.ts';
+import { changesNothing, isRow, namesRow, planByKeys, planOf, rowGrowth, writeRow } from './reshape.ts';
 import { Keeps, RowBytes, Spans } from './row-bytes.ts';
 
 /** The documents of one batch, as places in bytes that scanJson has accepted as a whole. */
@@ -39,7 +39,9 @@ export function decodeItems(target: Target, source: Buffer, items: Items, contex
   const count = spans.length / 2;
   const plan = planOf(target, context.options);
   const included = includedMembers(target.intake, context.rawHeaders, context.arrivedAtMs);
-  const out = changesNothing(plan, included) ? null : new RowBytes(source.length + limits.headersBytesMax);
+  const out = changesNothing(plan, included)
+    ? null
+    : new RowBytes(source.length, count * rowGrowth(plan, included));
   const written = out === null ? null : new Spans(count);
   const keeps = new Keeps();
   for (let i = 0; i < count; i++) {
@@ -83,9 +85,9 @@ export function decodeObject(target: Target, body: Buffer, patienceMs: number): 
   return { ...oneRow(target, planByKeys(target.shape), null, body), patienceMs };
 }
 
-/** One JSON object a line, all or nothing. */
-export function decodeLines(target: Target, body: Buffer, patienceMs: number): Rows {
-  const read = readLines(body, planByKeys(target.shape), null, 1, (line, problem) => {
+/** One JSON object a line, all or nothing; `firstLine` is the number of the first one, from 1. */
+export function decodeLines(target: Target, body: Buffer, patienceMs: number, firstLine = 1): Rows {
+  const read = readLines(body, planByKeys(target.shape), null, firstLine, (line, problem) => {
     throw refuseBody('payload_undecodable', problemText(problem), `line ${line}`);
   });
   return lineRows(target, read, patienceMs);

@@ -11,10 +11,10 @@ import { type BodyCode, refuseBody } from './problems.ts';
 
 export function documentOf(target: Target, body: Buffer, code: BodyCode): Buffer {
   // The escapes of JSON can make a character six times as long.
-  if (body.length * 2 > limits.decodedBytesMax)
+  if (body.length * 2 > limits.decodeGrowthBytesMax)
     throw new Refused(
       'body_too_large',
-      `a body of this format has at most ${limits.decodedBytesMax / 2} bytes`,
+      `a body of this format has at most ${limits.decodeGrowthBytesMax / 2} bytes`,
     );
   const { format, document } = target.intake;
   if (format === 'form') return Buffer.from(formDocument(body, code));

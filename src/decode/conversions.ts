@@ -5,7 +5,7 @@
  */
 import type { Column } from '../flow.ts';
 import { isNumber, isString, stringAt } from '../kit/json-walk.ts';
-import { momentText, timeText, type Unit } from './epoch.ts';
+import { momentText, timeText, type Unit, wholeMomentText } from './epoch.ts';
 import type { DecodeOptions } from './options.ts';
 
 /** The JSON text to put in place of the value that stands there; null: it stays. */
@@ -62,12 +62,26 @@ function timestamptz(mode: DecodeOptions['timestamptz']): Convert | null {
 const numberCharsMax = 1_000;
 
 const moments =
-  (unit: Unit | null): Convert =>
+  (unit: 'milli' | 'micro' | null): Convert =>
   (bytes, start, end) => {
     if (!isNumber(bytes, start) || end - start > numberCharsMax) return null;
-    const text = momentText(bytes.toString('latin1', start, end), unit);
+    const whole = exactWhole(bytes, start, end);
+    const text =
+      whole === null ? momentText(bytes.toString('latin1', start, end), unit) : wholeMomentText(whole, unit);
     return text === null ? null : `"${text}"`;
   };
+
+/** A number of up to fifteen digits and nothing else; null: it is none. */
+function exactWhole(bytes: Buffer, start: number, end: number): number | null {
+  if (end - start > 15) return null;
+  let number = 0;
+  for (let i = start; i < end; i++) {
+    const digit = bytes[i]! - 48;
+    if (digit < 0 || digit > 9) return null;
+    number = number * 10 + digit;
+  }
+  return number;
+}
 
 const times =
   (unit: Unit, zone: string): Convert =>

@@ -37,6 +37,9 @@ async function utcClient(t: TestContext): Promise<Client> {
 
 test('a number in a column of timestamps is the moment that it names, at every unit', async (t) => {
   const client = await utcClient(t);
+  // Neither decides what a moment is.
+  await client.query("set timezone = 'America/New_York'");
+  await client.query("set datestyle = 'German, DMY'");
   const target = typedTarget({ plain: 'timestamp', zoned: 'timestamptz' });
   const units = [
     [0n, 10n ** 11n, 6],
@@ -164,3 +167,75 @@ function escapeAll(text: string): string {
   );
   return `"${units.map((unit) => `\\u${unit}`).join('')}"`;
 }
+
+const option = (name: string, value: string) => [`x-rw-webhook-json-${name}`, value];
+
+test('option headers say how times, moments and large numbers are written', async (t) => {
+  const client = await utcClient(t);
+  await client.query("set timezone = 'Asia/Kolkata'");
+  const types = {
+    plain: 'timestamp', zoned: 'timestamptz', time: 'time', timetz: 'timetz',
+    small: 'int2', int: 'int4', big: 'int8', numeric: 'numeric',
+  }; // prettier-ignore
+  const cases: [headers: string[], column: keyof typeof types, value: string, text: string | RegExp][] = [
+    [option('timestamp-handling-mode', 'milli'), 'plain', '1712800800', '1970-01-20 19:46:40.8'],
+    [option('timestamp-handling-mode', 'milli'), 'plain', '1712800800123', '2024-04-11 02:00:00.123'],
+    [option('timestamp-handling-mode', 'milli'), 'zoned', '1712800800', '2024-04-11 07:30:00+05:30'],
+    [option('timestamp-handling-mode', 'guess_number_unit'), 'plain', '1712800800', '2024-04-11 02:00:00'],
+    [option('timestamptz-handling-mode', 'milli'), 'zoned', '0.5', '1970-01-01 05:30:00.0005+05:30'],
+    [option('timestamptz-handling-mode', 'micro'), 'zoned', '1712800800123456', '2024-04-11 07:30:00.123456+05:30'],
+    [option('timestamptz-handling-mode', 'micro'), 'zoned', '-1', '1970-01-01 05:29:59.999999+05:30'],
+    [option('timestamptz-handling-mode', 'guess_number_unit'), 'zoned', '1712800800', '2024-04-11 07:30:00+05:30'],
+    [option('timestamptz-handling-mode', 'utc_string'), 'zoned', '"2024-04-11T02:00:00Z"', '2024-04-11 07:30:00+05:30'],
+    [option('timestamptz-handling-mode', 'utc_string'), 'zoned', '1712800800', /out of range|invalid input/],
+    [option('timestamptz-handling-mode', 'utc_without_suffix'), 'zoned', '"2024-04-11 02:00:00.25"', '2024-04-11 07:30:00.25+05:30'],
+    [option('timestamptz-handling-mode', 'utc_without_suffix'), 'zoned', '"2024-04-11T02:00"', '2024-04-11 07:30:00+05:30'],
+    [option('timestamptz-handling-mode', 'utc_without_suffix'), 'zoned', '"2024-04-11"', '2024-04-11 05:30:00+05:30'],
+    [option('timestamptz-handling-mode', 'utc_without_suffix'), 'zoned', '"2024-04-11 02:00:00+02"', '2024-04-11 05:30:00+05:30'],
+    [option('timestamptz-handling-mode', 'utc_without_suffix'), 'zoned', '1712800800', /out of range|invalid input/],
+    [[], 'zoned', '"2024-04-11 02:00:00"', '2024-04-11 02:00:00+05:30'],
+    [option('time-handling-mode', 'milli'), 'time', '3723123', '01:02:03.123'],
+    [option('time-handling-mode', 'micro'), 'time', '3723123456', '01:02:03.123456'],
+    [option('time-handling-mode', 'milli'), 'time', '86400000', '24:00:00'],
+    [option('time-handling-mode', 'milli'), 'time', '86400001', /out of range|invalid input/],
+    [option('time-handling-mode', 'milli'), 'timetz', '3723123', '01:02:03.123+00'],
+    [option('time-handling-mode', 'milli'), 'time', '"01:02"', '01:02:00'],
+    [[], 'time', '102030', '10:20:30'],
+    [option('bigint-unsigned-handling-mode', 'precise'), 'int', '"AeJA"', '123456'],
+    [option('bigint-unsigned-handling-mode', 'precise'), 'small', '"/w=="', '-1'],
+    [option('bigint-unsigned-handling-mode', 'precise'), 'numeric', `"AP${String.raw`\/`.repeat(10)}"`, '18446744073709551615'],
+    [option('bigint-unsigned-handling-mode', 'precise'), 'numeric', '"AP//////////"', '18446744073709551615'],
+    [option('bigint-unsigned-handling-mode', 'precise'), 'big', '"AP//////////"', /out of range/],
+    [option('bigint-unsigned-handling-mode', 'precise'), 'numeric', '"12.5"', '12.5'],
+    [option('bigint-unsigned-handling-mode', 'precise'), 'numeric', '12', '12'],
+    [option('bigint-unsigned-handling-mode', 'long'), 'int', '"1234"', '1234'],
+  ]; // prettier-ignore
+  for (const [headers, column, value, text] of cases) {
+    const rows = decodeRequest(
+      typedTarget({ [column]: types[column] }),
+      request(`{"${column}":${value}}`, headers),
+    );
+    const name = `${headers.join(': ')} ${column} ${value}`;
+    if (text instanceof RegExp) await assert.rejects(read(client, rows), text, name);
+    else assert.deepEqual(await read(client, rows), [[text]], name);
+  }
+});
+
+test('bytes, text and forms arrive as they were sent', async (t) => {
+  const client = await utcClient(t);
+  const anyText = fc.string({ unit: 'binary' }).filter((s) => !s.includes('\0'));
+  await fc.assert(
+    fc.asyncProperty(fc.uint8Array(), anyText, anyText, async (bytes, text, name) => {
+      const asBytes = typedTarget({ body: 'bytea' }, { format: 'bytes' });
+      const raw = await read(client, decodeRequest(asBytes, request(Buffer.from(bytes))));
+      assert.deepEqual(raw, [[`\\x${Buffer.from(bytes).toString('hex')}`]]);
+      const asText = typedTarget({ body: 'text' }, { format: 'text' });
+      assert.deepEqual(await read(client, decodeRequest(asText, request(text))), [[text]]);
+      const column = Buffer.from(name).length < 60 && name !== '' ? name : 'n';
+      const asForm = typedTarget({ [column]: 'text' }, { format: 'form' });
+      const form = `${encodeURIComponent(column)}=&${new URLSearchParams([[column, text]]).toString()}`;
+      assert.deepEqual(await read(client, decodeRequest(asForm, request(form))), [[text]]);
+    }),
+    { numRuns: 100 },
+  );
+});

@@ -13,7 +13,7 @@ import { scanJson } from './json-scan.ts';
 import { type LineRows, readLines } from './lines.ts';
 import { defaultOptions, readOptions } from './options.ts';
 import { type BodyCode, noObject, problemText, refuseBody } from './problems.ts';
-import { changesNothing, isRow, type Plan, planOf, writeRow } from './reshape.ts';
+import { changesNothing, isRow, type Plan, planOf, rowGrowth, writeRow } from './reshape.ts';
 import { RowBytes } from './row-bytes.ts';
 
 export function decodeRequest(target: Target, request: DecodeRequest): Rows {
@@ -52,12 +52,12 @@ export function oneRow(target: Target, plan: Plan, included: Buffer | null, body
   if (changesNothing(plan, included)) return wholeBody(target, body, null);
   let end = body.length;
   while (isJsonSpace(body[end - 1])) end--;
-  const out = new RowBytes(end - start + (plan.head?.length ?? 0) + (included?.length ?? 0) + spareBytes);
+  const out = new RowBytes(end - start, rowGrowth(plan, included) + spareBytes);
   const kept = writeRow(out, plan, included, body, start, end);
   return wholeBody(target, out.done(), kept);
 }
 
-/** Room for braces, and for a few numbers that become moments. */
+/** Room for a few numbers that become moments. */
 const spareBytes = 64;
 
 function wholeBody(target: Target, body: Buffer, kept: readonly string[] | null): Rows {

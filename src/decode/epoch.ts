@@ -63,10 +63,6 @@ function isRoundedUp(rest: string, micros: bigint): boolean {
 
 const microsPerDay = 86_400_000_000n;
 
-/** PostgreSQL's timestamps: from 4713-11-24 BC to the end of the year 294276, in days since 1970. */
-const firstDay = -2_440_588n;
-const lastDay = 106_762_939n;
-
 /** `2023-11-14 22:13:20.5Z`; null: no timestamp of PostgreSQL. `unit` null: guessed. */
 export function momentText(number: string, unit: Unit | null): string | null {
   const decimal = readDecimal(number);
@@ -78,11 +74,45 @@ export function momentText(number: string, unit: Unit | null): string | null {
     day--;
     rest += microsPerDay;
   }
+  return momentOf(Number(day), Number(rest));
+}
+
+const unitsPerDay = { second: 86_400, milli: 86_400_000, micro: 86_400_000_000 };
+const microsPerUnit = { second: 1_000_000, milli: 1_000, micro: 1 };
+
+/** The same for a whole number from 0 that is exact: what nearly every moment is, without taking digits apart. */
+export function wholeMomentText(number: number, unit: Exclude<Unit, 'nano'> | null): string | null {
+  const known = unit ?? (number < 1e11 ? 'second' : number < 1e14 ? 'milli' : 'micro');
+  const rest = number % unitsPerDay[known];
+  return momentOf((number - rest) / unitsPerDay[known], rest * microsPerUnit[known]);
+}
+
+/** PostgreSQL's timestamps: from 4714-11-24 BC to the end of the year 294276, in days since 1970. */
+const firstDay = -2_440_588;
+const lastDay = 106_762_939;
+
+function momentOf(day: number, microsOfDay: number): string | null {
   if (day < firstDay || day > lastDay) return null;
-  const { year, month, dayOfMonth } = civilDate(Number(day));
+  const { date, era } = dayText(day);
+  return `${date} ${clockText(microsOfDay)}Z${era}`;
+}
+
+interface DayText {
+  readonly date: string;
+  readonly era: '' | ' BC';
+}
+
+/** Moments of one day come together: its text is made once. */
+let recent: { readonly day: number; readonly text: DayText } | null = null;
+
+function dayText(day: number): DayText {
+  if (recent?.day === day) return recent.text;
+  const { year, month, dayOfMonth } = civilDate(day);
   // PostgreSQL has no year 0: the year before 1 is 1 BC.
   const date = `${pad(year > 0 ? year : 1 - year, 4)}-${pad(month, 2)}-${pad(dayOfMonth, 2)}`;
-  return `${date} ${clockText(Number(rest))}Z${year > 0 ? '' : ' BC'}`;
+  const text: DayText = { date, era: year > 0 ? '' : ' BC' };
+  recent = { day, text };
+  return text;
 }
 
 /** `01:02:03.123`, of a number of milliseconds or microseconds since midnight; null: not within a day. */
@@ -95,9 +125,12 @@ export function timeText(number: string, unit: Unit): string | null {
 function clockText(micros: number): string {
   const seconds = Math.floor(micros / 1_000_000);
   const fraction = micros % 1_000_000;
-  const hms = `${pad(Math.floor(seconds / 3_600), 2)}:${pad(Math.floor(seconds / 60) % 60, 2)}:${pad(seconds % 60, 2)}`;
+  const minutes = Math.floor(seconds / 60);
+  const hms = `${pairs[Math.floor(minutes / 60)]}:${pairs[minutes % 60]}:${pairs[seconds % 60]}`;
   return fraction === 0 ? hms : `${hms}.${pad(fraction, 6)}`;
 }
+
+const pairs: readonly string[] = Array.from({ length: 60 }, (_, i) => pad(i, 2));
 
 function pad(value: number, digits: number): string {
   return String(value).padStart(digits, '0');

@@ -48,6 +48,7 @@ export class LineSplitter {
   }
 
   #hold(bytes: Buffer): void {
+    if (bytes.length === 0) return;
     this.#held.push(bytes);
     this.#heldBytes += bytes.length;
   }

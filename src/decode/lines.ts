@@ -8,7 +8,7 @@ import { isJsonSpace } from '../kit/json-grammar.ts';
 import { limits } from '../limits.ts';
 import { type JsonProblem, notUtf8, scanRange } from './json-scan.ts';
 import { noObject } from './problems.ts';
-import { changesNothing, isRow, type Plan, writeRow } from './reshape.ts';
+import { changesNothing, isRow, type Plan, rowGrowth, writeRow } from './reshape.ts';
 import { Keeps, RowBytes, Spans } from './row-bytes.ts';
 
 /** The lines of a body that are not blank: `next` until it says false. */
@@ -68,7 +68,9 @@ export function readLines(
   const lines = new Lines(body, firstLine);
   const spans = new Spans(Math.ceil(body.length / expectedLineBytes));
   const keeps = new Keeps();
-  const out = changesNothing(plan, included) ? null : new RowBytes(body.length + limits.headersBytesMax);
+  const out = changesNothing(plan, included)
+    ? null
+    : new RowBytes(body.length, Math.ceil(body.length / expectedLineBytes) * rowGrowth(plan, included));
   // A line end is never a part of another character, so that the whole is UTF-8 when each line is.
   const allUtf8 = isUtf8(body);
   while (lines.next()) {

@@ -17,8 +17,8 @@ export interface Plan {
   /** Documents must be objects, because their keys are columns. */
   readonly typed: boolean;
   readonly columns: readonly PlannedColumn[];
-  /** Columns of the primary key that a document itself must have to name a row. */
-  readonly key: readonly Buffer[];
+  /** Columns of the primary key that a document itself must have to name a row; null: no document can. */
+  readonly key: readonly Buffer[] | null;
 }
 
 /** A column whose members are looked at. */
@@ -59,11 +59,14 @@ function makePlan(
   includes: readonly Include[],
   options: DecodeOptions,
 ): Plan {
+  const included = new Set(includes.map((include) => include.column));
+  const key = shape.key
+    .filter(({ name, generated }) => generated === null && !included.has(name) && name !== document)
+    .map(({ name }) => Buffer.from(name));
   if (document !== null) {
     const head = shape.way === 'copy' ? null : Buffer.from(`{${JSON.stringify(document)}:`);
-    return { head, typed: false, columns: [], key: [] };
+    return { head, typed: false, columns: [], key: key.length === 0 ? key : null };
   }
-  const included = new Set(includes.map((include) => include.column));
   const keyNames = new Set(shape.key.map(({ name }) => name));
   const columns = shape.columns
     .filter(({ name }) => !included.has(name))
@@ -72,20 +75,19 @@ function makePlan(
       column: column.name,
       convert: conversionOf(column, options),
       keepable: options.toast && shape.way === 'upsert' && !keyNames.has(column.name),
-    }));
-  return {
-    head: null,
-    typed: true,
-    columns: columns.filter(({ convert, keepable }) => convert !== null || keepable),
-    key: shape.key
-      .filter(({ name, generated }) => generated === null && !included.has(name))
-      .map(({ name }) => Buffer.from(name)),
-  };
+    }))
+    .filter(({ convert, keepable }) => convert !== null || keepable);
+  return { head: null, typed: true, columns, key };
 }
 
 /** Whether every row of this plan is its document as it arrived. */
 export function changesNothing(plan: Plan, included: Buffer | null): boolean {
   return plan.head === null && included === null && plan.columns.length === 0;
+}
+
+/** What a row has more than its document, in bytes; what conversions add is not counted. */
+export function rowGrowth(plan: Plan, included: Buffer | null): number {
+  return (plan.head?.length ?? 0) + (included?.length ?? 0) + 2;
 }
 
 const openingBrace = 0x7b;
@@ -144,8 +146,8 @@ function writeConverted(
   members.open(bytes, start);
   while (members.next()) {
     const { valueStart, valueEnd } = members;
-    const column = columns.find(({ name }) => members.keyIs(name));
-    if (column === undefined) continue;
+    const column = columnOfMember(columns);
+    if (column === null) continue;
     const text = replacement(column, bytes, valueStart, valueEnd);
     if (text === null) continue;
     out.copy(bytes, from, valueStart);
@@ -153,6 +155,11 @@ function writeConverted(
     from = valueEnd;
   }
   return from;
+}
+
+function columnOfMember(columns: readonly PlannedColumn[]): PlannedColumn | null {
+  for (const column of columns) if (members.keyIs(column.name)) return column;
+  return null;
 }
 
 /** What Debezium puts in the place of a large value that an update did not touch. */
@@ -174,6 +181,7 @@ function replacement(column: PlannedColumn, bytes: Buffer, start: number, end: n
 
 /** Whether a document has a value for each column of the primary key that its members fill. */
 export function namesRow(plan: Plan, bytes: Buffer, start: number): boolean {
+  if (plan.key === null) return false;
   return plan.key.every((name) => {
     let found = false;
     members.open(bytes, start);

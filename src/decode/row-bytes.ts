@@ -69,9 +69,12 @@ export class Spans {
 export class RowBytes {
   length = 0;
   #bytes: Buffer;
+  readonly #bytesMax: number;
 
-  constructor(capacity: number) {
-    this.#bytes = Buffer.allocUnsafe(Math.min(capacity, limits.decodedBytesMax));
+  /** `sourceBytes` are there already; `more` is what they are expected to grow by. */
+  constructor(sourceBytes: number, more: number) {
+    this.#bytesMax = sourceBytes + limits.decodeGrowthBytesMax;
+    this.#bytes = Buffer.allocUnsafe(Math.min(sourceBytes + more, this.#bytesMax));
   }
 
   copy(source: Buffer, start: number, end: number): void {
@@ -102,14 +105,12 @@ export class RowBytes {
   #reserve(more: number): void {
     const needed = this.length + more;
     if (needed <= this.#bytes.length) return;
-    if (needed > limits.decodedBytesMax)
+    if (needed > this.#bytesMax)
       throw new Refused(
         'body_too_large',
-        `the rows of this request, with their INCLUDE columns, are larger than ${limits.decodedBytesMax} bytes`,
+        `the rows of this request are more than ${limits.decodeGrowthBytesMax} bytes larger than its body`,
       );
-    const larger = Buffer.allocUnsafe(
-      Math.min(limits.decodedBytesMax, Math.max(needed, this.#bytes.length * 2)),
-    );
+    const larger = Buffer.allocUnsafe(Math.min(this.#bytesMax, Math.max(needed, this.#bytes.length * 2)));
     this.#bytes.copy(larger, 0, 0, this.length);
     this.#bytes = larger;
   }
