@@ -33,6 +33,12 @@ export const refusals = {
     'malformed path',
     'The path is /webhook/<database>/<schema>/<table>, each part percent-encoded UTF-8.',
   ),
+  invalid_option: kind(
+    400,
+    '22023',
+    'invalid webhook JSON decoder option',
+    'A header that begins with x-rw-webhook- has a value that is not known; docs/http.md lists them.',
+  ),
   signature_failed: kind(
     401,
     '28000',
