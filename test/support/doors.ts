@@ -1,15 +1,16 @@
 /**
  * The running program over each kind of engine: what a test says of webhook tables must be true of the embedded one and
- * of a PostgreSQL that somebody else runs, here an older one.
+ * of a PostgreSQL that somebody else runs, here Debian's older one.
  */
 import assert from 'node:assert/strict';
+import { dirname } from 'node:path';
 import { test } from 'node:test';
 import type { TestContext } from 'node:test';
 import type { Client } from 'pg';
 import { onEnd } from './cleanup.ts';
 import { startHeadgate } from './headgate.ts';
 import type { Headgate } from './headgate.ts';
-import { debianBin, startServer } from './server.ts';
+import { startServer } from './server.ts';
 import { requireTool } from './tools.ts';
 
 export interface Doors {
@@ -35,9 +36,10 @@ export function onEachEngine(name: string, body: (t: TestContext, doors: Doors) 
     const headgate = await startHeadgate(t);
     await body(t, await open(t, headgate, 'dev'));
   });
-  void test(`${name}, on an external PostgreSQL 15`, async (t) => {
-    if (!requireTool(t, `${debianBin}/postgres`)) return;
-    const server = await startServer(debianBin);
+  void test(`${name}, on a PostgreSQL of somebody else`, async (t) => {
+    const postgres = requireTool(t, 'postgres');
+    if (postgres === null) return;
+    const server = await startServer(dirname(postgres));
     onEnd(t, 'server', () => server.close());
     const dsn = `postgresql://root@/postgres?host=${encodeURIComponent(server.socketDir)}`;
     const headgate = await startHeadgate(t, { env: { HEADGATE_DATABASE_URL: dsn } });
