@@ -104,7 +104,18 @@ test('one object over several lines is one event, one object a line are many', (
   assert.equal(decodeEvents(keyed, pretty, 1).count, 1);
   assert.equal(decodeEvents(keyed, Buffer.from('{}\n{}'), 1).count, 2);
   assert.equal(decodeEvents(keyed, Buffer.from(''), 1).count, 0);
-  assert.throws(() => decodeEvents(keyed, Buffer.from('[{}]'), 1), Refused);
+  const refused = 'failed to decode webhook JSON payload: ';
+  for (const [body, message] of [
+    ['[{}]', `${refused}it is not a JSON object`],
+    ['{"id":', `line 1: ${refused}it ends in the middle at byte 6`],
+    ['{}\n{', `line 2: ${refused}it ends in the middle at byte 1`],
+    [
+      '\n{\n"id": tru }',
+      `line 2: ${refused}it ends in the middle at byte 1; read as one document, unexpected character at byte 9`,
+    ],
+  ] as const) {
+    assert.throws(() => decodeEvents(keyed, Buffer.from(body), 1), refusedWith(message), body);
+  }
 });
 
 test('good lines go in, the others are told', () => {

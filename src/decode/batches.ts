@@ -9,7 +9,7 @@ import { skipSpace } from '../kit/json-walk.ts';
 import { limits } from '../limits.ts';
 import { batchPatienceMs, checkDocument, lineRows, oneRow } from './decode.ts';
 import { includedMembers } from './includes.ts';
-import { scanJson } from './json-scan.ts';
+import { isCutShort, scanJson } from './json-scan.ts';
 import { readLines } from './lines.ts';
 import type { DecodeOptions } from './options.ts';
 import { noObject, problemText, refuseBody } from './problems.ts';
@@ -95,11 +95,22 @@ export function decodeLines(target: Target, body: Buffer, patienceMs: number, fi
 
 /** A body that is one JSON object, over several lines perhaps, or one object a line. */
 export function decodeEvents(target: Target, body: Buffer, patienceMs: number): Rows {
-  return isOneDocument(body) ? decodeObject(target, body, patienceMs) : decodeLines(target, body, patienceMs);
+  const asOne = scanJson(body, { depthMax: limits.jsonDepthMax });
+  if (asOne === null) return { ...oneRow(target, planByKeys(target.shape), null, body), patienceMs };
+  const read = readLines(body, planByKeys(target.shape), null, 1, (line, problem) => {
+    // The first line may be the beginning of one object over many: then both readings are told.
+    const isBeginning = isCutShort(problem) && line === 1 + linesBefore(body, skipSpace(body, 0));
+    const also =
+      isBeginning && asOne.offset !== problem.offset ? `; read as one document, ${problemText(asOne)}` : '';
+    throw refuseBody('payload_undecodable', problemText(problem) + also, `line ${line}`);
+  });
+  return lineRows(target, read, patienceMs);
 }
 
-export function isOneDocument(body: Buffer): boolean {
-  return scanJson(body, { depthMax: limits.jsonDepthMax }) === null;
+function linesBefore(body: Buffer, end: number): number {
+  let lines = 0;
+  for (let at = 0; at < end; at++) if (body[at] === 10) lines++;
+  return lines;
 }
 
 export interface SkippedLine {
