@@ -38,6 +38,7 @@ const reasons = [
   'surrogate without its other half',
   'number out of range',
   'nested too deeply',
+  'unexpected character',
 ] as const;
 type Reason = number;
 const endsEarly: Reason = 0;
@@ -48,15 +49,18 @@ const zeroCharacter: Reason = 4;
 const loneSurrogate: Reason = 5;
 const numberRange: Reason = 6;
 const tooDeep: Reason = 7;
+/** A comma or a closing bracket behind the whole document. */
+const behind: Reason = 8;
+const reasonsMax = 16;
 
 export function scanJson(bytes: Uint8Array, options: JsonScanOptions): JsonProblem | null {
   if (!isUtf8(bytes)) return { reason: 'it is not valid UTF-8', offset: null };
   const result = scanDocument(bytes, 0, options.depthMax, false);
   if (result >= 0) return null;
   const failure = -1 - result;
-  const offset = Math.floor(failure / 8);
+  const offset = Math.floor(failure / reasonsMax);
   if (offset >= bytes.length && isBlank(bytes)) return { reason: 'it is empty', offset: null };
-  return { reason: reasons[failure % 8] ?? '', offset };
+  return { reason: reasons[failure % reasonsMax] ?? '', offset };
 }
 
 /**
@@ -68,14 +72,20 @@ export function scanLine(bytes: Uint8Array, start: number, options: JsonScanOpti
   return result >= 0 ? result : -1;
 }
 
-/** Whether more bytes might have made it a document. */
-export function isCutShort(problem: JsonProblem): boolean {
-  return problem.reason === reasons[endsEarly];
+/**
+ * The same for a document that ends at a comma, a closing bracket or with the bytes: where that is; -1: it is no such
+ * document, and scanJson over it says why.
+ */
+export function scanItem(bytes: Uint8Array, start: number, options: JsonScanOptions): number {
+  const result = scanDocument(bytes, start, options.depthMax, false);
+  if (result >= 0) return result;
+  const failure = -1 - result;
+  return failure % reasonsMax === behind ? Math.floor(failure / reasonsMax) : -1;
 }
 
 /** Failures travel as negative numbers, so that the accepted path makes no objects. */
 function failure(reason: Reason, offset: number): number {
-  return -1 - (offset * 8 + reason);
+  return -1 - (offset * reasonsMax + reason);
 }
 
 // What may come next.
@@ -111,7 +121,8 @@ function scanDocument(bytes: Uint8Array, start: number, depthMax: number, onOneL
       if (i < 0) return i;
       state = state >= keyOrEnd ? colon : commaOrEnd;
     } else if (c === 44 /* , */) {
-      if (state !== commaOrEnd || depth === 0) return failure(unexpected, i);
+      if (state !== commaOrEnd) return failure(unexpected, i);
+      if (depth === 0) return failure(behind, i);
       state = open[depth] === 1 ? key : value;
       i++;
     } else if (c === 58 /* : */) {
@@ -128,7 +139,8 @@ function scanDocument(bytes: Uint8Array, start: number, depthMax: number, onOneL
     } else if (c === 125 /* } */ || c === 93 /* ] */) {
       const isObject = c === 125 ? 1 : 0;
       const emptyState = isObject === 1 ? keyOrEnd : valueOrEnd;
-      if (depth === 0 || open[depth] !== isObject) return failure(unexpected, i);
+      if (depth === 0) return failure(state === commaOrEnd ? behind : unexpected, i);
+      if (open[depth] !== isObject) return failure(unexpected, i);
       if (state !== commaOrEnd && state !== emptyState) return failure(unexpected, i);
       depth--;
       state = commaOrEnd;
