@@ -134,12 +134,16 @@ function shapeOf(row: CatalogRow): Shape | string {
     if (!types.includes(column.base) || !column.writable)
       return `the column "${column.name}", which takes the body, is of type ${column.type}`;
   }
-  return toShape(row, {
+  const includes = row.includes.map(({ column }) => column);
+  const shape = toShape(row, {
     way: null,
     document: row.takes_document ? row.document : null,
-    includes: row.includes.map(({ column }) => column),
+    includes,
     misfits: row.options['on_type_error'] === 'null' ? 'null' : 'reject',
   });
+  if (typeof shape !== 'string' && shape.columns.every(({ name }) => includes.includes(name)))
+    return 'no column of the table takes the body any more';
+  return shape;
 }
 
 /** What a column that takes the whole body may be of, by the body's format. */
