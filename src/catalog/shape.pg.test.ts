@@ -107,6 +107,17 @@ suite('shapes of tables that change', () => {
     assert.equal(summary(await find('gh')), 'copy (data jsonb) document data');
   });
 
+  test('in a database that was restored elsewhere columns are known by their names', async (t) => {
+    const { find, change } = await room(
+      t,
+      `CREATE TABLE gh (gone INT, data JSONB) INCLUDE HEADER 'x-id' AS id WITH (connector = 'webhook', document = 'data')`,
+    );
+    await change(`ALTER TABLE gh DROP gone;
+      UPDATE headgate.webhook_table SET document = document || '{"relation": 1, "attnum": 3}',
+        includes = jsonb_build_array((includes -> 0) || '{"relation": 1, "attnum": 2}')`);
+    assert.equal(summary(await find('gh')), "insert (data jsonb, id text) document data 'x-id'→id");
+  });
+
   test('types, domains and functions that are renamed: the next reading has their new names', async (t) => {
     const { client, catalog, database, find, change } = await room(t);
     await client.query(`CREATE TYPE mood AS ENUM ('ok'); CREATE DOMAIN score AS int DEFAULT 1;
