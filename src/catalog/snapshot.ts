@@ -32,13 +32,15 @@ interface IncludeRow {
   readonly column: string;
 }
 
-/** `where` may speak of the columns of headgate.catalog_rows. */
-export function catalogRowsSql(where = 'true'): string {
+/** `asked`: a query that yields oids of webhook tables as `relation`. */
+export function catalogRowsSql(
+  asked = 'select relation::pg_catalog.oid from headgate.webhook_table',
+): string {
   const ofTable =
     'payload, options, takes_document, document, includes, expression, sealed_expression, seal_id, secrets';
   return `select ${relationColumns}, ${ofTable}
   from (select relation, ${ofTable} from headgate.catalog_rows) as t
-  join (${relationsSql(`select relation from headgate.catalog_rows where ${where}`)}) as s using (relation)`;
+  join (${relationsSql(asked)}) as s using (relation)`;
 }
 
 export interface SealedSecret {

@@ -76,6 +76,10 @@ const tables: readonly (readonly [string, string])[] = [
     'copy (data jsonb) document data',
   ],
   ["(data JSONB) WITH (connector = 'webhook', document = '')", 'insert (data jsonb)'],
+  [
+    `(a INT, k TEXT GENERATED ALWAYS AS (h || 'x') STORED PRIMARY KEY) INCLUDE HEADER 'h' AS h ${hook}`,
+    "upsert (a integer, h text) key (k = (h || 'x'::text)) 'h'→h",
+  ],
 ];
 
 /** What PostgreSQL or the catalog refuses once the table stands; ¶: where the error points at. */
@@ -86,6 +90,11 @@ const refused: readonly (readonly [string, string, RegExp])[] = [
   [`(data ¶nosuch) ${hook}`, '42704', /type "nosuch" does not exist/],
   [`(data JSONB, n INT DEFAULT ¶nosuch()) ${hook}`, '42883', /nosuch/],
   [`(data JSONB, id TEXT PRIMARY KEY DEFERRABLE) ${hook}`, '0A000', /cannot be DEFERRABLE/],
+  [
+    `(n BIGINT GENERATED ALWAYS AS IDENTITY, k BIGINT GENERATED ALWAYS AS (n % 10) STORED PRIMARY KEY, data JSONB) ${hook}`,
+    '0A000',
+    /"k" is computed from "n", which no row fills/,
+  ],
   [`(data JSONB, h INT) INCLUDE HEADERS AS h ${hook}`, '42804', /INCLUDE HEADERS needs JSONB/],
   [
     `(LIKE app.like_me, g INT GENERATED ALWAYS AS (1) STORED) INCLUDE HEADER 'x' AS x INCLUDE HEADER 'y' AS y ${hook}`,
