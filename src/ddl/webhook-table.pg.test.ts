@@ -176,6 +176,25 @@ function webhookTables(bin: string): void {
       assert.equal((await door.fails('DESCRIBE t')).code, '42P01');
     });
   }
+
+  test('the owner of a table cannot make the catalog unreadable', async () => {
+    await door.client.query('CREATE TABLE t (data jsonb)');
+    const place = `{"relation": 1, "attnum": 1, "column": "data"}`;
+    for (const [options, document, includes] of [
+      ['[]', place, '[]'],
+      ['{}', '[]', '[]'],
+      ['{}', '{"relation": 1, "attnum": "x", "column": "data"}', '[]'],
+      ['{}', '{"relation": 1, "attnum": 1}', '[]'],
+      ['{}', place, '{}'],
+      ['{}', place, '[1]'],
+      ['{}', place, `[${place}]`],
+      ['{}', place, `[${place.replace('}', ', "what": "header", "header": 1}')}]`],
+    ]) {
+      const sql = `INSERT INTO headgate.webhook_table (relation, payload, options, document, includes)
+        VALUES ('t', 'x', '${options}', '${document}', '${includes}')`;
+      assert.match((await door.fails(sql)).code, /^(2[23])/, sql);
+    }
+  });
 }
 
 suite('PostgreSQL 18', () => webhookTables(embeddedBin));

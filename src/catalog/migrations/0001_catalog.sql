@@ -30,16 +30,31 @@ CREATE TABLE headgate.secret (
   UNIQUE (schema_name, name)
 );
 
+-- The owner of a table writes its row of the catalog: one that could not be read would cost every other table its own.
+CREATE FUNCTION headgate.is_place(place jsonb) RETURNS boolean
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog AS $body$
+  SELECT jsonb_typeof(place) = 'object' AND (place ->> 'relation')::oid IS NOT NULL AND (place ->> 'attnum')::int IS NOT NULL
+    AND jsonb_typeof(place -> 'column') = 'string'
+$body$;
+
+CREATE FUNCTION headgate.are_includes(includes jsonb) RETURNS boolean
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog AS $body$
+  SELECT jsonb_typeof(includes) = 'array' AND coalesce(bool_and(
+    headgate.is_place(i.value) AND i.value ->> 'what' IN ('header', 'headers', 'timestamp')
+    AND (i.value ->> 'what' <> 'header' OR jsonb_typeof(i.value -> 'header') = 'string') IS TRUE), true)
+  FROM jsonb_array_elements(includes) i
+$body$;
+
 -- regclass survives dump and restore (it is dumped as a name) and pg_upgrade (which keeps oids).
 CREATE TABLE headgate.webhook_table (
   relation regclass PRIMARY KEY,
   -- The name of the request's body inside the expression.
   payload text NOT NULL,
-  options jsonb NOT NULL,
+  options jsonb NOT NULL CHECK (jsonb_typeof(options) = 'object'),
   -- The column that takes the whole document, as headgate.place() writes it; null: the document's keys fill the columns.
-  document jsonb,
+  document jsonb CHECK (document IS NULL OR headgate.is_place(document) IS TRUE),
   -- Columns that are filled from the request, in order: places with `what` (header, headers, timestamp) and `header`.
-  includes jsonb NOT NULL,
+  includes jsonb NOT NULL CHECK (headgate.are_includes(includes) IS TRUE),
   -- With secret literals masked; null: the table has no VALIDATE.
   expression text,
   -- The whole expression, sealed; null where nothing had to be masked.
@@ -145,7 +160,7 @@ BEGIN
   WHERE d.classid = 'pg_class'::regclass AND d.objsubid = 0 AND w.relation = d.objid;
   IF EXISTS (
     SELECT FROM pg_event_trigger_dropped_objects() d JOIN headgate.webhook_table w
-      ON w.relation = to_regclass(format('%I.%I', d.address_names[1], d.address_names[2]))
+      ON w.relation = to_regclass(quote_ident(d.address_names[1]) || '.' || quote_ident(d.address_names[2]))
     WHERE d.object_type IN ('table column', 'default value', 'table constraint')
   ) THEN
     PERFORM pg_notify('headgate_catalog', '');
