@@ -217,7 +217,7 @@ function catalogRooms(sealing: Sealing, settings: Settings) {
       }
       return {
         check: parsed.compile({ secrets, publicUrl: settings.publicUrl }),
-        headers: parsed.readsAllHeaders ? null : parsed.headersRead,
+        headers: parsed.readsAllHeaders ? null : parsed.headersRead.map((name) => name.toLowerCase()),
       };
     },
   };

@@ -76,6 +76,10 @@ const tables: readonly (readonly [string, string])[] = [
     'copy (data jsonb) document data',
   ],
   ["(data JSONB) WITH (connector = 'webhook', document = '')", 'insert (data jsonb)'],
+  [
+    `(a INT, k TEXT GENERATED ALWAYS AS (h || 'x') STORED PRIMARY KEY) INCLUDE HEADER 'h' AS h ${hook}`,
+    "upsert (a integer, h text) key (k = (h || 'x'::text)) 'h'→h",
+  ],
 ];
 
 /** What PostgreSQL or the catalog refuses once the table stands; ¶: where the error points at. */
@@ -86,6 +90,11 @@ const refused: readonly (readonly [string, string, RegExp])[] = [
   [`(data ¶nosuch) ${hook}`, '42704', /type "nosuch" does not exist/],
   [`(data JSONB, n INT DEFAULT ¶nosuch()) ${hook}`, '42883', /nosuch/],
   [`(data JSONB, id TEXT PRIMARY KEY DEFERRABLE) ${hook}`, '0A000', /cannot be DEFERRABLE/],
+  [
+    `(n BIGINT GENERATED ALWAYS AS IDENTITY, k BIGINT GENERATED ALWAYS AS (n % 10) STORED PRIMARY KEY, data JSONB) ${hook}`,
+    '0A000',
+    /"k" is computed from "n", which no row fills/,
+  ],
   [`(data JSONB, h INT) INCLUDE HEADERS AS h ${hook}`, '42804', /INCLUDE HEADERS needs JSONB/],
   [
     `(LIKE app.like_me, g INT GENERATED ALWAYS AS (1) STORED) INCLUDE HEADER 'x' AS x INCLUDE HEADER 'y' AS y ${hook}`,
@@ -167,6 +176,25 @@ function webhookTables(bin: string): void {
       assert.equal((await door.fails('DESCRIBE t')).code, '42P01');
     });
   }
+
+  test('the owner of a table cannot make the catalog unreadable', async () => {
+    await door.client.query('CREATE TABLE t (data jsonb)');
+    const place = `{"relation": 1, "attnum": 1, "column": "data"}`;
+    for (const [options, document, includes] of [
+      ['[]', place, '[]'],
+      ['{}', '[]', '[]'],
+      ['{}', '{"relation": 1, "attnum": "x", "column": "data"}', '[]'],
+      ['{}', '{"relation": 1, "attnum": 1}', '[]'],
+      ['{}', place, '{}'],
+      ['{}', place, '[1]'],
+      ['{}', place, `[${place}]`],
+      ['{}', place, `[${place.replace('}', ', "what": "header", "header": 1}')}]`],
+    ]) {
+      const sql = `INSERT INTO headgate.webhook_table (relation, payload, options, document, includes)
+        VALUES ('t', 'x', '${options}', '${document}', '${includes}')`;
+      assert.match((await door.fails(sql)).code, /^(2[23])/, sql);
+    }
+  });
 }
 
 suite('PostgreSQL 18', () => webhookTables(embeddedBin));
