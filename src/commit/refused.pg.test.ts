@@ -17,18 +17,30 @@ suite('rows that the engine refuses', () => {
     const target = await tableOf('t');
     const good = (id: number) => rowsOf(target, json({ id, amount: 1, tags: ['a'], half: 2 }));
     const bad: [Rows, string][] = [
-      [rowsOf(target, '{"id":901,"amount":"abc"}'), `${decode}: column "amount": invalid input syntax for type integer: "abc" [0]`],
+      [
+        rowsOf(target, '{"id":901,"amount":"abc"}'),
+        `${decode}: column "amount": invalid input syntax for type integer: "abc" [0]`,
+      ],
       [
         rowsOf(target, '{"id":902}', '{"id":903,"at":"yesterdayish"}', '{"id":"x"}'),
         `${decode}: column "at": invalid input syntax for type timestamp with time zone: "yesterdayish" [1]`,
       ],
       [rowsOf(target, '{"id":904,"tags":{"a":1}}'), `${decode}: column "tags": expected JSON array [0]`],
-      [rowsOf(target, '{"id":905,"half":3}'), `${decode}: column "half": value for domain even violates check constraint "is_even" [0]`],
+      [
+        rowsOf(target, '{"id":905,"half":3}'),
+        `${decode}: column "half": value for domain even violates check constraint "is_even" [0]`,
+      ],
       [rowsOf(target, '{"id":906,"amount":100}'), 'the row violates the constraint small [0]'],
-      [rowsOf(target, ...[1, 2, 3, 500, 4].map((amount) => json({ id: 906 + amount, amount }))), 'the row violates the constraint small [3]'],
+      [
+        rowsOf(target, ...[1, 2, 3, 500, 4].map((amount) => json({ id: 906 + amount, amount }))),
+        'the row violates the constraint small [3]',
+      ],
       [rowsOf(target, '{"amount":1}'), 'column "id" must not be null [0]'],
       [rowsOf(target, '{"id":907}', '{"id":908,"no \\"t":null}'), 'column "no "t" must not be null [1]'],
-      [rowsOf(target, '{"id":99999999999}'), `${decode}: column "id": value "99999999999" is out of range for type integer [0]`],
+      [
+        rowsOf(target, '{"id":99999999999}'),
+        `${decode}: column "id": value "99999999999" is out of range for type integer [0]`,
+      ],
     ];
     const members = bad.flatMap(([rows], i) => [good(2 * i), rows, good(2 * i + 1)]);
     const outcomes = await send(members);
@@ -37,7 +49,10 @@ suite('rows that the engine refuses', () => {
       bad.flatMap(([, message]) => ['committed', message, 'committed']),
     );
     const { rows } = await client.query<{ id: number }>('select id from t order by id');
-    assert.deepEqual(rows.map((row) => row.id), Array.from({ length: 2 * bad.length }, (_, i) => i));
+    assert.deepEqual(
+      rows.map((row) => row.id),
+      Array.from({ length: 2 * bad.length }, (_, i) => i),
+    );
     for (const [member, message] of bad) assert.deepEqual(messages(await send([member])), [message], 'alone');
   });
 
@@ -64,7 +79,9 @@ suite('rows that the engine refuses', () => {
     const { client, tableOf, send } = await commitRoom(t);
     await client.query('create table tree (id int primary key, up int references tree)');
     const target = await tableOf('tree', { way: 'insert' });
-    const members = Array.from({ length: 40 }, (_, id) => rowsOf(target, json({ id, up: id === 0 ? null : id - 1 })));
+    const members = Array.from({ length: 40 }, (_, id) =>
+      rowsOf(target, json({ id, up: id === 0 ? null : id - 1 })),
+    );
     members.splice(20, 0, rowsOf(target, '{"id":"x"}'));
     const outcomes = await send(members);
     assert.equal(outcomes.filter((o) => o.kind === 'committed').length, 40);
@@ -73,7 +90,9 @@ suite('rows that the engine refuses', () => {
 
   test('unique rows that collide inside one group: the first stays', async (t) => {
     const { client, tableOf, send } = await commitRoom(t);
-    await client.query('create table t (id int, code text constraint one_code unique deferrable initially deferred)');
+    await client.query(
+      'create table t (id int, code text constraint one_code unique deferrable initially deferred)',
+    );
     const target = await tableOf('t');
     const row = (id: number, code: string) => rowsOf(target, json({ id, code }));
     assert.deepEqual(messages(await send([row(1, 'a'), row(2, 'b'), row(3, 'a'), row(4, 'c')])), [
@@ -82,9 +101,10 @@ suite('rows that the engine refuses', () => {
       'the row violates the constraint one_code [0]',
       'committed',
     ]);
-    assert.deepEqual(messages(await send([rowsOf(target, ...['x', 'y', 'z', 'y'].map((code) => json({ code })))])), [
-      'the row violates the constraint one_code [3]',
-    ]);
+    assert.deepEqual(
+      messages(await send([rowsOf(target, ...['x', 'y', 'z', 'y'].map((code) => json({ code })))])),
+      ['the row violates the constraint one_code [3]'],
+    );
   });
 
   test('what a trigger says is not told', async (t) => {
@@ -111,11 +131,21 @@ suite('rows that the engine refuses', () => {
       rowsOf(target, '{"id":1,"n":"x", "at":"never" } ', '{"id":2,"n":5}'),
       rowsOf(target, '{"id":3,"w \\"x":[1]}'),
       rowsOf(target, '{"id":"y"}'),
-      rowsOf(target, ...Array.from({ length: 100 }, (_, i) => json({ id: 100 + i, n: i % 2 === 0 ? i : `${i}.5` }))),
+      rowsOf(
+        target,
+        ...Array.from({ length: 100 }, (_, i) => json({ id: 100 + i, n: i % 2 === 0 ? i : `${i}.5` })),
+      ),
     ]);
-    assert.deepEqual(messages(outcomes), ['committed', 'committed', 'column "id" must not be null [0]', 'committed']);
+    assert.deepEqual(messages(outcomes), [
+      'committed',
+      'committed',
+      'column "id" must not be null [0]',
+      'committed',
+    ]);
     assert.equal((await told).values, 54);
-    const { rows } = await client.query('select id, n, at is null as at, "w ""x" as w from t where id < 10 order by id');
+    const { rows } = await client.query(
+      'select id, n, at is null as at, "w ""x" as w from t where id < 10 order by id',
+    );
     assert.deepEqual(rows, [
       { id: 1, n: null, at: true, w: null },
       { id: 2, n: 5, at: false, w: null },
@@ -130,10 +160,15 @@ suite('rows that the engine refuses', () => {
     const target = await tableOf('t');
     const chain: Chain = { broken: false };
     const chained = (id: number | string, v: string): Rows => ({ ...rowsOf(target, json({ id, v })), chain });
-    const members = Array.from({ length: 60 }, (_, i) => [chained(i % 7, `chain ${i}`), rowsOf(target, json({ id: 1000 + i }))]);
+    const members = Array.from({ length: 60 }, (_, i) => [
+      chained(i % 7, `chain ${i}`),
+      rowsOf(target, json({ id: 1000 + i })),
+    ]);
     members.splice(30, 0, [chained('x', 'bad')]);
     const outcomes = await send(members.flat());
-    const kinds = outcomes.filter((_, i) => members.flat()[i]?.chain === chain).map((o) => (o.kind === 'committed' ? 'committed' : o.refusal.code));
+    const kinds = outcomes
+      .filter((_, i) => members.flat()[i]?.chain === chain)
+      .map((o) => (o.kind === 'committed' ? 'committed' : o.refusal.code));
     assert.deepEqual(kinds, [
       ...Array.from({ length: 30 }, () => 'committed'),
       'payload_undecodable',
@@ -141,7 +176,10 @@ suite('rows that the engine refuses', () => {
     ]);
     assert.equal(chain.broken, true);
     const { rows } = await client.query('select id, v from t where id < 1000 order by id');
-    assert.deepEqual(rows, [28, 29, 23, 24, 25, 26, 27].map((i, id) => ({ id, v: `chain ${i}` })));
+    assert.deepEqual(
+      rows,
+      [28, 29, 23, 24, 25, 26, 27].map((i, id) => ({ id, v: `chain ${i}` })),
+    );
     assert.equal((await client.query('select from t where id >= 1000')).rowCount, 60);
     assert.deepEqual(codes(await send([chained(1, 'late')])), ['aborted chain_broken']);
   });
@@ -152,7 +190,9 @@ suite('rows that the engine refuses', () => {
     const target = await tableOf('t');
     await client.query('create unique index one on t (id)');
     assert.deepEqual(codes(await send([rowsOf(target, '{"id":1}')])), [1]);
-    assert.deepEqual(messages(await send([rowsOf(target, '{"id":1}')])), ['the row violates the constraint one [0]']);
+    assert.deepEqual(messages(await send([rowsOf(target, '{"id":1}')])), [
+      'the row violates the constraint one [0]',
+    ]);
     await client.query('alter table t add primary key using index one');
     assert.deepEqual(codes(await send([rowsOf(target, '{"id":1}')])), ['aborted table_changed']);
     const upsert = await tableOf('t');
@@ -173,7 +213,9 @@ suite('rows that the engine refuses', () => {
         const ids = Array.from({ length: 40 }, (_, i) => (i * (seed + 2 * round + 1) * 7919) % 101);
         const rows = rowsOf(target, ...ids.map((id) => json({ id, v: round })));
         const removes = Uint8Array.from(ids, (id) => (round % 3 === 0 && id % 5 === 0 ? 1 : 0));
-        const ended = await sender([{ ...rows, removes: round % 3 === 0 ? removes : null, patienceMs: 20_000 }]);
+        const ended = await sender([
+          { ...rows, removes: round % 3 === 0 ? removes : null, patienceMs: 20_000 },
+        ]);
         outcomes.push(...codes(ended).map(String));
       }
     };
