@@ -200,5 +200,14 @@ function asAttempt(reply: Reply): Attempt {
 }
 
 function failed(sqlstate: string, message: string): Failed {
-  return { kind: 'failed', sqlstate, message, completed: 0, constraint: null, column: null, where: '' };
+  return {
+    kind: 'failed',
+    sqlstate,
+    message,
+    completed: 0,
+    constraint: null,
+    column: null,
+    placed: false,
+    where: '',
+  };
 }
