@@ -7,7 +7,7 @@ import type { Outcome, Rows, Target } from '../flow.ts';
 import type { Limits } from '../limits.ts';
 import type { Observe } from '../observations.ts';
 import { refusal } from '../refusals.ts';
-import { aborted, isConflict, judgeGroup } from './judge.ts';
+import { aborted, isConflict, judgeGroup, mayBeValue } from './judge.ts';
 import { withNulls } from './nulls.ts';
 import { Probes } from './probes.ts';
 import { misfitRefusal, rowRefusal } from './reasons.ts';
@@ -67,7 +67,7 @@ class DecodedGroup {
 
   judge(failed: Failed) {
     if (isConflict(failed)) return { blame: 'again' } as const;
-    const outcome = judgeGroup(failed);
+    const outcome = mayBeValue(failed) ? null : judgeGroup(failed);
     return outcome === null ? ({ blame: 'row' } as const) : ({ blame: 'group', outcome } as const);
   }
 
@@ -81,6 +81,8 @@ class DecodedGroup {
       return aborted(refusal('table_changed'));
     const misfit = mayBeMisfit(failed) ? await this.#probes.first(member) : null;
     if (misfit !== null) return { ...aborted(misfitRefusal(misfit)), row: misfit.row };
+    const group = judgeGroup(failed);
+    if (group !== null) return group;
     const row = await this.#rowAtFault(member);
     // Nothing may be asked any more: what is certain is that a value of the row could not be read.
     const it =

@@ -17,6 +17,7 @@ const failed = (line: number | null): Attempt => ({
   completed: 0,
   constraint: null,
   column: null,
+  placed: false,
   where: line === null ? '' : String(line),
 });
 const lineOf = ({ where }: { where: string }) => (where === '' ? null : Number(where));

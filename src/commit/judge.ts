@@ -28,3 +28,14 @@ export function judgeGroup({ sqlstate }: Failed): Outcome | null {
 export function isConflict({ sqlstate }: Failed): boolean {
   return sqlstate === '40001' || sqlstate === '40P01';
 }
+
+/**
+ * Codes that mostly say that the table has changed, and that types of extensions also use for a value they cannot read
+ * (ltree, hstore, tsquery, regclass; PostGIS says XX000).
+ */
+const ambiguous = new Set(['3F000', '42601', '42602', '42704', '42725', '42883', '42P01', 'XX000']);
+
+/** Whether it can come of a value, although its code says something else. */
+export function mayBeValue({ sqlstate, placed }: Failed): boolean {
+  return !placed && ambiguous.has(sqlstate);
+}

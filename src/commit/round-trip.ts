@@ -18,6 +18,8 @@ export interface Failed {
   /** Where the engine says what it was about; names only, never values. */
   readonly constraint: string | null;
   readonly column: string | null;
+  /** It is about a place in the statement's text: found before any row was read. */
+  readonly placed: boolean;
   /** The engine's CONTEXT. */
   readonly where: string;
 }
@@ -110,6 +112,7 @@ class Answer {
       completed: this.#completed,
       constraint: error.constraint ?? null,
       column: error.column ?? null,
+      placed: error.position !== undefined,
       where: error.where ?? '',
     });
   }

@@ -72,8 +72,8 @@ export class Session {
 
   /** Stores the rows of these members in one transaction. */
   async store(table: TableStatements, members: readonly Rows[]): Promise<Attempt> {
-    const before = settingSteps(table.target.waitsForDisk, this.#options.statementTimeoutMs);
-    const steps = [...before, ...this.#steps(table, members), table.confirm];
+    const rows = this.#steps(table, members);
+    const steps = [...this.#before(table, rows), ...rows, table.confirm];
     for (let tries = 1; ; tries++) {
       const statements = steps.map((step) => step.statement);
       const messages = [...this.#prepared.prepare(statements), ...executeSteps(steps), syncMessage];
@@ -104,7 +104,7 @@ export class Session {
    */
   async storeEach(table: TableStatements, units: readonly (readonly Rows[])[]): Promise<Attempt[]> {
     const steps = units.map((members) => this.#steps(table, members));
-    const before = settingSteps(table.target.waitsForDisk, this.#options.statementTimeoutMs);
+    const before = this.#before(table, steps.flat());
     const messages = [beginMessage, ...this.#prepareAgain([...before, ...steps.flat(), table.confirm])];
     messages.push(...executeSteps(before), syncMessage, savepointMessage);
     const expected = [1, before.length, 2];
@@ -133,8 +133,8 @@ export class Session {
 
   /** What storing these rows would fail with, or null; stores nothing. */
   async wouldFail(table: TableStatements, members: readonly Rows[]): Promise<Failed | null> {
-    const before = settingSteps(table.target.waitsForDisk, this.#options.statementTimeoutMs);
-    const steps = [...before, ...this.#steps(table, members)];
+    const rows = this.#steps(table, members);
+    const steps = [...this.#before(table, rows), ...rows];
     const replies = await this.send(
       [
         beginMessage,
@@ -155,6 +155,12 @@ export class Session {
     const sql = `select (case when ${has} = ${oid}) then 'a key' else 'true' end)::bool`;
     const [reply] = await this.send([queryMessage(sql)], [1]);
     return reply?.kind === 'failed' && reply.sqlstate === '22P02';
+  }
+
+  /** What every transaction begins with. */
+  #before(table: TableStatements, rows: readonly Step[]): Step[] {
+    const settings = settingSteps(table.target.waitsForDisk, this.#options.statementTimeoutMs);
+    return [...settings, ...table.lock(rows)];
   }
 
   #steps(table: TableStatements, members: readonly Rows[]): Step[] {
@@ -194,5 +200,14 @@ function asAttempt(reply: Reply): Attempt {
 }
 
 function failed(sqlstate: string, message: string): Failed {
-  return { kind: 'failed', sqlstate, message, completed: 0, constraint: null, column: null, where: '' };
+  return {
+    kind: 'failed',
+    sqlstate,
+    message,
+    completed: 0,
+    constraint: null,
+    column: null,
+    placed: false,
+    where: '',
+  };
 }
