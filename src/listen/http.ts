@@ -20,6 +20,7 @@ import type { Refusal } from '../refusals.ts';
 import { refusal } from '../refusals.ts';
 import { BytesInFlight } from './body.ts';
 import { Connection } from './connection.ts';
+import { Inflations } from './content-encoding.ts';
 import type { Room } from './exchange.ts';
 import { Exchange } from './exchange.ts';
 import type { OriginRule } from './handshake.ts';
@@ -82,6 +83,7 @@ class HttpListener implements Listener {
       limits: this.#limits,
       bodyBytesMax: options.bodyBytesMax,
       inFlight: new BytesInFlight(this.#limits.bodiesInFlightBytesMax),
+      inflations: new Inflations(this.#limits),
       refusalReply: createRefusalReplies(options.random ?? Math.random, this.#limits.retryAfterSecondsMax),
       now: options.now,
       draining: false,
