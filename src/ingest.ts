@@ -51,6 +51,8 @@ export function createIngest(rooms: IngestRooms): Ingest {
         rawHeaders: arrival.rawHeaders,
         arrivedAtMs: arrival.arrivedAtMs,
       });
+      // A batch of no lines: there is nothing to wait for.
+      if (rows.count === 0) return { kind: 'committed', rows: 0 };
       const outcome = await rooms.submit(rows);
       if (!wasChanged(outcome) || attempt === changedAttemptsMax) return named(outcome, rows);
       await rooms.refresh(name.database);
