@@ -4,6 +4,8 @@ import { after, afterEach, before, suite, test } from 'node:test';
 import { Door, migration } from '../../test/support/ddl-door.ts';
 import { debianBin, embeddedBin, startServer, type TestServer } from '../../test/support/server.ts';
 import { toBytes } from '../../test/support/ddl-rooms.ts';
+import type { Target } from '../flow.ts';
+import { quoteIdentifier } from '../kit/sql-text.ts';
 import { readSnapshot, summary } from '../../test/support/webhook-targets.ts';
 
 const hook = "WITH (connector = 'webhook')";
@@ -122,6 +124,21 @@ const refused: readonly (readonly [string, string, RegExp])[] = [
   [`(data JSONB) INCLUDE HEADER 'x' AS ¶xmin ${hook}`.replace('¶', ''), '42701', /system column/],
 ];
 
+/** Each name, type and expression of a Target in its place in a statement that writes rows. */
+function writing({ schema, table, shape }: Target): string {
+  const names = shape.columns.map(({ name }) => quoteIdentifier(name));
+  const types = shape.columns.map(({ name, type }) => `${quoteIdentifier(name)} ${type}`);
+  const values = shape.columns.map(({ name, fallback }) =>
+    fallback === null ? quoteIdentifier(name) : `coalesce(${quoteIdentifier(name)}, ${fallback})`,
+  );
+  const key = shape.key.map(({ name }) => quoteIdentifier(name));
+  const order = shape.key.map(({ name, generated }) => generated ?? quoteIdentifier(name));
+  return `INSERT INTO ${quoteIdentifier(schema)}.${quoteIdentifier(table)} (${names.join(', ')})
+    SELECT ${values.join(', ')} FROM json_to_recordset('[]') AS r (${types.join(', ')})
+    ${order.length === 0 ? '' : `ORDER BY ${order.join(', ')}`}
+    ${key.length === 0 ? '' : `ON CONFLICT (${key.join(', ')}) DO NOTHING`}`;
+}
+
 function webhookTables(bin: string): void {
   let server: TestServer;
   let door: Door;
@@ -157,6 +174,7 @@ function webhookTables(bin: string): void {
       const made = await target();
       assert.equal(summary(made.it), expected);
       assert.equal(made.unusable, undefined);
+      await door.client.query(writing(made.it));
       assert.match(made.it.shape.mark, /^\d+(\.\d+)*$/);
       const [shown] = await door.run('SHOW CREATE TABLE t');
       await door.run('DROP TABLE t');
