@@ -96,6 +96,10 @@ export const limits = {
   commitConnectionsMax: 8,
   /** Engine-side bound on one statement of a commit, in ms; below `ackDeadlineMs`, so that its end is known. */
   commitStatementTimeoutMs: 2_000,
+  /** Shortest pause between two questions what became of a transaction whose answer was lost, in ms. */
+  fateRetryMinMs: 10,
+  /** Longest such pause, in ms; `ackDeadlineMs` ends them. */
+  fateRetryMs: 200,
   /** Prepared statements that one connection for commits keeps. */
   commitStatementsMax: 128,
   /** Rows of one refused group that are looked at alone to tell their senders which value does not fit. */

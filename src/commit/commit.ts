@@ -14,9 +14,11 @@ import type { Limits } from '../limits.ts';
 import type { Observe } from '../observations.ts';
 import { refusal, refusals } from '../refusals.ts';
 import type { Refusal } from '../refusals.ts';
+import { incarnationOf } from './commit-pools.ts';
 import type { CommitPools } from './commit-pools.ts';
 import { commitCopy } from './copy-group.ts';
 import { commitDecoded } from './decoded-group.ts';
+import { fateOf } from './fate.ts';
 import { Session } from './session.ts';
 
 export interface CommitOptions {
@@ -48,11 +50,27 @@ export function createCommit(options: CommitOptions): CommitGroup {
       return all(group, { kind: 'aborted', refusal: refusal('engine_unavailable') });
     }
     const patienceMs = members.reduce((most, rows) => Math.max(most, rows.patienceMs), 0);
+    const deadline = started + patienceMs;
+    let lent = true;
+    const giveBack = (usable: boolean) => {
+      if (lent) client.release(!usable);
+      lent = false;
+    };
     const session = new Session({
       client,
       clock,
-      deadline: started + patienceMs,
+      deadline,
       statementTimeoutMs: statementTimeoutMs(patienceMs, limits),
+      fateOf: async (xid) => {
+        const incarnation = incarnationOf(client);
+        // The lost connection makes room for the one that is asked.
+        giveBack(false);
+        if (incarnation === null) return null;
+        const lost = { database: target.database, xid, incarnation, waitsForDisk: target.waitsForDisk };
+        const fate = await fateOf(lost, pools, { leftMs: () => deadline - clock(), random: Math.random });
+        observe({ kind: 'group.settled', table: target, rows: group.rows, fate: fate ?? 'unknown' });
+        return fate;
+      },
     });
     try {
       const outcomes =
@@ -63,7 +81,7 @@ export function createCommit(options: CommitOptions): CommitGroup {
       return outcomes;
     } finally {
       // A connection in an unknown state is not lent again.
-      client.release(!session.usable);
+      giveBack(session.usable);
     }
   };
 }

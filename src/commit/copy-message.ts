@@ -32,6 +32,8 @@ export function groupStatement(
   const statements = [
     ...(target.waitsForDisk ? [] : ['set local synchronous_commit = off']),
     ...(timeoutMs === null ? [] : [`set local statement_timeout = ${Math.ceil(timeoutMs)}`]),
+    // Comes with CopyInResponse, thus before the commit: the number to ask for when the answer to that is lost.
+    `select pg_catalog.concat('xid ', pg_catalog.pg_current_xact_id())`,
     `copy ${relation} (${column}) from stdin (format binary)`,
     `select headgate.confirm(${quoteLiteral(relation)}, ${target.oid}, ${quoteLiteral(target.shape.mark)})`,
   ];

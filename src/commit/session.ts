@@ -7,11 +7,11 @@ import type { Rows, Target } from '../flow.ts';
 import { limits } from '../limits.ts';
 import { PreparedStatements } from './prepared.ts';
 import { roundTrip } from './round-trip.ts';
-import type { Failed, Reply } from './round-trip.ts';
+import type { Failed, Lost, Reply } from './round-trip.ts';
 import { toRuns } from './runs.ts';
 import { executeSteps, settingSteps } from './table-statements.ts';
 import type { Step, TableStatements } from './table-statements.ts';
-import { queryMessage, syncMessage } from './wire-message.ts';
+import { flushMessage, queryMessage, syncMessage } from './wire-message.ts';
 
 /** What became of some rows that were tried. */
 export type Attempt =
@@ -26,7 +26,12 @@ export interface SessionOptions {
   readonly deadline: number;
   /** Engine-side bound on one statement, in ms; null: the one that the connection has. */
   readonly statementTimeoutMs: number | null;
+  /** What became of a transaction whose end was lost with the connection; null: nobody knows. Called at most once. */
+  readonly fateOf: (xid: string) => Promise<Fate | null>;
 }
+
+/** How a transaction has ended. */
+export type Fate = 'committed' | 'aborted';
 
 /** The table is not the one that the catalog knew; also raised by headgate.confirm(). */
 export const tableChanged = 'HG001';
@@ -70,13 +75,24 @@ export class Session {
     return replies;
   }
 
+  /** What became of a transaction: where its end was lost, another connection is asked. */
+  async settled(reply: Reply): Promise<Attempt> {
+    if (reply.kind !== 'lost') return asAttempt(reply);
+    const fate = reply.xid === null ? null : await this.#options.fateOf(reply.xid);
+    if (fate === 'committed') return { kind: 'committed' };
+    if (fate === 'aborted') return failed('08006', `rolled back: ${reply.reason}`);
+    return reply;
+  }
+
   /** Stores the rows of these members in one transaction. */
   async store(table: TableStatements, members: readonly Rows[]): Promise<Attempt> {
     const rows = this.#steps(table, members);
     const steps = [...this.#before(table, rows), ...rows, table.confirm];
     for (let tries = 1; ; tries++) {
       const statements = steps.map((step) => step.statement);
-      const messages = [...this.#prepared.prepare(statements), ...executeSteps(steps), syncMessage];
+      const prepare = this.#prepared.prepare(statements);
+      // The number of the transaction is sent out before its commit begins.
+      const messages = [...prepare, ...executeSteps(steps), flushMessage, syncMessage];
       const [reply = lost] = await this.send(messages, [steps.length]);
       if (reply.kind === 'done') {
         this.#prepared.succeeded();
@@ -94,7 +110,7 @@ export class Session {
           return this.store(table, members);
         }
       }
-      return reply;
+      return this.settled(reply);
     }
   }
 
@@ -115,10 +131,14 @@ export class Session {
     messages.push(...executeSteps([table.confirm]), syncMessage, commitMessage);
     expected.push(1, 1);
     const replies = await this.send(messages, expected);
-    const [confirmed = lost, committed = lost] = replies.slice(-2);
+    const [confirmed = lost, ended = lost] = replies.slice(-2);
+    const committed =
+      ended.kind === 'lost' && confirmed.kind === 'done'
+        ? await this.settled({ ...ended, xid: confirmed.xid })
+        : ended;
     const opened = replies.slice(0, 3).find((reply) => reply.kind !== 'done');
     if (opened !== undefined) return units.map(() => asAttempt(opened));
-    if (committed.kind === 'done' && committed.tag === 'COMMIT') this.#prepared.succeeded();
+    if (ended.kind === 'done' && ended.tag === 'COMMIT') this.#prepared.succeeded();
     return units.map((_, i) => {
       const [stored = lost, checked = lost] = replies.slice(3 + 3 * i);
       if (stored.kind === 'failed') return stored;
@@ -193,9 +213,9 @@ const checkMessage = queryMessage('set constraints all immediate');
 const commitMessage = queryMessage('commit');
 const abortMessage = queryMessage('rollback');
 
-const lost: Reply = { kind: 'lost', reason: 'no answer' };
+const lost: Lost = { kind: 'lost', reason: 'no answer', xid: null };
 
-function asAttempt(reply: Reply): Attempt {
+function asAttempt(reply: Reply | Attempt): Attempt {
   return reply.kind === 'done' ? { kind: 'committed' } : reply;
 }
 
