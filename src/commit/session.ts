@@ -3,8 +3,10 @@
  * Gives what became of each; a connection that was lost is not used again.
  */
 import type { PoolClient } from 'pg';
-import type { Rows, Target } from '../flow.ts';
+import type { Outcome, Rows, Target } from '../flow.ts';
 import { limits } from '../limits.ts';
+import { refusal } from '../refusals.ts';
+import { aborted, judgeGroup, tableChanged } from './judge.ts';
 import { PreparedStatements } from './prepared.ts';
 import { roundTrip } from './round-trip.ts';
 import type { Failed, Reply } from './round-trip.ts';
@@ -27,9 +29,6 @@ export interface SessionOptions {
   /** Engine-side bound on one statement, in ms; null: the one that the connection has. */
   readonly statementTimeoutMs: number | null;
 }
-
-/** The table is not the one that the catalog knew; also raised by headgate.confirm(). */
-export const tableChanged = 'HG001';
 
 const prepared = new WeakMap<PoolClient, PreparedStatements>();
 
@@ -121,10 +120,11 @@ export class Session {
     if (committed.kind === 'done' && committed.tag === 'COMMIT') this.#prepared.succeeded();
     return units.map((_, i) => {
       const [stored = lost, checked = lost] = replies.slice(3 + 3 * i);
-      if (stored.kind === 'failed') return stored;
-      if (checked.kind === 'failed') return checked;
+      // A table that has changed refuses nobody.
       if (confirmed.kind === 'failed')
         return confirmed.sqlstate === '22P02' ? failed(tableChanged, 'the table has changed') : confirmed;
+      if (stored.kind === 'failed') return stored;
+      if (checked.kind === 'failed') return checked;
       if (committed.kind === 'done' && committed.tag !== 'COMMIT')
         return failed('40000', 'the transaction was rolled back');
       return asAttempt(committed);
@@ -147,6 +147,18 @@ export class Session {
       [1, steps.length, 1, 1],
     );
     return replies.find((reply) => reply.kind === 'failed') ?? null;
+  }
+
+  /** null: the table is the one of the target; otherwise the outcome of rows that were made for it. */
+  async confirm(table: TableStatements): Promise<Outcome | null> {
+    const { statement, messages } = table.confirm;
+    const [reply = lost] = await this.send(
+      [...this.#prepared.prepare([statement], true), ...messages, syncMessage],
+      [1],
+    );
+    if (reply.kind === 'done') return null;
+    if (reply.kind === 'lost') return aborted(refusal('engine_unavailable'));
+    return judgeGroup(reply) ?? aborted(refusal('table_changed'));
   }
 
   /** Whether the table has a primary key now. */
