@@ -12,7 +12,7 @@ import { roundTrip } from './round-trip.ts';
 import type { Failed, Reply } from './round-trip.ts';
 import { toRuns } from './runs.ts';
 import { executeSteps, settingSteps } from './table-statements.ts';
-import type { Step, TableStatements } from './table-statements.ts';
+import type { Settings, Step, TableStatements } from './table-statements.ts';
 import { queryMessage, syncMessage } from './wire-message.ts';
 
 /** What became of some rows that were tried. */
@@ -28,6 +28,8 @@ export interface SessionOptions {
   readonly deadline: number;
   /** Engine-side bound on one statement, in ms; null: the one that the connection has. */
   readonly statementTimeoutMs: number | null;
+  /** The session is lent to others between transactions: nothing is known of its settings. */
+  readonly shared: boolean;
 }
 
 const prepared = new WeakMap<PoolClient, PreparedStatements>();
@@ -55,8 +57,11 @@ export class Session {
     return this.#options.deadline - this.#options.clock();
   }
 
-  get statementTimeoutMs(): number | null {
-    return this.#options.statementTimeoutMs;
+  /** What has to be set for each transaction. */
+  settings({ waitsForDisk }: Target): Settings {
+    const { statementTimeoutMs: timeoutMs, shared } = this.#options;
+    const commit = waitsForDisk ? (shared ? 'at least on' : 'as it is') : 'off';
+    return { commit, timeoutMs };
   }
 
   /** Sends messages with so many answers (see roundTrip); never fails, and fails at once when no time is left. */
@@ -171,8 +176,7 @@ export class Session {
 
   /** What every transaction begins with. */
   #before(table: TableStatements, rows: readonly Step[]): Step[] {
-    const settings = settingSteps(table.target.waitsForDisk, this.#options.statementTimeoutMs);
-    return [...settings, ...table.lock(rows)];
+    return [...settingSteps(this.settings(table.target)), ...table.lock(rows)];
   }
 
   #steps(table: TableStatements, members: readonly Rows[]): Step[] {
