@@ -12,6 +12,7 @@ import {
   messages,
   untilACommitWaits,
 } from '../../test/support/commit-room.ts';
+import { openPooler } from '../../test/support/pooler.ts';
 import { Spy } from '../../test/support/postgres.ts';
 import { rowsOf, targetOf } from '../../test/support/rows.ts';
 import { debianBin, embeddedBin, startServer } from '../../test/support/server.ts';
@@ -197,6 +198,26 @@ suite('tables and connections that change', () => {
       await only.query('discard all');
       only.release();
     }
+  });
+
+  test('behind a pooler nothing is set for longer than a transaction', async (t) => {
+    const { client, database, tableOf } = await commitRoom(t);
+    await client.query(`
+      alter database ${database.name} set synchronous_commit = off;
+      create table t (id int, settings text default concat_ws(' ', current_setting('statement_timeout'),
+        current_setting('synchronous_commit')))`);
+    const target = await tableOf('t');
+    const { port } = await openPooler(t, database.engine.endpoint());
+    const through = (name: string) => ({ ...database.engine.clientConfig(name), host: '127.0.0.1', port });
+    const send = committer(t, { clientConfig: through }, new Spy());
+    const row = (id: number) => rowsOf(target, `{"id":${id}}`);
+    assert.deepEqual(codes((await Promise.all([send([row(1)]), send([row(2)])])).flat()), [1, 1]);
+    assert.deepEqual(codes(await send([{ ...row(3), patienceMs: 20_000 }])), [1]);
+    const { rows } = await client.query<{ settings: string }>('select settings from t order by id');
+    assert.deepEqual(
+      rows.map((found) => found.settings),
+      ['2s on', '2s on', '19500ms on'],
+    );
   });
 
   test('a connection that is lost, and one that is silent past the deadline, leave it unknown', async (t) => {

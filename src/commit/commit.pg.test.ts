@@ -140,9 +140,9 @@ suite('commit', () => {
     );
     assert.deepEqual(codes(await lost), ['aborted engine_unavailable']);
     assert.equal((await told).fate, 'aborted');
-    assert.deepEqual(await stored(client, 'killed'), []);
     await holder.query('rollback');
     assert.deepEqual(codes(await send([rowsOf(target, '2')])), [1]);
+    assert.deepEqual(await stored(client, 'killed'), ['2']);
   });
 
   test('a connection that is reset while committing is unknown, and harms nothing else', async (t) => {

@@ -51,22 +51,17 @@ export function createCommit(options: CommitOptions): CommitGroup {
     }
     const patienceMs = members.reduce((most, rows) => Math.max(most, rows.patienceMs), 0);
     const deadline = started + patienceMs;
-    let lent = true;
-    const giveBack = (usable: boolean) => {
-      if (lent) client.release(!usable);
-      lent = false;
-    };
+    const lent = new Lent(client);
     const session = new Session({
       client,
       clock,
       deadline,
-      statementTimeoutMs: statementTimeoutMs(patienceMs, limits),
+      shared: pools.isShared(target.database),
+      statementTimeoutMs: statementTimeoutMs(patienceMs, pools.isShared(target.database), limits),
       fateOf: async (xid) => {
-        const incarnation = incarnationOf(client);
         // The lost connection makes room for the one that is asked.
-        giveBack(false);
-        if (incarnation === null) return null;
-        const lost = { database: target.database, xid, incarnation, waitsForDisk: target.waitsForDisk };
+        lent.giveBack(false);
+        const lost = { ...target, xid, incarnation: incarnationOf(client) };
         const fate = await fateOf(lost, pools, { leftMs: () => deadline - clock(), random: Math.random });
         observe({ kind: 'group.settled', table: target, rows: group.rows, fate: fate ?? 'unknown' });
         return fate;
@@ -81,15 +76,33 @@ export function createCommit(options: CommitOptions): CommitGroup {
       return outcomes;
     } finally {
       // A connection in an unknown state is not lent again.
-      giveBack(session.usable);
+      lent.giveBack(session.usable);
     }
   };
 }
 
-/** What connections have fits a group that is waited for as long as a single request; others get more. */
-function statementTimeoutMs(patienceMs: number, limits: CommitOptions['limits']): number | null {
-  const { ackDeadlineMs, commitStatementTimeoutMs } = limits;
-  if (patienceMs <= ackDeadlineMs) return null;
+/** A connection of the pool, to be given back once. */
+class Lent {
+  readonly #client: PoolClient;
+  #isLent = true;
+
+  constructor(client: PoolClient) {
+    this.#client = client;
+  }
+
+  giveBack(usable: boolean): void {
+    if (this.#isLent) this.#client.release(!usable);
+    this.#isLent = false;
+  }
+}
+
+/** What connections have of their own fits a group that is waited for as long as a single request: null. */
+function statementTimeoutMs(
+  patienceMs: number,
+  shared: boolean,
+  { ackDeadlineMs, commitStatementTimeoutMs }: CommitOptions['limits'],
+): number | null {
+  if (patienceMs <= ackDeadlineMs) return shared ? commitStatementTimeoutMs : null;
   return patienceMs - (ackDeadlineMs - commitStatementTimeoutMs);
 }
 

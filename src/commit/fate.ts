@@ -17,7 +17,7 @@ export interface LostTransaction {
   readonly database: string;
   readonly xid: string;
   /** See incarnationOf(). */
-  readonly incarnation: string;
+  readonly incarnation: string | null;
   /** Whether its commit waits for the disk, and for standbys where the server has synchronous ones. */
   readonly waitsForDisk: boolean;
 }
@@ -40,6 +40,7 @@ const statusSql = `select pg_catalog.pg_xact_status($1::text::pg_catalog.xid8) a
 const barrier = queryMessage(`select pg_catalog.pg_logical_emit_message(true, 'headgate', '')`);
 
 export async function fateOf(lost: LostTransaction, pools: CommitPools, clock: Clock): Promise<Fate | null> {
+  if (lost.incarnation === null) return null;
   for (let attempt = 1; clock.leftMs() > 0; attempt++) {
     const answer = await ask(lost, pools, clock).catch(() => 'ask again' as const);
     if (answer !== 'ask again') return answer;

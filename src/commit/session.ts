@@ -3,14 +3,16 @@
  * Gives what became of each; a connection that was lost is not used again.
  */
 import type { PoolClient } from 'pg';
-import type { Rows, Target } from '../flow.ts';
+import type { Outcome, Rows, Target } from '../flow.ts';
 import { limits } from '../limits.ts';
+import { refusal } from '../refusals.ts';
+import { aborted, judgeGroup, tableChanged } from './judge.ts';
 import { PreparedStatements } from './prepared.ts';
 import { roundTrip } from './round-trip.ts';
 import type { Failed, Lost, Reply } from './round-trip.ts';
 import { toRuns } from './runs.ts';
 import { executeSteps, settingSteps } from './table-statements.ts';
-import type { Step, TableStatements } from './table-statements.ts';
+import type { Settings, Step, TableStatements } from './table-statements.ts';
 import { flushMessage, queryMessage, syncMessage } from './wire-message.ts';
 
 /** What became of some rows that were tried. */
@@ -26,15 +28,14 @@ export interface SessionOptions {
   readonly deadline: number;
   /** Engine-side bound on one statement, in ms; null: the one that the connection has. */
   readonly statementTimeoutMs: number | null;
+  /** The session is lent to others between transactions: nothing is known of its settings. */
+  readonly shared: boolean;
   /** What became of a transaction whose end was lost with the connection; null: nobody knows. Called at most once. */
   readonly fateOf: (xid: string) => Promise<Fate | null>;
 }
 
 /** How a transaction has ended. */
 export type Fate = 'committed' | 'aborted';
-
-/** The table is not the one that the catalog knew; also raised by headgate.confirm(). */
-export const tableChanged = 'HG001';
 
 const prepared = new WeakMap<PoolClient, PreparedStatements>();
 
@@ -61,8 +62,11 @@ export class Session {
     return this.#options.deadline - this.#options.clock();
   }
 
-  get statementTimeoutMs(): number | null {
-    return this.#options.statementTimeoutMs;
+  /** What has to be set for each transaction. */
+  settings({ waitsForDisk }: Target): Settings {
+    const { statementTimeoutMs: timeoutMs, shared } = this.#options;
+    const commit = waitsForDisk ? (shared ? 'at least on' : 'as it is') : 'off';
+    return { commit, timeoutMs };
   }
 
   /** Sends messages with so many answers (see roundTrip); never fails, and fails at once when no time is left. */
@@ -141,10 +145,11 @@ export class Session {
     if (ended.kind === 'done' && ended.tag === 'COMMIT') this.#prepared.succeeded();
     return units.map((_, i) => {
       const [stored = lost, checked = lost] = replies.slice(3 + 3 * i);
-      if (stored.kind === 'failed') return stored;
-      if (checked.kind === 'failed') return checked;
+      // A table that has changed refuses nobody.
       if (confirmed.kind === 'failed')
         return confirmed.sqlstate === '22P02' ? failed(tableChanged, 'the table has changed') : confirmed;
+      if (stored.kind === 'failed') return stored;
+      if (checked.kind === 'failed') return checked;
       if (committed.kind === 'done' && committed.tag !== 'COMMIT')
         return failed('40000', 'the transaction was rolled back');
       return asAttempt(committed);
@@ -169,6 +174,18 @@ export class Session {
     return replies.find((reply) => reply.kind === 'failed') ?? null;
   }
 
+  /** null: the table is the one of the target; otherwise the outcome of rows that were made for it. */
+  async confirm(table: TableStatements): Promise<Outcome | null> {
+    const { statement, messages } = table.confirm;
+    const [reply = lost] = await this.send(
+      [...this.#prepared.prepare([statement], true), ...messages, syncMessage],
+      [1],
+    );
+    if (reply.kind === 'done') return null;
+    if (reply.kind === 'lost') return aborted(refusal('engine_unavailable'));
+    return judgeGroup(reply) ?? aborted(refusal('table_changed'));
+  }
+
   /** Whether the table has a primary key now. */
   async hasKey({ oid }: Target): Promise<boolean> {
     const has = 'exists (select from pg_catalog.pg_index where indisprimary and indrelid';
@@ -179,8 +196,7 @@ export class Session {
 
   /** What every transaction begins with. */
   #before(table: TableStatements, rows: readonly Step[]): Step[] {
-    const settings = settingSteps(table.target.waitsForDisk, this.#options.statementTimeoutMs);
-    return [...settings, ...table.lock(rows)];
+    return [...settingSteps(this.settings(table.target)), ...table.lock(rows)];
   }
 
   #steps(table: TableStatements, members: readonly Rows[]): Step[] {

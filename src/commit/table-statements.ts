@@ -13,6 +13,7 @@ import {
   relationName,
   removeProbeStatement,
   removeStatement,
+  settingStatements,
   probeStatement,
   storeStatement,
   typeOids,
@@ -107,13 +108,22 @@ export class TableStatements {
 const lockShared = toStatement(lockStatements.shared, [int8]);
 const lockAlone = toStatement(lockStatements.alone, [int8]);
 const confirm = toStatement(confirmStatement, [text, oid, text]);
-const setAsynchronous = toStep(toStatement(`select set_config('synchronous_commit', 'off', true)`, []), []);
-const setTimeoutTo = toStatement(`select set_config('statement_timeout', $1, true)`, [text]);
+const setAsynchronous = toStep(toStatement(settingStatements.asynchronous, []), []);
+const setDurable = toStep(toStatement(settingStatements.durable, []), []);
+const setTimeoutTo = toStatement(settingStatements.timeout, [text]);
 
-/** What holds for one transaction only; `timeoutMs` null: as the connection has it. */
-export function settingSteps(waitsForDisk: boolean, timeoutMs: number | null): Step[] {
+/** What holds for one transaction only. */
+export interface Settings {
+  /** Whether COMMIT waits for the disk: never, as the session has it, or whatever the session has. */
+  readonly commit: 'off' | 'as it is' | 'at least on';
+  /** Bound on one statement; null: as the session has it. */
+  readonly timeoutMs: number | null;
+}
+
+export function settingSteps({ commit, timeoutMs }: Settings): Step[] {
   const steps: Step[] = [];
-  if (!waitsForDisk) steps.push(setAsynchronous);
+  if (commit === 'off') steps.push(setAsynchronous);
+  if (commit === 'at least on') steps.push(setDurable);
   if (timeoutMs !== null) steps.push(toStep(setTimeoutTo, [textOf(String(Math.ceil(timeoutMs)))]));
   return steps;
 }
