@@ -5,9 +5,10 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import type { Bench } from './report.ts';
 import { tableShapes } from './shapes.ts';
+import { overload } from './overload.ts';
 import { singleEvents } from './single-events.ts';
 
-const benches: readonly Bench[] = [singleEvents, tableShapes];
+const benches: readonly Bench[] = [singleEvents, tableShapes, overload];
 const effort = {
   seconds: Number(process.env['BENCH_SECONDS'] ?? 5),
   rounds: Number(process.env['BENCH_ROUNDS'] ?? 3),
