@@ -11,7 +11,7 @@ import type { Bench, Effort } from './report.ts';
 import { startService } from './service.ts';
 
 /** What the trigger takes for each row. */
-const rowMs = 2;
+const rowMs = 5;
 
 interface Tally {
   readonly committed: number;

@@ -3,9 +3,9 @@
  * the next one should have so that none of its senders waits in vain, and how long a row at the end of the queue would
  * wait. Pure.
  *
- * A group that takes longer than `groupTargetMs` makes the next ones smaller in the same measure; one that was as large as
- * it might be and took less than half of that makes them twice as large. What is learnt while a lock is held is thus
- * forgotten within a few groups.
+ * A group that takes longer than `groupTargetMs` makes the next ones smaller in the same measure; one that shows that
+ * twice as many rows would take less makes them twice as large. What is learnt while a lock is held is thus forgotten
+ * within a few groups.
  */
 import type { Limits } from '../limits.ts';
 
@@ -38,11 +38,14 @@ export class Pace {
   record(rows: number, ms: number): void {
     const { groupRowsMax, groupTargetMs } = this.#limits;
     const before = this.#groupRows;
+    // Nobody knows how much of it was for its rows, and how much any group takes.
     if (ms > groupTargetMs)
       this.#groupRows = Math.min(before, Math.max(1, Math.floor((rows * groupTargetMs) / ms)));
-    else if (rows >= before && ms * 2 < groupTargetMs) this.#groupRows = Math.min(groupRowsMax, before * 2);
-    // One that was larger than groups will be says what its part would have taken.
-    const part = rows > this.#groupRows ? (ms * this.#groupRows) / rows : ms;
-    this.#groupMs = this.#groupMs === 0 ? part : (this.#groupMs + part) / 2;
+    else if (ms * Math.max(1, before / rows) * 2 < groupTargetMs)
+      this.#groupRows = Math.min(groupRowsMax, before * 2);
+    const ratio = this.#groupRows / rows;
+    const [least, most] = [ms * Math.min(1, ratio), ms * Math.max(1, ratio)];
+    const expected = (this.#groupMs * this.#groupRows) / before;
+    this.#groupMs = Math.max(least, Math.min(most, expected));
   }
 }
