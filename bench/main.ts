@@ -5,10 +5,11 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import type { Bench } from './report.ts';
 import { tableShapes } from './shapes.ts';
+import { attacks } from './attacks.ts';
 import { overload } from './overload.ts';
 import { singleEvents } from './single-events.ts';
 
-const benches: readonly Bench[] = [singleEvents, tableShapes, overload];
+const benches: readonly Bench[] = [singleEvents, tableShapes, overload, attacks];
 const effort = {
   seconds: Number(process.env['BENCH_SECONDS'] ?? 5),
   rounds: Number(process.env['BENCH_ROUNDS'] ?? 3),
