@@ -68,17 +68,15 @@ async function flood(
 }
 
 async function hold(aim: Aim, connections: number, each: (socket: Socket, i: number) => void): Promise<void> {
-  const sockets: Socket[] = [];
   for (let i = 0; i < connections; i++) {
     const socket = dial(aim.port);
     socket.on('connect', () => each(socket, i));
     socket.on('close', () => aim.note('closed'));
-    sockets.push(socket);
     if (i % 200 === 199) await delay(20);
   }
   aim.note(`${connections} connections`);
   await delay(Math.max(0, aim.end - performance.now()));
-  for (const socket of sockets) socket.removeAllListeners('close').destroy();
+  process.stdout.write(told(), () => process.exit());
 }
 
 async function sockets(aim: Aim, connections: number, messages: readonly string[]): Promise<void> {
@@ -109,6 +107,7 @@ const attackers: Readonly<Record<string, (aim: Aim) => Promise<void>>> = {
   'brackets without end': (aim) => flood(aim, 8, 'open', fill('[')),
   'the deepest documents': (aim) => flood(aim, 8, 'open', Buffer.from('['.repeat(512) + ']'.repeat(512))),
   'numbers that grow': (aim) => flood(aim, 4, 'open', Buffer.from(`[${'1e131071,'.repeat(10_000)}1]`)),
+  'batches of four million lines': (aim) => flood(aim, 2, 'lines', fill('{}\n', 12 * MiB)),
   'numbers without end': (aim) => flood(aim, 4, 'typed', Buffer.from(`{"id":1,"n":${'9'.repeat(5 * MiB)}}`)),
   'hundreds of thousands of keys': (aim) => flood(aim, 4, 'typed', Buffer.from(`{${keys()}}`)),
   'batches of small lines': (aim) => flood(aim, 2, 'wide', fill('1\n')),
@@ -156,18 +155,19 @@ function drip(socket: Socket, start: string): void {
   socket.on('close', () => clearInterval(timer));
 }
 
+const seen = new Map<string, number>();
+
+function told(): string {
+  return [...seen].map(([what, n]) => (/connections$/.test(what) ? what : `${n} × ${what}`)).join(', ');
+}
+
 if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {
   const [name = '', port, sqlPort, seconds] = process.argv.slice(2);
-  const seen = new Map<string, number>();
   await attackers[name]?.({
     port: Number(port),
     sqlPort: Number(sqlPort),
     end: performance.now() + Number(seconds) * 1_000,
     note: (what) => void seen.set(what, (seen.get(what) ?? 0) + 1),
   });
-  process.stdout.write(
-    [...seen]
-      .map(([what, n]) => (/^\d{5}|^\d+ \w/.test(what) && n === 1 ? what : `${n} × ${what}`))
-      .join(', '),
-  );
+  process.stdout.write(told());
 }

@@ -99,6 +99,7 @@ export const attacks: Bench = {
           create table typed (id bigint, note text, n numeric) with (connector = 'webhook');
           create table wide (data jsonb) include headers as headers include timestamp as at
             with (connector = 'webhook', is_batched = true);
+          create table lines (data jsonb) with (connector = 'webhook', is_batched = true);
           create table form (data jsonb) with (connector = 'webhook', format = 'form');
           create secret s with (backend = 'meta') as 'key';
           create table signed (data jsonb) with (connector = 'webhook') validate secret s as

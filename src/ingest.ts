@@ -17,8 +17,8 @@ export interface IngestRooms {
   find(name: TableName): Target | Promise<Target>;
   /** Throws `lane_full`, `draining`, before the body is read. */
   admit(target: Target): void;
-  /** Throws `body_not_json`. */
-  decode(target: Target, request: DecodeRequest): Rows;
+  /** Throws `body_not_json`; what has many rows is decoded a part at a time. */
+  decode(target: Target, request: DecodeRequest): Rows | Promise<Rows>;
   submit(rows: Rows): Promise<Outcome>;
   /** Reads the catalog again, because the engine says that a table is not what it was. */
   refresh(database: string): Promise<void>;
@@ -46,11 +46,9 @@ export function createIngest(rooms: IngestRooms): Ingest {
       rooms.admit(target);
       body ??= await arrival.body();
       authenticate(target, arrival, body);
-      const rows = rooms.decode(target, {
-        body,
-        rawHeaders: arrival.rawHeaders,
-        arrivedAtMs: arrival.arrivedAtMs,
-      });
+      const { rawHeaders, arrivedAtMs } = arrival;
+      const decoded = rooms.decode(target, { body, rawHeaders, arrivedAtMs });
+      const rows = decoded instanceof Promise ? await decoded : decoded;
       // A batch of no lines: there is nothing to wait for.
       if (rows.count === 0) return { kind: 'committed', rows: 0 };
       const outcome = await rooms.submit(rows);

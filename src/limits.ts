@@ -43,6 +43,12 @@ export const limits = {
   batchMiBPatienceMs: 50,
   /** What the rows of one request may have more than its body, as INCLUDE columns are repeated in each, in bytes. */
   decodeGrowthBytesMax: 128 * 1024 * 1024,
+  /** Fields of one form. */
+  formFieldsMax: 10_000,
+  /** What is read of a batch before other requests get their turn, in bytes of it and of its rows. */
+  decodeSliceBytes: 512 * 1024,
+  /** What the numbers of one document may be longer when they are written without exponents, in bytes. */
+  jsonNumberGrowthBytesMax: 16 * 1024 * 1024,
   /** Lines that are told to have been left out of one request; the others are counted. */
   skippedLinesMax: 1_000,
 

@@ -18,7 +18,7 @@ import { createCommit } from './commit/commit.ts';
 import { CommitPools } from './commit/commit-pools.ts';
 import { createRewriter } from './ddl/rewrite.ts';
 import { decodeItems } from './decode/batches.ts';
-import { decodeRequest } from './decode/decode.ts';
+import { decodeInSlices } from './decode/decode.ts';
 import { openEmbeddedEngine } from './engine/embedded.ts';
 import type { Engine } from './engine/engine.ts';
 import { openPostgresEngine } from './engine/postgres.ts';
@@ -28,6 +28,7 @@ import type { Rows, Target } from './flow.ts';
 import { createStreams } from './ingest-stream.ts';
 import { createIngest } from './ingest.ts';
 import { Closer } from './kit/closer.ts';
+import { inTurns, Turns } from './kit/turns.ts';
 import { limits } from './limits.ts';
 import { openListener } from './listen/http.ts';
 import { parseIngestTarget, parseWebhookTarget } from './listen/routes.ts';
@@ -96,6 +97,7 @@ async function open(settings: Settings, log: Observe, closer: Closer): Promise<S
   const lanes = new Lanes({ commit, limits, clock, endOfTurn: setImmediate });
   closer.add('lanes', () => lanes.close());
 
+  const turns = new Turns(setImmediate);
   const stages = {
     find: (name: TableName) => catalog.find(name),
     admit: (target: Target) => lanes.admit(target),
@@ -111,7 +113,7 @@ async function open(settings: Settings, log: Observe, closer: Closer): Promise<S
     ingest: createIngest({
       ...stages,
       route: (target) => orRefuse(parseWebhookTarget(target)),
-      decode: decodeRequest,
+      decode: (target, request) => inTurns(decodeInSlices(target, request), turns),
     }),
     openStream: createStreams({
       ...stages,

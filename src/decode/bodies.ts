@@ -27,6 +27,8 @@ export function documentOf(target: Target, body: Buffer, code: BodyCode): Buffer
 function formDocument(body: Buffer, code: BodyCode): string {
   const members: string[] = [];
   for (const [name, value] of formParts(textOf(body, code))) {
+    if (members.length === limits.formFieldsMax)
+      throw new Refused('body_too_large', `a form has at most ${limits.formFieldsMax} fields`);
     members.push(`${JSON.stringify(formPart(name, code))}:${JSON.stringify(formPart(value, code))}`);
   }
   return `{${members.join(',')}}`;

@@ -6,17 +6,23 @@
 import type { DecodeRequest, Rows, Target } from '../flow.ts';
 import { skipSpace } from '../kit/json-walk.ts';
 import { isJsonSpace } from '../kit/json-grammar.ts';
+import { atOnce } from '../kit/turns.ts';
 import { limits } from '../limits.ts';
 import { documentOf } from './bodies.ts';
 import { includedMembers } from './includes.ts';
 import { scanJson } from './json-scan.ts';
-import { type LineRows, readLines } from './lines.ts';
+import { type LineRows, readInSlices } from './lines.ts';
 import { defaultOptions, readOptions } from './options.ts';
 import { type BodyCode, noObject, problemText, refuseBody } from './problems.ts';
 import { changesNothing, isRow, type Plan, planOf, rowGrowth, writeRow } from './reshape.ts';
 import { RowBytes } from './row-bytes.ts';
 
 export function decodeRequest(target: Target, request: DecodeRequest): Rows {
+  return atOnce(decodeInSlices(target, request));
+}
+
+/** The same with a pause for others now and then, where there are many rows. */
+export function* decodeInSlices(target: Target, request: DecodeRequest): Generator<void, Rows> {
   const { body, rawHeaders, arrivedAtMs } = request;
   const { shape, intake } = target;
   const code: BodyCode = intake.document === null ? 'payload_undecodable' : 'body_not_json';
@@ -33,7 +39,7 @@ export function decodeRequest(target: Target, request: DecodeRequest): Rows {
     return oneRow(target, plan, included, body);
   }
   if (intake.format !== 'json') return oneRow(target, plan, included, documentOf(target, body, code));
-  const read = readLines(body, plan, included, 1, (line, problem) => {
+  const read = yield* readInSlices(body, plan, included, 1, (line, problem) => {
     throw refuseBody(code, problemText(problem), `line ${line}`);
   });
   return lineRows(target, read, null);

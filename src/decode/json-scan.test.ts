@@ -79,3 +79,15 @@ test('real GitHub deliveries are accepted', () => {
     }
   }
 });
+
+test('numbers that would be very much longer when they are read back are refused together, one document at a time', () => {
+  const numbers = (count: number) => `[${Array.from({ length: count }, () => '1e131071').join()}]`;
+  assert.equal(scanJson(Buffer.from(numbers(127)), { depthMax: 10 }), null);
+  assert.match(
+    scanJson(Buffer.from(numbers(129)), { depthMax: 10 })?.reason ?? '',
+    /too long when they are written out/,
+  );
+  assert.equal(scanJson(Buffer.from(`[${'0e1000000000,'.repeat(1_000)}1e-300]`), { depthMax: 10 }), null);
+  assert.equal(scanJson(Buffer.from(`[${'1.5e-7,'.repeat(100_000)}1]`), { depthMax: 10 }), null);
+  for (let i = 0; i < 10; i++) assert.equal(scanJson(Buffer.from(numbers(100)), { depthMax: 10 }), null);
+});

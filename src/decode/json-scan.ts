@@ -1,7 +1,8 @@
 /**
  * Says whether bytes are a JSON document that PostgreSQL's jsonb can store, without asking it. Pure; one pass,
  * no recursion, nothing allocated for a document that is accepted. jsonb takes RFC 8259 in UTF-8, except:
- * `\u0000`, surrogates that do not come in pairs, and numbers that its numeric type cannot hold. One value is
+ * `\u0000`, surrogates that do not come in pairs, and numbers that its numeric type cannot hold. Documents whose numbers
+ * would be very much longer when they are read back are refused here although it takes them. One value is
  * refused here that servers from version 16 on would take: a zero with the exponent ±1073741823. Proven against
  * a server by json-scan.pg.test.ts.
  */
@@ -16,6 +17,7 @@ import {
   isSurrogate,
   isSurrogatePair,
 } from '../kit/json-grammar.ts';
+import { limits } from '../limits.ts';
 
 export interface JsonProblem {
   /** What is wrong, without a word of the document itself. */
@@ -39,6 +41,7 @@ const reasons = [
   'number out of range',
   'nested too deeply',
   'unexpected character',
+  'its numbers are too long when they are written out',
 ] as const;
 type Reason = number;
 const endsEarly: Reason = 0;
@@ -51,6 +54,7 @@ const numberRange: Reason = 6;
 const tooDeep: Reason = 7;
 /** A comma or a closing bracket behind the whole document. */
 const behind: Reason = 8;
+const tooLongNumbers: Reason = 9;
 const reasonsMax = 16;
 
 export function scanJson(bytes: Uint8Array, options: JsonScanOptions): JsonProblem | null {
@@ -99,6 +103,12 @@ const commaOrEnd = 5;
 /** Open containers, 1 for an object. Scanning is synchronous, so that one stack serves all calls. */
 let open = new Uint8Array(1024);
 
+/** A zero has no digits before its point, and no more behind it than numeric keeps. */
+const zeroDigitsMax = 16_383;
+
+/** What the numbers of the document are longer without their exponents. */
+let growth = 0;
+
 /** Bytes that a string may hold as they are: neither quote, nor backslash, nor control character. */
 const plain = Uint8Array.from({ length: 256 }, (_, byte) =>
   byte >= 32 && byte !== 34 && byte !== 92 ? 1 : 0,
@@ -106,6 +116,7 @@ const plain = Uint8Array.from({ length: 256 }, (_, byte) =>
 
 function scanDocument(bytes: Uint8Array, start: number, depthMax: number, onOneLine: boolean): number {
   if (open.length <= depthMax) open = new Uint8Array(depthMax + 1);
+  growth = 0;
   const n = bytes.length;
   let state = value;
   let depth = 0;
@@ -249,8 +260,12 @@ function scanNumber(bytes: Uint8Array, at: number, n: number): number {
   if (i === mantissaEnd && isSafeLength(i - at)) return i;
   let first = whole;
   while (first < mantissaEnd && (bytes[first] === 48 || bytes[first] === 46)) first++;
-  const fits = fitsNumeric(first, point, mantissaEnd, readExponent(bytes, mantissaEnd, i));
-  return fits ? i : failure(numberRange, at);
+  const exponent = readExponent(bytes, mantissaEnd, i);
+  if (!fitsNumeric(first, point, mantissaEnd, exponent)) return failure(numberRange, at);
+  // jsonb writes 1e131071 as 131,072 digits: a small document would be one that nobody can read back.
+  const isZero = first === mantissaEnd;
+  growth += isZero ? Math.min(Math.max(-exponent, 0), zeroDigitsMax) : Math.abs(exponent);
+  return growth > limits.jsonNumberGrowthBytesMax ? failure(tooLongNumbers, at) : i;
 }
 
 function readExponent(bytes: Uint8Array, start: number, end: number): number {

@@ -5,6 +5,7 @@
 import { isUtf8 } from 'node:buffer';
 import type { Documents } from '../flow.ts';
 import { isJsonSpace } from '../kit/json-grammar.ts';
+import { atOnce } from '../kit/turns.ts';
 import { limits } from '../limits.ts';
 import { type JsonProblem, scanJson, scanLine } from './json-scan.ts';
 import { noObject } from './problems.ts';
@@ -72,21 +73,31 @@ export type OnLineProblem = (line: number, problem: JsonProblem) => void;
 /** Most lines are longer; a list that is too short grows. */
 const expectedLineBytes = 128;
 
-export function readLines(
+export function readLines(...given: Parameters<typeof readInSlices>): LineRows {
+  return atOnce(readInSlices(...given));
+}
+
+/** The same with a pause for others now and then. */
+export function* readInSlices(
   body: Buffer,
   plan: Plan,
   included: Buffer | null,
   firstLine: number,
   onProblem: OnLineProblem,
-): LineRows {
+): Generator<void, LineRows> {
   const lines = new Lines(body, firstLine);
   const spans = new Spans(Math.ceil(body.length / expectedLineBytes));
   const keeps = new Keeps();
   const out = changesNothing(plan, included)
     ? null
     : new RowBytes(body.length, Math.ceil(body.length / expectedLineBytes) * rowGrowth(plan, included));
+  let sliceEnd = limits.decodeSliceBytes;
   while (lines.next()) {
     const { start, end, number } = lines;
+    if (start + (out?.length ?? 0) > sliceEnd) {
+      yield;
+      sliceEnd = start + (out?.length ?? 0) + limits.decodeSliceBytes;
+    }
     if (lines.problem !== null) {
       onProblem(number, lines.problem);
     } else if (!isRow(plan, body, start)) {

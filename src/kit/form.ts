@@ -1,5 +1,7 @@
 /** The grammar of form bodies and query strings: `name=value&…`, `+` for a blank, `%XX` for a byte. */
 
+import { hexDigit } from './json-grammar.ts';
+
 /** Name and value of each field as they were written; a field without `=` has the value ''. */
 export function* formParts(text: string): Generator<readonly [name: string, value: string]> {
   for (let from = 0; from < text.length;) {
@@ -25,9 +27,10 @@ export function formPartBytes(part: string): Buffer {
   let length = 0;
   for (let at = 0; at < source.length; at++) {
     const byte = source[at] ?? 0;
-    const pair = byte === 0x25 ? source.toString('latin1', at + 1, at + 3) : '';
-    if (/^[0-9a-f]{2}$/i.test(pair)) {
-      out[length++] = Number.parseInt(pair, 16);
+    const high = byte === 0x25 ? hexDigit(source[at + 1] ?? 0) : -1;
+    const low = high < 0 ? -1 : hexDigit(source[at + 2] ?? 0);
+    if (low >= 0) {
+      out[length++] = high * 16 + low;
       at += 2;
     } else out[length++] = byte === 0x2b ? 0x20 : byte;
   }

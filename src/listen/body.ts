@@ -75,6 +75,8 @@ export class Share {
 }
 
 const empty = Buffer.alloc(0);
+/** Up to this size pieces are put together at the end. */
+const wholeBytesMin = 1024 * 1024;
 
 export class BodyReader {
   readonly promise: Promise<Buffer>;
@@ -83,6 +85,9 @@ export class BodyReader {
   #share: Share;
   #bytesMax: number;
   #chunks: Buffer[] = [];
+  /** As long as the length that was announced. */
+  #whole: Buffer | null = null;
+  readonly #length: number;
   #bytes = 0;
   #settled = false;
 
@@ -90,6 +95,7 @@ export class BodyReader {
   constructor(request: IncomingMessage, share: Share, bytesMax: number) {
     this.#share = share;
     this.#bytesMax = bytesMax;
+    this.#length = Number(request.headers['content-length'] ?? 0);
     this.promise = new Promise((resolve, reject) => {
       this.#resolve = resolve;
       this.#reject = reject;
@@ -102,14 +108,19 @@ export class BodyReader {
   fail(refusal: Refusal): void {
     if (this.#settled) return;
     this.#settled = true;
-    this.#chunks = [];
+    this.#drop();
     this.#reject(new Refused(refusal.code, refusal.message));
   }
 
   /** Drops what was read: the request is answered, and its body, if it is not whole yet, will never be asked for. */
   abandon(): void {
     this.#settled = true;
+    this.#drop();
+  }
+
+  #drop(): void {
     this.#chunks = [];
+    this.#whole = null;
   }
 
   #receive(chunk: Buffer): void {
@@ -117,14 +128,28 @@ export class BodyReader {
     this.#bytes += chunk.length;
     if (this.#bytes > this.#bytesMax) return this.fail(new Refused('body_too_large').refusal);
     if (!this.#share.take(chunk.length)) return this.fail(new Refused('overloaded').refusal);
-    this.#chunks.push(chunk);
+    this.#keep(chunk);
+  }
+
+  /** What becomes large goes to its place at once, so that it is never held twice; what is only announced takes no room. */
+  #keep(chunk: Buffer): void {
+    if (this.#whole === null && this.#length > wholeBytesMin && this.#bytes > wholeBytesMin) {
+      this.#whole = Buffer.allocUnsafe(this.#length);
+      let at = 0;
+      for (const held of this.#chunks) at += held.copy(this.#whole, at);
+      this.#chunks = [];
+    }
+    if (this.#whole === null) this.#chunks.push(chunk);
+    else chunk.copy(this.#whole, this.#bytes - chunk.length);
   }
 
   #finish(): void {
     if (this.#settled) return;
     this.#settled = true;
     const chunks = this.#chunks;
-    this.#chunks = [];
+    const whole = this.#whole;
+    this.#drop();
+    if (whole !== null) return this.#resolve(whole);
     // Node hands over a copy of its own for each piece read (node_http_parser.cc, on_body): it is ours to keep.
     this.#resolve(chunks.length === 1 ? (chunks[0] ?? empty) : Buffer.concat(chunks, this.#bytes));
   }
