@@ -107,7 +107,7 @@ const attackers: Readonly<Record<string, (aim: Aim) => Promise<void>>> = {
   'brackets without end': (aim) => flood(aim, 8, 'open', fill('[')),
   'the deepest documents': (aim) => flood(aim, 8, 'open', Buffer.from('['.repeat(512) + ']'.repeat(512))),
   'numbers that grow': (aim) => flood(aim, 4, 'open', Buffer.from(`[${'1e131071,'.repeat(10_000)}1]`)),
-  'batches of four million lines': (aim) => flood(aim, 2, 'lines', fill('{}\n', 12 * MiB)),
+  'batches of four million lines': (aim) => flood(aim, 2, 'lines', fill('{}\n', 11 * MiB)),
   'numbers without end': (aim) => flood(aim, 4, 'typed', Buffer.from(`{"id":1,"n":${'9'.repeat(5 * MiB)}}`)),
   'hundreds of thousands of keys': (aim) => flood(aim, 4, 'typed', Buffer.from(`{${keys()}}`)),
   'batches of small lines': (aim) => flood(aim, 2, 'wide', fill('1\n')),
