@@ -77,6 +77,7 @@ async function hold(aim: Aim, connections: number, each: (socket: Socket, i: num
   aim.note(`${connections} connections`);
   await delay(Math.max(0, aim.end - performance.now()));
   process.stdout.write(told(), () => process.exit());
+  await new Promise(() => undefined);
 }
 
 async function sockets(aim: Aim, connections: number, messages: readonly string[]): Promise<void> {
@@ -158,7 +159,7 @@ function drip(socket: Socket, start: string): void {
 const seen = new Map<string, number>();
 
 function told(): string {
-  return [...seen].map(([what, n]) => (/connections$/.test(what) ? what : `${n} × ${what}`)).join(', ');
+  return [...seen].map(([what, n]) => (what.endsWith('connections') ? what : `${n} × ${what}`)).join(', ');
 }
 
 if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {

@@ -38,7 +38,7 @@ export interface StreamRooms {
   /** Throws `lane_full`, `draining`. */
   admit(target: Target): void;
   /** Throws Refused, its message beginning with `item N: ` (from 1). */
-  decode(target: Target, items: ItemsRequest): Rows;
+  decode(target: Target, items: ItemsRequest): Rows | Promise<Rows>;
   submit(rows: Rows): Promise<Outcome>;
   /** Reads the catalog again, because the engine says that a table is not what it was. */
   refresh(database: string): Promise<void>;
@@ -165,7 +165,8 @@ class IngestStream implements Stream {
     if (target !== this.#target) authenticate(target, this.#opening);
     this.#target = target;
     rooms.admit(target);
-    const rows = this.#decode(target, entry.batch);
+    const decoded = this.#decode(target, entry.batch);
+    const rows = decoded instanceof Promise ? await decoded : decoded;
     if (this.#state !== 'handing') return;
     const receipt = rooms.submit({ ...rows, chain: this.#chain });
     this.#handed += 1;
@@ -184,7 +185,7 @@ class IngestStream implements Stream {
     this.#become('broken');
   }
 
-  #decode(target: Target, batch: Batch): Rows {
+  #decode(target: Target, batch: Batch): Rows | Promise<Rows> {
     const at = target.shape.key.length === 0 ? (batch.removes?.indexOf(1) ?? -1) : -1;
     if (at !== -1)
       throw new Refused('row_refused', `item ${at + 1}: delete needs a table with a PRIMARY KEY`);

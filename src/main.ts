@@ -17,7 +17,7 @@ import { Catalog } from './catalog/catalog.ts';
 import { createCommit } from './commit/commit.ts';
 import { CommitPools } from './commit/commit-pools.ts';
 import { createRewriter } from './ddl/rewrite.ts';
-import { decodeItems } from './decode/batches.ts';
+import { itemsInSlices } from './decode/batches.ts';
 import { decodeInSlices } from './decode/decode.ts';
 import { openEmbeddedEngine } from './engine/embedded.ts';
 import type { Engine } from './engine/engine.ts';
@@ -28,7 +28,7 @@ import type { Rows, Target } from './flow.ts';
 import { createStreams } from './ingest-stream.ts';
 import { createIngest } from './ingest.ts';
 import { Closer } from './kit/closer.ts';
-import { inTurns, Turns } from './kit/turns.ts';
+import { Turns } from './kit/turns.ts';
 import { limits } from './limits.ts';
 import { openListener } from './listen/http.ts';
 import { parseIngestTarget, parseWebhookTarget } from './listen/routes.ts';
@@ -113,12 +113,12 @@ async function open(settings: Settings, log: Observe, closer: Closer): Promise<S
     ingest: createIngest({
       ...stages,
       route: (target) => orRefuse(parseWebhookTarget(target)),
-      decode: (target, request) => inTurns(decodeInSlices(target, request), turns),
+      decode: (target, request) => turns.run(request.body.length, decodeInSlices(target, request)),
     }),
     openStream: createStreams({
       ...stages,
       route: (target) => orRefuse(parseIngestTarget(target)),
-      decode: decodeItems,
+      decode: (target, items) => turns.run(items.documents.bytes.length, itemsInSlices(target, items)),
       pause: delay,
       clock,
       random: Math.random,

@@ -7,6 +7,7 @@ import { isUtf8 } from 'node:buffer';
 import type { Documents, Rows, Target } from '../flow.ts';
 import { isJsonSpace } from '../kit/json-grammar.ts';
 import { skipSpace } from '../kit/json-walk.ts';
+import { atOnce } from '../kit/turns.ts';
 import { limits } from '../limits.ts';
 import { checkDocument, lineRows, oneRow } from './decode.ts';
 import { includedMembers } from './includes.ts';
@@ -39,6 +40,11 @@ export interface ItemsRequest {
 
 /** Errors name the item, from 1: `item 2: …`. */
 export function decodeItems(target: Target, request: ItemsRequest): Rows {
+  return atOnce(itemsInSlices(target, request));
+}
+
+/** The same with a pause for others now and then, where there are many. */
+export function* itemsInSlices(target: Target, request: ItemsRequest): Generator<void, Rows> {
   const { removes, rawHeaders } = request;
   const { bytes: source, spans } = request.documents;
   const { intake } = target;
@@ -51,8 +57,13 @@ export function decodeItems(target: Target, request: ItemsRequest): Rows {
   const written = out === null ? null : new Spans(count);
   const keeps = new Keeps();
   const allUtf8 = isUtf8(source);
+  let sliceEnd = (spans[0] ?? 0) + limits.decodeSliceBytes;
   for (let i = 0; i < count; i++) {
     const start = skipSpace(source, spans[2 * i] ?? 0);
+    if (start + (out?.length ?? 0) > sliceEnd) {
+      yield;
+      sliceEnd = start + (out?.length ?? 0) + limits.decodeSliceBytes;
+    }
     let end = spans[2 * i + 1] ?? 0;
     while (end > start && isJsonSpace(source[end - 1])) end--;
     const removed = removes?.[i] === 1;

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { atOnce, inTurns, Turns } from './turns.ts';
+import { atOnce, Turns } from './turns.ts';
 
 function* slices(count: number, done: string[], name: string): Generator<void, string> {
   for (let i = 0; i < count; i++) {
@@ -10,29 +10,34 @@ function* slices(count: number, done: string[], name: string): Generator<void, s
   return name;
 }
 
-test('one slice of all that wait in each turn, and nothing waits that is one slice', async () => {
+test('one slice in each turn, the smallest first, and nothing waits that is one slice', async () => {
   const turns: (() => void)[] = [];
   const pace = new Turns((run) => turns.push(run));
   const done: string[] = [];
-  assert.equal(inTurns(slices(1, done, 'small'), pace), 'small');
-  const large = [inTurns(slices(3, done, 'a'), pace), inTurns(slices(3, done, 'b'), pace)];
-  assert.deepEqual(done, ['small', 'a', 'b']);
-  for (let turn = 1; turn <= 4; turn++) {
-    assert.equal(turns.length, 1);
+  assert.equal(pace.run(1, slices(1, done, 'one')), 'one');
+  const all = [
+    pace.run(9, slices(3, done, 'large')),
+    pace.run(5, slices(3, done, 'small')),
+    pace.run(5, slices(2, done, 'small too')),
+  ];
+  while (turns.length > 0) {
+    const before = done.length;
     turns.shift()?.();
-    await Promise.resolve();
-    await Promise.resolve();
-    assert.equal(done.length, 3 + turn);
+    assert.equal(done.length, before + 1);
+    assert(turns.length <= 1);
   }
-  assert.deepEqual(await Promise.all(large), ['a', 'b']);
-  assert.equal(turns.length, 0);
+  assert.deepEqual(done.slice(4), ['small', 'small', 'small too', 'large', 'large']);
+  assert.deepEqual(await Promise.all(all.map(async (it) => it)), ['large', 'small', 'small too']);
   assert.equal(atOnce(slices(5, done, 'c')), 'c');
 });
 
-test('what fails in a later slice fails the whole', async () => {
+test('what fails in a later slice fails the whole, and nothing else', async () => {
   function* failing(): Generator<void, never> {
     yield;
     throw new Error('late');
   }
-  await assert.rejects(async () => inTurns(failing(), new Turns(setImmediate)), /late/);
+  const pace = new Turns(setImmediate);
+  const other = pace.run(2, slices(3, [], 'other'));
+  await assert.rejects(async () => pace.run(1, failing()), /late/);
+  assert.equal(await other, 'other');
 });

@@ -28,8 +28,11 @@ export class Connection {
   upgraded = false;
   /** Why the request that comes next does not become one, although it offered to. */
   passedOver: Refusal | null = null;
+  /** Requests whose answers are not written yet. */
+  owed = 0;
   #limits: Limits;
   #ending = false;
+  #ignored = 0;
 
   constructor(socket: Socket, limits: Limits) {
     this.socket = socket;
@@ -44,6 +47,15 @@ export class Connection {
 
   get idle(): boolean {
     return this.last === null || this.last.answered;
+  }
+
+  /**
+   * A request that comes behind the last one. Few of them are read and dropped, so that the sender gets to the answers that
+   * it is owed; whoever sends many at once does not read.
+   */
+  ignore(): void {
+    this.#ignored += 1;
+    if (this.#ignored > this.#limits.pipelinedRequestsMax) this.socket.destroy();
   }
 
   takePassedOver(): Refusal | null {

@@ -189,7 +189,7 @@ class HttpListener implements Listener {
     const exchange = this.#exchange(request, response, awaitsContinue);
     if (exchange === null) return;
     const passedOver = this.#connections.get(request.socket)?.takePassedOver() ?? null;
-    const broken = protocolRefusal(request, this.#limits);
+    const broken = protocolRefusal(request, this.#limits) ?? this.#impatience(request);
     if (broken !== null) return exchange.refuse(broken, true);
     if (this.#websockets !== null && isIngestTarget(exchange.target)) {
       const why = handshakeRefusal(request, this.#mayOpen) ?? refusal('upgrade_required');
@@ -243,8 +243,20 @@ class HttpListener implements Listener {
   /** null: the answer that closes this connection is already on its way. */
   #exchange(request: IncomingMessage, response: ServerResponse, awaitsContinue: boolean): Exchange | null {
     const connection = this.#connections.get(request.socket);
-    if (connection === undefined || connection.ending) return null;
+    if (connection === undefined) return null;
+    if (connection.ending) {
+      connection.ignore();
+      return null;
+    }
+    connection.owed += 1;
+    response.once('close', () => (connection.owed -= 1));
     return new Exchange(this.#room, connection, request, response, awaitsContinue);
+  }
+
+  /** Each request that waits takes memory, and Node reads on until the end of what has come. */
+  #impatience(request: IncomingMessage): Refusal | null {
+    const owed = this.#connections.get(request.socket)?.owed ?? 0;
+    return owed > this.#limits.pipelinedRequestsMax ? refusal('overloaded') : null;
   }
 
   #unexpected(request: IncomingMessage, response: ServerResponse): void {
