@@ -108,7 +108,7 @@ const attackers: Readonly<Record<string, (aim: Aim) => Promise<void>>> = {
   'brackets without end': (aim) => flood(aim, 8, 'open', fill('[')),
   'the deepest documents': (aim) => flood(aim, 8, 'open', Buffer.from('['.repeat(512) + ']'.repeat(512))),
   'numbers that grow': (aim) => flood(aim, 4, 'open', Buffer.from(`[${'1e131071,'.repeat(10_000)}1]`)),
-  'batches of four million lines': (aim) => flood(aim, 2, 'lines', fill('{}\n', 11 * MiB)),
+  'batches of a million lines': (aim) => flood(aim, 2, 'lines', fill('{"id":123456789}\n', 16 * MiB)),
   'numbers without end': (aim) => flood(aim, 4, 'typed', Buffer.from(`{"id":1,"n":${'9'.repeat(5 * MiB)}}`)),
   'hundreds of thousands of keys': (aim) => flood(aim, 4, 'typed', Buffer.from(`{${keys()}}`)),
   'batches of small lines': (aim) => flood(aim, 2, 'wide', fill('1\n')),
@@ -141,7 +141,7 @@ const attackers: Readonly<Record<string, (aim: Aim) => Promise<void>>> = {
     }
   },
   'WebSockets: the largest batches': (aim) => sockets(aim, 4, Array.from({ length: 20 }, (_, i) => `{"dml_batch_id":${i},"items":[{"op":"insert","data":"${'x'.repeat(15 * MiB)}"}]}`)),
-  'WebSockets: batches of small items': (aim) => sockets(aim, 2, Array.from({ length: 4 }, (_, i) => `{"dml_batch_id":${i},"items":[${'{"op":"insert","data":1},'.repeat(600_000)}{"op":"insert","data":1}]}`)),
+  'WebSockets: batches of small items': (aim) => sockets(aim, 2, Array.from({ length: 4 }, (_, i) => `{"dml_batch_id":${i},"items":[${'{"op":"insert","data":1},'.repeat(190_000)}{"op":"insert","data":1}]}`)),
   'WebSockets: 2,000 that say nothing': (aim) => hold(aim, 2_000, (socket) => socket.write('GET /ingest/dev/public/open HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n')),
   'SQL: 1,000 connections that say nothing': (aim) => hold({ ...aim, port: aim.sqlPort }, 1_000, () => undefined),
   'unknown paths': (aim) => flood(aim, 32, randomBytes(8).toString('hex'), Buffer.from('{}')),

@@ -38,13 +38,13 @@ export const limits = {
   /** From a request's last byte to its answer, in ms; past it the sender reads 503. */
   ackDeadlineMs: 2_500,
   /** Rows of one request, that is lines of a batch. */
-  batchRowsMax: 4_000_000,
+  batchRowsMax: 1_000_000,
   /** What a batch may take beyond `ackDeadlineMs` for each of its rows, in µs: 25 s for a million … */
   batchRowPatienceUs: 25,
   /** … and for each MiB of them, in ms. */
   batchMiBPatienceMs: 50,
   /** What the rows of one request may have more than its body, as INCLUDE columns are repeated in each, in bytes. */
-  decodeGrowthBytesMax: 128 * 1024 * 1024,
+  decodeGrowthBytesMax: 64 * 1024 * 1024,
   /** Fields of one form. */
   formFieldsMax: 10_000,
   /** What is read of a batch before other requests get their turn, in bytes of it and of its rows. */
@@ -63,6 +63,8 @@ export const limits = {
 
   /** Largest message of a WebSocket, that is one batch, in bytes. */
   websocketMessageBytesMax: 16 * 1024 * 1024,
+  /** Items of one batch of a WebSocket. */
+  websocketItemsMax: 200_000,
   /** Largest first message, before its sender is known, in bytes. */
   websocketInitBytesMax: 64 * 1024,
   /** From the handshake to the first message, in ms. */

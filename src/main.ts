@@ -97,33 +97,13 @@ async function open(settings: Settings, log: Observe, closer: Closer): Promise<S
   const lanes = new Lanes({ commit, limits, clock, endOfTurn: setImmediate });
   closer.add('lanes', () => lanes.close());
 
-  const turns = new Turns(setImmediate);
-  const stages = {
-    find: (name: TableName) => catalog.find(name),
-    admit: (target: Target) => lanes.admit(target),
-    submit: (rows: Rows) => lanes.submit(rows),
-    refresh: (database: string) => catalog.refresh(database),
-  };
   const listener = await openListener({
     host: settings.listenHost,
     port: settings.listenPort,
     bodyBytesMax: settings.bodyBytesMax,
     observe,
     now: Date.now,
-    ingest: createIngest({
-      ...stages,
-      route: (target) => orRefuse(parseWebhookTarget(target)),
-      decode: (target, request) => turns.run(request.body.length, decodeInSlices(target, request)),
-    }),
-    openStream: createStreams({
-      ...stages,
-      route: (target) => orRefuse(parseIngestTarget(target)),
-      decode: (target, items) => turns.run(items.documents.bytes.length, itemsInSlices(target, items)),
-      pause: delay,
-      clock,
-      random: Math.random,
-      limits,
-    }),
+    ...sentences(catalog, lanes, clock),
   });
   closer.add('listener', () => listener.close());
   const sqlDoor = await openSql({ settings, engine, catalog, pools, sealing, observe });
@@ -154,6 +134,32 @@ async function open(settings: Settings, log: Observe, closer: Closer): Promise<S
     observe({ kind: 'service.stopped' });
   };
   return { engine, doors, stop: (reason) => (stopping ??= stop(reason)) };
+}
+
+/** What happens to requests, and to the batches of WebSockets. */
+function sentences(catalog: Catalog, lanes: Lanes, clock: () => number) {
+  const turns = new Turns(setImmediate);
+  const stages = {
+    find: (name: TableName) => catalog.find(name),
+    admit: (target: Target) => lanes.admit(target),
+    submit: (rows: Rows) => lanes.submit(rows),
+    refresh: (database: string) => catalog.refresh(database),
+  };
+  const ingest = createIngest({
+    ...stages,
+    route: (target) => orRefuse(parseWebhookTarget(target)),
+    decode: (target, request) => turns.run(request.body.length, decodeInSlices(target, request)),
+  });
+  const openStream = createStreams({
+    ...stages,
+    route: (target) => orRefuse(parseIngestTarget(target)),
+    decode: (target, items) => turns.run(items.documents.bytes.length, itemsInSlices(target, items)),
+    pause: delay,
+    clock,
+    random: Math.random,
+    limits,
+  });
+  return { ingest, openStream };
 }
 
 interface SqlRooms {

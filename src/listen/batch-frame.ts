@@ -1,8 +1,9 @@
 /**
  * The messages of a WebSocket's client, read: the init frame and batches. Pure: takes the bytes of one message, gives
- * what it says, or throws Refused with `malformed_payload` or `timestamp_skew`. Of a batch only the frame around its
+ * what it says, or throws Refused with `malformed_payload`, `timestamp_skew` or `body_too_large`. Of a batch only the frame around its
  * items is read here; each item's `data` is found, not looked into: the table decides what it must be.
  */
+import { limits } from '../limits.ts';
 import { refusals, Refused } from '../refusals.ts';
 
 export interface BatchFrame {
@@ -122,6 +123,8 @@ class FrameReader {
   }
 
   #span(begin: number, end: number): void {
+    if (this.#items === limits.websocketItemsMax)
+      throw new Refused('body_too_large', `a batch has at most ${limits.websocketItemsMax} items`);
     if (this.#items * 2 === this.#spans.length) {
       const larger = new Uint32Array(this.#spans.length * 2);
       larger.set(this.#spans);

@@ -19,6 +19,10 @@ export interface LiveRequest {
   whenWritten(done: () => void): void;
 }
 
+/** HTTPParser.kOnHeadersComplete, and what it returns for an upgrade. */
+const onHeadersComplete = 1;
+const otherProtocol = 2;
+
 export class Connection {
   readonly socket: Socket;
   readonly remoteAddress: string;
@@ -32,7 +36,6 @@ export class Connection {
   owed = 0;
   #limits: Limits;
   #ending = false;
-  #ignored = 0;
 
   constructor(socket: Socket, limits: Limits) {
     this.socket = socket;
@@ -50,12 +53,13 @@ export class Connection {
   }
 
   /**
-   * A request that comes behind the last one. Few of them are read and dropped, so that the sender gets to the answers that
-   * it is owed; whoever sends many at once does not read.
+   * Reads no request any more of what has come in one piece with the last one. Node would make objects of all of them,
+   * hundreds of a piece of 64 KiB. It has no public way to end its parser in the middle: here it is told that another
+   * protocol follows, which llhttp does not read on into (lib/_http_common.js, the parser's second callback).
    */
-  ignore(): void {
-    this.#ignored += 1;
-    if (this.#ignored > this.#limits.pipelinedRequestsMax) this.socket.destroy();
+  stopParsing(): void {
+    const { parser } = this.socket as Socket & { parser?: { [callback: number]: unknown } | null };
+    if (parser !== null && parser !== undefined) parser[onHeadersComplete] = () => otherProtocol;
   }
 
   takePassedOver(): Refusal | null {

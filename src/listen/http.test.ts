@@ -120,6 +120,21 @@ test('answers of pipelined requests keep their order when the commits do not', a
   await client.closed;
 });
 
+test('more requests at once than may wait: those that may are answered, one more is refused, and no other is read', async (t) => {
+  const go = deferred<void>();
+  const server = await listen(t, { commit: () => go.promise.then(() => committed) });
+  const client = await RawClient.connect(server.port);
+  client.send(post(path, '{}').repeat(500));
+  await server.observed(answered('overloaded'));
+  go.resolve();
+  const statuses: (number | undefined)[] = [];
+  for (let answer = await client.answer(); answer !== null; answer = await client.answer())
+    statuses.push(answer.status);
+  const many = limits.pipelinedRequestsMax;
+  assert.deepEqual(statuses, [...Array<number>(many).fill(200), 503]);
+  await client.closed;
+});
+
 test('a sender that closes its half after the request reads its answer', async (t) => {
   const gate = deferred<Outcome>();
   const server = await listen(t, { commit: () => gate.promise });

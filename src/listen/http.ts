@@ -243,11 +243,7 @@ class HttpListener implements Listener {
   /** null: the answer that closes this connection is already on its way. */
   #exchange(request: IncomingMessage, response: ServerResponse, awaitsContinue: boolean): Exchange | null {
     const connection = this.#connections.get(request.socket);
-    if (connection === undefined) return null;
-    if (connection.ending) {
-      connection.ignore();
-      return null;
-    }
+    if (connection === undefined || connection.ending) return null;
     connection.owed += 1;
     response.once('close', () => (connection.owed -= 1));
     return new Exchange(this.#room, connection, request, response, awaitsContinue);
@@ -255,8 +251,10 @@ class HttpListener implements Listener {
 
   /** Each request that waits takes memory, and Node reads on until the end of what has come. */
   #impatience(request: IncomingMessage): Refusal | null {
-    const owed = this.#connections.get(request.socket)?.owed ?? 0;
-    return owed > this.#limits.pipelinedRequestsMax ? refusal('overloaded') : null;
+    const connection = this.#connections.get(request.socket);
+    if (connection === undefined || connection.owed <= this.#limits.pipelinedRequestsMax) return null;
+    connection.stopParsing();
+    return refusal('overloaded');
   }
 
   #unexpected(request: IncomingMessage, response: ServerResponse): void {
