@@ -19,8 +19,13 @@ export interface LiveRequest {
   whenWritten(done: () => void): void;
 }
 
-/** HTTPParser.kOnHeadersComplete, and what it returns for an upgrade. */
-const onHeadersComplete = 1;
+/** Node's HTTPParser, as far as it is needed here. */
+interface Parser {
+  readonly constructor: { readonly kOnHeadersComplete?: number };
+  [callback: number]: unknown;
+}
+
+/** What that callback returns for an upgrade. */
 const otherProtocol = 2;
 
 export class Connection {
@@ -53,13 +58,18 @@ export class Connection {
   }
 
   /**
-   * Reads no request any more of what has come in one piece with the last one. Node would make objects of all of them,
-   * hundreds of a piece of 64 KiB. It has no public way to end its parser in the middle: here it is told that another
-   * protocol follows, which llhttp does not read on into (lib/_http_common.js, the parser's second callback).
+   * Reads no request any more, not even of what has come in one piece with the last one: Node would make objects of all of
+   * them, hundreds of a piece of 64 KiB. It has no public way to end its parser in the middle; here the parser is told that
+   * another protocol follows, which it does not read on into.
    */
   stopParsing(): void {
-    const { parser } = this.socket as Socket & { parser?: { [callback: number]: unknown } | null };
-    if (parser !== null && parser !== undefined) parser[onHeadersComplete] = () => otherProtocol;
+    const { parser } = this.socket as Socket & { parser?: Parser | null };
+    const name = parser?.constructor.kOnHeadersComplete;
+    if (!parser || name === undefined) return;
+    const callback = parser[name];
+    parser[name] = () => otherProtocol;
+    // Parsers are used again for other connections.
+    this.socket.once('close', () => (parser[name] = callback));
   }
 
   takePassedOver(): Refusal | null {
