@@ -6,7 +6,8 @@ export function banner(service: Service, settings: Settings): string {
   const { listen, sql, admin } = service.doors;
   const database = service.engine.defaultDatabase;
   const reachable = (host: string) => (host === '0.0.0.0' || host === '::' ? 'localhost' : host);
-  const webhook = `http://${reachable(listen.host)}:${listen.port}/webhook/${database}/public/orders`;
+  const scheme = settings.listenTlsCert === null ? 'http' : 'https';
+  const webhook = `${scheme}://${reachable(listen.host)}:${listen.port}/webhook/${database}/public/orders`;
   const engine =
     settings.databaseUrl === null
       ? `embedded PostgreSQL in ${settings.dataDir}`
@@ -18,7 +19,7 @@ export function banner(service: Service, settings: Settings): string {
   return `
 Headgate is ready (${engine}).
 
-  webhooks  http://${listen.host}:${listen.port}/webhook/<database>/<schema>/<table>
+  webhooks  ${scheme}://${listen.host}:${listen.port}/webhook/<database>/<schema>/<table>
   SQL       ${psql}
   admin     http://${admin.host}:${admin.port}/healthz  /readyz  /metrics
 

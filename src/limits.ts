@@ -116,6 +116,9 @@ export const limits = {
   /** How long a client may take to read the door's last message, in ms. */
   sqlLingerMs: 2_000,
 
+  /** How often the files of TLS certificates are compared with what is in use, in ms. */
+  tlsPollMs: 5_000,
+
   /** Requests that `headgate send` has under way at one time. */
   sendInFlightMax: 32,
   /** Requests of one `headgate send`. */

@@ -17,12 +17,14 @@ import { Catalog } from './catalog/catalog.ts';
 import { createCommit } from './commit/commit.ts';
 import { CommitPools } from './commit/commit-pools.ts';
 import { createRewriter } from './ddl/rewrite.ts';
+import { openDoorTls } from './door-guards.ts';
 import { decodeJsonb } from './decode/jsonb.ts';
 import { openEmbeddedEngine } from './engine/embedded.ts';
 import type { Engine } from './engine/engine.ts';
 import { openPostgresEngine } from './engine/postgres.ts';
 import { sqlstateOf } from './engine/sqlstate.ts';
 import { createExplain } from './explain.ts';
+import type { TlsSource } from './guard/tls-source.ts';
 import { createIngest } from './ingest.ts';
 import { Closer } from './kit/closer.ts';
 import { limits } from './limits.ts';
@@ -51,6 +53,8 @@ export interface Service {
   readonly doors: { readonly listen: Address; readonly sql: Address; readonly admin: Address };
   /** Answers what was taken, takes nothing new, then closes; at most `drainMs`. Calling it again changes nothing. */
   stop(reason: string): Promise<void>;
+  /** Reads the doors' certificates again; null: there are none. */
+  readonly reload: (() => Promise<void>) | null;
 }
 
 /** Headgate cannot start as configured; the message is for the terminal. */
@@ -75,6 +79,7 @@ async function open(settings: Settings, log: Observe, closer: Closer): Promise<S
   const metrics = createMetrics({ lanes: () => lanes.depths(), load: () => listener.load });
   const observe = observers(log, metrics.observe);
   await loadParser();
+  const tls = await openDoorTls(settings, observe, closer);
 
   const engine = await openEngine(settings, observe);
   closer.add('engine', () => engine.close());
@@ -99,6 +104,7 @@ async function open(settings: Settings, log: Observe, closer: Closer): Promise<S
     bodyBytesMax: settings.bodyBytesMax,
     observe,
     now: Date.now,
+    tls: tls.listen,
     ingest: createIngest({
       route: (target) => orRefuse(parseWebhookTarget(target)),
       find: (name) => catalog.find(name),
@@ -109,7 +115,7 @@ async function open(settings: Settings, log: Observe, closer: Closer): Promise<S
     }),
   });
   closer.add('listener', () => listener.close());
-  const sqlDoor = await openSql({ settings, engine, catalog, pools, sealing, observe });
+  const sqlDoor = await openSql({ settings, engine, catalog, pools, sealing, tls: tls.sql, observe });
   closer.add('SQL door', () => sqlDoor.close());
   let draining = false;
   const admin = await openAdmin({
@@ -136,7 +142,7 @@ async function open(settings: Settings, log: Observe, closer: Closer): Promise<S
     await closer.close();
     observe({ kind: 'service.stopped' });
   };
-  return { engine, doors, stop: (reason) => (stopping ??= stop(reason)) };
+  return { engine, doors, stop: (reason) => (stopping ??= stop(reason)), reload: tls.reload };
 }
 
 interface SqlRooms {
@@ -145,10 +151,11 @@ interface SqlRooms {
   readonly catalog: Catalog;
   readonly pools: CommitPools;
   readonly sealing: Sealing;
+  readonly tls: TlsSource | null;
   readonly observe: Observe;
 }
 
-function openSql({ settings, engine, catalog, pools, sealing, observe }: SqlRooms): Promise<SqlDoor> {
+function openSql({ settings, engine, catalog, pools, sealing, tls, observe }: SqlRooms): Promise<SqlDoor> {
   const explain = createExplain({
     sources: (question) => catalog.sources(question),
     publicUrl: settings.publicUrl,
@@ -159,6 +166,7 @@ function openSql({ settings, engine, catalog, pools, sealing, observe }: SqlRoom
     port: settings.sqlPort,
     endpoint: () => engine.endpoint(),
     unavailable: () => engine.unavailable,
+    tls,
     observe,
     rewrite: createRewriter({
       ensureCatalog: (database) => catalog.ensure(database).catch(failStatement),

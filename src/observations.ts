@@ -66,6 +66,15 @@ export type Observation =
   | { readonly kind: 'sql.rewritten'; readonly session: number; readonly statements: number }
   /** A bug in Headgate met a statement; its client reads XX000. */
   | { readonly kind: 'sql.failed'; readonly session: number; readonly error: unknown }
+  /** A door's certificate is in use from now on. */
+  | {
+      readonly kind: 'tls.loaded';
+      readonly door: string;
+      readonly subject: string;
+      readonly expiresAtMs: number;
+    }
+  /** The files of a door's certificate have changed and cannot be used: it goes on with what it had. */
+  | { readonly kind: 'tls.unusable'; readonly door: string; readonly reason: string }
   | { readonly kind: 'door.opened'; readonly door: string; readonly address: string }
   | { readonly kind: 'service.ready' }
   | { readonly kind: 'service.draining'; readonly reason: string }

@@ -66,6 +66,44 @@ const setting = <T>(
   secret = false,
 ): Setting<T> => ({ flag, env, value, default: fallback, parse: parse as Parse<T>, help, secret });
 
+/** The rows of one door's TLS. */
+const tlsSettings = (door: string, env: string, what: string) => ({
+  cert: setting<string | null>(
+    `${door}-tls-cert`,
+    `HEADGATE_${env}_TLS_CERT`,
+    'FILE',
+    null,
+    text,
+    `certificate of ${what} and those that lead to its authority, PEM; with it the door speaks TLS`,
+  ),
+  key: setting<string | null>(
+    `${door}-tls-key`,
+    `HEADGATE_${env}_TLS_KEY`,
+    'FILE',
+    null,
+    text,
+    `key of that certificate, PEM`,
+  ),
+  clientCa: setting<string | null>(
+    `${door}-tls-client-ca`,
+    `HEADGATE_${env}_TLS_CLIENT_CA`,
+    'FILE',
+    null,
+    text,
+    `authorities whose certificates the clients of ${what} have to show, PEM`,
+  ),
+  clientCert: setting(
+    `${door}-tls-client-cert`,
+    `HEADGATE_${env}_TLS_CLIENT_CERT`,
+    'WORD',
+    'required' as 'required' | 'optional',
+    oneOf('required', 'optional'),
+    'with client authorities: whether a client may come without a certificate (optional)',
+  ),
+});
+const listenTls = tlsSettings('listen', 'LISTEN', 'the webhook listener');
+const sqlTls = tlsSettings('sql', 'SQL', 'the SQL door');
+
 export const settingsTable = {
   dataDir: setting(
     'data-dir',
@@ -182,6 +220,14 @@ export const settingsTable = {
     integer(1, 256 * 1024 * 1024),
     'largest request body, in bytes',
   ),
+  listenTlsCert: listenTls.cert,
+  listenTlsKey: listenTls.key,
+  listenTlsClientCa: listenTls.clientCa,
+  listenTlsClientCert: listenTls.clientCert,
+  sqlTlsCert: sqlTls.cert,
+  sqlTlsKey: sqlTls.key,
+  sqlTlsClientCa: sqlTls.clientCa,
+  sqlTlsClientCert: sqlTls.clientCert,
 } as const;
 
 export type SettingName = keyof typeof settingsTable;

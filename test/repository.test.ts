@@ -16,12 +16,12 @@ const read = (name: string) => readFileSync(join(root, name), 'utf8');
 const layers: readonly (readonly string[])[] = [
   ['kit'],
   ['limits.ts', 'refusals.ts', 'settings.ts', 'observations.ts', 'flow.ts'],
-  ['engine'],
+  ['engine', 'guard'],
   ['secrets', 'catalog'],
   ['validate', 'senders', 'decode', 'batch', 'commit'],
   ['ingest.ts', 'explain.ts'],
   ['listen', 'wire', 'ddl', 'admin'],
-  ['main.ts', 'banner.ts'],
+  ['main.ts', 'banner.ts', 'door-guards.ts'],
   ['cli.ts'],
 ];
 /** The tables and the composition root are read together; the rooms of a layer never know each other. */

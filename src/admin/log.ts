@@ -39,6 +39,8 @@ const levels: { readonly [kind in Observation['kind']]: LogLevel } = {
   'sql.closed': 'debug',
   'sql.rewritten': 'debug',
   'sql.failed': 'error',
+  'tls.loaded': 'info',
+  'tls.unusable': 'error',
   'door.opened': 'info',
   'service.ready': 'info',
   'service.draining': 'info',

@@ -4,11 +4,11 @@
  * and methods, requests while draining. Touches nothing but its sockets. This is the hot path: what every
  * request needs is made in advance (reply.ts), everything else happens off to the side.
  */
-import type { IncomingMessage, Server, ServerResponse } from 'node:http';
-import { createServer } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import { once } from 'node:events';
 import { randomUUID } from 'node:crypto';
+import type { TlsSource } from '../guard/tls-source.ts';
 import type { Ingest } from '../ingest.ts';
 import type { Closable } from '../kit/closer.ts';
 import { deferred } from '../kit/deferred.ts';
@@ -25,6 +25,8 @@ import { Exchange } from './exchange.ts';
 import { protocolRefusal, refusalForParserError } from './protocol.ts';
 import { createRefusalReplies, rawMessage } from './reply.ts';
 import { isWebhookTarget } from './routes.ts';
+import { createHttpServer } from './server.ts';
+import type { HttpServer } from './server.ts';
 
 export interface ListenerOptions {
   readonly host: string;
@@ -38,6 +40,8 @@ export interface ListenerOptions {
   /** 0 ≤ random() < 1; spreads `Retry-After`. */
   readonly random?: () => number;
   readonly limits?: Limits;
+  /** null, or not given: plain HTTP. */
+  readonly tls?: TlsSource | null;
 }
 
 export interface Listener extends Closable {
@@ -60,7 +64,7 @@ class HttpListener implements Listener {
   address = { host: '', port: 0 };
   readonly #room: Room;
   readonly #limits: Limits;
-  readonly #server: Server;
+  readonly #http: HttpServer;
   readonly #connections = new Map<Socket, Connection>();
   readonly #emptied = deferred<void>();
   #closing: Promise<void> | null = null;
@@ -77,7 +81,11 @@ class HttpListener implements Listener {
       now: options.now,
       draining: false,
     };
-    this.#server = this.#createServer();
+    this.#http = this.#createServer(options.tls ?? null);
+  }
+
+  get #server(): HttpServer['server'] {
+    return this.#http.server;
   }
 
   get load(): Listener['load'] {
@@ -107,6 +115,7 @@ class HttpListener implements Listener {
   async #close(): Promise<void> {
     this.drain();
     const closed = new Promise<void>((resolve) => void this.#server.close(() => resolve()));
+    this.#http.endHandshakes();
     for (const connection of this.#connections.values()) {
       // One that is being lingered on ends by its own timer; one in the middle of its headers has no request yet.
       if (connection.idle && !connection.ending && connection.socket.writableLength === 0) {
@@ -121,24 +130,10 @@ class HttpListener implements Listener {
     clearTimeout(timer);
   }
 
-  #createServer(): Server {
-    const { headersTimeoutMs, requestTimeoutMs, keepAliveTimeoutMs, headersBytesMax } = this.#limits;
-    const server = createServer({
-      maxHeaderSize: headersBytesMax,
-      headersTimeout: headersTimeoutMs,
-      requestTimeout: requestTimeoutMs,
-      keepAliveTimeout: keepAliveTimeoutMs,
-      connectionsCheckingInterval: Math.min(1_000, Math.ceil(headersTimeoutMs / 4)),
-      // Checked in protocol.ts, where the refusal has a body like all others.
-      requireHostHeader: false,
-    });
-    // Beyond this count Node would drop header lines silently, a signature among them; 0 keeps them all to be counted.
-    server.maxHeadersCount = 0;
-    server.maxConnections = this.#limits.listenConnectionsMax;
-    // A sender that closes its own half after the request (`nc -N`) still reads its answer. Not in Node's documents,
-    // but in its HTTP server since 0.x.
-    (server as Server & { httpAllowHalfOpen: boolean }).httpAllowHalfOpen = true;
-    server.on('connection', (socket: Socket) => this.#connected(socket));
+  #createServer(tls: TlsSource | null): HttpServer {
+    const http = createHttpServer(this.#limits, tls);
+    const { server } = http;
+    http.connected((socket) => this.#connected(socket));
     server.on('request', (request, response) => this.#request(request, response, false));
     server.on('checkContinue', (request, response) => this.#request(request, response, true));
     server.on('checkExpectation', (request, response) => this.#unexpected(request, response));
@@ -146,7 +141,7 @@ class HttpListener implements Listener {
     server.on('connect', (_request, socket) => this.#refuseTunnel(socket as Socket));
     // No 'upgrade' listener: without one Node treats the request as an ordinary one, so that a POST that
     // offers h2c (`curl --http2`) is ingested, and an upgrade to anything else reads 404.
-    return server;
+    return http;
   }
 
   #connected(socket: Socket): void {

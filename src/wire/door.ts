@@ -8,10 +8,12 @@
  */
 import { createServer, type Server, type Socket } from 'node:net';
 import type { Endpoint } from '../engine/engine.ts';
+import type { TlsSource } from '../guard/tls-source.ts';
 import type { RewriteSql } from '../flow.ts';
 import type { Closable } from '../kit/closer.ts';
 import { type Limits, limits as standardLimits } from '../limits.ts';
 import type { Observe } from '../observations.ts';
+import { ClientTls } from './client-tls.ts';
 import { dialEngine } from './dial.ts';
 import { type FatalReason, writeFatal } from './messages.ts';
 import { type Opened, readClientOpening } from './opening.ts';
@@ -27,6 +29,8 @@ export interface SqlDoorOptions {
   readonly rewrite: RewriteSql;
   readonly observe: Observe;
   readonly limits?: Limits;
+  /** null, or not given: clients that ask for TLS read that there is none. */
+  readonly tls?: TlsSource | null;
 }
 
 export interface SqlDoor extends Closable {
@@ -48,6 +52,7 @@ class Door implements SqlDoor {
   readonly #options: SqlDoorOptions;
   readonly #limits: Limits;
   readonly #server: Server;
+  readonly #tls: ClientTls | null;
   readonly #relays = new Set<Relay>();
   /** Clients that have not said whom they want. */
   readonly #openings = new Set<Socket>();
@@ -62,6 +67,8 @@ class Door implements SqlDoor {
   constructor(options: SqlDoorOptions) {
     this.#options = options;
     this.#limits = options.limits ?? standardLimits;
+    const { tls = null } = options;
+    this.#tls = tls === null ? null : new ClientTls(tls, this.#limits.sqlStartupTimeoutMs);
     this.#server = createServer(
       { allowHalfOpen: true, noDelay: true, keepAlive: true, keepAliveInitialDelay: 60_000 },
       (socket) => this.#accept(socket),
@@ -134,12 +141,12 @@ class Door implements SqlDoor {
       this.#startups.delete(startup);
     };
     try {
-      const opened = await readClientOpening(client, this.#limits.sqlStartupBytesMax);
+      const opened = await readClientOpening(client, this.#limits.sqlStartupBytesMax, this.#tls);
       this.#openings.delete(client);
       startup.signal.removeEventListener('abort', destroy);
       const { signal } = startup;
-      if (opened.opening.kind === 'cancel') await this.#cancel(client, opened.packet, signal);
-      else await this.#session(client, opened, signal, started);
+      if (opened.opening.kind === 'cancel') await this.#cancel(opened.client, opened.packet, signal);
+      else await this.#session(opened.client, opened, signal, started);
     } catch {
       // The client left, or is none; there is nobody to tell.
     } finally {

@@ -2,6 +2,7 @@
 import { once } from 'node:events';
 import type { Socket } from 'node:net';
 import { connect } from 'node:net';
+import { connect as connectTls } from 'node:tls';
 
 export interface RawAnswer {
   readonly status: number;
@@ -17,10 +18,13 @@ export class RawClient {
   #ended = false;
   #wake: () => void = () => undefined;
 
-  static async connect(port: number): Promise<RawClient> {
+  static async connect(port: number, over: 'tcp' | 'tls' = 'tcp'): Promise<RawClient> {
     const socket = connect({ port, host: '127.0.0.1', noDelay: true, allowHalfOpen: true });
     await once(socket, 'connect');
-    return new RawClient(socket);
+    if (over === 'tcp') return new RawClient(socket);
+    const secure = connectTls({ socket, rejectUnauthorized: false });
+    await once(secure, 'secureConnect');
+    return new RawClient(secure);
   }
 
   constructor(socket: Socket) {
