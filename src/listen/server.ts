@@ -50,6 +50,8 @@ function overTls(options: ServerOptions, tls: TlsSource, limits: Limits): HttpSe
   const server = createTlsServer({
     ...options,
     ...tls.serverOptions,
+    // Senders that offer either; without the second, `curl --http1.0` would be turned away by the handshake.
+    ALPNProtocols: ['http/1.1', 'http/1.0'],
     // What `http` sets by itself and `https` does not.
     allowHalfOpen: true,
     noDelay: true,

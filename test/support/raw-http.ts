@@ -14,6 +14,8 @@ export class RawClient {
   readonly socket: Socket;
   /** Resolves when the server has ended or reset the connection. */
   readonly closed: Promise<void>;
+  /** The connection that `socket` runs over. */
+  readonly #under: Socket;
   #received = '';
   #ended = false;
   #wake: () => void = () => undefined;
@@ -24,11 +26,12 @@ export class RawClient {
     if (over === 'tcp') return new RawClient(socket);
     const secure = connectTls({ socket, rejectUnauthorized: false });
     await once(secure, 'secureConnect');
-    return new RawClient(secure);
+    return new RawClient(secure, socket);
   }
 
-  constructor(socket: Socket) {
+  constructor(socket: Socket, under: Socket = socket) {
     this.socket = socket;
+    this.#under = under;
     this.closed = new Promise((resolve) => {
       const end = () => {
         this.#ended = true;
@@ -72,7 +75,7 @@ export class RawClient {
 
   /** Drops the connection as a crashing peer does. */
   reset(): void {
-    this.socket.resetAndDestroy();
+    this.#under.resetAndDestroy();
   }
 
   #takeAnswer(): RawAnswer | null {
