@@ -12,7 +12,7 @@ import { Command, Option } from 'commander';
 import { createLog } from './admin/log.ts';
 import { banner } from './banner.ts';
 import { EngineError } from './engine/engine.ts';
-import { TlsError } from './guard/tls-source.ts';
+import { GuardError } from './guard/guard-error.ts';
 import { startService, StartError } from './main.ts';
 import { MasterKeyError } from './secrets/master-key.ts';
 import { sendCommand, SendError } from './senders/send.ts';
@@ -120,7 +120,7 @@ function version(): string {
 /** Errors whose message was written for the terminal. Anything else is a bug and shows its stack. */
 function explain(error: unknown): string {
   if (error instanceof StartError || error instanceof SettingsError) return error.message;
-  if (error instanceof SendError || error instanceof TlsError) return error.message;
+  if (error instanceof SendError || error instanceof GuardError) return error.message;
   if (error instanceof EngineError || error instanceof MasterKeyError) return error.message;
   const { code, syscall, port, address } = error as NodeJS.ErrnoException & {
     port?: number;

@@ -1,22 +1,32 @@
 /**
- * What stands in the doors, made of settings: TLS. Takes Settings, gives what the doors are opened with; refuses with
- * TlsError what cannot work together. Reads the files that the settings name.
+ * What stands in the doors, made of settings: TLS and passwords. Takes Settings, gives what the doors are opened with;
+ * refuses with GuardError what cannot work together. Reads the files that the settings name.
  */
-import { TlsError, TlsSource } from './guard/tls-source.ts';
+import { hkdfSync } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import type { Engine } from './engine/engine.ts';
+import { RolePasswords } from './engine/role-passwords.ts';
+import { GuardError } from './guard/guard-error.ts';
+import { TlsSource } from './guard/tls-source.ts';
 import type { TlsFiles } from './guard/tls-source.ts';
 import type { Closer } from './kit/closer.ts';
 import type { Observe } from './observations.ts';
-import { settingsTable } from './settings.ts';
+import { passwordOfFile, settingsTable } from './settings.ts';
 import type { SettingName, Settings } from './settings.ts';
+import type { Passwords } from './wire/authenticate.ts';
+import { makeVerifier, parseVerifier, saltOf } from './wire/scram.ts';
 
-export interface DoorTls {
-  readonly listen: TlsSource | null;
-  readonly sql: TlsSource | null;
+export interface DoorGuards {
+  readonly listenTls: TlsSource | null;
+  readonly sqlTls: TlsSource | null;
   /** Reads all certificates again; null: there are none. */
   readonly reload: (() => Promise<void>) | null;
+  /** null: the SQL door asks nobody for a password. */
+  passwords(engine: Engine, masterKey: Buffer): Passwords | null;
 }
 
-export async function openDoorTls(settings: Settings, observe: Observe, closer: Closer): Promise<DoorTls> {
+/** Closed by `closer`, with what `passwords` opens later. */
+export async function openGuards(settings: Settings, observe: Observe, closer: Closer): Promise<DoorGuards> {
   const open = async (door: 'listen' | 'sql') => {
     const files = tlsFiles(settings, door);
     if (files === null) return null;
@@ -24,20 +34,22 @@ export async function openDoorTls(settings: Settings, observe: Observe, closer: 
     closer.add(`TLS of the ${door} door`, () => source.close());
     return source;
   };
-  const listen = await open('listen');
-  const sql = await open('sql');
+  const [listenTls, sqlTls] = [await open('listen'), await open('sql')];
+  const password = await sqlPassword(settings);
   return {
-    listen,
-    sql,
+    listenTls,
+    sqlTls,
     reload:
-      listen === null && sql === null
+      listenTls === null && sqlTls === null
         ? null
-        : async () => void (await Promise.all([listen?.reload(), sql?.reload()])),
+        : async () => void (await Promise.all([listenTls?.reload(), sqlTls?.reload()])),
+    passwords: (engine, masterKey) =>
+      password === null ? null : createPasswords(engine, 'root', password, masterKey, closer),
   };
 }
 
 /** null: the door has no TLS. */
-export function tlsFiles(settings: Settings, door: 'listen' | 'sql'): TlsFiles | null {
+function tlsFiles(settings: Settings, door: 'listen' | 'sql'): TlsFiles | null {
   const cert = settings[`${door}TlsCert`];
   const key = settings[`${door}TlsKey`];
   const clientCa = settings[`${door}TlsClientCa`];
@@ -47,14 +59,62 @@ export function tlsFiles(settings: Settings, door: 'listen' | 'sql'): TlsFiles |
   if (cert !== null || key !== null) {
     const [there, missing] =
       cert !== null ? (['TlsCert', 'TlsKey'] as const) : (['TlsKey', 'TlsCert'] as const);
-    throw new TlsError(
+    throw new GuardError(
       `${env(`${door}${there}`)} is set and ${env(`${door}${missing}`)} is not: TLS needs both`,
     );
   }
   if (clientCa !== null) {
-    throw new TlsError(
+    throw new GuardError(
       `${env(`${door}TlsClientCa`)} is set, but the door has no TLS: ${env(`${door}TlsCert`)} is not`,
     );
   }
   return null;
+}
+
+/** Whether a client of the SQL door has to show who it is before it is let through. */
+export function sqlDoorAsks(settings: Settings): boolean {
+  if (settings.sqlPassword !== null || settings.sqlPasswordFile !== null) return true;
+  const tls = tlsFiles(settings, 'sql');
+  return tls !== null && tls.clientCa !== null && tls.clientCert === 'required' && settings.sqlTlsRequired;
+}
+
+/** null: there is none. */
+async function sqlPassword(settings: Settings): Promise<string | null> {
+  const { sqlPassword: password, sqlPasswordFile: file, databaseUrl } = settings;
+  if (password === null && file === null) return null;
+  if (databaseUrl !== null) {
+    throw new GuardError(
+      'HEADGATE_SQL_PASSWORD is for the embedded engine: the server of HEADGATE_DATABASE_URL asks for passwords itself',
+    );
+  }
+  if (password !== null) return password;
+  const path = file ?? '';
+  const content = await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
+    throw new GuardError(
+      `HEADGATE_SQL_PASSWORD_FILE: ${path} cannot be read (${error.code ?? 'unknown error'})`,
+    );
+  });
+  return passwordOfFile(path, content);
+}
+
+/** The superuser's password is the setting; every other role's is what the engine keeps of it. */
+function createPasswords(
+  engine: Engine,
+  superuser: string,
+  password: string,
+  masterKey: Buffer,
+  closer: Closer,
+): Passwords {
+  const key = Buffer.from(hkdfSync('sha256', masterKey, '', 'headgate SQL passwords', 32));
+  const roles = new RolePasswords(engine);
+  closer.add('password lookups', () => roles.close());
+  const own = makeVerifier(password, saltOf(superuser, key));
+  return {
+    key,
+    verifier: async (user) => {
+      const kept = await roles.of(user);
+      if (user === superuser) return own;
+      return kept === null ? null : parseVerifier(kept);
+    },
+  };
 }

@@ -113,6 +113,8 @@ export const limits = {
   sqlRewrittenStatementsMax: 1_024,
   /** Largest error, notice or parameter status of the engine that is looked at, in bytes; larger ones pass unread. */
   sqlNoticeBytesMax: 1024 * 1024,
+  /** Engine connections that passwords of clients of the SQL door are looked up on. */
+  sqlPasswordConnectionsMax: 2,
   /** How long a client may take to read the door's last message, in ms. */
   sqlLingerMs: 2_000,
 

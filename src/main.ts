@@ -17,14 +17,14 @@ import { Catalog } from './catalog/catalog.ts';
 import { createCommit } from './commit/commit.ts';
 import { CommitPools } from './commit/commit-pools.ts';
 import { createRewriter } from './ddl/rewrite.ts';
-import { openDoorTls } from './door-guards.ts';
+import { openGuards, sqlDoorAsks } from './door-guards.ts';
+import type { DoorGuards } from './door-guards.ts';
 import { decodeJsonb } from './decode/jsonb.ts';
 import { openEmbeddedEngine } from './engine/embedded.ts';
 import type { Engine } from './engine/engine.ts';
 import { openPostgresEngine } from './engine/postgres.ts';
 import { sqlstateOf } from './engine/sqlstate.ts';
 import { createExplain } from './explain.ts';
-import type { TlsSource } from './guard/tls-source.ts';
 import { createIngest } from './ingest.ts';
 import { Closer } from './kit/closer.ts';
 import { limits } from './limits.ts';
@@ -79,11 +79,12 @@ async function open(settings: Settings, log: Observe, closer: Closer): Promise<S
   const metrics = createMetrics({ lanes: () => lanes.depths(), load: () => listener.load });
   const observe = observers(log, metrics.observe);
   await loadParser();
-  const tls = await openDoorTls(settings, observe, closer);
+  const guards = await openGuards(settings, observe, closer);
 
   const engine = await openEngine(settings, observe);
   closer.add('engine', () => engine.close());
-  const sealing = createSealing(await masterKey(settings));
+  const key = await masterKey(settings);
+  const sealing = createSealing(key);
   const catalog = await Catalog.open({
     engine,
     rooms: catalogRooms(sealing, settings),
@@ -104,7 +105,7 @@ async function open(settings: Settings, log: Observe, closer: Closer): Promise<S
     bodyBytesMax: settings.bodyBytesMax,
     observe,
     now: Date.now,
-    tls: tls.listen,
+    tls: guards.listenTls,
     ingest: createIngest({
       route: (target) => orRefuse(parseWebhookTarget(target)),
       find: (name) => catalog.find(name),
@@ -115,7 +116,7 @@ async function open(settings: Settings, log: Observe, closer: Closer): Promise<S
     }),
   });
   closer.add('listener', () => listener.close());
-  const sqlDoor = await openSql({ settings, engine, catalog, pools, sealing, tls: tls.sql, observe });
+  const sqlDoor = await openSql({ settings, engine, catalog, pools, sealing, guards, key, observe });
   closer.add('SQL door', () => sqlDoor.close());
   let draining = false;
   const admin = await openAdmin({
@@ -142,7 +143,7 @@ async function open(settings: Settings, log: Observe, closer: Closer): Promise<S
     await closer.close();
     observe({ kind: 'service.stopped' });
   };
-  return { engine, doors, stop: (reason) => (stopping ??= stop(reason)), reload: tls.reload };
+  return { engine, doors, stop: (reason) => (stopping ??= stop(reason)), reload: guards.reload };
 }
 
 interface SqlRooms {
@@ -151,11 +152,14 @@ interface SqlRooms {
   readonly catalog: Catalog;
   readonly pools: CommitPools;
   readonly sealing: Sealing;
-  readonly tls: TlsSource | null;
+  readonly guards: DoorGuards;
+  /** The master key. */
+  readonly key: Buffer;
   readonly observe: Observe;
 }
 
-function openSql({ settings, engine, catalog, pools, sealing, tls, observe }: SqlRooms): Promise<SqlDoor> {
+function openSql(rooms: SqlRooms): Promise<SqlDoor> {
+  const { settings, engine, catalog, pools, sealing, guards, key, observe } = rooms;
   const explain = createExplain({
     sources: (question) => catalog.sources(question),
     publicUrl: settings.publicUrl,
@@ -166,7 +170,9 @@ function openSql({ settings, engine, catalog, pools, sealing, tls, observe }: Sq
     port: settings.sqlPort,
     endpoint: () => engine.endpoint(),
     unavailable: () => engine.unavailable,
-    tls,
+    tls: guards.sqlTls,
+    tlsRequired: settings.sqlTlsRequired,
+    passwords: guards.passwords(engine, key),
     observe,
     rewrite: createRewriter({
       ensureCatalog: (database) => catalog.ensure(database).catch(failStatement),
@@ -187,13 +193,14 @@ function openSql({ settings, engine, catalog, pools, sealing, tls, observe }: Sq
 /** Doors without credentials of their own stay on loopback unless the owner says otherwise. */
 function refuseOpenDoors(settings: Settings): void {
   if (settings.insecure) return;
-  for (const [host, env] of [
-    [settings.sqlHost, 'HEADGATE_SQL_HOST'],
-    [settings.adminHost, 'HEADGATE_ADMIN_HOST'],
+  const askFor = settings.databaseUrl === null ? 'HEADGATE_SQL_PASSWORD' : 'HEADGATE_SQL_TLS_CLIENT_CA';
+  for (const [host, env, asks, what] of [
+    [settings.sqlHost, 'HEADGATE_SQL_HOST', sqlDoorAsks(settings), `set ${askFor}`],
+    [settings.adminHost, 'HEADGATE_ADMIN_HOST', false, 'keep it on 127.0.0.1'],
   ] as const) {
-    if (isLoopback(host)) continue;
+    if (asks || isLoopback(host)) continue;
     throw new StartError(
-      `${env}=${host} would let anybody who can reach it in: keep it on 127.0.0.1, or set HEADGATE_INSECURE=true behind something that authenticates`,
+      `${env}=${host} would let anybody who can reach it in: ${what}, or set HEADGATE_INSECURE=true behind something that authenticates`,
     );
   }
 }

@@ -62,6 +62,13 @@ export type Observation =
       readonly to: number;
     }
   | { readonly kind: 'sql.connected'; readonly session: number; readonly remoteAddress: string }
+  /** A client of the SQL door was refused before it had a session: mostly a wrong password. */
+  | {
+      readonly kind: 'sql.login_failed';
+      readonly remoteAddress: string;
+      readonly user: string;
+      readonly sqlstate: string;
+    }
   | { readonly kind: 'sql.closed'; readonly session: number; readonly reason: string }
   | { readonly kind: 'sql.rewritten'; readonly session: number; readonly statements: number }
   /** A bug in Headgate met a statement; its client reads XX000. */

@@ -66,6 +66,12 @@ const setting = <T>(
   secret = false,
 ): Setting<T> => ({ flag, env, value, default: fallback, parse: parse as Parse<T>, help, secret });
 
+/** What SASLprep (RFC 4013) leaves as it is: then every client means the same bytes by it. */
+const password: Parse<string> = (t) => {
+  if (!/^[\x20-\x7e]{1,1024}$/.test(t)) throw new BadSetting('must be 1 to 1024 printable ASCII characters');
+  return t;
+};
+
 /** The rows of one door's TLS. */
 const tlsSettings = (door: string, env: string, what: string) => ({
   cert: setting<string | null>(
@@ -228,6 +234,31 @@ export const settingsTable = {
   sqlTlsKey: sqlTls.key,
   sqlTlsClientCa: sqlTls.clientCa,
   sqlTlsClientCert: sqlTls.clientCert,
+  sqlTlsRequired: setting(
+    'sql-tls-required',
+    'HEADGATE_SQL_TLS_REQUIRED',
+    'BOOL',
+    true,
+    bool,
+    'with TLS: refuse clients of the SQL door that do not encrypt',
+  ),
+  sqlPassword: setting<string | null>(
+    null,
+    'HEADGATE_SQL_PASSWORD',
+    'TEXT',
+    null,
+    password,
+    'password of root on the SQL door of the embedded engine; other roles have those of CREATE ROLE; without it nobody is asked',
+    true,
+  ),
+  sqlPasswordFile: setting<string | null>(
+    'sql-password-file',
+    'HEADGATE_SQL_PASSWORD_FILE',
+    'FILE',
+    null,
+    text,
+    'the same, read from the first line of a file',
+  ),
 } as const;
 
 export type SettingName = keyof typeof settingsTable;
@@ -276,4 +307,13 @@ export function resolveSettings(source: SettingSource): ResolvedSettings {
   }
   if (problems.length > 0) throw new SettingsError(problems.join('\n'));
   return { settings: values as Settings, origins: origins as ResolvedSettings['origins'] };
+}
+
+/** A password from a file, held to what one from the environment must be. Throws SettingsError. */
+export function passwordOfFile(path: string, content: string): string {
+  try {
+    return password(content.replace(/\r?\n[\s\S]*$/, ''));
+  } catch (error) {
+    throw new SettingsError(`the password in ${path} ${(error as Error).message}`);
+  }
 }

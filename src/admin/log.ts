@@ -36,6 +36,7 @@ const levels: { readonly [kind in Observation['kind']]: LogLevel } = {
   'catalog.table_unusable': 'error',
   'catalog.migrated': 'info',
   'sql.connected': 'debug',
+  'sql.login_failed': 'warn',
   'sql.closed': 'debug',
   'sql.rewritten': 'debug',
   'sql.failed': 'error',

@@ -1,7 +1,7 @@
 /**
  * One door's TLS: its certificate, its key and, where clients must show certificates too, the authorities they are
  * checked against. Takes names of PEM files; gives what `tls` and `https` servers want, now and after every change of
- * the files. Refuses with TlsError at the start; afterwards a pair of files that does not work is told and not used,
+ * the files. Refuses with GuardError at the start; afterwards a pair of files that does not work is told and not used,
  * and connections go on with the last one that did. Touches those files, by reading them.
  *
  * Files are compared every `tlsPollMs` and on `reload()`: mounted secrets are swapped by links, which no watcher of
@@ -15,6 +15,7 @@ import type { SecureContextOptions, TLSSocket, TlsOptions } from 'node:tls';
 import type { Closable } from '../kit/closer.ts';
 import { limits } from '../limits.ts';
 import type { Observe } from '../observations.ts';
+import { GuardError } from './guard-error.ts';
 
 export interface TlsFiles {
   /** The door's certificate and those that lead to its authority, in that order (PEM). */
@@ -32,11 +33,6 @@ export interface TlsSourceOptions {
   readonly files: TlsFiles;
   readonly observe: Observe;
   readonly pollMs?: number;
-}
-
-/** The files cannot be used; the message is one line for the terminal. */
-export class TlsError extends Error {
-  override readonly name = 'TlsError';
 }
 
 /** A server that takes new certificates for the connections to come: `tls.Server` and `https.Server`. */
@@ -63,7 +59,7 @@ export class TlsSource implements Closable {
     const { door, files, observe, pollMs = limits.tlsPollMs } = options;
     const seen = await marks(files);
     const loaded = await load(files).catch((error: unknown) => {
-      throw new TlsError(`TLS of the ${door} door: ${textOf(error)}`);
+      throw new GuardError(`TLS of the ${door} door: ${textOf(error)}`);
     });
     const source = new TlsSource(options, loaded.material, seen);
     observe({ kind: 'tls.loaded', door, subject: loaded.subject, expiresAtMs: loaded.expiresAtMs });
@@ -146,7 +142,7 @@ async function load(files: TlsFiles): Promise<Loaded> {
   try {
     createSecureContext(material);
   } catch {
-    throw new TlsError(`${files.key} is not the key of the certificate in ${files.cert}`);
+    throw new GuardError(`${files.key} is not the key of the certificate in ${files.cert}`);
   }
   return {
     material,
@@ -159,7 +155,7 @@ async function pem(path: string): Promise<Buffer> {
   try {
     return await readFile(path);
   } catch (error) {
-    throw new TlsError(
+    throw new GuardError(
       `${path} cannot be read (${(error as NodeJS.ErrnoException).code ?? 'unknown error'})`,
     );
   }
@@ -170,7 +166,7 @@ function parsed<T>(path: string, parse: () => T): T {
   try {
     return parse();
   } catch {
-    throw new TlsError(`${path} holds no usable PEM of what it should hold`);
+    throw new GuardError(`${path} holds no usable PEM of what it should hold`);
   }
 }
 

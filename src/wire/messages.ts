@@ -141,6 +141,23 @@ export function writeFatal(reason: FatalReason): Buffer {
   return writeErrorFields('E', fields);
 }
 
+/** An AuthenticationSASL… message: `kind` 10 asks, 11 goes on, 12 ends. */
+export function writeAuthentication(kind: 10 | 11 | 12, data: string): Buffer {
+  const head = Buffer.allocUnsafe(4);
+  head.writeInt32BE(kind, 0);
+  return message('R', Buffer.concat([head, Buffer.from(data, 'latin1')]));
+}
+
+/** A client's first answer to AuthenticationSASL; null: it is none. */
+export function readSaslInitial(body: Buffer): { mechanism: string; response: string } | null {
+  const mechanism = readStrings(body, 1)?.[0];
+  const at = (mechanism?.length ?? 0) + 1;
+  if (mechanism === undefined || body.length < at + 4) return null;
+  const length = body.readInt32BE(at);
+  if (length !== body.length - at - 4) return null;
+  return { mechanism, response: body.toString('latin1', at + 4) };
+}
+
 export function writeTerminate(): Buffer {
   return message('X', '');
 }
