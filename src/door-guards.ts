@@ -1,15 +1,18 @@
 /**
- * What stands in the doors, made of settings: TLS and passwords. Takes Settings, gives what the doors are opened with;
+ * What stands in the doors, made of settings: TLS, passwords, networks and rates. Takes Settings, gives what the doors are opened with;
  * refuses with GuardError what cannot work together. Reads the files that the settings name.
  */
 import { hkdfSync } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import type { Engine } from './engine/engine.ts';
 import { RolePasswords } from './engine/role-passwords.ts';
+import { Gate } from './guard/gate.ts';
 import { GuardError } from './guard/guard-error.ts';
 import { TlsSource } from './guard/tls-source.ts';
 import type { TlsFiles } from './guard/tls-source.ts';
 import type { Closer } from './kit/closer.ts';
+import { Networks } from './kit/networks.ts';
+import { parseRate } from './kit/rate.ts';
 import type { Observe } from './observations.ts';
 import { passwordOfFile, settingsTable } from './settings.ts';
 import type { SettingName, Settings } from './settings.ts';
@@ -19,6 +22,7 @@ import { makeVerifier, parseVerifier, saltOf } from './wire/scram.ts';
 export interface DoorGuards {
   readonly listenTls: TlsSource | null;
   readonly sqlTls: TlsSource | null;
+  readonly gate: Gate;
   /** Reads all certificates again; null: there are none. */
   readonly reload: (() => Promise<void>) | null;
   /** null: the SQL door asks nobody for a password. */
@@ -39,6 +43,7 @@ export async function openGuards(settings: Settings, observe: Observe, closer: C
   return {
     listenTls,
     sqlTls,
+    gate: createGate(settings),
     reload:
       listenTls === null && sqlTls === null
         ? null
@@ -46,6 +51,22 @@ export async function openGuards(settings: Settings, observe: Observe, closer: C
     passwords: (engine, masterKey) =>
       password === null ? null : createPasswords(engine, 'root', password, masterKey, closer),
   };
+}
+
+function createGate(settings: Settings): Gate {
+  return new Gate({
+    trustedProxies: networksOf(settings.trustedProxies),
+    forwardedHeader: settings.forwardedHeader,
+    allowed: networksOf(settings.listenNetworks),
+    addressRate: settings.addressRate === null ? null : parseRate(settings.addressRate),
+    tableRate: settings.tableRate === null ? null : parseRate(settings.tableRate),
+    clock: () => performance.now(),
+  });
+}
+
+function networksOf(text: string | null): Networks | null {
+  const read = text === null ? null : Networks.parse(text);
+  return read instanceof Networks ? read : null;
 }
 
 /** null: the door has no TLS. */

@@ -118,6 +118,10 @@ export const limits = {
   /** How long a client may take to read the door's last message, in ms. */
   sqlLingerMs: 2_000,
 
+  /** Addresses (of IPv6: networks) whose requests are counted for a rate; the one seen longest ago is forgotten. */
+  rateAddressesMax: 65_536,
+  /** Tables whose requests are counted for a rate. */
+  rateTablesMax: 16_384,
   /** How often the files of TLS certificates are compared with what is in use, in ms. */
   tlsPollMs: 5_000,
 

@@ -6,7 +6,6 @@
  */
 import { randomUUID } from 'node:crypto';
 import { mkdir, rm, writeFile } from 'node:fs/promises';
-import { isIP } from 'node:net';
 import { join, resolve } from 'node:path';
 import { performance } from 'node:perf_hooks';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -26,6 +25,7 @@ import { openPostgresEngine } from './engine/postgres.ts';
 import { sqlstateOf } from './engine/sqlstate.ts';
 import { createExplain } from './explain.ts';
 import { createIngest } from './ingest.ts';
+import { isLoopbackHost } from './kit/address.ts';
 import { Closer } from './kit/closer.ts';
 import { limits } from './limits.ts';
 import { openListener } from './listen/http.ts';
@@ -106,10 +106,14 @@ async function open(settings: Settings, log: Observe, closer: Closer): Promise<S
     observe,
     now: Date.now,
     tls: guards.listenTls,
+    gate: guards.gate,
     ingest: createIngest({
       route: (target) => orRefuse(parseWebhookTarget(target)),
       find: (name) => catalog.find(name),
-      admit: (target) => lanes.admit(target),
+      admit: (target) => {
+        refuse(guards.gate.refusesTable(target));
+        lanes.admit(target);
+      },
       decode: decodeJsonb,
       submit: (rows) => lanes.submit(rows),
       refresh: (database) => catalog.refresh(database),
@@ -198,16 +202,11 @@ function refuseOpenDoors(settings: Settings): void {
     [settings.sqlHost, 'HEADGATE_SQL_HOST', sqlDoorAsks(settings), `set ${askFor}`],
     [settings.adminHost, 'HEADGATE_ADMIN_HOST', false, 'keep it on 127.0.0.1'],
   ] as const) {
-    if (asks || isLoopback(host)) continue;
+    if (asks || isLoopbackHost(host)) continue;
     throw new StartError(
       `${env}=${host} would let anybody who can reach it in: ${what}, or set HEADGATE_INSECURE=true behind something that authenticates`,
     );
   }
-}
-
-function isLoopback(host: string): boolean {
-  if (host === 'localhost' || host === '::1') return true;
-  return isIP(host) === 4 && host.startsWith('127.');
 }
 
 function openEngine(settings: Settings, observe: Observe): Promise<Engine> {
@@ -233,6 +232,10 @@ function catalogRooms(sealing: Sealing, settings: Settings) {
       return parsed.compile({ secrets, publicUrl: settings.publicUrl });
     },
   };
+}
+
+function refuse(why: Refusal | null): void {
+  if (why !== null) throw new Refused(why);
 }
 
 function orRefuse<T extends object>(made: T | Refusal): T {

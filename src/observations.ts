@@ -13,6 +13,8 @@ export type Observation =
       readonly code: RefusalCode | 'committed';
       readonly rows: number;
       readonly seconds: number;
+      /** The client's address, behind proxies that are trusted; absent where no request was read. */
+      readonly remoteAddress?: string;
     }
   /** A bug in Headgate met a request; `requestId` is in the answer. */
   | { readonly kind: 'request.failed'; readonly requestId: string; readonly error: unknown }

@@ -14,7 +14,7 @@ interface RefusalKind {
 const kind = (status: number, sqlstate: string, message: string, hint: string): RefusalKind => ({
   status,
   sqlstate,
-  retryable: status === 503 || status === 408,
+  retryable: status === 503 || status === 408 || status === 429,
   message,
   hint,
 });
@@ -89,6 +89,18 @@ export const refusals = {
     'the row does not fit the table',
     'The table has a constraint or trigger that refused the row.',
   ),
+  address_refused: kind(
+    403,
+    '42501',
+    'requests from this address are not accepted here',
+    'The address is outside HEADGATE_LISTEN_NETWORKS; behind a proxy, see HEADGATE_TRUSTED_PROXIES.',
+  ),
+  rate_limited: kind(
+    429,
+    '53400',
+    'too many requests',
+    'Send the request again after Retry-After; the bounds are the RATE settings.',
+  ),
   headers_too_large: kind(
     431,
     '54000',
@@ -142,6 +154,8 @@ export type RefusalCode = keyof typeof refusals;
 export interface Refusal {
   readonly code: RefusalCode;
   readonly message: string;
+  /** When trying again can help, where that is known better than for its kind. */
+  readonly retryAfterSeconds?: number;
 }
 
 const plain = Object.fromEntries(
@@ -156,8 +170,8 @@ export function refusal(code: RefusalCode, message?: string): Refusal {
 export class Refused extends Error {
   readonly refusal: Refusal;
 
-  constructor(code: RefusalCode, message?: string) {
-    const it = refusal(code, message);
+  constructor(code: RefusalCode | Refusal, message?: string) {
+    const it = typeof code === 'string' ? refusal(code, message) : code;
     super(it.message);
     this.name = 'Refused';
     this.refusal = it;

@@ -2,6 +2,8 @@
  * THE table of settings: one row each gives the environment variable, the flag, the default, the unit and the
  * help text. Read once at start; nothing else in Headgate looks at the environment or at the command line.
  */
+import { Networks } from './kit/networks.ts';
+import { parseRate } from './kit/rate.ts';
 import { limits } from './limits.ts';
 
 type Parse<T> = (text: string) => T;
@@ -69,6 +71,17 @@ const setting = <T>(
 /** What SASLprep (RFC 4013) leaves as it is: then every client means the same bytes by it. */
 const password: Parse<string> = (t) => {
   if (!/^[\x20-\x7e]{1,1024}$/.test(t)) throw new BadSetting('must be 1 to 1024 printable ASCII characters');
+  return t;
+};
+
+const networks: Parse<string> = (t) => {
+  const read = Networks.parse(t);
+  if (read instanceof Networks) return t;
+  throw new BadSetting(`must hold networks such as 10.0.0.0/8, 2001:db8::/32; "${read.wrong}" is none`);
+};
+const rate: Parse<string> = (t) => {
+  if (parseRate(t) === null)
+    throw new BadSetting('must be a number of requests in a time, such as 100/s, 600/min');
   return t;
 };
 
@@ -234,6 +247,46 @@ export const settingsTable = {
   sqlTlsKey: sqlTls.key,
   sqlTlsClientCa: sqlTls.clientCa,
   sqlTlsClientCert: sqlTls.clientCert,
+  trustedProxies: setting<string | null>(
+    'trusted-proxies',
+    'HEADGATE_TRUSTED_PROXIES',
+    'NETWORKS',
+    null,
+    networks,
+    'networks of proxies that say truly whom they speak for, e.g. 10.0.0.0/8, fd00::/8',
+  ),
+  forwardedHeader: setting(
+    'forwarded-header',
+    'HEADGATE_FORWARDED_HEADER',
+    'NAME',
+    'x-forwarded-for' as 'x-forwarded-for' | 'forwarded',
+    oneOf('x-forwarded-for', 'forwarded'),
+    'the header in which they say it; the other one is not read',
+  ),
+  listenNetworks: setting<string | null>(
+    'listen-networks',
+    'HEADGATE_LISTEN_NETWORKS',
+    'NETWORKS',
+    null,
+    networks,
+    'the webhook listener answers clients of these networks only; others read 403',
+  ),
+  addressRate: setting<string | null>(
+    'address-rate',
+    'HEADGATE_ADDRESS_RATE',
+    'RATE',
+    null,
+    rate,
+    'requests that the webhook listener takes from one address (IPv6: /64), e.g. 100/s; more read 429',
+  ),
+  tableRate: setting<string | null>(
+    'table-rate',
+    'HEADGATE_TABLE_RATE',
+    'RATE',
+    null,
+    rate,
+    'requests that the webhook listener takes for one table, e.g. 1000/s; more read 429',
+  ),
   sqlTlsRequired: setting(
     'sql-tls-required',
     'HEADGATE_SQL_TLS_REQUIRED',

@@ -7,6 +7,7 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Arrival, Outcome } from '../flow.ts';
+import type { Gate } from '../guard/gate.ts';
 import type { Ingest } from '../ingest.ts';
 import type { Limits } from '../limits.ts';
 import type { Observe, TableName } from '../observations.ts';
@@ -27,6 +28,8 @@ export interface Room {
   readonly inFlight: BytesInFlight;
   readonly refusalReply: RefusalReplies;
   readonly now: () => number;
+  /** null: everybody may come, and no proxy is believed. */
+  readonly gate: Gate | null;
   draining: boolean;
 }
 
@@ -67,7 +70,8 @@ export class Exchange implements Arrival, LiveRequest {
     this.target = request.url ?? '';
     this.rawHeaders = request.rawHeaders;
     this.arrivedAtMs = room.now();
-    this.remoteAddress = connection.remoteAddress;
+    const peer = connection.remoteAddress;
+    this.remoteAddress = room.gate?.clientAddress(peer, request.headers) ?? peer;
     connection.last = this;
   }
 
@@ -170,6 +174,7 @@ export class Exchange implements Arrival, LiveRequest {
       status: reply.status,
       code: reply.code,
       rows: reply.rows,
+      remoteAddress: this.remoteAddress,
       seconds: (performance.now() - this.#startedMs) / 1000,
     });
   }

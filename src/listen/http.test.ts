@@ -45,6 +45,7 @@ test('fetch posts, reads the answer and keeps the connection', async (t) => {
       status: 200,
       code: 'committed',
       rows: 1,
+      remoteAddress: '127.0.0.1',
       seconds: 0,
     },
   );

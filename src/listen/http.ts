@@ -8,6 +8,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import { once } from 'node:events';
 import { randomUUID } from 'node:crypto';
+import type { Gate } from '../guard/gate.ts';
 import type { TlsSource } from '../guard/tls-source.ts';
 import type { Ingest } from '../ingest.ts';
 import type { Closable } from '../kit/closer.ts';
@@ -42,6 +43,8 @@ export interface ListenerOptions {
   readonly limits?: Limits;
   /** null, or not given: plain HTTP. */
   readonly tls?: TlsSource | null;
+  /** null, or not given: everybody may come, and no proxy is believed. */
+  readonly gate?: Gate | null;
 }
 
 export interface Listener extends Closable {
@@ -79,6 +82,7 @@ class HttpListener implements Listener {
       inFlight: new BytesInFlight(this.#limits.bodiesInFlightBytesMax),
       refusalReply: createRefusalReplies(options.random ?? Math.random, this.#limits.retryAfterSecondsMax),
       now: options.now,
+      gate: options.gate ?? null,
       draining: false,
     };
     this.#http = this.#createServer(options.tls ?? null);
@@ -159,6 +163,8 @@ class HttpListener implements Listener {
     if (exchange === null) return;
     const broken = protocolRefusal(request, this.#limits);
     if (broken !== null) return exchange.refuse(broken, true);
+    const unwelcome = this.#room.gate?.refuses(exchange.remoteAddress) ?? null;
+    if (unwelcome !== null) return exchange.refuse(unwelcome);
     if (!isWebhookTarget(exchange.target)) return exchange.refuse(refusal('not_found'));
     if (exchange.method === 'OPTIONS') return exchange.preflight();
     if (exchange.method !== 'POST') return exchange.refuse(refusal('method_not_allowed'));

@@ -15,6 +15,8 @@ export interface HttpServer {
   readonly server: Server;
   /** Calls back with every connection on which requests may come. */
   connected(use: (socket: Socket) => void): void;
+  /** Gives a connection that was taken from HTTP, e.g. by an upgrade that was passed over, back to it. */
+  giveBack(socket: Socket): void;
   /** Ends the connections that have not come so far. */
   endHandshakes(): void;
 }
@@ -43,7 +45,12 @@ export function createHttpServer(limits: Limits, tls: TlsSource | null): HttpSer
 
 function overTcp(options: ServerOptions): HttpServer {
   const server = createServer(options);
-  return { server, connected: (use) => server.on('connection', use), endHandshakes: () => undefined };
+  return {
+    server,
+    connected: (use) => server.on('connection', use),
+    giveBack: (socket) => server.emit('connection', socket),
+    endHandshakes: () => undefined,
+  };
 }
 
 function overTls(options: ServerOptions, tls: TlsSource, limits: Limits): HttpServer {
@@ -60,14 +67,18 @@ function overTls(options: ServerOptions, tls: TlsSource, limits: Limits): HttpSe
   });
   tls.serve(server);
   const handshakes = new Handshakes<true>();
+  const known = new WeakSet<Socket>();
   server.on('connection', (socket: Socket) => handshakes.begin(socket, true));
   return {
     server,
     connected: (use) =>
       server.on('secureConnection', (socket: TLSSocket) => {
+        if (known.has(socket)) return use(socket);
+        known.add(socket);
         if (handshakes.done(socket) === undefined || tls.refuses(socket)) socket.destroy();
         else use(socket);
       }),
+    giveBack: (socket) => server.emit('secureConnection', socket),
     endHandshakes: () => handshakes.destroyAll(),
   };
 }
