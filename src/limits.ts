@@ -149,6 +149,8 @@ export const limits = {
   engineStopMs: 6_000,
   /** How long one connection to the engine, or one sign of life on it, may take, in ms. */
   engineAnswerMs: 5_000,
+  /** How long the servers before one that can be used may take to say that they can, in ms. */
+  engineChoiceMs: 250,
   /** How long a connection to the engine may take to end in good order, in ms. */
   engineFarewellMs: 1_000,
   /** Pause between two signs of life on the supervising connection, in ms. */

@@ -27,6 +27,11 @@ export class CommitPools {
     return pool.connect();
   }
 
+  /** A server that took rows does not take them any more. */
+  readOnly(): void {
+    this.#engine.doubt?.();
+  }
+
   /** Lets go of a database, so that it can be dropped or renamed. */
   async release(database: string): Promise<void> {
     const pool = this.#pools.get(database);

@@ -81,6 +81,11 @@ export function createCommit(options: CommitOptions): CommitGroup {
           left,
         );
         if (ended.kind === 'lost') usable = false;
+        // The server became a standby: this connection stays one to a standby.
+        if (ended.kind === 'failed' && ended.sqlstate === '25006') {
+          usable = false;
+          pools.readOnly();
+        }
         if (ended.kind === 'failed' && isConflict(ended.sqlstate) && tries < conflictAttemptsMax) continue;
         return ended;
       }
