@@ -96,7 +96,7 @@ function tlsFiles(settings: Settings, door: 'listen' | 'sql'): TlsFiles | null {
 export function sqlDoorAsks(settings: Settings): boolean {
   if (settings.sqlPassword !== null || settings.sqlPasswordFile !== null) return true;
   const tls = tlsFiles(settings, 'sql');
-  return tls !== null && tls.clientCa !== null && tls.clientCert === 'required' && settings.sqlTlsRequired;
+  return tls !== null && tls.clientCa !== null && tls.clientCert === 'required' && !settings.sqlTlsOptional;
 }
 
 /** null: there is none. */

@@ -175,7 +175,7 @@ function openSql(rooms: SqlRooms): Promise<SqlDoor> {
     endpoint: () => engine.endpoint(),
     unavailable: () => engine.unavailable,
     tls: guards.sqlTls,
-    tlsRequired: settings.sqlTlsRequired,
+    tlsRequired: !settings.sqlTlsOptional,
     passwords: guards.passwords(engine, key),
     observe,
     rewrite: createRewriter({

@@ -287,13 +287,13 @@ export const settingsTable = {
     rate,
     'requests that the webhook listener takes for one table, e.g. 1000/s; more read 429',
   ),
-  sqlTlsRequired: setting(
-    'sql-tls-required',
-    'HEADGATE_SQL_TLS_REQUIRED',
+  sqlTlsOptional: setting(
+    'sql-tls-optional',
+    'HEADGATE_SQL_TLS_OPTIONAL',
     'BOOL',
-    true,
+    false,
     bool,
-    'with TLS: refuse clients of the SQL door that do not encrypt',
+    'with TLS: let clients of the SQL door in that do not encrypt, too',
   ),
   sqlPassword: setting<string | null>(
     null,

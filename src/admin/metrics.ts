@@ -214,6 +214,22 @@ function registerEvents(registry: Registry) {
       help: 'Times the engine became ready again after the first time',
       registers,
     }),
+    tlsExpires: new Gauge({
+      name: 'headgate_tls_certificate_expires_seconds',
+      help: 'When the certificate that a door shows will have expired, in seconds since 1970',
+      labelNames: ['door'],
+      registers,
+    }),
+    tlsUnusable: new Counter({
+      name: 'headgate_tls_unusable_total',
+      help: 'Times a changed certificate could not be used and the one before stayed',
+      registers,
+    }),
+    loginFailures: new Counter({
+      name: 'headgate_sql_login_failures_total',
+      help: 'Clients of the SQL door that did not show that they may come in',
+      registers,
+    }),
     sqlSessions: new Gauge({
       name: 'headgate_sql_sessions',
       help: 'Open connections of the SQL door',
@@ -241,6 +257,15 @@ function count(events: ReturnType<typeof registerEvents>, observation: Observati
     case 'engine.ready':
       if (events.engineReady.seen) events.engineRestarts.inc();
       events.engineReady.seen = true;
+      break;
+    case 'tls.loaded':
+      events.tlsExpires.set({ door: observation.door }, observation.expiresAtMs / 1_000);
+      break;
+    case 'tls.unusable':
+      events.tlsUnusable.inc();
+      break;
+    case 'sql.login_failed':
+      events.loginFailures.inc();
       break;
     case 'sql.connected':
       events.sqlSessions.inc();

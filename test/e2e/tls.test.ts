@@ -140,6 +140,10 @@ test('a new certificate is taken up while running, a broken one is told and not 
   await told(6);
   assert.equal(await shownBy(port, authority.cert), 'second');
 
+  const metrics = await (await fetch(`${headgate.adminUrl}/metrics`)).text();
+  assert.match(metrics, /^headgate_tls_certificate_expires_seconds\{door="sql"\} 1\d{9}$/m);
+  assert.match(metrics, /^headgate_tls_unusable_total 2$/m);
+
   // Nobody tells it of the next one.
   const third = authority.issue('third', 'third');
   copyFileSync(third.key, join(folder, 'server.key'));
