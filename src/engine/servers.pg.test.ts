@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { after, before, test } from 'node:test';
 import { Client, Pool } from 'pg';
-import { makeAuthority } from '../../test/support/certificates.ts';
+import { makeAuthority, testTls } from '../../test/support/certificates.ts';
 import type { Authority, Pair } from '../../test/support/certificates.ts';
 import { onEnd } from '../../test/support/cleanup.ts';
 import { Spy } from '../../test/support/postgres.ts';
@@ -140,6 +140,20 @@ test('a password of the server’s own passes the relay, whoever encrypts', asyn
     );
   assert.deepEqual(await psql('secret'), { code: 0, stdout: 'app\n', stderr: '' });
   assert.match((await psql('wrong')).stderr, /password authentication failed for user "app"/);
+
+  // A client that encrypts to the door as well must not insist on binding its channel, which ends there.
+  const tls = await testTls();
+  if (tls === null) return;
+  onEnd(t, 'tls', () => tls.close());
+  const secure = await openTestDoor(engine.endpoint(), { tls: tls.source });
+  onEnd(t, 'secure door', () => secure.door.close());
+  const at = `sslmode=require port=${secure.port}`;
+  assert.deepEqual(await psql('secret', `${at} channel_binding=disable`), {
+    code: 0,
+    stdout: 'app\n',
+    stderr: '',
+  });
+  assert.match((await psql('secret', at)).stderr, /channel binding/);
 });
 
 test('of several servers the one that takes writes; when it stops, the other, for pools made before too', async (t) => {
