@@ -16,24 +16,28 @@ import { Catalog } from './catalog/catalog.ts';
 import { createCommit } from './commit/commit.ts';
 import { CommitPools } from './commit/commit-pools.ts';
 import { createRewriter } from './ddl/rewrite.ts';
+import { decodeItems } from './decode/batches.ts';
+import { decodeRequest } from './decode/decode.ts';
 import { openGuards, sqlDoorAsks } from './door-guards.ts';
 import type { DoorGuards } from './door-guards.ts';
-import { decodeJsonb } from './decode/jsonb.ts';
 import { openEmbeddedEngine } from './engine/embedded.ts';
 import type { Engine } from './engine/engine.ts';
 import { openPostgresEngine } from './engine/postgres.ts';
 import { sqlstateOf } from './engine/sqlstate.ts';
 import { createExplain } from './explain.ts';
+import type { Rows, Target } from './flow.ts';
+import { createStreams } from './ingest-stream.ts';
 import { createIngest } from './ingest.ts';
 import { isLoopbackHost } from './kit/address.ts';
 import { Closer } from './kit/closer.ts';
 import { limits } from './limits.ts';
 import { openListener } from './listen/http.ts';
-import { parseWebhookTarget } from './listen/routes.ts';
+import type { Listener } from './listen/http.ts';
+import { parseIngestTarget, parseWebhookTarget } from './listen/routes.ts';
 import { Refused, refusals, SqlFailure } from './refusals.ts';
 import type { Refusal } from './refusals.ts';
 import { observers } from './observations.ts';
-import type { Observe } from './observations.ts';
+import type { Observe, TableName } from './observations.ts';
 import { loadMasterKey, parseMasterKey } from './secrets/master-key.ts';
 import { createSealing } from './secrets/sealing.ts';
 import type { Sealing } from './secrets/sealing.ts';
@@ -99,26 +103,7 @@ async function open(settings: Settings, log: Observe, closer: Closer): Promise<S
   const lanes = new Lanes({ commit, limits, clock, endOfTurn: setImmediate });
   closer.add('lanes', () => lanes.close());
 
-  const listener = await openListener({
-    host: settings.listenHost,
-    port: settings.listenPort,
-    bodyBytesMax: settings.bodyBytesMax,
-    observe,
-    now: Date.now,
-    tls: guards.listenTls,
-    gate: guards.gate,
-    ingest: createIngest({
-      route: (target) => orRefuse(parseWebhookTarget(target)),
-      find: (name) => catalog.find(name),
-      admit: (target) => {
-        refuse(guards.gate.refusesTable(target));
-        lanes.admit(target);
-      },
-      decode: decodeJsonb,
-      submit: (rows) => lanes.submit(rows),
-      refresh: (database) => catalog.refresh(database),
-    }),
-  });
+  const listener = await openWebhooks({ settings, catalog, lanes, guards, observe, clock });
   closer.add('listener', () => listener.close());
   const sqlDoor = await openSql({ settings, engine, catalog, pools, sealing, guards, key, observe });
   closer.add('SQL door', () => sqlDoor.close());
@@ -148,6 +133,48 @@ async function open(settings: Settings, log: Observe, closer: Closer): Promise<S
     observe({ kind: 'service.stopped' });
   };
   return { engine, doors, stop: (reason) => (stopping ??= stop(reason)), reload: guards.reload };
+}
+
+interface WebhookRooms {
+  readonly settings: Settings;
+  readonly catalog: Catalog;
+  readonly lanes: Lanes;
+  readonly guards: DoorGuards;
+  readonly observe: Observe;
+  readonly clock: () => number;
+}
+
+function openWebhooks(rooms: WebhookRooms): Promise<Listener> {
+  const { settings, catalog, lanes, guards, observe, clock } = rooms;
+  const stages = {
+    find: (name: TableName) => catalog.find(name),
+    admit: (target: Target) => admit(target, guards, lanes),
+    submit: (rows: Rows) => lanes.submit(rows),
+    refresh: (database: string) => catalog.refresh(database),
+  };
+  return openListener({
+    host: settings.listenHost,
+    port: settings.listenPort,
+    bodyBytesMax: settings.bodyBytesMax,
+    observe,
+    now: Date.now,
+    tls: guards.listenTls,
+    gate: guards.gate,
+    ingest: createIngest({
+      ...stages,
+      route: (target) => orRefuse(parseWebhookTarget(target)),
+      decode: decodeRequest,
+    }),
+    openStream: createStreams({
+      ...stages,
+      route: (target) => orRefuse(parseIngestTarget(target)),
+      decode: decodeItems,
+      pause: delay,
+      clock,
+      random: Math.random,
+      limits,
+    }),
+  });
 }
 
 interface SqlRooms {
@@ -229,13 +256,18 @@ function catalogRooms(sealing: Sealing, settings: Settings) {
       if (parsed.payloadName !== null && parsed.payloadName !== payload && parsed.payloadName !== 'payload') {
         throw new Error(`the VALIDATE expression reads ${parsed.payloadName}, the body is ${payload}`);
       }
-      return parsed.compile({ secrets, publicUrl: settings.publicUrl });
+      return {
+        check: parsed.compile({ secrets, publicUrl: settings.publicUrl }),
+        headers: parsed.readsAllHeaders ? null : parsed.headersRead.map((name) => name.toLowerCase()),
+      };
     },
   };
 }
 
-function refuse(why: Refusal | null): void {
-  if (why !== null) throw new Refused(why);
+function admit(target: Target, { gate }: DoorGuards, lanes: Lanes): void {
+  const tooMany = gate.refusesTable(target);
+  if (tooMany !== null) throw new Refused(tooMany);
+  lanes.admit(target);
 }
 
 function orRefuse<T extends object>(made: T | Refusal): T {

@@ -18,6 +18,25 @@ export type Observation =
     }
   /** A bug in Headgate met a request; `requestId` is in the answer. */
   | { readonly kind: 'request.failed'; readonly requestId: string; readonly error: unknown }
+  /** The first message of a WebSocket was accepted. */
+  | { readonly kind: 'websocket.opened'; readonly table: TableName | null }
+  /** `code`: why Headgate closed it, or `closed`: its client did. `table` is null when it never was accepted. */
+  | {
+      readonly kind: 'websocket.closed';
+      readonly table: TableName | null;
+      readonly code: RefusalCode | 'closed';
+      readonly batches: number;
+      readonly rows: number;
+      readonly seconds: number;
+    }
+  /** A batch of a WebSocket was acknowledged, or refused. */
+  | {
+      readonly kind: 'batch.answered';
+      readonly table: TableName | null;
+      readonly code: RefusalCode | 'committed';
+      readonly rows: number;
+      readonly seconds: number;
+    }
   | {
       readonly kind: 'group.committed';
       readonly table: TableName;
@@ -38,6 +57,8 @@ export type Observation =
       readonly rows: number;
       readonly reason: string;
     }
+  /** Values that did not fit their columns were stored as NULL, because the table's owner wants it so. */
+  | { readonly kind: 'values.nulled'; readonly table: TableName; readonly values: number }
   | { readonly kind: 'engine.starting'; readonly engine: string }
   | {
       readonly kind: 'engine.ready';

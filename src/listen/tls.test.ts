@@ -4,14 +4,17 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import type { TestContext } from 'node:test';
 import { test } from 'node:test';
+import { WebSocket } from 'ws';
 import { testTls } from '../../test/support/certificates.ts';
 import { onEnd } from '../../test/support/cleanup.ts';
 import { chunked, post, RawClient } from '../../test/support/raw-http.ts';
 import type { TestListener, TestListenerOptions } from '../../test/support/test-listener.ts';
 import { startListener } from '../../test/support/test-listener.ts';
 import { run } from '../../test/support/run.ts';
+import { streamRooms } from '../../test/support/streams.ts';
 import { requireTool } from '../../test/support/tools.ts';
 import type { Outcome } from '../flow.ts';
+import { createStreams } from '../ingest-stream.ts';
 import { deferred } from '../kit/deferred.ts';
 
 const path = '/webhook/dev/public/t';
@@ -100,6 +103,29 @@ test('a reset at any byte leaves nothing in flight', async (t) => {
   await server.close();
   assert.deepEqual(server.listener.load, { connections: 0, bytesInFlight: 0 });
   assert.equal(server.bodies.length, 0);
+});
+
+test('WebSockets over TLS', async (t) => {
+  const server = await listen(t, { openStream: createStreams(streamRooms()) });
+  if (server === null) return;
+  const url = `wss://127.0.0.1:${server.port}/ingest/dev/public/t`;
+  const socket = new WebSocket(url, { rejectUnauthorized: false });
+  onEnd(t, 'socket', () => socket.terminate());
+  const answers: string[] = [];
+  const acked = new Promise<void>((resolve, reject) => {
+    socket.on('message', (data) => {
+      answers.push(String(data as Buffer));
+      if (answers.length === 2) resolve();
+    });
+    socket.on('error', reject);
+    socket.on('close', () => reject(new Error('closed')));
+  });
+  await once(socket, 'open');
+  socket.send(JSON.stringify({ type: 'init', timestamp: Date.now() }));
+  for (const id of [1, 2])
+    socket.send(JSON.stringify({ dml_batch_id: id, items: [{ op: 'insert', data: {} }] }));
+  await acked;
+  assert.deepEqual(answers, ['{"ack":1}', '{"ack":2}']);
 });
 
 test('draining: what runs is answered, idle connections and handshakes are ended', async (t) => {
