@@ -230,9 +230,10 @@ export class SocketSession {
         throw new Refused('malformed_payload', order);
       }
       this.#lastId = id;
-      pending = { id, bytes: data.length, startedMs, outcome: null };
+      // A batch of a few bytes costs what a request of a few bytes does.
+      pending = { id, bytes: data.length + limits.requestCostBytes, startedMs, outcome: null };
       this.#pending.push(pending);
-      this.#unackedBytes += data.length;
+      this.#unackedBytes += pending.bytes;
       if (items === 0) pending.outcome = { kind: 'committed', rows: 0 };
       else this.#submit(pending, { documents: { bytes: data, spans }, removes, arrivedAtMs: now() });
     } catch (error) {
