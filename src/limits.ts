@@ -35,6 +35,16 @@ export const limits = {
   jsonDepthMax: 512,
   /** From a request's last byte to its answer, in ms; past it the sender reads 503. */
   ackDeadlineMs: 2_500,
+  /** Rows of one request, that is lines of a batch. */
+  batchRowsMax: 4_000_000,
+  /** What a batch may take beyond `ackDeadlineMs` for each of its rows, in µs: 25 s for a million … */
+  batchRowPatienceUs: 25,
+  /** … and for each MiB of them, in ms. */
+  batchMiBPatienceMs: 50,
+  /** What the rows of one request may have more than its body, as INCLUDE columns are repeated in each, in bytes. */
+  decodeGrowthBytesMax: 128 * 1024 * 1024,
+  /** Lines that are told to have been left out of one request; the others are counted. */
+  skippedLinesMax: 1_000,
 
   /** Bodies with a Content-Encoding that are decompressed at one time: each holds a thread of four. */
   inflationsMax: 3,
@@ -86,6 +96,14 @@ export const limits = {
   commitConnectionsMax: 8,
   /** Engine-side bound on one statement of a commit, in ms; below `ackDeadlineMs`, so that its end is known. */
   commitStatementTimeoutMs: 2_000,
+  /** Prepared statements that one connection for commits keeps. */
+  commitStatementsMax: 128,
+  /** Rows of one refused group that are looked at alone to tell their senders which value does not fit. */
+  groupProbesMax: 1_024,
+  /** Values of one group that `on_type_error = 'null'` looks at alone; a request with more of them is refused. */
+  groupNulledProbesMax: 8_192,
+  /** What a sender is told of the engine's reason, in characters. */
+  reasonCharsMax: 200,
 
   /** Databases served at one time. */
   databasesMax: 64,
@@ -99,6 +117,10 @@ export const limits = {
   catalogHoldMs: 5_000,
   /** Longest wait for the catalog on behalf of one request, in ms; past it the sender reads 503. */
   catalogWaitMs: 2_000,
+  /** Relations that the events gateway remembers, per database. */
+  relationsMax: 1_000,
+  /** How long it believes that a name means the relation that it meant, in ms. */
+  relationAgeMs: 5_000,
 
   /** Length of one VALIDATE expression, in characters. */
   expressionCharsMax: 16_384,

@@ -33,6 +33,12 @@ export const refusals = {
     'malformed path',
     'The path is /webhook/<database>/<schema>/<table>, each part percent-encoded UTF-8.',
   ),
+  invalid_option: kind(
+    400,
+    '22023',
+    'invalid webhook JSON decoder option',
+    'A header that begins with x-rw-webhook- has a value that is not known; docs/http.md lists them.',
+  ),
   malformed_encoding: kind(
     400,
     '22023',
@@ -68,6 +74,24 @@ export const refusals = {
     '42P01',
     'no such webhook table',
     "Create it with CREATE TABLE … WITH (connector = 'webhook'), and look at database and schema in the path.",
+  ),
+  relation_not_found: kind(
+    404,
+    '42P01',
+    'no such table',
+    'Create the table first, and write its name as SQL does: schema.table, quoted where it is not lower case.',
+  ),
+  relation_not_writable: kind(
+    400,
+    '42809',
+    'rows cannot be inserted into this relation',
+    'Name a table, a partitioned table, or a view that PostgreSQL can update by itself.',
+  ),
+  key_missing: kind(
+    400,
+    '42P10',
+    'the table has no primary key',
+    'Rows can replace others, or be left out, only where a primary key tells which are the same.',
   ),
   method_not_allowed: kind(405, '0A000', 'only POST is allowed here', 'Send the request with POST.'),
   request_timeout: kind(
@@ -106,6 +130,12 @@ export const refusals = {
     '22P02',
     'failed to parse request body',
     'The body must be one JSON document that PostgreSQL jsonb can store: UTF-8, no \\u0000, no lone surrogates.',
+  ),
+  payload_undecodable: kind(
+    422,
+    '22P02',
+    'failed to decode webhook JSON payload',
+    'Each row must be one JSON object whose members fit the columns of their names.',
   ),
   row_refused: kind(
     422,
@@ -151,6 +181,12 @@ export const refusals = {
     '55000',
     'this table cannot accept requests at the moment',
     'Its VALIDATE expression or a secret of it cannot be used; the log says which.',
+  ),
+  chain_broken: kind(
+    503,
+    '40000',
+    'rows sent before these on the same connection were not committed',
+    'Send the rows again, in the same order, from the first that was not answered.',
   ),
   table_changed: kind(
     503,
