@@ -106,6 +106,7 @@ async function open(settings: Settings, log: Observe, closer: Closer): Promise<S
     host: settings.listenHost,
     port: settings.listenPort,
     bodyBytesMax: settings.bodyBytesMax,
+    websocketOrigins: settings.websocketOrigins,
     observe,
     now: Date.now,
     ingest: createIngest({

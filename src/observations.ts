@@ -18,10 +18,11 @@ export type Observation =
   | { readonly kind: 'request.failed'; readonly requestId: string; readonly error: unknown }
   /** The first message of a WebSocket was accepted. */
   | { readonly kind: 'websocket.opened'; readonly table: TableName | null }
-  /** `code`: why Headgate closed it, or `closed`: its client did. `table` is null when it never was accepted. */
+  /** `code`: why Headgate closed it, or `closed`: its client did. `opened`: its first message had been accepted. */
   | {
       readonly kind: 'websocket.closed';
       readonly table: TableName | null;
+      readonly opened: boolean;
       readonly code: RefusalCode | 'closed';
       readonly batches: number;
       readonly rows: number;
