@@ -28,6 +28,7 @@ export interface CommitOptions {
     | 'groupNamedRefusalsMax'
     | 'groupProbesMax'
     | 'groupNulledProbesMax'
+    | 'groupTriedRowsMax'
   >;
   readonly observe: Observe;
   /** A monotonic clock, ms. */

@@ -65,7 +65,7 @@ export class Session {
   }
 
   /** Sends messages with so many answers (see roundTrip); never fails, and fails at once when no time is left. */
-  async send(messages: readonly Buffer[], expected: readonly number[]): Promise<Reply[]> {
+  async send(messages: Iterable<Buffer>, expected: readonly number[]): Promise<Reply[]> {
     if (!this.#usable) return expected.map(() => failed('08003', 'the connection was lost'));
     const left = this.leftMs;
     if (left <= 0) return expected.map(() => failed('57014', 'deadline'));
@@ -80,7 +80,7 @@ export class Session {
     const steps = [...this.#before(table, rows), ...rows, table.confirm];
     for (let tries = 1; ; tries++) {
       const statements = steps.map((step) => step.statement);
-      const messages = [...this.#prepared.prepare(statements), ...executeSteps(steps), syncMessage];
+      const messages = inTurn(this.#prepared.prepare(statements), executeSteps(steps), [syncMessage]);
       const [reply = lost] = await this.send(messages, [steps.length]);
       if (reply.kind === 'done') {
         this.#prepared.succeeded();
@@ -140,15 +140,9 @@ export class Session {
   async wouldFail(table: TableStatements, members: readonly Rows[]): Promise<Failed | null> {
     const rows = this.#steps(table, members);
     const steps = [...this.#before(table, rows), ...rows];
+    const prepare = [beginMessage, ...this.#prepareAgain(steps)];
     const replies = await this.send(
-      [
-        beginMessage,
-        ...this.#prepareAgain(steps),
-        ...executeSteps(steps),
-        syncMessage,
-        checkMessage,
-        abortMessage,
-      ],
+      inTurn(prepare, executeSteps(steps), [syncMessage, checkMessage, abortMessage]),
       [1, steps.length, 1, 1],
     );
     return replies.find((reply) => reply.kind === 'failed') ?? null;
@@ -158,7 +152,7 @@ export class Session {
   async confirm(table: TableStatements): Promise<Outcome | null> {
     const { statement, messages } = table.confirm;
     const [reply = lost] = await this.send(
-      [...this.#prepared.prepare([statement], true), ...messages, syncMessage],
+      [...this.#prepared.prepare([statement], true), ...messages(), syncMessage],
       [1],
     );
     if (reply.kind === 'done') return null;
@@ -210,6 +204,10 @@ const commitMessage = queryMessage('commit');
 const abortMessage = queryMessage('rollback');
 
 const lost: Reply = { kind: 'lost', reason: 'no answer' };
+
+function* inTurn(...parts: readonly Iterable<Buffer>[]): Generator<Buffer> {
+  for (const part of parts) yield* part;
+}
 
 function asAttempt(reply: Reply): Attempt {
   return reply.kind === 'done' ? { kind: 'committed' } : reply;
