@@ -24,8 +24,9 @@ const rows = Object.entries(settingsTable) as [SettingName, (typeof settingsTabl
 function withSettings(command: Command): Command {
   for (const [, row] of rows) {
     if (row.flag === null) continue;
-    const value = typeof row.default === 'boolean' ? '' : ` <${row.value}>`;
-    const shown = row.default === null || typeof row.default === 'boolean' ? '' : `, default ${row.default}`;
+    // What is off by default is switched on by naming it; what is on needs a word to be switched off.
+    const value = row.default === false ? '' : ` <${row.value}>`;
+    const shown = row.default === null || row.default === false ? '' : `, default ${row.default}`;
     command.addOption(new Option(`--${row.flag}${value}`, `${row.help} (${row.env}${shown})`));
   }
   return command;

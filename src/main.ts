@@ -27,6 +27,7 @@ import { createIngest } from './ingest.ts';
 import { Closer } from './kit/closer.ts';
 import { limits } from './limits.ts';
 import { openListener } from './listen/http.ts';
+import type { Listener } from './listen/http.ts';
 import { parseWebhookTarget } from './listen/routes.ts';
 import { Refused, refusals, SqlFailure } from './refusals.ts';
 import type { Refusal } from './refusals.ts';
@@ -48,7 +49,8 @@ export interface Address {
 
 export interface Service {
   readonly engine: Engine;
-  readonly doors: { readonly listen: Address; readonly sql: Address; readonly admin: Address };
+  /** `listen` is null when the webhook listener is switched off. */
+  readonly doors: { readonly listen: Address | null; readonly sql: Address; readonly admin: Address };
   /** Answers what was taken, takes nothing new, then closes; at most `drainMs`. Calling it again changes nothing. */
   stop(reason: string): Promise<void>;
 }
@@ -93,7 +95,7 @@ async function open(settings: Settings, log: Observe, closer: Closer): Promise<S
   const lanes = new Lanes({ commit, limits, clock, endOfTurn: setImmediate });
   closer.add('lanes', () => lanes.close());
 
-  const listener = await openListener({
+  const listener = await (settings.listenEnabled ? openListener : noListener)({
     host: settings.listenHost,
     port: settings.listenPort,
     bodyBytesMax: settings.bodyBytesMax,
@@ -137,6 +139,12 @@ async function open(settings: Settings, log: Observe, closer: Closer): Promise<S
     observe({ kind: 'service.stopped' });
   };
   return { engine, doors, stop: (reason) => (stopping ??= stop(reason)) };
+}
+
+/** Stands where the webhook listener is switched off: it takes nothing, so there is nothing to answer or to close. */
+async function noListener(): Promise<Omit<Listener, 'address'> & { address: null }> {
+  const load = { connections: 0, bytesInFlight: 0 };
+  return { address: null, load, drain: () => {}, close: async () => {} };
 }
 
 interface SqlRooms {

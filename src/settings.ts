@@ -108,6 +108,14 @@ export const settingsTable = {
     port,
     'port of the webhook listener; 0 picks a free one',
   ),
+  listenEnabled: setting(
+    'listen-enabled',
+    'HEADGATE_LISTEN_ENABLED',
+    'BOOL',
+    true as boolean,
+    bool,
+    'open the webhook listener; false: rows come only through the other doors',
+  ),
   sqlHost: setting('sql-host', 'HEADGATE_SQL_HOST', 'HOST', '127.0.0.1', text, 'address of the SQL door'),
   sqlPort: setting(
     'sql-port',

@@ -67,7 +67,8 @@ export class Headgate {
   async ready(): Promise<this> {
     const banner = new Promise<void>((resolve) => {
       const look = () => {
-        if (this.stdout.includes('SELECT * FROM orders')) resolve();
+        // The banner's last words, with the webhook listener and without.
+        if (/SELECT \* FROM orders|webhooks {2}off/.test(this.stdout)) resolve();
       };
       this.child.stdout?.on('data', look);
       look();
