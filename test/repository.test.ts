@@ -20,7 +20,7 @@ const layers: readonly (readonly string[])[] = [
   ['secrets', 'catalog'],
   ['validate', 'senders', 'decode', 'batch', 'commit'],
   ['ingest.ts', 'explain.ts'],
-  ['listen', 'wire', 'ddl', 'admin'],
+  ['listen', 'wire', 'ddl', 'admin', 'operator'],
   ['main.ts', 'banner.ts'],
   ['cli.ts'],
 ];
