@@ -185,7 +185,7 @@ function openSql({ settings, engine, catalog, pools, sealing, observe }: SqlRoom
 }
 
 /** Doors without credentials of their own stay on loopback unless the owner says otherwise. */
-function refuseOpenDoors(settings: Settings): void {
+export function refuseOpenDoors(settings: Settings): void {
   if (settings.insecure) return;
   for (const [host, env] of [
     [settings.sqlHost, 'HEADGATE_SQL_HOST'],

@@ -21,7 +21,7 @@ const layers: readonly (readonly string[])[] = [
   ['validate', 'senders', 'decode', 'batch', 'commit'],
   ['ingest.ts', 'explain.ts'],
   ['listen', 'wire', 'ddl', 'admin', 'operator'],
-  ['main.ts', 'banner.ts'],
+  ['main.ts', 'banner.ts', 'operate.ts'],
   ['cli.ts'],
 ];
 /** The tables and the composition root are read together; the rooms of a layer never know each other. */

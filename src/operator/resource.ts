@@ -11,6 +11,7 @@ export interface JsonObject {
 
 export const group = 'headgate.dev';
 export const version = 'v1alpha1';
+export const apiVersionOfHeadgate = `${group}/${version}`;
 export const finalizer = 'headgate.dev/deletion';
 
 type Texts = Readonly<Record<string, string>>;

@@ -1,0 +1,103 @@
+/**
+ * Keeps up with one kind of object: lists it, then follows its changes until it is told to stop.
+ *
+ *   listing   what there is, page by page; then watching from the list's version
+ *   watching  each event, and each bookmark, moves the version on; when the server ends the watch, watching goes on
+ *             from there; when that version is too old (410 Gone, as an answer or as an event), listing
+ *   failed    no answer, or another refusal: after a pause that grows, listing, because what was missed is not known
+ *
+ * Gives every object it sees to `onObject`, and after each list everything that is there to `onList`. Refuses
+ * nothing: it ends only with its signal.
+ */
+import { setTimeout as delay } from 'node:timers/promises';
+import { backoffMs } from '../kit/backoff.ts';
+import type { Limits } from '../limits.ts';
+import type { Observe } from '../observations.ts';
+import { ClusterError, isStatus } from './cluster.ts';
+import type { Cluster } from './cluster.ts';
+import { pathOf } from './kinds.ts';
+import type { ClusterObject, Kind } from './kinds.ts';
+
+export interface WatchLoop {
+  readonly cluster: Cluster;
+  readonly kind: Kind;
+  /** null: all of them. */
+  readonly namespace: string | null;
+  readonly labelSelector?: string;
+  readonly onList?: (objects: readonly ClusterObject[]) => void;
+  readonly onObject: (object: ClusterObject, isDeleted: boolean) => void;
+  readonly limits: Limits;
+  readonly observe: Observe;
+  readonly random: () => number;
+  readonly signal: AbortSignal;
+}
+
+export async function watchLoop(loop: WatchLoop): Promise<void> {
+  const { kind, observe, random, signal, limits } = loop;
+  let failures = 0;
+  while (!signal.aborted) {
+    try {
+      let version: string | null = await list(loop);
+      failures = 0;
+      while (!signal.aborted && version !== null) version = await follow(loop, version);
+    } catch (error) {
+      if (signal.aborted) return;
+      failures++;
+      observe({ kind: 'operator.watch_failed', resource: kind.plural, reason: (error as Error).message });
+      const pauseMs = backoffMs(failures, limits.operatorBackoffMinMs, limits.operatorBackoffMaxMs, random);
+      await delay(pauseMs, undefined, { signal }).catch(() => {});
+    }
+  }
+}
+
+interface List {
+  readonly metadata: { readonly resourceVersion: string; readonly continue?: string };
+  readonly items: readonly ClusterObject[];
+}
+
+/** The version that the list is true for. */
+async function list(loop: WatchLoop): Promise<string> {
+  const { cluster, kind, namespace, labelSelector, onList, onObject, signal, limits } = loop;
+  const all: ClusterObject[] = [];
+  let page = '';
+  do {
+    const query = {
+      limit: String(limits.operatorListPageMax),
+      ...(labelSelector !== undefined && { labelSelector }),
+      ...(page !== '' && { continue: page }),
+    };
+    const answer = await cluster.request({ method: 'GET', path: pathOf(kind, namespace), query }, signal);
+    const { items, metadata } = answer as unknown as List;
+    all.push(...items);
+    page = metadata.continue ?? '';
+    if (page === '') {
+      onList?.(all);
+      for (const object of all) onObject(object, false);
+      return metadata.resourceVersion;
+    }
+  } while (all.length <= limits.operatorResourcesMax * limits.operatorListPageMax);
+  throw new ClusterError(0, 'TooMany', `more ${kind.plural} than an operator can look at`);
+}
+
+/** The version to go on from; null when it is too old for that. */
+async function follow(loop: WatchLoop, from: string): Promise<string | null> {
+  const { cluster, kind, namespace, labelSelector, onObject, signal } = loop;
+  const query = { resourceVersion: from, ...(labelSelector !== undefined && { labelSelector }) };
+  let version = from;
+  try {
+    for await (const { type, object } of cluster.watch(pathOf(kind, namespace), query, signal)) {
+      if (type === 'ERROR') {
+        if (object['code'] === 410) return null;
+        const { code, reason, message } = object as { code?: number; reason?: string; message?: string };
+        throw new ClusterError(code ?? 0, reason ?? 'Unknown', message ?? 'the watch failed');
+      }
+      const seen = object as ClusterObject;
+      version = seen.metadata.resourceVersion ?? version;
+      if (type !== 'BOOKMARK') onObject(seen, type === 'DELETED');
+    }
+    return version;
+  } catch (error) {
+    if (isStatus(error, 410)) return null;
+    throw error;
+  }
+}
