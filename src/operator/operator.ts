@@ -5,6 +5,7 @@
  * watches Headgates and what they are made of, and every change, and every five minutes without one, leads to the same
  * step: reconcile.ts.
  */
+import { setMaxListeners } from 'node:events';
 import { backoffMs } from '../kit/backoff.ts';
 import type { Closable } from '../kit/closer.ts';
 import { limits as defaultLimits } from '../limits.ts';
@@ -73,6 +74,8 @@ export function openOperator(options: OperatorOptions): Operator {
 /** One term as the leader; ends when everything it began has ended. */
 async function work(options: OperatorOptions & { limits: Limits }, term: AbortSignal): Promise<void> {
   const { cluster, namespace, limits, observe, random, now } = options;
+  // Each watch and each request listens to it, and there are only so many of them.
+  setMaxListeners(2 * (watchedKinds.length + 1) + 2 * limits.operatorReconcilesMax, term);
   const newId = () => options.randomBytes(8).toString('hex');
   const recorder = createRecorder({ cluster, identity: options.identity, observe, now, newId });
   const reconciler = new Reconciler({ ...options, recorder });

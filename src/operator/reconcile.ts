@@ -42,6 +42,11 @@ export interface ReconcilerOptions {
   readonly now: () => number;
 }
 
+/** So many requests of one run that nobody answered mean that there is nobody. */
+const lostAnswersMax = 3;
+
+type Changes = Record<'Created' | 'Updated' | 'Repaired', string[]>;
+
 interface Outcome {
   readonly workload: ClusterObject | null;
   readonly generatedMasterKeySecret: string;
@@ -140,7 +145,10 @@ export class Reconciler {
     }
   }
 
-  /** Every object, in order; one that is refused does not keep the others from being right. Tells the first refusal. */
+  /**
+   * Every object, in order; one that is refused, or whose answer was lost, does not keep the others from being right.
+   * Tells the first refusal; throws what may pass by itself.
+   */
   async #apply(
     resource: HeadgateResource,
     wanted: readonly Manifest[],
@@ -151,12 +159,9 @@ export class Reconciler {
     const key = `${namespace}/${name}`;
     const known = this.#applied.get(key) ?? new Map<string, string>();
     this.#applied.set(key, known);
-    let refused: Trouble | null = null;
-    const done: Record<'Created' | 'Updated' | 'Repaired', string[]> = {
-      Created: [],
-      Updated: [],
-      Repaired: [],
-    };
+    const refusals: Trouble[] = [];
+    const failures: unknown[] = [];
+    const done: Changes = { Created: [], Updated: [], Repaired: [] };
     for (const manifest of wanted) {
       const id = `${manifest.kind} ${manifest.metadata.name}`;
       const digest = createHash('sha256').update(JSON.stringify(manifest)).digest('base64');
@@ -166,16 +171,25 @@ export class Reconciler {
         known.set(id, digest);
       } catch (error) {
         // Pods must not be started on somebody else's volume or behind somebody else's Service.
-        if (error instanceof NotOurs) throw error;
-        refused ??= troubleOf(error, id);
+        if (error instanceof NotOurs || signal.aborted) throw error;
+        const refusal = refusalOf(error, id);
+        if (refusal === null) failures.push(error);
+        else refusals.push(refusal);
+        // It is not one answer that was lost.
+        if (failures.length >= lostAnswersMax) break;
       }
     }
+    await this.#tellChanges(resource, done, signal);
+    if (failures.length > 0) throw failures[0];
+    return refusals[0] ?? null;
+  }
+
+  async #tellChanges(resource: HeadgateResource, done: Changes, signal: AbortSignal): Promise<void> {
     for (const [reason, ids] of Object.entries(done)) {
       const type = reason === 'Repaired' ? 'Warning' : 'Normal';
       const note = { type, action: 'Apply', reason, note: ids.join(', ') } satisfies Note;
       if (ids.length > 0) await this.#options.recorder.tell(resource, note, signal);
     }
-    return refused;
   }
 
   /** What is not wanted any more; the pods of the other kind of workload only when the new ones are ready. */
@@ -281,11 +295,18 @@ function changeOf(
 }
 
 /** What the owner has to mend; everything else is thrown on. */
-function troubleOf(error: unknown, id?: string): Trouble {
+function troubleOf(error: unknown): Trouble {
   if (error instanceof NotOurs) return { reason: 'NameTaken', message: error.message };
   if (error instanceof MissingSecret) return { reason: error.reason, message: error.message };
+  const refusal = refusalOf(error);
+  if (refusal === null) throw error;
+  return refusal;
+}
+
+/** What the API server will refuse again; null: something that may pass by itself. */
+function refusalOf(error: unknown, id?: string): Trouble | null {
   const isLasting = error instanceof ClusterError && [400, 403, 404, 405, 422].includes(error.status);
-  if (!isLasting) throw error;
+  if (!isLasting) return null;
   const what = id === undefined ? '' : `${id}: `;
   const reason = error.status === 404 ? 'KindMissing' : 'Refused';
   return { reason, message: `${what}${error.message}`.slice(0, 2_000) };

@@ -39,7 +39,8 @@ export interface Rule {
 const token = 'a-service-account-token';
 
 export class ApiServer {
-  readonly store = new Store();
+  /** Several servers on one store are one cluster, reached over several networks. */
+  readonly store: Store;
   /** Asked before every request; what it gives is done to the request. */
   fault: (asked: Asked) => Fault | Promise<Fault> = () => null;
   /** What may be done; null: everything. */
@@ -50,7 +51,8 @@ export class ApiServer {
   readonly #server: Server;
   readonly #watches = new Set<ServerResponse>();
 
-  constructor() {
+  constructor(store = new Store()) {
+    this.store = store;
     this.#server = createServer((request, response) => void this.#serve(request, response));
   }
 

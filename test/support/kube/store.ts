@@ -117,7 +117,7 @@ export class Store {
 
   create(resource: Resource, namespace: string, given: Fields, manager: string): Stored {
     const metadata = given['metadata'] as Fields;
-    const where = { resource, namespace, name: String(metadata['name']) };
+    const where = { resource, namespace, name: metadata['name'] as string };
     if (this.#entries.has(keyOf(where))) {
       throw new ApiFailure(409, 'AlreadyExists', `${resource.plural} "${where.name}" already exists`);
     }
@@ -152,7 +152,7 @@ export class Store {
       apiVersion: given['apiVersion'] ?? null,
       kind: given['kind'] ?? null,
       ...object,
-    } as Stored;
+    } as unknown as Stored;
     return this.#put(where, entry, named, managed);
   }
 
@@ -189,7 +189,7 @@ export class Store {
     }
     const version = ++this.#version;
     const generation = generationOf(where.resource, before, checked);
-    const object = {
+    const object: Stored = {
       ...checked,
       metadata: { ...checked.metadata, resourceVersion: String(version), generation },
     };
