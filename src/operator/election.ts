@@ -167,7 +167,9 @@ export class Election {
     try {
       const lease = await this.#read(signal);
       if (lease?.spec?.holderIdentity !== identity) return;
-      const body = { ...lease, spec: { ...lease.spec, holderIdentity: '', leaseDurationSeconds: 1 } };
+      // No holder at all: some versions of Kubernetes take an empty name for a mistake.
+      const { holderIdentity: _, ...spec } = lease.spec;
+      const body = { ...lease, spec: { ...spec, leaseDurationSeconds: 1 } };
       await cluster.request({ method: 'PUT', path: pathOf(leases, namespace, name), body }, signal);
     } catch (error) {
       const reason = (error as Error).message;

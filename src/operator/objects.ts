@@ -52,6 +52,7 @@ export class Objects {
     if (before !== null && !this.isOurs(before)) {
       throw new NotOurs(`${kind.kind} ${name} exists and does not belong to this Headgate`);
     }
+    await this.#handOverReplicas(before, manifest);
     const metadata = outlives(kind)
       ? manifest.metadata
       : { ...manifest.metadata, ownerReferences: [this.ownerReference()] };
@@ -66,6 +67,24 @@ export class Objects {
       this.#signal,
     );
     return { before, after: after as ClusterObject };
+  }
+
+  /**
+   * A field that its only manager does not name any more is reset to its default: of the pods of a Deployment that gets
+   * an autoscaler all but one would go. So the number is first made somebody else's, whom the autoscaler follows.
+   */
+  async #handOverReplicas(before: ClusterObject | null, manifest: Manifest): Promise<void> {
+    const live = (before?.['spec'] ?? {}) as { replicas?: number };
+    const wanted = (manifest['spec'] ?? {}) as { replicas?: number };
+    if (manifest.kind !== 'Deployment' || live.replicas === undefined || wanted.replicas !== undefined)
+      return;
+    if (before === null || !isManagedByUs(before, 'f:spec', 'f:replicas')) return;
+    const { apiVersion, kind, metadata } = manifest;
+    const body = { apiVersion, kind, metadata: { name: metadata.name }, spec: { replicas: live.replicas } };
+    const path = pathOf(kindOf(manifest), this.#owner.namespace, metadata.name);
+    const query = { fieldManager: `${managedBy}-handover`, force: 'true' };
+    const contentType = 'application/apply-patch+yaml';
+    await this.#cluster.request({ method: 'PATCH', path, query, contentType, body }, this.#signal);
   }
 
   /** Made when it is not there; false when it is. Never changes what is there. */
@@ -140,4 +159,16 @@ export class Objects {
     const owner = { apiVersion: apiVersionOfHeadgate, kind: 'Headgate', name, uid };
     return { ...owner, controller: true, blockOwnerDeletion: true };
   }
+}
+
+function isManagedByUs({ metadata }: ClusterObject, ...path: readonly string[]): boolean {
+  const managed = (metadata['managedFields'] ?? []) as {
+    manager: string;
+    operation: string;
+    fieldsV1?: JsonObject;
+  }[];
+  const ours = managed.find((it) => it.manager === managedBy && it.operation === 'Apply');
+  let fields: unknown = ours?.fieldsV1;
+  for (const name of path) fields = (fields as JsonObject | undefined)?.[name];
+  return fields !== undefined;
 }

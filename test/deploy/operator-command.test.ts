@@ -71,7 +71,7 @@ suite('headgate operator', () => {
     first.child.kill('SIGTERM');
     assert.deepEqual(await first.ended, { code: 0, signal: null });
     const lease = server.store.get(server.where('Lease', 'headgate-operator', 'headgate-operator'));
-    assert.equal((lease['spec'] as { holderIdentity?: string }).holderIdentity, '');
+    assert.equal((lease['spec'] as { holderIdentity?: string }).holderIdentity, undefined);
     const second = await startCommand(t, server, 'second');
     await second.says(/operator\.leading/);
   });

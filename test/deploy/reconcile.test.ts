@@ -6,6 +6,7 @@ import { completeSpec } from '../../src/operator/resource.ts';
 import type { HeadgateSpec } from '../../src/operator/resource.ts';
 import { managedLabels, selectorOf } from '../../src/operator/kinds.ts';
 import { specMatrix } from '../support/chart.ts';
+import { schemaProblems } from '../support/kubernetes-schema.ts';
 import { leavesOf } from '../support/kube/managed-fields.ts';
 import type { Fields } from '../support/kube/managed-fields.ts';
 import type { ApiServer } from '../support/kube/api-server.ts';
@@ -256,5 +257,40 @@ suite('operator', () => {
     assert(server.object('PersistentVolumeClaim', 'hooks-data') !== null);
     const { strategy } = specIn(server, 'Deployment', 'hooks');
     assert.deepEqual(strategy, { type: 'RollingUpdate', rollingUpdate: { maxUnavailable: 0, maxSurge: 1 } });
+  });
+
+  test('an autoscaler takes over the number of pods as it is, and nobody takes it back', async (t) => {
+    const server = await startApiServer(t);
+    const { says } = startOperator(t, server);
+    secret(server, 'db', { url: 'postgresql://db/a' });
+    createHeadgate(server, 'hooks', { databaseUrlSecret: { name: 'db', key: 'url' }, replicas: 5 });
+    await eventually(server, () => assert.equal(specIn(server, 'Deployment', 'hooks')['replicas'], 5));
+    const numbers = new Set<unknown>();
+    server.store.listen(({ resource }) => {
+      if (resource.kind === 'Deployment') numbers.add(specIn(server, 'Deployment', 'hooks')['replicas']);
+    });
+    changeHeadgate(server, 'hooks', { autoscaling: { minReplicas: 2, maxReplicas: 9 } });
+    await eventually(server, () => assert(server.object('HorizontalPodAutoscaler', 'hooks') !== null));
+    const deployment = server.where('Deployment', 'hooks');
+    server.store.patch(deployment, { spec: { replicas: 7 } }, 'horizontal-pod-autoscaler', null);
+    await says('operator.reconciled');
+    changeHeadgate(server, 'hooks', { logLevel: 'debug' });
+    await eventually(server, () =>
+      assert.match(JSON.stringify(server.object('Deployment', 'hooks')), /"debug"/),
+    );
+    assert.deepEqual(numbers, new Set([5, 7]));
+  });
+
+  test('events and leases are what Kubernetes takes for such', async (t) => {
+    const server = await startApiServer(t);
+    startOperator(t, server);
+    createHeadgate(server, 'hooks', {});
+    await eventually(server, () => assert.match(condition(server, 'hooks', 'Ready'), /^False/));
+    const written = ['Event', 'Lease'].flatMap((kind) => {
+      const found = server.store.list(server.where(kind, '').resource, null);
+      assert(found.length > 0, kind);
+      return found as unknown as { apiVersion: string; kind: string }[];
+    });
+    for (const object of written) assert.deepEqual(await schemaProblems(object), [], object.kind);
   });
 });

@@ -16,6 +16,8 @@ const of = (apiVersion: string, kind: string, plural: string, more: Partial<Reso
 
 export const resources: Resource[] = [
   of('headgate.dev/v1alpha1', 'Headgate', 'headgates', { hasStatus: true, schema: headgateSchema }),
+  of('v1', 'Namespace', 'namespaces'),
+  of('apiextensions.k8s.io/v1', 'CustomResourceDefinition', 'customresourcedefinitions'),
   of('v1', 'Secret', 'secrets'),
   of('v1', 'Service', 'services', { hasStatus: true }),
   of('v1', 'ServiceAccount', 'serviceaccounts'),

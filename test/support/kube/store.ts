@@ -313,10 +313,28 @@ function immutable(where: Where, before: Stored, after: Stored): void {
 
 const managedJson = (managed: readonly ManagedFields[]) => JSON.parse(JSON.stringify(managed)) as Fields[];
 
+/** As an API server writes them: nested, each name behind `f:`. */
+function fieldsV1(leaves: readonly string[]): Fields {
+  const fields: Fields = {};
+  for (const leaf of leaves) {
+    let at = fields;
+    for (const name of JSON.parse(leaf) as string[]) at = (at[`f:${name}`] ??= {}) as Fields;
+  }
+  return fields;
+}
+
+const shownFields = ({ manager, operation, fields }: ManagedFields): Fields => ({
+  manager,
+  operation,
+  apiVersion: 'v1',
+  fieldsType: 'FieldsV1',
+  fieldsV1: fieldsV1(fields),
+});
+
 function shown({ object, managed }: Entry): Stored {
   return structuredClone({
     ...object,
-    metadata: { ...object.metadata, managedFields: managedJson(managed) },
+    metadata: { ...object.metadata, managedFields: managed.map(shownFields) },
   });
 }
 
