@@ -102,7 +102,8 @@ export class Objects {
 
   /** Only this very object: one of the same name that came after it is left alone. False: it was gone. */
   async remove(kind: Kind, { metadata }: ClusterObject): Promise<boolean> {
-    const body = { propagationPolicy: 'Background', preconditions: { uid: metadata.uid } };
+    const options = { apiVersion: 'v1', kind: 'DeleteOptions', propagationPolicy: 'Background' };
+    const body = { ...options, preconditions: { uid: metadata.uid } };
     const path = pathOf(kind, this.#owner.namespace, metadata.name);
     try {
       await this.#cluster.request({ method: 'DELETE', path, body }, this.#signal);

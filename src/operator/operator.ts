@@ -101,7 +101,7 @@ async function work(options: OperatorOptions & { limits: Limits }, term: AbortSi
     }
   }, limits);
 
-  const look = (object: ClusterObject) => {
+  const look = (object: ClusterObject, isDeleted: boolean) => {
     const key = keyOf(object, object.metadata.name);
     if (!known.has(key) && known.size >= limits.operatorResourcesMax) {
       observe({ kind: 'operator.too_many', resource: key });
@@ -109,7 +109,7 @@ async function work(options: OperatorOptions & { limits: Limits }, term: AbortSi
     }
     const { uid, generation, deletionTimestamp } = object.metadata;
     const version = `${uid} ${generation} ${deletionTimestamp === undefined ? '' : 'deleted'}`;
-    if (known.get(key) === version) return;
+    if (known.get(key) === version && !isDeleted) return;
     known.set(key, version);
     workers.add(key);
   };
