@@ -127,7 +127,7 @@ export class Reconciler {
       return { workload: isOurs ? workload : null, generatedMasterKeySecret, trouble };
     };
     if (spec.paused) return outcome(null);
-    const problems = [...problemsOf(spec)];
+    const problems = [...problemsOf(resource.metadata.name, spec)];
     const image = spec.image === '' ? this.#options.image : spec.image;
     if (image === null) problems.push('spec.image is needed: this operator has no HEADGATE_OPERATOR_IMAGE');
     if (image === null || problems.length > 0)

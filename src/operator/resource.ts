@@ -219,12 +219,14 @@ export function completeSpec(spec: HeadgateSpec): CompleteSpec {
  * What cannot be built, in the words of the resource. The CRD refuses the same at `kubectl apply`; this is for
  * resources that were stored before the CRD learned to.
  */
-export function problemsOf(spec: CompleteSpec): readonly string[] {
+export function problemsOf(name: string, spec: CompleteSpec): readonly string[] {
   const problems: string[] = [];
   const say = (isWrong: boolean, problem: string) => {
     if (isWrong) problems.push(problem);
   };
   const isEmbedded = spec.databaseUrlSecret === null;
+  // Leaves room for the names of what is made for it.
+  say(name.length > 50, 'metadata.name has more than 50 characters');
   say(isEmbedded && spec.replicas > 1, 'spec.replicas above 1 needs spec.databaseUrlSecret');
   say(isEmbedded && spec.autoscaling !== null, 'spec.autoscaling needs spec.databaseUrlSecret');
   const { autoscaling, ingress, ports } = spec;

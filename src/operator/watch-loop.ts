@@ -6,8 +6,8 @@
  *             from there; when that version is too old (410 Gone, as an answer or as an event), listing
  *   failed    no answer, or another refusal: after a pause that grows, listing, because what was missed is not known
  *
- * Gives every object it sees to `onObject`, and after each list everything that is there to `onList`. Refuses
- * nothing: it ends only with its signal.
+ * Gives every object it sees to `onObject`. Refuses nothing: it ends only with its signal. Between two watches it
+ * pauses, so that a proxy which ends every watch at once does not make it run hot.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { backoffMs } from '../kit/backoff.ts';
@@ -24,7 +24,6 @@ export interface WatchLoop {
   /** null: all of them. */
   readonly namespace: string | null;
   readonly labelSelector?: string;
-  readonly onList?: (objects: readonly ClusterObject[]) => void;
   readonly onObject: (object: ClusterObject, isDeleted: boolean) => void;
   readonly limits: Limits;
   readonly observe: Observe;
@@ -39,13 +38,16 @@ export async function watchLoop(loop: WatchLoop): Promise<void> {
     try {
       let version: string | null = await list(loop);
       failures = 0;
-      while (!signal.aborted && version !== null) version = await follow(loop, version);
+      while (!signal.aborted && version !== null) {
+        version = await follow(loop, version);
+        await pause(limits.operatorBackoffMinMs, signal);
+      }
     } catch (error) {
       if (signal.aborted) return;
       failures++;
       observe({ kind: 'operator.watch_failed', resource: kind.plural, reason: (error as Error).message });
       const pauseMs = backoffMs(failures, limits.operatorBackoffMinMs, limits.operatorBackoffMaxMs, random);
-      await delay(pauseMs, undefined, { signal }).catch(() => {});
+      await pause(pauseMs, signal);
     }
   }
 }
@@ -57,25 +59,20 @@ interface List {
 
 /** The version that the list is true for. */
 async function list(loop: WatchLoop): Promise<string> {
-  const { cluster, kind, namespace, labelSelector, onList, onObject, signal, limits } = loop;
-  const all: ClusterObject[] = [];
-  let page = '';
-  do {
+  const { cluster, kind, namespace, labelSelector, onObject, signal, limits } = loop;
+  let page: string | undefined;
+  for (let pages = 0; pages < limits.operatorResourcesMax; pages++) {
     const query = {
       limit: String(limits.operatorListPageMax),
       ...(labelSelector !== undefined && { labelSelector }),
-      ...(page !== '' && { continue: page }),
+      ...(page !== undefined && { continue: page }),
     };
     const answer = await cluster.request({ method: 'GET', path: pathOf(kind, namespace), query }, signal);
     const { items, metadata } = answer as unknown as List;
-    all.push(...items);
+    for (const object of items) onObject(object, false);
     page = metadata.continue ?? '';
-    if (page === '') {
-      onList?.(all);
-      for (const object of all) onObject(object, false);
-      return metadata.resourceVersion;
-    }
-  } while (all.length <= limits.operatorResourcesMax * limits.operatorListPageMax);
+    if (page === '') return metadata.resourceVersion;
+  }
   throw new ClusterError(0, 'TooMany', `more ${kind.plural} than an operator can look at`);
 }
 
@@ -100,4 +97,8 @@ async function follow(loop: WatchLoop, from: string): Promise<string | null> {
     if (isStatus(error, 410)) return null;
     throw error;
   }
+}
+
+async function pause(ms: number, signal: AbortSignal): Promise<void> {
+  await delay(ms, undefined, { signal }).catch(() => {});
 }

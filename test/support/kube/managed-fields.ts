@@ -43,6 +43,9 @@ export function same(a: Json | undefined, b: Json | undefined): boolean {
   return JSON.stringify(sorted(a)) === JSON.stringify(sorted(b));
 }
 
+const isObject = (value: Json | undefined) =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
 function sorted(value: Json | undefined): Json | undefined {
   if (Array.isArray(value)) return value.map((it) => sorted(it) ?? null);
   if (typeof value !== 'object' || value === null) return value;
@@ -72,6 +75,8 @@ export function applyFields(
   for (const [leaf, value] of leaves) {
     const path = JSON.parse(leaf) as string[];
     if (same(read(object, path), value)) continue;
+    // An empty object says that there is one, and nothing of what is in it.
+    if (isObject(value) && isObject(read(object, path))) continue;
     conflicts.push(
       ...others.filter((it) => it.fields.includes(leaf)).map((it) => `${it.manager}: ${path.join('.')}`),
     );
@@ -83,9 +88,7 @@ export function applyFields(
     if (!leaves.has(leaf) && !others.some((it) => it.fields.includes(leaf)))
       remove(object, JSON.parse(leaf) as string[]);
   }
-  const changed = new Set(
-    [...leaves].filter(([leaf, value]) => !same(at(live, leaf), value)).map(([leaf]) => leaf),
-  );
+  const changed = new Set([...leaves.keys()].filter((leaf) => !same(at(live, leaf), at(object, leaf))));
   const rest = others.map((it) => ({ ...it, fields: it.fields.filter((leaf) => !changed.has(leaf)) }));
   return {
     object,

@@ -13,11 +13,11 @@ import { onEnd } from '../cleanup.ts';
 import { ApiServer } from './api-server.ts';
 import type { Stored } from './store.ts';
 
-/** A lease of a second: what is tested is who takes over, not how long a second is. */
+/** A short lease: what is tested is who takes over, not after how long. */
 export const quickLimits: Limits = {
   ...limits,
-  operatorLeaseSeconds: 1,
-  operatorRenewDeadlineMs: 700,
+  operatorLeaseSeconds: 3,
+  operatorRenewDeadlineMs: 2_000,
   operatorLeaseRetryMs: 50,
   operatorBackoffMinMs: 10,
   operatorBackoffMaxMs: 200,
