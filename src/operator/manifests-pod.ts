@@ -6,7 +6,7 @@ import { filled } from './manifest.ts';
 import type { Deployment } from './manifest.ts';
 import type { Json, JsonObject } from './resource.ts';
 
-const dataDir = '/var/lib/headgate';
+const dataDir = '/data';
 
 export function podTemplate(deployment: Deployment): JsonObject {
   const { spec, selector, name, databaseUrlChecksum } = deployment;

@@ -97,7 +97,7 @@ spec:
           drop: [ALL]
       volumeMounts:
         - name: data
-          mountPath: /var/lib/headgate
+          mountPath: /data
         - name: tmp
           mountPath: /tmp
         {{- if not $external }}
@@ -157,7 +157,7 @@ spec:
 
 {{- define "headgate.env" -}}
 - name: HEADGATE_DATA_DIR
-  value: /var/lib/headgate
+  value: /data
 # Without the listener nothing listens on its port, whatever a Service says.
 - name: HEADGATE_LISTEN_ENABLED
   value: {{ .Values.frontendComponent.webhookListener | quote }}
