@@ -8,7 +8,8 @@ import type { IncomingMessage } from 'node:http';
 import { request as requestHttps } from 'node:https';
 import type { RequestOptions } from 'node:https';
 import type { KubeConfig } from '@kubernetes/client-node';
-import { limits } from '../limits.ts';
+import { limits as defaultLimits } from '../limits.ts';
+import type { Limits } from '../limits.ts';
 import type { JsonObject } from './resource.ts';
 
 export interface ClusterRequest {
@@ -52,15 +53,15 @@ export class ClusterError extends Error {
 export const isStatus = (error: unknown, ...statuses: readonly number[]): boolean =>
   error instanceof ClusterError && statuses.includes(error.status);
 
-export function openCluster(config: KubeConfig): Cluster {
+export function openCluster(config: KubeConfig, limits: Limits = defaultLimits): Cluster {
   const server = config.getCurrentCluster()?.server;
   if (server === undefined) throw new ClusterError(0, 'NoCluster', 'no Kubernetes cluster is configured');
   return {
     async request(request, signal) {
       const deadline = new Deadline(limits.operatorRequestMs, signal);
       try {
-        const response = await send(config, server, request, deadline);
-        const text = await readText(response);
+        const response = await send(config, server, request, deadline, limits);
+        const text = await readText(response, limits);
         const status = response.statusCode ?? 0;
         if (status >= 200 && status < 300) return parse(text);
         throw refused(status, text);
@@ -73,10 +74,11 @@ export function openCluster(config: KubeConfig): Cluster {
       const deadline = new Deadline(seconds * 1_000 + limits.operatorRequestMs, signal);
       const asked = { watch: 'true', allowWatchBookmarks: 'true', timeoutSeconds: String(seconds), ...query };
       try {
-        const response = await send(config, server, { method: 'GET', path, query: asked }, deadline);
+        const asking = { method: 'GET', path, query: asked } as const;
+        const response = await send(config, server, asking, deadline, limits);
         const status = response.statusCode ?? 0;
-        if (status !== 200) throw refused(status, await readText(response));
-        for await (const line of lines(response)) yield parse(line) as unknown as WatchEvent;
+        if (status !== 200) throw refused(status, await readText(response, limits));
+        for await (const line of lines(response, limits)) yield parse(line) as unknown as WatchEvent;
       } finally {
         deadline.end();
       }
@@ -115,6 +117,7 @@ async function send(
   server: string,
   { method, path, query, body, contentType }: ClusterRequest,
   deadline: Deadline,
+  limits: Limits,
 ): Promise<IncomingMessage> {
   const url = new URL(server.replace(/\/$/, '') + path);
   for (const [name, value] of Object.entries(query ?? {})) url.searchParams.set(name, value);
@@ -140,7 +143,7 @@ function unreachable(cause: unknown): ClusterError {
   return new ClusterError(0, 'Unreachable', `the API server does not answer: ${why}`, { cause });
 }
 
-async function readText(response: IncomingMessage): Promise<string> {
+async function readText(response: IncomingMessage, limits: Limits): Promise<string> {
   const chunks: Buffer[] = [];
   let bytes = 0;
   try {
@@ -155,7 +158,7 @@ async function readText(response: IncomingMessage): Promise<string> {
   return Buffer.concat(chunks).toString('utf8');
 }
 
-async function* lines(response: IncomingMessage): AsyncGenerator<string> {
+async function* lines(response: IncomingMessage, limits: Limits): AsyncGenerator<string> {
   let rest = '';
   response.setEncoding('utf8');
   try {
