@@ -6,7 +6,6 @@ export function banner(service: Service, settings: Settings): string {
   const { listen, sql, admin } = service.doors;
   const database = service.engine.defaultDatabase;
   const reachable = (host: string) => (host === '0.0.0.0' || host === '::' ? 'localhost' : host);
-  const webhook = `http://${reachable(listen.host)}:${listen.port}/webhook/${database}/public/orders`;
   const engine =
     settings.databaseUrl === null
       ? `embedded PostgreSQL in ${settings.dataDir}`
@@ -15,12 +14,24 @@ export function banner(service: Service, settings: Settings): string {
     settings.databaseUrl === null
       ? `psql -h ${reachable(sql.host)} -p ${sql.port} -d ${database} -U root`
       : `psql -h ${reachable(sql.host)} -p ${sql.port} -d ${database}`;
+  const adminLine = `admin     http://${admin.host}:${admin.port}/healthz  /readyz  /metrics`;
+  if (listen === null) {
+    return `
+Headgate is ready (${engine}).
+
+  webhooks  off (HEADGATE_LISTEN_ENABLED=false)
+  SQL       ${psql}
+  ${adminLine}
+
+`;
+  }
+  const webhook = `http://${reachable(listen.host)}:${listen.port}/webhook/${database}/public/orders`;
   return `
 Headgate is ready (${engine}).
 
   webhooks  http://${listen.host}:${listen.port}/webhook/<database>/<schema>/<table>
   SQL       ${psql}
-  admin     http://${admin.host}:${admin.port}/healthz  /readyz  /metrics
+  ${adminLine}
 
 Try it: a table,
 

@@ -30,6 +30,7 @@ import { createIngest } from './ingest.ts';
 import { Closer } from './kit/closer.ts';
 import { limits } from './limits.ts';
 import { openListener } from './listen/http.ts';
+import type { Listener } from './listen/http.ts';
 import { parseIngestTarget, parseWebhookTarget } from './listen/routes.ts';
 import { Refused, refusals, SqlFailure } from './refusals.ts';
 import type { Refusal } from './refusals.ts';
@@ -51,7 +52,8 @@ export interface Address {
 
 export interface Service {
   readonly engine: Engine;
-  readonly doors: { readonly listen: Address; readonly sql: Address; readonly admin: Address };
+  /** `listen` is null when the webhook listener is switched off. */
+  readonly doors: { readonly listen: Address | null; readonly sql: Address; readonly admin: Address };
   /** Answers what was taken, takes nothing new, then closes; at most `drainMs`. Calling it again changes nothing. */
   stop(reason: string): Promise<void>;
 }
@@ -96,34 +98,7 @@ async function open(settings: Settings, log: Observe, closer: Closer): Promise<S
   const lanes = new Lanes({ commit, limits, clock, endOfTurn: setImmediate });
   closer.add('lanes', () => lanes.close());
 
-  const stages = {
-    find: (name: TableName) => catalog.find(name),
-    admit: (target: Target) => lanes.admit(target),
-    submit: (rows: Rows) => lanes.submit(rows),
-    refresh: (database: string) => catalog.refresh(database),
-  };
-  const listener = await openListener({
-    host: settings.listenHost,
-    port: settings.listenPort,
-    bodyBytesMax: settings.bodyBytesMax,
-    websocketOrigins: settings.websocketOrigins,
-    observe,
-    now: Date.now,
-    ingest: createIngest({
-      ...stages,
-      route: (target) => orRefuse(parseWebhookTarget(target)),
-      decode: decodeRequest,
-    }),
-    openStream: createStreams({
-      ...stages,
-      route: (target) => orRefuse(parseIngestTarget(target)),
-      decode: decodeItems,
-      pause: delay,
-      clock,
-      random: Math.random,
-      limits,
-    }),
-  });
+  const listener = await openWebhooks({ settings, catalog, lanes, observe, clock });
   closer.add('listener', () => listener.close());
   const sqlDoor = await openSql({ settings, engine, catalog, pools, sealing, observe });
   closer.add('SQL door', () => sqlDoor.close());
@@ -153,6 +128,59 @@ async function open(settings: Settings, log: Observe, closer: Closer): Promise<S
     observe({ kind: 'service.stopped' });
   };
   return { engine, doors, stop: (reason) => (stopping ??= stop(reason)) };
+}
+
+/** Stands where the webhook listener is switched off: it takes nothing, so there is nothing to answer or to close. */
+async function noListener(): Promise<Omit<Listener, 'address'> & { address: null }> {
+  const load = { connections: 0, bytesInFlight: 0 };
+  return { address: null, load, drain: () => {}, close: async () => {} };
+}
+
+interface WebhookRooms {
+  readonly settings: Settings;
+  readonly catalog: Catalog;
+  readonly lanes: Lanes;
+  readonly observe: Observe;
+  /** A monotonic clock, ms. */
+  readonly clock: () => number;
+}
+
+/** The listener, with the stages that a request and a batch go through. */
+function openWebhooks({
+  settings,
+  catalog,
+  lanes,
+  observe,
+  clock,
+}: WebhookRooms): ReturnType<typeof openListener | typeof noListener> {
+  const stages = {
+    find: (name: TableName) => catalog.find(name),
+    admit: (target: Target) => lanes.admit(target),
+    submit: (rows: Rows) => lanes.submit(rows),
+    refresh: (database: string) => catalog.refresh(database),
+  };
+  return (settings.listenEnabled ? openListener : noListener)({
+    host: settings.listenHost,
+    port: settings.listenPort,
+    bodyBytesMax: settings.bodyBytesMax,
+    websocketOrigins: settings.websocketOrigins,
+    observe,
+    now: Date.now,
+    ingest: createIngest({
+      ...stages,
+      route: (target) => orRefuse(parseWebhookTarget(target)),
+      decode: decodeRequest,
+    }),
+    openStream: createStreams({
+      ...stages,
+      route: (target) => orRefuse(parseIngestTarget(target)),
+      decode: decodeItems,
+      pause: delay,
+      clock,
+      random: Math.random,
+      limits,
+    }),
+  });
 }
 
 interface SqlRooms {
@@ -193,7 +221,7 @@ function openSql({ settings, engine, catalog, pools, sealing, observe }: SqlRoom
 }
 
 /** Doors without credentials of their own stay on loopback unless the owner says otherwise. */
-function refuseOpenDoors(settings: Settings): void {
+export function refuseOpenDoors(settings: Settings): void {
   if (settings.insecure) return;
   for (const [host, env] of [
     [settings.sqlHost, 'HEADGATE_SQL_HOST'],

@@ -20,8 +20,8 @@ const layers: readonly (readonly string[])[] = [
   ['secrets', 'catalog'],
   ['validate', 'senders', 'decode', 'batch', 'commit'],
   ['ingest.ts', 'ingest-stream.ts', 'explain.ts'],
-  ['listen', 'wire', 'ddl', 'admin'],
-  ['main.ts', 'banner.ts'],
+  ['listen', 'wire', 'ddl', 'admin', 'operator'],
+  ['main.ts', 'banner.ts', 'operate.ts'],
   ['cli.ts'],
 ];
 /** The tables and the composition root are read together; the rooms of a layer never know each other. */
