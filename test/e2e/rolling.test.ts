@@ -21,8 +21,8 @@ async function committedBy(headgate: Headgate): Promise<number> {
 }
 
 test('two Headgates behind nginx, each restarted under load: no request fails, none is lost, none is doubled', async (t) => {
-  const nginx = requireTool(t, 'nginx');
-  if (nginx === null) return;
+  const program = requireTool(t, 'nginx');
+  if (program === null) return;
   const database = await testDatabase(t);
   const env = {
     HEADGATE_DATABASE_URL: database.connectionString,
@@ -30,10 +30,15 @@ test('two Headgates behind nginx, each restarted under load: no request fails, n
   };
   const headgates = await Promise.all([startHeadgate(t, { env }), startHeadgate(t, { env })]);
   const ports = headgates.map((headgate) => headgate.ports.listen.port);
-  const proxy = await startNginx(t, nginx, ports);
+  const proxy = await startNginx(t, program, ports);
 
   const { user = '', password } = database.clientConfig;
-  const door = { host: '127.0.0.1', port: headgates[0]?.ports.sql.port ?? 0, database: database.name, user };
+  const door = {
+    host: '127.0.0.1',
+    port: headgates[0]?.ports.sql.port ?? 0,
+    database: database.name,
+    user,
+  };
   const owner = new Client({ ...door, ...(password === undefined ? {} : { password }) });
   await owner.connect();
   // No key: a request that anybody repeats would be a second row.

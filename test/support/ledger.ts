@@ -22,6 +22,7 @@ export class Ledger {
   readonly #secret: string;
   readonly #agent: Agent;
   readonly #request: typeof request;
+  readonly #host: { host?: string };
   /** Status per id; 0: no answer was read. */
   readonly #answers = new Map<string, number>();
   #next = 0;
@@ -33,6 +34,7 @@ export class Ledger {
     const options = { keepAlive: true, maxSockets: 64 };
     this.#agent = tls === undefined ? new Agent(options) : new TlsAgent({ ...options, ...tls });
     this.#request = tls === undefined ? request : requestByTls;
+    this.#host = tls === undefined ? {} : { host: tls.servername };
   }
 
   get committed(): number {
@@ -88,7 +90,11 @@ export class Ledger {
     const body = JSON.stringify({ id, text: 'x'.repeat(this.#next % 300) });
     const signature = `sha256=${createHmac('sha256', this.#secret).update(body).digest('hex')}`;
     return new Promise((resolve) => {
-      const headers = { 'content-length': Buffer.byteLength(body), 'x-hub-signature-256': signature };
+      const headers = {
+        ...this.#host,
+        'content-length': Buffer.byteLength(body),
+        'x-hub-signature-256': signature,
+      };
       const sent = this.#request(url, { method: 'POST', agent: this.#agent, headers }, (response) => {
         response.on('error', () => resolve(0));
         response.resume().on('end', () => {

@@ -45,7 +45,7 @@ export async function freePort(): Promise<number> {
   return port;
 }
 
-function replaced(text: string, pairs: readonly (readonly [from: string, to: string])[]): string {
+export function replaced(text: string, pairs: readonly (readonly [from: string, to: string])[]): string {
   return pairs.reduce((done, [from, to]) => {
     assert(done.includes(from), `the configuration has the line with: ${from}`);
     return done.replaceAll(from, to);
@@ -73,8 +73,9 @@ export class Proxy {
     return { ca: this.#pem, servername: serverName };
   }
 
+  /** What nginx has written; Caddy's words go to its standard error. */
   log(): Promise<string> {
-    return readFile(join(this.folder, 'error.log'), 'utf8');
+    return readFile(join(this.folder, 'error.log'), 'utf8').catch(() => '');
   }
 
   /** The path goes out as it is given. */
@@ -153,26 +154,29 @@ export async function startNginx(
 export async function startCaddy(
   t: TestContext,
   program: string,
-  upstreams: readonly number[],
+  [upstream = 0]: readonly number[],
 ): Promise<Proxy> {
   const folder = await temporaryFolder(t);
   const { keyFile, certificateFile, pem } = await certificate(folder);
   const port = await freePort();
+  // What is left to Caddy in earnest: getting a certificate, and the port of https.
+  const global = '{\n\tadmin off\n\tauto_https off\n}\n';
+  const site = '{$HEADGATE_SITE:hooks.example.com} {';
   const conf = replaced(await readFile(join(root, 'deploy/caddy/Caddyfile'), 'utf8'), [
-    [
-      'hooks.example.com { # yours',
-      `{\n admin off\n auto_https off\n}\nhttps://${serverName}:${port} {\nbind 127.0.0.1\ntls ${certificateFile} ${keyFile}`,
-    ],
-    [
-      'reverse_proxy 127.0.0.1:4560 {',
-      `reverse_proxy ${upstreams.map((one) => `127.0.0.1:${one}`).join(' ')} {`,
-    ],
+    [site, `${global}${site}\n\tbind 127.0.0.1\n\ttls ${certificateFile} ${keyFile}`],
   ]);
   const file = join(folder, 'Caddyfile');
   await writeFile(file, conf);
   await mkdir(join(folder, 'home'));
   const args = ['run', '--adapter', 'caddyfile', '--config', file];
-  return started(t, program, args, new Proxy(port, folder, pem), join(folder, 'home'));
+  const home = join(folder, 'home');
+  return started(t, program, args, new Proxy(port, folder, pem), {
+    HOME: home,
+    XDG_DATA_HOME: home,
+    XDG_CONFIG_HOME: home,
+    HEADGATE_SITE: `https://${serverName}:${port}`,
+    HEADGATE_UPSTREAM: `127.0.0.1:${upstream}`,
+  });
 }
 
 /** Resolves when it takes connections, which neither proxy says in words that would stay. */
@@ -181,11 +185,11 @@ async function started(
   program: string,
   args: readonly string[],
   proxy: Proxy,
-  home = proxy.folder,
+  env: Readonly<Record<string, string>> = {},
 ): Promise<Proxy> {
   const child = spawn(program, args, {
     stdio: ['ignore', 'ignore', 'pipe'],
-    env: { PATH: process.env['PATH'], HOME: home, XDG_DATA_HOME: home, XDG_CONFIG_HOME: home },
+    env: { PATH: process.env['PATH'], ...env },
   });
   let said = '';
   child.stderr.setEncoding('utf8').on('data', (text: string) => (said += text));
