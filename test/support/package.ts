@@ -13,7 +13,6 @@ export const root = fileURLToPath(new URL('../../../', import.meta.url));
 const sources = [
   'src',
   'scripts',
-  'test/support',
   'docs',
   'deploy',
   'package.json',
