@@ -78,6 +78,12 @@ export class Proxy {
     return readFile(join(this.folder, 'error.log'), 'utf8').catch(() => '');
   }
 
+  /** The lines of nginx's access log that do not tell of a 200. */
+  async refusals(): Promise<string> {
+    const lines = (await readFile(join(this.folder, 'access.log'), 'utf8')).split('\n');
+    return lines.filter((line) => !line.includes('HTTP/1.1" 200 ')).join('\n');
+  }
+
   /** The path goes out as it is given. */
   post(path: string, body: string | Buffer, options: RequestOptions = {}): Promise<Answer> {
     const to = { ...this.tls, host: '127.0.0.1', port: this.port, path, method: 'POST', ...options };
