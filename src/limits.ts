@@ -216,6 +216,8 @@ export const limits = {
 
   /** From SIGTERM to the end of the process, in ms. */
   drainMs: 10_000,
+  /** How long idle connections of the webhook listener are kept then, for what is on its way on them, in ms. */
+  drainIdleMs: 200,
   /** How long the embedded engine may take to accept its first connection, in ms. */
   engineStartMs: 30_000,
   /** Longest pause between two attempts to start or reach the engine, in ms. */

@@ -98,6 +98,9 @@ async function open(settings: Settings, log: Observe, closer: Closer): Promise<S
   const lanes = new Lanes({ commit, limits, clock, endOfTurn: setImmediate });
   closer.add('lanes', () => lanes.close());
 
+  // An engine that is there is waited for, so that ready means ready, and that a proxy finds this Headgate away and not
+  // unable as long as it only starts; an engine that is away is answered 503.
+  await catalog.opened();
   const listener = await openWebhooks({ settings, catalog, lanes, observe, clock });
   closer.add('listener', () => listener.close());
   const sqlDoor = await openSql({ settings, engine, catalog, pools, sealing, observe });
@@ -114,8 +117,6 @@ async function open(settings: Settings, log: Observe, closer: Closer): Promise<S
 
   const doors = { listen: listener.address, sql: sqlDoor.address, admin: admin.address };
   await writePorts(settings.dataDir, doors, closer);
-  // An engine that is there is waited for, so that ready means ready; one that is away is answered 503.
-  await catalog.opened();
   observe({ kind: 'service.ready' });
 
   let stopping: Promise<void> | null = null;

@@ -22,7 +22,7 @@ const layers: readonly (readonly string[])[] = [
   ['ingest.ts', 'ingest-stream.ts', 'explain.ts'],
   ['listen', 'wire', 'ddl', 'admin', 'operator'],
   ['main.ts', 'banner.ts', 'operate.ts'],
-  ['cli.ts'],
+  ['cli.ts', 'embed.ts'],
 ];
 /** The tables and the composition root are read together; the rooms of a layer never know each other. */
 const together = new Set(['limits.ts', 'main.ts']);
