@@ -3,11 +3,12 @@
  * ratios. `--write` puts the results into docs/benchmarks.md. BENCH_SECONDS and BENCH_ROUNDS say how long.
  */
 import { readFile, writeFile } from 'node:fs/promises';
+import { batches } from './batches.ts';
 import type { Bench } from './report.ts';
 import { tableShapes } from './shapes.ts';
 import { singleEvents } from './single-events.ts';
 
-const benches: readonly Bench[] = [singleEvents, tableShapes];
+const benches: readonly Bench[] = [singleEvents, tableShapes, batches];
 const effort = {
   seconds: Number(process.env['BENCH_SECONDS'] ?? 5),
   rounds: Number(process.env['BENCH_ROUNDS'] ?? 3),

@@ -7,7 +7,6 @@ export function banner(service: Service, settings: Settings): string {
   const database = service.engine.defaultDatabase;
   const reachable = (host: string) => (host === '0.0.0.0' || host === '::' ? 'localhost' : host);
   const scheme = settings.listenTlsCert === null ? 'http' : 'https';
-  const webhook = `${scheme}://${reachable(listen.host)}:${listen.port}/webhook/${database}/public/orders`;
   const engine =
     settings.databaseUrl === null
       ? `embedded PostgreSQL in ${settings.dataDir}`
@@ -16,12 +15,24 @@ export function banner(service: Service, settings: Settings): string {
     settings.databaseUrl === null
       ? `psql -h ${reachable(sql.host)} -p ${sql.port} -d ${database} -U root`
       : `psql -h ${reachable(sql.host)} -p ${sql.port} -d ${database}`;
+  const adminLine = `admin     http://${admin.host}:${admin.port}/healthz  /readyz  /metrics`;
+  if (listen === null) {
+    return `
+Headgate is ready (${engine}).
+
+  webhooks  off (HEADGATE_LISTEN_ENABLED=false)
+  SQL       ${psql}
+  ${adminLine}
+
+`;
+  }
+  const webhook = `${scheme}://${reachable(listen.host)}:${listen.port}/webhook/${database}/public/orders`;
   return `
 Headgate is ready (${engine}).
 
   webhooks  ${scheme}://${listen.host}:${listen.port}/webhook/<database>/<schema>/<table>
   SQL       ${psql}
-  admin     http://${admin.host}:${admin.port}/healthz  /readyz  /metrics
+  ${adminLine}
 
 Try it: a table,
 

@@ -14,19 +14,21 @@ import { banner } from './banner.ts';
 import { EngineError } from './engine/engine.ts';
 import { GuardError } from './guard/guard-error.ts';
 import { startService, StartError } from './main.ts';
+import type { Observe } from './observations.ts';
 import { MasterKeyError } from './secrets/master-key.ts';
 import { sendCommand, SendError } from './senders/send.ts';
 import type { SendOptions } from './senders/send.ts';
 import { resolveSettings, SettingsError, settingsTable } from './settings.ts';
-import type { ResolvedSettings, SettingName } from './settings.ts';
+import type { ResolvedSettings, SettingName, Settings } from './settings.ts';
 
 const rows = Object.entries(settingsTable) as [SettingName, (typeof settingsTable)[SettingName]][];
 
 function withSettings(command: Command): Command {
   for (const [, row] of rows) {
     if (row.flag === null) continue;
-    const value = typeof row.default === 'boolean' ? '' : ` <${row.value}>`;
-    const shown = row.default === null || typeof row.default === 'boolean' ? '' : `, default ${row.default}`;
+    // What is off by default is switched on by naming it; what is on needs a word to be switched off.
+    const value = row.default === false ? '' : ` <${row.value}>`;
+    const shown = row.default === null || row.default === false ? '' : `, default ${row.default}`;
     command.addOption(new Option(`--${row.flag}${value}`, `${row.help} (${row.env}${shown})`));
   }
   return command;
@@ -41,22 +43,34 @@ function settingsOf(options: Record<string, string | true | undefined>): Resolve
   return resolveSettings({ env: process.env, flags });
 }
 
-async function start(options: Record<string, string | true | undefined>): Promise<void> {
-  const { settings } = settingsOf(options);
+function logOf(settings: Settings): Observe {
   const pretty = settings.logFormat === 'pretty' || (settings.logFormat === 'auto' && process.stderr.isTTY);
-  const log = createLog({
+  return createLog({
     level: settings.logLevel,
     format: pretty ? 'pretty' : 'json',
     now: Date.now,
     write: (line) => void process.stderr.write(line),
   });
+}
+
+async function start(options: Record<string, string | true | undefined>): Promise<void> {
+  const { settings } = settingsOf(options);
   // Before the first await: a signal during the start must not leave an engine behind.
   const stopped = firstSignal();
-  const service = await startService(settings, log);
+  const service = await startService(settings, logOf(settings));
   // Without certificates SIGHUP means what it always means: the terminal is gone.
   if (service.reload !== null) process.on('SIGHUP', () => void service.reload?.());
   process.stdout.write(banner(service, settings));
   await service.stop(await stopped);
+}
+
+async function operator(options: Record<string, string | true | undefined>): Promise<void> {
+  const { settings } = settingsOf(options);
+  const stopped = firstSignal();
+  // Loaded only here: the Kubernetes client is larger than all of Headgate, and nobody else needs it.
+  const { startOperator } = await import('./operate.ts');
+  const running = await startOperator(settings, logOf(settings));
+  await running.stop(await stopped);
 }
 
 /** The first signal asks for a clean stop, a second one ends the process at once. */
@@ -141,6 +155,13 @@ const program = new Command('headgate')
   .version(version())
   .showHelpAfterError('(headgate --help tells more)');
 withSettings(program.command('start').description('start the service')).action(start);
+withSettings(
+  program
+    .command('operator')
+    .description(
+      'look after the Headgate resources of a Kubernetes cluster (KUBECONFIG, or the pod it runs in)',
+    ),
+).action(operator);
 withSettings(
   program.command('config').description('print every setting, its value and where it came from'),
 ).action(config);

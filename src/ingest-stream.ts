@@ -55,7 +55,6 @@ export interface StreamRooms {
 export type Opening = CheckRequest;
 
 export interface Stream {
-  readonly table: TableName;
   /** Takes the batch that comes next; never rejects. After one that is not committed no other is. */
   submit(batch: Batch): Promise<Outcome>;
   /** Its connection is gone: what was not submitted yet never will be. */
@@ -63,20 +62,20 @@ export interface Stream {
 }
 
 /** Rejects with Refused or with a bug. */
-export type OpenStream = (opening: Opening) => Promise<Stream>;
+export type OpenStream = (opening: Opening, hooks: StreamHooks) => Promise<Stream>;
 
-export function createStreams(rooms: StreamRooms): OpenStream {
-  return async (opening) => {
-    const name = rooms.route(opening.target);
-    return new IngestStream(rooms, opening, await checked(rooms, name, opening));
-  };
+export interface StreamHooks {
+  /** Told which table the stream is for, as soon as that is known. */
+  target(name: TableName): void;
 }
 
-/** The table, once the check has accepted the first frame. */
-async function checked(rooms: StreamRooms, name: TableName, opening: Opening): Promise<Target> {
-  const target = await rooms.find(name);
-  authenticate(target, opening);
-  return target;
+export function createStreams(rooms: StreamRooms): OpenStream {
+  return async (opening, hooks) => {
+    const target = await rooms.find(rooms.route(opening.target));
+    hooks.target(target);
+    authenticate(target, opening);
+    return new IngestStream(rooms, opening, target);
+  };
 }
 
 function authenticate({ check }: Target, opening: Opening): void {
@@ -128,10 +127,6 @@ class IngestStream implements Stream {
     this.#rooms = rooms;
     this.#opening = opening;
     this.#target = target;
-  }
-
-  get table(): TableName {
-    return this.#target;
   }
 
   submit(batch: Batch): Promise<Outcome> {

@@ -54,7 +54,8 @@ export interface Address {
 
 export interface Service {
   readonly engine: Engine;
-  readonly doors: { readonly listen: Address; readonly sql: Address; readonly admin: Address };
+  /** `listen` is null when the webhook listener is switched off. */
+  readonly doors: { readonly listen: Address | null; readonly sql: Address; readonly admin: Address };
   /** Answers what was taken, takes nothing new, then closes; at most `drainMs`. Calling it again changes nothing. */
   stop(reason: string): Promise<void>;
   /** Reads the doors' certificates again; null: there are none. */
@@ -103,6 +104,9 @@ async function open(settings: Settings, log: Observe, closer: Closer): Promise<S
   const lanes = new Lanes({ commit, limits, clock, endOfTurn: setImmediate });
   closer.add('lanes', () => lanes.close());
 
+  // An engine that is there is waited for, so that ready means ready, and that a proxy finds this Headgate away and not
+  // unable as long as it only starts; an engine that is away is answered 503.
+  await catalog.opened();
   const listener = await openWebhooks({ settings, catalog, lanes, guards, observe, clock });
   closer.add('listener', () => listener.close());
   const sqlDoor = await openSql({ settings, engine, catalog, pools, sealing, guards, key, observe });
@@ -119,8 +123,6 @@ async function open(settings: Settings, log: Observe, closer: Closer): Promise<S
 
   const doors = { listen: listener.address, sql: sqlDoor.address, admin: admin.address };
   await writePorts(settings.dataDir, doors, closer);
-  // An engine that is there is waited for, so that ready means ready; one that is away is answered 503.
-  await catalog.opened();
   observe({ kind: 'service.ready' });
 
   let stopping: Promise<void> | null = null;
@@ -135,16 +137,24 @@ async function open(settings: Settings, log: Observe, closer: Closer): Promise<S
   return { engine, doors, stop: (reason) => (stopping ??= stop(reason)), reload: guards.reload };
 }
 
+/** Stands where the webhook listener is switched off: it takes nothing, so there is nothing to answer or to close. */
+async function noListener(): Promise<Omit<Listener, 'address'> & { address: null }> {
+  const load = { connections: 0, bytesInFlight: 0 };
+  return { address: null, load, drain: () => {}, close: async () => {} };
+}
+
 interface WebhookRooms {
   readonly settings: Settings;
   readonly catalog: Catalog;
   readonly lanes: Lanes;
   readonly guards: DoorGuards;
   readonly observe: Observe;
+  /** A monotonic clock, ms. */
   readonly clock: () => number;
 }
 
-function openWebhooks(rooms: WebhookRooms): Promise<Listener> {
+/** The listener, with the stages that a request and a batch go through. */
+function openWebhooks(rooms: WebhookRooms): ReturnType<typeof openListener | typeof noListener> {
   const { settings, catalog, lanes, guards, observe, clock } = rooms;
   const stages = {
     find: (name: TableName) => catalog.find(name),
@@ -152,10 +162,11 @@ function openWebhooks(rooms: WebhookRooms): Promise<Listener> {
     submit: (rows: Rows) => lanes.submit(rows),
     refresh: (database: string) => catalog.refresh(database),
   };
-  return openListener({
+  return (settings.listenEnabled ? openListener : noListener)({
     host: settings.listenHost,
     port: settings.listenPort,
     bodyBytesMax: settings.bodyBytesMax,
+    websocketOrigins: settings.websocketOrigins,
     observe,
     now: Date.now,
     tls: guards.listenTls,
@@ -222,7 +233,7 @@ function openSql(rooms: SqlRooms): Promise<SqlDoor> {
 }
 
 /** Doors without credentials of their own stay on loopback unless the owner says otherwise. */
-function refuseOpenDoors(settings: Settings): void {
+export function refuseOpenDoors(settings: Settings): void {
   if (settings.insecure) return;
   const askFor = settings.databaseUrl === null ? 'HEADGATE_SQL_PASSWORD' : 'HEADGATE_SQL_TLS_CLIENT_CA';
   for (const [host, env, asks, what] of [

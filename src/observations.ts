@@ -20,10 +20,11 @@ export type Observation =
   | { readonly kind: 'request.failed'; readonly requestId: string; readonly error: unknown }
   /** The first message of a WebSocket was accepted. */
   | { readonly kind: 'websocket.opened'; readonly table: TableName | null }
-  /** `code`: why Headgate closed it, or `closed`: its client did. `table` is null when it never was accepted. */
+  /** `code`: why Headgate closed it, or `closed`: its client did. `opened`: its first message had been accepted. */
   | {
       readonly kind: 'websocket.closed';
       readonly table: TableName | null;
+      readonly opened: boolean;
       readonly code: RefusalCode | 'closed';
       readonly batches: number;
       readonly rows: number;
@@ -106,6 +107,19 @@ export type Observation =
   /** The files of a door's certificate have changed and cannot be used: it goes on with what it had. */
   | { readonly kind: 'tls.unusable'; readonly door: string; readonly reason: string }
   | { readonly kind: 'door.opened'; readonly door: string; readonly address: string }
+  | { readonly kind: 'operator.leading'; readonly identity: string }
+  | { readonly kind: 'operator.following'; readonly identity: string; readonly leader: string }
+  | { readonly kind: 'operator.lease_failed'; readonly identity: string; readonly reason: string }
+  | { readonly kind: 'operator.watch_failed'; readonly resource: string; readonly reason: string }
+  | { readonly kind: 'operator.reconciled'; readonly resource: string; readonly seconds: number }
+  | { readonly kind: 'operator.reconcile_failed'; readonly resource: string; readonly reason: string }
+  | {
+      readonly kind: 'operator.told';
+      readonly resource: string;
+      readonly reason: string;
+      readonly note: string;
+    }
+  | { readonly kind: 'operator.too_many'; readonly resource: string }
   | { readonly kind: 'service.ready' }
   | { readonly kind: 'service.draining'; readonly reason: string }
   | { readonly kind: 'service.stopped' };

@@ -2,126 +2,26 @@
  * THE table of settings: one row each gives the environment variable, the flag, the default, the unit and the
  * help text. Read once at start; nothing else in Headgate looks at the environment or at the command line.
  */
-import { Networks } from './kit/networks.ts';
-import { parseRate } from './kit/rate.ts';
+import { guardSettings, password } from './guard-settings.ts';
 import { limits } from './limits.ts';
+import { BadSetting, bool, integer, oneOf, port, setting, text } from './setting.ts';
+import type { Parse, Setting } from './setting.ts';
 
-type Parse<T> = (text: string) => T;
-
-interface Setting<T> {
-  readonly env: string;
-  /** Command-line flag without the dashes; null: environment only, because `ps` would show a secret. */
-  readonly flag: string | null;
-  readonly value: string;
-  readonly default: T;
-  readonly parse: Parse<T>;
-  readonly help: string;
-  /** Shown as *** by `headgate config`. */
-  readonly secret: boolean;
-}
-
-/** A setting's text cannot be used; the message says what would be. */
-class BadSetting extends Error {}
-
-const text: Parse<string> = (t) => {
-  if (t === '') throw new BadSetting('must not be empty');
-  return t;
-};
-const integer =
-  (min: number, max: number): Parse<number> =>
-  (t) => {
-    if (!/^\d{1,15}$/.test(t) || Number(t) < min || Number(t) > max) {
-      throw new BadSetting(`must be a whole number from ${min} to ${max}`);
-    }
-    return Number(t);
-  };
-const port = integer(0, 65_535);
-const oneOf =
-  <const T extends string>(...words: T[]): Parse<T> =>
-  (t) => {
-    const word = words.find((w) => w === t);
-    if (word === undefined) throw new BadSetting(`must be one of ${words.join(', ')}`);
-    return word;
-  };
-const bool: Parse<boolean> = (t) => {
-  if (/^(1|true|on|yes)$/i.test(t)) return true;
-  if (/^(0|false|off|no)$/i.test(t)) return false;
-  throw new BadSetting('must be true or false');
-};
 const httpUrl: Parse<string> = (t) => {
   if (!/^https?:\/\/[^/?#\s]+(\/[^?#\s]*)?$/.test(t))
     throw new BadSetting('must be an http:// or https:// URL without query');
   return t.replace(/\/$/, '');
 };
+const origins: Parse<string> = (t) => {
+  const listed = t.split(',').map((origin) => origin.trim());
+  if (!listed.every((origin) => /^(\*|null|[a-z][a-z0-9+.-]*:\/\/[^/?#\s]+)$/i.test(origin)))
+    throw new BadSetting('must be origins like https://app.example.com, parted by commas, or *');
+  return t;
+};
 const dsn: Parse<string> = (t) => {
   if (!/^postgres(ql)?:\/\//.test(t)) throw new BadSetting('must be a postgresql:// connection string');
   return t;
 };
-
-const setting = <T>(
-  flag: string | null,
-  env: string,
-  value: string,
-  fallback: T,
-  parse: Parse<NoInfer<T> & {}>,
-  help: string,
-  secret = false,
-): Setting<T> => ({ flag, env, value, default: fallback, parse: parse as Parse<T>, help, secret });
-
-/** What SASLprep (RFC 4013) leaves as it is: then every client means the same bytes by it. */
-const password: Parse<string> = (t) => {
-  if (!/^[\x20-\x7e]{1,1024}$/.test(t)) throw new BadSetting('must be 1 to 1024 printable ASCII characters');
-  return t;
-};
-
-const networks: Parse<string> = (t) => {
-  const read = Networks.parse(t);
-  if (read instanceof Networks) return t;
-  throw new BadSetting(`must hold networks such as 10.0.0.0/8, 2001:db8::/32; "${read.wrong}" is none`);
-};
-const rate: Parse<string> = (t) => {
-  if (parseRate(t) === null)
-    throw new BadSetting('must be a number of requests in a time, such as 100/s, 600/min');
-  return t;
-};
-
-/** The rows of one door's TLS. */
-const tlsSettings = (door: string, env: string, what: string) => ({
-  cert: setting<string | null>(
-    `${door}-tls-cert`,
-    `HEADGATE_${env}_TLS_CERT`,
-    'FILE',
-    null,
-    text,
-    `certificate of ${what} and those that lead to its authority, PEM; with it the door speaks TLS`,
-  ),
-  key: setting<string | null>(
-    `${door}-tls-key`,
-    `HEADGATE_${env}_TLS_KEY`,
-    'FILE',
-    null,
-    text,
-    `key of that certificate, PEM`,
-  ),
-  clientCa: setting<string | null>(
-    `${door}-tls-client-ca`,
-    `HEADGATE_${env}_TLS_CLIENT_CA`,
-    'FILE',
-    null,
-    text,
-    `authorities whose certificates the clients of ${what} have to show, PEM`,
-  ),
-  clientCert: setting(
-    `${door}-tls-client-cert`,
-    `HEADGATE_${env}_TLS_CLIENT_CERT`,
-    'WORD',
-    'required' as 'required' | 'optional',
-    oneOf('required', 'optional'),
-    'with client authorities: whether a client may come without a certificate (optional)',
-  ),
-});
-const listenTls = tlsSettings('listen', 'LISTEN', 'the webhook listener');
-const sqlTls = tlsSettings('sql', 'SQL', 'the SQL door');
 
 export const settingsTable = {
   dataDir: setting(
@@ -164,6 +64,14 @@ export const settingsTable = {
     4560,
     port,
     'port of the webhook listener; 0 picks a free one',
+  ),
+  listenEnabled: setting(
+    'listen-enabled',
+    'HEADGATE_LISTEN_ENABLED',
+    'BOOL',
+    true as boolean,
+    bool,
+    'open the webhook listener; false: rows come only through the other doors',
   ),
   sqlHost: setting('sql-host', 'HEADGATE_SQL_HOST', 'HOST', '127.0.0.1', text, 'address of the SQL door'),
   sqlPort: setting(
@@ -231,6 +139,30 @@ export const settingsTable = {
     oneOf('auto', 'json', 'pretty'),
     'json: one object a line; pretty: for people; auto: pretty on a terminal',
   ),
+  operatorNamespace: setting<string | null>(
+    'operator-namespace',
+    'HEADGATE_OPERATOR_NAMESPACE',
+    'NAMESPACE',
+    null,
+    text,
+    'headgate operator: look after this namespace only, instead of all',
+  ),
+  operatorImage: setting<string | null>(
+    'operator-image',
+    'HEADGATE_OPERATOR_IMAGE',
+    'IMAGE',
+    null,
+    text,
+    'headgate operator: what a Headgate resource runs that names no image',
+  ),
+  operatorIdentity: setting<string | null>(
+    'operator-identity',
+    'HEADGATE_OPERATOR_IDENTITY',
+    'NAME',
+    null,
+    text,
+    "headgate operator: its name in the leader election, unlike every other's; default the host name",
+  ),
   bodyBytesMax: setting(
     'body-bytes-max',
     'HEADGATE_BODY_BYTES_MAX',
@@ -239,79 +171,15 @@ export const settingsTable = {
     integer(1, 256 * 1024 * 1024),
     'largest request body, in bytes',
   ),
-  listenTlsCert: listenTls.cert,
-  listenTlsKey: listenTls.key,
-  listenTlsClientCa: listenTls.clientCa,
-  listenTlsClientCert: listenTls.clientCert,
-  sqlTlsCert: sqlTls.cert,
-  sqlTlsKey: sqlTls.key,
-  sqlTlsClientCa: sqlTls.clientCa,
-  sqlTlsClientCert: sqlTls.clientCert,
-  trustedProxies: setting<string | null>(
-    'trusted-proxies',
-    'HEADGATE_TRUSTED_PROXIES',
-    'NETWORKS',
+  websocketOrigins: setting<string | null>(
+    'websocket-origins',
+    'HEADGATE_WEBSOCKET_ORIGINS',
+    'ORIGINS',
     null,
-    networks,
-    'networks of proxies that say truly whom they speak for, e.g. 10.0.0.0/8, fd00::/8',
+    origins,
+    'origins whose pages may open a WebSocket, parted by commas; * allows all; default: no page may',
   ),
-  forwardedHeader: setting(
-    'forwarded-header',
-    'HEADGATE_FORWARDED_HEADER',
-    'NAME',
-    'x-forwarded-for' as 'x-forwarded-for' | 'forwarded',
-    oneOf('x-forwarded-for', 'forwarded'),
-    'the header in which they say it; the other one is not read',
-  ),
-  listenNetworks: setting<string | null>(
-    'listen-networks',
-    'HEADGATE_LISTEN_NETWORKS',
-    'NETWORKS',
-    null,
-    networks,
-    'the webhook listener answers clients of these networks only; others read 403',
-  ),
-  addressRate: setting<string | null>(
-    'address-rate',
-    'HEADGATE_ADDRESS_RATE',
-    'RATE',
-    null,
-    rate,
-    'requests that the webhook listener takes from one address (IPv6: /64), e.g. 100/s; more read 429',
-  ),
-  tableRate: setting<string | null>(
-    'table-rate',
-    'HEADGATE_TABLE_RATE',
-    'RATE',
-    null,
-    rate,
-    'requests that the webhook listener takes for one table, e.g. 1000/s; more read 429',
-  ),
-  sqlTlsOptional: setting(
-    'sql-tls-optional',
-    'HEADGATE_SQL_TLS_OPTIONAL',
-    'BOOL',
-    false,
-    bool,
-    'with TLS: let clients of the SQL door in that do not encrypt, too',
-  ),
-  sqlPassword: setting<string | null>(
-    null,
-    'HEADGATE_SQL_PASSWORD',
-    'TEXT',
-    null,
-    password,
-    'password of root on the SQL door of the embedded engine; other roles have those of CREATE ROLE; without it nobody is asked',
-    true,
-  ),
-  sqlPasswordFile: setting<string | null>(
-    'sql-password-file',
-    'HEADGATE_SQL_PASSWORD_FILE',
-    'FILE',
-    null,
-    text,
-    'the same, read from the first line of a file',
-  ),
+  ...guardSettings,
 } as const;
 
 export type SettingName = keyof typeof settingsTable;

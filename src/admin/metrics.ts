@@ -27,6 +27,8 @@ interface Series {
   readonly labels: TableName;
   rows: number;
   readonly answers: Map<string, { readonly status: number; count: number }>;
+  /** Batches of WebSockets, by code. */
+  readonly batches: Map<string, number>;
 }
 
 /** Counts per table, kept as plain numbers: an answered request costs a lookup and two additions. */
@@ -66,7 +68,7 @@ class TableCounts {
 }
 
 function newSeries(labels: TableName): Series {
-  return { labels, rows: 0, answers: new Map() };
+  return { labels, rows: 0, answers: new Map(), batches: new Map() };
 }
 
 function countAnswer(series: Series, status: number, code: string, rows: number): void {
@@ -88,6 +90,11 @@ export function createMetrics(options: MetricsOptions): Metrics {
       if (observation.kind === 'request.answered') {
         countAnswer(counts.of(observation.table), observation.status, observation.code, observation.rows);
         events.requestSeconds.observe(observation.seconds);
+      } else if (observation.kind === 'batch.answered') {
+        const series = counts.of(observation.table);
+        series.rows += observation.rows;
+        series.batches.set(observation.code, (series.batches.get(observation.code) ?? 0) + 1);
+        events.batchSeconds.observe(observation.seconds);
       } else count(events, observation);
     },
     contentType: registry.contentType,
@@ -108,6 +115,19 @@ function registerTableCounters(registry: Registry, counts: TableCounts): void {
         for (const { labels, answers } of counts.all()) {
           for (const [code, { status, count }] of answers) this.inc({ ...labels, status, code }, count);
         }
+      },
+    }),
+  );
+  registry.registerMetric(
+    new Counter({
+      name: 'headgate_batches_total',
+      help: 'Batches of WebSockets acknowledged or refused, by table and code',
+      labelNames: [...tableLabels, 'code'],
+      registers: [],
+      collect() {
+        this.reset();
+        for (const { labels, batches } of counts.all())
+          for (const [code, count] of batches) this.inc({ ...labels, code }, count);
       },
     }),
   );
@@ -174,6 +194,28 @@ function registerGauges(registry: Registry, counts: TableCounts, options: Metric
   );
 }
 
+/** What becomes of certificates, and of those who are asked who they are. */
+function registerDoorEvents(registers: Registry[]) {
+  return {
+    tlsExpires: new Gauge({
+      name: 'headgate_tls_certificate_expires_seconds',
+      help: 'When the certificate that a door shows will have expired, in seconds since 1970',
+      labelNames: ['door'],
+      registers,
+    }),
+    tlsUnusable: new Counter({
+      name: 'headgate_tls_unusable_total',
+      help: 'Times a changed certificate could not be used and the one before stayed',
+      registers,
+    }),
+    loginFailures: new Counter({
+      name: 'headgate_sql_login_failures_total',
+      help: 'Clients of the SQL door that did not show that they may come in',
+      registers,
+    }),
+  };
+}
+
 function registerEvents(registry: Registry) {
   const registers = [registry];
   const groupResults = new Counter({
@@ -190,6 +232,23 @@ function registerEvents(registry: Registry) {
       name: 'headgate_request_seconds',
       help: 'From the end of the headers to the answer, in seconds',
       buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 30],
+      registers,
+    }),
+    batchSeconds: new Histogram({
+      name: 'headgate_batch_seconds',
+      help: 'From the last byte of a batch of a WebSocket to its acknowledgement, in seconds',
+      buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 30],
+      registers,
+    }),
+    websockets: new Gauge({
+      name: 'headgate_websockets',
+      help: 'Open WebSockets whose first message was accepted',
+      registers,
+    }),
+    websocketsClosed: new Counter({
+      name: 'headgate_websockets_closed_total',
+      help: 'WebSockets that ended, by why; closed: by their client',
+      labelNames: ['code'],
       registers,
     }),
     groupRows: new Histogram({
@@ -219,22 +278,7 @@ function registerEvents(registry: Registry) {
       help: 'Times the engine became ready again after the first time',
       registers,
     }),
-    tlsExpires: new Gauge({
-      name: 'headgate_tls_certificate_expires_seconds',
-      help: 'When the certificate that a door shows will have expired, in seconds since 1970',
-      labelNames: ['door'],
-      registers,
-    }),
-    tlsUnusable: new Counter({
-      name: 'headgate_tls_unusable_total',
-      help: 'Times a changed certificate could not be used and the one before stayed',
-      registers,
-    }),
-    loginFailures: new Counter({
-      name: 'headgate_sql_login_failures_total',
-      help: 'Clients of the SQL door that did not show that they may come in',
-      registers,
-    }),
+    ...registerDoorEvents(registers),
     sqlSessions: new Gauge({
       name: 'headgate_sql_sessions',
       help: 'Open connections of the SQL door',
@@ -274,6 +318,13 @@ function count(events: ReturnType<typeof registerEvents>, observation: Observati
       break;
     case 'sql.login_failed':
       events.loginFailures.inc();
+      break;
+    case 'websocket.opened':
+      events.websockets.inc();
+      break;
+    case 'websocket.closed':
+      if (observation.opened) events.websockets.dec();
+      events.websocketsClosed.inc({ code: observation.code });
       break;
     case 'sql.connected':
       events.sqlSessions.inc();

@@ -12,6 +12,7 @@ import {
   messages,
   untilACommitWaits,
 } from '../../test/support/commit-room.ts';
+import { openPooler } from '../../test/support/pooler.ts';
 import { Spy } from '../../test/support/postgres.ts';
 import { rowsOf, targetOf } from '../../test/support/rows.ts';
 import { debianBin, embeddedBin, startServer } from '../../test/support/server.ts';
@@ -199,6 +200,26 @@ suite('tables and connections that change', () => {
     }
   });
 
+  test('behind a pooler nothing is set for longer than a transaction', async (t) => {
+    const { client, database, tableOf } = await commitRoom(t);
+    await client.query(`
+      alter database ${database.name} set synchronous_commit = off;
+      create table t (id int, settings text default concat_ws(' ', current_setting('statement_timeout'),
+        current_setting('synchronous_commit')))`);
+    const target = await tableOf('t');
+    const { port } = await openPooler(t, database.engine.endpoint());
+    const through = (name: string) => ({ ...database.engine.clientConfig(name), host: '127.0.0.1', port });
+    const send = committer(t, { clientConfig: through }, new Spy());
+    const row = (id: number) => rowsOf(target, `{"id":${id}}`);
+    assert.deepEqual(codes((await Promise.all([send([row(1)]), send([row(2)])])).flat()), [1, 1]);
+    assert.deepEqual(codes(await send([{ ...row(3), patienceMs: 20_000 }])), [1]);
+    const { rows } = await client.query<{ settings: string }>('select settings from t order by id');
+    assert.deepEqual(
+      rows.map((found) => found.settings),
+      ['2s on', '2s on', '19500ms on'],
+    );
+  });
+
   test('a connection that is lost, and one that is silent past the deadline, leave it unknown', async (t) => {
     const { client, database, tableOf, send } = await commitRoom(t);
     await client.query('create table t (id int primary key)');
@@ -224,13 +245,13 @@ suite('tables and connections that change', () => {
       tableOf,
       targetOf: copyOf,
       send,
-    } = await commitRoom(t, { commitStatementTimeoutMs: 200, ackDeadlineMs: 400 });
+    } = await commitRoom(t, { commitStatementTimeoutMs: 1_000, ackDeadlineMs: 400 });
     await client.query(`
       create table t (id int);
-      create function slow() returns trigger language plpgsql as $$ begin perform pg_sleep(0.5); return new; end $$;
+      create function slow() returns trigger language plpgsql as $$ begin perform pg_sleep(1.2); return new; end $$;
       create trigger slow before insert on t for each row execute function slow()`);
     const target = await tableOf('t');
-    assert.deepEqual(codes(await send([{ ...rowsOf(target, '{"id":1}'), patienceMs: 400 }])), [
+    assert.deepEqual(codes(await send([{ ...rowsOf(target, '{"id":1}'), patienceMs: 1_500 }])), [
       'aborted deadline',
     ]);
     assert.deepEqual(codes(await send([{ ...rowsOf(target, '{"id":2}'), patienceMs: 20_000 }])), [1]);

@@ -3,14 +3,16 @@
  * Gives what became of each; a connection that was lost is not used again.
  */
 import type { PoolClient } from 'pg';
-import type { Rows, Target } from '../flow.ts';
+import type { Outcome, Rows, Target } from '../flow.ts';
 import { limits } from '../limits.ts';
+import { refusal } from '../refusals.ts';
+import { aborted, judgeGroup, tableChanged } from './judge.ts';
 import { PreparedStatements } from './prepared.ts';
 import { roundTrip } from './round-trip.ts';
 import type { Failed, Reply } from './round-trip.ts';
 import { toRuns } from './runs.ts';
 import { executeSteps, settingSteps } from './table-statements.ts';
-import type { Step, TableStatements } from './table-statements.ts';
+import type { Settings, Step, TableStatements } from './table-statements.ts';
 import { queryMessage, syncMessage } from './wire-message.ts';
 
 /** What became of some rows that were tried. */
@@ -26,12 +28,11 @@ export interface SessionOptions {
   readonly deadline: number;
   /** Engine-side bound on one statement, in ms; null: the one that the connection has. */
   readonly statementTimeoutMs: number | null;
+  /** The session is lent to others between transactions: nothing is known of its settings. */
+  readonly shared: boolean;
   /** Told when the engine refuses to write. */
   readonly readOnly?: () => void;
 }
-
-/** The table is not the one that the catalog knew; also raised by headgate.confirm(). */
-export const tableChanged = 'HG001';
 
 const prepared = new WeakMap<PoolClient, PreparedStatements>();
 
@@ -58,12 +59,15 @@ export class Session {
     return this.#options.deadline - this.#options.clock();
   }
 
-  get statementTimeoutMs(): number | null {
-    return this.#options.statementTimeoutMs;
+  /** What has to be set for each transaction. */
+  settings({ waitsForDisk }: Target): Settings {
+    const { statementTimeoutMs: timeoutMs, shared } = this.#options;
+    const commit = waitsForDisk ? (shared ? 'at least on' : 'as it is') : 'off';
+    return { commit, timeoutMs };
   }
 
   /** Sends messages with so many answers (see roundTrip); never fails, and fails at once when no time is left. */
-  async send(messages: readonly Buffer[], expected: readonly number[]): Promise<Reply[]> {
+  async send(messages: Iterable<Buffer>, expected: readonly number[]): Promise<Reply[]> {
     if (!this.#usable) return expected.map(() => failed('08003', 'the connection was lost'));
     const left = this.leftMs;
     if (left <= 0) return expected.map(() => failed('57014', 'deadline'));
@@ -83,7 +87,7 @@ export class Session {
     const steps = [...this.#before(table, rows), ...rows, table.confirm];
     for (let tries = 1; ; tries++) {
       const statements = steps.map((step) => step.statement);
-      const messages = [...this.#prepared.prepare(statements), ...executeSteps(steps), syncMessage];
+      const messages = inTurn(this.#prepared.prepare(statements), executeSteps(steps), [syncMessage]);
       const [reply = lost] = await this.send(messages, [steps.length]);
       if (reply.kind === 'done') {
         this.#prepared.succeeded();
@@ -128,10 +132,11 @@ export class Session {
     if (committed.kind === 'done' && committed.tag === 'COMMIT') this.#prepared.succeeded();
     return units.map((_, i) => {
       const [stored = lost, checked = lost] = replies.slice(3 + 3 * i);
-      if (stored.kind === 'failed') return stored;
-      if (checked.kind === 'failed') return checked;
+      // A table that has changed refuses nobody.
       if (confirmed.kind === 'failed')
         return confirmed.sqlstate === '22P02' ? failed(tableChanged, 'the table has changed') : confirmed;
+      if (stored.kind === 'failed') return stored;
+      if (checked.kind === 'failed') return checked;
       if (committed.kind === 'done' && committed.tag !== 'COMMIT')
         return failed('40000', 'the transaction was rolled back');
       return asAttempt(committed);
@@ -142,18 +147,24 @@ export class Session {
   async wouldFail(table: TableStatements, members: readonly Rows[]): Promise<Failed | null> {
     const rows = this.#steps(table, members);
     const steps = [...this.#before(table, rows), ...rows];
+    const prepare = [beginMessage, ...this.#prepareAgain(steps)];
     const replies = await this.send(
-      [
-        beginMessage,
-        ...this.#prepareAgain(steps),
-        ...executeSteps(steps),
-        syncMessage,
-        checkMessage,
-        abortMessage,
-      ],
+      inTurn(prepare, executeSteps(steps), [syncMessage, checkMessage, abortMessage]),
       [1, steps.length, 1, 1],
     );
     return replies.find((reply) => reply.kind === 'failed') ?? null;
+  }
+
+  /** null: the table is the one of the target; otherwise the outcome of rows that were made for it. */
+  async confirm(table: TableStatements): Promise<Outcome | null> {
+    const { statement, messages } = table.confirm;
+    const [reply = lost] = await this.send(
+      [...this.#prepared.prepare([statement], true), ...messages(), syncMessage],
+      [1],
+    );
+    if (reply.kind === 'done') return null;
+    if (reply.kind === 'lost') return aborted(refusal('engine_unavailable'));
+    return judgeGroup(reply) ?? aborted(refusal('table_changed'));
   }
 
   /** Whether the table has a primary key now. */
@@ -166,8 +177,7 @@ export class Session {
 
   /** What every transaction begins with. */
   #before(table: TableStatements, rows: readonly Step[]): Step[] {
-    const settings = settingSteps(table.target.waitsForDisk, this.#options.statementTimeoutMs);
-    return [...settings, ...table.lock(rows)];
+    return [...settingSteps(this.settings(table.target)), ...table.lock(rows)];
   }
 
   #steps(table: TableStatements, members: readonly Rows[]): Step[] {
@@ -201,6 +211,10 @@ const commitMessage = queryMessage('commit');
 const abortMessage = queryMessage('rollback');
 
 const lost: Reply = { kind: 'lost', reason: 'no answer' };
+
+function* inTurn(...parts: readonly Iterable<Buffer>[]): Generator<Buffer> {
+  for (const part of parts) yield* part;
+}
 
 function asAttempt(reply: Reply): Attempt {
   return reply.kind === 'done' ? { kind: 'committed' } : reply;

@@ -91,6 +91,15 @@ export const lockStatements = {
   alone: 'select pg_catalog.pg_advisory_xact_lock(1212498244, $1::int8::bit(32)::int4)',
 } as const;
 
+/** What holds for one transaction only. */
+export const settingStatements = {
+  asynchronous: `select pg_catalog.set_config('synchronous_commit', 'off', true)`,
+  durable:
+    `select pg_catalog.set_config('synchronous_commit', coalesce(nullif(pg_catalog.current_setting('synchronous_commit'), ` +
+    `'off'), 'on'), true)`,
+  timeout: `select pg_catalog.set_config('statement_timeout', $1, true)`,
+} as const;
+
 /** Whether rows of this table are found by their key. */
 export function isKeyed(shape: Shape): boolean {
   return sortKey(shape) !== null;

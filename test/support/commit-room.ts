@@ -19,7 +19,12 @@ import { targetOf as madeTarget } from './rows.ts';
 /** Sends the rows of these members as one group. */
 export type Send = (members: readonly Rows[]) => Promise<readonly Outcome[]>;
 
-export function committer(t: TestContext, engine: Engine, spy: Spy, bounds: Partial<Limits> = {}): Send {
+export function committer(
+  t: TestContext,
+  engine: Pick<Engine, 'clientConfig'>,
+  spy: Spy,
+  bounds: Partial<Limits> = {},
+): Send {
   const all = { ...limits, ...bounds };
   const pools = new CommitPools(engine, all);
   onEnd(t, 'pools', () => pools.close());
