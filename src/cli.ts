@@ -10,14 +10,16 @@ import { performance } from 'node:perf_hooks';
 import { buffer } from 'node:stream/consumers';
 import { Command, Option } from 'commander';
 import { createLog } from './admin/log.ts';
-import { banner } from './banner.ts';
+import { banner, gatewayBanner } from './banner.ts';
 import { EngineError } from './engine/engine.ts';
+import { startGateway } from './gateway-main.ts';
 import { startService, StartError } from './main.ts';
+import type { Observe } from './observations.ts';
 import { MasterKeyError } from './secrets/master-key.ts';
 import { sendCommand, SendError } from './senders/send.ts';
 import type { SendOptions } from './senders/send.ts';
 import { resolveSettings, SettingsError, settingsTable } from './settings.ts';
-import type { ResolvedSettings, SettingName } from './settings.ts';
+import type { ResolvedSettings, SettingName, Settings } from './settings.ts';
 
 const rows = Object.entries(settingsTable) as [SettingName, (typeof settingsTable)[SettingName]][];
 
@@ -25,7 +27,8 @@ function withSettings(command: Command): Command {
   for (const [, row] of rows) {
     if (row.flag === null) continue;
     const value = typeof row.default === 'boolean' ? '' : ` <${row.value}>`;
-    const shown = row.default === null || typeof row.default === 'boolean' ? '' : `, default ${row.default}`;
+    const none = row.default === null || row.default === false || String(row.default) === '';
+    const shown = none ? '' : `, default ${String(row.default)}`;
     command.addOption(new Option(`--${row.flag}${value}`, `${row.help} (${row.env}${shown})`));
   }
   return command;
@@ -40,19 +43,30 @@ function settingsOf(options: Record<string, string | true | undefined>): Resolve
   return resolveSettings({ env: process.env, flags });
 }
 
-async function start(options: Record<string, string | true | undefined>): Promise<void> {
-  const { settings } = settingsOf(options);
+function logOf(settings: Settings): Observe {
   const pretty = settings.logFormat === 'pretty' || (settings.logFormat === 'auto' && process.stderr.isTTY);
-  const log = createLog({
+  return createLog({
     level: settings.logLevel,
     format: pretty ? 'pretty' : 'json',
     now: Date.now,
     write: (line) => void process.stderr.write(line),
   });
+}
+
+async function start(options: Record<string, string | true | undefined>): Promise<void> {
+  const { settings } = settingsOf(options);
   // Before the first await: a signal during the start must not leave an engine behind.
   const stopped = firstSignal();
-  const service = await startService(settings, log);
+  const service = await startService(settings, logOf(settings), version());
   process.stdout.write(banner(service, settings));
+  await service.stop(await stopped);
+}
+
+async function gateway(options: Record<string, string | true | undefined>): Promise<void> {
+  const { settings } = settingsOf(options);
+  const stopped = firstSignal();
+  const service = await startGateway(settings, logOf(settings), version());
+  process.stdout.write(gatewayBanner(service, settings));
   await service.stop(await stopped);
 }
 
@@ -74,9 +88,11 @@ function config(options: Record<string, string | true | undefined>): void {
   const { settings, origins } = settingsOf(options);
   const lines = rows.map(([name, row]) => {
     const value = settings[name];
-    const shown = value === null ? '(none)' : row.secret ? '***' : String(value);
+    const none = value === null || (Array.isArray(value) && value.length === 0);
+    const shown = none ? '(none)' : row.secret ? '***' : String(value);
     return [row.env, shown, origins[name]];
   });
+  for (const { env } of settings.eventDatabases) lines.push([env, '***', env]);
   const widths = [0, 1].map((column) => Math.max(...lines.map((line) => line[column]?.length ?? 0)));
   for (const [env = '', shown = '', origin = ''] of lines) {
     console.log(`${env.padEnd(widths[0] ?? 0)}  ${shown.padEnd(widths[1] ?? 0)}  ${origin}`);
@@ -138,6 +154,11 @@ const program = new Command('headgate')
   .version(version())
   .showHelpAfterError('(headgate --help tells more)');
 withSettings(program.command('start').description('start the service')).action(start);
+withSettings(
+  program
+    .command('gateway')
+    .description('start the events gateway alone, in front of the databases of EVENTS_API_<DB>_DSN'),
+).action(gateway);
 withSettings(
   program.command('config').description('print every setting, its value and where it came from'),
 ).action(config);

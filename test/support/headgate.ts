@@ -18,6 +18,7 @@ const cli = fileURLToPath(new URL('../../src/cli.js', import.meta.url));
 export interface Ports {
   readonly listen: { host: string; port: number };
   readonly sql: { host: string; port: number };
+  readonly gateway: { host: string; port: number };
   readonly admin: { host: string; port: number };
 }
 
@@ -113,7 +114,13 @@ export interface Answer {
 /** Starts the program without waiting for it. */
 export async function spawnHeadgate(t: TestContext, options: StartOptions = {}): Promise<Headgate> {
   const dataDir = options.dataDir ?? (await temporaryFolder(t));
-  const ports = ['--listen-port=0', '--listen-host=127.0.0.1', '--sql-port=0', '--admin-port=0'];
+  const ports = [
+    '--listen-port=0',
+    '--listen-host=127.0.0.1',
+    '--sql-port=0',
+    '--gateway-port=0',
+    '--admin-port=0',
+  ];
   const child = spawn(
     process.execPath,
     [cli, 'start', `--data-dir=${dataDir}`, ...ports, ...(options.args ?? [])],
