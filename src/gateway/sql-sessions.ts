@@ -247,7 +247,7 @@ function failureOf(
     default:
       if (late) return new SqlRefused({ sqlstate: '57014', message: timeout });
       return new Refused(
-        'engine_unavailable',
+        'commit_unknown',
         'the connection to the database was lost; the SQL may have taken effect',
       );
   }
