@@ -50,6 +50,14 @@ export const limits = {
   commitConnectionsMax: 8,
   /** Engine-side bound on one statement of a commit, in ms; below `ackDeadlineMs`, so that its end is known. */
   commitStatementTimeoutMs: 2_000,
+  /** Prepared statements that one connection for commits keeps. */
+  commitStatementsMax: 128,
+  /** Rows of one refused group that are looked at alone to tell their senders which value does not fit. */
+  groupProbesMax: 1_024,
+  /** Values of one group that `on_type_error = 'null'` looks at alone; a request with more of them is refused. */
+  groupNulledProbesMax: 8_192,
+  /** What a sender is told of the engine's reason, in characters. */
+  reasonCharsMax: 200,
 
   /** Databases served at one time. */
   databasesMax: 64,

@@ -277,7 +277,10 @@ function catalogRooms(sealing: Sealing, settings: Settings) {
       if (parsed.payloadName !== null && parsed.payloadName !== payload && parsed.payloadName !== 'payload') {
         throw new Error(`the VALIDATE expression reads ${parsed.payloadName}, the body is ${payload}`);
       }
-      return parsed.compile({ secrets, publicUrl: settings.publicUrl });
+      return {
+        check: parsed.compile({ secrets, publicUrl: settings.publicUrl }),
+        headers: parsed.readsAllHeaders ? null : parsed.headersRead,
+      };
     },
   };
 }

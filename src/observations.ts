@@ -47,6 +47,8 @@ export type Observation =
       readonly rows: number;
       readonly reason: string;
     }
+  /** Values that did not fit their columns were stored as NULL, because the table's owner wants it so. */
+  | { readonly kind: 'values.nulled'; readonly table: TableName; readonly values: number }
   | { readonly kind: 'engine.starting'; readonly engine: string }
   | {
       readonly kind: 'engine.ready';

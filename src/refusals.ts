@@ -83,6 +83,12 @@ export const refusals = {
     'failed to parse request body',
     'The body must be one JSON document that PostgreSQL jsonb can store: UTF-8, no \\u0000, no lone surrogates.',
   ),
+  payload_undecodable: kind(
+    422,
+    '22P02',
+    'failed to decode webhook JSON payload',
+    'Each row must be one JSON object whose members fit the columns of their names.',
+  ),
   row_refused: kind(
     422,
     '23000',
@@ -187,6 +193,12 @@ export const refusals = {
     '55000',
     'this table cannot accept requests at the moment',
     'Its VALIDATE expression or a secret of it cannot be used; the log says which.',
+  ),
+  chain_broken: kind(
+    503,
+    '40000',
+    'rows sent before these on the same connection were not committed',
+    'Send the rows again, in the same order, from the first that was not answered.',
   ),
   table_changed: kind(
     503,

@@ -26,6 +26,7 @@ const levels: { readonly [kind in Observation['kind']]: LogLevel } = {
   'group.committed': 'debug',
   'group.aborted': 'warn',
   'group.unknown': 'warn',
+  'values.nulled': 'debug',
   'engine.starting': 'info',
   'engine.ready': 'info',
   'engine.lost': 'error',

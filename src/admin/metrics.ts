@@ -204,6 +204,11 @@ function registerEvents(registry: Registry) {
       buckets: [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5],
       registers,
     }),
+    valuesNulled: new Counter({
+      name: 'headgate_values_nulled_total',
+      help: 'Values that did not fit their column and were stored as NULL (on_type_error)',
+      registers,
+    }),
     requestFailures: new Counter({
       name: 'headgate_request_failures_total',
       help: 'Requests that met a bug in Headgate',
@@ -234,6 +239,9 @@ function count(events: ReturnType<typeof registerEvents>, observation: Observati
       break;
     case 'group.unknown':
       events.groupResults.inc({ result: 'unknown' });
+      break;
+    case 'values.nulled':
+      events.valuesNulled.inc(observation.values);
       break;
     case 'request.failed':
       events.requestFailures.inc();

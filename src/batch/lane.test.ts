@@ -4,15 +4,18 @@ import fc from 'fast-check';
 import { deferred } from '../kit/deferred.ts';
 import type { Deferred } from '../kit/deferred.ts';
 import { rowsOf as documentsOf, targetOf } from '../../test/support/rows.ts';
-import type { Group, Outcome, Rows, Target } from '../flow.ts';
+import type { Chain, Group, Outcome, Rows, Target } from '../flow.ts';
+import { refusal } from '../refusals.ts';
 import { Lane } from './lane.ts';
 import type { LaneOptions } from './lane.ts';
 import { Lanes } from './lanes.ts';
 
 const table = (oid = 1): Target => targetOf({ oid });
 const one = table();
-const rowsOf = (target: Target, size: number, count = 1): Rows =>
-  documentsOf(target, ...Array.from({ length: count }, () => Buffer.alloc(size)));
+const rowsOf = (target: Target, size: number, count = 1, patienceMs = 100): Rows => ({
+  ...documentsOf(target, ...Array.from({ length: count }, () => Buffer.alloc(size))),
+  patienceMs,
+});
 
 /** A lane whose turns, clock and engine are moved by hand. */
 function bench(limits: Partial<LaneOptions['limits']> = {}) {
@@ -30,7 +33,6 @@ function bench(limits: Partial<LaneOptions['limits']> = {}) {
       laneBytesMax: 1_000,
       groupRowsMax: 4,
       groupBytesMax: 400,
-      ackDeadlineMs: 100,
       ...limits,
     },
     clock: () => at.now,
@@ -144,12 +146,75 @@ suite('lane', () => {
     assert.equal(codeOf(await atEngine), 'unknown deadline');
   });
 
+  test('each request is waited for as long as it says, wherever it stands', async () => {
+    const { lane, at, endTurn, finish } = bench();
+    const atEngine = [lane.submit(rowsOf(one, 1, 1, 300)), lane.submit(rowsOf(one, 1, 1, 100))];
+    endTurn();
+    const waiting = [
+      lane.submit(rowsOf(one, 1, 2, 400)),
+      lane.submit(rowsOf(one, 1, 1, 50)),
+      lane.submit(rowsOf(one, 1)),
+    ];
+    lane.expire((at.now = 50));
+    assert.equal(codeOf((await waiting[1]) ?? assert.fail()), 'aborted deadline');
+    assert.equal(lane.depth, 3);
+    lane.expire((at.now = 100));
+    assert.equal(codeOf((await atEngine[1]) ?? assert.fail()), 'unknown deadline');
+    assert.equal(codeOf((await waiting[2]) ?? assert.fail()), 'aborted deadline');
+    assert.equal(lane.depth, 2);
+    lane.expire((at.now = 299));
+    await finish();
+    assert.equal(codeOf((await atEngine[0]) ?? assert.fail()), 'committed');
+    assert.deepEqual((await finish()).rows, 2);
+    assert.equal(codeOf((await waiting[0]) ?? assert.fail()), 'committed');
+    assert.equal(lane.state, 'idle');
+  });
+
+  test('rows of a chain are refused once rows of it were, whatever refused those', async () => {
+    const broken = async (refuse: (b: ReturnType<typeof bench>) => Promise<void> | void) => {
+      const room = bench();
+      const chain: Chain = { broken: false };
+      const chained = (size = 1) => room.lane.submit({ ...rowsOf(one, size), chain });
+      const receipts = [chained(), room.lane.submit(rowsOf(one, 1, 1, 500))];
+      room.endTurn();
+      receipts.push(chained(), room.lane.submit(rowsOf(one, 1, 1, 500)), chained());
+      await refuse(room);
+      while (room.groups.length > 0) await room.finish();
+      receipts.push(chained());
+      room.endTurn();
+      return (await Promise.all(receipts)).map(codeOf);
+    };
+    const refusedRow: Outcome = { kind: 'aborted', refusal: refusal('row_refused') };
+    assert.deepEqual(await broken(async (room) => void (await room.finish(refusedRow))), [
+      'aborted row_refused',
+      'aborted row_refused',
+      'aborted chain_broken',
+      'committed',
+      'aborted chain_broken',
+      'aborted chain_broken',
+    ]);
+    assert.deepEqual(await broken(({ lane, at }) => lane.expire((at.now = 100))), [
+      'unknown deadline',
+      'committed',
+      'aborted deadline',
+      'committed',
+      'aborted deadline',
+      'aborted chain_broken',
+    ]);
+    assert.deepEqual((await broken(({ lane }) => lane.abort('draining'))).slice(4), [
+      'aborted draining',
+      'aborted chain_broken',
+    ]);
+  });
+
   test('every receipt is settled exactly once, whatever happens in whatever order', async () => {
     const event = fc.oneof(
       fc.record({
         do: fc.constant('submit' as const),
         rows: fc.integer({ min: 1, max: 3 }),
         size: fc.integer({ min: 0, max: 300 }),
+        patienceMs: fc.integer({ min: 1, max: 300 }),
+        chained: fc.boolean(),
       }),
       fc.record({
         do: fc.constantFrom('turn' as const, 'finish' as const, 'expire' as const, 'abort' as const),
@@ -159,8 +224,12 @@ suite('lane', () => {
       fc.asyncProperty(fc.array(event, { maxLength: 60 }), async (events) => {
         const { lane, at, groups, endTurn, finish } = bench();
         const receipts: Promise<Outcome>[] = [];
+        const chain: Chain = { broken: false };
         for (const e of events) {
-          if (e.do === 'submit') receipts.push(lane.submit(rowsOf(one, e.size, e.rows)));
+          if (e.do === 'submit') {
+            const rows = rowsOf(one, e.size, e.rows, e.patienceMs);
+            receipts.push(lane.submit({ ...rows, chain: e.chained ? chain : null }));
+          }
           if (e.do === 'turn') endTurn();
           if (e.do === 'finish' && groups.length > 0) await finish();
           if (e.do === 'expire') lane.expire((at.now += 60));

@@ -2,7 +2,7 @@
  * One table's lane: requests wait here, in order, for the group that commits them.
  *
  * Takes Rows, gives one receipt each (a promise of an Outcome that resolves exactly once, never rejects), and
- * refuses with `lane_full`, `deadline` and `draining`. Touches nothing but the commit function it was given.
+ * refuses with `lane_full`, `deadline`, `chain_broken` and `draining`. Touches nothing but the commit function it was given.
  *
  * States, `#state`, moved by `#become` alone:
  *   idle       nothing waits, nothing commits.
@@ -15,7 +15,11 @@
  *                                                 └───────outcomes, none waits──► idle
  *
  * A receipt past its deadline is settled by `expire`: `deadline` (certainly not stored) when it still waits, and
- * `unknown` when its group is at the engine, whose own answer then comes too late to be told.
+ * `unknown` when its group is at the engine, whose own answer then comes too late to be told. Each request says how
+ * long it is waited for, so that one in the middle of the queue may go first.
+ *
+ * Rows of a chain that were not committed break it; those of it that are taken for a group afterwards are refused
+ * with `chain_broken`.
  */
 import { deferred } from '../kit/deferred.ts';
 import type { Deferred } from '../kit/deferred.ts';
@@ -27,10 +31,7 @@ export type LaneState = 'idle' | 'gathering' | 'committing';
 
 export interface LaneOptions {
   readonly commit: CommitGroup;
-  readonly limits: Pick<
-    Limits,
-    'laneRowsMax' | 'laneBytesMax' | 'groupRowsMax' | 'groupBytesMax' | 'ackDeadlineMs'
-  >;
+  readonly limits: Pick<Limits, 'laneRowsMax' | 'laneBytesMax' | 'groupRowsMax' | 'groupBytesMax'>;
   /** A monotonic clock, ms. */
   readonly clock: () => number;
   /** Runs its argument when the current turn of the event loop has handled its sockets (setImmediate). */
@@ -55,6 +56,8 @@ export class Lane {
   #committing: readonly Waiting[] = [];
   #rows = 0;
   #bytes = 0;
+  /** No deadline of the queue, and none of the group at the engine, is before this. */
+  #soonest = Infinity;
 
   constructor(options: LaneOptions) {
     this.#options = options;
@@ -77,10 +80,19 @@ export class Lane {
   }
 
   submit(rows: Rows): Promise<Outcome> {
-    if (this.isFull(rows.bytes)) return Promise.resolve({ kind: 'aborted', refusal: refusal('lane_full') });
+    const refused = this.isFull(rows.bytes)
+      ? 'lane_full'
+      : rows.chain?.broken === true
+        ? 'chain_broken'
+        : null;
+    if (refused !== null) {
+      if (rows.chain !== null) rows.chain.broken = true;
+      return Promise.resolve({ kind: 'aborted', refusal: refusal(refused) });
+    }
     const receipt = deferred<Outcome>();
-    const deadline = this.#options.clock() + this.#options.limits.ackDeadlineMs;
+    const deadline = this.#options.clock() + rows.patienceMs;
     this.#queue.push({ rows, receipt, deadline, settled: false });
+    this.#soonest = Math.min(this.#soonest, deadline);
     this.#rows += rows.count;
     this.#bytes += rows.bytes;
     if (this.#state === 'idle') {
@@ -90,18 +102,28 @@ export class Lane {
     return receipt.promise;
   }
 
-  /** Settles what is past its deadline. Cheap when nothing is: both lists are in order of deadline. */
+  /** Settles what is past its deadline. Costs nothing while nothing can be. */
   expire(now: number): void {
+    if (now < this.#soonest) return;
+    this.#soonest = Infinity;
     for (const waiting of this.#committing) {
-      if (waiting.deadline > now) break;
-      settle(waiting, { kind: 'unknown', refusal: refusal('deadline') });
+      if (waiting.settled) continue;
+      if (waiting.deadline <= now) settle(waiting, { kind: 'unknown', refusal: refusal('deadline') });
+      else this.#soonest = Math.min(this.#soonest, waiting.deadline);
     }
-    while (this.#head < this.#queue.length) {
-      const waiting = this.#queue[this.#head];
-      if (waiting === undefined || waiting.deadline > now) break;
-      this.#leave(waiting);
-      settle(waiting, { kind: 'aborted', refusal: refusal('deadline') });
+    let kept = 0;
+    for (let i = this.#head; i < this.#queue.length; i++) {
+      const waiting = this.#queue[i];
+      if (waiting === undefined) continue;
+      if (waiting.deadline <= now) {
+        this.#uncount(waiting);
+        settle(waiting, { kind: 'aborted', refusal: refusal('deadline') });
+        continue;
+      }
+      this.#soonest = Math.min(this.#soonest, waiting.deadline);
+      this.#queue[this.#head + kept++] = waiting;
     }
+    this.#queue.length = this.#head + kept;
   }
 
   /** Settles everything that still waits; what is at the engine is awaited by its own deadline. */
@@ -137,6 +159,11 @@ export class Lane {
     while (this.#head < this.#queue.length) {
       const waiting = this.#queue[this.#head];
       if (waiting === undefined) break;
+      if (waiting.rows.chain?.broken === true) {
+        this.#leave(waiting);
+        settle(waiting, { kind: 'aborted', refusal: refusal('chain_broken') });
+        continue;
+      }
       const first = members[0];
       if (first !== undefined) {
         if (waiting.rows.target !== first.rows.target) break;
@@ -154,13 +181,17 @@ export class Lane {
   /** The head of the queue leaves it, for a group or with a refusal. */
   #leave(waiting: Waiting): void {
     this.#head++;
-    this.#rows -= waiting.rows.count;
-    this.#bytes -= waiting.rows.bytes;
+    this.#uncount(waiting);
     // Drop the dead front in one go: each element moves at most once for every time it was queued.
     if (this.#head === this.#queue.length || this.#head > 4_096) {
       this.#queue = this.#queue.slice(this.#head);
       this.#head = 0;
     }
+  }
+
+  #uncount({ rows }: Waiting): void {
+    this.#rows -= rows.count;
+    this.#bytes -= rows.bytes;
   }
 
   #become(state: LaneState): void {
@@ -171,6 +202,7 @@ export class Lane {
 function settle(waiting: Waiting, outcome: Outcome): void {
   if (waiting.settled) return;
   waiting.settled = true;
+  if (outcome.kind !== 'committed' && waiting.rows.chain !== null) waiting.rows.chain.broken = true;
   waiting.receipt.resolve(outcome);
 }
 

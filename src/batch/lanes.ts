@@ -1,7 +1,8 @@
 /**
  * The lanes of all tables. A lane exists while it has work; an idle table costs nothing.
  *
- * Takes Rows and gives receipts (see lane.ts); refuses with `lane_full`, `draining`, `deadline`.
+ * Takes Rows and gives receipts (see lane.ts); refuses with `lane_full`,
+ * `draining`, `deadline`, `chain_broken`.
  * Owns the one timer of the batch room, which settles receipts past their deadline.
  */
 import type { Outcome, Rows, Target } from '../flow.ts';
@@ -39,7 +40,10 @@ export class Lanes {
 
   /** Resolves exactly once, never rejects. */
   submit(rows: Rows): Promise<Outcome> {
-    if (this.#draining) return Promise.resolve({ kind: 'aborted', refusal: refusal('draining') });
+    if (this.#draining) {
+      if (rows.chain !== null) rows.chain.broken = true;
+      return Promise.resolve({ kind: 'aborted', refusal: refusal('draining') });
+    }
     const key = laneKey(rows.target);
     let open = this.#lanes.get(key);
     if (open === undefined) {

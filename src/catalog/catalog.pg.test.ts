@@ -21,8 +21,10 @@ async function openCatalog(t: TestContext, database: TestDatabase) {
         if (!text.startsWith(`${identity}=`)) throw new Error('does not open');
         return text.slice(identity.length + 1);
       },
-      compile: (expression, _payload, secrets) => (request) =>
-        expression === 'secret' && request.target === secrets.get('s'),
+      compile: (expression, _payload, secrets) => ({
+        check: (request) => expression === 'secret' && request.target === secrets.get('s'),
+        headers: expression === 'all' ? null : ['x-signature'],
+      }),
     },
     limits,
     observe: spy.observe,

@@ -26,15 +26,19 @@ import { Refused } from '../refusals.ts';
 import { catalogVersion, migrate } from './migrate.ts';
 import type { Migration } from './migrate.ts';
 import { Refresher } from './refresher.ts';
-import { emptySnapshot, nextSnapshot, tableKey } from './snapshot.ts';
+import { catalogRowsSql, emptySnapshot, nextSnapshot, tableKey } from './snapshot.ts';
 import type { CatalogRow, Snapshot, SnapshotRooms } from './snapshot.ts';
 
-const readRows = `select relation, schema_name, table_name, column_names, column_types, payload, options, expression,
-  sealed_expression, seal_id, secrets from headgate.catalog_rows`;
+/** The rows, unless they are as they were when they had the fingerprint $1: then one row without a table. */
+const readChanges = `with found as materialized (${catalogRowsSql()}),
+  mark as (
+    select md5(coalesce(string_agg(f::text, ',' order by f.relation), '')) as fingerprint from found f
+  )
+  select mark.fingerprint, f.* from mark left join found f on mark.fingerprint <> $1 order by f.relation`;
 
-const readOwnedRows = `${readRows} as t where table_name = $3 and ($2::text is null or schema_name = $2) and exists (
+const readOwnedRows = `${catalogRowsSql(`table_name = $3 and ($2::text is null or schema_name = $2) and exists (
     select from pg_catalog.pg_class c join pg_catalog.pg_roles r on r.rolname = $1
-    where c.oid = t.relation and pg_catalog.pg_has_role(r.oid, c.relowner, 'MEMBER'))
+    where c.oid = catalog_rows.relation and pg_catalog.pg_has_role(r.oid, c.relowner, 'MEMBER'))`)}
   order by schema_name limit $4`;
 
 export type CatalogState = 'connecting' | 'watching' | 'absent' | 'closed';
@@ -241,15 +245,14 @@ export class DatabaseCatalog {
   async #load(): Promise<void> {
     const client = this.#client;
     if (client === null) throw new Error(this.#reason);
-    const marks = await client.query<{ mark: string }>('select headgate.catalog_fingerprint()::text as mark');
-    const mark = marks.rows[0]?.mark ?? '';
-    if (mark === this.#fingerprint) return;
-    const { rows } = await client.query<CatalogRow>(readRows);
+    const { rows } = await client.query<ChangeRow>(readChanges, [this.#fingerprint ?? '']);
+    const fingerprint = rows[0]?.fingerprint ?? '';
+    if (fingerprint === this.#fingerprint) return;
     const { database, rooms, observe } = this.#options;
     const before = this.#snapshot;
-    const next = nextSnapshot(before, database, rows, rooms);
+    const next = nextSnapshot(before, database, rows.flatMap(tableOf), rooms);
     this.#snapshot = next;
-    this.#fingerprint = mark;
+    this.#fingerprint = fingerprint;
     observe({ kind: 'catalog.loaded', database, tables: next.tables.size, version: next.version });
     for (const [key, reason] of next.unusable) {
       if (before.unusable.get(key) === reason) continue;
@@ -270,6 +273,13 @@ export class DatabaseCatalog {
     this.#changed = deferred();
     changed.resolve();
   }
+}
+
+type ChangeRow = { readonly fingerprint: string } & (CatalogRow | { readonly relation: null });
+
+/** The fingerprint says nothing of the one table, which may not have changed. */
+function tableOf(row: ChangeRow): readonly CatalogRow[] {
+  return row.relation === null ? [] : [{ ...row, fingerprint: '' } as CatalogRow];
 }
 
 async function expires(ms: number, signal: AbortSignal): Promise<false> {

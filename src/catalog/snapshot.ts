@@ -1,28 +1,44 @@
 /**
  * An immutable picture of one database's webhook tables. Pure: rows of the catalog in, Targets out; compiling a
- * VALIDATE expression and opening what is sealed come in as functions. A table whose check cannot be made is in the
- * snapshot as unusable: its requests are answered 503, never accepted unchecked.
+ * VALIDATE expression and opening what is sealed come in as functions. A table whose check cannot be made, or whose
+ * columns no longer take what it was made for, is in the snapshot as unusable: its requests are answered 503, never
+ * accepted unchecked, and never stored in another form.
  */
-import type { Check, Target } from '../flow.ts';
+import type { Check, Include, Intake, Shape, Target } from '../flow.ts';
+import { relationColumns, relationsSql, toShape, typeOids } from './shape.ts';
+import type { RelationRow } from './shape.ts';
 
-/** One row of the view headgate.catalog_rows. */
-export interface CatalogRow {
-  /** pg_class.oid */
-  readonly relation: number;
-  readonly schema_name: string;
-  readonly table_name: string;
-  readonly column_names: readonly string[];
-  /** pg_type.oid of each. */
-  readonly column_types: readonly number[];
+/** A table's row of the view headgate.catalog_rows, and its shape. */
+export interface CatalogRow extends RelationRow {
   /** The name of the body's bytes in the expression. */
   readonly payload: string;
   readonly options: Readonly<Record<string, unknown>>;
+  /** The body goes into one column as a whole … */
+  readonly takes_document: boolean;
+  /** … this one; null: it is gone. */
+  readonly document: string | null;
+  readonly includes: readonly IncludeRow[];
   /** Masked where it holds a key; null: no VALIDATE. */
   readonly expression: string | null;
   /** The whole expression, when the masked one is not the whole. */
   readonly sealed_expression: string | null;
   readonly seal_id: string | null;
   readonly secrets: readonly SealedSecret[];
+}
+
+interface IncludeRow {
+  readonly what: Include['what'];
+  readonly header: string | null;
+  readonly column: string;
+}
+
+/** `where` may speak of the columns of headgate.catalog_rows. */
+export function catalogRowsSql(where = 'true'): string {
+  const ofTable =
+    'payload, options, takes_document, document, includes, expression, sealed_expression, seal_id, secrets';
+  return `select ${relationColumns}, ${ofTable}
+  from (select relation, ${ofTable} from headgate.catalog_rows) as t
+  join (${relationsSql(`select relation from headgate.catalog_rows where ${where}`)}) as s using (relation)`;
 }
 
 export interface SealedSecret {
@@ -37,7 +53,13 @@ export interface SnapshotRooms {
   /** Opens what `seal` sealed; throws. */
   open(sealed: string, identity: string): string;
   /** Compiles an expression; throws with the reason. */
-  compile(expression: string, payload: string, secrets: ReadonlyMap<string, string>): Check;
+  compile(expression: string, payload: string, secrets: ReadonlyMap<string, string>): CompiledCheck;
+}
+
+export interface CompiledCheck {
+  readonly check: Check;
+  /** Lower-case names of the headers that it reads; null: it reads all of them. */
+  readonly headers: readonly string[] | null;
 }
 
 export interface Snapshot {
@@ -95,13 +117,42 @@ export function nextSnapshot(
   return { version: before.version + 1, tables, sources, unusable };
 }
 
-/** pg_type.oid of jsonb; fixed in every PostgreSQL. */
-const jsonbOid = 3802;
+/** Headers that carry credentials whatever the table's check reads. */
+const credentialHeaders = ['authorization', 'cookie', 'proxy-authorization'];
 
-/** null: the table has the one column that takes a body. */
+/** null: the table takes what it was made for. */
 export function shapeProblem(row: CatalogRow): string | null {
-  const fits = row.column_names.length === 1 && row.column_types[0] === jsonbOid;
-  return fits ? null : 'the table no longer has exactly one column of type jsonb';
+  const shape = shapeOf(row);
+  return typeof shape === 'string' ? shape : null;
+}
+
+function shapeOf(row: CatalogRow): Shape | string {
+  if (row.takes_document) {
+    const column = row.columns.find(({ name }) => name === row.document);
+    if (column === undefined) return 'the column that takes the body is gone';
+    const types = bodyTypes[formatOf(row)];
+    if (!types.includes(column.base) || !column.writable)
+      return `the column "${column.name}", which takes the body, is of type ${column.type}`;
+  }
+  return toShape(row, {
+    way: null,
+    document: row.takes_document ? row.document : null,
+    includes: row.includes.map(({ column }) => column),
+    misfits: row.options['on_type_error'] === 'null' ? 'null' : 'reject',
+  });
+}
+
+/** What a column that takes the whole body may be of, by the body's format. */
+const bodyTypes: { readonly [format in Intake['format']]: readonly number[] } = {
+  json: [typeOids.jsonb, typeOids.json],
+  form: [typeOids.jsonb, typeOids.json],
+  text: [typeOids.text, typeOids.varchar],
+  bytes: [typeOids.bytea],
+};
+
+function formatOf({ options }: CatalogRow): Intake['format'] {
+  const { format } = options;
+  return format === 'form' || format === 'text' || format === 'bytes' ? format : 'json';
 }
 
 function toTarget(
@@ -109,40 +160,59 @@ function toTarget(
   row: CatalogRow,
   rooms: SnapshotRooms,
 ): { target: Target; unusable: string | null } {
-  const [column = ''] = row.column_names;
-  let check: Target['check'] = 'unusable';
-  let unusable = shapeProblem(row);
+  const shape = shapeOf(row);
+  let compiled: CompiledCheck | null = null;
+  let unusable = typeof shape === 'string' ? shape : null;
   if (unusable === null) {
     try {
-      check = makeCheck(row, rooms);
+      compiled = makeCheck(row, rooms);
     } catch (error) {
       unusable = error instanceof Error ? error.message : String(error);
     }
   }
   const { schema_name: schema, table_name: table, relation: oid } = row;
-  const waitsForDisk = row.options['webhook.wait_for_persistence'] !== false;
+  const usable = typeof shape === 'string' ? unusableShape(row.mark) : shape;
   return {
     target: {
       database,
       schema,
       table,
       oid,
-      check,
-      waitsForDisk,
-      shape: {
-        mark: '',
-        way: 'copy',
-        columns: [{ name: column, type: 'jsonb', baseType: jsonbOid, fallback: null }],
-        key: [],
-        misfits: 'reject',
+      check: unusable === null ? (compiled?.check ?? null) : 'unusable',
+      waitsForDisk: row.options['webhook.wait_for_persistence'] !== false,
+      shape: usable,
+      intake: {
+        format: formatOf(row),
+        batched: row.options['is_batched'] === true,
+        document: row.takes_document ? row.document : null,
+        includes: includesOf(row, usable),
+        hiddenHeaders: hiddenHeaders(compiled),
       },
-      intake: { format: 'json', batched: false, document: column, includes: [], hiddenHeaders: new Set() },
     },
     unusable,
   };
 }
 
-function makeCheck(row: CatalogRow, rooms: SnapshotRooms): Check | null {
+/** Of a table whose requests are all answered 503. */
+function unusableShape(mark: string): Shape {
+  return { mark, way: 'insert', columns: [], key: [], misfits: 'reject' };
+}
+
+/** Only what can be written: a column may have become an identity. */
+function includesOf(row: CatalogRow, { columns }: Shape): readonly Include[] {
+  return row.includes
+    .filter(({ column }) => columns.some(({ name }) => name === column))
+    .map(({ what, header, column }) =>
+      what === 'header' ? { what, header: header ?? '', column } : { what, column },
+    );
+}
+
+function hiddenHeaders(compiled: CompiledCheck | null): ReadonlySet<string> | null {
+  if (compiled?.headers === null) return null;
+  return new Set([...credentialHeaders, ...(compiled?.headers ?? [])]);
+}
+
+function makeCheck(row: CatalogRow, rooms: SnapshotRooms): CompiledCheck | null {
   const source = openSource(row, rooms);
   return source === null ? null : rooms.compile(source.expression, source.payload, source.secrets);
 }

@@ -57,9 +57,15 @@ export class CommitPools {
   }
 }
 
-/** A 200 promises a durable row: a server configured for less still waits for its own disk here. */
+/**
+ * A 200 promises a durable row: a server configured for less still waits for its own disk here. And what ends a
+ * transaction must see a table that was changed while its first statement waited for a lock: a server whose default
+ * is one picture of the data per transaction is asked for one per statement.
+ */
 async function prepareSession(client: ClientBase): Promise<void> {
   await client.query(
-    `select set_config('synchronous_commit', 'on', false) where current_setting('synchronous_commit') = 'off'`,
+    `select set_config('default_transaction_isolation', 'read committed', false), set_config('synchronous_commit',
+       case current_setting('synchronous_commit') when 'off' then 'on' else current_setting('synchronous_commit') end,
+       false)`,
   );
 }

@@ -6,40 +6,14 @@ import { suite, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import type { Client } from 'pg';
 import { onEnd } from '../../test/support/cleanup.ts';
-import { Spy, testDatabase } from '../../test/support/postgres.ts';
-import { rowsOf, targetOf as madeTarget } from '../../test/support/rows.ts';
+import { codes, commitRoom } from '../../test/support/commit-room.ts';
+import { rowsOf } from '../../test/support/rows.ts';
 import { runOurs } from '../../test/support/webhook-tables.ts';
 import type { Endpoint } from '../engine/engine.ts';
-import type { Outcome, Rows, Target } from '../flow.ts';
 import { limits } from '../limits.ts';
-import type { Limits } from '../limits.ts';
 import { CommitPools } from './commit-pools.ts';
 import { createCommit } from './commit.ts';
 
-async function room(t: TestContext, bounds: Partial<Limits> = {}) {
-  const database = await testDatabase(t);
-  const client = await database.connect();
-  const spy = new Spy();
-  const all = { ...limits, ...bounds };
-  const pools = new CommitPools(database.engine, all);
-  onEnd(t, 'pools', () => pools.close());
-  const commit = createCommit({ pools, limits: all, observe: spy.observe, clock: () => performance.now() });
-  const targetOf = async (table: string): Promise<Target> => {
-    const { rows } = await client.query<{ oid: number }>('select $1::regclass::oid as oid', [`"${table}"`]);
-    const oid = rows[0]?.oid ?? 0;
-    return madeTarget({ database: database.name, table, oid });
-  };
-  const send = (members: readonly Rows[]) => {
-    const target = members[0]?.target;
-    assert(target !== undefined);
-    const rows = members.reduce((sum, m) => sum + m.count, 0);
-    return commit({ target, members, rows, bytes: members.reduce((sum, m) => sum + m.bytes, 0) });
-  };
-  return { database, client, spy, targetOf, send };
-}
-
-const codes = (outcomes: readonly Outcome[]) =>
-  outcomes.map((o) => (o.kind === 'committed' ? o.rows : `${o.kind} ${o.refusal.code}`));
 const stored = async (client: Client, table: string) =>
   (await client.query<{ text: string }>(`select data::text as text from "${table}" order by ctid`)).rows.map(
     (r) => r.text,
@@ -49,13 +23,10 @@ const create = (name: string, column = 'data JSONB') =>
 
 suite('commit', () => {
   test('a group is one transaction, with names that need quoting and documents of any size', async (t) => {
-    const { client, targetOf, send } = await room(t);
+    const { client, targetOf, send } = await commitRoom(t);
     const name = `o"r'd\\ers ä`;
     await runOurs(client, create(name.replaceAll('"', '""')));
-    const { rows } = await client.query<{ oid: number }>('select oid from pg_class where relname = $1', [
-      name,
-    ]);
-    const target = { ...(await targetOf('pg_class')), table: name, oid: rows[0]?.oid ?? 0 };
+    const target = await targetOf(name);
     const large = JSON.stringify('x'.repeat(1_000_000));
     const outcomes = await send([
       rowsOf(target, '1', '{"a":2}'),
@@ -70,7 +41,7 @@ suite('commit', () => {
   });
 
   test('a row that jsonb or a constraint refuses is refused alone, wherever it stands', async (t) => {
-    const { client, targetOf, send } = await room(t);
+    const { client, targetOf, send } = await commitRoom(t);
     await runOurs(
       client,
       create('checked', `data JSONB NOT NULL CONSTRAINT has_n CHECK ((data->'n') is not null)`),
@@ -104,7 +75,7 @@ suite('commit', () => {
   });
 
   test('a deferred constraint that fails at the end refuses its own row alone', async (t) => {
-    const { client, targetOf, send } = await room(t);
+    const { client, targetOf, send } = await commitRoom(t);
     await runOurs(client, create('late'));
     await client.query(`
       create function deny() returns trigger language plpgsql as $$ begin
@@ -120,7 +91,7 @@ suite('commit', () => {
   });
 
   test('no row enters another table of the same name, a table that is none any more, or a column of another type', async (t) => {
-    const { client, targetOf, send } = await room(t);
+    const { client, targetOf, send } = await commitRoom(t);
     await runOurs(client, create('moving'));
     const target = await targetOf('moving');
     const attempt = async () => codes(await send([rowsOf(target, '{"stale":true}')]));
@@ -141,7 +112,7 @@ suite('commit', () => {
   });
 
   test('a locked table is answered in time, certainly not stored, and no other table waits for it', async (t) => {
-    const { client, database, targetOf, send } = await room(t, { commitStatementTimeoutMs: 400 });
+    const { client, database, targetOf, send } = await commitRoom(t, { commitStatementTimeoutMs: 400 });
     await runOurs(client, create('locked'));
     await runOurs(client, create('free'));
     const [locked, free] = [await targetOf('locked'), await targetOf('free')];
@@ -156,7 +127,7 @@ suite('commit', () => {
   });
 
   test('a connection that is lost while committing is unknown, and the next group has another one', async (t) => {
-    const { client, database, spy, targetOf, send } = await room(t);
+    const { client, database, spy, targetOf, send } = await commitRoom(t);
     await runOurs(client, create('killed'));
     const target = await targetOf('killed');
     const holder = await database.connect();
@@ -174,7 +145,7 @@ suite('commit', () => {
   });
 
   test('a connection that is reset while committing is unknown, and harms nothing else', async (t) => {
-    const { client, database, targetOf } = await room(t);
+    const { client, database, targetOf } = await commitRoom(t);
     await runOurs(client, create('reset'));
     const target = await targetOf('reset');
     const proxy = await openResettingProxy(t, database.engine.endpoint());
@@ -205,19 +176,20 @@ suite('commit', () => {
   });
 
   test('an engine that falls silent is given up at the deadline', async (t) => {
-    const { client, targetOf, send } = await room(t, { ackDeadlineMs: 300 });
+    const { client, targetOf, send } = await commitRoom(t);
     await runOurs(client, create('silent'));
     await client.query(`
       create function nap() returns trigger language plpgsql as $$ begin perform pg_sleep(1.5); return new; end $$;
       create trigger nap before insert on silent for each row execute function nap()`);
     const target = await targetOf('silent');
     const started = performance.now();
-    assert.deepEqual(codes(await send([rowsOf(target, '1')])), ['unknown commit_unknown']);
+    const rows = { ...rowsOf(target, '1'), patienceMs: 300 };
+    assert.deepEqual(codes(await send([rows])), ['unknown commit_unknown']);
     assert(performance.now() - started < 1_200);
   });
 
   test('a database that cannot be reached is a transient refusal', async (t) => {
-    const { client, spy, targetOf, send } = await room(t);
+    const { client, spy, targetOf, send } = await commitRoom(t);
     await runOurs(client, create('t'));
     const target = { ...(await targetOf('t')), database: 'hg_test_nowhere' };
     assert.deepEqual(codes(await send([rowsOf(target, '1')])), ['aborted engine_unavailable']);
@@ -225,7 +197,7 @@ suite('commit', () => {
   });
 
   test('webhook.wait_for_persistence = false does not wait for the disk; every other commit does', async (t) => {
-    const { client, targetOf, send } = await room(t);
+    const { client, targetOf, send } = await commitRoom(t);
     await runOurs(client, create('waits'));
     await client.query(`
       create table seen (setting text);

@@ -2,13 +2,14 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { rowsOf, targetOf } from '../../test/support/rows.ts';
-import { copyMessages, groupStatement, queryMessage } from './copy-message.ts';
+import { copyMessages, groupStatement } from './copy-message.ts';
+import { queryMessage } from './wire-message.ts';
 
 const target = targetOf({
   schema: 'pu"blic',
   table: "o'rd\\ers",
   oid: 7,
-  shape: { columns: [{ name: 'da ta', type: 'jsonb', baseType: 3802, fallback: null }] },
+  shape: { mark: '750.751', columns: [{ name: 'da ta', type: 'jsonb', baseType: 3802, fallback: null }] },
 });
 
 test('the bytes are one CopyData and one CopyDone whose lengths and rows are exact, whatever the sizes', () => {
@@ -43,12 +44,14 @@ test('the bytes are one CopyData and one CopyDone whose lengths and rows are exa
 });
 
 test('names are quoted, and quoted again as text', () => {
-  const sql = groupStatement(target);
+  const sql = groupStatement(target, null).sql;
   assert(sql.includes(String.raw`copy "pu""blic"."o'rd\ers" ("da ta") from stdin (format binary)`), sql);
-  assert(sql.includes(String.raw`headgate.confirm( E'"pu""blic"."o''rd\\ers"', 7, 'da ta')`), sql);
+  assert(sql.includes(String.raw`headgate.confirm( E'"pu""blic"."o''rd\\ers"', 7, '750.751')`), sql);
   assert(!sql.includes('synchronous_commit'));
   assert(
-    groupStatement({ ...target, waitsForDisk: false }).startsWith('set local synchronous_commit = off; copy'),
+    groupStatement({ ...target, waitsForDisk: false }, null).sql.startsWith(
+      'set local synchronous_commit = off; copy',
+    ),
   );
 });
 

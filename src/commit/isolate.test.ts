@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { rowsOf as membersRows, targetOf } from '../../test/support/rows.ts';
 import type { Outcome, Rows } from '../flow.ts';
 import { refusal } from '../refusals.ts';
-import type { Attempt } from './group-copy.ts';
+import type { Attempt } from './session.ts';
 import { commitIsolating } from './isolate.ts';
 
 const target = targetOf();
@@ -14,9 +14,12 @@ const failed = (line: number | null): Attempt => ({
   kind: 'failed',
   sqlstate: '22P02',
   message: '',
-  line,
+  completed: 0,
   constraint: null,
+  column: null,
+  where: line === null ? '' : String(line),
 });
+const lineOf = ({ where }: { where: string }) => (where === '' ? null : Number(where));
 
 /** An engine in which some members hold a row that it refuses, naming the row or not. */
 function engineOf(bad: ReadonlySet<Rows>, names: boolean) {
@@ -35,7 +38,8 @@ function engineOf(bad: ReadonlySet<Rows>, names: boolean) {
       stored.push(...members);
       return Promise.resolve({ kind: 'committed' });
     },
-    judge: () => ({ blame: 'row' as const, outcome: rowRefused }),
+    lineOf,
+    judge: () => Promise.resolve({ blame: 'row' as const, outcome: rowRefused }),
   };
 }
 
@@ -80,7 +84,8 @@ test('a fault of nobody is one outcome for all; a lost connection is unknown for
   const away: Outcome = { kind: 'aborted', refusal: refusal('engine_unavailable') };
   const group = {
     attempt: () => Promise.resolve(failed(null)),
-    judge: () => ({ blame: 'group' as const, outcome: away }),
+    lineOf,
+    judge: () => Promise.resolve({ blame: 'group' as const, outcome: away }),
     namedRefusalsMax: 3,
   };
   assert.deepEqual(
@@ -91,7 +96,8 @@ test('a fault of nobody is one outcome for all; a lost connection is unknown for
   const answers: Attempt[] = [failed(null), { kind: 'committed' }, { kind: 'lost', reason: 'reset' }];
   const halves = {
     attempt: () => Promise.resolve(answers.shift() ?? failed(null)),
-    judge: () => ({ blame: 'row' as const, outcome: rowRefused }),
+    lineOf,
+    judge: () => Promise.resolve({ blame: 'row' as const, outcome: rowRefused }),
     namedRefusalsMax: 3,
   };
   assert.deepEqual(

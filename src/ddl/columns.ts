@@ -1,6 +1,6 @@
 /**
  * The column list of a webhook table. Takes tokens, gives columns and the places where a type has another name in
- * PostgreSQL; constraints stay PostgreSQL's own. Refuses (0A000) what a webhook table cannot have. Pure.
+ * PostgreSQL; everything behind a type is PostgreSQL's own. Refuses (0A000) types that PostgreSQL has no equal of. Pure.
  */
 import { StatementError, type Cursor } from './cursor.ts';
 import type { Token } from './scanner.ts';
@@ -8,14 +8,13 @@ import type { Token } from './scanner.ts';
 export interface Column {
   readonly name: string;
   readonly at: number;
-  /** The type's name in lower case, e.g. `jsonb`, with [] where it is an array. */
+  /** The type's name in lower case, e.g. `jsonb`, with [] where it is an array; of several words the first one. */
   readonly type: string;
   readonly typeAt: number;
   /** Type names to be replaced on the way to PostgreSQL. */
   readonly renames: readonly Rename[];
-  /** Where PRIMARY KEY or GENERATED stands among its constraints. */
-  readonly primaryKeyAt: number | null;
-  readonly generatedAt: number | null;
+  /** GENERATED ALWAYS …, AS IDENTITY too: no row can fill it. */
+  readonly generated: boolean;
 }
 
 export interface Rename {
@@ -26,31 +25,38 @@ export interface Rename {
 
 export interface ColumnList {
   readonly columns: readonly Column[];
-  /** Where a PRIMARY KEY (…) stands by itself. */
-  readonly primaryKeyAt: number | null;
+  /** With LIKE: there are columns that only PostgreSQL knows. */
+  readonly open: boolean;
   readonly start: number;
-  readonly end: number;
+  /** Where its closing parenthesis stands. */
+  readonly closeAt: number;
 }
 
 const constraintWords = new Set(['constraint', 'check', 'unique', 'primary', 'foreign']);
+
+/** Names of types in RisingWave that PostgreSQL calls otherwise. */
+const otherNames: Readonly<Record<string, string>> = {
+  string: 'text',
+  bytes: 'bytea',
+  double: 'double precision',
+};
 
 /** ( element [, …] ): of each element only the beginning is read, the rest is PostgreSQL's. */
 export function parseColumns(cursor: Cursor): ColumnList {
   const start = cursor.offset;
   const columns: Column[] = [];
-  let primaryKeyAt: number | null = null;
+  let open = false;
   cursor.expect('(');
   if (cursor.peek() !== ')') {
     do {
-      if (cursor.peek() === 'like') {
-        throw new StatementError('0A000', 'LIKE is not supported in a webhook table', cursor.offset);
-      }
-      if (isConstraint(cursor)) primaryKeyAt ??= findWords(cursor, takeElement(cursor), 'primary', 'key');
+      if (cursor.peek() === 'like') open = true;
+      if (cursor.peek() === 'like' || isConstraint(cursor)) takeElement(cursor);
       else columns.push(parseColumn(cursor));
     } while (cursor.accept(','));
   }
+  const closeAt = cursor.offset;
   cursor.expect(')');
-  return { columns, primaryKeyAt, start, end: cursor.behind };
+  return { columns, open, start, closeAt };
 }
 
 /** EXCLUDE, unlike the others, may also be a column's name; `exclude using` and `exclude (` begin a constraint. */
@@ -63,23 +69,37 @@ function parseColumn(cursor: Cursor): Column {
   const at = cursor.offset;
   const name = cursor.identifier();
   const typeAt = cursor.offset;
+  refuseUnequal(cursor);
   const renames: Rename[] = [];
-  if (cursor.peek() === 'string' && cursor.peek(1) !== '.') {
-    renames.push({ start: typeAt, end: typeAt + 'string'.length, to: 'text' });
+  const word = cursor.peek();
+  const to = Object.hasOwn(otherNames, word) ? otherNames[word] : undefined;
+  if (to !== undefined && cursor.peek(1) !== '.' && cursor.peek(1) !== 'precision') {
+    renames.push({ start: typeAt, end: typeAt + word.length, to });
   }
   const typeName = cursor.qualifiedName(2);
   const array = cursor.peek() === '[' || cursor.peek() === 'array';
   const plain = typeName.schema === null || typeName.schema === 'pg_catalog';
-  const rest = takeElement(cursor);
+  const known = renames[0]?.to ?? typeName.name;
   return {
     name,
     at,
-    type: `${plain ? '' : `${typeName.schema}.`}${typeName.name}${array ? '[]' : ''}`,
+    type: `${plain ? '' : `${typeName.schema}.`}${known}${array ? '[]' : ''}`,
     typeAt,
     renames,
-    primaryKeyAt: findWords(cursor, rest, 'primary', 'key'),
-    generatedAt: findWords(cursor, rest, 'generated'),
+    generated: holdsWords(cursor, takeElement(cursor), 'generated', 'always'),
   };
+}
+
+function refuseUnequal(cursor: Cursor): void {
+  const next = cursor.peek(1);
+  const struct = cursor.peek() === 'struct' && next === '<';
+  if (!struct && !(cursor.peek() === 'map' && next === '(')) return;
+  throw new StatementError(
+    '0A000',
+    `${struct ? 'STRUCT' : 'MAP'} is not a type of PostgreSQL`,
+    cursor.offset,
+    { hint: 'Use JSONB, or a type made with CREATE TYPE name AS (...).' },
+  );
 }
 
 /** The tokens up to the comma or parenthesis that ends the element, without those in parentheses of its own. */
@@ -96,13 +116,12 @@ function takeElement(cursor: Cursor): Token[] {
   return outer;
 }
 
-/** Where these keywords stand one after another; null: nowhere. */
-function findWords(cursor: Cursor, tokens: readonly Token[], ...words: readonly string[]): number | null {
-  const found = tokens.find((_token, index) =>
+/** Whether these keywords stand in it one after another. */
+function holdsWords(cursor: Cursor, tokens: readonly Token[], ...words: readonly string[]): boolean {
+  return tokens.some((_token, index) =>
     words.every((word, ahead) => {
       const token = tokens[index + ahead];
       return token?.kind === 'word' && cursor.raw(token).toLowerCase() === word;
     }),
   );
-  return found?.start ?? null;
 }

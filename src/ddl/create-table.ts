@@ -1,9 +1,10 @@
 /**
- * CREATE TABLE … WITH (connector = 'webhook' …) [VALIDATE …]. Takes tokens, gives a CALL that hands PostgreSQL the plain
- * CREATE TABLE and the catalog the rest; refuses (0A000) what a webhook table cannot have, where it stands.
+ * CREATE TABLE … [INCLUDE …] WITH (connector = 'webhook' …) [VALIDATE …]. Takes tokens, gives a CALL that hands PostgreSQL
+ * the plain CREATE TABLE and the catalog the rest; refuses (0A000) what a webhook table cannot have, where it stands.
  */
 import { type ColumnList, parseColumns } from './columns.ts';
 import { StatementError, type Cursor } from './cursor.ts';
+import { type Include, parseIncludes, refuseGenerated, undeclared } from './includes.ts';
 import { type Option, booleanOf, oneOf, parseOptions, refuseUnknown } from './options.ts';
 import { type Piece, type Plan, callPlan, callerPath, callerSchemas } from './plan.ts';
 import {
@@ -14,17 +15,17 @@ import {
   sealValidation,
 } from './validate-clause.ts';
 
-/** What a column takes from the request, not from its body. */
-interface Include {
-  readonly what: 'header' | 'headers' | 'timestamp';
-  readonly header: string | null;
-  readonly column: string;
-  readonly at: number;
-}
-
 const form =
-  "The form is: CREATE TABLE name (data JSONB) WITH (connector = 'webhook') VALIDATE [SECRET name] AS ...";
-const optionNames = ['connector', 'is_batched', 'webhook.wait_for_persistence', 'on_type_error'];
+  "The form is: CREATE TABLE name (data JSONB) [INCLUDE ...] WITH (connector = 'webhook') [VALIDATE ...]";
+const optionNames = [
+  'connector',
+  'is_batched',
+  'webhook.wait_for_persistence',
+  'on_type_error',
+  'format',
+  'document',
+];
+const formats = ['json', 'form', 'text', 'bytes'];
 
 /** Is this CREATE TABLE one of ours: it names a connector, or has a clause that PostgreSQL does not know? */
 export function isWebhookTable(cursor: Cursor): boolean {
@@ -75,20 +76,22 @@ export function createTable(cursor: Cursor, rooms: ValidateRooms): Plan {
   refuseOther(cursor);
   if (!cursor.accept('with')) cursor.unexpected(form);
   const options = parseOptions(cursor);
-  const stored = storedOptions(options);
   refuseOther(cursor);
   const clause = cursor.accept('validate') ? parseValidate(cursor, rooms) : null;
   if (!cursor.atEnd) cursor.unexpected(form);
 
-  refuseLater(list, includes, options);
+  refuseUnusable(list, includes, options);
   const statement: Piece[] = [{ start, end: headEnd }, ' ', { start: name.start, end: name.end }, ' '];
-  statement.push(...renamedColumns(list));
+  statement.push(...renamedColumns(list), ...undeclared(includes, list));
+  statement.push({ start: list.closeAt, end: list.closeAt + 1 });
   const args = [
     { statement },
     name.schema,
     name.name,
     ifNotExists,
-    { json: stored },
+    { json: storedOptions(options) },
+    { json: includes.map(({ what, header, column }) => ({ what, header, column })) },
+    options.find(({ name: option }) => option === 'document')?.value ?? null,
     { json: validationOf(clause, rooms) },
     callerPath,
     callerSchemas,
@@ -121,69 +124,53 @@ function refuseOther(cursor: Cursor): void {
   );
 }
 
-function parseIncludes(cursor: Cursor): Include[] {
-  const includes: Include[] = [];
-  for (let at = cursor.offset; cursor.accept('include'); at = cursor.offset) {
-    let header: string | null = null;
-    let what: Include['what'];
-    if (cursor.accept('header')) {
-      what = 'header';
-      header = cursor.literal(false);
-      if (header === null) cursor.unexpected();
-    } else if (cursor.accept('headers')) {
-      what = 'headers';
-    } else {
-      cursor.expect('timestamp');
-      what = 'timestamp';
-    }
-    cursor.expect('as');
-    includes.push({ what, header, column: cursor.identifier(), at });
-  }
-  return includes;
-}
-
-/** As they stand in the catalog: what was given, with values of their own type. */
+/** As they stand in the catalog: what was given, with values of their own type. What `document` says is kept apart. */
 function storedOptions(options: readonly Option[]): { readonly [name: string]: string | boolean } {
-  const connector = options.find((option) => option.name === 'connector');
-  if (connector !== undefined) oneOf(connector, 'webhook');
-  refuseUnknown(options, optionNames, 'a webhook table');
   const stored: { [name: string]: string | boolean } = {};
   for (const option of options) {
     if (option.name === 'connector') stored[option.name] = 'webhook';
     else if (option.name === 'on_type_error') stored[option.name] = oneOf(option, 'reject', 'null');
-    else stored[option.name] = booleanOf(option);
+    else if (option.name === 'format') stored[option.name] = oneOf(option, ...formats);
+    else if (option.name !== 'document') stored[option.name] = booleanOf(option);
   }
   return stored;
 }
 
-/** What the language has and this version does not do: one sentence each. */
-function refuseLater(list: ColumnList, includes: readonly Include[], options: readonly Option[]): void {
+/** What cannot work, as far as the statement shows it; the rest is refused when PostgreSQL has made the table. */
+function refuseUnusable(list: ColumnList, includes: readonly Include[], options: readonly Option[]): void {
   const refuse = (message: string, at: number): never => {
     throw new StatementError('0A000', message, at);
   };
-  const [include] = includes;
-  if (include !== undefined) refuse('INCLUDE is not supported yet', include.at);
-  const keyAt =
-    list.primaryKeyAt ?? list.columns.find((it) => it.primaryKeyAt !== null)?.primaryKeyAt ?? null;
-  if (keyAt !== null) refuse('PRIMARY KEY is not supported in a webhook table yet', keyAt);
-  const [column, second] = list.columns;
-  const shape = 'a webhook table has exactly one column, of type JSONB, that takes the body of the request';
-  if (column === undefined) return refuse(shape, list.start);
-  if (second !== undefined) refuse(`${shape}; more columns are not supported yet`, second.at);
-  if (column.type !== 'jsonb') refuse(shape, column.typeAt);
-  if (column.generatedAt !== null)
-    refuse('the column of a webhook table cannot be generated', column.generatedAt);
-  for (const option of options) {
-    if (option.name === 'is_batched' && booleanOf(option)) {
-      refuse('is_batched = true is not supported yet', option.valueAt);
-    }
-    if (option.name === 'on_type_error' && oneOf(option, 'reject', 'null') === 'null') {
-      refuse("on_type_error = 'null' is not supported yet", option.valueAt);
-    }
+  const option = (name: string): Option | null => options.find((it) => it.name === name) ?? null;
+  const connector = option('connector');
+  if (connector !== null) oneOf(connector, 'webhook');
+  refuseUnknown(options, optionNames, 'a webhook table');
+  const given = option('format');
+  const format = given === null ? 'json' : oneOf(given, ...formats);
+  const batched = option('is_batched');
+  if (batched !== null && booleanOf(batched) && format !== 'json') {
+    refuse(`is_batched = true needs format = 'json': no other body is split into lines`, batched.valueAt);
+  }
+  refuseGenerated(includes, list);
+  const { columns, open, start } = list;
+  if (open) return;
+  const body = columns.filter((it) => !it.generated && !includes.some(({ column }) => column === it.name));
+  if (body.length === 0) refuse('a webhook table has a column that takes the body of the request', start);
+  const document = option('document');
+  if (document !== null && document.value !== '') {
+    if (body.some(({ name }) => name === document.value)) return;
+    throw new StatementError('42703', `no column "${document.value}" takes the body`, document.valueAt);
+  }
+  if (given !== null && ['text', 'bytes'].includes(format) && (body.length > 1 || document !== null)) {
+    const type = format === 'text' ? 'TEXT' : 'BYTEA';
+    refuse(`format = '${format}' needs exactly one column for the body, of type ${type}`, given.valueAt);
   }
 }
 
-/** The column list with RisingWave's type names replaced; everything else keeps its place in the client's text. */
+/**
+ * The column list, up to its closing parenthesis, with RisingWave's type names replaced; everything else keeps its place
+ * in the client's text.
+ */
 function renamedColumns(list: ColumnList): Piece[] {
   const pieces: Piece[] = [];
   let last = list.start;
@@ -191,6 +178,6 @@ function renamedColumns(list: ColumnList): Piece[] {
     pieces.push({ start: last, end: rename.start }, rename.to);
     last = rename.end;
   }
-  pieces.push({ start: last, end: list.end });
+  pieces.push({ start: last, end: list.closeAt });
   return pieces;
 }

@@ -5,8 +5,11 @@
 import type { Name } from './cursor.ts';
 import { dollarQuote, encodeText } from './text.ts';
 
-/** Text of ours (bytes), or a range of the client's text, which keeps its positions. */
-export type Piece = string | { readonly start: number; readonly end: number };
+/** Text of ours (bytes), also with the place it stands for, or a range of the client's text, which keeps its positions. */
+export type Piece =
+  | string
+  | { readonly text: string; readonly at: number }
+  | { readonly start: number; readonly end: number };
 
 export interface Plan {
   readonly pieces: readonly Piece[];
@@ -105,7 +108,8 @@ function quoteName({ schema, name }: Name): string {
 }
 
 function pieceText(piece: Piece, text: string): string {
-  return typeof piece === 'string' ? piece : text.slice(piece.start, piece.end);
+  if (typeof piece === 'string') return piece;
+  return 'text' in piece ? piece.text : text.slice(piece.start, piece.end);
 }
 
 export interface Assembled {
@@ -118,8 +122,9 @@ export function assemble(text: string, pieces: readonly { piece: Piece; anchor: 
   let sql = '';
   const segments: { from: number; origin: number; exact: boolean }[] = [];
   for (const { piece, anchor } of pieces) {
-    const exact = typeof piece !== 'string';
-    segments.push({ from: sql.length, origin: exact ? piece.start : anchor, exact });
+    const exact = typeof piece !== 'string' && 'start' in piece;
+    const place = typeof piece === 'string' ? anchor : 'text' in piece ? piece.at : piece.start;
+    segments.push({ from: sql.length, origin: place, exact });
     sql += pieceText(piece, text);
   }
   return {

@@ -1,5 +1,15 @@
 /** The rooms around src/ddl, as small as its tests need them: readable seals, counted ids, a parser that knows a few words. */
+import assert from 'node:assert/strict';
+import { createRewriter } from '../../src/ddl/rewrite.ts';
 import type { DdlRooms, ParsedCheck } from '../../src/ddl/rewrite.ts';
+import type { SqlSession } from '../../src/flow.ts';
+
+export const utf8: SqlSession = {
+  database: 'dev',
+  user: 'root',
+  standardConformingStrings: true,
+  clientEncoding: 'UTF8',
+};
 
 /** A literal that begins with `key` is a secret; `nope` is refused where it stands. */
 function parseExpression(text: string): ParsedCheck {
@@ -58,3 +68,13 @@ export function testRooms(): TestRooms {
 
 export const toBytes = (text: string): string => Buffer.from(text, 'utf8').toString('latin1');
 export const fromBytes = (bytes: string): string => Buffer.from(bytes, 'latin1').toString('utf8');
+
+/** `marked`: a statement with ¶ where the error has to point at. */
+export function assertRefused(marked: string, sqlstate: string, message: RegExp): void {
+  const result = createRewriter(testRooms())(toBytes(marked.replace('\u00b6', '')), utf8);
+  assert.equal(result?.kind, 'error');
+  assert.equal(result.error.sqlstate, sqlstate, result.error.message);
+  assert.match(result.error.message, message);
+  assert.equal(result.error.position, toBytes(marked).indexOf(toBytes('\u00b6')) + 1, result.error.message);
+  assert.doesNotMatch(JSON.stringify(result), /top secret/);
+}

@@ -36,6 +36,10 @@ CREATE TABLE headgate.webhook_table (
   -- The name of the request's body inside the expression.
   payload text NOT NULL,
   options jsonb NOT NULL,
+  -- The column that takes the whole document, as headgate.place() writes it; null: the document's keys fill the columns.
+  document jsonb,
+  -- Columns that are filled from the request, in order: places with `what` (header, headers, timestamp) and `header`.
+  includes jsonb NOT NULL,
   -- With secret literals masked; null: the table has no VALIDATE.
   expression text,
   -- The whole expression, sealed; null where nothing had to be masked.
@@ -96,8 +100,8 @@ CREATE POLICY dropped ON headgate.webhook_table_secret FOR DELETE USING (headgat
 GRANT SELECT (id, schema_name, name, owner, backend, created_at, altered_at) ON headgate.secret TO PUBLIC;
 GRANT INSERT (schema_name, name, backend, seal_id, sealed) ON headgate.secret TO PUBLIC;
 GRANT UPDATE (backend, seal_id, sealed, altered_at), DELETE ON headgate.secret TO PUBLIC;
-GRANT SELECT (relation, payload, options, expression, created_at) ON headgate.webhook_table TO PUBLIC;
-GRANT INSERT (relation, payload, options) ON headgate.webhook_table TO PUBLIC;
+GRANT SELECT (relation, payload, options, document, includes, expression, created_at) ON headgate.webhook_table TO PUBLIC;
+GRANT INSERT (relation, payload, options, document, includes) ON headgate.webhook_table TO PUBLIC;
 GRANT UPDATE (payload, expression, sealed_expression, seal_id), DELETE ON headgate.webhook_table TO PUBLIC;
 GRANT SELECT, INSERT, DELETE ON headgate.webhook_table_secret TO PUBLIC;
 
@@ -118,11 +122,12 @@ CREATE TRIGGER tell AFTER INSERT OR UPDATE OR DELETE ON headgate.webhook_table_s
   FOR EACH ROW EXECUTE FUNCTION headgate.tell();
 
 -- The event triggers run inside every ALTER and DROP of every role, so that they leave at once where no webhook table
--- is concerned, and never fail: at worst Headgate notices late.
+-- is concerned, and never fail: at worst Headgate notices late. What a type, a domain or a schema is called stands in
+-- the columns of any number of tables. No CREATE INDEX or DROP INDEX makes or ends a primary key: ALTER TABLE does.
 CREATE FUNCTION headgate.on_ddl() RETURNS event_trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS $body$
 BEGIN
-  IF tg_tag = 'ALTER SCHEMA' OR EXISTS (
+  IF tg_tag <> 'ALTER TABLE' OR EXISTS (
     SELECT FROM pg_event_trigger_ddl_commands() c JOIN headgate.webhook_table w ON w.relation = c.objid
   ) THEN
     PERFORM pg_notify('headgate_catalog', '');
@@ -132,11 +137,19 @@ EXCEPTION WHEN OTHERS THEN
 END
 $body$;
 
+-- DROP … CASCADE of a type or a function may take a column, a default or a constraint of a table with it.
 CREATE FUNCTION headgate.on_drop() RETURNS event_trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS $body$
 BEGIN
   DELETE FROM headgate.webhook_table w USING pg_event_trigger_dropped_objects() d
   WHERE d.classid = 'pg_class'::regclass AND d.objsubid = 0 AND w.relation = d.objid;
+  IF EXISTS (
+    SELECT FROM pg_event_trigger_dropped_objects() d JOIN headgate.webhook_table w
+      ON w.relation = to_regclass(format('%I.%I', d.address_names[1], d.address_names[2]))
+    WHERE d.object_type IN ('table column', 'default value', 'table constraint')
+  ) THEN
+    PERFORM pg_notify('headgate_catalog', '');
+  END IF;
 EXCEPTION WHEN OTHERS THEN
   RAISE LOG 'headgate.on_drop: %', SQLERRM;
 END
@@ -145,7 +158,7 @@ $body$;
 DO $body$
 BEGIN
   CREATE EVENT TRIGGER headgate_ddl ON ddl_command_end
-    WHEN TAG IN ('ALTER TABLE', 'ALTER SCHEMA') EXECUTE FUNCTION headgate.on_ddl();
+    WHEN TAG IN ('ALTER TABLE', 'ALTER SCHEMA', 'ALTER TYPE', 'ALTER DOMAIN') EXECUTE FUNCTION headgate.on_ddl();
   CREATE EVENT TRIGGER headgate_drop ON sql_drop EXECUTE FUNCTION headgate.on_drop();
   INSERT INTO headgate.capability (event_triggers) VALUES (true);
 EXCEPTION WHEN insufficient_privilege THEN
@@ -155,21 +168,119 @@ $body$;
 
 ---------------------------------------------------------------- webhook tables
 
--- The one column that takes the body.
-CREATE FUNCTION headgate.body_column(relation oid) RETURNS name
+-- How a column is remembered: by what it was called and where it stood.
+CREATE FUNCTION headgate.place(a pg_attribute) RETURNS jsonb
+LANGUAGE sql STABLE SET search_path = pg_catalog AS $body$
+  SELECT jsonb_build_object('relation', a.attrelid::bigint, 'attnum', a.attnum, 'column', a.attname)
+$body$;
+
+-- The column that a place means today; NULL: it is gone. A renamed column keeps its number; a restored table keeps the
+-- names and not always the numbers; a column that is dropped and added again is meant again.
+CREATE FUNCTION headgate.placed(relation oid, place jsonb) RETURNS name
+LANGUAGE sql STABLE SET search_path = pg_catalog AS $body$
+  SELECT a.attname FROM pg_attribute a
+  WHERE a.attrelid = placed.relation AND a.attnum > 0 AND NOT a.attisdropped
+    AND (a.attnum = (place ->> 'attnum')::int OR a.attname = (place ->> 'column')::name)
+  ORDER BY a.attnum = (place ->> 'attnum')::int AND a.attrelid = (place ->> 'relation')::oid DESC,
+    a.attname = (place ->> 'column')::name DESC
+  LIMIT 1
+$body$;
+
+CREATE FUNCTION headgate.base_type(type oid) RETURNS oid
+LANGUAGE sql STABLE SET search_path = pg_catalog AS $body$
+  WITH RECURSIVE base AS (
+    SELECT t.oid, t.typtype, t.typbasetype FROM pg_type t WHERE t.oid = base_type.type
+    UNION ALL
+    SELECT t.oid, t.typtype, t.typbasetype FROM base b JOIN pg_type t ON t.oid = b.typbasetype WHERE b.typtype = 'd'
+  )
+  SELECT b.oid FROM base b WHERE b.typtype <> 'd'
+$body$;
+
+-- May a column take a whole body that arrives in this format?
+CREATE FUNCTION headgate.takes_body(a pg_attribute, format text) RETURNS boolean
+LANGUAGE sql STABLE SET search_path = pg_catalog AS $body$
+  SELECT headgate.base_type(a.atttypid) = ANY (CASE format
+    WHEN 'text' THEN ARRAY['text', 'varchar']::regtype[]
+    WHEN 'bytes' THEN ARRAY['bytea']::regtype[]
+    ELSE ARRAY['jsonb', 'json']::regtype[] END)
+$body$;
+
+-- Columns that a row may fill and that nothing but its body does.
+CREATE FUNCTION headgate.body_columns(relation oid, includes jsonb) RETURNS SETOF pg_attribute
+LANGUAGE sql STABLE SET search_path = pg_catalog AS $body$
+  SELECT a FROM pg_attribute a
+  WHERE a.attrelid = body_columns.relation AND a.attnum > 0 AND NOT a.attisdropped
+    AND a.attgenerated = '' AND a.attidentity <> 'a'
+    AND NOT EXISTS (
+      SELECT FROM jsonb_array_elements(includes) i WHERE headgate.placed(body_columns.relation, i.value) = a.attname)
+$body$;
+
+-- Which column takes the whole document is decided once, when the table is made: a column that is added later never
+-- turns the documents of a table into rows of it. `wanted`: a column's name, '' for none, NULL: the only one if it fits.
+CREATE FUNCTION headgate.choose_document(relation oid, includes jsonb, format text, wanted text) RETURNS jsonb
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog AS $body$
 DECLARE
-  columns name[];
-  fits boolean;
+  body pg_attribute[] := ARRAY(SELECT b FROM headgate.body_columns(relation, includes) b ORDER BY b.attnum);
+  chosen pg_attribute;
+  unfilled name;
 BEGIN
-  SELECT array_agg(a.attname ORDER BY a.attnum), bool_and(a.atttypid = 'jsonb'::regtype AND a.attgenerated = '')
-  INTO columns, fits
-  FROM pg_attribute a WHERE a.attrelid = body_column.relation AND a.attnum > 0 AND NOT a.attisdropped;
-  IF cardinality(columns) = 1 AND fits THEN
-    RETURN columns[1];
+  IF cardinality(body) = 0 THEN
+    RAISE EXCEPTION USING ERRCODE = '0A000', MESSAGE = 'a webhook table has a column that takes the body of the request';
+  ELSIF wanted IS NULL AND cardinality(body) = 1 AND headgate.takes_body(body[1], format) THEN
+    RETURN headgate.place(body[1]);
+  ELSIF wanted <> '' THEN
+    SELECT b.* INTO chosen FROM unnest(body) b WHERE b.attname = wanted::name;
+    IF chosen.attname IS NULL OR NOT headgate.takes_body(chosen, format) THEN
+      RAISE EXCEPTION USING ERRCODE = '42804', MESSAGE = format('column "%s" cannot take the body of the request', wanted);
+    END IF;
+    SELECT b.attname INTO unfilled FROM unnest(body) b JOIN pg_type t ON t.oid = b.atttypid
+    WHERE b.attname <> chosen.attname AND b.attnotnull AND NOT b.atthasdef AND b.attidentity = '' AND t.typdefaultbin IS NULL
+    ORDER BY b.attnum LIMIT 1;
+    IF unfilled IS NOT NULL THEN
+      RAISE EXCEPTION USING ERRCODE = '0A000',
+        MESSAGE = format('column "%s" is NOT NULL and never filled: the body goes into "%s", the others keep their defaults',
+          unfilled, chosen.attname);
+    END IF;
+    RETURN headgate.place(chosen);
+  ELSIF format IN ('text', 'bytes') THEN
+    RAISE EXCEPTION USING ERRCODE = '0A000',
+      MESSAGE = format('format = ''%s'' needs exactly one column for the body, of type %s',
+        format, CASE format WHEN 'text' THEN 'TEXT' ELSE 'BYTEA' END);
+  ELSIF wanted IS NULL AND cardinality(body) > 1 AND (
+    -- Somebody may have thought of the one JSONB column as the place of the whole document.
+    SELECT count(*) FILTER (WHERE headgate.takes_body(b, format)) = 1
+      AND bool_and(headgate.takes_body(b, format) OR b.atthasdef OR b.attidentity <> '') FROM unnest(body) b
+  ) THEN
+    SELECT b.* INTO chosen FROM unnest(body) b WHERE headgate.takes_body(b, format);
+    RAISE NOTICE USING
+      MESSAGE = format('the keys of a document fill the columns %s', (
+        SELECT string_agg(format('"%s"', b.attname), ', ' ORDER BY b.attnum) FROM unnest(body) b)),
+      HINT = format('For the whole document in "%s" add the option document = ''%s''.', chosen.attname, chosen.attname);
   END IF;
-  RAISE EXCEPTION USING ERRCODE = '0A000',
-    MESSAGE = 'a webhook table has exactly one column, of type JSONB, that takes the body of the request';
+  RETURN NULL;
+END
+$body$;
+
+-- Each INCLUDE with the place of its column; refuses a column that can never take the value.
+CREATE FUNCTION headgate.place_includes(relation oid, includes jsonb) RETURNS jsonb
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog AS $body$
+DECLARE
+  placed jsonb := '[]';
+  include jsonb;
+  a pg_attribute;
+BEGIN
+  FOR include IN SELECT i.value FROM jsonb_array_elements(includes) WITH ORDINALITY AS i (value, position) ORDER BY i.position LOOP
+    SELECT t.* INTO a FROM pg_attribute t
+    WHERE t.attrelid = relation AND t.attname = (include ->> 'column')::name AND t.attnum > 0 AND NOT t.attisdropped;
+    IF a.attgenerated <> '' OR a.attidentity <> '' THEN
+      RAISE EXCEPTION USING ERRCODE = '428C9', MESSAGE = format('column "%s" is generated: INCLUDE cannot fill it', a.attname);
+    ELSIF include ->> 'what' = 'headers' AND NOT (headgate.takes_body(a, 'json') OR headgate.takes_body(a, 'text')) THEN
+      RAISE EXCEPTION USING ERRCODE = '42804',
+        MESSAGE = format('column "%s" is of type %s: INCLUDE HEADERS needs JSONB', a.attname, format_type(a.atttypid, a.atttypmod));
+    END IF;
+    placed := placed || (include || headgate.place(a));
+  END LOOP;
+  RETURN placed;
 END
 $body$;
 
@@ -192,10 +303,22 @@ BEGIN
         HINT = format('Let the owner of the schema run: GRANT USAGE ON SCHEMA %I TO %I', place.nspname, writer);
     END IF;
   END IF;
+  -- UPDATE and DELETE for tables with a key, also with one that is added later.
   IF NOT (has_table_privilege(writer, admit_writer.relation, 'INSERT')
-          AND has_table_privilege(writer, admit_writer.relation, 'SELECT')) THEN
-    EXECUTE format('GRANT INSERT, SELECT ON TABLE %s TO %I', admit_writer.relation::regclass, writer);
+          AND has_table_privilege(writer, admit_writer.relation, 'SELECT')
+          AND has_table_privilege(writer, admit_writer.relation, 'UPDATE')
+          AND has_table_privilege(writer, admit_writer.relation, 'DELETE')) THEN
+    EXECUTE format('GRANT INSERT, SELECT, UPDATE, DELETE ON TABLE %s TO %I', admit_writer.relation::regclass, writer);
   END IF;
+  -- The sequences of SERIAL and identity columns.
+  FOR place IN
+    SELECT d.objid::regclass AS sequence FROM pg_depend d JOIN pg_class s ON s.oid = d.objid
+    WHERE d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass AND d.refobjid = admit_writer.relation
+      AND d.deptype IN ('a', 'i')
+      AND CASE WHEN s.relkind = 'S' THEN NOT has_sequence_privilege(writer, d.objid, 'USAGE') END
+  LOOP
+    EXECUTE format('GRANT USAGE ON SEQUENCE %s TO %I', place.sequence, writer);
+  END LOOP;
 END
 $body$;
 
@@ -227,7 +350,7 @@ $body$;
 CREATE PROCEDURE headgate.set_validation(relation regclass, validation jsonb, caller_schemas name[])
 LANGUAGE plpgsql SET search_path = pg_catalog AS $body$
 DECLARE
-  body_name name;
+  body_name name := 'payload';
   used_name text := validation ->> 'payload';
   warning text;
 BEGIN
@@ -237,11 +360,13 @@ BEGIN
     WHERE w.relation = set_validation.relation;
     RETURN;
   END IF;
-  body_name := headgate.body_column(relation);
+  SELECT coalesce(headgate.placed(w.relation, w.document), 'payload') INTO body_name
+  FROM headgate.webhook_table w WHERE w.relation = set_validation.relation;
   IF used_name NOT IN ('payload', body_name) THEN
     RAISE EXCEPTION USING ERRCODE = '42703',
       MESSAGE = format('column "%s" does not exist', used_name),
-      HINT = format('In VALIDATE the body of the request is called "%s" or "payload".', body_name);
+      HINT = format('In VALIDATE the body of the request is called %s.',
+        (SELECT string_agg(DISTINCT format('"%s"', n), ' or ') FROM unnest(ARRAY[body_name, 'payload']) n));
   END IF;
   IF EXISTS (SELECT FROM jsonb_array_elements(validation -> 'secrets') s WHERE s ->> 'name' = body_name) THEN
     RAISE EXCEPTION USING ERRCODE = '42702',
@@ -267,13 +392,15 @@ $body$;
 -- search_path. It never holds IF NOT EXISTS: that is settled here, so that a table that was there before is never
 -- made a webhook table.
 CREATE PROCEDURE headgate.create_webhook_table(
-  statement text, table_schema text, table_name text, if_not_exists boolean, options jsonb, validation jsonb,
-  caller_path text, caller_schemas name[])
+  statement text, table_schema text, table_name text, if_not_exists boolean, options jsonb, includes jsonb,
+  document text, validation jsonb, caller_path text, caller_schemas name[])
 LANGUAGE plpgsql SET search_path = pg_catalog AS $body$
 DECLARE
   place name := coalesce(table_schema, caller_schemas[1]);
   identity text;
   made regclass;
+  placed jsonb;
+  chosen jsonb;
 BEGIN
   IF place IS NOT NULL THEN
     identity := format('%I.%I', place, table_name::name);
@@ -297,10 +424,18 @@ BEGIN
     RAISE EXCEPTION USING ERRCODE = '0A000', MESSAGE = 'a webhook table cannot be temporary',
       DETAIL = 'Headgate writes into it from sessions of its own.';
   END IF;
+  IF EXISTS (SELECT FROM pg_index i WHERE i.indrelid = made AND i.indisprimary AND (NOT i.indimmediate OR i.indisexclusion)) THEN
+    RAISE EXCEPTION USING ERRCODE = '0A000',
+      MESSAGE = 'the primary key of a webhook table cannot be DEFERRABLE or WITHOUT OVERLAPS',
+      DETAIL = 'Rows replace those of the same key by INSERT ... ON CONFLICT, which needs a plain one.';
+  END IF;
   CALL headgate.admit_writer(made);
   -- A row of an older table that had the same oid.
   DELETE FROM headgate.webhook_table w WHERE w.relation = made;
-  INSERT INTO headgate.webhook_table (relation, payload, options) VALUES (made, headgate.body_column(made), options);
+  placed := headgate.place_includes(made, includes);
+  chosen := headgate.choose_document(made, placed, coalesce(options ->> 'format', 'json'), document);
+  INSERT INTO headgate.webhook_table (relation, payload, options, document, includes)
+  VALUES (made, coalesce(chosen ->> 'column', 'payload'), options, chosen, placed);
   CALL headgate.set_validation(made, validation, caller_schemas);
   IF validation IS NULL THEN
     RAISE NOTICE USING
@@ -466,9 +601,42 @@ LANGUAGE sql STABLE SET search_path = pg_catalog AS $body$
   ORDER BY a.attnum
 $body$;
 
+-- The sequence behind a SERIAL (deptype a) or identity (deptype i) column.
+CREATE FUNCTION headgate.own_sequence(a pg_attribute, kind "char") RETURNS oid
+LANGUAGE sql STABLE SET search_path = pg_catalog AS $body$
+  SELECT d.objid FROM pg_depend d JOIN pg_class s ON s.oid = d.objid AND s.relkind = 'S'
+  WHERE d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass
+    AND d.refobjid = a.attrelid AND d.refobjsubid = a.attnum AND d.deptype = kind
+$body$;
+
+-- As SERIAL where it is one: its sequence goes with the table. NULL: it is none.
+CREATE FUNCTION headgate.serial_name(a pg_attribute) RETURNS text
+LANGUAGE sql STABLE SET search_path = pg_catalog AS $body$
+  SELECT CASE a.atttypid WHEN 'int2'::regtype THEN 'smallserial' WHEN 'int4'::regtype THEN 'serial'
+    WHEN 'int8'::regtype THEN 'bigserial' END
+  FROM pg_attrdef d
+  WHERE d.adrelid = a.attrelid AND d.adnum = a.attnum AND a.attnotnull AND a.attgenerated = '' AND pg_get_expr(d.adbin, d.adrelid)
+    = format('nextval(%L::regclass)', headgate.own_sequence(a, 'a')::regclass)
+$body$;
+
+-- What makes an identity column count otherwise than by default; '' where it does not.
+CREATE FUNCTION headgate.identity_options(a pg_attribute) RETURNS text
+LANGUAGE sql STABLE SET search_path = pg_catalog AS $body$
+  SELECT coalesce(' (' || string_agg(o.text, ' ' ORDER BY o.text) || ')', '')
+  FROM pg_sequence s JOIN pg_type t ON t.oid = s.seqtypid
+  CROSS JOIN LATERAL (VALUES
+    (CASE WHEN s.seqincrement <> 1 THEN format('INCREMENT BY %s', s.seqincrement) END),
+    (CASE WHEN s.seqmin <> 1 THEN format('MINVALUE %s', s.seqmin) END),
+    (CASE WHEN s.seqmax <> (2 ^ (8 * t.typlen::numeric - 1) - 1)::numeric THEN format('MAXVALUE %s', s.seqmax) END),
+    (CASE WHEN s.seqstart <> 1 THEN format('START WITH %s', s.seqstart) END),
+    (CASE WHEN s.seqcache <> 1 THEN format('CACHE %s', s.seqcache) END),
+    (CASE WHEN s.seqcycle THEN 'CYCLE' END)) AS o (text)
+  WHERE s.seqrelid = headgate.own_sequence(a, 'i') AND o.text IS NOT NULL
+$body$;
+
 CREATE FUNCTION headgate.column_definition(a pg_attribute) RETURNS text
 LANGUAGE sql STABLE SET search_path = pg_catalog AS $body$
-  SELECT format('%I %s', a.attname, format_type(a.atttypid, a.atttypmod))
+  SELECT format('%I %s', a.attname, coalesce(headgate.serial_name(a), format_type(a.atttypid, a.atttypmod)))
     || coalesce((
       SELECT format(' COLLATE %I.%I', n.nspname, l.collname)
       FROM pg_type t, pg_collation l JOIN pg_namespace n ON n.oid = l.collnamespace
@@ -478,19 +646,39 @@ LANGUAGE sql STABLE SET search_path = pg_catalog AS $body$
         WHEN 's' THEN format(' GENERATED ALWAYS AS (%s) STORED', pg_get_expr(d.adbin, d.adrelid))
         WHEN 'v' THEN format(' GENERATED ALWAYS AS (%s) VIRTUAL', pg_get_expr(d.adbin, d.adrelid))
         ELSE ' DEFAULT ' || pg_get_expr(d.adbin, d.adrelid) END
-      FROM pg_attrdef d WHERE d.adrelid = a.attrelid AND d.adnum = a.attnum), '')
+      FROM pg_attrdef d WHERE d.adrelid = a.attrelid AND d.adnum = a.attnum AND headgate.serial_name(a) IS NULL), '')
     || CASE a.attidentity
-      WHEN 'a' THEN ' GENERATED ALWAYS AS IDENTITY'
-      WHEN 'd' THEN ' GENERATED BY DEFAULT AS IDENTITY' ELSE '' END
-    || CASE WHEN a.attnotnull AND a.attidentity = '' THEN ' NOT NULL' ELSE '' END
+      WHEN 'a' THEN ' GENERATED ALWAYS AS IDENTITY' || headgate.identity_options(a)
+      WHEN 'd' THEN ' GENERATED BY DEFAULT AS IDENTITY' || headgate.identity_options(a) ELSE '' END
+    || CASE WHEN a.attnotnull AND a.attidentity = '' AND headgate.serial_name(a) IS NULL THEN ' NOT NULL' ELSE '' END
+$body$;
+
+-- The option that says again what was decided when the table was made, where its columns alone would say something else.
+CREATE FUNCTION headgate.document_option(relation oid, options jsonb, document jsonb, includes jsonb) RETURNS jsonb
+LANGUAGE sql STABLE SET search_path = pg_catalog AS $body$
+  SELECT CASE
+    WHEN document IS NULL AND body.count = 1 AND body.fits THEN '{"document": ""}'
+    WHEN headgate.placed(relation, document) IS NOT NULL AND body.count > 1
+      THEN jsonb_build_object('document', headgate.placed(relation, document))
+    ELSE '{}' END
+  FROM (
+    SELECT count(*) AS count, bool_and(headgate.takes_body(b, coalesce(options ->> 'format', 'json'))) AS fits
+    FROM headgate.body_columns(relation, includes) b
+  ) AS body
 $body$;
 
 -- The part of a webhook table's statement that PostgreSQL does not know. The literals of a sealed expression stay masked.
 CREATE FUNCTION headgate.webhook_clauses(relation regclass) RETURNS text
 LANGUAGE sql STABLE SET search_path = pg_catalog AS $body$
-  SELECT E' WITH (\n  ' || (
+  SELECT coalesce((
+      SELECT string_agg(format(E'\nINCLUDE %s AS %I', CASE i.value ->> 'what'
+          WHEN 'header' THEN format('HEADER %L', i.value ->> 'header') ELSE upper(i.value ->> 'what') END, p.name),
+        '' ORDER BY i.position) || E'\n'
+      FROM jsonb_array_elements(w.includes) WITH ORDINALITY AS i (value, position)
+      CROSS JOIN LATERAL headgate.placed(w.relation, i.value) AS p (name) WHERE p.name IS NOT NULL), ' ')
+    || E'WITH (\n  ' || (
       SELECT string_agg(format('%s = %L', o.key, o.value), E',\n  ' ORDER BY o.key <> 'connector', o.key)
-      FROM jsonb_each_text(w.options) o)
+      FROM jsonb_each_text(w.options || headgate.document_option(w.relation, w.options, w.document, w.includes)) o)
     || E'\n)' || coalesce(E'\nVALIDATE ' || (
       SELECT 'SECRET ' || string_agg(format('%I.%I', s.schema_name, s.name), ', ' ORDER BY b.position) || ' '
       FROM headgate.webhook_table_secret b JOIN headgate.secret s ON s.id = b.secret_id
@@ -531,22 +719,48 @@ CREATE PROCEDURE headgate.flush() LANGUAGE sql SET search_path = pg_catalog AS $
   SELECT NULL::void
 $body$;
 
+---------------------------------------------------------------- EXPLAIN VALIDATE
+
+-- What Headgate has found out about the tables of one name, shown to their owner alone.
+--
+-- Headgate evaluates, the client's own session decides which table is meant and whether the client may ask: `explained`
+-- holds, by oid, the lines of every table that this client might mean.
+
+CREATE FUNCTION headgate.explain_validate(relation regclass, table_name text, explained jsonb)
+RETURNS TABLE (step int, expression text, value text)
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog AS $body$
+#variable_conflict use_column
+DECLARE
+  lines jsonb := explained -> (relation::oid::text);
+BEGIN
+  PERFORM headgate.open_table(relation, table_name, false);
+  IF NOT EXISTS (SELECT FROM headgate.webhook_table w WHERE w.relation = explain_validate.relation) THEN
+    RAISE EXCEPTION USING ERRCODE = '42809', MESSAGE = format('"%s" is not a webhook table', table_name),
+      HINT = 'A webhook table is made with CREATE TABLE ... WITH (connector = ''webhook'').';
+  ELSIF lines IS NULL THEN
+    RAISE EXCEPTION USING ERRCODE = '55000',
+      MESSAGE = format('table "%s" cannot be explained before the transaction that made or renamed it is committed', table_name),
+      HINT = 'COMMIT first: until then no request finds the table either.';
+  END IF;
+  RETURN QUERY SELECT (line.place - 1)::int, line.item ->> 0, line.item ->> 1
+  FROM jsonb_array_elements(lines) WITH ORDINALITY AS line (item, place) ORDER BY line.place;
+END
+$body$;
+
 ---------------------------------------------------------------- what Headgate itself reads
 
 -- The last statement of every transaction that stores requests: were they checked and written for what stands there
 -- now? The COPY before it holds a lock on the table, so that the answer stays true until COMMIT. No SET clause: every
 -- name is qualified instead, because this runs once a group.
-CREATE FUNCTION headgate.confirm(relation_name text, relation oid, column_name text) RETURNS void
+CREATE FUNCTION headgate.confirm(relation_name text, relation oid, mark text) RETURNS void
 LANGUAGE plpgsql STABLE AS $body$
 BEGIN
   IF pg_catalog.to_regclass(relation_name) OPERATOR(pg_catalog.=) relation
     AND EXISTS (SELECT FROM headgate.webhook_table w WHERE w.relation OPERATOR(pg_catalog.=) confirm.relation)
-    AND EXISTS (
-      SELECT FROM pg_catalog.pg_attribute a
-      WHERE a.attrelid OPERATOR(pg_catalog.=) confirm.relation
-        AND a.attname OPERATOR(pg_catalog.=) column_name::pg_catalog.name
-        AND a.atttypid OPERATOR(pg_catalog.=) 'pg_catalog.jsonb'::pg_catalog.regtype
-        AND a.attnum OPERATOR(pg_catalog.>) 0)
+    AND (
+      SELECT pg_catalog.string_agg(a.xmin::pg_catalog.text, '.' ORDER BY a.attnum) FROM pg_catalog.pg_attribute a
+      WHERE a.attrelid OPERATOR(pg_catalog.=) confirm.relation AND a.attnum OPERATOR(pg_catalog.>) 0
+    ) OPERATOR(pg_catalog.=) mark
   THEN
     RETURN;
   END IF;
@@ -554,15 +768,18 @@ BEGIN
 END
 $body$;
 
+-- What Headgate knows of a table beside its shape, which is read from PostgreSQL's own catalog (catalog/shape.ts).
 CREATE VIEW headgate.catalog_rows AS
 SELECT
   c.oid AS relation,
   n.nspname::text AS schema_name,
   c.relname::text AS table_name,
-  columns.names AS column_names,
-  columns.types AS column_types,
   w.payload,
   w.options,
+  w.document IS NOT NULL AS takes_document,
+  -- NULL where it is gone.
+  headgate.placed(c.oid, w.document)::text AS document,
+  included.columns AS includes,
   w.expression,
   w.sealed_expression,
   w.seal_id,
@@ -571,9 +788,12 @@ FROM headgate.webhook_table w
 JOIN pg_class c ON c.oid = w.relation AND c.relkind = 'r' AND c.relpersistence <> 't'
 JOIN pg_namespace n ON n.oid = c.relnamespace
 CROSS JOIN LATERAL (
-  SELECT array_agg(a.attname::text ORDER BY a.attnum) AS names, array_agg(a.atttypid ORDER BY a.attnum) AS types
-  FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
-) AS columns
+  SELECT coalesce(jsonb_agg(
+    jsonb_build_object('what', i.value -> 'what', 'header', i.value -> 'header', 'column', p.name) ORDER BY i.position
+  ) FILTER (WHERE p.name IS NOT NULL), '[]') AS columns
+  FROM jsonb_array_elements(w.includes) WITH ORDINALITY AS i (value, position)
+  CROSS JOIN LATERAL headgate.placed(c.oid, i.value) AS p (name)
+) AS included
 CROSS JOIN LATERAL (
   SELECT jsonb_agg(
     jsonb_build_object('alias', b.alias, 'name', s.name, 'seal_id', s.seal_id, 'sealed', s.sealed) ORDER BY b.position
@@ -581,24 +801,5 @@ CROSS JOIN LATERAL (
   FROM headgate.webhook_table_secret b JOIN headgate.secret s ON s.id = b.secret_id WHERE b.relation = w.relation
 ) AS bound;
 
--- Changes whenever catalog_rows does: xmin is the transaction that wrote a row's present version.
-CREATE FUNCTION headgate.catalog_fingerprint() RETURNS text
-LANGUAGE sql STABLE SET search_path = pg_catalog AS $body$
-  SELECT md5(coalesce(string_agg(
-    concat_ws(' ', w.relation::oid, w.xmin, c.xmin, n.xmin, columns.versions, bound.versions), ',' ORDER BY w.relation::oid
-  ), ''))
-  FROM headgate.webhook_table w
-  JOIN pg_class c ON c.oid = w.relation AND c.relkind = 'r' AND c.relpersistence <> 't'
-  JOIN pg_namespace n ON n.oid = c.relnamespace
-  CROSS JOIN LATERAL (
-    SELECT string_agg(a.xmin::text, '.' ORDER BY a.attnum) AS versions
-    FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0
-  ) AS columns
-  CROSS JOIN LATERAL (
-    SELECT string_agg(concat(b.xmin, '/', s.xmin), '.' ORDER BY b.position) AS versions
-    FROM headgate.webhook_table_secret b JOIN headgate.secret s ON s.id = b.secret_id WHERE b.relation = w.relation
-  ) AS bound
-$body$;
-
 REVOKE EXECUTE ON FUNCTION headgate.on_ddl(), headgate.on_drop() FROM PUBLIC;
-REVOKE EXECUTE ON FUNCTION headgate.catalog_fingerprint(), headgate.confirm(text, oid, text) FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION headgate.confirm(text, oid, text) FROM PUBLIC;

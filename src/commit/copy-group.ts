@@ -1,0 +1,72 @@
+/** The way of rows of one JSONB column without a key: the documents as they are, in one binary COPY. */
+import type { Outcome, Rows, Target } from '../flow.ts';
+import { refusal } from '../refusals.ts';
+import { copyMessages, groupStatement } from './copy-message.ts';
+import { commitIsolating } from './isolate.ts';
+import { aborted, isConflict, judgeGroup } from './judge.ts';
+import { documentRefusal } from './reasons.ts';
+import type { Failed } from './round-trip.ts';
+import type { Attempt, Session } from './session.ts';
+import { queryMessage } from './wire-message.ts';
+
+/** Attempts of one group that the engine ended for reasons of its own (deadlock, serialization). */
+const conflictAttemptsMax = 3;
+
+interface CopyStatement {
+  readonly message: Buffer;
+  readonly count: number;
+}
+
+const statements = new WeakMap<Target, CopyStatement>();
+
+export function commitCopy(
+  session: Session,
+  target: Target,
+  members: readonly Rows[],
+  namedRefusalsMax: number,
+): Promise<readonly Outcome[]> {
+  const { message, count } = statementOf(target, session.statementTimeoutMs);
+  const attempt = async (some: readonly Rows[]): Promise<Attempt> => {
+    for (let tries = 1; ; tries++) {
+      const [reply] = await session.send([message, ...copyMessages(some)], [count]);
+      if (reply === undefined || reply.kind === 'lost') return { kind: 'lost', reason: reply?.reason ?? '' };
+      if (reply.kind === 'done') return { kind: 'committed' };
+      if (!isConflict(reply) || tries === conflictAttemptsMax) return reply;
+    }
+  };
+  return commitIsolating(
+    {
+      attempt,
+      judge: async (failed) => {
+        const outcome = judgeGroup(failed);
+        if (outcome !== null) return { blame: 'group', outcome };
+        if (failed.sqlstate === '23505' && (await session.hasKey(target)))
+          return { blame: 'group', outcome: aborted(refusal('table_changed')) };
+        return { blame: 'row', outcome: aborted(documentRefusal(failed)) };
+      },
+      lineOf: (failed) => lineOf(failed, target.table),
+      namedRefusalsMax,
+    },
+    members,
+  );
+}
+
+function statementOf(target: Target, timeoutMs: number | null): CopyStatement {
+  const known = timeoutMs === null ? statements.get(target) : undefined;
+  if (known !== undefined) return known;
+  const { sql, count } = groupStatement(target, timeoutMs);
+  const made = { message: queryMessage(sql), count };
+  if (timeoutMs === null) statements.set(target, made);
+  return made;
+}
+
+/** The row that the engine's CONTEXT names. A name that merely looks like the text must not blame another row. */
+function lineOf({ where }: Failed, table: string): number | null {
+  const prefix = `COPY ${table}, line `;
+  for (const context of where.split('\n')) {
+    if (!context.startsWith(prefix)) continue;
+    const digits = /^\d{1,9}/.exec(context.slice(prefix.length))?.[0];
+    if (digits !== undefined) return Number(digits);
+  }
+  return null;
+}

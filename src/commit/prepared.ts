@@ -1,0 +1,72 @@
+/**
+ * Prepared statements of the connections that commit. A statement is named by what it says, so that the same name
+ * never means two things, not even where a pooler hands one session to several connections. What a connection holds
+ * is bounded, and when it turns out to have forgotten (a pooler between gave it another session) everything is
+ * prepared again, from then on in each transaction.
+ */
+import { createHash } from 'node:crypto';
+import { limits } from '../limits.ts';
+import { closeMessage, parseMessage } from './wire-message.ts';
+
+export interface Statement {
+  readonly name: string;
+  /** Prepares it, whether it is there or not. */
+  readonly messages: readonly Buffer[];
+}
+
+export function toStatement(sql: string, types: readonly number[]): Statement {
+  const hash = createHash('sha256')
+    .update(`${types.join(' ')} ${sql}`)
+    .digest('hex');
+  const name = `headgate_${hash.slice(0, 32)}`;
+  return { name, messages: [closeMessage(name), parseMessage(name, sql, types)] };
+}
+
+/** What one connection has prepared. */
+export class PreparedStatements {
+  /** In order of their last use. */
+  readonly #known = new Set<string>();
+  /** Prepared in a transaction that failed: there, or not. */
+  #doubtful = new Set<string>();
+  #forgetful = false;
+
+  /** What has to be sent first, so that all of these can be used; `again`: even if this connection has them. */
+  prepare(statements: Iterable<Statement>, again = this.#forgetful): Buffer[] {
+    const messages: Buffer[] = [];
+    const wanted = new Set<string>();
+    for (const { name, messages: parse } of statements) {
+      if (wanted.has(name)) continue;
+      wanted.add(name);
+      if (this.#known.delete(name) && !again) {
+        this.#known.add(name);
+        continue;
+      }
+      messages.push(...parse);
+      this.#doubtful.add(name);
+    }
+    for (const name of this.#doubtful) {
+      if (wanted.has(name)) continue;
+      messages.push(closeMessage(name));
+      this.#doubtful.delete(name);
+    }
+    for (const name of this.#known) {
+      if (this.#known.size + this.#doubtful.size <= limits.commitStatementsMax) break;
+      if (wanted.has(name)) continue;
+      messages.push(closeMessage(name));
+      this.#known.delete(name);
+    }
+    return messages;
+  }
+
+  /** What was sent last has been executed. */
+  succeeded(): void {
+    for (const name of this.#doubtful) this.#known.add(name);
+    this.#doubtful = new Set();
+  }
+
+  /** A statement that should be there is not. */
+  forgotten(): void {
+    this.#forgetful = true;
+    this.#known.clear();
+  }
+}

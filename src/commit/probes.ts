@@ -1,0 +1,186 @@
+/**
+ * Which value does not fit its column: asks the engine to decode some rows without storing them, many questions in one
+ * round trip, narrowing down to the row and the column. What is asked is always about the rows of one sender, so that
+ * the engine's reason holds nobody else's data. Changes nothing; the number of questions is bounded.
+ */
+import type { Column, Rows } from '../flow.ts';
+import type { Failed, Reply } from './round-trip.ts';
+import type { TableStatements } from './table-statements.ts';
+import type { Statement } from './prepared.ts';
+import { executeMessages, syncMessage } from './wire-message.ts';
+import type { Part } from './wire-message.ts';
+
+export interface Misfit {
+  readonly row: number;
+  /** null: the document itself is no JSON, or the key of a row to delete is missing. */
+  readonly column: Column | null;
+  readonly failed: Failed;
+}
+
+/** Some rows of a request: [from, to). */
+interface Range {
+  readonly from: number;
+  readonly to: number;
+}
+
+/** How many parts a range is cut into: one more round trip costs about as much as a few more questions. */
+const partsMax = 16;
+/** Questions of one round trip. */
+const questionsMax = 256;
+
+export class Probes {
+  readonly #send: (messages: readonly Buffer[], expected: readonly number[]) => Promise<Reply[]>;
+  readonly #table: TableStatements;
+  #left: number;
+
+  /** `questionsLeft`: how much may be asked; past it nothing is found any more. */
+  constructor(
+    send: (messages: readonly Buffer[], expected: readonly number[]) => Promise<Reply[]>,
+    table: TableStatements,
+    questionsLeft: number,
+  ) {
+    this.#send = send;
+    this.#table = table;
+    this.#left = questionsLeft;
+  }
+
+  /** Whether nothing more can be asked. */
+  get exhausted(): boolean {
+    return this.#left <= 0;
+  }
+
+  /** The first row of `rows` that the engine cannot decode, with its first such column; null: none was found. */
+  async first(rows: Rows): Promise<Misfit | null> {
+    const { columns } = this.#table.target.shape;
+    const removed = await this.#firstRemoved(rows);
+    const found =
+      rows.count === 1
+        ? { at: 0 }
+        : await this.#search(rows.count, (ranges) =>
+            this.#ask(ranges.map((range) => this.#decode(rows, range, columns))),
+          );
+    if (found === null || (removed !== null && removed.row < found.at) || rows.removes?.[found.at] === 1)
+      return removed;
+    const row = { from: found.at, to: found.at + 1 };
+    const [syntax] = await this.#ask([this.#decode(rows, row, [])]);
+    if (syntax !== null && syntax !== undefined) return { row: found.at, column: null, failed: syntax };
+    const column = await this.#search(columns.length, (ranges) =>
+      this.#ask(ranges.map(({ from, to }) => this.#decode(rows, row, columns.slice(from, to)))),
+    );
+    if (column === null) return removed;
+    return { row: found.at, column: columns[column.at] ?? null, failed: column.failed };
+  }
+
+  /** Which of these requests hold a value that does not fit: their places. */
+  failing(members: readonly Rows[]): Promise<number[]> {
+    const { columns } = this.#table.target.shape;
+    const statement = this.#table.probe(columns);
+    return this.#searchAll(members.length, (ranges) =>
+      this.#ask(
+        ranges.map(({ from, to }) =>
+          question(
+            statement,
+            members.slice(from, to).map((rows) => part(rows, { from: 0, to: rows.count }, rows.removes)),
+          ),
+        ),
+      ),
+    );
+  }
+
+  /** Every value of these rows that does not fit its column: pairs of row and column; what could be found. */
+  async all(rows: Rows): Promise<{ readonly row: number; readonly column: Column }[]> {
+    const found: { row: number; column: Column }[] = [];
+    const { columns } = this.#table.target.shape;
+    const whole = { from: 0, to: rows.count };
+    const suspects = await this.#ask(columns.map((column) => this.#decode(rows, whole, [column])));
+    for (const [i, column] of columns.entries()) {
+      if (suspects[i] === null) continue;
+      const bad = await this.#searchAll(rows.count, (ranges) =>
+        this.#ask(ranges.map((range) => this.#decode(rows, range, [column]))),
+      );
+      for (const row of bad) found.push({ row, column });
+    }
+    return found;
+  }
+
+  /** The first row that deletes and whose key cannot be read, or is missing. */
+  async #firstRemoved(rows: Rows): Promise<Misfit | null> {
+    const statement = this.#table.removeProbe;
+    if (rows.removes === null || !rows.removes.includes(1) || statement === null) return null;
+    const stays = rows.removes.map((flag) => 1 - flag);
+    const found = await this.#search(rows.count, (ranges) =>
+      this.#ask(ranges.map(({ from, to }) => question(statement, [part(rows, { from, to }, stays)]))),
+    );
+    return found === null ? null : { row: found.at, column: null, failed: found.failed };
+  }
+
+  /** The first of `count` things about which a question fails; `ask` puts one question for each range of them. */
+  async #search(
+    count: number,
+    ask: (ranges: readonly Range[]) => Promise<(Failed | null)[]>,
+  ): Promise<{ readonly at: number; readonly failed: Failed } | null> {
+    let range: Range = { from: 0, to: count };
+    for (;;) {
+      const cut = range.to - range.from === 1 ? [range] : parts(range);
+      const answers = await ask(cut);
+      const i = answers.findIndex((answer) => answer !== null);
+      const failed = answers[i];
+      const next = cut[i];
+      if (failed === null || failed === undefined || next === undefined) return null;
+      if (next.to - next.from === 1) return { at: next.from, failed };
+      range = next;
+    }
+  }
+
+  /** All of `count` things about which a question fails. */
+  async #searchAll(
+    count: number,
+    ask: (ranges: readonly Range[]) => Promise<(Failed | null)[]>,
+  ): Promise<number[]> {
+    const found: number[] = [];
+    let cut = parts({ from: 0, to: count });
+    while (cut.length > 0) {
+      const answers = await ask(cut);
+      const bad = cut.filter((_, i) => answers[i] !== null);
+      for (const { from, to } of bad) if (to - from === 1) found.push(from);
+      cut = bad.filter(({ from, to }) => to - from > 1).flatMap(parts);
+    }
+    return found;
+  }
+
+  #decode(rows: Rows, range: Range, columns: readonly Column[]): Buffer[] {
+    return question(this.#table.probe(columns), [part(rows, range, rows.removes)]);
+  }
+
+  /** What each question fails with, or null. Questions that may not be asked any more fail with nothing. */
+  async #ask(questions: readonly Buffer[][]): Promise<(Failed | null)[]> {
+    const answers: (Failed | null)[] = [];
+    for (let at = 0; at < questions.length && this.#left > 0; at += questionsMax) {
+      const some = questions.slice(at, at + Math.min(questionsMax, this.#left));
+      this.#left -= some.length;
+      const replies = await this.#send(
+        some.flat(),
+        some.map(() => 1),
+      );
+      answers.push(...replies.map((reply) => (reply.kind === 'failed' ? reply : null)));
+    }
+    while (answers.length < questions.length) answers.push(null);
+    return answers;
+  }
+}
+
+/** A statement over some rows, on its own: what it fails with keeps nothing else from being asked. */
+function question(statement: Statement, value: Part[]): Buffer[] {
+  return [...statement.messages, ...executeMessages(statement.name, [{ format: 0, value }]), syncMessage];
+}
+
+function part({ documents }: Rows, { from, to }: Range, without: Uint8Array | null): Part {
+  return { documents, from, to, without };
+}
+
+function parts({ from, to }: Range): Range[] {
+  const size = Math.ceil((to - from) / partsMax);
+  const ranges: Range[] = [];
+  for (let at = from; at < to; at += size) ranges.push({ from: at, to: Math.min(to, at + size) });
+  return ranges;
+}

@@ -1,0 +1,47 @@
+/**
+ * What a sender is told of a row that the engine refuses, pure. Names of columns and constraints may be told; the
+ * engine's sentence only where it is about this sender's own value. DETAIL, and texts written by triggers, may hold
+ * other rows' data and are never told.
+ */
+import { limits } from '../limits.ts';
+import { refusal, refusals } from '../refusals.ts';
+import type { Refusal } from '../refusals.ts';
+import type { Misfit } from './probes.ts';
+import type { Failed } from './round-trip.ts';
+import { keyMissing } from './statements.ts';
+
+/** A value that the engine could not read. */
+export function misfitRefusal({ column, failed }: Misfit): Refusal {
+  const { message } = refusals.payload_undecodable;
+  const missing = failed.message.includes(`"${keyMissing}"`);
+  if (missing)
+    return refusal('payload_undecodable', `${message}: the primary key of a row to delete is missing`);
+  const reason = isOwnSentence(failed) ? shortened(failed.message) : 'the value does not fit';
+  const place = column === null ? '' : `column "${column.name}": `;
+  return refusal('payload_undecodable', `${message}: ${place}${reason}`);
+}
+
+/** A row that could be read, and does not fit the table. */
+export function rowRefusal({ sqlstate, constraint, column }: Failed): Refusal {
+  if (constraint !== null) return refusal('row_refused', `the row violates the constraint ${constraint}`);
+  if (sqlstate === '23502' && column !== null)
+    return refusal('row_refused', `column "${column}" must not be null`);
+  return refusal('row_refused');
+}
+
+/** A document that jsonb does not take, or a row that does not fit the table of one column. */
+export function documentRefusal(failed: Failed): Refusal {
+  if (failed.constraint === null && /^(22P0[25]|22021|22003|22P03|54)/.test(failed.sqlstate))
+    return refusal('body_not_json');
+  return rowRefusal(failed);
+}
+
+/** The engine's own words about a value it was given, and not those of a function that somebody has written. */
+function isOwnSentence({ sqlstate }: Failed): boolean {
+  return /^(22|2350|23514|42846|54)/.test(sqlstate);
+}
+
+function shortened(text: string): string {
+  const points = Array.from(text.slice(0, 2 * limits.reasonCharsMax));
+  return points.length > limits.reasonCharsMax ? `${points.slice(0, limits.reasonCharsMax).join('')}…` : text;
+}

@@ -1,0 +1,225 @@
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import { codes, commitRoom, committer, messages } from '../../test/support/commit-room.ts';
+import { rowsOf } from '../../test/support/rows.ts';
+import type { Chain, Rows } from '../flow.ts';
+
+const json = (value: unknown) => JSON.stringify(value);
+const decode = 'failed to decode webhook JSON payload';
+
+suite('rows that the engine refuses', () => {
+  test('one member among many is refused alone, with row, column and reason', async (t) => {
+    const { client, tableOf, send } = await commitRoom(t);
+    await client.query(`
+      create domain even as int constraint is_even check (value % 2 = 0);
+      create table t (id int primary key, amount int, tags text[], half even, at timestamptz, "no ""t" int not null default 1,
+        constraint small check (amount < 100))`);
+    const target = await tableOf('t');
+    const good = (id: number) => rowsOf(target, json({ id, amount: 1, tags: ['a'], half: 2 }));
+    const bad: [Rows, string][] = [
+      [
+        rowsOf(target, '{"id":901,"amount":"abc"}'),
+        `${decode}: column "amount": invalid input syntax for type integer: "abc" [0]`,
+      ],
+      [
+        rowsOf(target, '{"id":902}', '{"id":903,"at":"yesterdayish"}', '{"id":"x"}'),
+        `${decode}: column "at": invalid input syntax for type timestamp with time zone: "yesterdayish" [1]`,
+      ],
+      [rowsOf(target, '{"id":904,"tags":{"a":1}}'), `${decode}: column "tags": expected JSON array [0]`],
+      [
+        rowsOf(target, '{"id":905,"half":3}'),
+        `${decode}: column "half": value for domain even violates check constraint "is_even" [0]`,
+      ],
+      [rowsOf(target, '{"id":906,"amount":100}'), 'the row violates the constraint small [0]'],
+      [
+        rowsOf(target, ...[1, 2, 3, 500, 4].map((amount) => json({ id: 906 + amount, amount }))),
+        'the row violates the constraint small [3]',
+      ],
+      [rowsOf(target, '{"amount":1}'), 'column "id" must not be null [0]'],
+      [rowsOf(target, '{"id":907}', '{"id":908,"no \\"t":null}'), 'column "no "t" must not be null [1]'],
+      [
+        rowsOf(target, '{"id":99999999999}'),
+        `${decode}: column "id": value "99999999999" is out of range for type integer [0]`,
+      ],
+    ];
+    const members = bad.flatMap(([rows], i) => [good(2 * i), rows, good(2 * i + 1)]);
+    const outcomes = await send(members);
+    assert.deepEqual(
+      messages(outcomes),
+      bad.flatMap(([, message]) => ['committed', message, 'committed']),
+    );
+    const { rows } = await client.query<{ id: number }>('select id from t order by id');
+    assert.deepEqual(
+      rows.map((row) => row.id),
+      Array.from({ length: 2 * bad.length }, (_, i) => i),
+    );
+    for (const [member, message] of bad) assert.deepEqual(messages(await send([member])), [message], 'alone');
+  });
+
+  test('a hundred members with 1, 10 and 100 bad ones: exactly those are refused, whatever refuses them', async (t) => {
+    const { client, tableOf, send } = await commitRoom(t);
+    await client.query('create table t (id int primary key, amount int check (amount < 100))');
+    const target = await tableOf('t');
+    for (const amount of ['"x"', '500']) {
+      for (const step of [100, 10, 1]) {
+        await client.query('truncate t');
+        const member = (id: number) =>
+          rowsOf(target, `{"id":${id},"amount":${id % step === 0 ? amount : 1}}`);
+        const outcomes = await send(Array.from({ length: 100 }, (_, id) => member(id)));
+        assert.deepEqual(
+          outcomes.map((o) => o.kind),
+          Array.from({ length: 100 }, (_, id) => (id % step === 0 ? 'aborted' : 'committed')),
+        );
+        assert.equal((await client.query('select from t')).rowCount, 100 - 100 / step);
+      }
+    }
+  });
+
+  test('rows that need rows of members before them are not refused because another member is', async (t) => {
+    const { client, tableOf, send } = await commitRoom(t);
+    await client.query('create table tree (id int primary key, up int references tree)');
+    const target = await tableOf('tree', { way: 'insert' });
+    const members = Array.from({ length: 40 }, (_, id) =>
+      rowsOf(target, json({ id, up: id === 0 ? null : id - 1 })),
+    );
+    members.splice(20, 0, rowsOf(target, '{"id":"x"}'));
+    const outcomes = await send(members);
+    assert.equal(outcomes.filter((o) => o.kind === 'committed').length, 40);
+    assert.equal(outcomes[20]?.kind, 'aborted');
+  });
+
+  test('unique rows that collide inside one group: the first stays', async (t) => {
+    const { client, tableOf, send } = await commitRoom(t);
+    await client.query(
+      'create table t (id int, code text constraint one_code unique deferrable initially deferred)',
+    );
+    const target = await tableOf('t');
+    const row = (id: number, code: string) => rowsOf(target, json({ id, code }));
+    assert.deepEqual(messages(await send([row(1, 'a'), row(2, 'b'), row(3, 'a'), row(4, 'c')])), [
+      'committed',
+      'committed',
+      'the row violates the constraint one_code [0]',
+      'committed',
+    ]);
+    assert.deepEqual(
+      messages(await send([rowsOf(target, ...['x', 'y', 'z', 'y'].map((code) => json({ code })))])),
+      ['the row violates the constraint one_code [3]'],
+    );
+  });
+
+  test('what a trigger says is not told', async (t) => {
+    const { client, tableOf, send } = await commitRoom(t);
+    await client.query(`
+      create table t (id int, v text);
+      create function no() returns trigger language plpgsql as $$ begin
+        if new.v = 'raise' then raise exception 'secret %', (select count(*) from t); end if;
+        if new.v = 'data' then raise exception 'secret' using errcode = '22023'; end if;
+        if new.v = 'skip' then return null; end if; return new; end $$;
+      create trigger no before insert on t for each row execute function no()`);
+    const target = await tableOf('t');
+    const outcomes = await send(['raise', 'ok', 'data', 'skip'].map((v) => rowsOf(target, json({ v }))));
+    assert.deepEqual(codes(outcomes), ['aborted row_refused', 1, 'aborted row_refused', 1]);
+    assert(!json(outcomes).includes('secret'));
+  });
+
+  test("on_type_error = 'null' stores NULL for what does not fit, counts it, and refuses what NULL does not mend", async (t) => {
+    const { client, spy, tableOf, send } = await commitRoom(t);
+    await client.query('create table t (id int not null, n int, at date default now(), "w ""x" numeric)');
+    const target = await tableOf('t', { misfits: 'null' });
+    const told = spy.next('values.nulled');
+    const outcomes = await send([
+      rowsOf(target, '{"id":1,"n":"x", "at":"never" } ', '{"id":2,"n":5}'),
+      rowsOf(target, '{"id":3,"w \\"x":[1]}'),
+      rowsOf(target, '{"id":"y"}'),
+      rowsOf(
+        target,
+        ...Array.from({ length: 100 }, (_, i) => json({ id: 100 + i, n: i % 2 === 0 ? i : `${i}.5` })),
+      ),
+    ]);
+    assert.deepEqual(messages(outcomes), [
+      'committed',
+      'committed',
+      'column "id" must not be null [0]',
+      'committed',
+    ]);
+    assert.equal((await told).values, 54);
+    const { rows } = await client.query(
+      'select id, n, at is null as at, "w ""x" as w from t where id < 10 order by id',
+    );
+    assert.deepEqual(rows, [
+      { id: 1, n: null, at: true, w: null },
+      { id: 2, n: 5, at: false, w: null },
+      { id: 3, n: null, at: false, w: null },
+    ]);
+    assert.equal((await client.query('select from t where id >= 100 and n is null')).rowCount, 50);
+  });
+
+  test('rows of a chain take effect in order, and none after one that was refused', async (t) => {
+    const { client, tableOf, send } = await commitRoom(t);
+    await client.query('create table t (id int primary key, v text)');
+    const target = await tableOf('t');
+    const chain: Chain = { broken: false };
+    const chained = (id: number | string, v: string): Rows => ({ ...rowsOf(target, json({ id, v })), chain });
+    const members = Array.from({ length: 60 }, (_, i) => [
+      chained(i % 7, `chain ${i}`),
+      rowsOf(target, json({ id: 1000 + i })),
+    ]);
+    members.splice(30, 0, [chained('x', 'bad')]);
+    const outcomes = await send(members.flat());
+    const kinds = outcomes
+      .filter((_, i) => members.flat()[i]?.chain === chain)
+      .map((o) => (o.kind === 'committed' ? 'committed' : o.refusal.code));
+    assert.deepEqual(kinds, [
+      ...Array.from({ length: 30 }, () => 'committed'),
+      'payload_undecodable',
+      ...Array.from({ length: 30 }, () => 'chain_broken'),
+    ]);
+    assert.equal(chain.broken, true);
+    const { rows } = await client.query('select id, v from t where id < 1000 order by id');
+    assert.deepEqual(
+      rows,
+      [28, 29, 23, 24, 25, 26, 27].map((i, id) => ({ id, v: `chain ${i}` })),
+    );
+    assert.equal((await client.query('select from t where id >= 1000')).rowCount, 60);
+    assert.deepEqual(codes(await send([chained(1, 'late')])), ['aborted chain_broken']);
+  });
+
+  test('a key that the catalog does not know yet is the table having changed, not the sender', async (t) => {
+    const { client, tableOf, targetOf, send } = await commitRoom(t);
+    await client.query('create table t (id int not null); create table d (data jsonb not null)');
+    const target = await tableOf('t');
+    await client.query('create unique index one on t (id)');
+    assert.deepEqual(codes(await send([rowsOf(target, '{"id":1}')])), [1]);
+    assert.deepEqual(messages(await send([rowsOf(target, '{"id":1}')])), [
+      'the row violates the constraint one [0]',
+    ]);
+    await client.query('alter table t add primary key using index one');
+    assert.deepEqual(codes(await send([rowsOf(target, '{"id":1}')])), ['aborted table_changed']);
+    const upsert = await tableOf('t');
+    assert.deepEqual(codes(await send([rowsOf(upsert, '{"id":1}')])), [1]);
+    await client.query('alter table t drop constraint one');
+    assert.deepEqual(codes(await send([rowsOf(upsert, '{"id":1}')])), ['aborted table_changed']);
+    assert((await targetOf('d')).oid > 0);
+  });
+
+  test('keys in any order from two committers at once: all are stored, and no deadlock surfaces', async (t) => {
+    const { client, database, spy, tableOf, send } = await commitRoom(t);
+    const other = committer(t, database.engine, spy);
+    await client.query('create table t (id int primary key, v int)');
+    const target = await tableOf('t');
+    const outcomes: string[] = [];
+    const storm = async (sender: typeof send, seed: number) => {
+      for (let round = 0; round < 60; round++) {
+        const ids = Array.from({ length: 40 }, (_, i) => (i * (seed + 2 * round + 1) * 7919) % 101);
+        const rows = rowsOf(target, ...ids.map((id) => json({ id, v: round })));
+        const removes = Uint8Array.from(ids, (id) => (round % 3 === 0 && id % 5 === 0 ? 1 : 0));
+        const ended = await sender([
+          { ...rows, removes: round % 3 === 0 ? removes : null, patienceMs: 20_000 },
+        ]);
+        outcomes.push(...codes(ended).map(String));
+      }
+    };
+    await Promise.all([storm(send, 1), storm(other, 2), storm(send, 3)]);
+    assert.deepEqual([...new Set(outcomes)], ['40']);
+  });
+});

@@ -1,0 +1,155 @@
+/**
+ * One write to the engine and how it ended. Everything that a transaction needs is written at once; the engine says
+ * that it is ready once for every Query and every Sync in it, and each of these answers becomes one Reply.
+ *
+ * Ends: `done` only when the backend has said that it is idle again and every statement had completed; `failed` when
+ * the backend refused with an ERROR, which ends an implicit transaction with nothing stored; `lost` for everything
+ * else (the connection ended, a FATAL, silence past the deadline), where nobody knows.
+ */
+import type { ClientBase, Connection, DatabaseError } from 'pg';
+import { cutOff } from '../engine/hang-up.ts';
+
+export interface Failed {
+  readonly kind: 'failed';
+  readonly sqlstate: string;
+  readonly message: string;
+  /** Statements that had completed before, of those that this answer is about. */
+  readonly completed: number;
+  /** Where the engine says what it was about; names only, never values. */
+  readonly constraint: string | null;
+  readonly column: string | null;
+  /** The engine's CONTEXT. */
+  readonly where: string;
+}
+
+export type Reply =
+  | { readonly kind: 'done'; /** The last command tag. */ readonly tag: string }
+  | Failed
+  | { readonly kind: 'lost'; readonly reason: string };
+
+/**
+ * Writes `messages`, which hold one Query or Sync for each number in `expected`: how many statements complete before
+ * it. Waits at most `timeoutMs`; a connection that stays silent is destroyed.
+ */
+export function roundTrip(
+  client: ClientBase,
+  messages: readonly Buffer[],
+  expected: readonly number[],
+  timeoutMs: number,
+): Promise<Reply[]> {
+  return new Promise((resolve) => {
+    const replies: Reply[] = [];
+    const end = (reply: Reply) => {
+      replies.push(reply);
+      // What comes after an answer that never came will not come either.
+      if (reply.kind === 'lost') while (replies.length < expected.length) replies.push(reply);
+      if (replies.length < expected.length) return listen([]);
+      clearTimeout(timer);
+      resolve(replies);
+    };
+    // node-postgres knows one ReadyForQuery a query object: the first writes everything, and each of the others takes
+    // its place before the engine's next message is read.
+    const listen = (write: readonly Buffer[]) => {
+      client.query(new Answer(write, expected[replies.length] ?? 0, end));
+    };
+    const timer = setTimeout(() => {
+      cutOff(client);
+      if (replies.length < expected.length)
+        end({ kind: 'lost', reason: 'the engine did not answer in time' });
+    }, timeoutMs);
+    listen(messages);
+  });
+}
+
+/** A query object for node-postgres that reads up to one ReadyForQuery. */
+class Answer {
+  readonly #messages: readonly Buffer[];
+  readonly #statements: number;
+  readonly #end: (reply: Reply) => void;
+  #completed = 0;
+  #tag = '';
+  #ended = false;
+
+  constructor(messages: readonly Buffer[], statements: number, end: (reply: Reply) => void) {
+    this.#messages = messages;
+    this.#statements = statements;
+    this.#end = end;
+  }
+
+  submit({ stream }: Connection): void {
+    if (this.#messages.length === 0) return;
+    stream.cork();
+    for (const message of this.#messages) stream.write(message);
+    stream.uncork();
+  }
+
+  handleCommandComplete(message: { readonly text?: string }): void {
+    this.#completed++;
+    this.#tag = message.text ?? '';
+  }
+
+  handleReadyForQuery(): void {
+    // All statements have completed, or this is not the answer to what was sent.
+    if (this.#completed >= this.#statements) this.#finish({ kind: 'done', tag: this.#tag });
+    else this.#finish({ kind: 'lost', reason: 'the backend was ready without completing the statements' });
+  }
+
+  handleError(error: Error | DatabaseError): void {
+    if (!('severity' in error) || error.code === undefined) {
+      this.#finish({ kind: 'lost', reason: error.message });
+      return;
+    }
+    if (!isDefinite(error.severity, error.code)) {
+      this.#finish({ kind: 'lost', reason: `${error.code} ${error.message}` });
+      return;
+    }
+    this.#finish({
+      kind: 'failed',
+      sqlstate: error.code,
+      message: error.message,
+      completed: this.#completed,
+      constraint: error.constraint ?? null,
+      column: error.column ?? null,
+      where: error.where ?? '',
+    });
+  }
+
+  handleCopyInResponse(): void {
+    // The rows are on their way already.
+  }
+
+  handleRowDescription(): void {
+    // What the statements return is not looked at.
+  }
+
+  handleDataRow(): void {
+    // See handleRowDescription.
+  }
+
+  handleEmptyQuery(): void {
+    // No statement is ever empty.
+  }
+
+  handlePortalSuspended(): void {
+    // Portals are executed for all of their rows.
+  }
+
+  handleCopyData(): void {
+    // The engine sends none during COPY FROM.
+  }
+
+  #finish(reply: Reply): void {
+    if (this.#ended) return;
+    this.#ended = true;
+    this.#end(reply);
+  }
+}
+
+/**
+ * Whether the statement certainly ended with nothing stored. A FATAL may come after the commit that it interrupts,
+ * so only an ERROR is a definite no; the severity's text is translated by servers with other lc_messages, and then
+ * these classes, which no FATAL of a running session has, say the same.
+ */
+function isDefinite(severity: string | undefined, sqlstate: string): boolean {
+  return severity === 'ERROR' || /^(0A|2[1-7]|4|54|55|57014|P0|HG)/.test(sqlstate);
+}

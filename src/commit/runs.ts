@@ -1,0 +1,113 @@
+/**
+ * How the rows of a group become statements, pure: runs in order. One run holds rows that one pair of statements can
+ * take: they keep the same columns of rows that are there already, and are not more than the engine should hold at
+ * one time.
+ */
+import type { Rows } from '../flow.ts';
+import { documentLength } from './wire-message.ts';
+import type { Part } from './wire-message.ts';
+
+export interface Run {
+  /** Columns that a row which is there already keeps. */
+  readonly kept: readonly string[];
+  readonly parts: Part[];
+  readonly rows: number;
+  /** One byte a row, 1 where it deletes; null: none does. */
+  readonly removes: Buffer | null;
+}
+
+export interface RunBounds {
+  readonly rowsMax: number;
+  readonly bytesMax: number;
+}
+
+export function toRuns(members: readonly Rows[], bounds: RunBounds): Run[] {
+  const builder = new RunBuilder(bounds);
+  for (const member of members) builder.add(member);
+  return builder.end();
+}
+
+const nothing: readonly string[] = [];
+
+class RunBuilder {
+  readonly #bounds: RunBounds;
+  readonly #runs: Run[] = [];
+  #kept = nothing;
+  #parts: Part[] = [];
+  #removes: (Uint8Array | number)[] = [];
+  #removing = false;
+  #rows = 0;
+  #bytes = 0;
+
+  constructor(bounds: RunBounds) {
+    this.#bounds = bounds;
+  }
+
+  add(member: Rows): void {
+    const { rowsMax, bytesMax } = this.#bounds;
+    if (
+      member.keeps === null &&
+      this.#rows + member.count <= rowsMax &&
+      this.#bytes + member.bytes <= bytesMax
+    ) {
+      if (this.#kept.length > 0) this.#cut();
+      this.#push(member, 0, member.count, member.bytes);
+      return;
+    }
+    let from = 0;
+    let bytes = 0;
+    const push = (to: number) => {
+      if (to > from) this.#push(member, from, to, bytes);
+      from = to;
+      bytes = 0;
+    };
+    for (let i = 0; i < member.count; i++) {
+      const kept = member.keeps?.get(i) ?? nothing;
+      const length = documentLength(member.documents, i);
+      const full = this.#rows + i - from >= rowsMax || this.#bytes + bytes + length > bytesMax;
+      if (!same(kept, this.#kept) || (full && this.#rows + i - from > 0)) {
+        push(i);
+        this.#cut();
+        this.#kept = kept;
+      }
+      bytes += length;
+    }
+    push(member.count);
+  }
+
+  end(): Run[] {
+    this.#cut();
+    return this.#runs;
+  }
+
+  #push({ documents, removes }: Rows, from: number, to: number, bytes: number): void {
+    this.#parts.push({ documents, from, to, without: removes });
+    this.#removes.push(removes?.subarray(from, to) ?? to - from);
+    this.#removing ||= removes?.subarray(from, to).includes(1) === true;
+    this.#rows += to - from;
+    this.#bytes += bytes;
+  }
+
+  #cut(): void {
+    if (this.#rows > 0) {
+      const flags = () =>
+        Buffer.concat(this.#removes.map((part) => (typeof part === 'number' ? Buffer.alloc(part) : part)));
+      this.#runs.push({
+        kept: this.#kept,
+        parts: this.#parts,
+        rows: this.#rows,
+        removes: this.#removing ? flags() : null,
+      });
+    }
+    this.#kept = nothing;
+    this.#parts = [];
+    this.#removes = [];
+    this.#removing = false;
+    this.#rows = 0;
+    this.#bytes = 0;
+  }
+}
+
+function same(a: readonly string[], b: readonly string[]): boolean {
+  return a.length === b.length && a.every((name, i) => name === b[i]);
+}

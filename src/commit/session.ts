@@ -1,0 +1,198 @@
+/**
+ * One connection at work on one group: sends its transactions, each in one write, and knows how much time is left.
+ * Gives what became of each; a connection that was lost is not used again.
+ */
+import type { PoolClient } from 'pg';
+import type { Rows, Target } from '../flow.ts';
+import { limits } from '../limits.ts';
+import { PreparedStatements } from './prepared.ts';
+import { roundTrip } from './round-trip.ts';
+import type { Failed, Reply } from './round-trip.ts';
+import { toRuns } from './runs.ts';
+import { executeSteps, settingSteps } from './table-statements.ts';
+import type { Step, TableStatements } from './table-statements.ts';
+import { queryMessage, syncMessage } from './wire-message.ts';
+
+/** What became of some rows that were tried. */
+export type Attempt =
+  | { readonly kind: 'committed' }
+  | Failed
+  | { readonly kind: 'lost'; readonly reason: string };
+
+export interface SessionOptions {
+  readonly client: PoolClient;
+  /** A monotonic clock, ms. */
+  readonly clock: () => number;
+  readonly deadline: number;
+  /** Engine-side bound on one statement, in ms; null: the one that the connection has. */
+  readonly statementTimeoutMs: number | null;
+}
+
+/** The table is not the one that the catalog knew; also raised by headgate.confirm(). */
+export const tableChanged = 'HG001';
+
+const prepared = new WeakMap<PoolClient, PreparedStatements>();
+
+export class Session {
+  readonly #options: SessionOptions;
+  readonly #prepared: PreparedStatements;
+  #usable = true;
+  /** One row a statement: set when the engine says that one statement met a row twice. */
+  #singly = false;
+
+  constructor(options: SessionOptions) {
+    this.#options = options;
+    const known = prepared.get(options.client) ?? new PreparedStatements();
+    prepared.set(options.client, known);
+    this.#prepared = known;
+  }
+
+  /** Whether the connection may be lent again. */
+  get usable(): boolean {
+    return this.#usable;
+  }
+
+  get leftMs(): number {
+    return this.#options.deadline - this.#options.clock();
+  }
+
+  get statementTimeoutMs(): number | null {
+    return this.#options.statementTimeoutMs;
+  }
+
+  /** Sends messages with so many answers (see roundTrip); never fails, and fails at once when no time is left. */
+  async send(messages: readonly Buffer[], expected: readonly number[]): Promise<Reply[]> {
+    if (!this.#usable) return expected.map(() => failed('08003', 'the connection was lost'));
+    const left = this.leftMs;
+    if (left <= 0) return expected.map(() => failed('57014', 'deadline'));
+    const replies = await roundTrip(this.#options.client, messages, expected, left);
+    if (replies.some((reply) => reply.kind === 'lost')) this.#usable = false;
+    return replies;
+  }
+
+  /** Stores the rows of these members in one transaction. */
+  async store(table: TableStatements, members: readonly Rows[]): Promise<Attempt> {
+    const before = settingSteps(table.target.waitsForDisk, this.#options.statementTimeoutMs);
+    const steps = [...before, ...this.#steps(table, members), table.confirm];
+    for (let tries = 1; ; tries++) {
+      const statements = steps.map((step) => step.statement);
+      const messages = [...this.#prepared.prepare(statements), ...executeSteps(steps), syncMessage];
+      const [reply = lost] = await this.send(messages, [steps.length]);
+      if (reply.kind === 'done') {
+        this.#prepared.succeeded();
+        return { kind: 'committed' };
+      }
+      if (reply.kind === 'failed') {
+        if (reply.sqlstate === statementMissing && tries === 1) {
+          this.#prepared.forgotten();
+          continue;
+        }
+        if (reply.completed === steps.length - 1 && reply.sqlstate === '22P02')
+          return failed(tableChanged, 'the table has changed');
+        if (reply.sqlstate === metTwice && !this.#singly) {
+          this.#singly = true;
+          return this.store(table, members);
+        }
+      }
+      return reply;
+    }
+  }
+
+  /**
+   * Stores the rows of these units in one transaction, each on its own: what one of them fails with undoes nothing of
+   * the others. One attempt for each, in order.
+   */
+  async storeEach(table: TableStatements, units: readonly (readonly Rows[])[]): Promise<Attempt[]> {
+    const steps = units.map((members) => this.#steps(table, members));
+    const before = settingSteps(table.target.waitsForDisk, this.#options.statementTimeoutMs);
+    const messages = [beginMessage, ...this.#prepareAgain([...before, ...steps.flat(), table.confirm])];
+    messages.push(...executeSteps(before), syncMessage, savepointMessage);
+    const expected = [1, before.length, 2];
+    for (const unit of steps) {
+      messages.push(...executeSteps(unit), syncMessage, savepointMessage, rollbackMessage);
+      expected.push(unit.length, 2, 1);
+    }
+    messages.push(...executeSteps([table.confirm]), syncMessage, commitMessage);
+    expected.push(1, 1);
+    const replies = await this.send(messages, expected);
+    const [confirmed = lost, committed = lost] = replies.slice(-2);
+    const opened = replies.slice(0, 3).find((reply) => reply.kind !== 'done');
+    if (opened !== undefined) return units.map(() => asAttempt(opened));
+    if (committed.kind === 'done' && committed.tag === 'COMMIT') this.#prepared.succeeded();
+    return units.map((_, i) => {
+      const [stored = lost, checked = lost] = replies.slice(3 + 3 * i);
+      if (stored.kind === 'failed') return stored;
+      if (checked.kind === 'failed') return checked;
+      if (confirmed.kind === 'failed')
+        return confirmed.sqlstate === '22P02' ? failed(tableChanged, 'the table has changed') : confirmed;
+      if (committed.kind === 'done' && committed.tag !== 'COMMIT')
+        return failed('40000', 'the transaction was rolled back');
+      return asAttempt(committed);
+    });
+  }
+
+  /** What storing these rows would fail with, or null; stores nothing. */
+  async wouldFail(table: TableStatements, members: readonly Rows[]): Promise<Failed | null> {
+    const before = settingSteps(table.target.waitsForDisk, this.#options.statementTimeoutMs);
+    const steps = [...before, ...this.#steps(table, members)];
+    const replies = await this.send(
+      [
+        beginMessage,
+        ...this.#prepareAgain(steps),
+        ...executeSteps(steps),
+        syncMessage,
+        checkMessage,
+        abortMessage,
+      ],
+      [1, steps.length, 1, 1],
+    );
+    return replies.find((reply) => reply.kind === 'failed') ?? null;
+  }
+
+  /** Whether the table has a primary key now. */
+  async hasKey({ oid }: Target): Promise<boolean> {
+    const has = 'exists (select from pg_catalog.pg_index where indisprimary and indrelid';
+    const sql = `select (case when ${has} = ${oid}) then 'a key' else 'true' end)::bool`;
+    const [reply] = await this.send([queryMessage(sql)], [1]);
+    return reply?.kind === 'failed' && reply.sqlstate === '22P02';
+  }
+
+  #steps(table: TableStatements, members: readonly Rows[]): Step[] {
+    const rowsMax = this.#singly ? 1 : Infinity;
+    return table.steps(toRuns(members, { rowsMax, bytesMax: limits.groupBytesMax }));
+  }
+
+  /** Where much depends on it, nothing is left to what the connection may have forgotten. */
+  #prepareAgain(steps: readonly Step[]): Buffer[] {
+    return this.#prepared.prepare(
+      steps.map((step) => step.statement),
+      true,
+    );
+  }
+}
+
+const statementMissing = '26000';
+/** One statement met the same row twice: keys that differ in a document are one key to the engine. */
+const metTwice = '21000';
+
+const savepoint = 'headgate';
+const beginMessage = queryMessage('begin isolation level read committed');
+/**
+ * After a unit that succeeded this marks where it ended, and after one that failed it fails too: either way going back
+ * to the latest mark leaves exactly the units that succeeded.
+ */
+const savepointMessage = queryMessage(`set constraints all immediate; savepoint ${savepoint}`);
+const rollbackMessage = queryMessage(`rollback to savepoint ${savepoint}`);
+const checkMessage = queryMessage('set constraints all immediate');
+const commitMessage = queryMessage('commit');
+const abortMessage = queryMessage('rollback');
+
+const lost: Reply = { kind: 'lost', reason: 'no answer' };
+
+function asAttempt(reply: Reply): Attempt {
+  return reply.kind === 'done' ? { kind: 'committed' } : reply;
+}
+
+function failed(sqlstate: string, message: string): Failed {
+  return { kind: 'failed', sqlstate, message, completed: 0, constraint: null, column: null, where: '' };
+}

@@ -1,0 +1,134 @@
+/**
+ * Messages of a PostgreSQL client, pure: what the commit stage sends. Documents go into a message without a copy
+ * where they are large, so a message is a list of buffers to be written one after the other.
+ */
+import type { Documents } from '../flow.ts';
+import { mergedBytes, Pieces } from './pieces.ts';
+
+/** Some rows of one request. */
+export interface Part {
+  readonly documents: Documents;
+  /** First row, and the one after the last. */
+  readonly from: number;
+  readonly to: number;
+  /** Rows whose entry is 1 are left out; null: none is. */
+  readonly without: Uint8Array | null;
+}
+
+export interface Parameter {
+  /** 0: text, 1: binary. */
+  readonly format: 0 | 1;
+  readonly value: Buffer | Part[];
+}
+
+/** A Query message. */
+export function queryMessage(sql: string): Buffer {
+  return message(0x51, text(sql));
+}
+
+/** A Parse message; `types` are the pg_type.oid of the parameters. */
+export function parseMessage(name: string, sql: string, types: readonly number[]): Buffer {
+  const oids = Buffer.allocUnsafe(2 + 4 * types.length);
+  oids.writeInt16BE(types.length, 0);
+  types.forEach((oid, i) => oids.writeUInt32BE(oid, 2 + 4 * i));
+  return message(0x50, text(name), text(sql), oids);
+}
+
+/** Forgets a prepared statement; that there is none is no error. */
+export function closeMessage(name: string): Buffer {
+  return message(0x43, Buffer.from('S'), text(name));
+}
+
+export const syncMessage = message(0x53);
+
+/** Binds the unnamed portal to a prepared statement and executes it. */
+export function executeMessages(statement: string, parameters: readonly Parameter[]): Buffer[] {
+  const name = text(statement);
+  const sizes = parameters.map(({ value }) => (Buffer.isBuffer(value) ? whole(value) : sizeOf(value)));
+  const fixed = 4 + 1 + name.length + 2 + 2 * sizes.length + 2 + 4 * sizes.length + 2;
+  const sum = (of: keyof Size) => sizes.reduce((bytes, size) => bytes + size[of], 0);
+  const out = new Pieces(1 + fixed + sum('merged') + executeAll.length);
+  out.byte(0x42);
+  out.int32(fixed + sum('bytes'));
+  out.byte(0);
+  out.copy(name);
+  out.int16(parameters.length);
+  for (const { format } of parameters) out.int16(format);
+  out.int16(parameters.length);
+  parameters.forEach(({ value }, i) => {
+    out.int32(sizes[i]?.bytes ?? 0);
+    if (Buffer.isBuffer(value)) out.copy(value);
+    else writeArray(out, value);
+  });
+  out.int16(0);
+  out.copy(executeAll);
+  return out.end();
+}
+
+/** Execute of the unnamed portal, for all of its rows. */
+const executeAll = message(0x45, Buffer.from([0, 0, 0, 0, 0]));
+
+/** The documents of some requests' rows as one JSON array: `[doc,doc,…]`. */
+function writeArray(out: Pieces, parts: readonly Part[]): void {
+  let separator = 0x5b;
+  for (const { documents, from, to, without } of parts) {
+    const { bytes, spans } = documents;
+    for (let i = from; i < to; i++) {
+      if (without !== null && without[i] === 1) continue;
+      out.byte(separator);
+      separator = 0x2c;
+      out.document(bytes, spans?.[2 * i] ?? 0, spans?.[2 * i + 1] ?? bytes.length);
+    }
+  }
+  if (separator === 0x5b) out.byte(separator);
+  out.byte(0x5d);
+}
+
+interface Size {
+  readonly bytes: number;
+  /** Of them, those that are copied. */
+  readonly merged: number;
+}
+
+function whole(value: Buffer): Size {
+  return { bytes: value.length, merged: value.length };
+}
+
+function sizeOf(parts: readonly Part[]): Size {
+  let bytes = 0;
+  let merged = 0;
+  let count = 0;
+  for (const { documents, from, to, without } of parts) {
+    for (let i = from; i < to; i++) {
+      if (without !== null && without[i] === 1) continue;
+      const length = documentLength(documents, i);
+      bytes += length;
+      merged += mergedBytes(length);
+      count++;
+    }
+  }
+  // Brackets, and a comma before each document but the first.
+  const signs = 2 + Math.max(0, count - 1);
+  return { bytes: bytes + signs, merged: merged + signs };
+}
+
+export function documentCount({ spans }: Documents): number {
+  return spans === null ? 1 : spans.length >> 1;
+}
+
+export function documentLength({ bytes, spans }: Documents, i: number): number {
+  return spans === null ? bytes.length : (spans[2 * i + 1] ?? 0) - (spans[2 * i] ?? 0);
+}
+
+function message(type: number, ...fields: readonly Buffer[]): Buffer {
+  const length = fields.reduce((sum, field) => sum + field.length, 4);
+  const head = Buffer.allocUnsafe(5);
+  head[0] = type;
+  head.writeInt32BE(length, 1);
+  return Buffer.concat([head, ...fields]);
+}
+
+/** A text as the protocol has it: ended by a NUL, which no text can hold. */
+function text(value: string): Buffer {
+  return Buffer.from(`${value}\0`);
+}

@@ -1,0 +1,79 @@
+/**
+ * INCLUDE HEADER 'name' AS column | INCLUDE HEADERS AS column | INCLUDE TIMESTAMP AS column, any number of them. Takes
+ * tokens, gives what each column takes from the request, and the definitions of those columns that the table's list does
+ * not declare. Refuses what can never be filled, where it stands. Pure.
+ */
+import { quoteIdentifier } from '../kit/sql-text.ts';
+import type { ColumnList } from './columns.ts';
+import { StatementError, type Cursor } from './cursor.ts';
+import type { Piece } from './plan.ts';
+import { encodeText } from './text.ts';
+
+/** What a column takes from the request, not from its body. */
+export interface Include {
+  readonly what: 'header' | 'headers' | 'timestamp';
+  /** In lower case, as every header is looked for. */
+  readonly header: string | null;
+  readonly column: string;
+  readonly columnAt: number;
+}
+
+/** What a column is made of when the list does not say. */
+const types = { header: 'text', headers: 'jsonb', timestamp: 'timestamptz' } as const;
+
+/** A header's name: https://www.rfc-editor.org/rfc/rfc9110#name-tokens */
+const headerName = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
+
+export function parseIncludes(cursor: Cursor): Include[] {
+  const includes: Include[] = [];
+  while (cursor.accept('include')) {
+    let header: string | null = null;
+    let what: Include['what'];
+    if (cursor.accept('header')) {
+      what = 'header';
+      header = parseHeader(cursor);
+    } else if (cursor.accept('headers')) {
+      what = 'headers';
+    } else {
+      cursor.expect('timestamp');
+      what = 'timestamp';
+    }
+    cursor.expect('as');
+    const columnAt = cursor.offset;
+    const column = cursor.identifier();
+    if (includes.some((other) => other.column === column)) {
+      throw new StatementError('42701', `column "${column}" is filled by INCLUDE more than once`, columnAt);
+    }
+    includes.push({ what, header, column, columnAt });
+  }
+  return includes;
+}
+
+function parseHeader(cursor: Cursor): string {
+  const at = cursor.offset;
+  const header = cursor.literal(false);
+  if (header === null) cursor.unexpected();
+  if (!headerName.test(header)) {
+    throw new StatementError('22023', `"${header}" is not the name of a header`, at);
+  }
+  return header.toLowerCase();
+}
+
+export function refuseGenerated(includes: readonly Include[], list: ColumnList): void {
+  for (const { column, columnAt } of includes) {
+    if (list.columns.some((it) => it.name === column && it.generated)) {
+      throw new StatementError('428C9', `column "${column}" is generated: INCLUDE cannot fill it`, columnAt);
+    }
+  }
+}
+
+/** The definitions of columns that are not declared, to stand behind those that are. */
+export function undeclared(includes: readonly Include[], list: ColumnList): Piece[] {
+  const declared = new Set(list.columns.map(({ name }) => name));
+  return includes
+    .filter(({ column }) => !declared.has(column))
+    .map(({ what, column, columnAt }, index) => {
+      const comma = index > 0 || list.columns.length > 0 || list.open ? ', ' : '';
+      return { text: `${comma}${encodeText(quoteIdentifier(column))} ${types[what]}`, at: columnAt };
+    });
+}

@@ -1,0 +1,73 @@
+/** The commit stage on a real PostgreSQL with a database of its own, for its tests. */
+import assert from 'node:assert/strict';
+import { performance } from 'node:perf_hooks';
+import type { TestContext } from 'node:test';
+import type { Client } from 'pg';
+import { relationsSql, toShape } from '../../src/catalog/shape.ts';
+import type { RelationRow, ShapeChoice } from '../../src/catalog/shape.ts';
+import { CommitPools } from '../../src/commit/commit-pools.ts';
+import { createCommit } from '../../src/commit/commit.ts';
+import type { Engine } from '../../src/engine/engine.ts';
+import type { Outcome, Rows, Target } from '../../src/flow.ts';
+import { quoteIdentifier } from '../../src/kit/sql-text.ts';
+import { limits } from '../../src/limits.ts';
+import type { Limits } from '../../src/limits.ts';
+import { onEnd } from './cleanup.ts';
+import { Spy, testDatabase } from './postgres.ts';
+import { targetOf as madeTarget } from './rows.ts';
+
+/** Sends the rows of these members as one group. */
+export type Send = (members: readonly Rows[]) => Promise<readonly Outcome[]>;
+
+export function committer(t: TestContext, engine: Engine, spy: Spy, bounds: Partial<Limits> = {}): Send {
+  const all = { ...limits, ...bounds };
+  const pools = new CommitPools(engine, all);
+  onEnd(t, 'pools', () => pools.close());
+  const commit = createCommit({ pools, limits: all, observe: spy.observe, clock: () => performance.now() });
+  return (members) => {
+    const target = members[0]?.target;
+    assert(target !== undefined);
+    const rows = members.reduce((sum, m) => sum + m.count, 0);
+    return commit({ target, members, rows, bytes: members.reduce((sum, m) => sum + m.bytes, 0) });
+  };
+}
+
+export async function commitRoom(t: TestContext, bounds: Partial<Limits> = {}) {
+  const database = await testDatabase(t);
+  const client = await database.connect();
+  const spy = new Spy();
+  const describe = (table: string) => describeTable(client, table);
+  /** A table of one JSONB column, without a key. */
+  const targetOf = async (table: string): Promise<Target> => {
+    const { relation: oid = 0, mark = '' } = (await describe(quoteIdentifier(table))) ?? {};
+    return madeTarget({ database: database.name, table, oid, shape: { mark } });
+  };
+  /** A table of any columns. */
+  const tableOf = async (table: string, choice: Partial<ShapeChoice> = {}): Promise<Target> => {
+    const row = await describe(table);
+    assert(row !== null, table);
+    const shape = toShape(row, { way: null, document: null, includes: [], misfits: 'reject', ...choice });
+    assert(typeof shape !== 'string', JSON.stringify(shape));
+    const { schema_name: schema, table_name: name, relation: oid } = row;
+    return madeTarget({ database: database.name, schema, table: name, oid, shape });
+  };
+  return { database, client, spy, targetOf, tableOf, send: committer(t, database.engine, spy, bounds) };
+}
+
+async function describeTable(client: Client, name: string): Promise<RelationRow | null> {
+  const { rows } = await client.query<RelationRow>(
+    relationsSql('select pg_catalog.to_regclass($1)::oid as relation'),
+    [name],
+  );
+  return rows[0] ?? null;
+}
+
+export const codes = (outcomes: readonly Outcome[]) =>
+  outcomes.map((o) => (o.kind === 'committed' ? o.rows : `${o.kind} ${o.refusal.code}`));
+
+export const messages = (outcomes: readonly Outcome[]) =>
+  outcomes.map((o) => {
+    if (o.kind === 'committed') return 'committed';
+    const row = o.kind === 'aborted' && o.row !== undefined ? ` [${o.row}]` : '';
+    return `${o.refusal.message}${row}`;
+  });
