@@ -71,6 +71,10 @@ export const limits = {
   catalogHoldMs: 5_000,
   /** Longest wait for the catalog on behalf of one request, in ms; past it the sender reads 503. */
   catalogWaitMs: 2_000,
+  /** Relations that the events gateway remembers, per database. */
+  relationsMax: 1_000,
+  /** How long it believes that a name means the relation that it meant, in ms. */
+  relationAgeMs: 5_000,
 
   /** Length of one VALIDATE expression, in characters. */
   expressionCharsMax: 16_384,

@@ -45,6 +45,24 @@ export const refusals = {
     'no such webhook table',
     "Create it with CREATE TABLE … WITH (connector = 'webhook'), and look at database and schema in the path.",
   ),
+  relation_not_found: kind(
+    404,
+    '42P01',
+    'no such table',
+    'Create the table first, and write its name as SQL does: schema.table, quoted where it is not lower case.',
+  ),
+  relation_not_writable: kind(
+    400,
+    '42809',
+    'rows cannot be inserted into this relation',
+    'Name a table, a partitioned table, or a view that PostgreSQL can update by itself.',
+  ),
+  key_missing: kind(
+    400,
+    '42P10',
+    'the table has no primary key',
+    'Rows can replace others, or be left out, only where a primary key tells which are the same.',
+  ),
   method_not_allowed: kind(405, '0A000', 'only POST is allowed here', 'Send the request with POST.'),
   request_timeout: kind(
     408,
