@@ -35,6 +35,16 @@ export const limits = {
   jsonDepthMax: 512,
   /** From a request's last byte to its answer, in ms; past it the sender reads 503. */
   ackDeadlineMs: 2_500,
+  /** Rows of one request, that is lines of a batch. */
+  batchRowsMax: 4_000_000,
+  /** What a batch may take beyond `ackDeadlineMs` for each of its rows, in µs: 25 s for a million … */
+  batchRowPatienceUs: 25,
+  /** … and for each MiB of them, in ms. */
+  batchMiBPatienceMs: 50,
+  /** What the rows of one request may have more than its body, as INCLUDE columns are repeated in each, in bytes. */
+  decodeGrowthBytesMax: 128 * 1024 * 1024,
+  /** Lines that are told to have been left out of one request; the others are counted. */
+  skippedLinesMax: 1_000,
 
   /** Rows that may wait in one table's lane. */
   laneRowsMax: 16_384,

@@ -16,7 +16,7 @@ import { Catalog } from './catalog/catalog.ts';
 import { createCommit } from './commit/commit.ts';
 import { CommitPools } from './commit/commit-pools.ts';
 import { createRewriter } from './ddl/rewrite.ts';
-import { decodeJsonb } from './decode/jsonb.ts';
+import { decodeRequest } from './decode/decode.ts';
 import { openEmbeddedEngine } from './engine/embedded.ts';
 import type { Engine } from './engine/engine.ts';
 import { openPostgresEngine } from './engine/postgres.ts';
@@ -119,7 +119,7 @@ async function open(settings: Settings, log: Observe, version: string, closer: C
       route: (target) => orRefuse(parseWebhookTarget(target)),
       find: (name) => catalog.find(name),
       admit: (target) => lanes.admit(target),
-      decode: decodeJsonb,
+      decode: decodeRequest,
       submit: (rows) => lanes.submit(rows),
       refresh: (database) => catalog.refresh(database),
     }),

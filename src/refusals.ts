@@ -33,6 +33,12 @@ export const refusals = {
     'malformed path',
     'The path is /webhook/<database>/<schema>/<table>, each part percent-encoded UTF-8.',
   ),
+  invalid_option: kind(
+    400,
+    '22023',
+    'invalid webhook JSON decoder option',
+    'A header that begins with x-rw-webhook- has a value that is not known; docs/http.md lists them.',
+  ),
   signature_failed: kind(
     401,
     '28000',
@@ -119,12 +125,6 @@ export const refusals = {
     'malformed request of the events gateway',
     'See docs/events-gateway.md, or GET /v1/openapi.json, for what the request holds.',
   ),
-  key_missing: kind(
-    400,
-    '42P10',
-    'the table has no primary key',
-    'on_conflict=update and on_conflict=ignore need one.',
-  ),
   token_required: kind(
     401,
     '28000',
@@ -154,12 +154,6 @@ export const refusals = {
     '3D000',
     'no such database',
     'Look at the parameter database of the request, and at EVENTS_API_<DB>_DSN.',
-  ),
-  relation_unknown: kind(
-    404,
-    '42P01',
-    'no such table',
-    'Create it first, e.g. through POST /v1/sql, and look at schema and name; quote a name as in SQL.',
   ),
   event_not_object: kind(
     422,

@@ -6,6 +6,16 @@
  * a server by json-scan.pg.test.ts.
  */
 import { isUtf8 } from 'node:buffer';
+import {
+  exponentMax,
+  fitsNumeric,
+  hexDigit,
+  isJsonSpace,
+  isShortEscape,
+  isSurrogate,
+  isSurrogatePair,
+  safeNumberLength,
+} from '../kit/json-grammar.ts';
 
 export interface JsonProblem {
   /** What is wrong, without a word of the document itself. */
@@ -40,13 +50,25 @@ const numberRange: Reason = 6;
 const tooDeep: Reason = 7;
 
 export function scanJson(bytes: Uint8Array, options: JsonScanOptions): JsonProblem | null {
-  if (!isUtf8(bytes)) return { reason: 'it is not valid UTF-8', offset: null };
-  const result = scanDocument(bytes, options.depthMax);
+  if (!isUtf8(bytes)) return notUtf8;
+  return scanRange(bytes, 0, bytes.length, options.depthMax);
+}
+
+export const notUtf8: JsonProblem = { reason: 'it is not valid UTF-8', offset: null };
+
+/** The document between two places of bytes that are known to be UTF-8; the place of a problem counts from `start`. */
+export function scanRange(
+  bytes: Uint8Array,
+  start: number,
+  end: number,
+  depthMax: number,
+): JsonProblem | null {
+  const result = scanDocument(bytes, start, end, depthMax);
   if (result >= 0) return null;
   const failure = -1 - result;
   const offset = Math.floor(failure / 8);
-  if (offset >= bytes.length && isBlank(bytes)) return { reason: 'it is empty', offset: null };
-  return { reason: reasons[failure % 8] ?? '', offset };
+  if (offset >= end && isBlank(bytes, start, end)) return { reason: 'it is empty', offset: null };
+  return { reason: reasons[failure % 8] ?? '', offset: offset - start };
 }
 
 /** Failures travel as negative numbers, so that the accepted path makes no objects. */
@@ -70,12 +92,11 @@ const plain = Uint8Array.from({ length: 256 }, (_, byte) =>
   byte >= 32 && byte !== 34 && byte !== 92 ? 1 : 0,
 );
 
-function scanDocument(bytes: Uint8Array, depthMax: number): number {
+function scanDocument(bytes: Uint8Array, start: number, n: number, depthMax: number): number {
   if (open.length <= depthMax) open = new Uint8Array(depthMax + 1);
-  const n = bytes.length;
   let state = value;
   let depth = 0;
-  let i = 0;
+  let i = start;
   while (i < n) {
     const c = bytes[i]!;
     if (c === 32 || c === 10 || c === 13 || c === 9) {
@@ -141,31 +162,18 @@ function scanString(bytes: Uint8Array, start: number, n: number): number {
 
 function scanEscape(bytes: Uint8Array, at: number, n: number): number {
   if (at + 1 >= n) return failure(endsEarly, n);
-  switch (bytes[at + 1]) {
-    case 34: // "
-    case 92: // \
-    case 47: // /
-    case 98: // b
-    case 102: // f
-    case 110: // n
-    case 114: // r
-    case 116: // t
-      return at + 2;
-    case 117: // u
-      break;
-    default:
-      return failure(badEscape, at);
-  }
+  const letter = bytes[at + 1];
+  if (isShortEscape(letter)) return at + 2;
+  if (letter !== 117 /* u */) return failure(badEscape, at);
   const unit = hexUnit(bytes, at + 2, n);
   if (unit < 0) return failure(badEscape, at);
   if (unit === 0) return failure(zeroCharacter, at);
-  if (unit < 0xd800 || unit > 0xdfff) return at + 6;
+  if (!isSurrogate(unit)) return at + 6;
   const isPair =
-    unit < 0xdc00 &&
     at + 7 < n &&
     bytes[at + 6] === 92 &&
     bytes[at + 7] === 117 &&
-    (hexUnit(bytes, at + 8, n) & ~0x3ff) === 0xdc00;
+    isSurrogatePair(unit, hexUnit(bytes, at + 8, n));
   return isPair ? at + 12 : failure(loneSurrogate, at);
 }
 
@@ -174,11 +182,9 @@ function hexUnit(bytes: Uint8Array, start: number, n: number): number {
   if (start + 4 > n) return -1;
   let unit = 0;
   for (let i = start; i < start + 4; i++) {
-    const c = bytes[i]!;
-    const lower = c | 32;
-    if (c >= 48 && c <= 57) unit = unit * 16 + (c - 48);
-    else if (lower >= 97 && lower <= 102) unit = unit * 16 + (lower - 87);
-    else return -1;
+    const digit = hexDigit(bytes[i]!);
+    if (digit < 0) return -1;
+    unit = unit * 16 + digit;
   }
   return unit;
 }
@@ -224,33 +230,11 @@ function scanNumber(bytes: Uint8Array, at: number, n: number): number {
     if (i === digits) return digitMissing(i, n);
   }
   // Without an exponent, only a number of very many digits can leave the range.
-  if (i === mantissaEnd && i - at <= scaleMax) return i;
-  return fitsNumeric(bytes, whole, point, mantissaEnd, i) ? i : failure(numberRange, at);
-}
-
-/** numeric.c: digits before the point (NUMERIC_WEIGHT_MAX), digits after it (NUMERIC_DSCALE_MAX), and any exponent. */
-const integerDigitsMax = 131_072;
-const scaleMax = 16_383;
-const exponentMax = 1_073_741_822;
-
-/** The limits of PostgreSQL's numeric_in, on digits that are known to be a JSON number. */
-function fitsNumeric(
-  bytes: Uint8Array,
-  whole: number,
-  point: number,
-  mantissaEnd: number,
-  end: number,
-): boolean {
-  const exponent = readExponent(bytes, mantissaEnd, end);
-  if (Math.abs(exponent) > exponentMax) return false;
-  const fractionDigits = mantissaEnd > point ? mantissaEnd - point - 1 : 0;
-  if (fractionDigits - exponent > scaleMax) return false;
+  if (i === mantissaEnd && i - at <= safeNumberLength) return i;
   let first = whole;
   while (first < mantissaEnd && (bytes[first] === 48 || bytes[first] === 46)) first++;
-  // A zero has no digits to place, whatever its exponent.
-  if (first === mantissaEnd) return true;
-  const integerDigits = first < point ? point - first : point - first + 1;
-  return integerDigits + exponent <= integerDigitsMax;
+  const fits = fitsNumeric(first, point, mantissaEnd, readExponent(bytes, mantissaEnd, i));
+  return fits ? i : failure(numberRange, at);
 }
 
 function readExponent(bytes: Uint8Array, start: number, end: number): number {
@@ -263,6 +247,8 @@ function readExponent(bytes: Uint8Array, start: number, end: number): number {
   return bytes[start + 1] === 45 ? -exponent : exponent;
 }
 
-function isBlank(bytes: Uint8Array): boolean {
-  return bytes.every((c) => c === 32 || c === 10 || c === 13 || c === 9);
+function isBlank(bytes: Uint8Array, start: number, end: number): boolean {
+  let at = start;
+  while (at < end && isJsonSpace(bytes[at])) at++;
+  return at === end;
 }
