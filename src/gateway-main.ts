@@ -3,9 +3,11 @@
  * EVENTS_API_<DB>_DSN. Takes Settings; gives an open door, or throws StartError or EngineError with one line and
  * nothing left behind. A database that is away keeps nothing from starting: its requests are answered 503.
  */
+import { performance } from 'node:perf_hooks';
 import { createMetrics } from './admin/metrics.ts';
 import { openGateway } from './gateway/door.ts';
 import type { Gateway } from './gateway/door.ts';
+import { eventRooms, openEventParts } from './gateway-events.ts';
 import { doorOptions, engineOf, openDoorProblem, openEventEngines, otherSqlRooms } from './gateway-rooms.ts';
 import { Closer } from './kit/closer.ts';
 import { drain, StartError } from './main.ts';
@@ -48,9 +50,13 @@ async function open(
   version: string,
   closer: Closer,
 ): Promise<GatewayService> {
-  const metrics = createMetrics({ lanes: () => [], load: () => ({ connections: 0, bytesInFlight: 0 }) });
+  const metrics = createMetrics({
+    lanes: () => parts.lanes.depths(),
+    load: () => ({ connections: 0, bytesInFlight: 0 }),
+  });
   const observe = observers(log, metrics.observe);
   const engines = await openEventEngines(settings.eventDatabases, observe, closer);
+  const parts = openEventParts(engines, observe, () => performance.now(), closer);
   const gateway = await openGateway({
     ...doorOptions(settings),
     version,
@@ -59,7 +65,7 @@ async function open(
       unavailable: () =>
         engines.find(({ engine }) => engine.unavailable !== null)?.engine.unavailable ?? null,
       sql: otherSqlRooms(engines),
-      events: null,
+      events: eventRooms(parts, closer),
     },
     metrics,
     observe,

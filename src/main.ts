@@ -25,6 +25,7 @@ import { createExplain } from './explain.ts';
 import type { RewriteSql } from './flow.ts';
 import { openGateway } from './gateway/door.ts';
 import type { Gateway } from './gateway/door.ts';
+import { eventRooms, openEventParts } from './gateway-events.ts';
 import {
   doorOptions,
   engineOf,
@@ -126,7 +127,7 @@ async function open(settings: Settings, log: Observe, version: string, closer: C
   });
   closer.add('listener', () => listener.close());
   const { sqlDoor, gateway } = await openSqlAndEvents(
-    { settings, engine, catalog, pools, sealing, version, observe },
+    { settings, engine, catalog, pools, lanes, sealing, version, observe },
     closer,
   );
   let draining = false;
@@ -167,6 +168,7 @@ interface DoorRooms {
   readonly engine: Engine;
   readonly catalog: Catalog;
   readonly pools: CommitPools;
+  readonly lanes: Lanes;
   readonly sealing: Sealing;
   readonly version: string;
   readonly observe: Observe;
@@ -223,6 +225,10 @@ async function openEvents(rooms: DoorRooms, rewrite: RewriteSql, closer: Closer)
   const { settings, engine, version, observe } = rooms;
   const others = await openEventEngines(settings.eventDatabases, observe, closer);
   const own = others.length === 0;
+  const clock = () => performance.now();
+  const parts = own
+    ? { engine, pools: rooms.pools, lanes: rooms.lanes, clock }
+    : openEventParts(others, observe, clock, closer);
   const gateway = await openGateway({
     ...doorOptions(settings),
     version,
@@ -232,7 +238,7 @@ async function openEvents(rooms: DoorRooms, rewrite: RewriteSql, closer: Closer)
         (own ? [engine] : others.map((it) => it.engine)).find((it) => it.unavailable !== null)?.unavailable ??
         null,
       sql: own ? ownSqlRooms(engine, rewrite) : otherSqlRooms(others),
-      events: null,
+      events: eventRooms(parts, closer),
     },
     metrics: null,
     observe,

@@ -22,7 +22,7 @@ const layers: readonly (readonly string[])[] = [
   ['validate', 'senders', 'decode', 'batch', 'commit'],
   ['ingest.ts', 'explain.ts'],
   ['listen', 'gateway', 'wire', 'ddl', 'admin'],
-  ['main.ts', 'gateway-main.ts', 'gateway-rooms.ts', 'banner.ts'],
+  ['main.ts', 'gateway-main.ts', 'gateway-rooms.ts', 'gateway-events.ts', 'banner.ts'],
   ['cli.ts'],
 ];
 /** The tables and the composition root are read together; the rooms of a layer never know each other. */

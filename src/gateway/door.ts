@@ -21,7 +21,7 @@ import type { EventRooms } from './event-rooms.ts';
 import { eventsRoute } from './events-route.ts';
 import { Guard } from './guard.ts';
 import type { GuardOptions } from './guard.ts';
-import { LineRefused } from './line-refused.ts';
+import { LineRefused, reasonOf } from './line-refused.ts';
 import { RateLimit } from './rate-limit.ts';
 import { sendObject, sendRefusal, sendSqlError } from './reply.ts';
 import { healthSchema, openapi } from './schemas.ts';
@@ -47,7 +47,7 @@ export interface GatewayRooms {
   /** null: requests can be taken; otherwise why not, in one line without credentials. */
   readonly unavailable: () => string | null;
   readonly sql: Omit<SqlRooms, 'budget'>;
-  readonly events: EventRooms | null;
+  readonly events: EventRooms;
 }
 
 export interface Gateway extends Closable {
@@ -100,7 +100,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
   await app.register((routes, _options, done) => {
     sqlRoute(routes, { sessions, bodies, database: options.rooms.database });
     const { events, database } = options.rooms;
-    if (events !== null) eventsRoute(routes, { rooms: events, bodies, database });
+    eventsRoute(routes, { rooms: events, bodies, database });
     addOtherRoutes(routes, options);
     done();
   });
@@ -118,7 +118,10 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
   };
   return {
     address: { host: address, port },
-    release: (database) => sessions.release(database),
+    release: async (database) => {
+      await sessions.release(database);
+      await options.rooms.events.release(database);
+    },
     close: () => (closing ??= close()),
   };
 }
@@ -221,7 +224,9 @@ function addErrors(app: FastifyInstance, observe: Observe): void {
     }
     if (error instanceof LineRefused) {
       request.told.code = error.refusal.code;
-      return sendRefusal(reply, error.refusal, { line: error.line });
+      const { code, message } = error.refusal;
+      const told = refusal(code, `line ${error.line}: ${reasonOf(message)}`);
+      return sendRefusal(reply, told, { line: error.line });
     }
     if (error instanceof SqlRefused) {
       request.told.code = 'sql_error';

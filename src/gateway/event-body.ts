@@ -8,6 +8,7 @@ import type { Rows, Target } from '../flow.ts';
 import { limits } from '../limits.ts';
 import { Refused } from '../refusals.ts';
 import type { BodySource, EventCodec, LineBlock } from './event-rooms.ts';
+import { asLineRefused, reasonOf } from './line-refused.ts';
 import type { Skipped } from './skipped.ts';
 
 export class EventBody {
@@ -82,8 +83,8 @@ export class EventBody {
     try {
       return this.#codec.object(target, body, limits.eventsDeadlineMs);
     } catch (error) {
-      if (skipped === null || !(error instanceof Refused)) throw error;
-      skipped.add(1, error.refusal.message);
+      if (skipped === null || !(error instanceof Refused)) throw asLineRefused(error);
+      skipped.add(1, reasonOf(error.refusal.message));
       return null;
     }
   }
@@ -91,8 +92,12 @@ export class EventBody {
   #lines(target: Target, block: LineBlock, skipped: Skipped | null): Rows | null {
     const { bytes, firstLine } = block;
     if (skipped === null) {
-      const rows = this.#codec.lines(target, bytes, limits.eventsDeadlineMs, firstLine);
-      return rows.count === 0 ? null : rows;
+      try {
+        const rows = this.#codec.lines(target, bytes, limits.eventsDeadlineMs, firstLine);
+        return rows.count === 0 ? null : rows;
+      } catch (error) {
+        throw asLineRefused(error);
+      }
     }
     const good = this.#codec.goodLines(target, bytes, limits.eventsDeadlineMs, firstLine);
     for (const { line, reason } of good.skipped) skipped.add(line, reason);

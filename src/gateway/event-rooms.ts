@@ -5,18 +5,23 @@
 import type { PoolClient } from 'pg';
 import type { Column, Outcome, Rows, Target } from '../flow.ts';
 import type { Refusal } from '../refusals.ts';
+import type { Budget } from './budget.ts';
 import type { Skipped } from './skipped.ts';
 
 export type OnConflict = 'error' | 'update' | 'ignore';
 
 export interface EventRooms {
-  /** The table that a name means now, as SQL would; throws `relation_unknown`, `table_unusable`, `engine_unavailable`. */
+  /** The table that a name means now, as SQL would; throws `relation_not_found`, `relation_not_writable`, `key_missing`. */
   readonly find: (database: string, name: string, onConflict: OnConflict) => Promise<Target>;
   /** The engine says that the table is not what it was. */
-  readonly forget: (target: Target) => void;
+  readonly forget: (database: string, name: string) => void;
   /** Throws `lane_full`, `draining`, before the body is read. */
   readonly admit: (target: Target) => void;
   readonly submit: (rows: Rows) => Promise<Outcome>;
+  /** Lets go of a database, so that it can be dropped or renamed. */
+  readonly release: (database: string) => Promise<void>;
+  /** One for each large body that is under way. */
+  readonly streams: Budget;
   readonly codec: EventCodec;
   readonly transaction: TransactionRooms;
 }

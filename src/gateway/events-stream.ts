@@ -19,16 +19,24 @@ export async function streamEvents(
   body: EventBody,
 ): Promise<EventAnswer> {
   const skipped = request.skips ? new Skipped(limits.eventsSkippedMax) : null;
-  const transaction = await EventTransaction.begin(rooms.transaction, target, skipped);
+  if (!rooms.streams.take(1)) throw new Refused('overloaded', 'too many large bodies are being stored');
+  const transaction = await EventTransaction.begin(rooms.transaction, target, skipped).catch(
+    (error: unknown) => {
+      rooms.streams.give(1);
+      throw error;
+    },
+  );
   try {
     await storeAll(transaction, body, target, skipped);
     await transaction.commit();
     return { rows: transaction.rows, skipped };
   } catch (error) {
-    if (error instanceof Refused && error.refusal.code === 'table_changed') rooms.forget(target);
+    if (error instanceof Refused && error.refusal.code === 'table_changed')
+      rooms.forget(request.database, request.name);
     throw error;
   } finally {
     await transaction.end();
+    rooms.streams.give(1);
   }
 }
 

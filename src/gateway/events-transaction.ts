@@ -12,7 +12,7 @@ import type { Column, Rows, Target } from '../flow.ts';
 import { limits } from '../limits.ts';
 import { Refused } from '../refusals.ts';
 import type { FailedRow, TransactionRooms } from './event-rooms.ts';
-import { LineRefused, lineOf } from './line-refused.ts';
+import { LineRefused, lineOf, reasonOf } from './line-refused.ts';
 import type { Skipped } from './skipped.ts';
 
 export class EventTransaction {
@@ -42,7 +42,9 @@ export class EventTransaction {
     target: Target,
     skipped: Skipped | null,
   ): Promise<EventTransaction> {
-    const client = await rooms.connect(target.database);
+    const client = await rooms.connect(target.database).catch(() => {
+      throw new Refused('engine_unavailable');
+    });
     const transaction = new EventTransaction(client, rooms, target, skipped);
     try {
       await transaction.#run('begin isolation level read committed');
@@ -122,7 +124,7 @@ export class EventTransaction {
     const it = this.#rooms.explain(failed, await this.#misfit(rows, row, failed));
     const line = lineOf(rows, row);
     if (this.#skipped === null) throw new LineRefused(it, line);
-    this.#skipped.add(line, it.message);
+    this.#skipped.add(line, reasonOf(it.message));
   }
 
   /** The first column whose value the engine cannot read. */

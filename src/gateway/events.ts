@@ -8,7 +8,7 @@
  * Takes the request's parameters and its body; gives how many rows are committed, or throws Refused, or LineRefused
  * where the line at fault is known. Touches nothing itself.
  */
-import type { Outcome, Rows, Target } from '../flow.ts';
+import type { Outcome, Rows } from '../flow.ts';
 import { limits } from '../limits.ts';
 import { Refused } from '../refusals.ts';
 import { EventBody } from './event-body.ts';
@@ -25,7 +25,8 @@ export async function ingestEvents(
   request: EventRequest,
   source: BodySource,
 ): Promise<EventAnswer> {
-  const target = await findTarget(rooms, request);
+  const find = () => rooms.find(request.database, request.name, request.onConflict);
+  const target = await find();
   rooms.admit(target);
   const body = new EventBody(source, rooms.codec);
   const small = await body.small();
@@ -38,8 +39,8 @@ export async function ingestEvents(
     if (outcome.kind === 'committed') return { rows: outcome.rows, skipped };
     const { code } = outcome.refusal;
     if (code === 'table_changed' && outcome.kind === 'aborted' && attempt < changedAttemptsMax) {
-      rooms.forget(found);
-      found = await findTarget(rooms, request);
+      rooms.forget(request.database, request.name);
+      found = await find();
       continue;
     }
     if (skipped !== null && rowCodes.has(code)) return streamEvents(rooms, found, request, body.again(small));
@@ -49,13 +50,6 @@ export async function ingestEvents(
 
 /** What says that a row is at fault, and not the moment. */
 const rowCodes: ReadonlySet<string> = new Set(['row_refused', 'body_not_json', 'payload_undecodable']);
-
-async function findTarget(rooms: EventRooms, request: EventRequest): Promise<Target> {
-  const { database, name, onConflict } = request;
-  const target = await rooms.find(database, name, onConflict);
-  if (onConflict !== 'error' && target.shape.key.length === 0) throw new Refused('key_missing');
-  return target;
-}
 
 function refusedBy(outcome: Exclude<Outcome, { kind: 'committed' }>, rows: Rows): Error {
   const { refusal } = outcome;
