@@ -66,6 +66,7 @@ async function run(): Promise<string> {
     '--listen-host=127.0.0.1',
     '--listen-port=0',
     '--sql-port=0',
+    '--gateway-port=0',
     '--admin-port=0',
   ];
   const headgate = await start([script('../src/cli.js'), 'start', ...args], (text) =>

@@ -5,7 +5,7 @@
  * is cut off. Bounded in sessions, waiting requests, time and bytes.
  */
 import { connect } from 'node:net';
-import { setTimeout as delay } from 'node:timers/promises';
+import type { Socket } from 'node:net';
 import { Pool } from 'pg';
 import type { ClientBase, ClientConfig, DatabaseError, PoolClient } from 'pg';
 import { cutOff } from '../engine/hang-up.ts';
@@ -72,8 +72,7 @@ export class SqlSessions {
     const database = this.#open(name);
     const client = await this.#borrow(database);
     const result = new SqlResult((oid) => database.types.get(oid), this.#rooms.budget);
-    const deadline = AbortSignal.timeout(limits.gatewaySqlTimeoutMs);
-    const watch = new Cancellation(client, database.config, AbortSignal.any([signal, deadline]));
+    const watch = new Cancellation(client, database.config, signal);
     let clean = false;
     try {
       const ran = await this.#rewriteAndRun(database, client, request, result);
@@ -83,12 +82,12 @@ export class SqlSessions {
         if (!result.settleTypes()) throw new Refused('result_too_large');
         return result;
       }
-      throw failureOf(ran, request, deadline.aborted);
+      throw failureOf(ran, request, watch.late);
     } catch (error) {
       result.release();
       throw error;
     } finally {
-      await watch.end();
+      watch.end();
       // A cancel request that is still on its way would hit whoever comes next.
       client.release(!clean || watch.cancelled);
     }
@@ -282,53 +281,58 @@ function characters(bytes: Buffer): number {
   return bytes.reduce((sum, byte) => ((byte & 0xc0) === 0x80 ? sum : sum + 1), 0);
 }
 
-/** Ends a statement that nobody waits for, or that takes too long. */
+/** Ends a statement that nobody waits for, or that takes too long. Plain timers: one of these is made per request. */
 class Cancellation {
   cancelled = false;
+  late = false;
   readonly #client: PoolClient;
   readonly #config: ClientConfig;
   readonly #signal: AbortSignal;
-  readonly #ended = new AbortController();
-  readonly #onAbort = (): void => void (this.#running = this.#cancel());
-  #running: Promise<void> = Promise.resolve();
+  readonly #timeout: NodeJS.Timeout;
+  readonly #onAbort = (): void => this.#cancel();
+  #cutting: NodeJS.Timeout | null = null;
+  #socket: Socket | null = null;
 
   constructor(client: PoolClient, config: ClientConfig, signal: AbortSignal) {
     this.#client = client;
     this.#config = config;
     this.#signal = signal;
-    if (signal.aborted) this.#onAbort();
+    this.#timeout = setTimeout(() => {
+      this.late = true;
+      this.#cancel();
+    }, limits.gatewaySqlTimeoutMs);
+    if (signal.aborted) this.#cancel();
     else signal.addEventListener('abort', this.#onAbort, { once: true });
   }
 
-  /** The statement has ended; resolves when nothing of the cancellation is under way. */
-  async end(): Promise<void> {
+  /** The statement has ended. */
+  end(): void {
+    clearTimeout(this.#timeout);
     this.#signal.removeEventListener('abort', this.#onAbort);
-    this.#ended.abort();
-    await this.#running;
+    if (this.#cutting !== null) clearTimeout(this.#cutting);
+    this.#socket?.destroy();
   }
 
-  async #cancel(): Promise<void> {
+  #cancel(): void {
+    if (this.cancelled) return;
     this.cancelled = true;
-    sendCancel(this.#client, this.#config, this.#ended.signal);
-    await delay(limits.gatewayCancelMs, undefined, { signal: this.#ended.signal }).catch(() => {});
-    // Also after a cancel that came in time: the connection is not lent again.
-    if (!this.#ended.signal.aborted) cutOff(this.#client);
+    this.#socket = sendCancel(this.#client, this.#config);
+    // A connection that was cancelled is not lent again; one whose engine does not hear of it ends here.
+    this.#cutting = setTimeout(() => cutOff(this.#client), limits.gatewayCancelMs);
   }
 }
 
 /** On a connection of its own, without TLS as libpq did it: there is nothing in it but the session's own number. */
-function sendCancel(client: PoolClient, config: ClientConfig, signal: AbortSignal): void {
+function sendCancel(client: PoolClient, config: ClientConfig): Socket | null {
   const { processID, secretKey } = client as unknown as {
     processID: number | null;
     secretKey: number | null;
   };
-  if (processID === null || secretKey === null) return;
+  if (processID === null || secretKey === null) return null;
   const host = config.host ?? 'localhost';
   const port = config.port ?? 5432;
   const socket = connect(host.startsWith('/') ? { path: `${host}/.s.PGSQL.${port}` } : { host, port });
   socket.on('error', () => {});
-  signal.addEventListener('abort', () => setTimeout(() => socket.destroy(), limits.gatewayCancelMs).unref(), {
-    once: true,
-  });
   socket.end(cancelRequest(processID, secretKey));
+  return socket;
 }
