@@ -25,6 +25,9 @@ export class EventTransaction {
   #confirmed = false;
   /** When the sender is told that it took too long; Infinity while it is still sending. */
   #deadline = Infinity;
+  /** What is at the engine now. */
+  #working: Promise<void> = Promise.resolve();
+  #ending = false;
   /** `broken`: the connection is in no state to be lent again. */
   #state: 'open' | 'committed' | 'broken' = 'open';
 
@@ -64,7 +67,13 @@ export class EventTransaction {
     this.#deadline = this.#rooms.clock() + ms;
   }
 
-  async store(rows: Rows): Promise<void> {
+  /** One call at a time. */
+  store(rows: Rows): Promise<void> {
+    this.#working = this.#storeAndConfirm(rows);
+    return this.#working;
+  }
+
+  async #storeAndConfirm(rows: Rows): Promise<void> {
     await this.#store(rows, 0, rows.count);
     if (this.#confirmed) return;
     // Whoever has written into a table keeps it as it is until the end of the transaction.
@@ -98,8 +107,10 @@ export class EventTransaction {
 
   /** Rolls back what is not committed, and gives the connection back. Never rejects. */
   async end(): Promise<void> {
-    this.#deadline = Infinity;
-    if (this.#state === 'open') await this.#query('rollback').catch(() => (this.#state = 'broken'));
+    // A row that came behind the rollback would be a transaction of its own.
+    this.#ending = true;
+    await this.#working.catch(() => {});
+    if (this.#state === 'open') await this.#rollback().catch(() => (this.#state = 'broken'));
     this.#client.release(this.#state === 'broken');
   }
 
@@ -152,10 +163,19 @@ export class EventTransaction {
     }
   }
 
+  async #rollback(): Promise<void> {
+    const timer = setTimeout(() => cutOff(this.#client), limits.gatewayCancelMs);
+    try {
+      await this.#client.query('rollback');
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
   /** An engine that stays silent is not waited for: its own bound on statements is a little shorter. */
   async #query(text: string, values: readonly (string | Buffer)[] = []): Promise<{ command: string }> {
     const left = Math.min(limits.eventsDeadlineMs, this.#deadline - this.#rooms.clock());
-    if (left <= 0) throw new Refused('deadline');
+    if (left <= 0 || this.#ending) throw new Refused('deadline');
     const timer = setTimeout(() => cutOff(this.#client), left + limits.gatewayCancelMs);
     try {
       return await this.#client.query({ text, values: [...values] });
