@@ -76,7 +76,7 @@ async function open(
   let stopping: Promise<void> | null = null;
   const stop = async (reason: string): Promise<void> => {
     observe({ kind: 'service.draining', reason });
-    await drain([gateway.close()]);
+    await drain([gateway.drain()]);
     await closer.close();
     observe({ kind: 'service.stopped' });
   };

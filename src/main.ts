@@ -156,7 +156,7 @@ async function open(settings: Settings, log: Observe, version: string, closer: C
     draining = true;
     observe({ kind: 'service.draining', reason });
     // The listener answers what it has taken, through lanes that still commit; only then do they close.
-    await drain([listener.close(), gateway.close(), sqlDoor.drain()]);
+    await drain([listener.close(), gateway.drain(), sqlDoor.drain()]);
     await closer.close();
     observe({ kind: 'service.stopped' });
   };

@@ -54,7 +54,9 @@ export interface Gateway extends Closable {
   readonly address: { readonly host: string; readonly port: number };
   /** Lets go of a database, so that it can be dropped or renamed. */
   release(database: string): Promise<void>;
-  /** Answers what it has taken, takes nothing new, and is closed. */
+  /** Takes nothing new, and resolves when everything it has taken is answered. */
+  drain(): Promise<void>;
+  /** Ends at once: whoever still waits for an answer gets none. */
   close(): Promise<void>;
 }
 
@@ -95,7 +97,13 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('*', (_request, _payload, done) => done(null));
   await app.register(fastifySwagger, openapi(options.version));
+  const state = { draining: false };
   addGuards(app, options);
+  app.addHook('onSend', (_request, reply, payload, done) => {
+    // A connection that stays open would be waited for.
+    if (state.draining) reply.header('connection', 'close');
+    done(null, payload);
+  });
   addErrors(app, options.observe);
   await app.register((routes, _options, done) => {
     sqlRoute(routes, { sessions, bodies, database: options.rooms.database });
@@ -111,10 +119,10 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     throw error;
   }
   const { address, port } = app.server.address() as AddressInfo;
-  let closing: Promise<void> | null = null;
-  const close = async (): Promise<void> => {
-    await app.close();
-    await sessions.close();
+  let draining: Promise<void> | null = null;
+  const drain = (): Promise<void> => {
+    state.draining = true;
+    return (draining ??= app.close());
   };
   return {
     address: { host: address, port },
@@ -122,7 +130,13 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
       await sessions.release(database);
       await options.rooms.events.release(database);
     },
-    close: () => (closing ??= close()),
+    drain,
+    close: async () => {
+      const drained = drain();
+      app.server.closeAllConnections();
+      await drained;
+      await sessions.close();
+    },
   };
 }
 

@@ -60,6 +60,10 @@ export class Headgate {
     return `http://127.0.0.1:${this.ports.listen.port}/webhook`;
   }
 
+  get gatewayUrl(): string {
+    return `http://127.0.0.1:${this.ports.gateway.port}`;
+  }
+
   get adminUrl(): string {
     return `http://127.0.0.1:${this.ports.admin.port}`;
   }
