@@ -62,10 +62,12 @@ export const limits = {
   commitStatementTimeoutMs: 2_000,
   /** Prepared statements that one connection for commits keeps. */
   commitStatementsMax: 128,
-  /** Rows of one refused group that are looked at alone to tell their senders which value does not fit. */
-  groupProbesMax: 1_024,
-  /** Values of one group that `on_type_error = 'null'` looks at alone; a request with more of them is refused. */
+  /** Questions that one refused group puts to the engine to tell senders which of their values does not fit. */
+  groupProbesMax: 512,
+  /** As many that `on_type_error = 'null'` puts, to find the values; past it requests are refused. */
   groupNulledProbesMax: 8_192,
+  /** Rows that are stored and rolled back again to tell a sender which row of a request a constraint refuses. */
+  groupTriedRowsMax: 200_000,
   /** What a sender is told of the engine's reason, in characters. */
   reasonCharsMax: 200,
 

@@ -6,7 +6,7 @@ import { suite, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import type { Client } from 'pg';
 import { onEnd } from '../../test/support/cleanup.ts';
-import { codes, commitRoom } from '../../test/support/commit-room.ts';
+import { codes, commitRoom, untilACommitWaits } from '../../test/support/commit-room.ts';
 import { rowsOf } from '../../test/support/rows.ts';
 import { runOurs } from '../../test/support/webhook-tables.ts';
 import type { Endpoint } from '../engine/engine.ts';
@@ -112,7 +112,7 @@ suite('commit', () => {
   });
 
   test('a locked table is answered in time, certainly not stored, and no other table waits for it', async (t) => {
-    const { client, database, targetOf, send } = await commitRoom(t, { commitStatementTimeoutMs: 400 });
+    const { client, database, targetOf, send } = await commitRoom(t, { commitStatementTimeoutMs: 1_000 });
     await runOurs(client, create('locked'));
     await runOurs(client, create('free'));
     const [locked, free] = [await targetOf('locked'), await targetOf('free')];
@@ -214,17 +214,6 @@ suite('commit', () => {
     );
   });
 });
-
-/** The backend is at work on the group when it waits for the lock. */
-async function untilACommitWaits(client: Client): Promise<void> {
-  for (let waits = false; !waits;) {
-    const { rows } = await client.query<{ waits: boolean }>(
-      `select exists (select from pg_stat_activity where application_name = 'headgate commit' and wait_event_type = 'Lock'
-         and datname = current_database()) as waits`,
-    );
-    waits = rows[0]?.waits === true;
-  }
-}
 
 /** Passes everything on until it resets all connections. */
 async function openResettingProxy(t: TestContext, to: Endpoint) {

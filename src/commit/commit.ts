@@ -28,6 +28,7 @@ export interface CommitOptions {
     | 'groupNamedRefusalsMax'
     | 'groupProbesMax'
     | 'groupNulledProbesMax'
+    | 'groupTriedRowsMax'
   >;
   readonly observe: Observe;
   /** A monotonic clock, ms. */
@@ -52,7 +53,8 @@ export function createCommit(options: CommitOptions): CommitGroup {
       client,
       clock,
       deadline: started + patienceMs,
-      statementTimeoutMs: statementTimeoutMs(patienceMs, limits),
+      shared: pools.isShared(target.database),
+      statementTimeoutMs: statementTimeoutMs(patienceMs, pools.isShared(target.database), limits),
     });
     try {
       const outcomes =
@@ -68,10 +70,13 @@ export function createCommit(options: CommitOptions): CommitGroup {
   };
 }
 
-/** What connections have fits a group that is waited for as long as a single request; others get more. */
-function statementTimeoutMs(patienceMs: number, limits: CommitOptions['limits']): number | null {
-  const { ackDeadlineMs, commitStatementTimeoutMs } = limits;
-  if (patienceMs <= ackDeadlineMs) return null;
+/** What connections have of their own fits a group that is waited for as long as a single request: null. */
+function statementTimeoutMs(
+  patienceMs: number,
+  shared: boolean,
+  { ackDeadlineMs, commitStatementTimeoutMs }: CommitOptions['limits'],
+): number | null {
+  if (patienceMs <= ackDeadlineMs) return shared ? commitStatementTimeoutMs : null;
   return patienceMs - (ackDeadlineMs - commitStatementTimeoutMs);
 }
 

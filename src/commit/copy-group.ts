@@ -7,6 +7,7 @@ import { aborted, isConflict, judgeGroup } from './judge.ts';
 import { documentRefusal } from './reasons.ts';
 import type { Failed } from './round-trip.ts';
 import type { Attempt, Session } from './session.ts';
+import type { Settings } from './table-statements.ts';
 import { queryMessage } from './wire-message.ts';
 
 /** Attempts of one group that the engine ended for reasons of its own (deadlock, serialization). */
@@ -25,7 +26,7 @@ export function commitCopy(
   members: readonly Rows[],
   namedRefusalsMax: number,
 ): Promise<readonly Outcome[]> {
-  const { message, count } = statementOf(target, session.statementTimeoutMs);
+  const { message, count } = statementOf(target, session.settings(target));
   const attempt = async (some: readonly Rows[]): Promise<Attempt> => {
     for (let tries = 1; ; tries++) {
       const [reply] = await session.send([message, ...copyMessages(some)], [count]);
@@ -51,12 +52,14 @@ export function commitCopy(
   );
 }
 
-function statementOf(target: Target, timeoutMs: number | null): CopyStatement {
-  const known = timeoutMs === null ? statements.get(target) : undefined;
+function statementOf(target: Target, settings: Settings): CopyStatement {
+  // Almost every group has the same settings: those of the connection.
+  const usual = settings.timeoutMs === null;
+  const known = usual ? statements.get(target) : undefined;
   if (known !== undefined) return known;
-  const { sql, count } = groupStatement(target, timeoutMs);
+  const { sql, count } = groupStatement(target, settings);
   const made = { message: queryMessage(sql), count };
-  if (timeoutMs === null) statements.set(target, made);
+  if (usual) statements.set(target, made);
   return made;
 }
 

@@ -44,12 +44,12 @@ test('the bytes are one CopyData and one CopyDone whose lengths and rows are exa
 });
 
 test('names are quoted, and quoted again as text', () => {
-  const sql = groupStatement(target, null).sql;
+  const sql = groupStatement(target, { commit: 'as it is', timeoutMs: null }).sql;
   assert(sql.includes(String.raw`copy "pu""blic"."o'rd\ers" ("da ta") from stdin (format binary)`), sql);
   assert(sql.includes(String.raw`headgate.confirm( E'"pu""blic"."o''rd\\ers"', 7, '750.751')`), sql);
   assert(!sql.includes('synchronous_commit'));
   assert(
-    groupStatement({ ...target, waitsForDisk: false }, null).sql.startsWith(
+    groupStatement(target, { commit: 'off', timeoutMs: null }).sql.startsWith(
       'set local synchronous_commit = off; copy',
     ),
   );

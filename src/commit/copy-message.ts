@@ -6,7 +6,8 @@
 import type { Group, Target } from '../flow.ts';
 import { quoteIdentifier, quoteLiteral } from '../kit/sql-text.ts';
 import { mergedBytes, Pieces } from './pieces.ts';
-import { relationName } from './statements.ts';
+import { relationName, settingStatements } from './statements.ts';
+import type { Settings } from './table-statements.ts';
 import { documentCount, documentLength } from './wire-message.ts';
 
 /** COPY's binary signature, flags and extension length: https://www.postgresql.org/docs/current/sql-copy.html */
@@ -17,20 +18,18 @@ const copyDone = Buffer.from([0x63, 0, 0, 0, 4]);
 const rowHeaderBytes = 7;
 const jsonbVersion = 1;
 
-/**
- * The statements of a group's transaction, and how many they are. `timeoutMs`: the engine-side bound on each; null:
- * the one that the connection has.
- */
+/** The statements of a group's transaction, and how many they are. */
 export function groupStatement(
   target: Target,
-  timeoutMs: number | null,
+  { commit, timeoutMs }: Settings,
 ): { readonly sql: string; readonly count: number } {
   const relation = relationName(target);
   const column = quoteIdentifier(target.shape.columns[0]?.name ?? '');
   // A simple query of several statements is one transaction: it commits after the last of them. `confirm` comes
   // after COPY has locked the table, so that no row commits into a table that was replaced under the same name.
   const statements = [
-    ...(target.waitsForDisk ? [] : ['set local synchronous_commit = off']),
+    ...(commit === 'off' ? ['set local synchronous_commit = off'] : []),
+    ...(commit === 'at least on' ? [settingStatements.durable] : []),
     ...(timeoutMs === null ? [] : [`set local statement_timeout = ${Math.ceil(timeoutMs)}`]),
     `copy ${relation} (${column}) from stdin (format binary)`,
     `select headgate.confirm(${quoteLiteral(relation)}, ${target.oid}, ${quoteLiteral(target.shape.mark)})`,

@@ -7,7 +7,7 @@ import type { Outcome, Rows, Target } from '../flow.ts';
 import type { Limits } from '../limits.ts';
 import type { Observe } from '../observations.ts';
 import { refusal } from '../refusals.ts';
-import { aborted, isConflict, judgeGroup } from './judge.ts';
+import { aborted, isConflict, judgeGroup, mayBeValue } from './judge.ts';
 import { withNulls } from './nulls.ts';
 import { Probes } from './probes.ts';
 import { misfitRefusal, rowRefusal } from './reasons.ts';
@@ -19,7 +19,7 @@ import { TableStatements } from './table-statements.ts';
 const tables = new WeakMap<Target, TableStatements>();
 
 export interface DecodedOptions {
-  readonly limits: Pick<Limits, 'groupProbesMax' | 'groupNulledProbesMax'>;
+  readonly limits: Pick<Limits, 'groupProbesMax' | 'groupNulledProbesMax' | 'groupTriedRowsMax'>;
   readonly observe: Observe;
 }
 
@@ -40,6 +40,11 @@ export async function commitDecoded(
   return outcomes;
 }
 
+const withoutKey = refusal(
+  'row_refused',
+  'a row can be deleted by its primary key only, and the table has none that is written',
+);
+
 class DecodedGroup {
   /** Values that were stored as NULL. */
   nulled = 0;
@@ -57,6 +62,11 @@ class DecodedGroup {
 
   readonly #send: Session['send'] = (messages, expected) => this.#session.send(messages, expected);
 
+  refuse(member: Rows): Outcome | null {
+    if (this.#table.remove !== null || member.removes?.includes(1) !== true) return null;
+    return { ...aborted(withoutKey), row: member.removes.indexOf(1) };
+  }
+
   store(members: readonly Rows[]) {
     return this.#session.store(this.#table, members);
   }
@@ -67,7 +77,7 @@ class DecodedGroup {
 
   judge(failed: Failed) {
     if (isConflict(failed)) return { blame: 'again' } as const;
-    const outcome = judgeGroup(failed);
+    const outcome = mayBeValue(failed) ? null : judgeGroup(failed);
     return outcome === null ? ({ blame: 'row' } as const) : ({ blame: 'group', outcome } as const);
   }
 
@@ -81,6 +91,8 @@ class DecodedGroup {
       return aborted(refusal('table_changed'));
     const misfit = mayBeMisfit(failed) ? await this.#probes.first(member) : null;
     if (misfit !== null) return { ...aborted(misfitRefusal(misfit)), row: misfit.row };
+    const group = judgeGroup(failed);
+    if (group !== null) return group;
     const row = await this.#rowAtFault(member);
     // Nothing may be asked any more: what is certain is that a value of the row could not be read.
     const it =
@@ -90,19 +102,41 @@ class DecodedGroup {
     return row === null ? aborted(it) : { ...aborted(it), row };
   }
 
-  async relax(members: readonly Rows[]): Promise<readonly Rows[] | null> {
+  /**
+   * Members that certainly cannot be stored get their outcome, whatever the others do: a value that does not fit its
+   * column fits no better later. Where the table's owner wants it, they go on with NULL instead.
+   */
+  async sift(members: readonly Rows[], failed: Failed): Promise<readonly (Rows | Outcome)[]> {
     const { target } = this.#table;
-    if (target.shape.misfits !== 'null') return null;
-    const probes = new Probes(this.#send, this.#table, this.#options.limits.groupNulledProbesMax);
-    const relaxed = [...members];
+    // Nobody is refused for a table that is not this one any more.
+    const current = await this.#session.confirm(this.#table);
+    if (current !== null) return members.map(() => current);
+    const nulls = target.shape.misfits === 'null';
+    if (!mayBeMisfit(failed) || (members.length === 1 && !nulls)) return members;
+    const questions = nulls ? this.#options.limits.groupNulledProbesMax : probesOf(members);
+    const probes = new Probes(this.#send, this.#table, questions);
+    const sifted: (Rows | Outcome)[] = [...members];
     for (const i of await probes.failing(members)) {
       const member = members[i];
-      if (member === undefined) continue;
-      const misfits = await probes.all(member);
-      if (misfits.length > 0) relaxed[i] = withNulls(member, misfits);
-      this.nulled += misfits.length;
+      if (member !== undefined)
+        sifted[i] = nulls ? await this.#withNulls(member, probes) : await this.#misfit(member);
     }
-    return this.nulled > 0 ? relaxed : null;
+    return sifted;
+  }
+
+  async #withNulls(member: Rows, probes: Probes): Promise<Rows> {
+    const misfits = await probes.all(member);
+    this.nulled += misfits.length;
+    return misfits.length === 0 ? member : withNulls(member, misfits);
+  }
+
+  /** The outcome of a member that holds a value which does not fit. */
+  async #misfit(member: Rows): Promise<Outcome> {
+    const misfit = await this.#probes.first(member);
+    if (misfit !== null) return { ...aborted(misfitRefusal(misfit)), row: misfit.row };
+    // Nothing more may be asked on behalf of this group.
+    const it = aborted(refusal('payload_undecodable'));
+    return member.count === 1 ? { ...it, row: 0 } : it;
   }
 
   /** The first row of a refused member at which storing it fails, where time allows to find out. */
@@ -112,9 +146,12 @@ class DecodedGroup {
     let good = 0;
     let bad = member.count;
     let before = this.#session.leftMs;
+    let tried = 0;
     while (bad - good > 1) {
       const middle = (good + bad) >> 1;
-      const some = { ...member, count: middle, keeps: member.keeps };
+      tried += middle;
+      if (tried > this.#options.limits.groupTriedRowsMax) return null;
+      const some = { ...member, count: middle };
       const failed = await this.#session.wouldFail(this.#table, [some]);
       if (failed !== null && this.judge(failed).blame !== 'row') return null;
       if (failed === null) good = middle;
@@ -125,6 +162,11 @@ class DecodedGroup {
     }
     return bad - 1;
   }
+}
+
+/** What it may take to find all members that do not fit: each is asked about alone, and before that among others. */
+function probesOf(members: readonly Rows[]): number {
+  return 2 * members.length + 32;
 }
 
 /** Whether it can come of decoding: a value, or a domain's constraint, rather than one of the table's. */

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { rowsOf as membersRows, targetOf } from '../../test/support/rows.ts';
-import type { Outcome, Rows } from '../flow.ts';
+import type { Chain, Outcome, Rows } from '../flow.ts';
 import { refusal } from '../refusals.ts';
 import type { Attempt } from './session.ts';
 import { commitIsolating } from './isolate.ts';
@@ -17,6 +17,7 @@ const failed = (line: number | null): Attempt => ({
   completed: 0,
   constraint: null,
   column: null,
+  placed: false,
   where: line === null ? '' : String(line),
 });
 const lineOf = ({ where }: { where: string }) => (where === '' ? null : Number(where));
@@ -46,24 +47,39 @@ function engineOf(bad: ReadonlySet<Rows>, names: boolean) {
 test('exactly the members with a refused row are refused, all others are stored once, in a bounded number of attempts', async () => {
   await fc.assert(
     fc.asyncProperty(
-      fc.array(fc.record({ rows: fc.integer({ min: 1, max: 3 }), bad: fc.boolean() }), {
-        minLength: 1,
-        maxLength: 40,
-      }),
+      fc.array(
+        fc.record({
+          rows: fc.integer({ min: 1, max: 3 }),
+          bad: fc.boolean(),
+          chain: fc.integer({ min: -4, max: 1 }),
+        }),
+        { minLength: 1, maxLength: 40 },
+      ),
       fc.boolean(),
       async (kinds, names) => {
-        const members = kinds.map((kind) => rowsOf(kind.rows));
+        const chains: Chain[] = [{ broken: false }, { broken: false }];
+        const members = kinds.map((kind): Rows => ({
+          ...rowsOf(kind.rows),
+          chain: chains[kind.chain] ?? null,
+        }));
         const bad = new Set(members.filter((_, i) => kinds[i]?.bad === true));
         const engine = engineOf(bad, names);
         const outcomes = await commitIsolating({ ...engine, namedRefusalsMax: 3 }, members);
+        const broken = new Set<Chain>();
+        const expected = members.map((member) => {
+          if (member.chain !== null && broken.has(member.chain)) return 'chain_broken';
+          if (bad.has(member) && member.chain !== null) broken.add(member.chain);
+          return bad.has(member) ? 'row_refused' : 'committed';
+        });
         assert.deepEqual(
-          outcomes.map((o) => o.kind),
-          members.map((m) => (bad.has(m) ? 'aborted' : 'committed')),
+          outcomes.map((o) => (o.kind === 'committed' ? o.kind : o.refusal.code)),
+          expected,
         );
         assert.deepEqual(
           engine.stored,
-          members.filter((m) => !bad.has(m)),
+          members.filter((_, i) => expected[i] === 'committed'),
         );
+        for (const chain of chains) assert.equal(chain.broken, broken.has(chain));
         assert(engine.seen.attempts <= 3 + 2 * members.length);
       },
     ),

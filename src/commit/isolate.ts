@@ -7,6 +7,7 @@
  */
 import type { Outcome, Rows } from '../flow.ts';
 import { refusal } from '../refusals.ts';
+import { chainBroken, Chains } from './chains.ts';
 import type { Failed } from './round-trip.ts';
 import type { Attempt } from './session.ts';
 
@@ -24,52 +25,67 @@ export async function commitIsolating(
   rooms: IsolateRooms,
   members: readonly Rows[],
 ): Promise<readonly Outcome[]> {
-  const outcomes = new Map<Rows, Outcome>();
-  await isolate(rooms, members, rooms.namedRefusalsMax, outcomes);
-  return members.map((member) => outcomes.get(member) ?? unreachable());
+  const isolating = new Isolating(rooms);
+  const places = members.map((rows, place): Place => ({ rows, place, outcome: null }));
+  await isolating.run(places, rooms.namedRefusalsMax);
+  isolating.chains.end();
+  return places.map(({ outcome }) => outcome ?? unreachable());
 }
 
-async function isolate(
-  rooms: IsolateRooms,
-  given: readonly Rows[],
-  namedLeft: number,
-  outcomes: Map<Rows, Outcome>,
-): Promise<void> {
-  const settle = (member: Rows, outcome: Outcome) => {
-    outcomes.set(member, outcome);
-    // What comes after rows that were not committed is not tried.
-    if (outcome.kind !== 'committed' && member.chain !== null) member.chain.broken = true;
-  };
-  const members = given.filter((member) => member.chain?.broken !== true);
-  for (const member of given) if (member.chain?.broken === true) settle(member, brokenChain);
-  if (members.length === 0) return;
-  const attempt = await rooms.attempt(members);
-  if (attempt.kind === 'committed')
-    return members.forEach((m) => settle(m, { kind: 'committed', rows: m.count }));
-  if (attempt.kind === 'lost') return members.forEach((m) => settle(m, lost));
-  const { blame, outcome } = await rooms.judge(attempt);
-  const line = rooms.lineOf(attempt);
-  const named = line === null || blame === 'group' ? undefined : memberOfRow(members, line);
-  if (named !== undefined && (namedLeft > 0 || members.length === 1)) {
-    settle(named.member, outcome.kind === 'aborted' ? { ...outcome, row: named.row } : outcome);
-    const rest = members.filter((member) => member !== named.member);
-    return isolate(rooms, rest, namedLeft - 1, outcomes);
+interface Place {
+  readonly rows: Rows;
+  readonly place: number;
+  outcome: Outcome | null;
+}
+
+class Isolating {
+  readonly chains = new Chains();
+  readonly #rooms: IsolateRooms;
+
+  constructor(rooms: IsolateRooms) {
+    this.#rooms = rooms;
   }
-  if (blame === 'group' || members.length === 1) return members.forEach((m) => settle(m, outcome));
-  const middle = members.length >> 1;
-  await isolate(rooms, members.slice(0, middle), 0, outcomes);
-  await isolate(rooms, members.slice(middle), 0, outcomes);
+
+  async run(given: readonly Place[], namedLeft: number): Promise<void> {
+    for (const place of given)
+      if (this.chains.isBroken(place.rows, place.place)) this.#settle(place, chainBroken);
+    const places = given.filter(({ outcome }) => outcome === null);
+    if (places.length === 0) return;
+    const attempt = await this.#rooms.attempt(places.map(({ rows }) => rows));
+    if (attempt.kind === 'committed') {
+      for (const place of places) this.#settle(place, { kind: 'committed', rows: place.rows.count });
+      return;
+    }
+    if (attempt.kind === 'lost') return places.forEach((place) => this.#settle(place, lost));
+    const { blame, outcome } = await this.#rooms.judge(attempt);
+    const line = this.#rooms.lineOf(attempt);
+    const named = line === null || blame === 'group' ? undefined : atLine(places, line);
+    if (named !== undefined && (namedLeft > 0 || places.length === 1)) {
+      this.#settle(named.place, outcome.kind === 'aborted' ? { ...outcome, row: named.row } : outcome);
+      return this.run(places, namedLeft - 1);
+    }
+    if (blame === 'group' || places.length === 1)
+      return places.forEach((place) => this.#settle(place, outcome));
+    const middle = places.length >> 1;
+    await this.run(places.slice(0, middle), 0);
+    await this.run(places.slice(middle), 0);
+  }
+
+  #settle(place: Place, outcome: Outcome): void {
+    if (place.outcome !== null) return;
+    place.outcome = outcome;
+    if (outcome.kind !== 'committed') this.chains.break(place.rows, place.place);
+  }
 }
 
 const lost: Outcome = { kind: 'unknown', refusal: refusal('commit_unknown') };
-const brokenChain: Outcome = { kind: 'aborted', refusal: refusal('chain_broken') };
 
-/** The member that holds the 1-based row `line` of the group, and which of its rows that is, from 0. */
-function memberOfRow(members: readonly Rows[], line: number): { member: Rows; row: number } | undefined {
+/** The member that holds the 1-based row `line` of what was tried, and which of its rows that is, from 0. */
+function atLine(places: readonly Place[], line: number): { place: Place; row: number } | undefined {
   let before = 0;
-  for (const member of members) {
-    if (line > before && line <= before + member.count) return { member, row: line - before - 1 };
-    before += member.count;
+  for (const place of places) {
+    if (line > before && line <= before + place.rows.count) return { place, row: line - before - 1 };
+    before += place.rows.count;
   }
   return undefined;
 }

@@ -30,6 +30,11 @@ export class PreparedStatements {
   #doubtful = new Set<string>();
   #forgetful = false;
 
+  /** How many the connection may hold. */
+  get size(): number {
+    return this.#known.size + this.#doubtful.size;
+  }
+
   /** What has to be sent first, so that all of these can be used; `again`: even if this connection has them. */
   prepare(statements: Iterable<Statement>, again = this.#forgetful): Buffer[] {
     const messages: Buffer[] = [];
@@ -50,7 +55,7 @@ export class PreparedStatements {
       this.#doubtful.delete(name);
     }
     for (const name of this.#known) {
-      if (this.#known.size + this.#doubtful.size <= limits.commitStatementsMax) break;
+      if (this.size <= limits.commitStatementsMax) break;
       if (wanted.has(name)) continue;
       messages.push(closeMessage(name));
       this.#known.delete(name);

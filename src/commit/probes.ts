@@ -4,6 +4,7 @@
  * the engine's reason holds nobody else's data. Changes nothing; the number of questions is bounded.
  */
 import type { Column, Rows } from '../flow.ts';
+import { isValue } from './judge.ts';
 import type { Failed, Reply } from './round-trip.ts';
 import type { TableStatements } from './table-statements.ts';
 import type { Statement } from './prepared.ts';
@@ -32,6 +33,8 @@ export class Probes {
   readonly #send: (messages: readonly Buffer[], expected: readonly number[]) => Promise<Reply[]>;
   readonly #table: TableStatements;
   #left: number;
+  /** A pooler hands each question to another session: each prepares its statement again. */
+  #forgetful = false;
 
   /** `questionsLeft`: how much may be asked; past it nothing is found any more. */
   constructor(
@@ -62,13 +65,14 @@ export class Probes {
     if (found === null || (removed !== null && removed.row < found.at) || rows.removes?.[found.at] === 1)
       return removed;
     const row = { from: found.at, to: found.at + 1 };
-    const [syntax] = await this.#ask([this.#decode(rows, row, [])]);
-    if (syntax !== null && syntax !== undefined) return { row: found.at, column: null, failed: syntax };
-    const column = await this.#search(columns.length, (ranges) =>
-      this.#ask(ranges.map(({ from, to }) => this.#decode(rows, row, columns.slice(from, to)))),
+    const column = await this.#search(1 + columns.length, (ranges) =>
+      // Before the columns comes the document itself.
+      this.#ask(
+        ranges.map(({ from, to }) => this.#decode(rows, row, columns.slice(Math.max(0, from - 1), to - 1))),
+      ),
     );
     if (column === null) return removed;
-    return { row: found.at, column: columns[column.at] ?? null, failed: column.failed };
+    return { row: found.at, column: columns[column.at - 1] ?? null, failed: column.failed };
   }
 
   /** Which of these requests hold a value that does not fit: their places. */
@@ -77,12 +81,10 @@ export class Probes {
     const statement = this.#table.probe(columns);
     return this.#searchAll(members.length, (ranges) =>
       this.#ask(
-        ranges.map(({ from, to }) =>
-          question(
-            statement,
-            members.slice(from, to).map((rows) => part(rows, { from: 0, to: rows.count }, rows.removes)),
-          ),
-        ),
+        ranges.map(({ from, to }) => ({
+          statement,
+          value: members.slice(from, to).map((rows) => part(rows, { from: 0, to: rows.count }, rows.removes)),
+        })),
       ),
     );
   }
@@ -109,7 +111,7 @@ export class Probes {
     if (rows.removes === null || !rows.removes.includes(1) || statement === null) return null;
     const stays = rows.removes.map((flag) => 1 - flag);
     const found = await this.#search(rows.count, (ranges) =>
-      this.#ask(ranges.map(({ from, to }) => question(statement, [part(rows, { from, to }, stays)]))),
+      this.#ask(ranges.map(({ from, to }) => ({ statement, value: [part(rows, { from, to }, stays)] }))),
     );
     return found === null ? null : { row: found.at, column: null, failed: found.failed };
   }
@@ -148,30 +150,56 @@ export class Probes {
     return found;
   }
 
-  #decode(rows: Rows, range: Range, columns: readonly Column[]): Buffer[] {
-    return question(this.#table.probe(columns), [part(rows, range, rows.removes)]);
+  #decode(rows: Rows, range: Range, columns: readonly Column[]): Question {
+    return { statement: this.#table.probe(columns), value: [part(rows, range, rows.removes)] };
   }
 
   /** What each question fails with, or null. Questions that may not be asked any more fail with nothing. */
-  async #ask(questions: readonly Buffer[][]): Promise<(Failed | null)[]> {
+  async #ask(questions: readonly Question[]): Promise<(Failed | null)[]> {
     const answers: (Failed | null)[] = [];
     for (let at = 0; at < questions.length && this.#left > 0; at += questionsMax) {
       const some = questions.slice(at, at + Math.min(questionsMax, this.#left));
       this.#left -= some.length;
-      const replies = await this.#send(
-        some.flat(),
-        some.map(() => 1),
-      );
-      answers.push(...replies.map((reply) => (reply.kind === 'failed' ? reply : null)));
+      for (const reply of await this.#put(some)) {
+        const value = reply.kind === 'failed' && isValue(reply);
+        answers.push(value ? reply : null);
+        // A deadline or a lost connection says nothing of the value, and there is no use in asking on.
+        if (reply.kind !== 'done' && !value) this.#left = 0;
+      }
     }
     while (answers.length < questions.length) answers.push(null);
     return answers;
   }
+
+  /** Each question on its own: what it fails with keeps nothing else from being asked. */
+  async #put(questions: readonly Question[]): Promise<Reply[]> {
+    const messages: Buffer[] = [];
+    let prepared: Statement | null = null;
+    for (const { statement, value } of questions) {
+      if (this.#forgetful || prepared === null || !same(prepared, statement))
+        messages.push(...statement.messages);
+      prepared = statement;
+      messages.push(...executeMessages(statement.name, [{ format: 0, value: [...value] }]), syncMessage);
+    }
+    const replies = await this.#send(
+      messages,
+      questions.map(() => 1),
+    );
+    const forgotten = replies.some((reply) => reply.kind === 'failed' && reply.sqlstate === '26000');
+    if (!forgotten || this.#forgetful) return replies;
+    this.#forgetful = true;
+    return this.#put(questions);
+  }
 }
 
-/** A statement over some rows, on its own: what it fails with keeps nothing else from being asked. */
-function question(statement: Statement, value: Part[]): Buffer[] {
-  return [...statement.messages, ...executeMessages(statement.name, [{ format: 0, value }]), syncMessage];
+/** A statement over some rows. */
+interface Question {
+  readonly statement: Statement;
+  readonly value: readonly Part[];
+}
+
+function same(a: Statement, b: Statement): boolean {
+  return a.messages.every((message, i) => b.messages[i]?.equals(message) === true);
 }
 
 function part({ documents }: Rows, { from, to }: Range, without: Uint8Array | null): Part {

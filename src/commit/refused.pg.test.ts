@@ -107,6 +107,32 @@ suite('rows that the engine refuses', () => {
     );
   });
 
+  test('a value that its type refuses with a code of its own is its own sender’s affair', async (t) => {
+    const { client, tableOf, send } = await commitRoom(t);
+    await client.query(`
+      create table t (id int, q tsquery, r regclass, f regproc);
+      create table b (id int);
+      create function broken() returns trigger language plpgsql as $$ begin perform from nosuch; return new; end $$;
+      create trigger broken before insert on b for each row execute function broken()`);
+    const target = await tableOf('t');
+    const outcomes = await send(
+      ['{"q":"a & b"}', '{"q":"a b"}', '{"r":"nosuch"}', '{"r":"pg_class"}', '{"f":"x.y"}', '{"id":1}'].map(
+        (text) => rowsOf(target, text),
+      ),
+    );
+    assert.deepEqual(messages(outcomes), [
+      'committed',
+      `${decode}: column "q": the value does not fit [0]`,
+      `${decode}: column "r": the value does not fit [0]`,
+      'committed',
+      `${decode}: column "f": the value does not fit [0]`,
+      'committed',
+    ]);
+    const broken = await tableOf('b');
+    const refused = await send([rowsOf(broken, '{"id":1}'), rowsOf(broken, '{"id":2}')]);
+    assert.deepEqual(codes(refused), ['aborted table_changed', 'aborted table_changed']);
+  });
+
   test('what a trigger says is not told', async (t) => {
     const { client, tableOf, send } = await commitRoom(t);
     await client.query(`

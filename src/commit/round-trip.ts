@@ -18,6 +18,8 @@ export interface Failed {
   /** Where the engine says what it was about; names only, never values. */
   readonly constraint: string | null;
   readonly column: string | null;
+  /** It is about a place in the statement's text: found before any row was read. */
+  readonly placed: boolean;
   /** The engine's CONTEXT. */
   readonly where: string;
 }
@@ -30,10 +32,13 @@ export type Reply =
 /**
  * Writes `messages`, which hold one Query or Sync for each number in `expected`: how many statements complete before
  * it. Waits at most `timeoutMs`; a connection that stays silent is destroyed.
+ *
+ * An array is written at once. Anything else is made and written as fast as the engine takes it, and must end with
+ * what the last answer answers: nothing else is written on the connection before that.
  */
 export function roundTrip(
   client: ClientBase,
-  messages: readonly Buffer[],
+  messages: Iterable<Buffer>,
   expected: readonly number[],
   timeoutMs: number,
 ): Promise<Reply[]> {
@@ -49,7 +54,7 @@ export function roundTrip(
     };
     // node-postgres knows one ReadyForQuery a query object: the first writes everything, and each of the others takes
     // its place before the engine's next message is read.
-    const listen = (write: readonly Buffer[]) => {
+    const listen = (write: Iterable<Buffer>) => {
       client.query(new Answer(write, expected[replies.length] ?? 0, end));
     };
     const timer = setTimeout(() => {
@@ -61,26 +66,42 @@ export function roundTrip(
   });
 }
 
+/** How much is handed to a socket before it has taken what it was given, in bytes. */
+const writeAheadBytesMax = 1024 * 1024;
+
 /** A query object for node-postgres that reads up to one ReadyForQuery. */
 class Answer {
-  readonly #messages: readonly Buffer[];
+  readonly #messages: Iterable<Buffer>;
   readonly #statements: number;
   readonly #end: (reply: Reply) => void;
   #completed = 0;
   #tag = '';
   #ended = false;
 
-  constructor(messages: readonly Buffer[], statements: number, end: (reply: Reply) => void) {
+  constructor(messages: Iterable<Buffer>, statements: number, end: (reply: Reply) => void) {
     this.#messages = messages;
     this.#statements = statements;
     this.#end = end;
   }
 
   submit({ stream }: Connection): void {
-    if (this.#messages.length === 0) return;
-    stream.cork();
-    for (const message of this.#messages) stream.write(message);
-    stream.uncork();
+    const ahead = Array.isArray(this.#messages) ? Infinity : writeAheadBytesMax;
+    const messages = this.#messages[Symbol.iterator]();
+    const pump = () => {
+      stream.cork();
+      let bytes = 0;
+      let next = messages.next();
+      for (; next.done !== true; next = messages.next()) {
+        stream.write(next.value);
+        bytes += next.value.length;
+        if (bytes > ahead) break;
+      }
+      stream.uncork();
+      if (next.done === true) return;
+      if (stream.writableNeedDrain) stream.once('drain', pump);
+      else setImmediate(pump);
+    };
+    pump();
   }
 
   handleCommandComplete(message: { readonly text?: string }): void {
@@ -110,6 +131,7 @@ class Answer {
       completed: this.#completed,
       constraint: error.constraint ?? null,
       column: error.column ?? null,
+      placed: error.position !== undefined,
       where: error.where ?? '',
     });
   }

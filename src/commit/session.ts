@@ -3,14 +3,16 @@
  * Gives what became of each; a connection that was lost is not used again.
  */
 import type { PoolClient } from 'pg';
-import type { Rows, Target } from '../flow.ts';
+import type { Outcome, Rows, Target } from '../flow.ts';
 import { limits } from '../limits.ts';
+import { refusal } from '../refusals.ts';
+import { aborted, judgeGroup, tableChanged } from './judge.ts';
 import { PreparedStatements } from './prepared.ts';
 import { roundTrip } from './round-trip.ts';
 import type { Failed, Reply } from './round-trip.ts';
 import { toRuns } from './runs.ts';
 import { executeSteps, settingSteps } from './table-statements.ts';
-import type { Step, TableStatements } from './table-statements.ts';
+import type { Settings, Step, TableStatements } from './table-statements.ts';
 import { queryMessage, syncMessage } from './wire-message.ts';
 
 /** What became of some rows that were tried. */
@@ -26,10 +28,9 @@ export interface SessionOptions {
   readonly deadline: number;
   /** Engine-side bound on one statement, in ms; null: the one that the connection has. */
   readonly statementTimeoutMs: number | null;
+  /** The session is lent to others between transactions: nothing is known of its settings. */
+  readonly shared: boolean;
 }
-
-/** The table is not the one that the catalog knew; also raised by headgate.confirm(). */
-export const tableChanged = 'HG001';
 
 const prepared = new WeakMap<PoolClient, PreparedStatements>();
 
@@ -56,12 +57,15 @@ export class Session {
     return this.#options.deadline - this.#options.clock();
   }
 
-  get statementTimeoutMs(): number | null {
-    return this.#options.statementTimeoutMs;
+  /** What has to be set for each transaction. */
+  settings({ waitsForDisk }: Target): Settings {
+    const { statementTimeoutMs: timeoutMs, shared } = this.#options;
+    const commit = waitsForDisk ? (shared ? 'at least on' : 'as it is') : 'off';
+    return { commit, timeoutMs };
   }
 
   /** Sends messages with so many answers (see roundTrip); never fails, and fails at once when no time is left. */
-  async send(messages: readonly Buffer[], expected: readonly number[]): Promise<Reply[]> {
+  async send(messages: Iterable<Buffer>, expected: readonly number[]): Promise<Reply[]> {
     if (!this.#usable) return expected.map(() => failed('08003', 'the connection was lost'));
     const left = this.leftMs;
     if (left <= 0) return expected.map(() => failed('57014', 'deadline'));
@@ -72,11 +76,11 @@ export class Session {
 
   /** Stores the rows of these members in one transaction. */
   async store(table: TableStatements, members: readonly Rows[]): Promise<Attempt> {
-    const before = settingSteps(table.target.waitsForDisk, this.#options.statementTimeoutMs);
-    const steps = [...before, ...this.#steps(table, members), table.confirm];
+    const rows = this.#steps(table, members);
+    const steps = [...this.#before(table, rows), ...rows, table.confirm];
     for (let tries = 1; ; tries++) {
       const statements = steps.map((step) => step.statement);
-      const messages = [...this.#prepared.prepare(statements), ...executeSteps(steps), syncMessage];
+      const messages = inTurn(this.#prepared.prepare(statements), executeSteps(steps), [syncMessage]);
       const [reply = lost] = await this.send(messages, [steps.length]);
       if (reply.kind === 'done') {
         this.#prepared.succeeded();
@@ -104,7 +108,7 @@ export class Session {
    */
   async storeEach(table: TableStatements, units: readonly (readonly Rows[])[]): Promise<Attempt[]> {
     const steps = units.map((members) => this.#steps(table, members));
-    const before = settingSteps(table.target.waitsForDisk, this.#options.statementTimeoutMs);
+    const before = this.#before(table, steps.flat());
     const messages = [beginMessage, ...this.#prepareAgain([...before, ...steps.flat(), table.confirm])];
     messages.push(...executeSteps(before), syncMessage, savepointMessage);
     const expected = [1, before.length, 2];
@@ -121,10 +125,11 @@ export class Session {
     if (committed.kind === 'done' && committed.tag === 'COMMIT') this.#prepared.succeeded();
     return units.map((_, i) => {
       const [stored = lost, checked = lost] = replies.slice(3 + 3 * i);
-      if (stored.kind === 'failed') return stored;
-      if (checked.kind === 'failed') return checked;
+      // A table that has changed refuses nobody.
       if (confirmed.kind === 'failed')
         return confirmed.sqlstate === '22P02' ? failed(tableChanged, 'the table has changed') : confirmed;
+      if (stored.kind === 'failed') return stored;
+      if (checked.kind === 'failed') return checked;
       if (committed.kind === 'done' && committed.tag !== 'COMMIT')
         return failed('40000', 'the transaction was rolled back');
       return asAttempt(committed);
@@ -133,20 +138,26 @@ export class Session {
 
   /** What storing these rows would fail with, or null; stores nothing. */
   async wouldFail(table: TableStatements, members: readonly Rows[]): Promise<Failed | null> {
-    const before = settingSteps(table.target.waitsForDisk, this.#options.statementTimeoutMs);
-    const steps = [...before, ...this.#steps(table, members)];
+    const rows = this.#steps(table, members);
+    const steps = [...this.#before(table, rows), ...rows];
+    const prepare = [beginMessage, ...this.#prepareAgain(steps)];
     const replies = await this.send(
-      [
-        beginMessage,
-        ...this.#prepareAgain(steps),
-        ...executeSteps(steps),
-        syncMessage,
-        checkMessage,
-        abortMessage,
-      ],
+      inTurn(prepare, executeSteps(steps), [syncMessage, checkMessage, abortMessage]),
       [1, steps.length, 1, 1],
     );
     return replies.find((reply) => reply.kind === 'failed') ?? null;
+  }
+
+  /** null: the table is the one of the target; otherwise the outcome of rows that were made for it. */
+  async confirm(table: TableStatements): Promise<Outcome | null> {
+    const { statement, messages } = table.confirm;
+    const [reply = lost] = await this.send(
+      [...this.#prepared.prepare([statement], true), ...messages(), syncMessage],
+      [1],
+    );
+    if (reply.kind === 'done') return null;
+    if (reply.kind === 'lost') return aborted(refusal('engine_unavailable'));
+    return judgeGroup(reply) ?? aborted(refusal('table_changed'));
   }
 
   /** Whether the table has a primary key now. */
@@ -155,6 +166,11 @@ export class Session {
     const sql = `select (case when ${has} = ${oid}) then 'a key' else 'true' end)::bool`;
     const [reply] = await this.send([queryMessage(sql)], [1]);
     return reply?.kind === 'failed' && reply.sqlstate === '22P02';
+  }
+
+  /** What every transaction begins with. */
+  #before(table: TableStatements, rows: readonly Step[]): Step[] {
+    return [...settingSteps(this.settings(table.target)), ...table.lock(rows)];
   }
 
   #steps(table: TableStatements, members: readonly Rows[]): Step[] {
@@ -189,10 +205,23 @@ const abortMessage = queryMessage('rollback');
 
 const lost: Reply = { kind: 'lost', reason: 'no answer' };
 
+function* inTurn(...parts: readonly Iterable<Buffer>[]): Generator<Buffer> {
+  for (const part of parts) yield* part;
+}
+
 function asAttempt(reply: Reply): Attempt {
   return reply.kind === 'done' ? { kind: 'committed' } : reply;
 }
 
 function failed(sqlstate: string, message: string): Failed {
-  return { kind: 'failed', sqlstate, message, completed: 0, constraint: null, column: null, where: '' };
+  return {
+    kind: 'failed',
+    sqlstate,
+    message,
+    completed: 0,
+    constraint: null,
+    column: null,
+    placed: false,
+    where: '',
+  };
 }

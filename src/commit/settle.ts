@@ -2,17 +2,20 @@
  * Finds out which of a group's members the engine refuses, so that only their senders hear of it. Pure: what is tried
  * is tried by the functions it is given.
  *
- * All members go together; nearly always that is all. When a row is refused they go again in order, each part of the
- * group on its own inside one transaction, and parts that fail are cut smaller until the members at fault stand alone.
+ * All members go together; nearly always that is all. When a row is refused, members that cannot be stored in any order
+ * are taken out, and the rest goes together again. When that fails too they go in order, each part of the group on its own inside one transaction, and parts that fail are cut smaller until the members at fault stand alone.
  * The parts are tried in order, and a member is refused for good only when no row before it may still come: it may
  * need one of them. Rows of a chain never pass earlier rows of it, and are not tried once one of those was refused.
  */
 import type { Chain, Outcome, Rows } from '../flow.ts';
 import { refusal } from '../refusals.ts';
+import { chainBroken, Chains } from './chains.ts';
 import type { Failed } from './round-trip.ts';
 import type { Attempt } from './session.ts';
 
 export interface SettleRooms {
+  /** The outcome of a member that is not even tried; null: it is. */
+  refuse(member: Rows): Outcome | null;
   /** All rows or none. */
   store(members: readonly Rows[]): Promise<Attempt>;
   /** Each unit on its own, in order, in one transaction. */
@@ -23,8 +26,8 @@ export interface SettleRooms {
   ): { readonly blame: 'row' | 'again' } | { readonly blame: 'group'; readonly outcome: Outcome };
   /** The outcome of a member that was refused alone. */
   explain(member: Rows, failed: Failed): Promise<Outcome>;
-  /** Members whose values fit, where that can be had by storing NULL; null: nothing was changed. */
-  relax(members: readonly Rows[]): Promise<readonly Rows[] | null>;
+  /** After a row was refused: each member as it goes on, or the outcome of one that cannot be stored in any order. */
+  sift(members: readonly Rows[], failed: Failed): Promise<readonly (Rows | Outcome)[]>;
 }
 
 /** Units of one transaction: more savepoints would cost the engine more than another transaction. */
@@ -35,6 +38,7 @@ const partsMax = 16;
 const passesMax = 12;
 
 interface Member {
+  readonly place: number;
   rows: Rows;
   outcome: Outcome | null;
 }
@@ -43,13 +47,15 @@ type Unit = readonly Member[];
 
 /** One outcome per member, in order. */
 export async function settle(rooms: SettleRooms, given: readonly Rows[]): Promise<readonly Outcome[]> {
-  const members: Member[] = given.map((rows) => ({ rows, outcome: null }));
+  const members: Member[] = given.map((rows, place) => ({ place, rows, outcome: null }));
   const settling = new Settling(rooms);
   await settling.run(members);
+  settling.chains.end();
   return members.map(({ outcome }) => outcome ?? unreachable());
 }
 
 class Settling {
+  readonly chains = new Chains();
   readonly #rooms: SettleRooms;
 
   constructor(rooms: SettleRooms) {
@@ -57,31 +63,51 @@ class Settling {
   }
 
   async run(members: readonly Member[]): Promise<void> {
-    const ready = unbroken(members);
-    if (ready.length === 0) return;
-    let attempt = await this.#store(ready);
-    if (this.#settleWhole(ready, attempt)) return;
-    if (attempt.kind !== 'failed') return;
-    const relaxed = await this.#rooms.relax(ready.map(({ rows }) => rows));
-    if (relaxed !== null) {
-      ready.forEach((member, i) => (member.rows = relaxed[i] ?? member.rows));
-      attempt = await this.#store(ready);
-      if (this.#settleWhole(ready, attempt)) return;
-      if (attempt.kind !== 'failed') return;
+    for (const member of members) {
+      const refused = this.#rooms.refuse(member.rows);
+      if (refused !== null) this.#refuseAll([member], refused);
     }
-    const [only] = ready;
-    if (ready.length === 1 && only !== undefined) return this.#refuse(only, attempt);
-    await this.#settleParts(ready);
+    const ready = this.#unbroken(members.filter(({ outcome }) => outcome === null));
+    if (ready.length === 0) return;
+    const given = ready.map(({ rows }) => rows);
+    const attempt = await this.#store(ready);
+    if (this.#settleWhole(ready, attempt) || attempt.kind !== 'failed') return;
+    const left = await this.#sift(ready, attempt);
+    if (left.length === 0) return;
+    let failed = attempt;
+    if (left.length < ready.length || left.some(({ rows }, i) => rows !== given[i])) {
+      const again = await this.#store(left);
+      if (this.#settleWhole(left, again) || again.kind !== 'failed') return;
+      failed = again;
+    }
+    const [only] = left;
+    if (left.length === 1 && only !== undefined) return this.#refuse(only, failed);
+    await this.#settleParts(left);
+  }
+
+  /** Those of the members that may still be stored. */
+  async #sift(members: Unit, failed: Failed): Promise<Unit> {
+    const sifted = await this.#rooms.sift(
+      members.map(({ rows }) => rows),
+      failed,
+    );
+    for (const [i, member] of members.entries()) {
+      const verdict = sifted[i];
+      if (verdict === undefined) continue;
+      if ('kind' in verdict) this.#refuseAll([member], verdict);
+      else member.rows = verdict;
+    }
+    return this.#unbroken(members.filter(({ outcome }) => outcome === null));
   }
 
   /** Whether the attempt settles all of the members. */
   #settleWhole(unit: Unit, attempt: Attempt): boolean {
     if (attempt.kind === 'committed') commit(unit);
-    else if (attempt.kind === 'lost') refuseAll(unit, lost);
+    else if (attempt.kind === 'lost') this.#refuseAll(unit, lost);
     else {
       const judged = this.#rooms.judge(attempt);
       if (judged.blame === 'row') return false;
-      refuseAll(unit, judged.blame === 'group' ? judged.outcome : away);
+      this.#refuseAll(unit, judged.blame === 'group' ? judged.outcome : away);
     }
     return true;
   }
@@ -97,7 +123,7 @@ class Settling {
   async #settleParts(members: Unit): Promise<void> {
     let units = cut(members);
     for (let pass = 1; units.length > 0; pass++) {
-      if (pass > passesMax) return units.forEach((unit) => refuseAll(unit, away));
+      if (pass > passesMax) return units.forEach((unit) => this.#refuseAll(unit, away));
       units = await this.#pass(units);
     }
   }
@@ -114,7 +140,7 @@ class Settling {
       const block: Unit[] = [];
       const chains = new Set<Chain>();
       for (; at < units.length && block.length < unitsMax; at++) {
-        const unit = unbroken(units[at] ?? []);
+        const unit = this.#unbroken(units[at] ?? []);
         if (unit.length === 0) continue;
         if (touches(unit, waiting)) {
           again.push(unit);
@@ -154,8 +180,23 @@ class Settling {
     return [];
   }
 
+  /** Those that may still be stored; the others are refused because rows before them were. */
+  #unbroken(unit: Unit): Unit {
+    const broken = unit.filter(({ rows, place }) => this.chains.isBroken(rows, place));
+    if (broken.length === 0) return unit;
+    this.#refuseAll(broken, chainBroken);
+    return unit.filter(({ outcome }) => outcome === null);
+  }
+
+  #refuseAll(unit: Unit, outcome: Outcome): void {
+    for (const member of unit) {
+      member.outcome = outcome;
+      this.chains.break(member.rows, member.place);
+    }
+  }
+
   async #refuse(member: Member, failed: Failed): Promise<void> {
-    refuseAll([member], await this.#rooms.explain(member.rows, failed));
+    this.#refuseAll([member], await this.#rooms.explain(member.rows, failed));
   }
 }
 
@@ -164,25 +205,9 @@ const conflictAttemptsMax = 3;
 
 const lost: Outcome = { kind: 'unknown', refusal: refusal('commit_unknown') };
 const away: Outcome = { kind: 'aborted', refusal: refusal('engine_unavailable') };
-const brokenChain: Outcome = { kind: 'aborted', refusal: refusal('chain_broken') };
-
-/** Those that may still be stored; the others are refused because rows before them were. */
-function unbroken(unit: Unit): Unit {
-  const broken = unit.filter(({ rows }) => rows.chain?.broken === true);
-  if (broken.length === 0) return unit;
-  for (const member of broken) member.outcome = brokenChain;
-  return unit.filter(({ rows }) => rows.chain?.broken !== true);
-}
 
 function commit(unit: Unit): void {
   for (const member of unit) member.outcome = { kind: 'committed', rows: member.rows.count };
-}
-
-function refuseAll(unit: Unit, outcome: Outcome): void {
-  for (const member of unit) {
-    member.outcome = outcome;
-    if (member.rows.chain !== null) member.rows.chain.broken = true;
-  }
 }
 
 function touches(unit: Unit, chains: ReadonlySet<Chain>): boolean {

@@ -6,7 +6,7 @@ import type { Column, Shape, Target } from '../flow.ts';
 import { quoteIdentifier as quote, quoteLiteral } from '../kit/sql-text.ts';
 
 /** pg_type.oid, fixed in every PostgreSQL. */
-export const typeOids = { bytea: 17, text: 25, oid: 26, json: 114 } as const;
+export const typeOids = { bytea: 17, int8: 20, text: 25, oid: 26, json: 114 } as const;
 
 export function relationName({ schema, table }: Pick<Target, 'schema' | 'table'>): string {
   return `${quote(schema)}.${quote(table)}`;
@@ -24,7 +24,8 @@ export function storeStatement(target: Target, kept: readonly string[] = []): st
   }
   const order = key.join(', ');
   const ord = internalName(shape, 'ord');
-  // Every Headgate takes the rows of one statement in the order of their keys: none waits for another in a circle.
+  // Every Headgate takes the rows of one statement in the order of their keys: none waits for another in a circle
+  // (see `lockStatements`).
   if (shape.way === 'ignore')
     return `${into}select ${names.join(', ')} from ${keyed(shape)} order by ${order}, ${ord} on conflict (${order}) do nothing`;
   // The last row of a key is the one that stays: one statement may touch a row only once.
@@ -43,19 +44,13 @@ export function removeStatement(target: Target): string | null {
   if (key === null) return null;
   const bare = keyOnly(target.shape);
   const ord = internalName(bare, 'ord');
-  const relation = relationName(target);
-  const joined = (left: string, right: string) =>
-    key.map((k) => `${left}.${k} = ${right}.${k}`).join(' and ');
   const removed = `get_byte($2, (${ord} - 1)::int) = 1`;
   const items =
     `select distinct on (${key.join(', ')}) ${key.join(', ')}, ` +
     `(case when not ${removed} then 'false' when ${missing(key)} then '${keyMissing}' else 'true' end)::bool as gone ` +
     `from ${keyed(bare)} order by ${key.join(', ')}, ${ord} desc`;
-  const held = key.map((k) => `h.${k}`).join(', ');
-  return (
-    `delete from ${relation} t using (select ${held} from ${relation} h join (${items}) i on ${joined('h', 'i')} ` +
-    `where i.gone order by ${held} for update of h) x where ${joined('t', 'x')}`
-  );
+  const same = key.map((k) => `t.${k} = i.${k}`).join(' and ');
+  return `delete from ${relationName(target)} t using (${items}) i where i.gone and ${same}`;
 }
 
 /** Decodes the keys of `$1` as `removeStatement` does, fails where one is missing, and changes nothing. */
@@ -84,6 +79,31 @@ export const confirmStatement =
   `select (case when pg_catalog.to_regclass($1) = $2 and ` +
   `(select pg_catalog.string_agg(a.xmin::text, '.' order by a.attnum) from pg_catalog.pg_attribute a ` +
   `where a.attrelid = $2 and a.attnum > 0) = $3 then 'true' else 'table_changed' end)::bool`;
+
+/**
+ * Taken first by every transaction that replaces or deletes rows by their key, with the oid of the table as `$1`.
+ * Transactions of one statement go side by side, because they take rows in the order of their keys. One of several
+ * statements comes back to smaller keys, and goes alone: no two transactions of Headgates wait for each other in a
+ * circle, which PostgreSQL would notice only after a second. The first number is Headgate's own.
+ */
+export const lockStatements = {
+  shared: 'select pg_catalog.pg_advisory_xact_lock_shared(1212498244, $1::int8::bit(32)::int4)',
+  alone: 'select pg_catalog.pg_advisory_xact_lock(1212498244, $1::int8::bit(32)::int4)',
+} as const;
+
+/** What holds for one transaction only. */
+export const settingStatements = {
+  asynchronous: `select pg_catalog.set_config('synchronous_commit', 'off', true)`,
+  durable:
+    `select pg_catalog.set_config('synchronous_commit', coalesce(nullif(pg_catalog.current_setting('synchronous_commit'), ` +
+    `'off'), 'on'), true)`,
+  timeout: `select pg_catalog.set_config('statement_timeout', $1, true)`,
+} as const;
+
+/** Whether rows of this table are found by their key. */
+export function isKeyed(shape: Shape): boolean {
+  return sortKey(shape) !== null;
+}
 
 /** The columns of the key as SQL, or null: rows of this table are never compared by their key. */
 function sortKey({ way, key, columns }: Shape): readonly string[] | null {
@@ -136,8 +156,9 @@ function selectFilled(shape: Shape, more: readonly string[], ordered: boolean): 
   const values = columns.map(({ name, fallback }) => {
     const column = quote(name);
     if (fallback === null) return column;
-    // A key that is missing is SQL's NULL here; one whose value is null is not.
-    return `case when (${doc} operator(pg_catalog.->) ${quoteLiteral(name)}::text) is null then (${fallback}) else ${column} end as ${column}`;
+    // A key that is missing is SQL's NULL here; one whose value is null is not. A value needs no second look.
+    const missing = `(${doc} operator(pg_catalog.->) ${quoteLiteral(name)}::text) is null`;
+    return `coalesce(${column}, case when ${missing} then (${fallback}) end) as ${column}`;
   });
   const names = columns.map(({ name }) => quote(name));
   const sources = [`json_to_recordset($1) as (${definitions(columns)})`];

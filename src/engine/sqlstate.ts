@@ -14,6 +14,7 @@ export type Fault = 'row' | 'catalog' | 'transient' | 'bug';
 
 const classes: Readonly<Record<string, Fault>> = {
   '08': 'transient', // connection exception
+  '20': 'row', // case not found: PL/pgSQL in a trigger
   '09': 'row', // triggered action exception
   '0A': 'catalog', // feature not supported: the table became a view, a foreign table …
   '21': 'row', // cardinality violation: one statement met the same key twice
@@ -22,6 +23,8 @@ const classes: Readonly<Record<string, Fault>> = {
   '25': 'bug', // invalid transaction state
   '26': 'transient', // a prepared statement is gone: a pooler between gave us another session
   '27': 'row', // triggered data change violation
+  '2D': 'row', // invalid transaction termination: a trigger's function tried to commit
+  '2F': 'row', // SQL routine exception: a trigger's function ended without a row
   '28': 'transient', // invalid authorization: the owner is changing a password, not the sender
   '38': 'row', // external routine exception: a trigger's function raised it
   '39': 'row', // external routine invocation exception
@@ -53,6 +56,7 @@ const codes: Readonly<Record<string, Fault>> = {
   '54011': 'bug', // too many columns
   '54023': 'bug', // too many arguments
   '55000': 'catalog', // e.g. no row may be inserted into this relation
+  XX000: 'catalog', // what a statement meets that runs into a DROP or ALTER: could not open relation with OID …
   XX001: 'bug', // data corrupted
   XX002: 'bug', // index corrupted
 };

@@ -19,7 +19,12 @@ import { targetOf as madeTarget } from './rows.ts';
 /** Sends the rows of these members as one group. */
 export type Send = (members: readonly Rows[]) => Promise<readonly Outcome[]>;
 
-export function committer(t: TestContext, engine: Engine, spy: Spy, bounds: Partial<Limits> = {}): Send {
+export function committer(
+  t: TestContext,
+  engine: Pick<Engine, 'clientConfig'>,
+  spy: Spy,
+  bounds: Partial<Limits> = {},
+): Send {
   const all = { ...limits, ...bounds };
   const pools = new CommitPools(engine, all);
   onEnd(t, 'pools', () => pools.close());
@@ -54,7 +59,7 @@ export async function commitRoom(t: TestContext, bounds: Partial<Limits> = {}) {
   return { database, client, spy, targetOf, tableOf, send: committer(t, database.engine, spy, bounds) };
 }
 
-async function describeTable(client: Client, name: string): Promise<RelationRow | null> {
+export async function describeTable(client: Client, name: string): Promise<RelationRow | null> {
   const { rows } = await client.query<RelationRow>(
     relationsSql('select pg_catalog.to_regclass($1)::oid as relation'),
     [name],
@@ -71,3 +76,14 @@ export const messages = (outcomes: readonly Outcome[]) =>
     const row = o.kind === 'aborted' && o.row !== undefined ? ` [${o.row}]` : '';
     return `${o.refusal.message}${row}`;
   });
+
+/** The backend is at work on the group when it waits for the lock. */
+export async function untilACommitWaits(client: Client): Promise<void> {
+  for (let waits = false; !waits;) {
+    const { rows } = await client.query<{ waits: boolean }>(
+      `select exists (select from pg_stat_activity where application_name = 'headgate commit' and wait_event_type = 'Lock'
+         and datname = current_database()) as waits`,
+    );
+    waits = rows[0]?.waits === true;
+  }
+}

@@ -1,0 +1,164 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import { rowsOf, targetOf } from '../../test/support/rows.ts';
+import type { Chain, Outcome, Rows } from '../flow.ts';
+import { refusal } from '../refusals.ts';
+import type { Failed } from './round-trip.ts';
+import type { Attempt } from './session.ts';
+import { settle } from './settle.ts';
+
+const target = targetOf({ shape: { way: 'insert' } });
+const refused: Outcome = { kind: 'aborted', refusal: refusal('row_refused') };
+const failedWith = (sqlstate: string): Failed => ({
+  kind: 'failed',
+  sqlstate,
+  message: '',
+  completed: 0,
+  constraint: null,
+  column: null,
+  placed: false,
+  where: '',
+});
+
+interface Kind {
+  readonly bad: boolean;
+  /** Needs the row of the member this far before it. */
+  readonly needs: number;
+  readonly chain: number;
+  /** Bad in any order, and found to be so. */
+  readonly sifted?: boolean;
+}
+
+/** An engine that refuses bad members, and those whose predecessor is not stored. */
+function engineOf(members: readonly Rows[], kinds: readonly Kind[], conflicts: number) {
+  const sifts = new Set(members.filter((_, i) => kinds[i]?.sifted === true));
+  const stored: Rows[] = [];
+  const seen = { attempts: 0, pending: conflicts };
+  const fits = (member: Rows, before: readonly Rows[]) => {
+    const i = members.indexOf(member);
+    const kind = kinds[i];
+    const needed = kind === undefined || kind.needs === 0 ? undefined : members[i - kind.needs];
+    return kind?.bad !== true && (needed === undefined || before.includes(needed));
+  };
+  const take = (unit: readonly Rows[]): Attempt => {
+    seen.attempts++;
+    if (seen.pending > 0) {
+      seen.pending--;
+      return failedWith('40P01');
+    }
+    const before = [...stored];
+    for (const member of unit) {
+      if (!fits(member, before)) return failedWith('23503');
+      before.push(member);
+    }
+    stored.push(...unit);
+    return { kind: 'committed' };
+  };
+  return {
+    stored,
+    seen,
+    rooms: {
+      refuse: () => null,
+      store: (unit: readonly Rows[]) => Promise.resolve(take(unit)),
+      storeEach: (units: readonly (readonly Rows[])[]) => {
+        const chains = units.map((unit) => new Set(unit.flatMap(({ chain }) => chain ?? [])));
+        for (const [i, some] of chains.entries())
+          for (const chain of some)
+            assert(!chains.slice(i + 1).some((other) => other.has(chain)), 'a chain is in one unit');
+        return Promise.resolve(units.map(take));
+      },
+      judge: ({ sqlstate }: Failed) => ({
+        blame: sqlstate === '40P01' ? ('again' as const) : ('row' as const),
+      }),
+      explain: () => Promise.resolve(refused),
+      sift: (some: readonly Rows[]) =>
+        Promise.resolve(some.map((rows) => (sifts.has(rows) ? refused : rows))),
+    },
+  };
+}
+
+test('what would be stored one by one is stored, and nothing else, in a bounded number of attempts', async () => {
+  const kind = fc.record({
+    bad: fc.oneof({ weight: 5, arbitrary: fc.constant(false) }, fc.boolean()),
+    needs: fc.oneof({ weight: 3, arbitrary: fc.constant(0) }, fc.integer({ min: 1, max: 30 })),
+    chain: fc.integer({ min: -3, max: 1 }),
+    sifted: fc.boolean(),
+  });
+  const kindOf = kind.map((it) => ({ ...it, sifted: it.sifted && it.bad }));
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(kindOf, { minLength: 1, maxLength: 300 }),
+      fc.integer({ min: 0, max: 2 }),
+      async (kinds, conflicts) => {
+        const chains: Chain[] = [{ broken: false }, { broken: false }];
+        const members = kinds.map(({ chain }): Rows => ({
+          ...rowsOf(target, '1'),
+          chain: chains[chain] ?? null,
+        }));
+        const engine = engineOf(members, kinds, conflicts);
+        const outcomes = await settle(engine.rooms, members);
+
+        const expected = new Set<Rows>();
+        const broken = new Set<Chain>();
+        members.forEach((member, i) => {
+          const { bad, needs } = kinds[i] ?? assert.fail();
+          const needed = needs === 0 ? undefined : members[i - needs];
+          const stays = !bad && (needed === undefined || expected.has(needed));
+          if (member.chain !== null && broken.has(member.chain)) return;
+          if (stays) expected.add(member);
+          else if (member.chain !== null) broken.add(member.chain);
+        });
+        assert.deepEqual(
+          outcomes.map((o) => o.kind === 'committed'),
+          members.map((member) => expected.has(member)),
+        );
+        assert.deepEqual(new Set(engine.stored), expected);
+        assert.equal(engine.stored.length, expected.size);
+        for (const chain of chains) {
+          const order = engine.stored
+            .filter((member) => member.chain === chain)
+            .map((member) => members.indexOf(member));
+          assert.deepEqual(
+            order,
+            order.toSorted((a, b) => a - b),
+            'a chain is stored in order',
+          );
+          assert.equal(chain.broken, broken.has(chain));
+        }
+        assert(
+          engine.seen.attempts <= 4 + 4 * members.length,
+          `${engine.seen.attempts} for ${members.length}`,
+        );
+      },
+    ),
+  );
+});
+
+test('one bad member of two thousand costs two passes more', async () => {
+  const kinds = Array.from({ length: 2_000 }, (_, i) => ({ bad: i === 777, needs: 0, chain: -1 }));
+  const members = kinds.map(() => rowsOf(target, '1'));
+  const engine = engineOf(members, kinds, 0);
+  const outcomes = await settle(engine.rooms, members);
+  assert.equal(outcomes.filter((o) => o.kind === 'committed').length, 1_999);
+  assert.equal(engine.seen.attempts, 1 + 16 + 16 + 8);
+});
+
+test('a lost connection is unknown for what was sent, and only for that', async () => {
+  const members = Array.from({ length: 4 }, () => rowsOf(target, '1'));
+  const answers: Attempt[][] = [
+    [{ kind: 'committed' }, failedWith('23514'), { kind: 'lost', reason: '' }, { kind: 'lost', reason: '' }],
+  ];
+  const outcomes = await settle(
+    {
+      ...engineOf(members, [], 0).rooms,
+      store: () => Promise.resolve(failedWith('23514')),
+      storeEach: () => Promise.resolve(answers.shift() ?? []),
+    },
+    members,
+  );
+  assert.deepEqual(
+    outcomes.map((o) => o.kind),
+    ['committed', 'aborted', 'unknown', 'unknown'],
+  );
+});
