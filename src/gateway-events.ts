@@ -157,6 +157,6 @@ const codec: EventCodec = {
 };
 
 function explain(row: FailedRow, misfit: Column | null): Refusal {
-  const failed = { kind: 'failed', completed: 0, where: '', ...row } as const;
+  const failed = { kind: 'failed', completed: 0, placed: false, where: '', ...row } as const;
   return misfit === null ? rowRefusal(failed) : misfitRefusal({ row: 0, column: misfit, failed });
 }

@@ -39,11 +39,35 @@ export const refusals = {
     'invalid webhook JSON decoder option',
     'A header that begins with x-rw-webhook- has a value that is not known; docs/http.md lists them.',
   ),
+  malformed_encoding: kind(
+    400,
+    '22023',
+    'the body is not what its Content-Encoding says',
+    'Send the whole compressed body and nothing behind it.',
+  ),
+  malformed_payload: kind(
+    400,
+    '22023',
+    'malformed payload',
+    'A WebSocket message is the init frame or one batch, as JSON; ids of batches increase.',
+  ),
   signature_failed: kind(
     401,
     '28000',
     'Signature verification failed',
     'The VALIDATE expression of the table was false, NULL or failed. Compare secret, header name and signed bytes.',
+  ),
+  timestamp_skew: kind(
+    401,
+    '22023',
+    'timestamp skew',
+    'The timestamp of the init frame is the time of sending, in ms since 1970; compare the clocks.',
+  ),
+  origin_refused: kind(
+    403,
+    '42501',
+    'pages of this origin may not open a WebSocket here',
+    'List the origin in HEADGATE_WEBSOCKET_ORIGINS.',
   ),
   not_found: kind(
     404,
@@ -93,7 +117,7 @@ export const refusals = {
     415,
     '0A000',
     'unsupported content encoding',
-    'Send the body as it is (identity), without Content-Encoding.',
+    'Send the body as it is, or with Content-Encoding: gzip, deflate or br.',
   ),
   expectation_failed: kind(
     417,
@@ -119,6 +143,12 @@ export const refusals = {
     'the row does not fit the table',
     'The table has a constraint or trigger that refused the row.',
   ),
+  upgrade_required: kind(
+    426,
+    '0A000',
+    'only a WebSocket of version 13 is spoken here',
+    'Open /ingest/<database>/<schema>/<table> with a WebSocket client; POST goes to /webhook/….',
+  ),
   malformed_query: kind(
     400,
     '22023',
@@ -131,7 +161,7 @@ export const refusals = {
     'a bearer token is required',
     'Send Authorization: Bearer with the token of EVENTS_API_TOKEN.',
   ),
-  origin_refused: kind(
+  page_refused: kind(
     403,
     '42501',
     'web pages of this origin may not call the events gateway',

@@ -20,7 +20,7 @@ const layers: readonly (readonly string[])[] = [
   ['engine'],
   ['secrets', 'catalog'],
   ['validate', 'senders', 'decode', 'batch', 'commit'],
-  ['ingest.ts', 'explain.ts'],
+  ['ingest.ts', 'ingest-stream.ts', 'explain.ts'],
   ['listen', 'gateway', 'wire', 'ddl', 'admin'],
   ['main.ts', 'gateway-main.ts', 'gateway-rooms.ts', 'gateway-events.ts', 'banner.ts'],
   ['cli.ts'],

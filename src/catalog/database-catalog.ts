@@ -29,9 +29,13 @@ import { Refresher } from './refresher.ts';
 import { catalogRowsSql, emptySnapshot, nextSnapshot, tableKey } from './snapshot.ts';
 import type { CatalogRow, Snapshot, SnapshotRooms } from './snapshot.ts';
 
-const readOwnedRows = `${catalogRowsSql(`table_name = $3 and ($2::text is null or schema_name = $2) and exists (
-    select from pg_catalog.pg_class c join pg_catalog.pg_roles r on r.rolname = $1
-    where c.oid = catalog_rows.relation and pg_catalog.pg_has_role(r.oid, c.relowner, 'MEMBER'))`)}
+const readOwnedRows = `${catalogRowsSql(`
+    select w.relation::pg_catalog.oid from headgate.webhook_table w
+    join pg_catalog.pg_class c on c.oid = w.relation
+    join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+    join pg_catalog.pg_roles r on r.rolname = $1
+    where ($2::text is null or n.nspname = $2) and c.relname = $3
+      and pg_catalog.pg_has_role(r.oid, c.relowner, 'MEMBER')`)}
   order by schema_name limit $4`;
 
 export type CatalogState = 'connecting' | 'watching' | 'absent' | 'closed';
@@ -210,6 +214,7 @@ export class DatabaseCatalog {
         return;
       }
       this.#create = true;
+      await client.query('call headgate.place_restored()');
       await client.query('listen headgate_catalog');
       client.on('notification', () => void this.#refresher.run().catch(() => {}));
       this.#fingerprint = null;

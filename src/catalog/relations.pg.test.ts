@@ -154,6 +154,15 @@ function relationsOn(bin: string): void {
     assert.equal((await late).table, 'soon');
   });
 
+  test('what the role may not write is refused, and found once it may', async () => {
+    await client.query('CREATE ROLE clerk; CREATE TABLE public.ledger (a int, b int)');
+    await client.query('SET ROLE clerk');
+    await assert.rejects(open().find('ledger', 'insert'), /may not be written by the role/);
+    await client.query('RESET ROLE; GRANT INSERT (a) ON public.ledger TO clerk; SET ROLE clerk');
+    assert.equal((await open().find('ledger', 'insert')).table, 'ledger');
+    await client.query('RESET ROLE');
+  });
+
   test("trouble of the engine's is no missing table", async () => {
     const broken = new Relations({
       database: 'postgres',

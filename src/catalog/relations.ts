@@ -10,7 +10,7 @@
 import type { Target } from '../flow.ts';
 import type { Limits } from '../limits.ts';
 import { Refused } from '../refusals.ts';
-import { relationsSql, toShape } from './shape.ts';
+import { relationColumns, relationsSql, toShape } from './shape.ts';
 import type { RelationRow } from './shape.ts';
 
 /** What becomes of a row whose key is there already: refused by the engine, replaced, or left out. */
@@ -32,7 +32,13 @@ interface Known {
   readonly targets: Map<RelationWay, Target>;
 }
 
-const lookup = relationsSql('select pg_catalog.to_regclass($1)::pg_catalog.oid as relation');
+const lookup = `select ${relationColumns}, pg_catalog.has_any_column_privilege(s.relation, 'INSERT') as permitted
+  from (${relationsSql('select pg_catalog.to_regclass($1)::pg_catalog.oid as relation')}) as s`;
+
+interface FoundRow extends RelationRow {
+  /** The role that asks may insert, into some column at least. */
+  readonly permitted: boolean;
+}
 
 /** Schemas of PostgreSQL's own, with those of temporary tables, and of Headgate's. */
 const systemSchemas = /^(?:pg_.*|information_schema|headgate)$/;
@@ -108,9 +114,9 @@ export class Relations {
   async #look(name: string): Promise<RelationRow> {
     // to_regclass() of later versions takes a number for an oid.
     if (name.includes('\0') || /^\s*[-+\d]/.test(name)) throw notFound(name);
-    let rows: readonly RelationRow[];
+    let rows: readonly FoundRow[];
     try {
-      rows = (await this.#options.query(lookup, [name])) as readonly RelationRow[];
+      rows = (await this.#options.query(lookup, [name])) as readonly FoundRow[];
     } catch (error) {
       if (isBadName(error)) throw notFound(name);
       throw error;
@@ -119,6 +125,7 @@ export class Relations {
     if (row === undefined || systemSchemas.test(row.schema_name)) throw notFound(name);
     if (!['r', 'p', 'v'].includes(row.relation_kind)) throw notWritable(name, 'is no table');
     if (!row.insertable) throw notWritable(name, 'is a view that is not updatable');
+    if (!row.permitted) throw notWritable(name, 'may not be written by the role that the gateway logs in as');
     return row;
   }
 }

@@ -107,6 +107,27 @@ suite('shapes of tables that change', () => {
     assert.equal(summary(await find('gh')), 'copy (data jsonb) document data');
   });
 
+  test('in a database that was restored elsewhere columns are known by their names', async (t) => {
+    const { client, database, find, change } = await room(
+      t,
+      `CREATE TABLE gh (gone INT, data JSONB) INCLUDE HEADER 'x-id' AS id WITH (connector = 'webhook', document = 'data')`,
+    );
+    // As a restored dump leaves them: the numbers of columns are others, and so is the table's own.
+    await change(`ALTER TABLE gh DROP gone;
+      UPDATE headgate.webhook_table SET document = document || '{"relation": 1, "attnum": 3}',
+        includes = jsonb_build_array((includes -> 0) || '{"relation": 1, "attnum": 2}')`);
+    assert.equal(summary(await find('gh')), "insert (data jsonb, id text) document data 'x-id'→id");
+    const again = await openCatalog(t, database);
+    await again.catalog.opened();
+    const loaded = again.spy.next('catalog.loaded');
+    await client.query('ALTER TABLE gh RENAME data TO doc; ALTER TABLE gh RENAME id TO delivery');
+    await loaded;
+    assert.equal(
+      summary(await again.find('gh')),
+      "insert (doc jsonb, delivery text) document doc 'x-id'→delivery",
+    );
+  });
+
   test('types, domains and functions that are renamed: the next reading has their new names', async (t) => {
     const { client, catalog, database, find, change } = await room(t);
     await client.query(`CREATE TYPE mood AS ENUM ('ok'); CREATE DOMAIN score AS int DEFAULT 1;

@@ -4,6 +4,8 @@ import { after, afterEach, before, suite, test } from 'node:test';
 import { Door, migration } from '../../test/support/ddl-door.ts';
 import { debianBin, embeddedBin, startServer, type TestServer } from '../../test/support/server.ts';
 import { toBytes } from '../../test/support/ddl-rooms.ts';
+import type { Target } from '../flow.ts';
+import { quoteIdentifier } from '../kit/sql-text.ts';
 import { readSnapshot, summary } from '../../test/support/webhook-targets.ts';
 
 const hook = "WITH (connector = 'webhook')";
@@ -76,6 +78,10 @@ const tables: readonly (readonly [string, string])[] = [
     'copy (data jsonb) document data',
   ],
   ["(data JSONB) WITH (connector = 'webhook', document = '')", 'insert (data jsonb)'],
+  [
+    `(a INT, k TEXT GENERATED ALWAYS AS (h || 'x') STORED PRIMARY KEY) INCLUDE HEADER 'h' AS h ${hook}`,
+    "upsert (a integer, h text) key (k = (h || 'x'::text)) 'h'→h",
+  ],
 ];
 
 /** What PostgreSQL or the catalog refuses once the table stands; ¶: where the error points at. */
@@ -86,6 +92,11 @@ const refused: readonly (readonly [string, string, RegExp])[] = [
   [`(data ¶nosuch) ${hook}`, '42704', /type "nosuch" does not exist/],
   [`(data JSONB, n INT DEFAULT ¶nosuch()) ${hook}`, '42883', /nosuch/],
   [`(data JSONB, id TEXT PRIMARY KEY DEFERRABLE) ${hook}`, '0A000', /cannot be DEFERRABLE/],
+  [
+    `(n BIGINT GENERATED ALWAYS AS IDENTITY, k BIGINT GENERATED ALWAYS AS (n % 10) STORED PRIMARY KEY, data JSONB) ${hook}`,
+    '0A000',
+    /"k" is computed from "n", which no row fills/,
+  ],
   [`(data JSONB, h INT) INCLUDE HEADERS AS h ${hook}`, '42804', /INCLUDE HEADERS needs JSONB/],
   [
     `(LIKE app.like_me, g INT GENERATED ALWAYS AS (1) STORED) INCLUDE HEADER 'x' AS x INCLUDE HEADER 'y' AS y ${hook}`,
@@ -112,6 +123,21 @@ const refused: readonly (readonly [string, string, RegExp])[] = [
   [`(a INT, data JSONB) ${hook} VALIDATE AS f(data)`, '42703', /column "data" does not exist/],
   [`(data JSONB) INCLUDE HEADER 'x' AS ¶xmin ${hook}`.replace('¶', ''), '42701', /system column/],
 ];
+
+/** Each name, type and expression of a Target in its place in a statement that writes rows. */
+function writing({ schema, table, shape }: Target): string {
+  const names = shape.columns.map(({ name }) => quoteIdentifier(name));
+  const types = shape.columns.map(({ name, type }) => `${quoteIdentifier(name)} ${type}`);
+  const values = shape.columns.map(({ name, fallback }) =>
+    fallback === null ? quoteIdentifier(name) : `coalesce(${quoteIdentifier(name)}, ${fallback})`,
+  );
+  const key = shape.key.map(({ name }) => quoteIdentifier(name));
+  const order = shape.key.map(({ name, generated }) => generated ?? quoteIdentifier(name));
+  return `INSERT INTO ${quoteIdentifier(schema)}.${quoteIdentifier(table)} (${names.join(', ')})
+    SELECT ${values.join(', ')} FROM json_to_recordset('[]') AS r (${types.join(', ')})
+    ${order.length === 0 ? '' : `ORDER BY ${order.join(', ')}`}
+    ${key.length === 0 ? '' : `ON CONFLICT (${key.join(', ')}) DO NOTHING`}`;
+}
 
 function webhookTables(bin: string): void {
   let server: TestServer;
@@ -148,6 +174,7 @@ function webhookTables(bin: string): void {
       const made = await target();
       assert.equal(summary(made.it), expected);
       assert.equal(made.unusable, undefined);
+      await door.client.query(writing(made.it));
       assert.match(made.it.shape.mark, /^\d+(\.\d+)*$/);
       const [shown] = await door.run('SHOW CREATE TABLE t');
       await door.run('DROP TABLE t');
@@ -167,6 +194,25 @@ function webhookTables(bin: string): void {
       assert.equal((await door.fails('DESCRIBE t')).code, '42P01');
     });
   }
+
+  test('the owner of a table cannot make the catalog unreadable', async () => {
+    await door.client.query('CREATE TABLE t (data jsonb)');
+    const place = `{"relation": 1, "attnum": 1, "column": "data"}`;
+    for (const [options, document, includes] of [
+      ['[]', place, '[]'],
+      ['{}', '[]', '[]'],
+      ['{}', '{"relation": 1, "attnum": "x", "column": "data"}', '[]'],
+      ['{}', '{"relation": 1, "attnum": 1}', '[]'],
+      ['{}', place, '{}'],
+      ['{}', place, '[1]'],
+      ['{}', place, `[${place}]`],
+      ['{}', place, `[${place.replace('}', ', "what": "header", "header": 1}')}]`],
+    ]) {
+      const sql = `INSERT INTO headgate.webhook_table (relation, payload, options, document, includes)
+        VALUES ('t', 'x', '${options}', '${document}', '${includes}')`;
+      assert.match((await door.fails(sql)).code, /^(2[23])/, sql);
+    }
+  });
 }
 
 suite('PostgreSQL 18', () => webhookTables(embeddedBin));

@@ -6,8 +6,7 @@ import type { Target } from '../flow.ts';
 import { Elements } from '../kit/json-walk.ts';
 import { limits } from '../limits.ts';
 import { Refused } from '../refusals.ts';
-import { decodeEvents, decodeGoodLines, decodeItems, decodeLines, decodeObject } from './batches.ts';
-import { readOptions } from './options.ts';
+import { decodeGoodLines, decodeItems, decodeLines, decodeObject } from './batches.ts';
 
 const refusedWith = (message: string) => (error: unknown) =>
   error instanceof Refused && error.refusal.code === 'payload_undecodable' && error.message === message;
@@ -29,12 +28,12 @@ function items(
   const walk = new Elements(bytes, bytes.indexOf(0x5b));
   const spans: number[] = [];
   while (walk.next()) spans.push(walk.start, walk.end);
-  return decodeItems(
-    target,
-    bytes,
-    { spans: Uint32Array.from(spans), removes: removes === null ? null : Uint8Array.from(removes) },
-    { rawHeaders: headers, arrivedAtMs: 0, options: readOptions(headers), chain: null },
-  );
+  return decodeItems(target, {
+    documents: { bytes, spans: Uint32Array.from(spans) },
+    removes: removes === null ? null : Uint8Array.from(removes),
+    rawHeaders: headers,
+    arrivedAtMs: 0,
+  });
 }
 
 test('items are converted and filled as requests are, in their order', () => {
@@ -70,20 +69,47 @@ test('a delete needs a value for each column of the key', () => {
     ['[{"tenant":1,"tenant":null,"id":"a"}]', 0],
     ['[{}]', 0],
   ] as const) {
-    assert.throws(() => items(keyed, source, [1, 1]), refusedWith(`item ${at}: ${short}`), source);
+    assert.throws(() => items(keyed, source, [1, 1]), refusedWith(`item ${at + 1}: ${short}`), source);
   }
   assert.equal(items(keyed, '[{"tenant":null,"\\u0074enant":1,"id":"a"}]', [1]).count, 1);
   assert.throws(
     () => items(targetOf(), '[{"id":1}]', [1]),
-    refusedWith(`item 0: ${short}, and the table has none`),
+    refusedWith(`item 1: ${short}, and the table has none`),
   );
   // A key that a default fills cannot be told by a document.
   const identity = targetOf({ shape: { way: 'upsert', key: [{ name: 'id', generated: null }] } });
-  assert.throws(() => items(identity, '[{"id":1}]', [1]), refusedWith(`item 0: ${short}`));
+  assert.throws(() => items(identity, '[{"id":1}]', [1]), refusedWith(`item 1: ${short}`));
   assert.throws(
     () => items(keyed, '[{}, 3]'),
-    refusedWith('item 1: failed to decode webhook JSON payload: it is not a JSON object'),
+    refusedWith('item 2: failed to decode webhook JSON payload: it is not a JSON object'),
   );
+});
+
+test('items are checked where they stand: only what is between the places counts', () => {
+  const places = (source: string | Buffer, ...spans: number[]) =>
+    decodeItems(keyed, {
+      documents: { bytes: Buffer.from(source), spans: Uint32Array.from(spans) },
+      removes: null,
+      rawHeaders: [],
+      arrivedAtMs: 0,
+    });
+  const refused = 'item 1: failed to decode webhook JSON payload: ';
+  assert.equal(places('[{"data": {"id":1} , "op":"insert"}]', 9, 19).count, 1);
+  assert.equal(places('{"id":1}', 0, 8).count, 1);
+  for (const [source, start, end, message] of [
+    ['[{"id":}]', 1, 8, 'unexpected character at byte 6'],
+    ['[{"id":1]]', 1, 9, 'unexpected character at byte 7'],
+    ['[{"id":1}]', 1, 8, 'it ends in the middle at byte 7'],
+    ['[{"id":1}]', 1, 10, 'unexpected character at byte 8'],
+    ['[{"id":"\\u0000"},{}]', 1, 16, '\\u0000 cannot be stored at byte 7'],
+    ['[1{}]', 1, 2, 'it is not a JSON object'],
+    ['[]', 1, 1, 'it is empty'],
+  ] as const) {
+    assert.throws(() => places(source, start, end), refusedWith(refused + message), source);
+  }
+  const latin = Buffer.from('[{"id":"\xff"}, {}]', 'latin1');
+  assert.throws(() => places(latin, 1, 11), refusedWith(`${refused}it is not valid UTF-8`));
+  assert.equal(places(latin, 13, 15).count, 1);
 });
 
 test('events are typed by their keys, whatever the intake of the table is', () => {
@@ -97,14 +123,6 @@ test('events are typed by their keys, whatever the intake of the table is', () =
     () => decodeLines(target, Buffer.from('{}\n[]'), 1, 11),
     refusedWith('line 12: failed to decode webhook JSON payload: it is not a JSON object'),
   );
-});
-
-test('one object over several lines is one event, one object a line are many', () => {
-  const pretty = Buffer.from('{\n  "id": "a"\n}\n');
-  assert.equal(decodeEvents(keyed, pretty, 1).count, 1);
-  assert.equal(decodeEvents(keyed, Buffer.from('{}\n{}'), 1).count, 2);
-  assert.equal(decodeEvents(keyed, Buffer.from(''), 1).count, 0);
-  assert.throws(() => decodeEvents(keyed, Buffer.from('[{}]'), 1), Refused);
 });
 
 test('good lines go in, the others are told', () => {

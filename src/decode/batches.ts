@@ -1,82 +1,97 @@
 /**
  * Rows that do not come as the body of a webhook request: the items of a WebSocket's batch, and the events of the
- * gateway, whose keys are columns of any table. Takes bytes, gives Rows; may refuse with `body_not_json`,
- * `payload_undecodable`, `body_too_large`. Touches nothing.
+ * gateway, whose keys are columns of any table. Takes bytes, gives Rows; may refuse with `payload_undecodable`,
+ * `invalid_option`, `body_too_large`. Touches nothing.
  */
-import type { Chain, Rows, Target } from '../flow.ts';
+import { isUtf8 } from 'node:buffer';
+import type { Documents, Rows, Target } from '../flow.ts';
 import { isJsonSpace } from '../kit/json-grammar.ts';
 import { skipSpace } from '../kit/json-walk.ts';
 import { limits } from '../limits.ts';
-import { batchPatienceMs, checkDocument, lineRows, oneRow } from './decode.ts';
+import { checkDocument, lineRows, oneRow } from './decode.ts';
 import { includedMembers } from './includes.ts';
-import { scanJson } from './json-scan.ts';
+import { scanItem, scanJson } from './json-scan.ts';
 import { readLines } from './lines.ts';
-import type { DecodeOptions } from './options.ts';
+import { defaultOptions, readOptions } from './options.ts';
 import { noObject, problemText, refuseBody } from './problems.ts';
-import { changesNothing, isRow, namesRow, planByKeys, planOf, rowGrowth, writeRow } from './reshape.ts';
+import {
+  changesNothing,
+  isRow,
+  namesRow,
+  type Plan,
+  planByKeys,
+  planOf,
+  rowGrowth,
+  writeRow,
+} from './reshape.ts';
 import { Keeps, RowBytes, Spans } from './row-bytes.ts';
 
-/** The documents of one batch, as places in bytes that scanJson has accepted as a whole. */
-export interface Items {
-  /** Where each document begins and ends, in turn. */
-  readonly spans: Uint32Array;
+/** One batch of a WebSocket. */
+export interface ItemsRequest {
+  /** The data of each item; not checked yet, but each ends at a comma, a closing bracket or a blank before one. */
+  readonly documents: Documents & { readonly spans: Uint32Array };
   /** 1 where an item deletes; null: none does. */
   readonly removes: Uint8Array | null;
-}
-
-export interface ItemsContext {
-  /** Of the request that opened the connection: INCLUDE columns are filled from them. */
+  /** Of the request that opened the connection: they are the options, and fill INCLUDE columns. */
   readonly rawHeaders: readonly string[];
   readonly arrivedAtMs: number;
-  /** Of `readOptions(rawHeaders)`, once for a connection. */
-  readonly options: DecodeOptions;
-  readonly chain: Chain | null;
 }
 
-/** Errors name the item, from 0: `item 2: …`. */
-export function decodeItems(target: Target, source: Buffer, items: Items, context: ItemsContext): Rows {
-  const { spans, removes } = items;
+/** Errors name the item, from 1: `item 2: …`. */
+export function decodeItems(target: Target, request: ItemsRequest): Rows {
+  const { removes, rawHeaders } = request;
+  const { bytes: source, spans } = request.documents;
+  const { intake } = target;
+  const plan = planOf(target, intake.document === null ? readOptions(rawHeaders) : defaultOptions);
+  const included = includedMembers(intake, rawHeaders, request.arrivedAtMs);
   const count = spans.length / 2;
-  const plan = planOf(target, context.options);
-  const included = includedMembers(target.intake, context.rawHeaders, context.arrivedAtMs);
   const out = changesNothing(plan, included)
     ? null
     : new RowBytes(source.length, count * rowGrowth(plan, included));
   const written = out === null ? null : new Spans(count);
   const keeps = new Keeps();
+  const allUtf8 = isUtf8(source);
   for (let i = 0; i < count; i++) {
     const start = skipSpace(source, spans[2 * i] ?? 0);
     let end = spans[2 * i + 1] ?? 0;
     while (end > start && isJsonSpace(source[end - 1])) end--;
-    if (!isRow(plan, source, start)) throw refuseBody('payload_undecodable', noObject, `item ${i}`);
-    if (removes?.[i] === 1) {
-      const problem = deleteProblem(target, () => namesRow(plan, source, start));
-      if (problem !== null) throw refuseBody('payload_undecodable', problem, `item ${i}`);
-    }
+    const removed = removes?.[i] === 1;
+    const problem = itemProblem(target, plan, source, start, end, allUtf8, removed);
+    if (problem !== null) throw refuseBody('payload_undecodable', problem, `item ${i + 1}`);
     if (out === null) continue;
     const at = out.length;
     const kept = writeRow(out, plan, included, source, start, end);
-    if (kept !== null) keeps.add(i, kept);
+    if (kept !== null && !removed) keeps.add(i, kept);
     written?.add(at, out.length, i + 1);
   }
   const documents = { bytes: out?.done() ?? source, spans: written?.places() ?? spans };
-  const bytes = documents.bytes.length + documents.spans.byteLength + (removes?.byteLength ?? 0);
-  return {
-    target,
-    documents,
-    count,
-    bytes,
-    removes: removes?.includes(1) === true ? removes : null,
-    keeps: keeps.done(),
-    lines: null,
-    patienceMs: batchPatienceMs(count, bytes),
-    chain: context.chain,
-  };
+  const rows = lineRows(target, { documents, count, lines: null, keeps: keeps.done() }, null);
+  return { ...rows, removes: removes?.includes(1) === true ? removes : null };
 }
 
-function deleteProblem({ shape }: Target, isNamed: () => boolean): string | null {
+const scanOptions = { depthMax: limits.jsonDepthMax };
+
+function itemProblem(
+  target: Target,
+  plan: Plan,
+  bytes: Buffer,
+  start: number,
+  end: number,
+  allUtf8: boolean,
+  removed: boolean,
+): string | null {
+  const behind = allUtf8 ? scanItem(bytes, start, scanOptions) : -1;
+  if (behind < end || skipSpace(bytes, end) < behind) {
+    const problem = scanJson(bytes.subarray(start, end), scanOptions);
+    if (problem !== null) return problemText(problem);
+  }
+  if (!isRow(plan, bytes, start)) return noObject;
+  return removed ? deleteProblem(target, plan, bytes, start) : null;
+}
+
+function deleteProblem({ shape }: Target, plan: Plan, bytes: Buffer, start: number): string | null {
   if (shape.key.length === 0) return 'deletes need the primary key, and the table has none';
-  return isNamed() ? null : 'deletes need the primary key';
+  return namesRow(plan, bytes, start) ? null : 'deletes need the primary key';
 }
 
 /** One JSON object whose keys are columns, whatever the target's intake says. */
@@ -91,15 +106,6 @@ export function decodeLines(target: Target, body: Buffer, patienceMs: number, fi
     throw refuseBody('payload_undecodable', problemText(problem), `line ${line}`);
   });
   return lineRows(target, read, patienceMs);
-}
-
-/** A body that is one JSON object, over several lines perhaps, or one object a line. */
-export function decodeEvents(target: Target, body: Buffer, patienceMs: number): Rows {
-  return isOneDocument(body) ? decodeObject(target, body, patienceMs) : decodeLines(target, body, patienceMs);
-}
-
-export function isOneDocument(body: Buffer): boolean {
-  return scanJson(body, { depthMax: limits.jsonDepthMax }) === null;
 }
 
 export interface SkippedLine {

@@ -8,6 +8,7 @@ import { limits } from '../limits.ts';
 import { Refused } from '../refusals.ts';
 import { formObject } from '../validate/form.ts';
 import { decodeRequest } from './decode.ts';
+import { scanJson } from './json-scan.ts';
 
 const request = (body: string | Buffer, rawHeaders: readonly string[] = []) => ({
   body: Buffer.from(body),
@@ -207,8 +208,16 @@ test('a form is an object of strings, with the meaning that form() has in VALIDA
   });
   fc.assert(
     fc.property(part, (body) => {
-      assert.deepEqual(json(decodeRequest(form, request(body))), [{ ...formObject(body) }]);
+      let wanted: Record<string, string>;
+      try {
+        wanted = formObject(body);
+      } catch {
+        assert.throws(() => decodeRequest(form, request(body)), Refused);
+        return;
+      }
+      assert.deepEqual(json(decodeRequest(form, request(body))), [{ ...wanted }]);
     }),
+    { numRuns: 1_000 },
   );
   const typedForm = withIntake(typed, { format: 'form', includes: [{ what: 'timestamp', column: 'at' }] });
   assert.deepEqual(documentsOf(decodeRequest(typedForm, request('id=7&at=x'))), [
@@ -253,4 +262,47 @@ test('values that the sender does not have are kept, unless a later member has o
   assert.deepEqual([...(rows.keeps ?? [])], [[0, ['a']], [1, ['b']], [3, ['a', 'b']]]); // prettier-ignore
   assert.equal(documentsOf(rows)[0], `{"id":${none},"a":null}`);
   assert.equal(decodeRequest(target, request(body)).keeps, null);
+});
+
+test('anything at all is rows that jsonb takes, or refused', () => {
+  const piece = fc.constantFrom(
+    '{', '}', '[', ']', ',', ':', '"id"', '"at"', '"key"', '1700000000', '-0.5e3', '"__debezium_unavailable_value"',
+    'null', 'true', ' ', '\n', '\r\n', '"\\u0061t"', '"', '\\', '{"id":1}', '{"at":1}', '{"at":1,"at":2}', '{}',
+  ); // prettier-ignore
+  const body = fc.oneof(
+    fc.array(piece, { maxLength: 12 }).map((pieces) => Buffer.from(pieces.join(''))),
+    fc.uint8Array({ maxLength: 20 }).map((bytes) => Buffer.from(bytes)),
+  );
+  const shape = { way: 'upsert', key: [{ name: 'id', generated: null }] } as const;
+  const headers = [
+    'x-rw-webhook-json-handle-toast-columns',
+    'true',
+    'x-rw-webhook-json-bigint-unsigned-handling-mode',
+    'precise',
+  ];
+  const intake = fc.record({
+    format: fc.constantFrom('json', 'json', 'form', 'text', 'bytes'),
+    batched: fc.boolean(),
+    document: fc.constantFrom(null, 'id'),
+    includes: fc.constantFrom([], [{ what: 'headers', column: 'key' } as const]),
+    hiddenHeaders: fc.constant(null),
+  });
+  fc.assert(
+    fc.property(body, intake, fc.boolean(), (bytes, intake, withOptions) => {
+      const target = typedTarget({ id: 'int4', at: 'timestamptz', key: 'text' }, intake, shape);
+      try {
+        const rows = decodeRequest(target, request(bytes, withOptions ? headers : []));
+        const documents = documentsOf(rows);
+        assert.equal(documents.length, rows.count);
+        for (const text of documents) {
+          assert.equal(scanJson(Buffer.from(text), { depthMax: 513 }), null, text);
+          assert.ok(text.trim().startsWith('{'), text);
+        }
+      } catch (error) {
+        if (!(error instanceof Refused)) throw error;
+        assert.ok(['body_not_json', 'payload_undecodable'].includes(error.refusal.code));
+      }
+    }),
+    { numRuns: 20_000 },
+  );
 });

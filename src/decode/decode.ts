@@ -77,7 +77,11 @@ function wholeBody(target: Target, body: Buffer, kept: readonly string[] | null)
 /** The rows of many documents; `patienceMs` null: as long as their number and size deserve. */
 export function lineRows(target: Target, read: LineRows, patienceMs: number | null): Rows {
   const { documents, count, lines, keeps } = read;
-  const bytes = documents.bytes.length + (documents.spans?.byteLength ?? 0) + (lines?.byteLength ?? 0);
+  const bytes =
+    documents.bytes.length +
+    (documents.spans?.byteLength ?? 0) +
+    (lines?.byteLength ?? 0) +
+    (keeps?.size ?? 0) * keptRowBytes;
   return {
     target,
     documents,
@@ -90,6 +94,9 @@ export function lineRows(target: Target, read: LineRows, patienceMs: number | nu
     chain: null,
   };
 }
+
+/** What an entry of a Map takes, about. */
+const keptRowBytes = 64;
 
 export function batchPatienceMs(rows: number, bytes: number): number {
   const forRows = (rows * limits.batchRowPatienceUs) / 1_000;

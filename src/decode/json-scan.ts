@@ -11,10 +11,10 @@ import {
   fitsNumeric,
   hexDigit,
   isJsonSpace,
+  isSafeLength,
   isShortEscape,
   isSurrogate,
   isSurrogatePair,
-  safeNumberLength,
 } from '../kit/json-grammar.ts';
 
 export interface JsonProblem {
@@ -38,6 +38,7 @@ const reasons = [
   'surrogate without its other half',
   'number out of range',
   'nested too deeply',
+  'unexpected character',
 ] as const;
 type Reason = number;
 const endsEarly: Reason = 0;
@@ -48,32 +49,43 @@ const zeroCharacter: Reason = 4;
 const loneSurrogate: Reason = 5;
 const numberRange: Reason = 6;
 const tooDeep: Reason = 7;
+/** A comma or a closing bracket behind the whole document. */
+const behind: Reason = 8;
+const reasonsMax = 16;
 
 export function scanJson(bytes: Uint8Array, options: JsonScanOptions): JsonProblem | null {
-  if (!isUtf8(bytes)) return notUtf8;
-  return scanRange(bytes, 0, bytes.length, options.depthMax);
-}
-
-export const notUtf8: JsonProblem = { reason: 'it is not valid UTF-8', offset: null };
-
-/** The document between two places of bytes that are known to be UTF-8; the place of a problem counts from `start`. */
-export function scanRange(
-  bytes: Uint8Array,
-  start: number,
-  end: number,
-  depthMax: number,
-): JsonProblem | null {
-  const result = scanDocument(bytes, start, end, depthMax);
+  if (!isUtf8(bytes)) return { reason: 'it is not valid UTF-8', offset: null };
+  const result = scanDocument(bytes, 0, options.depthMax, false);
   if (result >= 0) return null;
   const failure = -1 - result;
-  const offset = Math.floor(failure / 8);
-  if (offset >= end && isBlank(bytes, start, end)) return { reason: 'it is empty', offset: null };
-  return { reason: reasons[failure % 8] ?? '', offset: offset - start };
+  const offset = Math.floor(failure / reasonsMax);
+  if (offset >= bytes.length && isBlank(bytes)) return { reason: 'it is empty', offset: null };
+  return { reason: reasons[failure % reasonsMax] ?? '', offset };
+}
+
+/**
+ * The same for a document that stands on one line, of bytes that are known to be UTF-8: where that line ends; -1: it is
+ * no such document, and scanJson over the line says why.
+ */
+export function scanLine(bytes: Uint8Array, start: number, options: JsonScanOptions): number {
+  const result = scanDocument(bytes, start, options.depthMax, true);
+  return result >= 0 ? result : -1;
+}
+
+/**
+ * The same for a document that ends at a comma, a closing bracket or with the bytes: where that is; -1: it is no such
+ * document, and scanJson over it says why.
+ */
+export function scanItem(bytes: Uint8Array, start: number, options: JsonScanOptions): number {
+  const result = scanDocument(bytes, start, options.depthMax, false);
+  if (result >= 0) return result;
+  const failure = -1 - result;
+  return failure % reasonsMax === behind ? Math.floor(failure / reasonsMax) : -1;
 }
 
 /** Failures travel as negative numbers, so that the accepted path makes no objects. */
 function failure(reason: Reason, offset: number): number {
-  return -1 - (offset * 8 + reason);
+  return -1 - (offset * reasonsMax + reason);
 }
 
 // What may come next.
@@ -92,14 +104,16 @@ const plain = Uint8Array.from({ length: 256 }, (_, byte) =>
   byte >= 32 && byte !== 34 && byte !== 92 ? 1 : 0,
 );
 
-function scanDocument(bytes: Uint8Array, start: number, n: number, depthMax: number): number {
+function scanDocument(bytes: Uint8Array, start: number, depthMax: number, onOneLine: boolean): number {
   if (open.length <= depthMax) open = new Uint8Array(depthMax + 1);
+  const n = bytes.length;
   let state = value;
   let depth = 0;
   let i = start;
   while (i < n) {
     const c = bytes[i]!;
     if (c === 32 || c === 10 || c === 13 || c === 9) {
+      if (onOneLine && c === 10) break;
       i++;
     } else if (c === 34 /* " */) {
       if (state > key) return failure(unexpected, i);
@@ -107,7 +121,8 @@ function scanDocument(bytes: Uint8Array, start: number, n: number, depthMax: num
       if (i < 0) return i;
       state = state >= keyOrEnd ? colon : commaOrEnd;
     } else if (c === 44 /* , */) {
-      if (state !== commaOrEnd || depth === 0) return failure(unexpected, i);
+      if (state !== commaOrEnd) return failure(unexpected, i);
+      if (depth === 0) return failure(behind, i);
       state = open[depth] === 1 ? key : value;
       i++;
     } else if (c === 58 /* : */) {
@@ -124,7 +139,8 @@ function scanDocument(bytes: Uint8Array, start: number, n: number, depthMax: num
     } else if (c === 125 /* } */ || c === 93 /* ] */) {
       const isObject = c === 125 ? 1 : 0;
       const emptyState = isObject === 1 ? keyOrEnd : valueOrEnd;
-      if (depth === 0 || open[depth] !== isObject) return failure(unexpected, i);
+      if (depth === 0) return failure(state === commaOrEnd ? behind : unexpected, i);
+      if (open[depth] !== isObject) return failure(unexpected, i);
       if (state !== commaOrEnd && state !== emptyState) return failure(unexpected, i);
       depth--;
       state = commaOrEnd;
@@ -136,7 +152,7 @@ function scanDocument(bytes: Uint8Array, start: number, n: number, depthMax: num
       state = commaOrEnd;
     }
   }
-  return state === commaOrEnd && depth === 0 ? n : failure(endsEarly, n);
+  return state === commaOrEnd && depth === 0 ? i : failure(endsEarly, n);
 }
 
 /** From behind the opening quote to behind the closing one. */
@@ -162,7 +178,7 @@ function scanString(bytes: Uint8Array, start: number, n: number): number {
 
 function scanEscape(bytes: Uint8Array, at: number, n: number): number {
   if (at + 1 >= n) return failure(endsEarly, n);
-  const letter = bytes[at + 1];
+  const letter = bytes[at + 1]!;
   if (isShortEscape(letter)) return at + 2;
   if (letter !== 117 /* u */) return failure(badEscape, at);
   const unit = hexUnit(bytes, at + 2, n);
@@ -230,7 +246,7 @@ function scanNumber(bytes: Uint8Array, at: number, n: number): number {
     if (i === digits) return digitMissing(i, n);
   }
   // Without an exponent, only a number of very many digits can leave the range.
-  if (i === mantissaEnd && i - at <= safeNumberLength) return i;
+  if (i === mantissaEnd && isSafeLength(i - at)) return i;
   let first = whole;
   while (first < mantissaEnd && (bytes[first] === 48 || bytes[first] === 46)) first++;
   const fits = fitsNumeric(first, point, mantissaEnd, readExponent(bytes, mantissaEnd, i));
@@ -247,8 +263,6 @@ function readExponent(bytes: Uint8Array, start: number, end: number): number {
   return bytes[start + 1] === 45 ? -exponent : exponent;
 }
 
-function isBlank(bytes: Uint8Array, start: number, end: number): boolean {
-  let at = start;
-  while (at < end && isJsonSpace(bytes[at])) at++;
-  return at === end;
+function isBlank(bytes: Uint8Array): boolean {
+  return bytes.every(isJsonSpace);
 }

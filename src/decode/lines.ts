@@ -6,7 +6,7 @@ import { isUtf8 } from 'node:buffer';
 import type { Documents } from '../flow.ts';
 import { isJsonSpace } from '../kit/json-grammar.ts';
 import { limits } from '../limits.ts';
-import { type JsonProblem, notUtf8, scanRange } from './json-scan.ts';
+import { type JsonProblem, scanJson, scanLine } from './json-scan.ts';
 import { noObject } from './problems.ts';
 import { changesNothing, isRow, type Plan, rowGrowth, writeRow } from './reshape.ts';
 import { Keeps, RowBytes, Spans } from './row-bytes.ts';
@@ -18,32 +18,46 @@ class Lines {
   end = 0;
   /** Counted from 1. */
   number: number;
+  /** What keeps the line from being a document. */
+  problem: JsonProblem | null = null;
   #next = 0;
   readonly #body: Buffer;
+  readonly #allUtf8: boolean;
 
   constructor(body: Buffer, firstNumber: number) {
     this.#body = body;
     this.number = firstNumber - 1;
+    // A line end is never a part of another character, so that the whole is UTF-8 when each line is.
+    this.#allUtf8 = isUtf8(body);
   }
 
   next(): boolean {
     const body = this.#body;
-    while (this.#next < body.length) {
-      const newline = body.indexOf(10, this.#next);
-      let start = this.#next;
-      let end = newline < 0 ? body.length : newline;
-      this.#next = end + 1;
-      this.number++;
-      while (start < end && isJsonSpace(body[start])) start++;
-      while (start < end && isJsonSpace(body[end - 1])) end--;
-      if (start === end) continue;
-      this.start = start;
-      this.end = end;
-      return true;
-    }
-    return false;
+    let at = this.#next;
+    this.number++;
+    for (; isJsonSpace(body[at]); at++) if (body[at] === 10) this.number++;
+    if (at >= body.length) return false;
+    this.start = at;
+    const lineEnd = this.#allUtf8 ? scanLine(body, at, scanOptions) : -1;
+    if (lineEnd >= 0) this.problem = null;
+    let end = lineEnd >= 0 ? lineEnd : this.#refused(at);
+    this.#next = end + 1;
+    while (isJsonSpace(body[end - 1])) end--;
+    this.end = end;
+    return true;
+  }
+
+  /** Says why; gives the end of the line. */
+  #refused(start: number): number {
+    const body = this.#body;
+    const newline = body.indexOf(10, start);
+    const end = newline < 0 ? body.length : newline;
+    this.problem = scanJson(body.subarray(start, end), scanOptions);
+    return end;
   }
 }
+
+const scanOptions = { depthMax: limits.jsonDepthMax };
 
 export interface LineRows {
   readonly documents: Documents;
@@ -71,13 +85,12 @@ export function readLines(
   const out = changesNothing(plan, included)
     ? null
     : new RowBytes(body.length, Math.ceil(body.length / expectedLineBytes) * rowGrowth(plan, included));
-  // A line end is never a part of another character, so that the whole is UTF-8 when each line is.
-  const allUtf8 = isUtf8(body);
   while (lines.next()) {
     const { start, end, number } = lines;
-    const problem = lineProblem(body, start, end, plan, allUtf8);
-    if (problem !== null) {
-      onProblem(number, problem);
+    if (lines.problem !== null) {
+      onProblem(number, lines.problem);
+    } else if (!isRow(plan, body, start)) {
+      onProblem(number, { reason: noObject, offset: null });
     } else if (out === null) {
       spans.add(start, end, number);
     } else {
@@ -89,17 +102,4 @@ export function readLines(
   }
   const documents = { bytes: out === null ? body : out.done(), spans: spans.places() };
   return { documents, count: spans.count, lines: spans.lines(), keeps: keeps.done() };
-}
-
-function lineProblem(
-  body: Buffer,
-  start: number,
-  end: number,
-  plan: Plan,
-  allUtf8: boolean,
-): JsonProblem | null {
-  if (!allUtf8 && !isUtf8(body.subarray(start, end))) return notUtf8;
-  const problem = scanRange(body, start, end, limits.jsonDepthMax);
-  if (problem !== null) return problem;
-  return isRow(plan, body, start) ? null : { reason: noObject, offset: null };
 }

@@ -131,8 +131,9 @@ function closeRow(out: RowBytes, included: Buffer | null): void {
   out.byte(closingBrace);
 }
 
-/** Reshaping is synchronous, so that one walk and one set serve all documents. */
-const members = new Members(Buffer.of(), 0);
+/** Reshaping is synchronous, so that one walk and one set serve all documents. No body is held between two. */
+const nothing = Buffer.of();
+const members = new Members(nothing, 0);
 const kept = new Set<string>();
 
 /** Appends the document up to behind the last value that is converted; gives that place. */
@@ -154,6 +155,7 @@ function writeConverted(
     out.ascii(text);
     from = valueEnd;
   }
+  members.open(nothing, 0);
   return from;
 }
 

@@ -244,8 +244,8 @@ test('without the token, from a foreign page or under a foreign name nothing is 
     [{}, 401, 'token_required'],
     [{ authorization: 'Bearer wrong' }, 401, 'token_required'],
     [{ authorization: `Basic ${token}` }, 401, 'token_required'],
-    [{ ...authorized, origin: 'https://evil.example', 'content-type': 'text/plain' }, 403, 'origin_refused'],
-    [{ ...authorized, origin: 'null', 'content-type': 'text/plain' }, 403, 'origin_refused'],
+    [{ ...authorized, origin: 'https://evil.example', 'content-type': 'text/plain' }, 403, 'page_refused'],
+    [{ ...authorized, origin: 'null', 'content-type': 'text/plain' }, 403, 'page_refused'],
   ];
   for (const [headers, status, code] of cases) {
     for (const path of ['/v1/sql', '/v1/events?name=t']) {

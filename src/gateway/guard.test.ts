@@ -73,11 +73,11 @@ test('a web page of another origin may not call; one of ours and one of the sett
     'file://',
     '',
   ]) {
-    assert.equal(place({}, host, origin), 'origin_refused', origin);
+    assert.equal(place({}, host, origin), 'page_refused', origin);
   }
   assert.equal(place({}, host, 'http://localhost:8000'), 'ok', 'a page of the gateway itself');
   assert.equal(place({ origins: ['https://app.example'] }, host, 'https://APP.example'), 'ok');
-  assert.equal(place({ origins: ['https://app.example'] }, host, 'http://app.example'), 'origin_refused');
+  assert.equal(place({ origins: ['https://app.example'] }, host, 'http://app.example'), 'page_refused');
   assert.equal(place({ origins: ['*'] }, host, 'https://any.example'), 'ok');
   // DNS rebinding: Origin and Host agree, and neither is ours.
   assert.equal(place({ origins: [] }, 'evil.example:8000', 'http://evil.example:8000'), 'host_refused');

@@ -49,7 +49,7 @@ export class Guard {
     }
     const origin = request.headers.origin?.toLowerCase();
     if (origin === undefined || this.allows(origin) || isSameOrigin(origin, host)) return null;
-    return refusal('origin_refused', `web pages of ${shown(origin)} may not call the events gateway`);
+    return refusal('page_refused', `web pages of ${shown(origin)} may not call the events gateway`);
   }
 
   /** Whether pages of this origin may read answers. */

@@ -8,8 +8,10 @@ const integerDigitsMax = 131_072;
 const scaleMax = 16_383;
 export const exponentMax = 1_073_741_822;
 
-/** A number without an exponent leaves the range only when it has more characters than this. */
-export const safeNumberLength = scaleMax;
+/** Whether a number without an exponent is in the range whatever its digits are. */
+export function isSafeLength(characters: number): boolean {
+  return characters <= scaleMax;
+}
 
 /**
  * The limits of numeric_in, on digits that are known to be a JSON number: `first` is where its first digit other than
@@ -25,12 +27,12 @@ export function fitsNumeric(first: number, point: number, mantissaEnd: number, e
   return integerDigits + exponent <= integerDigitsMax;
 }
 
-const shortEscapes = new Uint8Array(128);
+const shortEscapes = new Uint8Array(256);
 for (const letter of '"\\/bfnrt') shortEscapes[letter.charCodeAt(0)] = 1;
 
 /** Whether a backslash and this one character are an escape. */
-export function isShortEscape(code: number | undefined): boolean {
-  return code !== undefined && shortEscapes[code] === 1;
+export function isShortEscape(code: number): boolean {
+  return shortEscapes[code] === 1;
 }
 
 /** -1: it is no hexadecimal digit. */

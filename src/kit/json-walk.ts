@@ -54,14 +54,6 @@ function endsScalar(code: number): boolean {
   return code <= 32 || code === 0x2c || code === 0x7d || code === 0x5d;
 }
 
-export function isObject(bytes: Uint8Array, start: number): boolean {
-  return bytes[start] === 0x7b;
-}
-
-export function isArray(bytes: Uint8Array, start: number): boolean {
-  return bytes[start] === 0x5b;
-}
-
 export function isString(bytes: Uint8Array, start: number): boolean {
   return bytes[start] === quote;
 }
