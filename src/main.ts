@@ -41,6 +41,7 @@ import { createIngest } from './ingest.ts';
 import { Closer } from './kit/closer.ts';
 import { limits } from './limits.ts';
 import { openListener } from './listen/http.ts';
+import type { Listener } from './listen/http.ts';
 import { parseIngestTarget, parseWebhookTarget } from './listen/routes.ts';
 import { Refused, refusals, SqlFailure } from './refusals.ts';
 import type { Refusal } from './refusals.ts';
@@ -112,34 +113,7 @@ async function open(settings: Settings, log: Observe, version: string, closer: C
   const lanes = new Lanes({ commit, limits, clock, endOfTurn: setImmediate });
   closer.add('lanes', () => lanes.close());
 
-  const stages = {
-    find: (name: TableName) => catalog.find(name),
-    admit: (target: Target) => lanes.admit(target),
-    submit: (rows: Rows) => lanes.submit(rows),
-    refresh: (database: string) => catalog.refresh(database),
-  };
-  const listener = await openListener({
-    host: settings.listenHost,
-    port: settings.listenPort,
-    bodyBytesMax: settings.bodyBytesMax,
-    websocketOrigins: settings.websocketOrigins,
-    observe,
-    now: Date.now,
-    ingest: createIngest({
-      ...stages,
-      route: (target) => orRefuse(parseWebhookTarget(target)),
-      decode: decodeRequest,
-    }),
-    openStream: createStreams({
-      ...stages,
-      route: (target) => orRefuse(parseIngestTarget(target)),
-      decode: decodeItems,
-      pause: delay,
-      clock,
-      random: Math.random,
-      limits,
-    }),
-  });
+  const listener = await openListen(settings, catalog, lanes, observe);
   closer.add('listener', () => listener.close());
   const { sqlDoor, gateway } = await openSqlAndEvents(
     { settings, engine, catalog, pools, lanes, sealing, version, observe },
@@ -176,6 +150,38 @@ async function open(settings: Settings, log: Observe, version: string, closer: C
     observe({ kind: 'service.stopped' });
   };
   return { engine, doors, stop: (reason) => (stopping ??= stop(reason)) };
+}
+
+/** The door of webhooks and WebSockets, with the stages behind it. */
+function openListen(settings: Settings, catalog: Catalog, lanes: Lanes, observe: Observe): Promise<Listener> {
+  const stages = {
+    find: (name: TableName) => catalog.find(name),
+    admit: (target: Target) => lanes.admit(target),
+    submit: (rows: Rows) => lanes.submit(rows),
+    refresh: (database: string) => catalog.refresh(database),
+  };
+  return openListener({
+    host: settings.listenHost,
+    port: settings.listenPort,
+    bodyBytesMax: settings.bodyBytesMax,
+    websocketOrigins: settings.websocketOrigins,
+    observe,
+    now: Date.now,
+    ingest: createIngest({
+      ...stages,
+      route: (target) => orRefuse(parseWebhookTarget(target)),
+      decode: decodeRequest,
+    }),
+    openStream: createStreams({
+      ...stages,
+      route: (target) => orRefuse(parseIngestTarget(target)),
+      decode: decodeItems,
+      pause: delay,
+      clock: () => performance.now(),
+      random: Math.random,
+      limits,
+    }),
+  });
 }
 
 interface DoorRooms {
