@@ -2,6 +2,7 @@
  * Joins the rooms that POST /v1/events goes through: relations of the catalog, the decode room, lanes and the commit
  * room. Takes an engine (Headgate's own, or several behind one), gives EventRooms; opens connections only when asked.
  */
+import { setTimeout as delay } from 'node:timers/promises';
 import type { PoolClient } from 'pg';
 import { Lanes } from './batch/lanes.ts';
 import { Relations } from './catalog/relations.ts';
@@ -84,12 +85,17 @@ export function eventRooms({ engine, pools, lanes, clock }: EventParts, closer: 
   const databases = new Map<string, Relations>();
   const release = async (database: string): Promise<void> => {
     databases.delete(database);
-    await streams.release(database);
+    // A body that is still arriving is not waited for; its connection keeps the database as any other session does.
+    const late = new AbortController();
+    const gone = delay(limits.engineFarewellMs, undefined, { signal: late.signal }).catch(() => {});
+    await Promise.race([streams.release(database), gone]);
+    late.abort();
   };
   const relationsOf = (database: string): Relations => {
     const known = databases.get(database);
     if (known !== undefined) return known;
-    if (databases.size >= limits.databasesMax) throw new Refused('overloaded');
+    // What is remembered of a database can be asked for again.
+    for (const [oldest] of databases) if (databases.size >= limits.databasesMax) databases.delete(oldest);
     const relations = new Relations({ database, query: ask(pools, database), limits, clock });
     databases.set(database, relations);
     return relations;

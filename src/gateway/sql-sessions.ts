@@ -6,6 +6,7 @@
  */
 import { connect } from 'node:net';
 import type { Socket } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
 import { Pool } from 'pg';
 import type { ClientBase, ClientConfig, DatabaseError, PoolClient } from 'pg';
 import { cutOff } from '../engine/hang-up.ts';
@@ -54,6 +55,7 @@ interface Database {
   readonly name: string;
   readonly pool: Pool;
   readonly config: ClientConfig;
+  readonly shared: boolean;
   readonly types: Map<number, SqlType>;
 }
 
@@ -97,7 +99,15 @@ export class SqlSessions {
   async release(name: string): Promise<void> {
     const database = this.#databases.get(name);
     this.#databases.delete(name);
-    await database?.pool.end();
+    if (database === undefined) return;
+    // Idle ones end at once. One that is lent is not waited for long: it may be the one that drops the database.
+    const ended = database.pool.end();
+    const late = new AbortController();
+    await Promise.race([
+      ended,
+      delay(limits.engineFarewellMs, undefined, { signal: late.signal }).catch(() => {}),
+    ]);
+    late.abort();
   }
 
   async close(): Promise<void> {
@@ -157,21 +167,30 @@ export class SqlSessions {
     if (known !== undefined) return known;
     if (this.#closed) throw new Refused('draining');
     const config = this.#rooms.clientConfig(name);
-    if (this.#databases.size >= limits.databasesMax) throw new Refused('overloaded');
+    if (this.#databases.size >= limits.databasesMax) {
+      const idle = [...this.#databases.values()].find(({ pool }) => pool.totalCount === 0);
+      if (idle === undefined) throw new Refused('overloaded');
+      void this.release(idle.name);
+    }
+    return this.#add(name, config, false);
+  }
+
+  /** `shared`: a pooler stands between, which takes no settings with a connection; the gateway's own clock has to do. */
+  #add(name: string, config: ClientConfig, shared: boolean): Database {
     const pool = new Pool({
       ...config,
       max: limits.gatewaySqlConnectionsMax,
       connectionTimeoutMillis: limits.gatewaySqlWaitMs,
       idleTimeoutMillis: 60_000,
-      statement_timeout: limits.gatewaySqlTimeoutMs,
       application_name: 'headgate gateway',
+      ...(shared ? {} : { statement_timeout: limits.gatewaySqlTimeoutMs }),
       // pg-pool awaits what onConnect gives; its types do not say so.
       onConnect: ((client: ClientBase) => this.#greet(client)) as (client: ClientBase) => void,
     });
     // A session that breaks while it is lent tells its request; as an event the error is nobody's.
     pool.on('error', () => {});
     pool.on('connect', (client) => client.on('error', () => {}));
-    const database = { name, pool, config, types: new Map() };
+    const database = { name, pool, config, shared, types: new Map() };
     this.#databases.set(name, database);
     return database;
   }
@@ -190,12 +209,21 @@ export class SqlSessions {
       return await pool.connect();
     } catch (error) {
       const state = sqlstateOf(error);
+      if (!database.shared && refusesParameters(error)) {
+        await this.release(database.name);
+        return this.#borrow(this.#add(database.name, database.config, true));
+      }
       if (pool.totalCount === 0) void this.release(database.name).catch(() => {});
       if (state === '3D000') throw new Refused('database_unknown');
       // What the engine says names roles and hosts; the log of the engine's watch has it.
       throw new Refused('engine_unavailable');
     }
   }
+}
+
+/** PgBouncer takes only the few parameters that it can keep apart for each of its clients. */
+function refusesParameters(error: unknown): boolean {
+  return error instanceof Error && error.message.startsWith('unsupported startup parameter');
 }
 
 /** Asks for the names of types that are new here; what the engine does not know stays unknown. */

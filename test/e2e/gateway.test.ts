@@ -150,6 +150,8 @@ suite('the events gateway', () => {
     assert.equal((await sql(url, 'CREATE TABLE t (a int)', '?database=other')).status, 200);
     assert.equal((await events(url, 'name=t&database=other', '{"a":1}')).status, 200);
     assert.equal((await events(url, 'name=t', '{"a":1}')).status, 404);
+    const own = await sql(url, 'DROP DATABASE other', '?database=other');
+    assert.deepEqual([own.status, own.json.code], [400, '55006'], own.text);
     const dropped = await sql(url, 'DROP DATABASE other');
     assert.equal(dropped.status, 200, dropped.text);
     assert.equal((await sql(url, 'SELECT 1', '?database=other')).json.code, 'database_unknown');
