@@ -143,6 +143,7 @@ function toTarget(database: string, name: string, row: RelationRow, way: Relatio
     oid: row.relation,
     check: null,
     waitsForDisk: true,
+    // With its key also where rows are only inserted: a commit takes a key that it did not know for a changed table.
     shape,
     intake: { format: 'json', batched: false, document: null, includes: [], hiddenHeaders: new Set() },
   };
