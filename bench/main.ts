@@ -4,11 +4,12 @@
  */
 import { readFile, writeFile } from 'node:fs/promises';
 import { events } from './events.ts';
+import { batches } from './batches.ts';
 import type { Bench } from './report.ts';
 import { tableShapes } from './shapes.ts';
 import { singleEvents } from './single-events.ts';
 
-const benches: readonly Bench[] = [singleEvents, tableShapes, events];
+const benches: readonly Bench[] = [singleEvents, tableShapes, batches, events];
 const effort = {
   seconds: Number(process.env['BENCH_SECONDS'] ?? 5),
   rounds: Number(process.env['BENCH_ROUNDS'] ?? 3),

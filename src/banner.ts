@@ -8,7 +8,6 @@ const reachable = (host: string): string => (host === '0.0.0.0' || host === '::'
 export function banner(service: Service, settings: Settings): string {
   const { listen, sql, gateway, admin } = service.doors;
   const database = service.engine.defaultDatabase;
-  const webhook = `http://${reachable(listen.host)}:${listen.port}/webhook/${database}/public/orders`;
   const engine =
     settings.databaseUrl === null
       ? `embedded PostgreSQL in ${settings.dataDir}`
@@ -17,13 +16,27 @@ export function banner(service: Service, settings: Settings): string {
     settings.databaseUrl === null
       ? `psql -h ${reachable(sql.host)} -p ${sql.port} -d ${database} -U root`
       : `psql -h ${reachable(sql.host)} -p ${sql.port} -d ${database}`;
+  const adminLine = `admin     http://${admin.host}:${admin.port}/healthz  /readyz  /metrics`;
+  const eventsLine = `events    http://${gateway.host}:${gateway.port}/v1/events  /v1/sql`;
+  if (listen === null) {
+    return `
+Headgate is ready (${engine}).
+
+  webhooks  off (HEADGATE_LISTEN_ENABLED=false)
+  SQL       ${psql}
+  ${eventsLine}
+  ${adminLine}
+
+`;
+  }
+  const webhook = `http://${reachable(listen.host)}:${listen.port}/webhook/${database}/public/orders`;
   return `
 Headgate is ready (${engine}).
 
   webhooks  http://${listen.host}:${listen.port}/webhook/<database>/<schema>/<table>
   SQL       ${psql}
-  events    http://${gateway.host}:${gateway.port}/v1/events  /v1/sql
-  admin     http://${admin.host}:${admin.port}/healthz  /readyz  /metrics
+  ${eventsLine}
+  ${adminLine}
 
 Try it: a table,
 

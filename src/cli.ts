@@ -26,7 +26,8 @@ const rows = Object.entries(settingsTable) as [SettingName, (typeof settingsTabl
 function withSettings(command: Command): Command {
   for (const [, row] of rows) {
     if (row.flag === null) continue;
-    const value = typeof row.default === 'boolean' ? '' : ` <${row.value}>`;
+    // What is off by default is switched on by naming it; what is on needs a word to be switched off.
+    const value = row.default === false ? '' : ` <${row.value}>`;
     const none = row.default === null || row.default === false || String(row.default) === '';
     const shown = none ? '' : `, default ${String(row.default)}`;
     command.addOption(new Option(`--${row.flag}${value}`, `${row.help} (${row.env}${shown})`));
@@ -68,6 +69,15 @@ async function gateway(options: Record<string, string | true | undefined>): Prom
   const service = await startGateway(settings, logOf(settings), version());
   process.stdout.write(gatewayBanner(service, settings));
   await service.stop(await stopped);
+}
+
+async function operator(options: Record<string, string | true | undefined>): Promise<void> {
+  const { settings } = settingsOf(options);
+  const stopped = firstSignal();
+  // Loaded only here: the Kubernetes client is larger than all of Headgate, and nobody else needs it.
+  const { startOperator } = await import('./operate.ts');
+  const running = await startOperator(settings, logOf(settings));
+  await running.stop(await stopped);
 }
 
 /** The first signal asks for a clean stop, a second one ends the process at once. */
@@ -159,6 +169,13 @@ withSettings(
     .command('gateway')
     .description('start the events gateway alone, in front of the databases of EVENTS_API_<DB>_DSN'),
 ).action(gateway);
+withSettings(
+  program
+    .command('operator')
+    .description(
+      'look after the Headgate resources of a Kubernetes cluster (KUBECONFIG, or the pod it runs in)',
+    ),
+).action(operator);
 withSettings(
   program.command('config').description('print every setting, its value and where it came from'),
 ).action(config);

@@ -63,8 +63,9 @@ export interface Address {
 
 export interface Service {
   readonly engine: Engine;
+  /** `listen` is null when the webhook listener is switched off. */
   readonly doors: {
-    readonly listen: Address;
+    readonly listen: Address | null;
     readonly sql: Address;
     readonly gateway: Address;
     readonly admin: Address;
@@ -78,7 +79,8 @@ export class StartError extends Error {
   override readonly name = 'StartError';
 }
 
-export async function startService(settings: Settings, log: Observe, version: string): Promise<Service> {
+/** `version`: what the gateway's OpenAPI document says. */
+export async function startService(settings: Settings, log: Observe, version = 'unknown'): Promise<Service> {
   refuseOpenDoors(settings);
   const closer = new Closer();
   try {
@@ -113,7 +115,10 @@ async function open(settings: Settings, log: Observe, version: string, closer: C
   const lanes = new Lanes({ commit, limits, clock, endOfTurn: setImmediate });
   closer.add('lanes', () => lanes.close());
 
-  const listener = await openListen(settings, catalog, lanes, observe);
+  // An engine that is there is waited for, so that ready means ready, and that a proxy finds this Headgate away and not
+  // unable as long as it only starts; an engine that is away is answered 503.
+  await catalog.opened();
+  const listener = await openWebhooks({ settings, catalog, lanes, observe, clock });
   closer.add('listener', () => listener.close());
   const { sqlDoor, gateway } = await openSqlAndEvents(
     { settings, engine, catalog, pools, lanes, sealing, version, observe },
@@ -136,8 +141,6 @@ async function open(settings: Settings, log: Observe, version: string, closer: C
     admin: admin.address,
   };
   await writePorts(settings.dataDir, doors, closer);
-  // An engine that is there is waited for, so that ready means ready; one that is away is answered 503.
-  await catalog.opened();
   observe({ kind: 'service.ready' });
 
   let stopping: Promise<void> | null = null;
@@ -152,15 +155,36 @@ async function open(settings: Settings, log: Observe, version: string, closer: C
   return { engine, doors, stop: (reason) => (stopping ??= stop(reason)) };
 }
 
-/** The door of webhooks and WebSockets, with the stages behind it. */
-function openListen(settings: Settings, catalog: Catalog, lanes: Lanes, observe: Observe): Promise<Listener> {
+/** Stands where the webhook listener is switched off: it takes nothing, so there is nothing to answer or to close. */
+async function noListener(): Promise<Omit<Listener, 'address'> & { address: null }> {
+  const load = { connections: 0, bytesInFlight: 0 };
+  return { address: null, load, drain: () => {}, close: async () => {} };
+}
+
+interface WebhookRooms {
+  readonly settings: Settings;
+  readonly catalog: Catalog;
+  readonly lanes: Lanes;
+  readonly observe: Observe;
+  /** A monotonic clock, ms. */
+  readonly clock: () => number;
+}
+
+/** The listener, with the stages that a request and a batch go through. */
+function openWebhooks({
+  settings,
+  catalog,
+  lanes,
+  observe,
+  clock,
+}: WebhookRooms): ReturnType<typeof openListener | typeof noListener> {
   const stages = {
     find: (name: TableName) => catalog.find(name),
     admit: (target: Target) => lanes.admit(target),
     submit: (rows: Rows) => lanes.submit(rows),
     refresh: (database: string) => catalog.refresh(database),
   };
-  return openListener({
+  return (settings.listenEnabled ? openListener : noListener)({
     host: settings.listenHost,
     port: settings.listenPort,
     bodyBytesMax: settings.bodyBytesMax,
@@ -177,7 +201,7 @@ function openListen(settings: Settings, catalog: Catalog, lanes: Lanes, observe:
       route: (target) => orRefuse(parseIngestTarget(target)),
       decode: decodeItems,
       pause: delay,
-      clock: () => performance.now(),
+      clock,
       random: Math.random,
       limits,
     }),
@@ -269,7 +293,7 @@ async function openEvents(rooms: DoorRooms, rewrite: RewriteSql, closer: Closer)
 }
 
 /** Doors without credentials of their own stay on loopback unless the owner says otherwise. */
-function refuseOpenDoors(settings: Settings): void {
+export function refuseOpenDoors(settings: Settings): void {
   const problem = openDoorProblem(settings);
   if (problem !== null) throw new StartError(problem);
   if (settings.insecure) return;

@@ -100,6 +100,19 @@ export type Observation =
   /** A bug in Headgate met a statement; its client reads XX000. */
   | { readonly kind: 'sql.failed'; readonly session: number; readonly error: unknown }
   | { readonly kind: 'door.opened'; readonly door: string; readonly address: string }
+  | { readonly kind: 'operator.leading'; readonly identity: string }
+  | { readonly kind: 'operator.following'; readonly identity: string; readonly leader: string }
+  | { readonly kind: 'operator.lease_failed'; readonly identity: string; readonly reason: string }
+  | { readonly kind: 'operator.watch_failed'; readonly resource: string; readonly reason: string }
+  | { readonly kind: 'operator.reconciled'; readonly resource: string; readonly seconds: number }
+  | { readonly kind: 'operator.reconcile_failed'; readonly resource: string; readonly reason: string }
+  | {
+      readonly kind: 'operator.told';
+      readonly resource: string;
+      readonly reason: string;
+      readonly note: string;
+    }
+  | { readonly kind: 'operator.too_many'; readonly resource: string }
   | { readonly kind: 'service.ready' }
   | { readonly kind: 'service.draining'; readonly reason: string }
   | { readonly kind: 'service.stopped' };

@@ -21,9 +21,9 @@ const layers: readonly (readonly string[])[] = [
   ['secrets', 'catalog'],
   ['validate', 'senders', 'decode', 'batch', 'commit'],
   ['ingest.ts', 'ingest-stream.ts', 'explain.ts'],
-  ['listen', 'gateway', 'wire', 'ddl', 'admin'],
-  ['main.ts', 'gateway-main.ts', 'gateway-rooms.ts', 'gateway-events.ts', 'banner.ts'],
-  ['cli.ts'],
+  ['listen', 'gateway', 'wire', 'ddl', 'admin', 'operator'],
+  ['main.ts', 'gateway-main.ts', 'gateway-rooms.ts', 'gateway-events.ts', 'banner.ts', 'operate.ts'],
+  ['cli.ts', 'embed.ts'],
 ];
 /** The tables and the composition root are read together; the rooms of a layer never know each other. */
 const together = new Set(['limits.ts', 'main.ts']);

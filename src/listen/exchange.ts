@@ -30,6 +30,9 @@ export interface Room {
   readonly inflations: Inflations;
   readonly refusalReply: RefusalReplies;
   readonly now: () => number;
+  /** Requests are served; the last answer owed on a connection closes it. */
+  ebbing: boolean;
+  /** Requests are refused. */
   draining: boolean;
 }
 
@@ -194,7 +197,8 @@ export class Exchange implements Arrival, LiveRequest {
       connection.lingerOnClose();
     }
     // While draining, the answer that closes a connection is the last one owed on it.
-    const closes = this.#closes || (this.#room.draining && connection.last === this);
+    const { ebbing, draining } = this.#room;
+    const closes = this.#closes || ((ebbing || draining) && connection.last === this);
     if (closes) connection.endAfterAnswer();
     this.#response.writeHead(reply.status, closes ? reply.closingHeaders : reply.headers);
     this.#response.end(reply.body, 'latin1');

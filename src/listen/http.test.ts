@@ -289,6 +289,42 @@ test('draining: running requests finish, new ones read 503, idle connections are
   assert.deepEqual(server.listener.load, { connections: 0, bytesInFlight: 0 });
 });
 
+test('closing: new connections are refused, what is on its way on open ones is served, and then they end', async (t) => {
+  const server = await listen(t, { limits: { drainIdleMs: 60_000 } });
+  const [busy, pipelining, silent] = await Promise.all([1, 2, 3].map(() => RawClient.connect(server.port)));
+  assert.ok(busy && pipelining && silent);
+  for (const client of [busy, silent]) {
+    client.send(post(path, '{}'));
+    assert.equal((await client.answer())?.status, 200);
+  }
+  const closing = server.close();
+  await assert.rejects(RawClient.connect(server.port), /ECONNREFUSED/);
+  busy.send(post(path, '{}'));
+  const last = await busy.answer();
+  assert.equal(last?.status, 200);
+  assert.match(last?.head ?? '', /^Connection: close$/m);
+  await busy.closed;
+  pipelining.send(post(path, '{}').repeat(2));
+  assert.equal((await pipelining.answer())?.status, 200);
+  assert.equal((await pipelining.answer())?.status, 200);
+  await pipelining.closed;
+  // The last one goes by itself: nothing more is waited for.
+  silent.destroy();
+  await closing;
+  assert.equal(server.listener.load.connections, 0);
+  for (const client of [busy, pipelining]) client.destroy();
+});
+
+test('closing: a connection that stays idle is closed', async (t) => {
+  const server = await listen(t, { limits: { drainIdleMs: 50 } });
+  const client = await RawClient.connect(server.port);
+  client.send(post(path, '{}'));
+  assert.equal((await client.answer())?.status, 200);
+  await server.close();
+  await client.closed;
+  client.destroy();
+});
+
 test('close ends a request that never ends by itself, at its deadline', async (t) => {
   const server = await listen(t, { limits: { drainMs: 100 }, commit: () => deferred<Outcome>().promise });
   const client = await RawClient.connect(server.port);

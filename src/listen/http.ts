@@ -6,6 +6,7 @@
  */
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { createServer } from 'node:http';
+import { Server as NetServer } from 'node:net';
 import type { AddressInfo, Socket } from 'node:net';
 import { once } from 'node:events';
 import { randomUUID } from 'node:crypto';
@@ -54,7 +55,10 @@ export interface Listener extends Closable {
   readonly load: { readonly connections: number; readonly bytesInFlight: number };
   /** From now on new requests are answered 503 and idle connections are closed; running requests finish. */
   drain(): void;
-  /** Drains, waits for running requests up to `limits.drainMs`, and closes every connection. */
+  /**
+   * Stops listening, serves what is on its way on open connections, drains, waits for running requests up to
+   * `limits.drainMs`, and closes every connection.
+   */
   close(): Promise<void>;
 }
 
@@ -86,6 +90,7 @@ class HttpListener implements Listener {
       inflations: new Inflations(this.#limits),
       refusalReply: createRefusalReplies(options.random ?? Math.random, this.#limits.retryAfterSecondsMax),
       now: options.now,
+      ebbing: false,
       draining: false,
     };
     this.#mayOpen = originRule(options.websocketOrigins ?? null);
@@ -120,6 +125,7 @@ class HttpListener implements Listener {
   }
 
   async #close(): Promise<void> {
+    await this.#ebb();
     this.drain();
     this.#websockets?.close();
     const closed = new Promise<void>((resolve) => void this.#server.close(() => resolve()));
@@ -139,6 +145,22 @@ class HttpListener implements Listener {
     }, this.#limits.drainMs);
     if (this.#connections.size > 0) await this.#emptied.promise;
     await closed;
+    clearTimeout(timer);
+  }
+
+  /**
+   * A proxy that keeps connections open may be sending on one at this very moment; closed now, it would break off that
+   * request, and the proxy could not know whether to repeat it. So new connections are refused, which every proxy may
+   * take elsewhere, and on open ones the next answer says that it is the last. Those that stay idle are closed after.
+   */
+  async #ebb(): Promise<void> {
+    this.#room.ebbing = true;
+    // The HTTP server's own close() would close the idle connections too.
+    NetServer.prototype.close.call(this.#server);
+    if (this.#connections.size === 0) return;
+    const over = deferred<void>();
+    const timer = setTimeout(() => over.resolve(), this.#limits.drainIdleMs);
+    await Promise.race([over.promise, this.#emptied.promise]);
     clearTimeout(timer);
   }
 

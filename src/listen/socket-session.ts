@@ -183,6 +183,11 @@ export class SocketSession {
     if (this.#state === 'opening') {
       this.#waiting.push({ data, binary });
       this.#waitingBytes += data.length;
+      // Read on while memory allows: a client that is gone meanwhile must be seen to be gone, because what it left
+      // behind would otherwise come after the same batches on the connection that took its place.
+      const { websocketUnackedMax, websocketUnackedBytesMax } = this.#room.limits;
+      if (this.#waiting.length >= websocketUnackedMax || this.#waitingBytes >= websocketUnackedBytesMax)
+        this.#stall('opening', true);
     } else this.#read(data, binary);
   }
 
@@ -190,7 +195,6 @@ export class SocketSession {
     if (binary) return this.#refuse(binaryRefused, closeCodes.unsupported);
     if (this.#state === 'open') return this.#batch(data);
     this.#become('opening');
-    this.#stall('opening', true);
     void this.#open(data);
   }
 

@@ -26,6 +26,8 @@ export interface StartOptions {
   /** Kept by the caller across restarts; made and removed here when absent. */
   readonly dataDir?: string;
   readonly args?: readonly string[];
+  /** These instead of the free ports on loopback: everything else comes from `env`. */
+  readonly onlyArgs?: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
 }
 
@@ -72,7 +74,8 @@ export class Headgate {
   async ready(): Promise<this> {
     const banner = new Promise<void>((resolve) => {
       const look = () => {
-        if (this.stdout.includes('SELECT * FROM orders')) resolve();
+        // The banner's last words, with the webhook listener and without.
+        if (/SELECT \* FROM orders|webhooks {2}off/.test(this.stdout)) resolve();
       };
       this.child.stdout?.on('data', look);
       look();
@@ -127,7 +130,7 @@ export async function spawnHeadgate(t: TestContext, options: StartOptions = {}):
   ];
   const child = spawn(
     process.execPath,
-    [cli, 'start', `--data-dir=${dataDir}`, ...ports, ...(options.args ?? [])],
+    [cli, 'start', ...(options.onlyArgs ?? [`--data-dir=${dataDir}`, ...ports, ...(options.args ?? [])])],
     {
       env: { PATH: process.env['PATH'], HOME: process.env['HOME'], ...options.env },
       stdio: ['ignore', 'pipe', 'pipe'],
