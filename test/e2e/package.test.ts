@@ -125,7 +125,7 @@ const headgate: RunningHeadgate = await startHeadgate({
   observe: (observation) => void said.push(observation.kind),
 });
 const { listen } = headgate.doors;
-const answer = await fetch(\`http://127.0.0.1:\${listen.port}/webhook/\${headgate.database}/public/none\`, { method: 'POST', body: '{}' });
+const answer = await fetch(\`http://127.0.0.1:\${listen?.port}/webhook/\${headgate.database}/public/none\`, { method: 'POST', body: '{}' });
 await headgate.stop();
 const refused = await startHeadgate({ settings: { listenPort: 'many' } }).catch((error: Error) => error.message);
 console.log(JSON.stringify([answer.status, said.includes('service.ready'), said.at(-1), refused]));
