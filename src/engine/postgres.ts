@@ -12,10 +12,17 @@ export interface PostgresOptions {
   readonly databaseUrl: string;
   readonly observe: Observe;
   readonly random?: () => number;
+  /** Oldest `server_version_num` that is served; default 140000. */
+  readonly serverVersionMin?: number;
 }
 
 /** Resolves after the first attempt to connect, successful or not. */
-export async function openPostgresEngine({ databaseUrl, observe, random }: PostgresOptions): Promise<Engine> {
+export async function openPostgresEngine({
+  databaseUrl,
+  observe,
+  random,
+  serverVersionMin,
+}: PostgresOptions): Promise<Engine> {
   const dsn = parseDsn(databaseUrl);
   const clientConfig: Engine['clientConfig'] = (database) => ({
     application_name: 'headgate',
@@ -30,6 +37,7 @@ export async function openPostgresEngine({ databaseUrl, observe, random }: Postg
     observe,
     secrets: dsn.secrets,
     ...(random === undefined ? {} : { random }),
+    ...(serverVersionMin === undefined ? {} : { serverVersionMin }),
   });
   await watch.settled;
   return {
