@@ -10,8 +10,9 @@ import { performance } from 'node:perf_hooks';
 import { buffer } from 'node:stream/consumers';
 import { Command, Option } from 'commander';
 import { createLog } from './admin/log.ts';
-import { banner } from './banner.ts';
+import { banner, gatewayBanner } from './banner.ts';
 import { EngineError } from './engine/engine.ts';
+import { startGateway } from './gateway-main.ts';
 import { GuardError } from './guard/guard-error.ts';
 import { startService, StartError } from './main.ts';
 import type { Observe } from './observations.ts';
@@ -28,7 +29,8 @@ function withSettings(command: Command): Command {
     if (row.flag === null) continue;
     // What is off by default is switched on by naming it; what is on needs a word to be switched off.
     const value = row.default === false ? '' : ` <${row.value}>`;
-    const shown = row.default === null || row.default === false ? '' : `, default ${row.default}`;
+    const none = row.default === null || row.default === false || String(row.default) === '';
+    const shown = none ? '' : `, default ${String(row.default)}`;
     command.addOption(new Option(`--${row.flag}${value}`, `${row.help} (${row.env}${shown})`));
   }
   return command;
@@ -57,10 +59,18 @@ async function start(options: Record<string, string | true | undefined>): Promis
   const { settings } = settingsOf(options);
   // Before the first await: a signal during the start must not leave an engine behind.
   const stopped = firstSignal();
-  const service = await startService(settings, logOf(settings));
+  const service = await startService(settings, logOf(settings), version());
   // Without certificates SIGHUP means what it always means: the terminal is gone.
   if (service.reload !== null) process.on('SIGHUP', () => void service.reload?.());
   process.stdout.write(banner(service, settings));
+  await service.stop(await stopped);
+}
+
+async function gateway(options: Record<string, string | true | undefined>): Promise<void> {
+  const { settings } = settingsOf(options);
+  const stopped = firstSignal();
+  const service = await startGateway(settings, logOf(settings), version());
+  process.stdout.write(gatewayBanner(service, settings));
   await service.stop(await stopped);
 }
 
@@ -91,9 +101,11 @@ function config(options: Record<string, string | true | undefined>): void {
   const { settings, origins } = settingsOf(options);
   const lines = rows.map(([name, row]) => {
     const value = settings[name];
-    const shown = value === null ? '(none)' : row.secret ? '***' : String(value);
+    const none = value === null || (Array.isArray(value) && value.length === 0);
+    const shown = none ? '(none)' : row.secret ? '***' : String(value);
     return [row.env, shown, origins[name]];
   });
+  for (const { env } of settings.eventDatabases) lines.push([env, '***', env]);
   const widths = [0, 1].map((column) => Math.max(...lines.map((line) => line[column]?.length ?? 0)));
   for (const [env = '', shown = '', origin = ''] of lines) {
     console.log(`${env.padEnd(widths[0] ?? 0)}  ${shown.padEnd(widths[1] ?? 0)}  ${origin}`);
@@ -155,6 +167,11 @@ const program = new Command('headgate')
   .version(version())
   .showHelpAfterError('(headgate --help tells more)');
 withSettings(program.command('start').description('start the service')).action(start);
+withSettings(
+  program
+    .command('gateway')
+    .description('start the events gateway alone, in front of the databases of EVENTS_API_<DB>_DSN'),
+).action(gateway);
 withSettings(
   program
     .command('operator')

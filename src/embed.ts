@@ -30,6 +30,7 @@ export interface RunningHeadgate {
     /** null: the listener is off (`listenEnabled`). */
     readonly listen: DoorAddress | null;
     readonly sql: DoorAddress;
+    readonly gateway: DoorAddress;
     readonly admin: DoorAddress;
   };
   /** The database that webhook paths and SQL clients name first: `dev`, or that of `databaseUrl`. */

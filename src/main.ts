@@ -25,7 +25,18 @@ import type { Engine } from './engine/engine.ts';
 import { openPostgresEngine } from './engine/postgres.ts';
 import { sqlstateOf } from './engine/sqlstate.ts';
 import { createExplain } from './explain.ts';
-import type { Rows, Target } from './flow.ts';
+import type { RewriteSql, Rows, Target } from './flow.ts';
+import { openGateway } from './gateway/door.ts';
+import type { Gateway } from './gateway/door.ts';
+import { eventRooms, openEventParts } from './gateway-events.ts';
+import {
+  doorOptions,
+  engineOf,
+  openDoorProblem,
+  openEventEngines,
+  otherSqlRooms,
+  ownSqlRooms,
+} from './gateway-rooms.ts';
 import { createStreams } from './ingest-stream.ts';
 import { createIngest } from './ingest.ts';
 import { isLoopbackHost } from './kit/address.ts';
@@ -55,7 +66,12 @@ export interface Address {
 export interface Service {
   readonly engine: Engine;
   /** `listen` is null when the webhook listener is switched off. */
-  readonly doors: { readonly listen: Address | null; readonly sql: Address; readonly admin: Address };
+  readonly doors: {
+    readonly listen: Address | null;
+    readonly sql: Address;
+    readonly gateway: Address;
+    readonly admin: Address;
+  };
   /** Answers what was taken, takes nothing new, then closes; at most `drainMs`. Calling it again changes nothing. */
   stop(reason: string): Promise<void>;
   /** Reads the doors' certificates again; null: there are none. */
@@ -67,18 +83,19 @@ export class StartError extends Error {
   override readonly name = 'StartError';
 }
 
-export async function startService(settings: Settings, log: Observe): Promise<Service> {
+/** `version`: what the gateway's OpenAPI document says. */
+export async function startService(settings: Settings, log: Observe, version = 'unknown'): Promise<Service> {
   refuseOpenDoors(settings);
   const closer = new Closer();
   try {
-    return await open(settings, log, closer);
+    return await open(settings, log, version, closer);
   } catch (error) {
     await closer.close();
     throw error;
   }
 }
 
-async function open(settings: Settings, log: Observe, closer: Closer): Promise<Service> {
+async function open(settings: Settings, log: Observe, version: string, closer: Closer): Promise<Service> {
   const clock = () => performance.now();
   // What is measured opens later than what measures it; nobody asks before the admin port is open.
   const metrics = createMetrics({ lanes: () => lanes.depths(), load: () => listener.load });
@@ -109,8 +126,10 @@ async function open(settings: Settings, log: Observe, closer: Closer): Promise<S
   await catalog.opened();
   const listener = await openWebhooks({ settings, catalog, lanes, guards, observe, clock });
   closer.add('listener', () => listener.close());
-  const sqlDoor = await openSql({ settings, engine, catalog, pools, sealing, guards, key, observe });
-  closer.add('SQL door', () => sqlDoor.close());
+  const { sqlDoor, gateway } = await openSqlAndEvents(
+    { settings, engine, catalog, pools, lanes, sealing, guards, key, version, observe },
+    closer,
+  );
   let draining = false;
   const admin = await openAdmin({
     host: settings.adminHost,
@@ -121,7 +140,12 @@ async function open(settings: Settings, log: Observe, closer: Closer): Promise<S
   });
   closer.add('admin port', () => admin.close());
 
-  const doors = { listen: listener.address, sql: sqlDoor.address, admin: admin.address };
+  const doors = {
+    listen: listener.address,
+    sql: sqlDoor.address,
+    gateway: gateway.address,
+    admin: admin.address,
+  };
   await writePorts(settings.dataDir, doors, closer);
   observe({ kind: 'service.ready' });
 
@@ -130,7 +154,7 @@ async function open(settings: Settings, log: Observe, closer: Closer): Promise<S
     draining = true;
     observe({ kind: 'service.draining', reason });
     // The listener answers what it has taken, through lanes that still commit; only then do they close.
-    await drain([listener.close(), sqlDoor.drain()]);
+    await drain([listener.close(), gateway.drain(), sqlDoor.drain()]);
     await closer.close();
     observe({ kind: 'service.stopped' });
   };
@@ -188,26 +212,28 @@ function openWebhooks(rooms: WebhookRooms): ReturnType<typeof openListener | typ
   });
 }
 
-interface SqlRooms {
+interface DoorRooms {
   readonly settings: Settings;
   readonly engine: Engine;
   readonly catalog: Catalog;
   readonly pools: CommitPools;
+  readonly lanes: Lanes;
   readonly sealing: Sealing;
   readonly guards: DoorGuards;
   /** The master key. */
   readonly key: Buffer;
+  readonly version: string;
   readonly observe: Observe;
 }
 
-function openSql(rooms: SqlRooms): Promise<SqlDoor> {
-  const { settings, engine, catalog, pools, sealing, guards, key, observe } = rooms;
-  const explain = createExplain({
-    sources: (question) => catalog.sources(question),
-    publicUrl: settings.publicUrl,
-    nowMs: Date.now,
-  });
-  return openSqlDoor({
+/** The two doors that take SQL, with one rewriter. */
+async function openSqlAndEvents(
+  rooms: DoorRooms,
+  closer: Closer,
+): Promise<{ sqlDoor: SqlDoor; gateway: Gateway }> {
+  const { settings, engine, guards, key, observe } = rooms;
+  const rewrite = createSqlRewriter(rooms, (database) => gateway.release(database));
+  const sqlDoor = await openSqlDoor({
     host: settings.sqlHost,
     port: settings.sqlPort,
     endpoint: () => engine.endpoint(),
@@ -216,24 +242,70 @@ function openSql(rooms: SqlRooms): Promise<SqlDoor> {
     tlsRequired: !settings.sqlTlsOptional,
     passwords: guards.passwords(engine, key),
     observe,
-    rewrite: createRewriter({
-      ensureCatalog: (database) => catalog.ensure(database).catch(failStatement),
-      releaseDatabase: async (database) => {
-        await catalog.release(database);
-        await pools.release(database);
-      },
-      seal: sealing.seal,
-      parseExpression,
-      newId: randomUUID,
-      expandSender,
-      nearestSenders,
-      explain: (question) => explain(question).catch(failStatement),
-    }),
+    rewrite,
   });
+  closer.add('SQL door', () => sqlDoor.close());
+  const gateway = await openEvents(rooms, rewrite, closer);
+  return { sqlDoor, gateway };
+}
+
+/** Of the SQL door and of POST /v1/sql. `releaseMore`: lets go of connections to a database that opened later. */
+function createSqlRewriter(
+  { settings, catalog, pools, sealing }: DoorRooms,
+  releaseMore: (database: string) => Promise<void>,
+): RewriteSql {
+  const explain = createExplain({
+    sources: (question) => catalog.sources(question),
+    publicUrl: settings.publicUrl,
+    nowMs: Date.now,
+  });
+  return createRewriter({
+    ensureCatalog: (database) => catalog.ensure(database).catch(failStatement),
+    releaseDatabase: async (database) => {
+      await catalog.release(database);
+      await pools.release(database);
+      await releaseMore(database);
+    },
+    seal: sealing.seal,
+    parseExpression,
+    newId: randomUUID,
+    expandSender,
+    nearestSenders,
+    explain: (question) => explain(question).catch(failStatement),
+  });
+}
+
+/** The events gateway: in front of the databases of EVENTS_API_<DB>_DSN, or of Headgate's own where there are none. */
+async function openEvents(rooms: DoorRooms, rewrite: RewriteSql, closer: Closer): Promise<Gateway> {
+  const { settings, engine, version, observe } = rooms;
+  const others = await openEventEngines(settings.eventDatabases, observe, closer);
+  const own = others.length === 0;
+  const clock = () => performance.now();
+  const parts = own
+    ? { engine, pools: rooms.pools, lanes: rooms.lanes, clock }
+    : openEventParts(others, observe, clock, closer);
+  const gateway = await openGateway({
+    ...doorOptions(settings),
+    version,
+    rooms: {
+      database: own ? (name) => name ?? engine.defaultDatabase : (name) => engineOf(others, name).name,
+      unavailable: () =>
+        (own ? [engine] : others.map((it) => it.engine)).find((it) => it.unavailable !== null)?.unavailable ??
+        null,
+      sql: own ? ownSqlRooms(engine, rewrite) : otherSqlRooms(others),
+      events: eventRooms(parts, closer),
+    },
+    metrics: null,
+    observe,
+  });
+  closer.add('events gateway', () => gateway.close());
+  return gateway;
 }
 
 /** Doors without credentials of their own stay on loopback unless the owner says otherwise. */
 export function refuseOpenDoors(settings: Settings): void {
+  const problem = openDoorProblem(settings);
+  if (problem !== null) throw new StartError(problem);
   if (settings.insecure) return;
   const askFor = settings.databaseUrl === null ? 'HEADGATE_SQL_PASSWORD' : 'HEADGATE_SQL_TLS_CLIENT_CA';
   for (const [host, env, asks, what] of [
@@ -306,7 +378,7 @@ async function writePorts(dataDir: string, doors: Service['doors'], closer: Clos
 }
 
 /** Waits for all of it, at most `drainMs`: what is left then is closed as it is. */
-async function drain(doors: readonly Promise<void>[]): Promise<void> {
+export async function drain(doors: readonly Promise<void>[]): Promise<void> {
   const deadline = new AbortController();
   const expired = delay(limits.drainMs, undefined, { signal: deadline.signal }).catch(() => {});
   await Promise.race([Promise.all(doors), expired]);

@@ -18,6 +18,17 @@ export type Observation =
     }
   /** A bug in Headgate met a request; `requestId` is in the answer. */
   | { readonly kind: 'request.failed'; readonly requestId: string; readonly error: unknown }
+  /** The events gateway answered. `code`: of refusals.ts, `ok`, or `sql_error` for the engine's own errors. */
+  | {
+      readonly kind: 'gateway.answered';
+      readonly requestId: string;
+      readonly route: 'events' | 'sql' | 'other';
+      readonly remoteAddress: string;
+      readonly status: number;
+      readonly code: RefusalCode | 'ok' | 'sql_error';
+      readonly rows: number;
+      readonly seconds: number;
+    }
   /** The first message of a WebSocket was accepted. */
   | { readonly kind: 'websocket.opened'; readonly table: TableName | null }
   /** `code`: why Headgate closed it, or `closed`: its client did. `opened`: its first message had been accepted. */

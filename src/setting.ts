@@ -11,6 +11,8 @@ export interface Setting<T> {
   readonly help: string;
   /** Shown as *** by `headgate config`. */
   readonly secret: boolean;
+  /** A second name of the variable, which counts where the first is not set; null: there is none. */
+  readonly alias: string | null;
 }
 
 /** A setting's text cannot be used; the message says what would be. */
@@ -50,4 +52,5 @@ export const setting = <T>(
   parse: Parse<NoInfer<T> & {}>,
   help: string,
   secret = false,
-): Setting<T> => ({ flag, env, value, default: fallback, parse: parse as Parse<T>, help, secret });
+  alias: string | null = null,
+): Setting<T> => ({ flag, env, value, default: fallback, parse: parse as Parse<T>, help, secret, alias });

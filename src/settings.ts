@@ -23,6 +23,24 @@ const dsn: Parse<string> = (t) => {
   return t;
 };
 
+const token: Parse<string> = (t) => {
+  if (!/^[\x21-\x7e]+$/.test(t)) throw new BadSetting('must be printable ASCII without blanks');
+  return t;
+};
+/** Texts between commas. */
+const list: Parse<readonly string[]> = (t) => {
+  const words = t.split(',').map((word) => word.trim());
+  if (words.includes('')) throw new BadSetting('must be a list with commas between its words');
+  return words;
+};
+
+const pageOrigins: Parse<readonly string[]> = (t) => {
+  const words = list(t).map((word) => word.toLowerCase());
+  const wrong = words.find((word) => word !== '*' && !/^https?:\/\/[^/?#\s@]+$/.test(word));
+  if (wrong !== undefined) throw new BadSetting('must hold origins such as https://app.example.com, or *');
+  return words;
+};
+
 export const settingsTable = {
   dataDir: setting(
     'data-dir',
@@ -97,6 +115,64 @@ export const settingsTable = {
     4561,
     port,
     'port of /healthz, /readyz and /metrics; 0 picks a free one',
+  ),
+  gatewayHost: setting(
+    'gateway-host',
+    'HEADGATE_GATEWAY_HOST',
+    'HOST',
+    '127.0.0.1',
+    text,
+    'address of the events gateway',
+    false,
+    'EVENTS_API_HOST',
+  ),
+  gatewayPort: setting(
+    'gateway-port',
+    'HEADGATE_GATEWAY_PORT',
+    'N',
+    8000,
+    port,
+    'port of /v1/events and /v1/sql; 0 picks a free one',
+    false,
+    'EVENTS_API_PORT',
+  ),
+  gatewayToken: setting<string | null>(
+    null,
+    'HEADGATE_GATEWAY_TOKEN',
+    'TOKEN',
+    null,
+    token,
+    'bearer token that the events gateway asks for',
+    true,
+    'EVENTS_API_TOKEN',
+  ),
+  gatewayOrigins: setting<readonly string[]>(
+    'gateway-origins',
+    'HEADGATE_GATEWAY_ORIGINS',
+    'LIST',
+    [],
+    pageOrigins,
+    'web origins whose pages may call the events gateway, e.g. https://app.example.com; * with a token: all',
+    false,
+    'EVENTS_API_ALLOWED_ORIGINS',
+  ),
+  gatewayHosts: setting<readonly string[]>(
+    'gateway-hosts',
+    'HEADGATE_GATEWAY_HOSTS',
+    'LIST',
+    [],
+    list,
+    'names under which the events gateway is called besides its own address, with or without port; * : any',
+    false,
+    'EVENTS_API_ALLOWED_HOSTS',
+  ),
+  gatewayRateMax: setting(
+    'gateway-rate-max',
+    'HEADGATE_GATEWAY_RATE_MAX',
+    'N',
+    0,
+    integer(0, 1_000_000),
+    'requests a second that the events gateway takes from one address; 0: any number',
   ),
   insecure: setting(
     'insecure',
@@ -185,7 +261,18 @@ export const settingsTable = {
 export type SettingName = keyof typeof settingsTable;
 export type Settings = {
   readonly [K in SettingName]: (typeof settingsTable)[K] extends Setting<infer T> ? T : never;
+} & {
+  /** The databases of the events gateway, in the order of their names; the first is its default. Empty: none are set. */
+  readonly eventDatabases: readonly EventDatabase[];
 };
+
+/** EVENTS_API_<DB>_DSN */
+export interface EventDatabase {
+  readonly env: string;
+  /** <DB> in lower case: what `?database=` names. */
+  readonly name: string;
+  readonly dsn: string;
+}
 
 export interface SettingSource {
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -210,9 +297,10 @@ export function resolveSettings(source: SettingSource): ResolvedSettings {
   const problems: string[] = [];
   for (const [name, row] of Object.entries(settingsTable) as [SettingName, Setting<unknown>][]) {
     const flag = source.flags[name];
-    const env = source.env[row.env];
-    const given = flag === true ? 'true' : (flag ?? (env === '' ? undefined : env));
-    origins[name] = flag !== undefined ? `--${row.flag}` : given === undefined ? 'default' : row.env;
+    const envName = [row.env, row.alias].find((it) => it !== null && (source.env[it] ?? '') !== '');
+    const env = envName ? source.env[envName] : undefined;
+    const given = flag === true ? 'true' : (flag ?? env);
+    origins[name] = flag !== undefined ? `--${row.flag}` : (envName ?? 'default');
     try {
       values[name] = given === undefined ? row.default : row.parse(given);
     } catch (error) {
@@ -226,6 +314,7 @@ export function resolveSettings(source: SettingSource): ResolvedSettings {
       problems.push(`${name} is not a setting; see headgate start --help`);
     }
   }
+  values['eventDatabases'] = eventDatabasesOf(source.env, problems);
   if (problems.length > 0) throw new SettingsError(problems.join('\n'));
   return { settings: values as Settings, origins: origins as ResolvedSettings['origins'] };
 }
@@ -237,4 +326,16 @@ export function passwordOfFile(path: string, content: string): string {
   } catch (error) {
     throw new SettingsError(`the password in ${path} ${(error as Error).message}`);
   }
+}
+
+/** The order of an environment means nothing, so they stand in the order of their names. */
+function eventDatabasesOf(env: SettingSource['env'], problems: string[]): EventDatabase[] {
+  const found: EventDatabase[] = [];
+  for (const [name, dsnText = ''] of Object.entries(env)) {
+    const database = /^EVENTS_API_([A-Za-z0-9_]+)_DSN$/.exec(name)?.[1]?.toLowerCase();
+    if (database === undefined || dsnText === '') continue;
+    if (found.some((it) => it.name === database)) problems.push(`${name} is there twice, in other letters`);
+    found.push({ env: name, name: database, dsn: dsnText });
+  }
+  return found.toSorted((a, b) => (a.name < b.name ? -1 : 1));
 }

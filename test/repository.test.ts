@@ -15,6 +15,7 @@ const read = (name: string) => readFileSync(join(root, name), 'utf8');
 /** Each line may import from itself where it is one room, and from every line above it. */
 const layers: readonly (readonly string[])[] = [
   ['kit'],
+  ['client'],
   [
     'limits.ts',
     'refusals.ts',
@@ -28,8 +29,16 @@ const layers: readonly (readonly string[])[] = [
   ['secrets', 'catalog'],
   ['validate', 'senders', 'decode', 'batch', 'commit'],
   ['ingest.ts', 'ingest-stream.ts', 'explain.ts'],
-  ['listen', 'wire', 'ddl', 'admin', 'operator'],
-  ['main.ts', 'banner.ts', 'operate.ts', 'door-guards.ts'],
+  ['listen', 'gateway', 'wire', 'ddl', 'admin', 'operator'],
+  [
+    'main.ts',
+    'gateway-main.ts',
+    'gateway-rooms.ts',
+    'gateway-events.ts',
+    'door-guards.ts',
+    'banner.ts',
+    'operate.ts',
+  ],
   ['cli.ts', 'embed.ts'],
 ];
 /** The tables and the composition root are read together; the rooms of a layer never know each other. */

@@ -194,9 +194,14 @@ function registerGauges(registry: Registry, counts: TableCounts, options: Metric
   );
 }
 
-/** What becomes of certificates, and of those who are asked who they are. */
+/** The SQL door's sessions, what becomes of certificates, and of those who are asked who they are. */
 function registerDoorEvents(registers: Registry[]) {
   return {
+    sqlSessions: new Gauge({
+      name: 'headgate_sql_sessions',
+      help: 'Open connections of the SQL door',
+      registers,
+    }),
     tlsExpires: new Gauge({
       name: 'headgate_tls_certificate_expires_seconds',
       help: 'When the certificate that a door shows will have expired, in seconds since 1970',
@@ -211,6 +216,30 @@ function registerDoorEvents(registers: Registry[]) {
     loginFailures: new Counter({
       name: 'headgate_sql_login_failures_total',
       help: 'Clients of the SQL door that did not show that they may come in',
+      registers,
+    }),
+  };
+}
+
+function registerGateway(registers: Registry[]) {
+  return {
+    gatewayRequests: new Counter({
+      name: 'headgate_gateway_requests_total',
+      help: 'Requests of the events gateway, by route, status and code',
+      labelNames: ['route', 'status', 'code'],
+      registers,
+    }),
+    gatewayRows: new Counter({
+      name: 'headgate_gateway_rows_total',
+      help: 'Rows that the events gateway has committed (events) or that statements have touched (sql)',
+      labelNames: ['route'],
+      registers,
+    }),
+    gatewaySeconds: new Histogram({
+      name: 'headgate_gateway_request_seconds',
+      help: 'From the end of the headers to the end of the answer of the events gateway, in seconds',
+      labelNames: ['route'],
+      buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 30],
       registers,
     }),
   };
@@ -279,11 +308,7 @@ function registerEvents(registry: Registry) {
       registers,
     }),
     ...registerDoorEvents(registers),
-    sqlSessions: new Gauge({
-      name: 'headgate_sql_sessions',
-      help: 'Open connections of the SQL door',
-      registers,
-    }),
+    ...registerGateway(registers),
   };
 }
 
@@ -303,6 +328,13 @@ function count(events: ReturnType<typeof registerEvents>, observation: Observati
     case 'values.nulled':
       events.valuesNulled.inc(observation.values);
       break;
+    case 'gateway.answered': {
+      const { route, status, code, rows, seconds } = observation;
+      events.gatewayRequests.inc({ route, status, code });
+      if (rows > 0) events.gatewayRows.inc({ route }, rows);
+      events.gatewaySeconds.observe({ route }, seconds);
+      break;
+    }
     case 'request.failed':
       events.requestFailures.inc();
       break;

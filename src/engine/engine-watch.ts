@@ -34,6 +34,8 @@ export interface WatchOptions {
   /** Texts that must not appear in a reason. */
   readonly secrets?: readonly string[];
   readonly random?: () => number;
+  /** Oldest server that is good enough; default: what Headgate's catalog and commit statements work on. */
+  readonly serverVersionMin?: number;
 }
 
 /** Oldest server that Headgate's catalog and commit statements work on. */
@@ -158,8 +160,11 @@ export class EngineWatch implements Closable {
       text: `select current_setting('server_version_num')::int as number, current_setting('server_version') as name`,
     });
     const { number, name } = answer.rows[0] ?? { number: 0, name: 'unknown' };
-    if (number < versionMin)
-      throw new EngineError(`the server is PostgreSQL ${name}; Headgate needs 14 or later`);
+    const { serverVersionMin = versionMin } = this.#options;
+    if (number < serverVersionMin)
+      throw new EngineError(
+        `the server is PostgreSQL ${name}; Headgate needs ${Math.floor(serverVersionMin / 10_000)} or later`,
+      );
     this.serverVersion = number;
     return name;
   }

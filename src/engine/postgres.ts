@@ -13,10 +13,17 @@ export interface PostgresOptions {
   readonly databaseUrl: string;
   readonly observe: Observe;
   readonly random?: () => number;
+  /** Oldest `server_version_num` that is served; default 140000. */
+  readonly serverVersionMin?: number;
 }
 
 /** Resolves after the first attempt to connect, successful or not. */
-export async function openPostgresEngine({ databaseUrl, observe, random }: PostgresOptions): Promise<Engine> {
+export async function openPostgresEngine({
+  databaseUrl,
+  observe,
+  random,
+  serverVersionMin,
+}: PostgresOptions): Promise<Engine> {
   const dsn = parseDsn(databaseUrl);
   const servers = new Servers(dsn);
   observe({ kind: 'engine.starting', engine: 'postgres' });
@@ -28,6 +35,7 @@ export async function openPostgresEngine({ databaseUrl, observe, random }: Postg
     ...(servers.single ? {} : { prepare: (signal: AbortSignal) => servers.choose(signal) }),
     check: (client) => servers.check(client),
     ...(random === undefined ? {} : { random }),
+    ...(serverVersionMin === undefined ? {} : { serverVersionMin }),
   });
   await watch.settled;
   return {

@@ -124,6 +124,7 @@ async function serves(t: TestContext, image: Image, volume: string): Promise<voi
     HEADGATE_LISTEN_PORT: String(listen),
     HEADGATE_SQL_PORT: String(sql),
     HEADGATE_ADMIN_PORT: String(admin),
+    HEADGATE_GATEWAY_PORT: '0',
   };
   const box = container(image, volume, env);
   const inside = (command: readonly string[]) => run('unshare', box.arguments(command), { env: box.env });

@@ -33,7 +33,7 @@ async function installed(t: TestContext): Promise<string> {
  * program itself; a terminal's Ctrl-C reaches all of them.
  */
 function npxStart(t: TestContext, folder: string, dataDir: string): Promise<Headgate> {
-  const ports = ['--listen-port=0', '--sql-port=0', '--admin-port=0'];
+  const ports = ['--listen-port=0', '--sql-port=0', '--gateway-port=0', '--admin-port=0'];
   const args = ['headgate', 'start', `--data-dir=${dataDir}`, ...ports];
   const child = spawn('npx', args, { cwd: folder, env: plainEnv, stdio: ['ignore', 'pipe', 'pipe'] });
   const headgate = new Headgate(child, dataDir);
@@ -121,11 +121,11 @@ import type { Observation, RunningHeadgate } from 'headgate';
 
 const said: Observation['kind'][] = [];
 const headgate: RunningHeadgate = await startHeadgate({
-  settings: { dataDir: ${JSON.stringify(dataDir)}, listenPort: 0, listenHost: '127.0.0.1', sqlPort: 0, adminPort: 0 },
+  settings: { dataDir: ${JSON.stringify(dataDir)}, listenPort: 0, listenHost: '127.0.0.1', sqlPort: 0, gatewayPort: 0, adminPort: 0 },
   observe: (observation) => void said.push(observation.kind),
 });
 const { listen } = headgate.doors;
-const answer = await fetch(\`http://127.0.0.1:\${listen.port}/webhook/\${headgate.database}/public/none\`, { method: 'POST', body: '{}' });
+const answer = await fetch(\`http://127.0.0.1:\${listen?.port}/webhook/\${headgate.database}/public/none\`, { method: 'POST', body: '{}' });
 await headgate.stop();
 const refused = await startHeadgate({ settings: { listenPort: 'many' } }).catch((error: Error) => error.message);
 console.log(JSON.stringify([answer.status, said.includes('service.ready'), said.at(-1), refused]));

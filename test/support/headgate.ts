@@ -18,6 +18,7 @@ const cli = fileURLToPath(new URL('../../src/cli.js', import.meta.url));
 export interface Ports {
   readonly listen: { host: string; port: number };
   readonly sql: { host: string; port: number };
+  readonly gateway: { host: string; port: number };
   readonly admin: { host: string; port: number };
 }
 
@@ -59,6 +60,10 @@ export class Headgate {
 
   get webhookUrl(): string {
     return `http://127.0.0.1:${this.ports.listen.port}/webhook`;
+  }
+
+  get gatewayUrl(): string {
+    return `http://127.0.0.1:${this.ports.gateway.port}`;
   }
 
   get adminUrl(): string {
@@ -116,7 +121,13 @@ export interface Answer {
 /** Starts the program without waiting for it. */
 export async function spawnHeadgate(t: TestContext, options: StartOptions = {}): Promise<Headgate> {
   const dataDir = options.dataDir ?? (await temporaryFolder(t));
-  const ports = ['--listen-port=0', '--listen-host=127.0.0.1', '--sql-port=0', '--admin-port=0'];
+  const ports = [
+    '--listen-port=0',
+    '--listen-host=127.0.0.1',
+    '--sql-port=0',
+    '--gateway-port=0',
+    '--admin-port=0',
+  ];
   const child = spawn(
     process.execPath,
     [cli, 'start', ...(options.onlyArgs ?? [`--data-dir=${dataDir}`, ...ports, ...(options.args ?? [])])],
