@@ -14,7 +14,7 @@ import type { WatchEvent } from './cluster.ts';
 const quick = { ...limits, operatorRequestMs: 100, operatorWatchSeconds: 0, operatorAnswerBytesMax: 1_000 };
 const never = new AbortController().signal;
 
-async function clusterOf(t: TestContext, answer: RequestListener) {
+async function clusterOf(t: TestContext, answer: RequestListener, bounds = quick) {
   const server = createServer(answer).listen(0, '127.0.0.1');
   await new Promise((resolve) => server.once('listening', resolve));
   onEnd(t, 'server', async () => {
@@ -27,7 +27,7 @@ async function clusterOf(t: TestContext, answer: RequestListener) {
     { name: 'c', server: url, skipTLSVerify: true },
     { name: 'u', token: 'secret' },
   );
-  return openCluster(config, quick);
+  return openCluster(config, bounds);
 }
 
 const get = { method: 'GET', path: '/api/v1/x' } as const;
@@ -36,14 +36,20 @@ const failsWith = (status: number, message: RegExp) => (error: unknown) =>
 
 suite('cluster', () => {
   test('sends who asks, where the cluster says, and what', async (t) => {
-    const cluster = await clusterOf(t, (request, response) => {
-      let text = '';
-      request.setEncoding('utf8').on('data', (part: string) => (text += part));
-      request.on('end', () => {
-        const { authorization, 'content-type': type } = request.headers;
-        response.end(JSON.stringify({ method: request.method, url: request.url, authorization, type, text }));
-      });
-    });
+    const cluster = await clusterOf(
+      t,
+      (request, response) => {
+        let text = '';
+        request.setEncoding('utf8').on('data', (part: string) => (text += part));
+        request.on('end', () => {
+          const { authorization, 'content-type': type } = request.headers;
+          response.end(
+            JSON.stringify({ method: request.method, url: request.url, authorization, type, text }),
+          );
+        });
+      },
+      limits,
+    );
     const query = { fieldManager: 'a b', force: 'true' };
     const asked = await cluster.request(
       { method: 'PATCH', path: '/x', query, body: { ö: 1 }, contentType: 'a/b' },
