@@ -24,12 +24,16 @@ import type { Engine } from './engine/engine.ts';
 import { openPostgresEngine } from './engine/postgres.ts';
 import { sqlstateOf } from './engine/sqlstate.ts';
 import { createExplain } from './explain.ts';
-import type { Rows, Target } from './flow.ts';
+import type { RejectedRequest, RetryRejected, Rows, Target } from './flow.ts';
 import { createStreams } from './ingest-stream.ts';
 import { createIngest } from './ingest.ts';
+import { Rejects } from './reject/rejects.ts';
+import { createRetry } from './retry.ts';
+import type { RetryRooms } from './retry.ts';
 import { Closer } from './kit/closer.ts';
 import { limits } from './limits.ts';
 import { openListener } from './listen/http.ts';
+import type { ListenerOptions } from './listen/http.ts';
 import { parseIngestTarget, parseWebhookTarget } from './listen/routes.ts';
 import { Refused, refusals, SqlFailure } from './refusals.ts';
 import type { Refusal } from './refusals.ts';
@@ -82,7 +86,10 @@ async function open(settings: Settings, log: Observe, closer: Closer): Promise<S
   const engine = await openEngine(settings, observe);
   closer.add('engine', () => engine.close());
   const sealing = createSealing(await masterKey(settings));
+  const rejects = openRejects(settings, engine, observe, (request) => retry(request));
+  closer.add('rejected requests', () => rejects.close());
   const catalog = await Catalog.open({
+    served: (database) => rejects.serve(database),
     engine,
     rooms: catalogRooms(sealing, settings),
     limits,
@@ -102,29 +109,17 @@ async function open(settings: Settings, log: Observe, closer: Closer): Promise<S
     submit: (rows: Rows) => lanes.submit(rows),
     refresh: (database: string) => catalog.refresh(database),
   };
+  const retry = createRetry({ ...stages, decode: decodeRequest });
   const listener = await openListener({
     host: settings.listenHost,
     port: settings.listenPort,
     bodyBytesMax: settings.bodyBytesMax,
     observe,
     now: Date.now,
-    ingest: createIngest({
-      ...stages,
-      route: (target) => orRefuse(parseWebhookTarget(target)),
-      decode: decodeRequest,
-    }),
-    openStream: createStreams({
-      ...stages,
-      route: (target) => orRefuse(parseIngestTarget(target)),
-      decode: decodeItems,
-      pause: delay,
-      clock,
-      random: Math.random,
-      limits,
-    }),
+    ...sentences(stages, (request) => rejects.keep(request), clock),
   });
   closer.add('listener', () => listener.close());
-  const sqlDoor = await openSql({ settings, engine, catalog, pools, sealing, observe });
+  const sqlDoor = await openSql({ settings, engine, catalog, pools, rejects, sealing, observe });
   closer.add('SQL door', () => sqlDoor.close());
   let draining = false;
   const admin = await openAdmin({
@@ -154,16 +149,51 @@ async function open(settings: Settings, log: Observe, closer: Closer): Promise<S
   return { engine, doors, stop: (reason) => (stopping ??= stop(reason)) };
 }
 
+/** What becomes of a request, and of a WebSocket. */
+function sentences(
+  stages: Omit<RetryRooms, 'decode'>,
+  rejected: (request: RejectedRequest) => void,
+  clock: () => number,
+): Pick<ListenerOptions, 'ingest' | 'openStream'> {
+  return {
+    ingest: createIngest({
+      ...stages,
+      rejected,
+      route: (target) => orRefuse(parseWebhookTarget(target)),
+      decode: decodeRequest,
+    }),
+    openStream: createStreams({
+      ...stages,
+      rejected,
+      route: (target) => orRefuse(parseIngestTarget(target)),
+      decode: decodeItems,
+      pause: delay,
+      clock,
+      random: Math.random,
+      limits,
+    }),
+  };
+}
+
 interface SqlRooms {
   readonly settings: Settings;
   readonly engine: Engine;
   readonly catalog: Catalog;
   readonly pools: CommitPools;
+  readonly rejects: Rejects;
   readonly sealing: Sealing;
   readonly observe: Observe;
 }
 
-function openSql({ settings, engine, catalog, pools, sealing, observe }: SqlRooms): Promise<SqlDoor> {
+function openSql({
+  settings,
+  engine,
+  catalog,
+  pools,
+  rejects,
+  sealing,
+  observe,
+}: SqlRooms): Promise<SqlDoor> {
   const explain = createExplain({
     sources: (question) => catalog.sources(question),
     publicUrl: settings.publicUrl,
@@ -180,6 +210,7 @@ function openSql({ settings, engine, catalog, pools, sealing, observe }: SqlRoom
       releaseDatabase: async (database) => {
         await catalog.release(database);
         await pools.release(database);
+        await rejects.release(database);
       },
       seal: sealing.seal,
       parseExpression,
@@ -214,6 +245,12 @@ function openEngine(settings: Settings, observe: Observe): Promise<Engine> {
   if (settings.databaseUrl !== null)
     return openPostgresEngine({ databaseUrl: settings.databaseUrl, observe });
   return openEmbeddedEngine({ dataDir: resolve(settings.dataDir), observe });
+}
+
+function openRejects(settings: Settings, engine: Engine, observe: Observe, retry: RetryRejected): Rejects {
+  const { rejectedRowsMax: rowsMax, rejectedDays: days } = settings;
+  const clock = () => performance.now();
+  return new Rejects({ engine, retry, rowsMax, days, limits, observe, clock, random: Math.random });
 }
 
 function masterKey(settings: Settings): Promise<Buffer> | Buffer {

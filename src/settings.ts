@@ -182,6 +182,22 @@ export const settingsTable = {
     integer(1, 256 * 1024 * 1024),
     'largest request body, in bytes',
   ),
+  rejectedRowsMax: setting<number>(
+    'rejected-rows-max',
+    'HEADGATE_REJECTED_ROWS_MAX',
+    'N',
+    limits.rejectedRowsMax,
+    integer(0, 1_000_000),
+    'refused requests kept in headgate.rejected_requests, per database; 0: none',
+  ),
+  rejectedDays: setting<number>(
+    'rejected-days',
+    'HEADGATE_REJECTED_DAYS',
+    'DAYS',
+    limits.rejectedDays,
+    integer(1, 3_650),
+    'how long refused requests are kept, in days',
+  ),
 } as const;
 
 export type SettingName = keyof typeof settingsTable;

@@ -55,6 +55,8 @@ export interface DatabaseCatalogOptions {
     | 'engineBackoffMs'
   >;
   readonly observe: Observe;
+  /** Told whenever the catalog of this database is there and read. */
+  readonly served?: (database: string) => void;
   /** A monotonic clock, ms. */
   readonly clock: () => number;
 }
@@ -221,6 +223,7 @@ export class DatabaseCatalog {
       await this.#refresher.run();
       this.#become('watching', '');
       onWatching();
+      this.#options.served?.(database);
       await Promise.race([lost, this.#keepComparing(client)]);
     } finally {
       this.#client = null;

@@ -97,7 +97,7 @@ export class SocketSession {
     this.#room = room;
     this.#ws = ws;
     const { method = '', url = '', rawHeaders } = request;
-    this.#opening = { method, target: url, rawHeaders };
+    this.#opening = { method, target: url, rawHeaders, remoteAddress: socket.remoteAddress ?? '' };
     this.#share = new Share(room.inFlight);
     this.#openedMs = performance.now();
     this.#heardMs = this.#openedMs;
