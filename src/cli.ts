@@ -13,6 +13,7 @@ import { createLog } from './admin/log.ts';
 import { banner } from './banner.ts';
 import { EngineError } from './engine/engine.ts';
 import { startService, StartError } from './main.ts';
+import { rotateKey } from './rotate-key.ts';
 import { MasterKeyError } from './secrets/master-key.ts';
 import { sendCommand, SendError } from './senders/send.ts';
 import type { SendOptions } from './senders/send.ts';
@@ -83,6 +84,13 @@ function config(options: Record<string, string | true | undefined>): void {
   }
 }
 
+function rotate(options: Record<string, string | true | undefined>): Promise<void> {
+  return rotateKey(settingsOf(options).settings, {
+    say: (line) => void process.stdout.write(`${line}\n`),
+    warn: (line) => void process.stderr.write(`headgate: ${line}\n`),
+  });
+}
+
 async function send(sender: string, options: Omit<SendOptions, 'sender'>): Promise<void> {
   const interrupt = new AbortController();
   void firstSignal().then(() => interrupt.abort());
@@ -141,6 +149,13 @@ withSettings(program.command('start').description('start the service')).action(s
 withSettings(
   program.command('config').description('print every setting, its value and where it came from'),
 ).action(config);
+withSettings(
+  program
+    .command('secrets')
+    .description('look after the key that seals secrets')
+    .command('rotate-key')
+    .description('seal every secret with a new master key; Headgate may be running'),
+).action(rotate);
 program
   .command('send')
   .description('send a signed request as a known sender does, e.g. github (docs/senders lists them)')

@@ -148,6 +148,10 @@ export const limits = {
   explainTextCharsMax: 1_000,
   /** Tables of one name, in several schemas, that one EXPLAIN VALIDATE evaluates. */
   explainTablesMax: 16,
+  /** Master keys that are known at one time: one, and those that it replaces. */
+  masterKeysMax: 8,
+  /** How long the rotation of the master key waits for transactions that have changed secrets, in ms. */
+  rotationLockMs: 10_000,
   /** Length of one secret, in bytes. */
   secretBytesMax: 64 * 1024,
 

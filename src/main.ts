@@ -39,7 +39,8 @@ import { Refused, refusals, SqlFailure } from './refusals.ts';
 import type { Refusal } from './refusals.ts';
 import { observers } from './observations.ts';
 import type { Observe, TableName } from './observations.ts';
-import { loadMasterKey, parseMasterKey } from './secrets/master-key.ts';
+import type { KeyRing } from './secrets/key-ring.ts';
+import { loadMasterKeys, parseMasterKeys } from './secrets/master-key.ts';
 import { createSealing } from './secrets/sealing.ts';
 import type { Sealing } from './secrets/sealing.ts';
 import type { Settings } from './settings.ts';
@@ -85,7 +86,7 @@ async function open(settings: Settings, log: Observe, closer: Closer): Promise<S
 
   const engine = await openEngine(settings, observe);
   closer.add('engine', () => engine.close());
-  const sealing = createSealing(await masterKey(settings));
+  const sealing = createSealing(await masterKeys(settings));
   const rejects = openRejects(settings, engine, observe, (request) => retry(request));
   closer.add('rejected requests', () => rejects.close());
   const catalog = await Catalog.open({
@@ -253,9 +254,9 @@ function openRejects(settings: Settings, engine: Engine, observe: Observe, retry
   return new Rejects({ engine, retry, rowsMax, days, limits, observe, clock, random: Math.random });
 }
 
-function masterKey(settings: Settings): Promise<Buffer> | Buffer {
-  if (settings.masterKey !== null) return parseMasterKey(settings.masterKey, 'HEADGATE_MASTER_KEY');
-  return loadMasterKey(settings.masterKeyFile ?? join(settings.dataDir, 'master.key'));
+function masterKeys(settings: Settings): Promise<KeyRing> | KeyRing {
+  if (settings.masterKey !== null) return parseMasterKeys(settings.masterKey, 'HEADGATE_MASTER_KEY');
+  return loadMasterKeys(settings.masterKeyFile ?? join(settings.dataDir, 'master.key'));
 }
 
 function catalogRooms(sealing: Sealing, settings: Settings) {

@@ -147,7 +147,7 @@ export const settingsTable = {
     'BASE64',
     null,
     text,
-    'the key that seals secrets (32 bytes, base64), instead of <data-dir>/master.key',
+    'the key that seals secrets (32 bytes, base64), instead of <data-dir>/master.key; <new>,<old> while it is replaced',
     true,
   ),
   masterKeyFile: setting<string | null>(

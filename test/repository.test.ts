@@ -22,7 +22,7 @@ const layers: readonly (readonly string[])[] = [
   ['ingest.ts', 'ingest-stream.ts', 'explain.ts'],
   ['retry.ts'],
   ['listen', 'wire', 'ddl', 'admin'],
-  ['main.ts', 'banner.ts'],
+  ['main.ts', 'banner.ts', 'rotate-key.ts'],
   ['cli.ts'],
 ];
 /** The tables and the composition root are read together; the rooms of a layer never know each other. */
