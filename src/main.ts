@@ -79,8 +79,14 @@ export async function startService(settings: Settings, log: Observe): Promise<Se
 
 async function open(settings: Settings, log: Observe, closer: Closer): Promise<Service> {
   const clock = () => performance.now();
+  let draining = false;
+  const whyNotReady = () => (draining ? 'draining' : (engine.unavailable ?? catalog.unavailable));
   // What is measured opens later than what measures it; nobody asks before the admin port is open.
-  const metrics = createMetrics({ lanes: () => lanes.depths(), load: () => listener.load });
+  const metrics = createMetrics({
+    lanes: () => lanes.depths(),
+    load: () => listener.load,
+    ready: () => whyNotReady() === null,
+  });
   const observe = observers(log, metrics.observe);
   await loadParser();
 
@@ -122,12 +128,11 @@ async function open(settings: Settings, log: Observe, closer: Closer): Promise<S
   closer.add('listener', () => listener.close());
   const sqlDoor = await openSql({ settings, engine, catalog, pools, rejects, sealing, observe });
   closer.add('SQL door', () => sqlDoor.close());
-  let draining = false;
   const admin = await openAdmin({
     host: settings.adminHost,
     port: settings.adminPort,
     health: () => ({ engine: engine.kind }),
-    ready: () => (draining ? 'draining' : (engine.unavailable ?? catalog.unavailable)),
+    ready: whyNotReady,
     metrics,
   });
   closer.add('admin port', () => admin.close());

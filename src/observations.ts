@@ -72,6 +72,8 @@ export type Observation =
       readonly kind: 'catalog.loaded';
       readonly database: string;
       readonly tables: number;
+      /** Of them: those that answer 503. */
+      readonly unusable: number;
       readonly version: number;
     }
   | { readonly kind: 'catalog.unreadable'; readonly database: string; readonly reason: string }

@@ -6,6 +6,7 @@
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
 import { limits } from '../limits.ts';
 import type { Observation, Observe, TableName } from '../observations.ts';
+import { registerWatch } from './watch-metrics.ts';
 
 export interface MetricsOptions {
   readonly tablesMax?: number;
@@ -13,6 +14,8 @@ export interface MetricsOptions {
   readonly lanes: () => Iterable<{ readonly table: TableName; readonly rows: number }>;
   /** What the listener holds at this moment. */
   readonly load: () => { readonly connections: number; readonly bytesInFlight: number };
+  /** What `/readyz` answers. */
+  readonly ready?: () => boolean;
 }
 
 export interface Metrics {
@@ -27,6 +30,8 @@ interface Series {
   readonly labels: TableName;
   rows: number;
   readonly answers: Map<string, { readonly status: number; count: number }>;
+  /** Of WebSockets, by code. */
+  readonly batches: Map<string, number>;
 }
 
 /** Counts per table, kept as plain numbers: an answered request costs a lookup and two additions. */
@@ -66,7 +71,7 @@ class TableCounts {
 }
 
 function newSeries(labels: TableName): Series {
-  return { labels, rows: 0, answers: new Map() };
+  return { labels, rows: 0, answers: new Map(), batches: new Map() };
 }
 
 function countAnswer(series: Series, status: number, code: string, rows: number): void {
@@ -83,12 +88,20 @@ export function createMetrics(options: MetricsOptions): Metrics {
   registerTableCounters(registry, counts);
   registerGauges(registry, counts, options);
   const events = registerEvents(registry);
+  const watch = registerWatch(registry, { ready: options.ready ?? (() => true) });
   return {
     observe: (observation) => {
       if (observation.kind === 'request.answered') {
         countAnswer(counts.of(observation.table), observation.status, observation.code, observation.rows);
         events.requestSeconds.observe(observation.seconds);
-      } else count(events, observation);
+      } else if (observation.kind === 'batch.answered') {
+        const series = counts.of(observation.table);
+        series.rows += observation.rows;
+        series.batches.set(observation.code, (series.batches.get(observation.code) ?? 0) + 1);
+      } else {
+        count(events, observation);
+        watch(observation);
+      }
     },
     contentType: registry.contentType,
     text: () => registry.metrics(),
@@ -125,14 +138,31 @@ function registerTableCounters(registry: Registry, counts: TableCounts): void {
   );
   registry.registerMetric(
     new Counter({
+      name: 'headgate_batches_total',
+      help: 'Batches of WebSockets answered, by table and code',
+      labelNames: [...tableLabels, 'code'],
+      registers: [],
+      collect() {
+        this.reset();
+        for (const { labels, batches } of counts.all()) {
+          for (const [code, count] of batches) this.inc({ ...labels, code }, count);
+        }
+      },
+    }),
+  );
+  registry.registerMetric(
+    new Counter({
       name: 'headgate_refusals_total',
-      help: 'Requests refused, by code',
+      help: 'Requests and batches refused, by code',
       labelNames: ['code'],
       registers: [],
       collect() {
         this.reset();
         for (const { answers } of counts.all()) {
           for (const [code, { count }] of answers) if (code !== 'committed') this.inc({ code }, count);
+        }
+        for (const { batches } of counts.all()) {
+          for (const [code, count] of batches) if (code !== 'committed') this.inc({ code }, count);
         }
       },
     }),
@@ -219,6 +249,11 @@ function registerEvents(registry: Registry) {
       help: 'Times the engine became ready again after the first time',
       registers,
     }),
+    sqlFailures: new Counter({
+      name: 'headgate_sql_failures_total',
+      help: 'Statements that met a bug in Headgate',
+      registers,
+    }),
     sqlSessions: new Gauge({
       name: 'headgate_sql_sessions',
       help: 'Open connections of the SQL door',
@@ -249,6 +284,9 @@ function count(events: ReturnType<typeof registerEvents>, observation: Observati
     case 'engine.ready':
       if (events.engineReady.seen) events.engineRestarts.inc();
       events.engineReady.seen = true;
+      break;
+    case 'sql.failed':
+      events.sqlFailures.inc();
       break;
     case 'sql.connected':
       events.sqlSessions.inc();

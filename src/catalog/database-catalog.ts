@@ -260,7 +260,8 @@ export class DatabaseCatalog {
     const next = nextSnapshot(before, database, rows, rooms);
     this.#snapshot = next;
     this.#fingerprint = mark;
-    observe({ kind: 'catalog.loaded', database, tables: next.tables.size, version: next.version });
+    const { tables, unusable, version } = next;
+    observe({ kind: 'catalog.loaded', database, tables: tables.size, unusable: unusable.size, version });
     for (const [key, reason] of next.unusable) {
       if (before.unusable.get(key) === reason) continue;
       const target = next.tables.get(key);

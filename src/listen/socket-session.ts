@@ -204,8 +204,8 @@ export class SocketSession {
     try {
       const stream = await this.#room.openStream({ ...this.#opening, arrivedAtMs, body: init });
       this.#stream = stream;
-      this.#table = stream.table;
       readInit(init, arrivedAtMs, this.#room.limits.websocketSkewMs);
+      this.#table = stream.table;
     } catch (error) {
       return this.#refuse(error instanceof Refused ? lookupFailed(error.refusal) : this.#bug(error));
     }

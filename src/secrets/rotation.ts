@@ -89,7 +89,8 @@ export async function resealDatabase(
     let resealed = 0;
     for (const row of rows) {
       const sealed = reseal(row, sealing, identities);
-      if (sealed === null) unopened.push(`${row.what === 'secret' ? 'secret' : 'VALIDATE of'} ${row.name}`);
+      if (sealed === null)
+        unopened.push(`${row.what === 'secret' ? 'secret' : 'VALIDATE of'} ${JSON.stringify(row.name)}`);
       else if (sealed !== row.sealed) {
         await client.query(writeSealed[row.what], [row.id, sealed]);
         resealed += 1;
