@@ -26,7 +26,7 @@ import { Waiting } from './waiting.ts';
 
 export interface JournalOptions {
   readonly database: string;
-  readonly engine: Engine;
+  readonly engine: Pick<Engine, 'clientConfig'>;
   readonly retry: RetryRejected;
   /** Rows and days that are kept. */
   readonly rowsMax: number;
