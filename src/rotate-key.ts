@@ -11,6 +11,7 @@ import { joinEmbeddedEngine } from './engine/embedded-join.ts';
 import type { Engine } from './engine/engine.ts';
 import { hangUp } from './engine/hang-up.ts';
 import { openPostgresEngine } from './engine/postgres.ts';
+import { sqlstateOf } from './engine/sqlstate.ts';
 import { limits } from './limits.ts';
 import type { KeyRing } from './secrets/key-ring.ts';
 import { loadMasterKeys, MasterKeyError, parseMasterKeys } from './secrets/master-key.ts';
@@ -102,7 +103,8 @@ async function resealAll(
   report: RotationReport,
 ): Promise<number> {
   const { rows } = await first.query<{ name: string }>(
-    'select datname as name from pg_catalog.pg_database where datallowconn and not datistemplate order by 1',
+    `select datname as name from pg_catalog.pg_database
+     where datallowconn and not datistemplate and pg_catalog.has_database_privilege(datname, 'CONNECT') order by 1`,
   );
   const failed: string[] = [];
   let resealed = 0;
@@ -116,7 +118,12 @@ async function resealAll(
       for (const what of done.unopened)
         report.warn(`database ${shown}: ${what} opens with none of the keys, and is left as it is`);
     } catch (error) {
-      failed.push(`database ${shown}: ${error instanceof Error ? error.message : String(error)}`);
+      const sqlstate = sqlstateOf(error);
+      // Dropped meanwhile, or closed to this role: Headgate serves neither.
+      if (sqlstate === '3D000') continue;
+      if (sqlstate?.startsWith('28') === true)
+        report.warn(`database ${shown} lets nobody in, and is left out`);
+      else failed.push(`database ${shown}: ${error instanceof Error ? error.message : String(error)}`);
     }
   }
   if (failed.length === 0) return resealed;

@@ -59,6 +59,8 @@ test('headers that may hold a credential are named and not kept, unless the tabl
   const rawHeaders = [...names, 'X-Hub-Signature'].flatMap((name) => [name, 'canary']);
   rawHeaders[9] = 'e';
   rawHeaders.push('X-Plain', 'i', 'x-plain', 'j');
+  const named = described({ rawHeaders: ['X-Event-Key', 'repo:push', 'X-Key', 'canary', 'X-Sig', 'canary'] });
+  assert.deepEqual(named.headers, { 'x-event-key': 'repo:push' });
   const plain = described({ rawHeaders });
   assert.deepEqual(plain.headers, { 'x-plain': 'i, j' });
   assert.equal(plain.leftOut.length, 8);

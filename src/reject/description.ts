@@ -81,8 +81,11 @@ export function describe(
 
 /** Headers that carry credentials whatever anybody says. */
 const credentialHeaders = new Set(['authorization', 'proxy-authorization', 'cookie', 'set-cookie']);
-/** Names under which other headers carry them. */
-const credentialWords = /auth|cookie|token|secret|key|sign|passw|credential|session|hmac|jwt/;
+/** Names under which other headers carry them … */
+const credentialWords =
+  /auth|cookie|token|secret|passw|credential|session|hmac|jwt|signature|signed|apikey|(?:^|[-_])(?:key|sig)(?:$|[-_])/;
+/** … and those that only sound like it. */
+const plainKeys = /(?:idempotency|event|routing|partition|ordering)[-_]key$/;
 
 /**
  * A header is kept under the same rule as in INCLUDE HEADERS, and more strictly: also what is only called like a
@@ -98,7 +101,8 @@ function shownHeaders(
   const isHidden = (name: string): boolean => {
     if (credentialHeaders.has(name)) return true;
     if (included.has(name)) return false;
-    return intake.hiddenHeaders === null || intake.hiddenHeaders.has(name) || credentialWords.test(name);
+    if (intake.hiddenHeaders === null || intake.hiddenHeaders.has(name)) return true;
+    return credentialWords.test(name) && !plainKeys.test(name);
   };
   const kept = new Map<string, string>();
   const leftOut = new Set<string>();

@@ -14,7 +14,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { Client } from 'pg';
 import type { Engine } from '../engine/engine.ts';
-import { hangUp } from '../engine/hang-up.ts';
+import { cutOff, hangUp } from '../engine/hang-up.ts';
 import type { RejectedRequest, RetryRejected } from '../flow.ts';
 import { backoffMs } from '../kit/backoff.ts';
 import type { Limits } from '../limits.ts';
@@ -43,6 +43,7 @@ export class Journal {
   readonly #waiting: Waiting;
   readonly #ended: Promise<void>;
   readonly #closing = new AbortController();
+  #client: Client | null = null;
   /** Aborted to end a sleep. */
   #sleep = new AbortController();
   /** There may be something to do that came after the last look. */
@@ -68,7 +69,11 @@ export class Journal {
   async close(): Promise<void> {
     this.#closing.abort();
     this.#wake();
+    const late = setTimeout(() => {
+      if (this.#client !== null) cutOff(this.#client);
+    }, this.#options.limits.engineFarewellMs);
     await this.#ended;
+    clearTimeout(late);
     this.#forget('engine', this.#waiting.length);
   }
 
@@ -106,23 +111,16 @@ export class Journal {
     });
     // The race below may have ended before this one does.
     lost.catch(() => {});
+    this.#client = client;
     try {
       await client.connect();
       client.on('notification', () => this.#wake());
       await client.query('listen headgate_rejected');
-      await Promise.race([this.#serve(client, onWorking), lost, this.#closesLate()]);
+      await Promise.race([this.#serve(client, onWorking), lost]);
     } finally {
+      this.#client = null;
       await hangUp(client);
     }
-  }
-
-  /** Rejects when closing takes too long. */
-  async #closesLate(): Promise<never> {
-    const { signal } = this.#closing;
-    if (!signal.aborted)
-      await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
-    await delay(this.#options.limits.engineFarewellMs, undefined, { ref: false });
-    throw new Error('closing took too long');
   }
 
   async #serve(client: Client, onWorking: () => void): Promise<void> {
