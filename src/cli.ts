@@ -16,6 +16,7 @@ import { startGateway } from './gateway-main.ts';
 import { GuardError } from './guard/guard-error.ts';
 import { startService, StartError } from './main.ts';
 import type { Observe } from './observations.ts';
+import { rotateKey } from './rotate-key.ts';
 import { MasterKeyError } from './secrets/master-key.ts';
 import { sendCommand, SendError } from './senders/send.ts';
 import type { SendOptions } from './senders/send.ts';
@@ -112,6 +113,13 @@ function config(options: Record<string, string | true | undefined>): void {
   }
 }
 
+function rotate(options: Record<string, string | true | undefined>): Promise<void> {
+  return rotateKey(settingsOf(options).settings, {
+    say: (line) => void process.stdout.write(`${line}\n`),
+    warn: (line) => void process.stderr.write(`headgate: ${line}\n`),
+  });
+}
+
 async function send(sender: string, options: Omit<SendOptions, 'sender'>): Promise<void> {
   const interrupt = new AbortController();
   void firstSignal().then(() => interrupt.abort());
@@ -182,6 +190,13 @@ withSettings(
 withSettings(
   program.command('config').description('print every setting, its value and where it came from'),
 ).action(config);
+withSettings(
+  program
+    .command('secrets')
+    .description('look after the key that seals secrets')
+    .command('rotate-key')
+    .description('seal every secret with a new master key; Headgate may be running'),
+).action(rotate);
 program
   .command('send')
   .description('send a signed request as a known sender does, e.g. github (docs/senders lists them)')

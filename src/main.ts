@@ -16,8 +16,6 @@ import { Catalog } from './catalog/catalog.ts';
 import { createCommit } from './commit/commit.ts';
 import { CommitPools } from './commit/commit-pools.ts';
 import { createRewriter } from './ddl/rewrite.ts';
-import { decodeItems } from './decode/batches.ts';
-import { decodeRequest } from './decode/decode.ts';
 import { openGuards, sqlDoorAsks } from './door-guards.ts';
 import type { DoorGuards } from './door-guards.ts';
 import { openEmbeddedEngine } from './engine/embedded.ts';
@@ -25,7 +23,7 @@ import type { Engine } from './engine/engine.ts';
 import { openPostgresEngine } from './engine/postgres.ts';
 import { sqlstateOf } from './engine/sqlstate.ts';
 import { createExplain } from './explain.ts';
-import type { RewriteSql, Rows, Target } from './flow.ts';
+import type { RejectedRequest, RetryRejected, RewriteSql } from './flow.ts';
 import { openGateway } from './gateway/door.ts';
 import type { Gateway } from './gateway/door.ts';
 import { eventRooms, openEventParts } from './gateway-events.ts';
@@ -37,24 +35,21 @@ import {
   otherSqlRooms,
   ownSqlRooms,
 } from './gateway-rooms.ts';
-import { createStreams } from './ingest-stream.ts';
-import { createIngest } from './ingest.ts';
 import { isLoopbackHost } from './kit/address.ts';
 import { Closer } from './kit/closer.ts';
 import { limits } from './limits.ts';
-import { openListener } from './listen/http.ts';
-import type { Listener } from './listen/http.ts';
-import { parseIngestTarget, parseWebhookTarget } from './listen/routes.ts';
 import { Refused, refusals, SqlFailure } from './refusals.ts';
-import type { Refusal } from './refusals.ts';
 import { observers } from './observations.ts';
-import type { Observe, TableName } from './observations.ts';
-import { loadMasterKey, parseMasterKey } from './secrets/master-key.ts';
+import type { Observe } from './observations.ts';
+import { Rejects } from './reject/rejects.ts';
+import type { KeyRing } from './secrets/key-ring.ts';
+import { loadMasterKeys, parseMasterKeys } from './secrets/master-key.ts';
 import { createSealing } from './secrets/sealing.ts';
 import type { Sealing } from './secrets/sealing.ts';
 import type { Settings } from './settings.ts';
 import { expandSender, nearestSenders } from './senders/senders.ts';
 import { loadParser, parseExpression } from './validate/expression.ts';
+import { openWebhooks } from './webhook-door.ts';
 import { openSqlDoor } from './wire/door.ts';
 import type { SqlDoor } from './wire/door.ts';
 
@@ -97,17 +92,26 @@ export async function startService(settings: Settings, log: Observe, version = '
 
 async function open(settings: Settings, log: Observe, version: string, closer: Closer): Promise<Service> {
   const clock = () => performance.now();
+  let draining = false;
+  const whyNotReady = () => (draining ? 'draining' : (engine.unavailable ?? catalog.unavailable));
   // What is measured opens later than what measures it; nobody asks before the admin port is open.
-  const metrics = createMetrics({ lanes: () => lanes.depths(), load: () => listener.load });
+  const metrics = createMetrics({
+    lanes: () => lanes.depths(),
+    load: () => listener.load,
+    ready: () => whyNotReady() === null,
+  });
   const observe = observers(log, metrics.observe);
   await loadParser();
   const guards = await openGuards(settings, observe, closer);
 
   const engine = await openEngine(settings, observe);
   closer.add('engine', () => engine.close());
-  const key = await masterKey(settings);
-  const sealing = createSealing(key);
+  const keys = await masterKeys(settings);
+  const sealing = createSealing(keys);
+  const rejects = openRejects(settings, engine, observe, (request) => retry(request));
+  closer.add('rejected requests', () => rejects.close());
   const catalog = await Catalog.open({
+    served: (database) => rejects.serve(database),
     engine,
     rooms: catalogRooms(sealing, settings),
     limits,
@@ -124,18 +128,19 @@ async function open(settings: Settings, log: Observe, version: string, closer: C
   // An engine that is there is waited for, so that ready means ready, and that a proxy finds this Headgate away and not
   // unable as long as it only starts; an engine that is away is answered 503.
   await catalog.opened();
-  const listener = await openWebhooks({ settings, catalog, lanes, guards, observe, clock });
+  const rejected = (request: RejectedRequest) => rejects.keep(request);
+  const webhooks = { settings, catalog, lanes, guards, rejected, observe, clock };
+  const { listener, retry } = await openWebhooks(webhooks);
   closer.add('listener', () => listener.close());
   const { sqlDoor, gateway } = await openSqlAndEvents(
-    { settings, engine, catalog, pools, lanes, sealing, guards, key, version, observe },
+    { settings, engine, catalog, pools, lanes, rejects, sealing, guards, keys, version, observe },
     closer,
   );
-  let draining = false;
   const admin = await openAdmin({
     host: settings.adminHost,
     port: settings.adminPort,
     health: () => ({ engine: engine.kind }),
-    ready: () => (draining ? 'draining' : (engine.unavailable ?? catalog.unavailable)),
+    ready: whyNotReady,
     metrics,
   });
   closer.add('admin port', () => admin.close());
@@ -161,67 +166,16 @@ async function open(settings: Settings, log: Observe, version: string, closer: C
   return { engine, doors, stop: (reason) => (stopping ??= stop(reason)), reload: guards.reload };
 }
 
-/** Stands where the webhook listener is switched off: it takes nothing, so there is nothing to answer or to close. */
-async function noListener(): Promise<Omit<Listener, 'address'> & { address: null }> {
-  const load = { connections: 0, bytesInFlight: 0 };
-  return { address: null, load, drain: () => {}, close: async () => {} };
-}
-
-interface WebhookRooms {
-  readonly settings: Settings;
-  readonly catalog: Catalog;
-  readonly lanes: Lanes;
-  readonly guards: DoorGuards;
-  readonly observe: Observe;
-  /** A monotonic clock, ms. */
-  readonly clock: () => number;
-}
-
-/** The listener, with the stages that a request and a batch go through. */
-function openWebhooks(rooms: WebhookRooms): ReturnType<typeof openListener | typeof noListener> {
-  const { settings, catalog, lanes, guards, observe, clock } = rooms;
-  const stages = {
-    find: (name: TableName) => catalog.find(name),
-    admit: (target: Target) => admit(target, guards, lanes),
-    submit: (rows: Rows) => lanes.submit(rows),
-    refresh: (database: string) => catalog.refresh(database),
-  };
-  return (settings.listenEnabled ? openListener : noListener)({
-    host: settings.listenHost,
-    port: settings.listenPort,
-    bodyBytesMax: settings.bodyBytesMax,
-    websocketOrigins: settings.websocketOrigins,
-    observe,
-    now: Date.now,
-    tls: guards.listenTls,
-    gate: guards.gate,
-    ingest: createIngest({
-      ...stages,
-      route: (target) => orRefuse(parseWebhookTarget(target)),
-      decode: decodeRequest,
-    }),
-    openStream: createStreams({
-      ...stages,
-      route: (target) => orRefuse(parseIngestTarget(target)),
-      decode: decodeItems,
-      pause: delay,
-      clock,
-      random: Math.random,
-      limits,
-    }),
-  });
-}
-
 interface DoorRooms {
   readonly settings: Settings;
   readonly engine: Engine;
   readonly catalog: Catalog;
   readonly pools: CommitPools;
   readonly lanes: Lanes;
+  readonly rejects: Rejects;
   readonly sealing: Sealing;
   readonly guards: DoorGuards;
-  /** The master key. */
-  readonly key: Buffer;
+  readonly keys: KeyRing;
   readonly version: string;
   readonly observe: Observe;
 }
@@ -231,7 +185,7 @@ async function openSqlAndEvents(
   rooms: DoorRooms,
   closer: Closer,
 ): Promise<{ sqlDoor: SqlDoor; gateway: Gateway }> {
-  const { settings, engine, guards, key, observe } = rooms;
+  const { settings, engine, guards, keys, observe } = rooms;
   const rewrite = createSqlRewriter(rooms, (database) => gateway.release(database));
   const sqlDoor = await openSqlDoor({
     host: settings.sqlHost,
@@ -240,7 +194,7 @@ async function openSqlAndEvents(
     unavailable: () => engine.unavailable,
     tls: guards.sqlTls,
     tlsRequired: !settings.sqlTlsOptional,
-    passwords: guards.passwords(engine, key),
+    passwords: guards.passwords(engine, keys.keys()[0].key),
     observe,
     rewrite,
   });
@@ -251,7 +205,7 @@ async function openSqlAndEvents(
 
 /** Of the SQL door and of POST /v1/sql. `releaseMore`: lets go of connections to a database that opened later. */
 function createSqlRewriter(
-  { settings, catalog, pools, sealing }: DoorRooms,
+  { settings, catalog, pools, rejects, sealing }: DoorRooms,
   releaseMore: (database: string) => Promise<void>,
 ): RewriteSql {
   const explain = createExplain({
@@ -264,6 +218,7 @@ function createSqlRewriter(
     releaseDatabase: async (database) => {
       await catalog.release(database);
       await pools.release(database);
+      await rejects.release(database);
       await releaseMore(database);
     },
     seal: sealing.seal,
@@ -325,9 +280,15 @@ function openEngine(settings: Settings, observe: Observe): Promise<Engine> {
   return openEmbeddedEngine({ dataDir: resolve(settings.dataDir), observe });
 }
 
-function masterKey(settings: Settings): Promise<Buffer> | Buffer {
-  if (settings.masterKey !== null) return parseMasterKey(settings.masterKey, 'HEADGATE_MASTER_KEY');
-  return loadMasterKey(settings.masterKeyFile ?? join(settings.dataDir, 'master.key'));
+function openRejects(settings: Settings, engine: Engine, observe: Observe, retry: RetryRejected): Rejects {
+  const { rejectedRowsMax: rowsMax, rejectedDays: days } = settings;
+  const clock = () => performance.now();
+  return new Rejects({ engine, retry, rowsMax, days, limits, observe, clock, random: Math.random });
+}
+
+function masterKeys(settings: Settings): Promise<KeyRing> | KeyRing {
+  if (settings.masterKey !== null) return parseMasterKeys(settings.masterKey, 'HEADGATE_MASTER_KEY');
+  return loadMasterKeys(settings.masterKeyFile ?? join(settings.dataDir, 'master.key'));
 }
 
 function catalogRooms(sealing: Sealing, settings: Settings) {
@@ -345,17 +306,6 @@ function catalogRooms(sealing: Sealing, settings: Settings) {
       };
     },
   };
-}
-
-function admit(target: Target, { gate }: DoorGuards, lanes: Lanes): void {
-  const tooMany = gate.refusesTable(target);
-  if (tooMany !== null) throw new Refused(tooMany);
-  lanes.admit(target);
-}
-
-function orRefuse<T extends object>(made: T | Refusal): T {
-  if ('code' in made) throw new Refused(made.code, made.message);
-  return made;
 }
 
 /** Why a statement cannot be sent, as its client would read it from PostgreSQL. */

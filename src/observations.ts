@@ -86,6 +86,8 @@ export type Observation =
       readonly kind: 'catalog.loaded';
       readonly database: string;
       readonly tables: number;
+      /** Of them: those that answer 503. */
+      readonly unusable: number;
       readonly version: number;
     }
   | { readonly kind: 'catalog.unreadable'; readonly database: string; readonly reason: string }
@@ -95,6 +97,24 @@ export type Observation =
       readonly database: string;
       readonly from: number;
       readonly to: number;
+    }
+  /** Refused requests were written to headgate.rejected_requests. */
+  | { readonly kind: 'rejected.stored'; readonly database: string; readonly rows: number }
+  /** Some were not: too many of one table in a short time, too many waiting, or the engine did not take them. */
+  | {
+      readonly kind: 'rejected.dropped';
+      readonly database: string;
+      readonly why: 'rate' | 'queue' | 'engine';
+      readonly rows: number;
+    }
+  /** They cannot be written at present; said once until they can. */
+  | { readonly kind: 'rejected.unwritable'; readonly database: string; readonly reason: string }
+  /** `outcome`: committed, unknown, or the code of the refusal. */
+  | {
+      readonly kind: 'rejected.retried';
+      readonly database: string;
+      readonly id: string;
+      readonly outcome: RefusalCode | 'committed' | 'unknown';
     }
   | { readonly kind: 'sql.connected'; readonly session: number; readonly remoteAddress: string }
   /** A client of the SQL door was refused before it had a session: mostly a wrong password. */

@@ -188,7 +188,7 @@ export const settingsTable = {
     'BASE64',
     null,
     text,
-    'the key that seals secrets (32 bytes, base64), instead of <data-dir>/master.key',
+    'the key that seals secrets (32 bytes, base64), instead of <data-dir>/master.key; <new>,<old> while it is replaced',
     true,
   ),
   masterKeyFile: setting<string | null>(
@@ -254,6 +254,22 @@ export const settingsTable = {
     null,
     origins,
     'origins whose pages may open a WebSocket, parted by commas; * allows all; default: no page may',
+  ),
+  rejectedRowsMax: setting<number>(
+    'rejected-rows-max',
+    'HEADGATE_REJECTED_ROWS_MAX',
+    'N',
+    limits.rejectedRowsMax,
+    integer(0, 1_000_000),
+    'refused requests kept in headgate.rejected_requests, per database; 0: none',
+  ),
+  rejectedDays: setting<number>(
+    'rejected-days',
+    'HEADGATE_REJECTED_DAYS',
+    'DAYS',
+    limits.rejectedDays,
+    integer(1, 3_650),
+    'how long refused requests are kept, in days',
   ),
   ...guardSettings,
 } as const;

@@ -6,6 +6,7 @@
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
 import { limits } from '../limits.ts';
 import type { Observation, Observe, TableName } from '../observations.ts';
+import { registerWatch } from './watch-metrics.ts';
 
 export interface MetricsOptions {
   readonly tablesMax?: number;
@@ -13,6 +14,8 @@ export interface MetricsOptions {
   readonly lanes: () => Iterable<{ readonly table: TableName; readonly rows: number }>;
   /** What the listener holds at this moment. */
   readonly load: () => { readonly connections: number; readonly bytesInFlight: number };
+  /** What `/readyz` answers. */
+  readonly ready?: () => boolean;
 }
 
 export interface Metrics {
@@ -85,6 +88,7 @@ export function createMetrics(options: MetricsOptions): Metrics {
   registerTableCounters(registry, counts);
   registerGauges(registry, counts, options);
   const events = registerEvents(registry);
+  const watch = registerWatch(registry, { ready: options.ready ?? (() => true) });
   return {
     observe: (observation) => {
       if (observation.kind === 'request.answered') {
@@ -95,7 +99,10 @@ export function createMetrics(options: MetricsOptions): Metrics {
         series.rows += observation.rows;
         series.batches.set(observation.code, (series.batches.get(observation.code) ?? 0) + 1);
         events.batchSeconds.observe(observation.seconds);
-      } else count(events, observation);
+      } else {
+        count(events, observation);
+        watch(observation);
+      }
     },
     contentType: registry.contentType,
     text: () => registry.metrics(),
@@ -146,13 +153,16 @@ function registerTableCounters(registry: Registry, counts: TableCounts): void {
   registry.registerMetric(
     new Counter({
       name: 'headgate_refusals_total',
-      help: 'Requests refused, by code',
+      help: 'Requests and batches refused, by code',
       labelNames: ['code'],
       registers: [],
       collect() {
         this.reset();
         for (const { answers } of counts.all()) {
           for (const [code, { count }] of answers) if (code !== 'committed') this.inc({ code }, count);
+        }
+        for (const { batches } of counts.all()) {
+          for (const [code, count] of batches) if (code !== 'committed') this.inc({ code }, count);
         }
       },
     }),
@@ -269,17 +279,6 @@ function registerEvents(registry: Registry) {
       buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 30],
       registers,
     }),
-    websockets: new Gauge({
-      name: 'headgate_websockets',
-      help: 'Open WebSockets whose first message was accepted',
-      registers,
-    }),
-    websocketsClosed: new Counter({
-      name: 'headgate_websockets_closed_total',
-      help: 'WebSockets that ended, by why; closed: by their client',
-      labelNames: ['code'],
-      registers,
-    }),
     groupRows: new Histogram({
       name: 'headgate_group_rows',
       help: 'Rows in one committed group',
@@ -305,6 +304,11 @@ function registerEvents(registry: Registry) {
     engineRestarts: new Counter({
       name: 'headgate_engine_restarts_total',
       help: 'Times the engine became ready again after the first time',
+      registers,
+    }),
+    sqlFailures: new Counter({
+      name: 'headgate_sql_failures_total',
+      help: 'Statements that met a bug in Headgate',
       registers,
     }),
     ...registerDoorEvents(registers),
@@ -351,12 +355,8 @@ function count(events: ReturnType<typeof registerEvents>, observation: Observati
     case 'sql.login_failed':
       events.loginFailures.inc();
       break;
-    case 'websocket.opened':
-      events.websockets.inc();
-      break;
-    case 'websocket.closed':
-      if (observation.opened) events.websockets.dec();
-      events.websocketsClosed.inc({ code: observation.code });
+    case 'sql.failed':
+      events.sqlFailures.inc();
       break;
     case 'sql.connected':
       events.sqlSessions.inc();

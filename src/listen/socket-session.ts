@@ -23,6 +23,7 @@ import type { Socket } from 'node:net';
 import type { WebSocket } from 'ws';
 import type { Outcome } from '../flow.ts';
 import type { Opening, OpenStream, Stream } from '../ingest-stream.ts';
+import type { Gate } from '../guard/gate.ts';
 import type { Limits } from '../limits.ts';
 import type { Observe, TableName } from '../observations.ts';
 import type { Refusal, RefusalCode } from '../refusals.ts';
@@ -41,6 +42,8 @@ export interface SocketRoom {
   readonly inFlight: BytesInFlight;
   /** ms since 1970 */
   readonly now: () => number;
+  /** Knows whom a trusted proxy speaks for. */
+  readonly gate: Gate | null;
 }
 
 type State = 'silent' | 'opening' | 'open' | 'ending' | 'closed';
@@ -89,7 +92,9 @@ export class SocketSession {
     this.#room = room;
     this.#ws = ws;
     const { method = '', url = '', rawHeaders } = request;
-    this.#opening = { method, target: url, rawHeaders };
+    const peer = socket.remoteAddress ?? '';
+    const remoteAddress = room.gate?.clientAddress(peer, request.headers) ?? peer;
+    this.#opening = { method, target: url, rawHeaders, remoteAddress };
     this.#share = new Share(room.inFlight);
     this.#openedMs = performance.now();
     this.#heardMs = this.#openedMs;
