@@ -119,6 +119,8 @@ export class Journal {
       await Promise.race([this.#serve(client, onWorking), lost]);
     } finally {
       this.#client = null;
+      // Who slept on this connection must not be the one that what comes next wakes.
+      this.#sleep.abort();
       await hangUp(client);
     }
   }
@@ -135,6 +137,7 @@ export class Journal {
       onWorking();
       this.#said = false;
       await this.#untilWoken();
+      if (this.#client !== client) return;
     }
   }
 
