@@ -3,13 +3,15 @@
  * ratios. `--write` puts the results into docs/benchmarks.md. BENCH_SECONDS and BENCH_ROUNDS say how long.
  */
 import { readFile, writeFile } from 'node:fs/promises';
+import { events } from './events.ts';
+import { batches } from './batches.ts';
 import type { Bench } from './report.ts';
 import { tableShapes } from './shapes.ts';
 import { attacks } from './attacks.ts';
 import { overload } from './overload.ts';
 import { singleEvents } from './single-events.ts';
 
-const benches: readonly Bench[] = [singleEvents, tableShapes, overload, attacks];
+const benches: readonly Bench[] = [singleEvents, tableShapes, batches, events, overload, attacks];
 const effort = {
   seconds: Number(process.env['BENCH_SECONDS'] ?? 5),
   rounds: Number(process.env['BENCH_ROUNDS'] ?? 3),

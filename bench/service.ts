@@ -21,7 +21,13 @@ export interface Service {
 
 export async function startService(): Promise<Service> {
   const dataDir = await mkdtemp(join(tmpdir(), 'headgate-bench-'));
-  const flags = ['--listen-host=127.0.0.1', '--listen-port=0', '--sql-port=0', '--admin-port=0'];
+  const flags = [
+    '--listen-host=127.0.0.1',
+    '--listen-port=0',
+    '--sql-port=0',
+    '--gateway-port=0',
+    '--admin-port=0',
+  ];
   const child = await start([script('../src/cli.js'), 'start', `--data-dir=${dataDir}`, ...flags], (text) =>
     text.includes('SELECT * FROM'),
   );

@@ -1,4 +1,5 @@
-// Compiles the TypeScript into dist/ and copies what tsc does not: the catalog's numbered SQL.
+// Compiles the TypeScript into dist/ and copies what tsc does not: the catalog's numbered SQL. `--package` leaves out
+// the tests, the benchmark and the source maps: that is what `npm pack` and the image are made of.
 import { spawnSync } from 'node:child_process';
 import { chmodSync, cpSync, rmSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -10,7 +11,8 @@ const tsc = join(dirname(createRequire(import.meta.url).resolve('typescript/pack
 
 // A test or module that was removed must not live on in dist/; the folder is rebuilt as a whole in about a second.
 rmSync(join(root, 'dist'), { recursive: true, force: true });
-const { status } = spawnSync(process.execPath, [tsc, '-p', root], { stdio: 'inherit' });
+const project = join(root, process.argv.includes('--package') ? 'tsconfig.package.json' : 'tsconfig.json');
+const { status } = spawnSync(process.execPath, [tsc, '-p', project], { stdio: 'inherit' });
 if (status !== 0) process.exit(status ?? 1);
 cpSync(join(root, 'src/catalog/migrations'), join(root, 'dist/src/catalog/migrations'), { recursive: true });
 chmodSync(join(root, 'dist/src/cli.js'), 0o755);

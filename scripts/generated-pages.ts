@@ -30,8 +30,9 @@ This page is printed from \`src/refusals.ts\`.
 function settingsPage(): string {
   const rows = Object.values(settingsTable).map((row) => {
     const flag = row.flag === null ? '—' : `\`--${row.flag}\``;
-    const fallback = row.default === null ? '—' : `\`${String(row.default)}\``;
-    return `| \`${row.env}\` | ${flag} | ${fallback} | ${cell(row.help)} |`;
+    const fallback = row.default === null || String(row.default) === '' ? '—' : `\`${String(row.default)}\``;
+    const alias = row.alias === null ? '' : `, or \`${row.alias}\``;
+    return `| \`${row.env}\`${alias} | ${flag} | ${fallback} | ${cell(row.help)} |`;
   });
   return `# Settings
 
@@ -42,6 +43,7 @@ came from, secrets masked.
 | variable | flag | default | what |
 | --- | --- | --- | --- |
 ${rows.join('\n')}
+| \`EVENTS_API_<DB>_DSN\` | — | — | a database of the events gateway: \`?database=<db>\` in lower case; without the parameter the first one by name |
 
 This page is printed from \`src/settings.ts\`.
 `;

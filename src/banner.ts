@@ -1,12 +1,14 @@
 /** What `headgate start` prints when its doors are open: where they are, and a first table and request to try. */
+import type { GatewayService } from './gateway-main.ts';
 import type { Service } from './main.ts';
 import type { Settings } from './settings.ts';
 
+const reachable = (host: string): string => (host === '0.0.0.0' || host === '::' ? 'localhost' : host);
+
 export function banner(service: Service, settings: Settings): string {
-  const { listen, sql, admin } = service.doors;
+  const { listen, sql, gateway, admin } = service.doors;
   const database = service.engine.defaultDatabase;
-  const reachable = (host: string) => (host === '0.0.0.0' || host === '::' ? 'localhost' : host);
-  const webhook = `http://${reachable(listen.host)}:${listen.port}/webhook/${database}/public/orders`;
+  const scheme = settings.listenTlsCert === null ? 'http' : 'https';
   const engine =
     settings.databaseUrl === null
       ? `embedded PostgreSQL in ${settings.dataDir}`
@@ -15,12 +17,27 @@ export function banner(service: Service, settings: Settings): string {
     settings.databaseUrl === null
       ? `psql -h ${reachable(sql.host)} -p ${sql.port} -d ${database} -U root`
       : `psql -h ${reachable(sql.host)} -p ${sql.port} -d ${database}`;
+  const adminLine = `admin     http://${admin.host}:${admin.port}/healthz  /readyz  /metrics`;
+  const eventsLine = `events    http://${gateway.host}:${gateway.port}/v1/events  /v1/sql`;
+  if (listen === null) {
+    return `
+Headgate is ready (${engine}).
+
+  webhooks  off (HEADGATE_LISTEN_ENABLED=false)
+  SQL       ${psql}
+  ${eventsLine}
+  ${adminLine}
+
+`;
+  }
+  const webhook = `${scheme}://${reachable(listen.host)}:${listen.port}/webhook/${database}/public/orders`;
   return `
 Headgate is ready (${engine}).
 
-  webhooks  http://${listen.host}:${listen.port}/webhook/<database>/<schema>/<table>
+  webhooks  ${scheme}://${listen.host}:${listen.port}/webhook/<database>/<schema>/<table>
   SQL       ${psql}
-  admin     http://${admin.host}:${admin.port}/healthz  /readyz  /metrics
+  ${eventsLine}
+  ${adminLine}
 
 Try it: a table,
 
@@ -35,6 +52,26 @@ a request,
 and its row.
 
   ${psql} -c 'SELECT * FROM orders'
+
+`;
+}
+
+/** What `headgate gateway` prints when its door is open. */
+export function gatewayBanner({ gateway, databases }: GatewayService, settings: Settings): string {
+  const { host, port } = gateway.address;
+  const url = `http://${reachable(host)}:${port}`;
+  const token = settings.gatewayToken === null ? '' : " -H 'authorization: Bearer <token>'";
+  return `
+The events gateway is ready (${databases.join(', ')}).
+
+  events  http://${host}:${port}/v1/events?name=<table>
+  SQL     http://${host}:${port}/v1/sql
+
+Try it: a table, an event, and its row.
+
+  curl${token} ${url}/v1/sql -d 'CREATE TABLE clickstream (user_id STRING, page STRING, at TIMESTAMPTZ)'
+  curl${token} '${url}/v1/events?name=clickstream' -d '{"user_id": "u1", "page": "/", "at": "2026-01-01T00:00:00Z"}'
+  curl${token} ${url}/v1/sql -d 'SELECT * FROM clickstream'
 
 `;
 }

@@ -10,22 +10,28 @@ import { performance } from 'node:perf_hooks';
 import { buffer } from 'node:stream/consumers';
 import { Command, Option } from 'commander';
 import { createLog } from './admin/log.ts';
-import { banner } from './banner.ts';
+import { banner, gatewayBanner } from './banner.ts';
 import { EngineError } from './engine/engine.ts';
+import { startGateway } from './gateway-main.ts';
+import { GuardError } from './guard/guard-error.ts';
 import { startService, StartError } from './main.ts';
+import type { Observe } from './observations.ts';
+import { rotateKey } from './rotate-key.ts';
 import { MasterKeyError } from './secrets/master-key.ts';
 import { sendCommand, SendError } from './senders/send.ts';
 import type { SendOptions } from './senders/send.ts';
 import { resolveSettings, SettingsError, settingsTable } from './settings.ts';
-import type { ResolvedSettings, SettingName } from './settings.ts';
+import type { ResolvedSettings, SettingName, Settings } from './settings.ts';
 
 const rows = Object.entries(settingsTable) as [SettingName, (typeof settingsTable)[SettingName]][];
 
 function withSettings(command: Command): Command {
   for (const [, row] of rows) {
     if (row.flag === null) continue;
-    const value = typeof row.default === 'boolean' ? '' : ` <${row.value}>`;
-    const shown = row.default === null || typeof row.default === 'boolean' ? '' : `, default ${row.default}`;
+    // What is off by default is switched on by naming it; what is on needs a word to be switched off.
+    const value = row.default === false ? '' : ` <${row.value}>`;
+    const none = row.default === null || row.default === false || String(row.default) === '';
+    const shown = none ? '' : `, default ${String(row.default)}`;
     command.addOption(new Option(`--${row.flag}${value}`, `${row.help} (${row.env}${shown})`));
   }
   return command;
@@ -40,20 +46,42 @@ function settingsOf(options: Record<string, string | true | undefined>): Resolve
   return resolveSettings({ env: process.env, flags });
 }
 
-async function start(options: Record<string, string | true | undefined>): Promise<void> {
-  const { settings } = settingsOf(options);
+function logOf(settings: Settings): Observe {
   const pretty = settings.logFormat === 'pretty' || (settings.logFormat === 'auto' && process.stderr.isTTY);
-  const log = createLog({
+  return createLog({
     level: settings.logLevel,
     format: pretty ? 'pretty' : 'json',
     now: Date.now,
     write: (line) => void process.stderr.write(line),
   });
+}
+
+async function start(options: Record<string, string | true | undefined>): Promise<void> {
+  const { settings } = settingsOf(options);
   // Before the first await: a signal during the start must not leave an engine behind.
   const stopped = firstSignal();
-  const service = await startService(settings, log);
+  const service = await startService(settings, logOf(settings), version());
+  // Without certificates SIGHUP means what it always means: the terminal is gone.
+  if (service.reload !== null) process.on('SIGHUP', () => void service.reload?.());
   process.stdout.write(banner(service, settings));
   await service.stop(await stopped);
+}
+
+async function gateway(options: Record<string, string | true | undefined>): Promise<void> {
+  const { settings } = settingsOf(options);
+  const stopped = firstSignal();
+  const service = await startGateway(settings, logOf(settings), version());
+  process.stdout.write(gatewayBanner(service, settings));
+  await service.stop(await stopped);
+}
+
+async function operator(options: Record<string, string | true | undefined>): Promise<void> {
+  const { settings } = settingsOf(options);
+  const stopped = firstSignal();
+  // Loaded only here: the Kubernetes client is larger than all of Headgate, and nobody else needs it.
+  const { startOperator } = await import('./operate.ts');
+  const running = await startOperator(settings, logOf(settings));
+  await running.stop(await stopped);
 }
 
 /** The first signal asks for a clean stop, a second one ends the process at once. */
@@ -74,13 +102,22 @@ function config(options: Record<string, string | true | undefined>): void {
   const { settings, origins } = settingsOf(options);
   const lines = rows.map(([name, row]) => {
     const value = settings[name];
-    const shown = value === null ? '(none)' : row.secret ? '***' : String(value);
+    const none = value === null || (Array.isArray(value) && value.length === 0);
+    const shown = none ? '(none)' : row.secret ? '***' : String(value);
     return [row.env, shown, origins[name]];
   });
+  for (const { env } of settings.eventDatabases) lines.push([env, '***', env]);
   const widths = [0, 1].map((column) => Math.max(...lines.map((line) => line[column]?.length ?? 0)));
   for (const [env = '', shown = '', origin = ''] of lines) {
     console.log(`${env.padEnd(widths[0] ?? 0)}  ${shown.padEnd(widths[1] ?? 0)}  ${origin}`);
   }
+}
+
+function rotate(options: Record<string, string | true | undefined>): Promise<void> {
+  return rotateKey(settingsOf(options).settings, {
+    say: (line) => void process.stdout.write(`${line}\n`),
+    warn: (line) => void process.stderr.write(`headgate: ${line}\n`),
+  });
 }
 
 async function send(sender: string, options: Omit<SendOptions, 'sender'>): Promise<void> {
@@ -117,7 +154,7 @@ function version(): string {
 /** Errors whose message was written for the terminal. Anything else is a bug and shows its stack. */
 function explain(error: unknown): string {
   if (error instanceof StartError || error instanceof SettingsError) return error.message;
-  if (error instanceof SendError) return error.message;
+  if (error instanceof SendError || error instanceof GuardError) return error.message;
   if (error instanceof EngineError || error instanceof MasterKeyError) return error.message;
   const { code, syscall, port, address } = error as NodeJS.ErrnoException & {
     port?: number;
@@ -139,8 +176,27 @@ const program = new Command('headgate')
   .showHelpAfterError('(headgate --help tells more)');
 withSettings(program.command('start').description('start the service')).action(start);
 withSettings(
+  program
+    .command('gateway')
+    .description('start the events gateway alone, in front of the databases of EVENTS_API_<DB>_DSN'),
+).action(gateway);
+withSettings(
+  program
+    .command('operator')
+    .description(
+      'look after the Headgate resources of a Kubernetes cluster (KUBECONFIG, or the pod it runs in)',
+    ),
+).action(operator);
+withSettings(
   program.command('config').description('print every setting, its value and where it came from'),
 ).action(config);
+withSettings(
+  program
+    .command('secrets')
+    .description('look after the key that seals secrets')
+    .command('rotate-key')
+    .description('seal every secret with a new master key; Headgate may be running'),
+).action(rotate);
 program
   .command('send')
   .description('send a signed request as a known sender does, e.g. github (docs/senders lists them)')

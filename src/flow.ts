@@ -148,6 +148,43 @@ export type Outcome =
   | { readonly kind: 'aborted'; readonly refusal: Refusal; readonly row?: number }
   | { readonly kind: 'unknown'; readonly refusal: Refusal };
 
+/** A request that was refused, for whoever keeps it for the owner of the table. */
+export interface RejectedRequest {
+  readonly target: Target;
+  readonly refusal: Refusal;
+  readonly door: 'http' | 'websocket';
+  /** VALIDATE has accepted it, or the table has none. */
+  readonly authenticated: boolean;
+  readonly method: string;
+  /** Path and query as received. */
+  readonly requestTarget: string;
+  readonly rawHeaders: readonly string[];
+  readonly arrivedAtMs: number;
+  readonly remoteAddress: string;
+  /** null: it was not read. */
+  readonly body: Buffer | null;
+}
+
+/** A request that was refused and kept, and whose owner asks for another attempt. */
+export interface KeptRequest {
+  readonly database: string;
+  readonly schema: string;
+  readonly table: string;
+  /** pg_class.oid of the table that it was refused by. */
+  readonly oid: number;
+  readonly method: string;
+  /** As node:http hands them over; without those of `leftOut`. */
+  readonly rawHeaders: readonly string[];
+  /** Lower-case names of the headers that were not kept. */
+  readonly leftOut: ReadonlySet<string>;
+  readonly arrivedAtMs: number;
+  readonly remoteAddress: string;
+  readonly body: Buffer;
+}
+
+/** Runs a kept request through the stages again, without its check. Never rejects with Refused. */
+export type RetryRejected = (request: KeptRequest) => Promise<Outcome>;
+
 /** Several requests of one table on their way to the engine in one transaction. */
 export interface Group {
   readonly target: Target;

@@ -9,13 +9,14 @@
  * changed, the lane is full, the engine is away), the stream begins a new chain with the first that was not committed,
  * for at most `streamPatienceMs`. An outcome that is not known is never tried again. Touches nothing itself.
  */
-import type { Chain, CheckRequest, Documents, Outcome, Rows, Target } from './flow.ts';
+import type { Chain, CheckRequest, Documents, Outcome, RejectedRequest, Rows, Target } from './flow.ts';
 import { backoffMs } from './kit/backoff.ts';
 import { deferred } from './kit/deferred.ts';
 import type { Deferred } from './kit/deferred.ts';
 import type { Limits } from './limits.ts';
 import type { TableName } from './observations.ts';
 import { refusal, Refused, refusals } from './refusals.ts';
+import type { Refusal } from './refusals.ts';
 
 /** The items of one batch, as they came. */
 export interface ItemsRequest {
@@ -42,6 +43,8 @@ export interface StreamRooms {
   submit(rows: Rows): Promise<Outcome>;
   /** Reads the catalog again, because the engine says that a table is not what it was. */
   refresh(database: string): Promise<void>;
+  /** Told of every stream and batch that was refused. Never throws, takes no time. */
+  rejected?(request: RejectedRequest): void;
   /** Resolves after that long. */
   pause(ms: number): Promise<void>;
   /** A monotonic clock, ms. */
@@ -52,10 +55,11 @@ export interface StreamRooms {
 }
 
 /** The upgrade as it arrived, with the first frame in the place of a body. */
-export type Opening = CheckRequest;
+export interface Opening extends CheckRequest {
+  readonly remoteAddress?: string;
+}
 
 export interface Stream {
-  readonly table: TableName;
   /** Takes the batch that comes next; never rejects. After one that is not committed no other is. */
   submit(batch: Batch): Promise<Outcome>;
   /** Its connection is gone: what was not submitted yet never will be. */
@@ -63,20 +67,47 @@ export interface Stream {
 }
 
 /** Rejects with Refused or with a bug. */
-export type OpenStream = (opening: Opening) => Promise<Stream>;
+export type OpenStream = (opening: Opening, hooks: StreamHooks) => Promise<Stream>;
+
+export interface StreamHooks {
+  /** Told which table the stream is for, as soon as that is known. */
+  target(name: TableName): void;
+}
 
 export function createStreams(rooms: StreamRooms): OpenStream {
-  return async (opening) => {
-    const name = rooms.route(opening.target);
-    return new IngestStream(rooms, opening, await checked(rooms, name, opening));
+  return async (opening, hooks) => {
+    const target = await rooms.find(rooms.route(opening.target));
+    hooks.target(target);
+    try {
+      authenticate(target, opening);
+    } catch (error) {
+      if (error instanceof Refused) tellRejected(rooms, opening, target, error.refusal, null);
+      throw error;
+    }
+    return new IngestStream(rooms, opening, target);
   };
 }
 
-/** The table, once the check has accepted the first frame. */
-async function checked(rooms: StreamRooms, name: TableName, opening: Opening): Promise<Target> {
-  const target = await rooms.find(name);
-  authenticate(target, opening);
-  return target;
+/** `batch` null: the first frame was refused, and with it the stream. */
+function tellRejected(
+  rooms: StreamRooms,
+  opening: Opening,
+  target: Target,
+  why: Refusal,
+  batch: Batch | null,
+): void {
+  rooms.rejected?.({
+    target,
+    refusal: why,
+    door: 'websocket',
+    authenticated: batch !== null,
+    method: opening.method,
+    requestTarget: opening.target,
+    rawHeaders: opening.rawHeaders,
+    arrivedAtMs: batch?.arrivedAtMs ?? opening.arrivedAtMs,
+    remoteAddress: opening.remoteAddress ?? '',
+    body: batch?.documents.bytes ?? opening.body,
+  });
 }
 
 function authenticate({ check }: Target, opening: Opening): void {
@@ -128,10 +159,6 @@ class IngestStream implements Stream {
     this.#rooms = rooms;
     this.#opening = opening;
     this.#target = target;
-  }
-
-  get table(): TableName {
-    return this.#target;
   }
 
   submit(batch: Batch): Promise<Outcome> {
@@ -229,6 +256,7 @@ class IngestStream implements Stream {
       this.#become('ended');
       if (failure.kind === 'bug') first.answer.reject(failure.error);
       else first.answer.resolve(failure);
+      if (failure.kind === 'aborted') this.#tellRejected(first.batch, failure);
       return;
     }
     this.#become('recovering');
@@ -237,6 +265,11 @@ class IngestStream implements Stream {
     this.#handed = 0;
     this.#chain = { broken: false };
     if (this.#state === 'recovering') await this.#handOver();
+  }
+
+  #tellRejected(batch: Batch, { refusal: why, row }: Extract<Outcome, { kind: 'aborted' }>): void {
+    const message = row === undefined ? why.message : `item ${row + 1}: ${why.message}`;
+    tellRejected(this.#rooms, this.#opening, this.#target, { ...why, message }, batch);
   }
 
   #mayPass(entry: Entry, failure: Failure): boolean {

@@ -6,9 +6,10 @@
  *
  * Takes an Arrival; gives an Outcome, or throws Refused with the codes of those stages. Touches nothing itself.
  */
-import type { Arrival, DecodeRequest, Outcome, Rows, Target } from './flow.ts';
+import type { Arrival, DecodeRequest, Outcome, RejectedRequest, Rows, Target } from './flow.ts';
 import type { TableName } from './observations.ts';
 import { Refused } from './refusals.ts';
+import type { Refusal } from './refusals.ts';
 
 export interface IngestRooms {
   /** The table that a request target names; throws `malformed_path`, `not_found`. */
@@ -22,6 +23,8 @@ export interface IngestRooms {
   submit(rows: Rows): Promise<Outcome>;
   /** Reads the catalog again, because the engine says that a table is not what it was. */
   refresh(database: string): Promise<void>;
+  /** Told of every request to a table that was refused, before its sender is. Never throws, takes no time. */
+  rejected?(request: RejectedRequest): void;
 }
 
 /** Rejects with Refused, answered from refusals.ts, or with a bug, answered 500 with a request id. */
@@ -38,24 +41,51 @@ const changedAttemptsMax = 3;
 export function createIngest(rooms: IngestRooms): Ingest {
   return async (arrival, hooks) => {
     const name = rooms.route(arrival.target);
-    let body: Buffer | null = null;
-    for (let attempt = 1; ; attempt++) {
-      const found = rooms.find(name);
-      const target = found instanceof Promise ? await found : found;
-      hooks.target(target);
-      rooms.admit(target);
-      body ??= await arrival.body();
-      authenticate(target, arrival, body);
-      const { rawHeaders, arrivedAtMs } = arrival;
-      const decoded = rooms.decode(target, { body, rawHeaders, arrivedAtMs });
-      const rows = decoded instanceof Promise ? await decoded : decoded;
-      // A batch of no lines: there is nothing to wait for.
-      if (rows.count === 0) return { kind: 'committed', rows: 0 };
-      const outcome = await rooms.submit(rows);
-      if (!wasChanged(outcome) || attempt === changedAttemptsMax) return named(outcome, rows);
-      await rooms.refresh(name.database);
+    const got: Got = { target: null, body: null, authenticated: false };
+    try {
+      for (let attempt = 1; ; attempt++) {
+        const found = rooms.find(name);
+        const target = found instanceof Promise ? await found : found;
+        got.target = target;
+        hooks.target(target);
+        rooms.admit(target);
+        const body = (got.body ??= await arrival.body());
+        got.authenticated = false;
+        authenticate(target, arrival, body);
+        got.authenticated = true;
+        const { rawHeaders, arrivedAtMs } = arrival;
+        const decoded = rooms.decode(target, { body, rawHeaders, arrivedAtMs });
+        const rows = decoded instanceof Promise ? await decoded : decoded;
+        // A batch of no lines: there is nothing to wait for.
+        if (rows.count === 0) return { kind: 'committed', rows: 0 };
+        const outcome = await rooms.submit(rows);
+        if (!wasChanged(outcome) || attempt === changedAttemptsMax) {
+          const answer = named(outcome, rows);
+          if (answer.kind === 'aborted') tellRejected(rooms, arrival, got, answer.refusal);
+          return answer;
+        }
+        await rooms.refresh(name.database);
+      }
+    } catch (error) {
+      if (error instanceof Refused) tellRejected(rooms, arrival, got, error.refusal);
+      throw error;
     }
   };
+}
+
+/** How far a request has come. */
+interface Got {
+  target: Target | null;
+  body: Buffer | null;
+  authenticated: boolean;
+}
+
+function tellRejected(rooms: IngestRooms, arrival: Arrival, got: Got, refusal: Refusal): void {
+  const { target, body, authenticated } = got;
+  if (target === null || rooms.rejected === undefined) return;
+  const { method, target: requestTarget, rawHeaders, arrivedAtMs, remoteAddress } = arrival;
+  const request = { method, requestTarget, rawHeaders, arrivedAtMs, remoteAddress, body };
+  rooms.rejected({ ...request, target, refusal, door: 'http', authenticated });
 }
 
 /** Before anything looks into the body: a stranger learns nothing about how it would be read. */

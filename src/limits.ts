@@ -114,10 +114,12 @@ export const limits = {
   fateRetryMs: 200,
   /** Prepared statements that one connection for commits keeps. */
   commitStatementsMax: 128,
-  /** Rows of one refused group that are looked at alone to tell their senders which value does not fit. */
-  groupProbesMax: 1_024,
-  /** Values of one group that `on_type_error = 'null'` looks at alone; a request with more of them is refused. */
+  /** Questions that one refused group puts to the engine to tell senders which of their values does not fit. */
+  groupProbesMax: 512,
+  /** As many that `on_type_error = 'null'` puts, to find the values; past it requests are refused. */
   groupNulledProbesMax: 8_192,
+  /** Rows that are stored and rolled back again to tell a sender which row of a request a constraint refuses. */
+  groupTriedRowsMax: 200_000,
   /** What a sender is told of the engine's reason, in characters. */
   reasonCharsMax: 200,
 
@@ -164,8 +166,45 @@ export const limits = {
   explainTextCharsMax: 1_000,
   /** Tables of one name, in several schemas, that one EXPLAIN VALIDATE evaluates. */
   explainTablesMax: 16,
+  /** Master keys that are known at one time: one, and those that it replaces. */
+  masterKeysMax: 8,
+  /** How long the rotation of the master key waits for transactions that have changed secrets, in ms. */
+  rotationLockMs: 10_000,
   /** Length of one secret, in bytes. */
   secretBytesMax: 64 * 1024,
+
+  /** What is kept of the body of a refused request, in bytes. */
+  rejectedBodyBytesMax: 64 * 1024,
+  /** What is kept of the reason, in characters. */
+  rejectedReasonCharsMax: 1_000,
+  /** Refused requests of one database that wait to be written; one more is counted and forgotten. */
+  rejectedWaitingMax: 1_000,
+  /** Bytes of them. */
+  rejectedWaitingBytesMax: 8 * 1024 * 1024,
+  /** Refused requests of one table that are kept in a row … */
+  rejectedBurst: 100,
+  /** … and then per second, so that a flood fills neither the disk nor the log. */
+  rejectedPerSecond: 10,
+  /** Tables whose rates are kept apart. */
+  rejectedTablesMax: 1_000,
+  /** Refused requests in one statement. */
+  rejectedBatchRowsMax: 64,
+  /** Bytes of them. */
+  rejectedBatchBytesMax: 1024 * 1024,
+  /** Rows of headgate.rejected_requests, per database. */
+  rejectedRowsMax: 10_000,
+  /** What the bodies in it may take together, in bytes. */
+  rejectedBytesMax: 256 * 1024 * 1024,
+  /** How long they are kept, in days. */
+  rejectedDays: 7,
+  /** Longest pause between two looks for rows that are too old, in ms. */
+  rejectedTrimMs: 600_000,
+  /** How long one statement for them may take, in ms. */
+  rejectedStatementMs: 5_000,
+  /** Pause between two looks for retries where the engine does not tell of them, in ms. */
+  rejectedHeartbeatMs: 5_000,
+  /** Retries that run at one time, per database. */
+  rejectedRetriesMax: 64,
 
   /** Client connections of the SQL door. */
   sqlConnectionsMax: 200,
@@ -187,8 +226,67 @@ export const limits = {
   sqlRewrittenStatementsMax: 1_024,
   /** Largest error, notice or parameter status of the engine that is looked at, in bytes; larger ones pass unread. */
   sqlNoticeBytesMax: 1024 * 1024,
+  /** Engine connections that passwords of clients of the SQL door are looked up on. */
+  sqlPasswordConnectionsMax: 2,
   /** How long a client may take to read the door's last message, in ms. */
   sqlLingerMs: 2_000,
+
+  /** Addresses (of IPv6: networks) whose requests are counted for a rate; the one seen longest ago is forgotten. */
+  rateAddressesMax: 65_536,
+  /** Tables whose requests are counted for a rate. */
+  rateTablesMax: 16_384,
+  /** How often the files of TLS certificates are compared with what is in use, in ms. */
+  tlsPollMs: 5_000,
+  /** Largest body of POST /v1/events, before and after decompression, in bytes. */
+  eventsBodyBytesMax: 100 * 1024 * 1024,
+  /** A body up to this size goes through a lane, with those of others; a larger one in a transaction of its own. */
+  eventsLaneBytesMax: 1024 * 1024,
+  /** One event, in bytes. */
+  eventsLineBytesMax: 16 * 1024 * 1024,
+  /** What one statement of such a transaction takes, in bytes. */
+  eventsChunkBytesMax: 2 * 1024 * 1024,
+  /** Such transactions at one time. */
+  eventsStreamsMax: 4,
+  /** Longest pause between two parts of a body that is being sent, in ms. */
+  eventsPauseMs: 30_000,
+  /** From the first byte of a body to its last, in ms. */
+  eventsUploadMs: 300_000,
+  /** From the last byte of a body to the answer, in ms. */
+  eventsDeadlineMs: 30_000,
+  /** Lines that on_error=skip lists; those beyond are counted. */
+  eventsSkippedMax: 1_000,
+  /** Bodies of the events gateway that are held in memory at one time, in bytes. */
+  gatewayBodiesBytesMax: 256 * 1024 * 1024,
+  /** Requests of the events gateway at one time. */
+  gatewayRequestsMax: 1_000,
+  /** Connections of the events gateway; one more is closed as it arrives. */
+  gatewayConnectionsMax: 10_000,
+  /** Largest body of POST /v1/sql, in bytes. */
+  gatewaySqlBytesMax: 16 * 1024 * 1024,
+  /** Parameters of one statement. PostgreSQL's own bound. */
+  gatewaySqlParamsMax: 65_535,
+  /** Largest result of POST /v1/sql, both as it comes from the engine and as JSON, in bytes. */
+  gatewayResultBytesMax: 64 * 1024 * 1024,
+  /** All results that are being read or sent at one time, in bytes. */
+  gatewayResultsBytesMax: 256 * 1024 * 1024,
+  /** How long one request of POST /v1/sql may run, in ms. */
+  gatewaySqlTimeoutMs: 30_000,
+  /** How long a cancelled statement may take to end before its connection is cut off, in ms. */
+  gatewayCancelMs: 1_000,
+  /** Connections for POST /v1/sql, per database. */
+  gatewaySqlConnectionsMax: 8,
+  /** Requests that may wait for one of them, per database. */
+  gatewaySqlWaitingMax: 256,
+  /** How long they wait, in ms. */
+  gatewaySqlWaitMs: 5_000,
+  /** Notices of one request that its answer tells. */
+  gatewayNoticesMax: 100,
+  /** Names of types that are remembered, per database. */
+  gatewayTypesMax: 10_000,
+  /** Addresses whose rate is followed. */
+  gatewayRateAddressesMax: 10_000,
+  /** Length of a request id, in characters. */
+  requestIdCharsMax: 128,
 
   /** Requests that `headgate send` has under way at one time. */
   sendInFlightMax: 32,
@@ -202,8 +300,36 @@ export const limits = {
   /** Tables with metrics of their own; those beyond are counted together as `other`. */
   metricTablesMax: 1_000,
 
+  /** How long one request to the Kubernetes API server may take, in ms. */
+  operatorRequestMs: 10_000,
+  /** How long one watch lasts before the operator asks again, in seconds: finds a connection that is dead. */
+  operatorWatchSeconds: 240,
+  /** Silence on a connection to the API server after which its other end is asked for a sign of life, in ms. */
+  operatorKeepAliveMs: 30_000,
+  /** Largest answer, and largest event of a watch, that the operator takes from the API server, in bytes. */
+  operatorAnswerBytesMax: 32 * 1024 * 1024,
+  /** Objects that one page of a list asks for. */
+  operatorListPageMax: 500,
+  /** Headgates that one operator looks after; those beyond are told so in the log. */
+  operatorResourcesMax: 5_000,
+  /** Headgates that are brought in line at one time. */
+  operatorReconcilesMax: 4,
+  /** How often a Headgate is looked at when nothing seems to have changed: also finds Secrets that did, in ms. */
+  operatorResyncMs: 300_000,
+  /** First and longest pause before something that failed is tried again, in ms. */
+  operatorBackoffMinMs: 500,
+  operatorBackoffMaxMs: 60_000,
+  /** How long a leader's word counts after its last sign of life, in seconds. */
+  operatorLeaseSeconds: 15,
+  /** A leader that could not renew its lease for so long steps down, in ms; well below `operatorLeaseSeconds`. */
+  operatorRenewDeadlineMs: 10_000,
+  /** Pause between two looks at the lease, in ms. */
+  operatorLeaseRetryMs: 2_000,
+
   /** From SIGTERM to the end of the process, in ms. */
   drainMs: 10_000,
+  /** How long idle connections of the webhook listener are kept then, for what is on its way on them, in ms. */
+  drainIdleMs: 200,
   /** How long the embedded engine may take to accept its first connection, in ms. */
   engineStartMs: 30_000,
   /** Longest pause between two attempts to start or reach the engine, in ms. */
@@ -214,6 +340,8 @@ export const limits = {
   engineStopMs: 6_000,
   /** How long one connection to the engine, or one sign of life on it, may take, in ms. */
   engineAnswerMs: 5_000,
+  /** How long the servers before one that can be used may take to say that they can, in ms. */
+  engineChoiceMs: 250,
   /** How long a connection to the engine may take to end in good order, in ms. */
   engineFarewellMs: 1_000,
   /** Pause between two signs of life on the supervising connection, in ms. */

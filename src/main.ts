@@ -6,7 +6,6 @@
  */
 import { randomUUID } from 'node:crypto';
 import { mkdir, rm, writeFile } from 'node:fs/promises';
-import { isIP } from 'node:net';
 import { join, resolve } from 'node:path';
 import { performance } from 'node:perf_hooks';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -17,31 +16,40 @@ import { Catalog } from './catalog/catalog.ts';
 import { createCommit } from './commit/commit.ts';
 import { CommitPools } from './commit/commit-pools.ts';
 import { createRewriter } from './ddl/rewrite.ts';
-import { itemsInSlices } from './decode/batches.ts';
-import { decodeInSlices } from './decode/decode.ts';
+import { openGuards, sqlDoorAsks } from './door-guards.ts';
+import type { DoorGuards } from './door-guards.ts';
 import { openEmbeddedEngine } from './engine/embedded.ts';
 import type { Engine } from './engine/engine.ts';
 import { openPostgresEngine } from './engine/postgres.ts';
 import { sqlstateOf } from './engine/sqlstate.ts';
 import { createExplain } from './explain.ts';
-import type { Rows, Target } from './flow.ts';
-import { createStreams } from './ingest-stream.ts';
-import { createIngest } from './ingest.ts';
+import type { RejectedRequest, RetryRejected, RewriteSql } from './flow.ts';
+import { openGateway } from './gateway/door.ts';
+import type { Gateway } from './gateway/door.ts';
+import { eventRooms, openEventParts } from './gateway-events.ts';
+import {
+  doorOptions,
+  engineOf,
+  openDoorProblem,
+  openEventEngines,
+  otherSqlRooms,
+  ownSqlRooms,
+} from './gateway-rooms.ts';
+import { isLoopbackHost } from './kit/address.ts';
 import { Closer } from './kit/closer.ts';
-import { Turns } from './kit/turns.ts';
 import { limits } from './limits.ts';
-import { openListener } from './listen/http.ts';
-import { parseIngestTarget, parseWebhookTarget } from './listen/routes.ts';
 import { Refused, refusals, SqlFailure } from './refusals.ts';
-import type { Refusal } from './refusals.ts';
 import { observers } from './observations.ts';
-import type { Observe, TableName } from './observations.ts';
-import { loadMasterKey, parseMasterKey } from './secrets/master-key.ts';
+import type { Observe } from './observations.ts';
+import { Rejects } from './reject/rejects.ts';
+import type { KeyRing } from './secrets/key-ring.ts';
+import { loadMasterKeys, parseMasterKeys } from './secrets/master-key.ts';
 import { createSealing } from './secrets/sealing.ts';
 import type { Sealing } from './secrets/sealing.ts';
 import type { Settings } from './settings.ts';
 import { expandSender, nearestSenders } from './senders/senders.ts';
 import { loadParser, parseExpression } from './validate/expression.ts';
+import { openWebhooks } from './webhook-door.ts';
 import { openSqlDoor } from './wire/door.ts';
 import type { SqlDoor } from './wire/door.ts';
 
@@ -52,9 +60,17 @@ export interface Address {
 
 export interface Service {
   readonly engine: Engine;
-  readonly doors: { readonly listen: Address; readonly sql: Address; readonly admin: Address };
+  /** `listen` is null when the webhook listener is switched off. */
+  readonly doors: {
+    readonly listen: Address | null;
+    readonly sql: Address;
+    readonly gateway: Address;
+    readonly admin: Address;
+  };
   /** Answers what was taken, takes nothing new, then closes; at most `drainMs`. Calling it again changes nothing. */
   stop(reason: string): Promise<void>;
+  /** Reads the doors' certificates again; null: there are none. */
+  readonly reload: (() => Promise<void>) | null;
 }
 
 /** Headgate cannot start as configured; the message is for the terminal. */
@@ -62,28 +78,40 @@ export class StartError extends Error {
   override readonly name = 'StartError';
 }
 
-export async function startService(settings: Settings, log: Observe): Promise<Service> {
+/** `version`: what the gateway's OpenAPI document says. */
+export async function startService(settings: Settings, log: Observe, version = 'unknown'): Promise<Service> {
   refuseOpenDoors(settings);
   const closer = new Closer();
   try {
-    return await open(settings, log, closer);
+    return await open(settings, log, version, closer);
   } catch (error) {
     await closer.close();
     throw error;
   }
 }
 
-async function open(settings: Settings, log: Observe, closer: Closer): Promise<Service> {
+async function open(settings: Settings, log: Observe, version: string, closer: Closer): Promise<Service> {
   const clock = () => performance.now();
+  let draining = false;
+  const whyNotReady = () => (draining ? 'draining' : (engine.unavailable ?? catalog.unavailable));
   // What is measured opens later than what measures it; nobody asks before the admin port is open.
-  const metrics = createMetrics({ lanes: () => lanes.depths(), load: () => listener.load });
+  const metrics = createMetrics({
+    lanes: () => lanes.depths(),
+    load: () => listener.load,
+    ready: () => whyNotReady() === null,
+  });
   const observe = observers(log, metrics.observe);
   await loadParser();
+  const guards = await openGuards(settings, observe, closer);
 
   const engine = await openEngine(settings, observe);
   closer.add('engine', () => engine.close());
-  const sealing = createSealing(await masterKey(settings));
+  const keys = await masterKeys(settings);
+  const sealing = createSealing(keys);
+  const rejects = openRejects(settings, engine, observe, (request) => retry(request));
+  closer.add('rejected requests', () => rejects.close());
   const catalog = await Catalog.open({
+    served: (database) => rejects.serve(database),
     engine,
     rooms: catalogRooms(sealing, settings),
     limits,
@@ -97,31 +125,33 @@ async function open(settings: Settings, log: Observe, closer: Closer): Promise<S
   const lanes = new Lanes({ commit, limits, clock, endOfTurn: setImmediate });
   closer.add('lanes', () => lanes.close());
 
-  const listener = await openListener({
-    host: settings.listenHost,
-    port: settings.listenPort,
-    bodyBytesMax: settings.bodyBytesMax,
-    observe,
-    now: Date.now,
-    ...sentences(catalog, lanes, clock),
-  });
+  // An engine that is there is waited for, so that ready means ready, and that a proxy finds this Headgate away and not
+  // unable as long as it only starts; an engine that is away is answered 503.
+  await catalog.opened();
+  const rejected = (request: RejectedRequest) => rejects.keep(request);
+  const webhooks = { settings, catalog, lanes, guards, rejected, observe, clock };
+  const { listener, retry } = await openWebhooks(webhooks);
   closer.add('listener', () => listener.close());
-  const sqlDoor = await openSql({ settings, engine, catalog, pools, sealing, observe });
-  closer.add('SQL door', () => sqlDoor.close());
-  let draining = false;
+  const { sqlDoor, gateway } = await openSqlAndEvents(
+    { settings, engine, catalog, pools, lanes, rejects, sealing, guards, keys, version, observe },
+    closer,
+  );
   const admin = await openAdmin({
     host: settings.adminHost,
     port: settings.adminPort,
     health: () => ({ engine: engine.kind }),
-    ready: () => (draining ? 'draining' : (engine.unavailable ?? catalog.unavailable)),
+    ready: whyNotReady,
     metrics,
   });
   closer.add('admin port', () => admin.close());
 
-  const doors = { listen: listener.address, sql: sqlDoor.address, admin: admin.address };
+  const doors = {
+    listen: listener.address,
+    sql: sqlDoor.address,
+    gateway: gateway.address,
+    admin: admin.address,
+  };
   await writePorts(settings.dataDir, doors, closer);
-  // An engine that is there is waited for, so that ready means ready; one that is away is answered 503.
-  await catalog.opened();
   observe({ kind: 'service.ready' });
 
   let stopping: Promise<void> | null = null;
@@ -129,93 +159,119 @@ async function open(settings: Settings, log: Observe, closer: Closer): Promise<S
     draining = true;
     observe({ kind: 'service.draining', reason });
     // The listener answers what it has taken, through lanes that still commit; only then do they close.
-    await drain([listener.close(), sqlDoor.drain()]);
+    await drain([listener.close(), gateway.drain(), sqlDoor.drain()]);
     await closer.close();
     observe({ kind: 'service.stopped' });
   };
-  return { engine, doors, stop: (reason) => (stopping ??= stop(reason)) };
+  return { engine, doors, stop: (reason) => (stopping ??= stop(reason)), reload: guards.reload };
 }
 
-/** What happens to requests, and to the batches of WebSockets. */
-function sentences(catalog: Catalog, lanes: Lanes, clock: () => number) {
-  const turns = new Turns(setImmediate);
-  const stages = {
-    find: (name: TableName) => catalog.find(name),
-    admit: (target: Target) => lanes.admit(target),
-    submit: (rows: Rows) => lanes.submit(rows),
-    refresh: (database: string) => catalog.refresh(database),
-  };
-  const ingest = createIngest({
-    ...stages,
-    route: (target) => orRefuse(parseWebhookTarget(target)),
-    decode: (target, request) => turns.run(request.body.length, decodeInSlices(target, request)),
-  });
-  const openStream = createStreams({
-    ...stages,
-    route: (target) => orRefuse(parseIngestTarget(target)),
-    decode: (target, items) => turns.run(items.documents.bytes.length, itemsInSlices(target, items)),
-    pause: delay,
-    clock,
-    random: Math.random,
-    limits,
-  });
-  return { ingest, openStream };
-}
-
-interface SqlRooms {
+interface DoorRooms {
   readonly settings: Settings;
   readonly engine: Engine;
   readonly catalog: Catalog;
   readonly pools: CommitPools;
+  readonly lanes: Lanes;
+  readonly rejects: Rejects;
   readonly sealing: Sealing;
+  readonly guards: DoorGuards;
+  readonly keys: KeyRing;
+  readonly version: string;
   readonly observe: Observe;
 }
 
-function openSql({ settings, engine, catalog, pools, sealing, observe }: SqlRooms): Promise<SqlDoor> {
+/** The two doors that take SQL, with one rewriter. */
+async function openSqlAndEvents(
+  rooms: DoorRooms,
+  closer: Closer,
+): Promise<{ sqlDoor: SqlDoor; gateway: Gateway }> {
+  const { settings, engine, guards, keys, observe } = rooms;
+  const rewrite = createSqlRewriter(rooms, (database) => gateway.release(database));
+  const sqlDoor = await openSqlDoor({
+    host: settings.sqlHost,
+    port: settings.sqlPort,
+    endpoint: () => engine.endpoint(),
+    unavailable: () => engine.unavailable,
+    tls: guards.sqlTls,
+    tlsRequired: !settings.sqlTlsOptional,
+    passwords: guards.passwords(engine, keys.keys()[0].key),
+    observe,
+    rewrite,
+  });
+  closer.add('SQL door', () => sqlDoor.close());
+  const gateway = await openEvents(rooms, rewrite, closer);
+  return { sqlDoor, gateway };
+}
+
+/** Of the SQL door and of POST /v1/sql. `releaseMore`: lets go of connections to a database that opened later. */
+function createSqlRewriter(
+  { settings, catalog, pools, rejects, sealing }: DoorRooms,
+  releaseMore: (database: string) => Promise<void>,
+): RewriteSql {
   const explain = createExplain({
     sources: (question) => catalog.sources(question),
     publicUrl: settings.publicUrl,
     nowMs: Date.now,
   });
-  return openSqlDoor({
-    host: settings.sqlHost,
-    port: settings.sqlPort,
-    endpoint: () => engine.endpoint(),
-    unavailable: () => engine.unavailable,
-    observe,
-    rewrite: createRewriter({
-      ensureCatalog: (database) => catalog.ensure(database).catch(failStatement),
-      releaseDatabase: async (database) => {
-        await catalog.release(database);
-        await pools.release(database);
-      },
-      seal: sealing.seal,
-      parseExpression,
-      newId: randomUUID,
-      expandSender,
-      nearestSenders,
-      explain: (question) => explain(question).catch(failStatement),
-    }),
+  return createRewriter({
+    ensureCatalog: (database) => catalog.ensure(database).catch(failStatement),
+    releaseDatabase: async (database) => {
+      await catalog.release(database);
+      await pools.release(database);
+      await rejects.release(database);
+      await releaseMore(database);
+    },
+    seal: sealing.seal,
+    parseExpression,
+    newId: randomUUID,
+    expandSender,
+    nearestSenders,
+    explain: (question) => explain(question).catch(failStatement),
   });
 }
 
-/** Doors without credentials of their own stay on loopback unless the owner says otherwise. */
-function refuseOpenDoors(settings: Settings): void {
-  if (settings.insecure) return;
-  for (const [host, env] of [
-    [settings.sqlHost, 'HEADGATE_SQL_HOST'],
-    [settings.adminHost, 'HEADGATE_ADMIN_HOST'],
-  ] as const) {
-    if (isLoopback(host)) continue;
-    throw new StartError(
-      `${env}=${host} would let anybody who can reach it in: keep it on 127.0.0.1, or set HEADGATE_INSECURE=true behind something that authenticates`,
-    );
-  }
+/** The events gateway: in front of the databases of EVENTS_API_<DB>_DSN, or of Headgate's own where there are none. */
+async function openEvents(rooms: DoorRooms, rewrite: RewriteSql, closer: Closer): Promise<Gateway> {
+  const { settings, engine, version, observe } = rooms;
+  const others = await openEventEngines(settings.eventDatabases, observe, closer);
+  const own = others.length === 0;
+  const clock = () => performance.now();
+  const parts = own
+    ? { engine, pools: rooms.pools, lanes: rooms.lanes, clock }
+    : openEventParts(others, observe, clock, closer);
+  const gateway = await openGateway({
+    ...doorOptions(settings),
+    version,
+    rooms: {
+      database: own ? (name) => name ?? engine.defaultDatabase : (name) => engineOf(others, name).name,
+      unavailable: () =>
+        (own ? [engine] : others.map((it) => it.engine)).find((it) => it.unavailable !== null)?.unavailable ??
+        null,
+      sql: own ? ownSqlRooms(engine, rewrite) : otherSqlRooms(others),
+      events: eventRooms(parts, closer),
+    },
+    metrics: null,
+    observe,
+  });
+  closer.add('events gateway', () => gateway.close());
+  return gateway;
 }
 
-function isLoopback(host: string): boolean {
-  if (host === 'localhost' || host === '::1') return true;
-  return isIP(host) === 4 && host.startsWith('127.');
+/** Doors without credentials of their own stay on loopback unless the owner says otherwise. */
+export function refuseOpenDoors(settings: Settings): void {
+  const problem = openDoorProblem(settings);
+  if (problem !== null) throw new StartError(problem);
+  if (settings.insecure) return;
+  const askFor = settings.databaseUrl === null ? 'HEADGATE_SQL_PASSWORD' : 'HEADGATE_SQL_TLS_CLIENT_CA';
+  for (const [host, env, asks, what] of [
+    [settings.sqlHost, 'HEADGATE_SQL_HOST', sqlDoorAsks(settings), `set ${askFor}`],
+    [settings.adminHost, 'HEADGATE_ADMIN_HOST', false, 'keep it on 127.0.0.1'],
+  ] as const) {
+    if (asks || isLoopbackHost(host)) continue;
+    throw new StartError(
+      `${env}=${host} would let anybody who can reach it in: ${what}, or set HEADGATE_INSECURE=true behind something that authenticates`,
+    );
+  }
 }
 
 function openEngine(settings: Settings, observe: Observe): Promise<Engine> {
@@ -224,9 +280,15 @@ function openEngine(settings: Settings, observe: Observe): Promise<Engine> {
   return openEmbeddedEngine({ dataDir: resolve(settings.dataDir), observe });
 }
 
-function masterKey(settings: Settings): Promise<Buffer> | Buffer {
-  if (settings.masterKey !== null) return parseMasterKey(settings.masterKey, 'HEADGATE_MASTER_KEY');
-  return loadMasterKey(settings.masterKeyFile ?? join(settings.dataDir, 'master.key'));
+function openRejects(settings: Settings, engine: Engine, observe: Observe, retry: RetryRejected): Rejects {
+  const { rejectedRowsMax: rowsMax, rejectedDays: days } = settings;
+  const clock = () => performance.now();
+  return new Rejects({ engine, retry, rowsMax, days, limits, observe, clock, random: Math.random });
+}
+
+function masterKeys(settings: Settings): Promise<KeyRing> | KeyRing {
+  if (settings.masterKey !== null) return parseMasterKeys(settings.masterKey, 'HEADGATE_MASTER_KEY');
+  return loadMasterKeys(settings.masterKeyFile ?? join(settings.dataDir, 'master.key'));
 }
 
 function catalogRooms(sealing: Sealing, settings: Settings) {
@@ -244,11 +306,6 @@ function catalogRooms(sealing: Sealing, settings: Settings) {
       };
     },
   };
-}
-
-function orRefuse<T extends object>(made: T | Refusal): T {
-  if ('code' in made) throw new Refused(made.code, made.message);
-  return made;
 }
 
 /** Why a statement cannot be sent, as its client would read it from PostgreSQL. */
@@ -271,7 +328,7 @@ async function writePorts(dataDir: string, doors: Service['doors'], closer: Clos
 }
 
 /** Waits for all of it, at most `drainMs`: what is left then is closed as it is. */
-async function drain(doors: readonly Promise<void>[]): Promise<void> {
+export async function drain(doors: readonly Promise<void>[]): Promise<void> {
   const deadline = new AbortController();
   const expired = delay(limits.drainMs, undefined, { signal: deadline.signal }).catch(() => {});
   await Promise.race([Promise.all(doors), expired]);

@@ -13,15 +13,29 @@ export type Observation =
       readonly code: RefusalCode | 'committed';
       readonly rows: number;
       readonly seconds: number;
+      /** The client's address, behind proxies that are trusted; absent where no request was read. */
+      readonly remoteAddress?: string;
     }
   /** A bug in Headgate met a request; `requestId` is in the answer. */
   | { readonly kind: 'request.failed'; readonly requestId: string; readonly error: unknown }
+  /** The events gateway answered. `code`: of refusals.ts, `ok`, or `sql_error` for the engine's own errors. */
+  | {
+      readonly kind: 'gateway.answered';
+      readonly requestId: string;
+      readonly route: 'events' | 'sql' | 'other';
+      readonly remoteAddress: string;
+      readonly status: number;
+      readonly code: RefusalCode | 'ok' | 'sql_error';
+      readonly rows: number;
+      readonly seconds: number;
+    }
   /** The first message of a WebSocket was accepted. */
   | { readonly kind: 'websocket.opened'; readonly table: TableName | null }
-  /** `code`: why Headgate closed it, or `closed`: its client did. `table` is null when it never was accepted. */
+  /** `code`: why Headgate closed it, or `closed`: its client did. `opened`: its first message had been accepted. */
   | {
       readonly kind: 'websocket.closed';
       readonly table: TableName | null;
+      readonly opened: boolean;
       readonly code: RefusalCode | 'closed';
       readonly batches: number;
       readonly rows: number;
@@ -79,6 +93,8 @@ export type Observation =
       readonly kind: 'catalog.loaded';
       readonly database: string;
       readonly tables: number;
+      /** Of them: those that answer 503. */
+      readonly unusable: number;
       readonly version: number;
     }
   | { readonly kind: 'catalog.unreadable'; readonly database: string; readonly reason: string }
@@ -89,12 +105,59 @@ export type Observation =
       readonly from: number;
       readonly to: number;
     }
+  /** Refused requests were written to headgate.rejected_requests. */
+  | { readonly kind: 'rejected.stored'; readonly database: string; readonly rows: number }
+  /** Some were not: too many of one table in a short time, too many waiting, or the engine did not take them. */
+  | {
+      readonly kind: 'rejected.dropped';
+      readonly database: string;
+      readonly why: 'rate' | 'queue' | 'engine';
+      readonly rows: number;
+    }
+  /** They cannot be written at present; said once until they can. */
+  | { readonly kind: 'rejected.unwritable'; readonly database: string; readonly reason: string }
+  /** `outcome`: committed, unknown, or the code of the refusal. */
+  | {
+      readonly kind: 'rejected.retried';
+      readonly database: string;
+      readonly id: string;
+      readonly outcome: RefusalCode | 'committed' | 'unknown';
+    }
   | { readonly kind: 'sql.connected'; readonly session: number; readonly remoteAddress: string }
+  /** A client of the SQL door was refused before it had a session: mostly a wrong password. */
+  | {
+      readonly kind: 'sql.login_failed';
+      readonly remoteAddress: string;
+      readonly user: string;
+      readonly sqlstate: string;
+    }
   | { readonly kind: 'sql.closed'; readonly session: number; readonly reason: string }
   | { readonly kind: 'sql.rewritten'; readonly session: number; readonly statements: number }
   /** A bug in Headgate met a statement; its client reads XX000. */
   | { readonly kind: 'sql.failed'; readonly session: number; readonly error: unknown }
+  /** A door's certificate is in use from now on. */
+  | {
+      readonly kind: 'tls.loaded';
+      readonly door: string;
+      readonly subject: string;
+      readonly expiresAtMs: number;
+    }
+  /** The files of a door's certificate have changed and cannot be used: it goes on with what it had. */
+  | { readonly kind: 'tls.unusable'; readonly door: string; readonly reason: string }
   | { readonly kind: 'door.opened'; readonly door: string; readonly address: string }
+  | { readonly kind: 'operator.leading'; readonly identity: string }
+  | { readonly kind: 'operator.following'; readonly identity: string; readonly leader: string }
+  | { readonly kind: 'operator.lease_failed'; readonly identity: string; readonly reason: string }
+  | { readonly kind: 'operator.watch_failed'; readonly resource: string; readonly reason: string }
+  | { readonly kind: 'operator.reconciled'; readonly resource: string; readonly seconds: number }
+  | { readonly kind: 'operator.reconcile_failed'; readonly resource: string; readonly reason: string }
+  | {
+      readonly kind: 'operator.told';
+      readonly resource: string;
+      readonly reason: string;
+      readonly note: string;
+    }
+  | { readonly kind: 'operator.too_many'; readonly resource: string }
   | { readonly kind: 'service.ready' }
   | { readonly kind: 'service.draining'; readonly reason: string }
   | { readonly kind: 'service.stopped' };

@@ -14,7 +14,7 @@ interface RefusalKind {
 const kind = (status: number, sqlstate: string, message: string, hint: string): RefusalKind => ({
   status,
   sqlstate,
-  retryable: status === 503 || status === 408,
+  retryable: status === 503 || status === 408 || status === 429,
   message,
   hint,
 });
@@ -143,11 +143,71 @@ export const refusals = {
     'the row does not fit the table',
     'The table has a constraint or trigger that refused the row.',
   ),
+  address_refused: kind(
+    403,
+    '42501',
+    'requests from this address are not accepted here',
+    'The address is outside HEADGATE_LISTEN_NETWORKS; behind a proxy, see HEADGATE_TRUSTED_PROXIES.',
+  ),
+  rate_limited: kind(
+    429,
+    '53400',
+    'too many requests',
+    'Send the request again after Retry-After; the bounds are the RATE settings of docs/settings.md.',
+  ),
   upgrade_required: kind(
     426,
     '0A000',
     'only a WebSocket of version 13 is spoken here',
     'Open /ingest/<database>/<schema>/<table> with a WebSocket client; POST goes to /webhook/….',
+  ),
+  malformed_query: kind(
+    400,
+    '22023',
+    'malformed request of the events gateway',
+    'See docs/events-gateway.md, or GET /v1/openapi.json, for what the request holds.',
+  ),
+  token_required: kind(
+    401,
+    '28000',
+    'a bearer token is required',
+    'Send Authorization: Bearer with the token of EVENTS_API_TOKEN.',
+  ),
+  page_refused: kind(
+    403,
+    '42501',
+    'web pages of this origin may not call the events gateway',
+    'Name the origin in EVENTS_API_ALLOWED_ORIGINS if its pages shall.',
+  ),
+  host_refused: kind(
+    403,
+    '42501',
+    'the events gateway is not called by this name',
+    'Call it by its address, or put the name into EVENTS_API_ALLOWED_HOSTS.',
+  ),
+  route_unknown: kind(
+    404,
+    '42P01',
+    'no such path',
+    'The events gateway serves POST /v1/events, POST /v1/sql, GET /v1/healthz and GET /v1/openapi.json.',
+  ),
+  database_unknown: kind(
+    404,
+    '3D000',
+    'no such database',
+    'Look at the parameter database of the request, and at EVENTS_API_<DB>_DSN.',
+  ),
+  event_not_object: kind(
+    422,
+    '22023',
+    'an event is one JSON object',
+    'Send one JSON object, or one a line (NDJSON); an array is neither.',
+  ),
+  result_too_large: kind(
+    400,
+    '54000',
+    'the result is larger than 64 MiB',
+    'Add LIMIT, read it in parts, or read it through a PostgreSQL connection.',
   ),
   headers_too_large: kind(
     431,
@@ -208,6 +268,8 @@ export type RefusalCode = keyof typeof refusals;
 export interface Refusal {
   readonly code: RefusalCode;
   readonly message: string;
+  /** When trying again can help, where that is known better than for its kind. */
+  readonly retryAfterSeconds?: number;
 }
 
 const plain = Object.fromEntries(
@@ -222,8 +284,8 @@ export function refusal(code: RefusalCode, message?: string): Refusal {
 export class Refused extends Error {
   readonly refusal: Refusal;
 
-  constructor(code: RefusalCode, message?: string) {
-    const it = refusal(code, message);
+  constructor(code: RefusalCode | Refusal, message?: string) {
+    const it = typeof code === 'string' ? refusal(code, message) : code;
     super(it.message);
     this.name = 'Refused';
     this.refusal = it;

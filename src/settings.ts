@@ -2,69 +2,44 @@
  * THE table of settings: one row each gives the environment variable, the flag, the default, the unit and the
  * help text. Read once at start; nothing else in Headgate looks at the environment or at the command line.
  */
+import { guardSettings, password } from './guard-settings.ts';
 import { limits } from './limits.ts';
+import { BadSetting, bool, integer, oneOf, port, setting, text } from './setting.ts';
+import type { Parse, Setting } from './setting.ts';
 
-type Parse<T> = (text: string) => T;
-
-interface Setting<T> {
-  readonly env: string;
-  /** Command-line flag without the dashes; null: environment only, because `ps` would show a secret. */
-  readonly flag: string | null;
-  readonly value: string;
-  readonly default: T;
-  readonly parse: Parse<T>;
-  readonly help: string;
-  /** Shown as *** by `headgate config`. */
-  readonly secret: boolean;
-}
-
-/** A setting's text cannot be used; the message says what would be. */
-class BadSetting extends Error {}
-
-const text: Parse<string> = (t) => {
-  if (t === '') throw new BadSetting('must not be empty');
-  return t;
-};
-const integer =
-  (min: number, max: number): Parse<number> =>
-  (t) => {
-    if (!/^\d{1,15}$/.test(t) || Number(t) < min || Number(t) > max) {
-      throw new BadSetting(`must be a whole number from ${min} to ${max}`);
-    }
-    return Number(t);
-  };
-const port = integer(0, 65_535);
-const oneOf =
-  <const T extends string>(...words: T[]): Parse<T> =>
-  (t) => {
-    const word = words.find((w) => w === t);
-    if (word === undefined) throw new BadSetting(`must be one of ${words.join(', ')}`);
-    return word;
-  };
-const bool: Parse<boolean> = (t) => {
-  if (/^(1|true|on|yes)$/i.test(t)) return true;
-  if (/^(0|false|off|no)$/i.test(t)) return false;
-  throw new BadSetting('must be true or false');
-};
 const httpUrl: Parse<string> = (t) => {
   if (!/^https?:\/\/[^/?#\s]+(\/[^?#\s]*)?$/.test(t))
     throw new BadSetting('must be an http:// or https:// URL without query');
   return t.replace(/\/$/, '');
+};
+const origins: Parse<string> = (t) => {
+  const listed = t.split(',').map((origin) => origin.trim());
+  if (!listed.every((origin) => /^(\*|null|[a-z][a-z0-9+.-]*:\/\/[^/?#\s]+)$/i.test(origin)))
+    throw new BadSetting('must be origins like https://app.example.com, parted by commas, or *');
+  return t;
 };
 const dsn: Parse<string> = (t) => {
   if (!/^postgres(ql)?:\/\//.test(t)) throw new BadSetting('must be a postgresql:// connection string');
   return t;
 };
 
-const setting = <T>(
-  flag: string | null,
-  env: string,
-  value: string,
-  fallback: T,
-  parse: Parse<NoInfer<T> & {}>,
-  help: string,
-  secret = false,
-): Setting<T> => ({ flag, env, value, default: fallback, parse: parse as Parse<T>, help, secret });
+const token: Parse<string> = (t) => {
+  if (!/^[\x21-\x7e]+$/.test(t)) throw new BadSetting('must be printable ASCII without blanks');
+  return t;
+};
+/** Texts between commas. */
+const list: Parse<readonly string[]> = (t) => {
+  const words = t.split(',').map((word) => word.trim());
+  if (words.includes('')) throw new BadSetting('must be a list with commas between its words');
+  return words;
+};
+
+const pageOrigins: Parse<readonly string[]> = (t) => {
+  const words = list(t).map((word) => word.toLowerCase());
+  const wrong = words.find((word) => word !== '*' && !/^https?:\/\/[^/?#\s@]+$/.test(word));
+  if (wrong !== undefined) throw new BadSetting('must hold origins such as https://app.example.com, or *');
+  return words;
+};
 
 export const settingsTable = {
   dataDir: setting(
@@ -108,6 +83,14 @@ export const settingsTable = {
     port,
     'port of the webhook listener; 0 picks a free one',
   ),
+  listenEnabled: setting(
+    'listen-enabled',
+    'HEADGATE_LISTEN_ENABLED',
+    'BOOL',
+    true as boolean,
+    bool,
+    'open the webhook listener; false: rows come only through the other doors',
+  ),
   sqlHost: setting('sql-host', 'HEADGATE_SQL_HOST', 'HOST', '127.0.0.1', text, 'address of the SQL door'),
   sqlPort: setting(
     'sql-port',
@@ -133,6 +116,64 @@ export const settingsTable = {
     port,
     'port of /healthz, /readyz and /metrics; 0 picks a free one',
   ),
+  gatewayHost: setting(
+    'gateway-host',
+    'HEADGATE_GATEWAY_HOST',
+    'HOST',
+    '127.0.0.1',
+    text,
+    'address of the events gateway',
+    false,
+    'EVENTS_API_HOST',
+  ),
+  gatewayPort: setting(
+    'gateway-port',
+    'HEADGATE_GATEWAY_PORT',
+    'N',
+    8000,
+    port,
+    'port of /v1/events and /v1/sql; 0 picks a free one',
+    false,
+    'EVENTS_API_PORT',
+  ),
+  gatewayToken: setting<string | null>(
+    null,
+    'HEADGATE_GATEWAY_TOKEN',
+    'TOKEN',
+    null,
+    token,
+    'bearer token that the events gateway asks for',
+    true,
+    'EVENTS_API_TOKEN',
+  ),
+  gatewayOrigins: setting<readonly string[]>(
+    'gateway-origins',
+    'HEADGATE_GATEWAY_ORIGINS',
+    'LIST',
+    [],
+    pageOrigins,
+    'web origins whose pages may call the events gateway, e.g. https://app.example.com; * with a token: all',
+    false,
+    'EVENTS_API_ALLOWED_ORIGINS',
+  ),
+  gatewayHosts: setting<readonly string[]>(
+    'gateway-hosts',
+    'HEADGATE_GATEWAY_HOSTS',
+    'LIST',
+    [],
+    list,
+    'names under which the events gateway is called besides its own address, with or without port; * : any',
+    false,
+    'EVENTS_API_ALLOWED_HOSTS',
+  ),
+  gatewayRateMax: setting(
+    'gateway-rate-max',
+    'HEADGATE_GATEWAY_RATE_MAX',
+    'N',
+    0,
+    integer(0, 1_000_000),
+    'requests a second that the events gateway takes from one address; 0: any number',
+  ),
   insecure: setting(
     'insecure',
     'HEADGATE_INSECURE',
@@ -147,7 +188,7 @@ export const settingsTable = {
     'BASE64',
     null,
     text,
-    'the key that seals secrets (32 bytes, base64), instead of <data-dir>/master.key',
+    'the key that seals secrets (32 bytes, base64), instead of <data-dir>/master.key; <new>,<old> while it is replaced',
     true,
   ),
   masterKeyFile: setting<string | null>(
@@ -174,6 +215,30 @@ export const settingsTable = {
     oneOf('auto', 'json', 'pretty'),
     'json: one object a line; pretty: for people; auto: pretty on a terminal',
   ),
+  operatorNamespace: setting<string | null>(
+    'operator-namespace',
+    'HEADGATE_OPERATOR_NAMESPACE',
+    'NAMESPACE',
+    null,
+    text,
+    'headgate operator: look after this namespace only, instead of all',
+  ),
+  operatorImage: setting<string | null>(
+    'operator-image',
+    'HEADGATE_OPERATOR_IMAGE',
+    'IMAGE',
+    null,
+    text,
+    'headgate operator: what a Headgate resource runs that names no image',
+  ),
+  operatorIdentity: setting<string | null>(
+    'operator-identity',
+    'HEADGATE_OPERATOR_IDENTITY',
+    'NAME',
+    null,
+    text,
+    "headgate operator: its name in the leader election, unlike every other's; default the host name",
+  ),
   bodyBytesMax: setting(
     'body-bytes-max',
     'HEADGATE_BODY_BYTES_MAX',
@@ -182,12 +247,48 @@ export const settingsTable = {
     integer(1, 256 * 1024 * 1024),
     'largest request body, in bytes',
   ),
+  websocketOrigins: setting<string | null>(
+    'websocket-origins',
+    'HEADGATE_WEBSOCKET_ORIGINS',
+    'ORIGINS',
+    null,
+    origins,
+    'origins whose pages may open a WebSocket, parted by commas; * allows all; default: no page may',
+  ),
+  rejectedRowsMax: setting<number>(
+    'rejected-rows-max',
+    'HEADGATE_REJECTED_ROWS_MAX',
+    'N',
+    limits.rejectedRowsMax,
+    integer(0, 1_000_000),
+    'refused requests kept in headgate.rejected_requests, per database; 0: none',
+  ),
+  rejectedDays: setting<number>(
+    'rejected-days',
+    'HEADGATE_REJECTED_DAYS',
+    'DAYS',
+    limits.rejectedDays,
+    integer(1, 3_650),
+    'how long refused requests are kept, in days',
+  ),
+  ...guardSettings,
 } as const;
 
 export type SettingName = keyof typeof settingsTable;
 export type Settings = {
   readonly [K in SettingName]: (typeof settingsTable)[K] extends Setting<infer T> ? T : never;
+} & {
+  /** The databases of the events gateway, in the order of their names; the first is its default. Empty: none are set. */
+  readonly eventDatabases: readonly EventDatabase[];
 };
+
+/** EVENTS_API_<DB>_DSN */
+export interface EventDatabase {
+  readonly env: string;
+  /** <DB> in lower case: what `?database=` names. */
+  readonly name: string;
+  readonly dsn: string;
+}
 
 export interface SettingSource {
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -212,9 +313,10 @@ export function resolveSettings(source: SettingSource): ResolvedSettings {
   const problems: string[] = [];
   for (const [name, row] of Object.entries(settingsTable) as [SettingName, Setting<unknown>][]) {
     const flag = source.flags[name];
-    const env = source.env[row.env];
-    const given = flag === true ? 'true' : (flag ?? (env === '' ? undefined : env));
-    origins[name] = flag !== undefined ? `--${row.flag}` : given === undefined ? 'default' : row.env;
+    const envName = [row.env, row.alias].find((it) => it !== null && (source.env[it] ?? '') !== '');
+    const env = envName ? source.env[envName] : undefined;
+    const given = flag === true ? 'true' : (flag ?? env);
+    origins[name] = flag !== undefined ? `--${row.flag}` : (envName ?? 'default');
     try {
       values[name] = given === undefined ? row.default : row.parse(given);
     } catch (error) {
@@ -228,6 +330,28 @@ export function resolveSettings(source: SettingSource): ResolvedSettings {
       problems.push(`${name} is not a setting; see headgate start --help`);
     }
   }
+  values['eventDatabases'] = eventDatabasesOf(source.env, problems);
   if (problems.length > 0) throw new SettingsError(problems.join('\n'));
   return { settings: values as Settings, origins: origins as ResolvedSettings['origins'] };
+}
+
+/** A password from a file, held to what one from the environment must be. Throws SettingsError. */
+export function passwordOfFile(path: string, content: string): string {
+  try {
+    return password(content.replace(/\r?\n[\s\S]*$/, ''));
+  } catch (error) {
+    throw new SettingsError(`the password in ${path} ${(error as Error).message}`);
+  }
+}
+
+/** The order of an environment means nothing, so they stand in the order of their names. */
+function eventDatabasesOf(env: SettingSource['env'], problems: string[]): EventDatabase[] {
+  const found: EventDatabase[] = [];
+  for (const [name, dsnText = ''] of Object.entries(env)) {
+    const database = /^EVENTS_API_([A-Za-z0-9_]+)_DSN$/.exec(name)?.[1]?.toLowerCase();
+    if (database === undefined || dsnText === '') continue;
+    if (found.some((it) => it.name === database)) problems.push(`${name} is there twice, in other letters`);
+    found.push({ env: name, name: database, dsn: dsnText });
+  }
+  return found.toSorted((a, b) => (a.name < b.name ? -1 : 1));
 }

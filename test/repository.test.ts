@@ -15,14 +15,34 @@ const read = (name: string) => readFileSync(join(root, name), 'utf8');
 /** Each line may import from itself where it is one room, and from every line above it. */
 const layers: readonly (readonly string[])[] = [
   ['kit'],
-  ['limits.ts', 'refusals.ts', 'settings.ts', 'observations.ts', 'flow.ts'],
-  ['engine'],
+  ['client'],
+  [
+    'limits.ts',
+    'refusals.ts',
+    'setting.ts',
+    'guard-settings.ts',
+    'settings.ts',
+    'observations.ts',
+    'flow.ts',
+  ],
+  ['engine', 'guard'],
   ['secrets', 'catalog'],
-  ['validate', 'senders', 'decode', 'batch', 'commit'],
+  ['validate', 'senders', 'decode', 'batch', 'commit', 'reject'],
   ['ingest.ts', 'ingest-stream.ts', 'explain.ts'],
-  ['listen', 'wire', 'ddl', 'admin'],
-  ['main.ts', 'banner.ts'],
-  ['cli.ts'],
+  ['retry.ts'],
+  ['listen', 'gateway', 'wire', 'ddl', 'admin', 'operator'],
+  [
+    'main.ts',
+    'webhook-door.ts',
+    'rotate-key.ts',
+    'gateway-main.ts',
+    'gateway-rooms.ts',
+    'gateway-events.ts',
+    'door-guards.ts',
+    'banner.ts',
+    'operate.ts',
+  ],
+  ['cli.ts', 'embed.ts'],
 ];
 /** The tables and the composition root are read together; the rooms of a layer never know each other. */
 const together = new Set(['limits.ts', 'main.ts']);

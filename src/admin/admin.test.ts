@@ -141,6 +141,68 @@ test('no text from outside makes a line, a field or a colour of its own', () => 
     pretty ?? '',
     /^22:13:20\.000 ERROR engine\.lost engine="[\x20-\x7e]+" reason="[\x20-\x7e]+"\n$/,
   );
+  const unseen = '\u007f\u0085\u009b31m\u061c\u200b\u200f\u2028\u202e\u2066\ufeff é 中 😀';
+  const [line = ''] = logged('json', 'info', { ...observation, reason: unseen });
+  assert.match(line, /^[\x20-\x7e]*é 中 😀[\x20-\x7e]*\n$/u);
+  assert.equal((JSON.parse(line) as { reason: string }).reason, unseen);
+});
+
+test('how severe a line of the engine is, it says itself, and not what it quotes', () => {
+  const levelOf = (line: string) => {
+    const [logLine = '{}'] = logged('json', 'debug', { kind: 'engine.said', line });
+    return (JSON.parse(logLine) as { level: string }).level;
+  };
+  assert.equal(levelOf('[12] FATAL:  the database system is starting up'), 'error');
+  assert.equal(levelOf('2026-11-21 08:19:39.056 UTC [12] PANIC:  x'), 'error');
+  assert.equal(levelOf('[12] WARNING:  x'), 'warn');
+  assert.equal(levelOf('[12] LOG:  it said FATAL: forged'), 'debug');
+  assert.equal(levelOf('\t[12] FATAL:  forged'), 'debug');
+  assert.equal(levelOf('\tFATAL:  forged'), 'debug');
+  assert.equal(levelOf('[12] STATEMENT:  select 1; FATAL:  forged'), 'debug');
+});
+
+test('metrics of WebSockets, the catalog and kept requests', async () => {
+  const { observe, text } = metrics();
+  observe({ kind: 'websocket.opened', table });
+  observe({ kind: 'websocket.opened', table });
+  observe({ kind: 'websocket.closed', table, opened: true, code: 'closed', batches: 1, rows: 2, seconds: 1 });
+  observe({
+    kind: 'websocket.closed',
+    table: null,
+    opened: false,
+    code: 'timestamp_skew',
+    batches: 0,
+    rows: 0,
+    seconds: 1,
+  });
+  observe({ kind: 'batch.answered', table, code: 'committed', rows: 2, seconds: 0.1 });
+  observe({ kind: 'batch.answered', table, code: 'row_refused', rows: 0, seconds: 0.1 });
+  observe({ kind: 'catalog.loaded', database: 'dev', tables: 3, unusable: 1, version: 1 });
+  observe({ kind: 'catalog.loaded', database: 'dev', tables: 4, unusable: 0, version: 2 });
+  observe({ kind: 'catalog.unreadable', database: 'dev', reason: 'x' });
+  observe({ kind: 'rejected.stored', database: 'dev', rows: 5 });
+  observe({ kind: 'rejected.dropped', database: 'dev', why: 'queue', rows: 2 });
+  observe({ kind: 'rejected.retried', database: 'dev', id: '1', outcome: 'body_not_json' });
+  observe({ kind: 'sql.failed', session: 1, error: new Error('x') });
+  const lines = new Set((await text()).split('\n'));
+  for (const line of [
+    'headgate_ready 1',
+    'headgate_websockets 1',
+    'headgate_websockets_closed_total{code="closed"} 1',
+    'headgate_websockets_closed_total{code="timestamp_skew"} 1',
+    'headgate_batches_total{database="dev",schema="public",table="t",code="committed"} 1',
+    'headgate_rows_total{database="dev",schema="public",table="t"} 2',
+    'headgate_refusals_total{code="row_refused"} 1',
+    'headgate_tables{database="dev"} 4',
+    'headgate_tables_unusable{database="dev"} 0',
+    'headgate_catalog_failures_total 1',
+    'headgate_rejected_requests_total{result="stored"} 5',
+    'headgate_rejected_requests_total{result="queue"} 2',
+    'headgate_retries_total{outcome="refused"} 1',
+    'headgate_sql_failures_total 1',
+  ]) {
+    assert.ok(lines.has(line), line);
+  }
 });
 
 test('an error is logged with its stack and its causes', () => {

@@ -22,6 +22,7 @@ const severity: Record<LogLevel, number> = { debug: 20, info: 30, warn: 40, erro
 const levels: { readonly [kind in Observation['kind']]: LogLevel } = {
   'request.answered': 'debug',
   'request.failed': 'error',
+  'gateway.answered': 'debug',
   'websocket.opened': 'debug',
   'websocket.closed': 'debug',
   'batch.answered': 'debug',
@@ -40,11 +41,26 @@ const levels: { readonly [kind in Observation['kind']]: LogLevel } = {
   'catalog.unreadable': 'error',
   'catalog.table_unusable': 'error',
   'catalog.migrated': 'info',
+  'rejected.stored': 'debug',
+  'rejected.dropped': 'debug',
+  'rejected.unwritable': 'warn',
+  'rejected.retried': 'info',
   'sql.connected': 'debug',
+  'sql.login_failed': 'warn',
   'sql.closed': 'debug',
   'sql.rewritten': 'debug',
   'sql.failed': 'error',
+  'tls.loaded': 'info',
+  'tls.unusable': 'error',
   'door.opened': 'info',
+  'operator.leading': 'info',
+  'operator.following': 'info',
+  'operator.lease_failed': 'warn',
+  'operator.watch_failed': 'warn',
+  'operator.reconciled': 'debug',
+  'operator.reconcile_failed': 'warn',
+  'operator.told': 'info',
+  'operator.too_many': 'error',
   'service.ready': 'info',
   'service.draining': 'info',
   'service.stopped': 'info',
@@ -62,9 +78,14 @@ export function createLog(options: LogOptions): Observe {
   };
 }
 
-/** PostgreSQL's own words for how severe its line is; what it logs of its daily work is for who looks closely. */
+/**
+ * PostgreSQL's own words for how severe its line is; what it logs of its daily work is for who looks closely. They stand
+ * behind its prefix or nowhere: further lines of one message begin with a tab, and may hold what a client wrote.
+ */
 function levelOfEngine(line: string): LogLevel {
-  const severity = /(?:^|\s)(DEBUG\d|LOG|INFO|NOTICE|WARNING|ERROR|FATAL|PANIC):/.exec(line)?.[1];
+  const severity = /^(?:[^\t[]{0,40}\[\d+\] )?(DEBUG\d|LOG|INFO|NOTICE|WARNING|ERROR|FATAL|PANIC):/.exec(
+    line,
+  )?.[1];
   if (severity === 'FATAL' || severity === 'PANIC') return 'error';
   return severity === 'WARNING' || severity === 'ERROR' ? 'warn' : 'debug';
 }
@@ -96,6 +117,14 @@ function errorText(error: unknown): string {
 
 type Write = (level: LogLevel, kind: string, fields: Fields) => void;
 
+/**
+ * What JSON leaves as it is and terminals and log viewers act on: DEL and the C1 controls (U+009B begins a sequence as ESC [
+ * does), line and paragraph separators, marks that turn the direction of writing or are not seen. All of it can only
+ * stand inside a string.
+ */
+const unseen = /[\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g;
+const escaped = (char: string): string => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`;
+
 function jsonWriter({ write, now }: LogOptions): Write {
   const logger = pino(
     {
@@ -105,7 +134,7 @@ function jsonWriter({ write, now }: LogOptions): Write {
       timestamp: () => `,"time":"${new Date(now()).toISOString()}"`,
       formatters: { level: (label) => ({ level: label }) },
     },
-    { write },
+    { write: (line: string) => write(line.replace(unseen, escaped)) },
   );
   return (level, kind, fields) => logger[level](fields, kind);
 }

@@ -6,6 +6,7 @@
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
 import { limits } from '../limits.ts';
 import type { Observation, Observe, TableName } from '../observations.ts';
+import { registerWatch } from './watch-metrics.ts';
 
 export interface MetricsOptions {
   readonly tablesMax?: number;
@@ -13,6 +14,8 @@ export interface MetricsOptions {
   readonly lanes: () => Iterable<{ readonly table: TableName; readonly rows: number }>;
   /** What the listener holds at this moment. */
   readonly load: () => { readonly connections: number; readonly bytesInFlight: number };
+  /** What `/readyz` answers. */
+  readonly ready?: () => boolean;
 }
 
 export interface Metrics {
@@ -27,6 +30,8 @@ interface Series {
   readonly labels: TableName;
   rows: number;
   readonly answers: Map<string, { readonly status: number; count: number }>;
+  /** Batches of WebSockets, by code. */
+  readonly batches: Map<string, number>;
 }
 
 /** Counts per table, kept as plain numbers: an answered request costs a lookup and two additions. */
@@ -66,7 +71,7 @@ class TableCounts {
 }
 
 function newSeries(labels: TableName): Series {
-  return { labels, rows: 0, answers: new Map() };
+  return { labels, rows: 0, answers: new Map(), batches: new Map() };
 }
 
 function countAnswer(series: Series, status: number, code: string, rows: number): void {
@@ -83,12 +88,21 @@ export function createMetrics(options: MetricsOptions): Metrics {
   registerTableCounters(registry, counts);
   registerGauges(registry, counts, options);
   const events = registerEvents(registry);
+  const watch = registerWatch(registry, { ready: options.ready ?? (() => true) });
   return {
     observe: (observation) => {
       if (observation.kind === 'request.answered') {
         countAnswer(counts.of(observation.table), observation.status, observation.code, observation.rows);
         events.requestSeconds.observe(observation.seconds);
-      } else count(events, observation);
+      } else if (observation.kind === 'batch.answered') {
+        const series = counts.of(observation.table);
+        series.rows += observation.rows;
+        series.batches.set(observation.code, (series.batches.get(observation.code) ?? 0) + 1);
+        events.batchSeconds.observe(observation.seconds);
+      } else {
+        count(events, observation);
+        watch(observation);
+      }
     },
     contentType: registry.contentType,
     text: () => registry.metrics(),
@@ -113,6 +127,19 @@ function registerTableCounters(registry: Registry, counts: TableCounts): void {
   );
   registry.registerMetric(
     new Counter({
+      name: 'headgate_batches_total',
+      help: 'Batches of WebSockets acknowledged or refused, by table and code',
+      labelNames: [...tableLabels, 'code'],
+      registers: [],
+      collect() {
+        this.reset();
+        for (const { labels, batches } of counts.all())
+          for (const [code, count] of batches) this.inc({ ...labels, code }, count);
+      },
+    }),
+  );
+  registry.registerMetric(
+    new Counter({
       name: 'headgate_rows_total',
       help: 'Rows committed, by table',
       labelNames: tableLabels,
@@ -126,13 +153,16 @@ function registerTableCounters(registry: Registry, counts: TableCounts): void {
   registry.registerMetric(
     new Counter({
       name: 'headgate_refusals_total',
-      help: 'Requests refused, by code',
+      help: 'Requests and batches refused, by code',
       labelNames: ['code'],
       registers: [],
       collect() {
         this.reset();
         for (const { answers } of counts.all()) {
           for (const [code, { count }] of answers) if (code !== 'committed') this.inc({ code }, count);
+        }
+        for (const { batches } of counts.all()) {
+          for (const [code, count] of batches) if (code !== 'committed') this.inc({ code }, count);
         }
       },
     }),
@@ -174,6 +204,57 @@ function registerGauges(registry: Registry, counts: TableCounts, options: Metric
   );
 }
 
+/** The SQL door's sessions, what becomes of certificates, and of those who are asked who they are. */
+function registerDoorEvents(registers: Registry[]) {
+  return {
+    sqlSessions: new Gauge({
+      name: 'headgate_sql_sessions',
+      help: 'Open connections of the SQL door',
+      registers,
+    }),
+    tlsExpires: new Gauge({
+      name: 'headgate_tls_certificate_expires_seconds',
+      help: 'When the certificate that a door shows will have expired, in seconds since 1970',
+      labelNames: ['door'],
+      registers,
+    }),
+    tlsUnusable: new Counter({
+      name: 'headgate_tls_unusable_total',
+      help: 'Times a changed certificate could not be used and the one before stayed',
+      registers,
+    }),
+    loginFailures: new Counter({
+      name: 'headgate_sql_login_failures_total',
+      help: 'Clients of the SQL door that did not show that they may come in',
+      registers,
+    }),
+  };
+}
+
+function registerGateway(registers: Registry[]) {
+  return {
+    gatewayRequests: new Counter({
+      name: 'headgate_gateway_requests_total',
+      help: 'Requests of the events gateway, by route, status and code',
+      labelNames: ['route', 'status', 'code'],
+      registers,
+    }),
+    gatewayRows: new Counter({
+      name: 'headgate_gateway_rows_total',
+      help: 'Rows that the events gateway has committed (events) or that statements have touched (sql)',
+      labelNames: ['route'],
+      registers,
+    }),
+    gatewaySeconds: new Histogram({
+      name: 'headgate_gateway_request_seconds',
+      help: 'From the end of the headers to the end of the answer of the events gateway, in seconds',
+      labelNames: ['route'],
+      buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 30],
+      registers,
+    }),
+  };
+}
+
 function registerEvents(registry: Registry) {
   const registers = [registry];
   const groupResults = new Counter({
@@ -189,6 +270,12 @@ function registerEvents(registry: Registry) {
     requestSeconds: new Histogram({
       name: 'headgate_request_seconds',
       help: 'From the end of the headers to the answer, in seconds',
+      buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 30],
+      registers,
+    }),
+    batchSeconds: new Histogram({
+      name: 'headgate_batch_seconds',
+      help: 'From the last byte of a batch of a WebSocket to its acknowledgement, in seconds',
       buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 30],
       registers,
     }),
@@ -219,11 +306,13 @@ function registerEvents(registry: Registry) {
       help: 'Times the engine became ready again after the first time',
       registers,
     }),
-    sqlSessions: new Gauge({
-      name: 'headgate_sql_sessions',
-      help: 'Open connections of the SQL door',
+    sqlFailures: new Counter({
+      name: 'headgate_sql_failures_total',
+      help: 'Statements that met a bug in Headgate',
       registers,
     }),
+    ...registerDoorEvents(registers),
+    ...registerGateway(registers),
   };
 }
 
@@ -243,12 +332,31 @@ function count(events: ReturnType<typeof registerEvents>, observation: Observati
     case 'values.nulled':
       events.valuesNulled.inc(observation.values);
       break;
+    case 'gateway.answered': {
+      const { route, status, code, rows, seconds } = observation;
+      events.gatewayRequests.inc({ route, status, code });
+      if (rows > 0) events.gatewayRows.inc({ route }, rows);
+      events.gatewaySeconds.observe({ route }, seconds);
+      break;
+    }
     case 'request.failed':
       events.requestFailures.inc();
       break;
     case 'engine.ready':
       if (events.engineReady.seen) events.engineRestarts.inc();
       events.engineReady.seen = true;
+      break;
+    case 'tls.loaded':
+      events.tlsExpires.set({ door: observation.door }, observation.expiresAtMs / 1_000);
+      break;
+    case 'tls.unusable':
+      events.tlsUnusable.inc();
+      break;
+    case 'sql.login_failed':
+      events.loginFailures.inc();
+      break;
+    case 'sql.failed':
+      events.sqlFailures.inc();
       break;
     case 'sql.connected':
       events.sqlSessions.inc();

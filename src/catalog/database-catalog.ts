@@ -55,6 +55,8 @@ export interface DatabaseCatalogOptions {
     | 'engineBackoffMs'
   >;
   readonly observe: Observe;
+  /** Told whenever the catalog of this database is there and read. */
+  readonly served?: (database: string) => void;
   /** A monotonic clock, ms. */
   readonly clock: () => number;
 }
@@ -221,6 +223,7 @@ export class DatabaseCatalog {
       await this.#refresher.run();
       this.#become('watching', '');
       onWatching();
+      this.#options.served?.(database);
       await Promise.race([lost, this.#keepComparing(client)]);
     } finally {
       this.#client = null;
@@ -257,7 +260,8 @@ export class DatabaseCatalog {
     const next = nextSnapshot(before, database, rows, rooms);
     this.#snapshot = next;
     this.#fingerprint = mark;
-    observe({ kind: 'catalog.loaded', database, tables: next.tables.size, version: next.version });
+    const { tables, unusable, version } = next;
+    observe({ kind: 'catalog.loaded', database, tables: tables.size, unusable: unusable.size, version });
     for (const [key, reason] of next.unusable) {
       if (before.unusable.get(key) === reason) continue;
       const target = next.tables.get(key);

@@ -50,7 +50,7 @@ function relationsOn(bin: string): void {
       'orders',
       'insert',
       'public.orders',
-      'insert (id integer, m app.mood, at timestamp with time zone = now())',
+      'insert (id integer, m app.mood, at timestamp with time zone = now()) key (id)',
     ],
     [
       'ORDERS',

@@ -7,7 +7,7 @@
  * through the one function it is given, whose every call is a transaction of its own. What was found is remembered for a
  * moment, what was not is looked for again.
  */
-import type { Shape, Target } from '../flow.ts';
+import type { Target } from '../flow.ts';
 import type { Limits } from '../limits.ts';
 import { Refused } from '../refusals.ts';
 import { relationColumns, relationsSql, toShape } from './shape.ts';
@@ -143,14 +143,10 @@ function toTarget(database: string, name: string, row: RelationRow, way: Relatio
     oid: row.relation,
     check: null,
     waitsForDisk: true,
-    shape: withoutKey(shape, way),
+    // With its key also where rows are only inserted: a commit takes a key that it did not know for a changed table.
+    shape,
     intake: { format: 'json', batched: false, document: null, includes: [], hiddenHeaders: new Set() },
   };
-}
-
-/** Rows that are only inserted are written whatever their key is. */
-function withoutKey(shape: Shape, way: RelationWay): Shape {
-  return way === 'insert' ? { ...shape, key: [] } : shape;
 }
 
 function notFound(name: string): Refused {

@@ -104,12 +104,12 @@ export function nextSnapshot(
   for (const row of rows) {
     const key = tableKey(row.schema_name, row.table_name);
     const source = JSON.stringify(row);
-    const kept = before.sources.get(key) === source ? before.tables.get(key) : undefined;
-    const reason = before.unusable.get(key);
+    // What could not be used is looked at anew: its key may have come back.
+    const same = before.sources.get(key) === source && !before.unusable.has(key);
+    const kept = same ? before.tables.get(key) : undefined;
     sources.set(key, source);
     if (kept !== undefined) {
       tables.set(key, kept);
-      if (reason !== undefined) unusable.set(key, reason);
       continue;
     }
     const made = toTarget(database, row, rooms);

@@ -245,13 +245,13 @@ suite('tables and connections that change', () => {
       tableOf,
       targetOf: copyOf,
       send,
-    } = await commitRoom(t, { commitStatementTimeoutMs: 200, ackDeadlineMs: 400 });
+    } = await commitRoom(t, { commitStatementTimeoutMs: 400, ackDeadlineMs: 900 });
     await client.query(`
       create table t (id int);
-      create function slow() returns trigger language plpgsql as $$ begin perform pg_sleep(0.5); return new; end $$;
+      create function slow() returns trigger language plpgsql as $$ begin perform pg_sleep(1.2); return new; end $$;
       create trigger slow before insert on t for each row execute function slow()`);
     const target = await tableOf('t');
-    assert.deepEqual(codes(await send([{ ...rowsOf(target, '{"id":1}'), patienceMs: 400 }])), [
+    assert.deepEqual(codes(await send([{ ...rowsOf(target, '{"id":1}'), patienceMs: 900 }])), [
       'aborted deadline',
     ]);
     assert.deepEqual(codes(await send([{ ...rowsOf(target, '{"id":2}'), patienceMs: 20_000 }])), [1]);

@@ -14,12 +14,12 @@ interface Open {
 }
 
 export class CommitPools {
-  readonly #engine: Pick<Engine, 'clientConfig'>;
+  readonly #engine: Pick<Engine, 'clientConfig' | 'doubt'>;
   readonly #limits: Pick<Limits, 'commitConnectionsMax' | 'commitStatementTimeoutMs'>;
   readonly #pools = new Map<string, Open>();
 
   constructor(
-    engine: Pick<Engine, 'clientConfig'>,
+    engine: Pick<Engine, 'clientConfig' | 'doubt'>,
     limits: Pick<Limits, 'commitConnectionsMax' | 'commitStatementTimeoutMs'>,
   ) {
     this.#engine = engine;
@@ -47,6 +47,11 @@ export class CommitPools {
    */
   isShared(database: string): boolean {
     return this.#pools.get(database)?.shared === true;
+  }
+
+  /** A server that took rows does not take them any more. */
+  readOnly(): void {
+    this.#engine.doubt?.();
   }
 
   /** Lets go of a database, so that it can be dropped or renamed. */

@@ -112,7 +112,7 @@ suite('commit', () => {
   });
 
   test('a locked table is answered in time, certainly not stored, and no other table waits for it', async (t) => {
-    const { client, database, targetOf, send } = await commitRoom(t, { commitStatementTimeoutMs: 400 });
+    const { client, database, targetOf, send } = await commitRoom(t, { commitStatementTimeoutMs: 1_000 });
     await runOurs(client, create('locked'));
     await runOurs(client, create('free'));
     const [locked, free] = [await targetOf('locked'), await targetOf('free')];

@@ -30,6 +30,7 @@ export interface CommitOptions {
     | 'groupNamedRefusalsMax'
     | 'groupProbesMax'
     | 'groupNulledProbesMax'
+    | 'groupTriedRowsMax'
   >;
   readonly observe: Observe;
   /** A monotonic clock, ms. */
@@ -66,6 +67,7 @@ export function createCommit(options: CommitOptions): CommitGroup {
         observe({ kind: 'group.settled', table: target, rows: group.rows, fate: fate ?? 'unknown' });
         return fate;
       },
+      readOnly: () => pools.readOnly(),
     });
     try {
       const outcomes =

@@ -19,7 +19,7 @@ import { TableStatements } from './table-statements.ts';
 const tables = new WeakMap<Target, TableStatements>();
 
 export interface DecodedOptions {
-  readonly limits: Pick<Limits, 'groupProbesMax' | 'groupNulledProbesMax'>;
+  readonly limits: Pick<Limits, 'groupProbesMax' | 'groupNulledProbesMax' | 'groupTriedRowsMax'>;
   readonly observe: Observe;
 }
 
@@ -40,6 +40,11 @@ export async function commitDecoded(
   return outcomes;
 }
 
+const withoutKey = refusal(
+  'row_refused',
+  'a row can be deleted by its primary key only, and the table has none that is written',
+);
+
 class DecodedGroup {
   /** Values that were stored as NULL. */
   nulled = 0;
@@ -56,6 +61,11 @@ class DecodedGroup {
   }
 
   readonly #send: Session['send'] = (messages, expected) => this.#session.send(messages, expected);
+
+  refuse(member: Rows): Outcome | null {
+    if (this.#table.remove !== null || member.removes?.includes(1) !== true) return null;
+    return { ...aborted(withoutKey), row: member.removes.indexOf(1) };
+  }
 
   store(members: readonly Rows[]) {
     return this.#session.store(this.#table, members);
@@ -136,9 +146,12 @@ class DecodedGroup {
     let good = 0;
     let bad = member.count;
     let before = this.#session.leftMs;
+    let tried = 0;
     while (bad - good > 1) {
       const middle = (good + bad) >> 1;
-      const some = { ...member, count: middle, keeps: member.keeps };
+      tried += middle;
+      if (tried > this.#options.limits.groupTriedRowsMax) return null;
+      const some = { ...member, count: middle };
       const failed = await this.#session.wouldFail(this.#table, [some]);
       if (failed !== null && this.judge(failed).blame !== 'row') return null;
       if (failed === null) good = middle;

@@ -119,5 +119,14 @@ suite('rows that the engine decodes', () => {
       'failed to decode webhook JSON payload: the primary key of a row to delete is missing [1]',
     ]);
     assert.equal((await client.query('select from k')).rowCount, 3);
+    await client.query('create table without (id int)');
+    const without = await tableOf('without');
+    assert.deepEqual(
+      messages(await send([rowsOf(without, '{"id":1}'), removing(rowsOf(without, '{"id":1}', '{}'), 1)])),
+      [
+        'committed',
+        'a row can be deleted by its primary key only, and the table has none that is written [1]',
+      ],
+    );
   });
 });

@@ -43,10 +43,13 @@ export interface Lost {
 /**
  * Writes `messages`, which hold one Query or Sync for each number in `expected`: how many statements complete before
  * it. Waits at most `timeoutMs`; a connection that stays silent is destroyed.
+ *
+ * An array is written at once. Anything else is made and written as fast as the engine takes it, and must end with
+ * what the last answer answers: nothing else is written on the connection before that.
  */
 export function roundTrip(
   client: ClientBase,
-  messages: readonly Buffer[],
+  messages: Iterable<Buffer>,
   expected: readonly number[],
   timeoutMs: number,
 ): Promise<Reply[]> {
@@ -64,7 +67,7 @@ export function roundTrip(
     // node-postgres knows one ReadyForQuery a query object: the first writes everything, and each of the others takes
     // its place before the engine's next message is read.
     let answer: Answer;
-    const listen = (write: readonly Buffer[]) => {
+    const listen = (write: Iterable<Buffer>) => {
       const isLast = replies.length === expected.length - 1;
       answer = new Answer(client, write, expected[replies.length] ?? 0, isLast, end);
       client.query(answer);
@@ -92,10 +95,13 @@ interface Said {
   readonly routine?: string | undefined;
 }
 
+/** How much is handed to a socket before it has taken what it was given, in bytes. */
+const writeAheadBytesMax = 1024 * 1024;
+
 /** A query object for node-postgres that reads up to one ReadyForQuery. */
 class Answer {
   readonly #client: ClientBase;
-  readonly #messages: readonly Buffer[];
+  readonly #messages: Iterable<Buffer>;
   readonly #statements: number;
   readonly #isLast: boolean;
   readonly #end: (reply: Reply) => void;
@@ -107,7 +113,7 @@ class Answer {
 
   constructor(
     client: ClientBase,
-    messages: readonly Buffer[],
+    messages: Iterable<Buffer>,
     statements: number,
     isLast: boolean,
     end: (reply: Reply) => void,
@@ -128,10 +134,23 @@ class Answer {
   }
 
   submit({ stream }: Connection): void {
-    if (this.#messages.length === 0) return;
-    stream.cork();
-    for (const message of this.#messages) stream.write(message);
-    stream.uncork();
+    const ahead = Array.isArray(this.#messages) ? Infinity : writeAheadBytesMax;
+    const messages = this.#messages[Symbol.iterator]();
+    const pump = () => {
+      stream.cork();
+      let bytes = 0;
+      let next = messages.next();
+      for (; next.done !== true; next = messages.next()) {
+        stream.write(next.value);
+        bytes += next.value.length;
+        if (bytes > ahead) break;
+      }
+      stream.uncork();
+      if (next.done === true) return;
+      if (stream.writableNeedDrain) stream.once('drain', pump);
+      else setImmediate(pump);
+    };
+    pump();
   }
 
   handleCommandComplete(message: { readonly text?: string }): void {

@@ -32,6 +32,8 @@ export interface SessionOptions {
   readonly shared: boolean;
   /** What became of a transaction whose end was lost with the connection; null: nobody knows. Called at most once. */
   readonly fateOf: (xid: string) => Promise<Fate | null>;
+  /** Told when the engine refuses to write. */
+  readonly readOnly?: () => void;
 }
 
 /** How a transaction has ended. */
@@ -70,12 +72,17 @@ export class Session {
   }
 
   /** Sends messages with so many answers (see roundTrip); never fails, and fails at once when no time is left. */
-  async send(messages: readonly Buffer[], expected: readonly number[]): Promise<Reply[]> {
+  async send(messages: Iterable<Buffer>, expected: readonly number[]): Promise<Reply[]> {
     if (!this.#usable) return expected.map(() => failed('08003', 'the connection was lost'));
     const left = this.leftMs;
     if (left <= 0) return expected.map(() => failed('57014', 'deadline'));
     const replies = await roundTrip(this.#options.client, messages, expected, left);
     if (replies.some((reply) => reply.kind === 'lost')) this.#usable = false;
+    // The server became a standby: this connection stays one to a standby.
+    if (replies.some((reply) => reply.kind === 'failed' && reply.sqlstate === '25006')) {
+      this.#usable = false;
+      this.#options.readOnly?.();
+    }
     return replies;
   }
 
@@ -96,7 +103,7 @@ export class Session {
       const statements = steps.map((step) => step.statement);
       const prepare = this.#prepared.prepare(statements);
       // The number of the transaction is sent out before its commit begins.
-      const messages = [...prepare, ...executeSteps(steps), flushMessage, syncMessage];
+      const messages = inTurn(prepare, executeSteps(steps), [flushMessage, syncMessage]);
       const [reply = lost] = await this.send(messages, [steps.length]);
       if (reply.kind === 'done') {
         this.#prepared.succeeded();
@@ -160,15 +167,9 @@ export class Session {
   async wouldFail(table: TableStatements, members: readonly Rows[]): Promise<Failed | null> {
     const rows = this.#steps(table, members);
     const steps = [...this.#before(table, rows), ...rows];
+    const prepare = [beginMessage, ...this.#prepareAgain(steps)];
     const replies = await this.send(
-      [
-        beginMessage,
-        ...this.#prepareAgain(steps),
-        ...executeSteps(steps),
-        syncMessage,
-        checkMessage,
-        abortMessage,
-      ],
+      inTurn(prepare, executeSteps(steps), [syncMessage, checkMessage, abortMessage]),
       [1, steps.length, 1, 1],
     );
     return replies.find((reply) => reply.kind === 'failed') ?? null;
@@ -178,7 +179,7 @@ export class Session {
   async confirm(table: TableStatements): Promise<Outcome | null> {
     const { statement, messages } = table.confirm;
     const [reply = lost] = await this.send(
-      [...this.#prepared.prepare([statement], true), ...messages, syncMessage],
+      [...this.#prepared.prepare([statement], true), ...messages(), syncMessage],
       [1],
     );
     if (reply.kind === 'done') return null;
@@ -230,6 +231,10 @@ const commitMessage = queryMessage('commit');
 const abortMessage = queryMessage('rollback');
 
 const lost: Lost = { kind: 'lost', reason: 'no answer', xid: null };
+
+function* inTurn(...parts: readonly Iterable<Buffer>[]): Generator<Buffer> {
+  for (const part of parts) yield* part;
+}
 
 function asAttempt(reply: Reply | Attempt): Attempt {
   return reply.kind === 'done' ? { kind: 'committed' } : reply;

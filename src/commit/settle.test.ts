@@ -59,6 +59,7 @@ function engineOf(members: readonly Rows[], kinds: readonly Kind[], conflicts: n
     stored,
     seen,
     rooms: {
+      refuse: () => null,
       store: (unit: readonly Rows[]) => Promise.resolve(take(unit)),
       storeEach: (units: readonly (readonly Rows[])[]) => {
         const chains = units.map((unit) => new Set(unit.flatMap(({ chain }) => chain ?? [])));

@@ -14,6 +14,8 @@ import type { Failed } from './round-trip.ts';
 import type { Attempt } from './session.ts';
 
 export interface SettleRooms {
+  /** The outcome of a member that is not even tried; null: it is. */
+  refuse(member: Rows): Outcome | null;
   /** All rows or none. */
   store(members: readonly Rows[]): Promise<Attempt>;
   /** Each unit on its own, in order, in one transaction. */
@@ -61,7 +63,11 @@ class Settling {
   }
 
   async run(members: readonly Member[]): Promise<void> {
-    const ready = this.#unbroken(members);
+    for (const member of members) {
+      const refused = this.#rooms.refuse(member.rows);
+      if (refused !== null) this.#refuseAll([member], refused);
+    }
+    const ready = this.#unbroken(members.filter(({ outcome }) => outcome === null));
     if (ready.length === 0) return;
     const given = ready.map(({ rows }) => rows);
     const attempt = await this.#store(ready);

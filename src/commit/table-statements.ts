@@ -24,11 +24,18 @@ import type { Parameter } from './wire-message.ts';
 /** One statement with its parameters, as it goes out. */
 export interface Step {
   readonly statement: Statement;
-  readonly messages: readonly Buffer[];
+  /** Made when they are about to be written, so that a large request is not held twice. */
+  readonly messages: () => readonly Buffer[];
 }
 
 function toStep(statement: Statement, parameters: readonly Parameter[]): Step {
-  return { statement, messages: executeMessages(statement.name, parameters) };
+  return { statement, messages: () => executeMessages(statement.name, parameters) };
+}
+
+/** A step that is always the same. */
+function fixed({ statement, messages }: Step): Step {
+  const made = messages();
+  return { statement, messages: () => made };
 }
 
 const { bytea, int8, json, oid, text } = typeOids;
@@ -48,14 +55,12 @@ export class TableStatements {
 
   constructor(target: Target) {
     this.target = target;
-    this.confirm = toStep(confirm, [
-      textOf(relationName(target)),
-      textOf(String(target.oid)),
-      textOf(target.shape.mark),
-    ]);
+    this.confirm = fixed(
+      toStep(confirm, [textOf(relationName(target)), textOf(String(target.oid)), textOf(target.shape.mark)]),
+    );
     const table = [textOf(String(target.oid))];
     this.#locks = isKeyed(target.shape)
-      ? { shared: toStep(lockShared, table), alone: toStep(lockAlone, table) }
+      ? { shared: fixed(toStep(lockShared, table)), alone: fixed(toStep(lockAlone, table)) }
       : null;
     const remove = removeStatement(target);
     this.remove = remove === null ? null : toStatement(remove, [json, bytea]);
@@ -108,8 +113,8 @@ export class TableStatements {
 const lockShared = toStatement(lockStatements.shared, [int8]);
 const lockAlone = toStatement(lockStatements.alone, [int8]);
 const confirm = toStatement(confirmStatement, [text, oid, text]);
-const setAsynchronous = toStep(toStatement(settingStatements.asynchronous, []), []);
-const setDurable = toStep(toStatement(settingStatements.durable, []), []);
+const setAsynchronous = fixed(toStep(toStatement(settingStatements.asynchronous, []), []));
+const setDurable = fixed(toStep(toStatement(settingStatements.durable, []), []));
 const setTimeoutTo = toStatement(settingStatements.timeout, [text]);
 
 /** What holds for one transaction only. */
@@ -128,8 +133,8 @@ export function settingSteps({ commit, timeoutMs }: Settings): Step[] {
   return steps;
 }
 
-export function executeSteps(steps: readonly Step[]): Buffer[] {
-  return steps.flatMap(({ messages }) => messages);
+export function* executeSteps(steps: readonly Step[]): Generator<Buffer> {
+  for (const step of steps) yield* step.messages();
 }
 
 function textOf(value: string): Parameter {

@@ -16,6 +16,7 @@ import { type Piece, type Plan, assemble } from './plan.ts';
 import { alterSecret, createSecret, dropSecret } from './secret-statements.ts';
 import { type Statement, splitStatements } from './statements.ts';
 import { lexable } from './text.ts';
+import { typeNames } from './type-names.ts';
 import type { ValidateRooms } from './validate-clause.ts';
 
 export type { ParsedCheck } from './validate-clause.ts';
@@ -32,7 +33,7 @@ export function createRewriter(rooms: DdlRooms): RewriteSql {
 }
 
 /** Each of our statements holds one of these words. */
-const ourWords = /secret|connector|validate|show|describe|flush|database/i;
+const ourWords = /secret|connector|validate|show|describe|flush|database|string/i;
 /** How one of our statements, or white space or a comment before it, begins. */
 const ourFirst = /^(?:[cCaAdDfF\s;/-]|[sS][hH]|[eE][xX][pP])/;
 
@@ -77,9 +78,9 @@ function planOf(statement: Statement, lexical: Lexical, session: SqlSession, roo
     case 'create temporary':
     case 'create local':
     case 'create global':
-      return isWebhookTable(cursor) ? createTable(cursor, rooms) : null;
+      return isWebhookTable(cursor) ? createTable(cursor, rooms) : typeNames(statement, lexical);
     case 'alter table':
-      return alterTable(cursor, rooms);
+      return alterTable(cursor, rooms) ?? typeNames(statement, lexical);
     case 'create database':
     case 'alter database':
     case 'drop database':

@@ -1,37 +1,93 @@
 /**
- * A connection string as the `pg` package and the relay need it. Takes text, gives a ClientConfig and an
- * Endpoint; refuses with EngineError a text that can never work, without showing it: it holds a password. Reads
+ * A connection string as the `pg` package and the relay need it. Takes text, gives the servers it names, each as a
+ * ClientConfig and an Endpoint; refuses with EngineError a text that can never work, without showing it: it holds a password. Reads
  * the certificate files that the text names.
  */
 import { userInfo } from 'node:os';
 import type { ClientConfig } from 'pg';
 import { parse, toClientConfig } from 'pg-connection-string';
+import { splitHosts } from './dsn-hosts.ts';
 import { type Endpoint, EngineError } from './engine.ts';
 
 export interface Dsn {
-  readonly config: ClientConfig;
   readonly database: string;
-  readonly endpoint: Endpoint;
+  /** In the order of the text; at least one. */
+  readonly servers: readonly Server[];
+  /** Which of them may be used: any that answers, one that takes writes, one that is no standby. */
+  readonly sessions: 'any' | 'read-write' | 'primary';
   /** Texts that must not be shown: the password, as written and as meant. */
   readonly secrets: readonly string[];
 }
 
+export interface Server {
+  /** `host:port`, for people. */
+  readonly name: string;
+  readonly config: ClientConfig;
+  readonly endpoint: Endpoint;
+  /** The same without TLS, where that will do if the server has none (sslmode=prefer). */
+  readonly plain: Server | null;
+}
+
 const sslmodes = ['disable', 'prefer', 'require', 'verify-ca', 'verify-full', 'no-verify'];
+const sessionKinds = ['any', 'read-write', 'primary'] as const;
+const serversMax = 16;
 
 export function parseDsn(databaseUrl: string): Dsn {
-  const fail = (why: string): never => {
-    throw new EngineError(`the database URL cannot be used: ${why}`);
-  };
   if (!/^postgres(ql)?:\/\//.test(databaseUrl)) fail('it must begin with postgresql://');
   const sslmode = /[?&]sslmode=([^&]*)/.exec(databaseUrl)?.[1];
   if (sslmode !== undefined && !sslmodes.includes(sslmode))
     fail(`sslmode must be one of ${sslmodes.join(', ')}`);
-  let config: ClientConfig;
+  const texts = splitHosts(databaseUrl);
+  if (texts === null) return fail('its hosts and ports do not belong together');
+  if (texts.length > serversMax) fail(`it names more than ${serversMax} hosts`);
+  const wanted = /[?&]target_session_attrs=([^&]*)/.exec(databaseUrl)?.[1];
+  const sessions = sessionKinds.find((kind) => kind === wanted);
+  if (wanted !== undefined && sessions === undefined)
+    fail(`target_session_attrs must be one of ${sessionKinds.join(', ')}, because Headgate writes`);
+  const servers = texts.map((text) => parseServer(text, sslmode));
+  const { database = '', password } = servers[0]?.config ?? {};
+  return {
+    database,
+    servers,
+    // libpq would take any; of several, one that cannot be written to is of no use here.
+    sessions: sessions ?? (servers.length > 1 ? 'read-write' : 'any'),
+    secrets: typeof password === 'string' ? [password, encodeURIComponent(password)] : [],
+  };
+}
+
+function parseServer(text: string, sslmode: string | undefined): Server {
+  const config = readConfig(text, sslmode);
+  const host = config.host === undefined || config.host === '' ? 'localhost' : config.host;
+  const port = config.port ?? 5432;
+  if (/\s/.test(host)) fail('the host holds a blank');
+  if (port < 1 || port > 65_535) fail('the port must be from 1 to 65535');
+  const user = config.user === undefined || config.user === '' ? systemUser() : config.user;
+  const database = config.database === undefined || config.database === '' ? user : config.database;
+  const local = host.startsWith('/');
+  const ssl = local ? false : (config.ssl ?? false);
+  const server = (tls: ClientConfig['ssl'], plain: Server | null): Server => ({
+    name: `${host}:${port}`,
+    config: { ...config, host, port, user, database, ssl: tls ?? false },
+    endpoint: local
+      ? { kind: 'unix', path: `${host.replace(/\/+$/, '')}/.s.PGSQL.${port}` }
+      : {
+          kind: 'tcp',
+          host,
+          port,
+          tls: tls !== undefined && tls !== false,
+          ...(typeof tls === 'object' ? { tlsOptions: tls } : {}),
+        },
+    plain,
+  });
+  return server(ssl, sslmode === 'prefer' && ssl !== false ? server(false, null) : null);
+}
+
+function readConfig(text: string, sslmode: string | undefined): ClientConfig {
   try {
     // The words of libpq, so that the text means what it means to psql: `require` encrypts and does not ask
     // who answers; verify-full does.
-    const libpq = sslmode !== 'no-verify' && !/[?&]uselibpqcompat=/.test(databaseUrl);
-    config = { ...toClientConfig(parse(databaseUrl, libpq ? { useLibpqCompat: true } : {})) };
+    const libpq = sslmode !== 'no-verify' && !/[?&]uselibpqcompat=/.test(text);
+    return { ...toClientConfig(parse(text, libpq ? { useLibpqCompat: true } : {})) };
   } catch (error) {
     const { code, path } = error as NodeJS.ErrnoException;
     // The parser's own texts quote parts of its input; those about files do not.
@@ -42,22 +98,10 @@ export function parseDsn(databaseUrl: string): Dsn {
     }
     return fail('it is not of the form postgresql://user:password@host:port/database?option=value');
   }
-  const host = config.host === undefined || config.host === '' ? 'localhost' : config.host;
-  const port = config.port ?? 5432;
-  if (host.includes(',')) fail('several hosts are not possible; name one');
-  if (/\s/.test(host)) fail('the host holds a blank');
-  if (port < 1 || port > 65_535) fail('the port must be from 1 to 65535');
-  const user = config.user === undefined || config.user === '' ? systemUser() : config.user;
-  const database = config.database === undefined || config.database === '' ? user : config.database;
-  return {
-    config: { ...config, host, port, user, database, ssl: config.ssl ?? false },
-    database,
-    endpoint: host.startsWith('/')
-      ? { kind: 'unix', path: `${host.replace(/\/+$/, '')}/.s.PGSQL.${port}` }
-      : { kind: 'tcp', host, port, tls: config.ssl !== undefined && config.ssl !== false },
-    secrets:
-      typeof config.password === 'string' ? [config.password, encodeURIComponent(config.password)] : [],
-  };
+}
+
+function fail(why: string): never {
+  throw new EngineError(`the database URL cannot be used: ${why}`);
 }
 
 /** libpq's default for the user; an uid without a name has none. */

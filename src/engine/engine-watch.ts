@@ -25,6 +25,8 @@ export interface WatchOptions {
   readonly prepare?: (signal: AbortSignal) => Promise<void>;
   /** The first words on a new connection; a rejection is a failed attempt. */
   readonly greet?: (client: Client) => Promise<void>;
+  /** A sign of life, and that the server is still what is wanted; a rejection is a loss. By default an empty query. */
+  readonly check?: (client: Client) => Promise<unknown>;
   /** A better reason for a loss than that of the socket, if there is one. */
   readonly explain?: () => string | null;
   /** Failures that pass by themselves in a moment: `settled` waits them out. */
@@ -32,6 +34,8 @@ export interface WatchOptions {
   /** Texts that must not appear in a reason. */
   readonly secrets?: readonly string[];
   readonly random?: () => number;
+  /** Oldest server that is good enough; default: what Headgate's catalog and commit statements work on. */
+  readonly serverVersionMin?: number;
 }
 
 /** Oldest server that Headgate's catalog and commit statements work on. */
@@ -46,6 +50,7 @@ export class EngineWatch implements Closable {
   readonly #stop = new AbortController();
   readonly #settle: (error: Error | null) => void;
   readonly #running: Promise<void>;
+  #doubt: () => void = () => {};
 
   constructor(options: WatchOptions) {
     this.#options = options;
@@ -53,6 +58,11 @@ export class EngineWatch implements Closable {
     this.settled = settled.promise;
     this.#settle = settled.resolve;
     this.#running = this.#run();
+  }
+
+  /** Looks at the server at once instead of when it is due. */
+  doubt(): void {
+    this.#doubt();
   }
 
   async close(): Promise<void> {
@@ -97,12 +107,13 @@ export class EngineWatch implements Closable {
       await Promise.race([client.connect(), lost.then((error) => Promise.reject(error))]);
       const version = await this.#readVersion(client);
       await greet?.(client);
+      await this.#check(client);
       signal.throwIfAborted();
       succeeded();
       this.unavailable = null;
       observe({ kind: 'engine.ready', engine, version, seconds: (performance.now() - startedAt) / 1_000 });
       this.#settle(null);
-      return await Promise.race([lost, heartbeat(client, connection.signal)]);
+      return await Promise.race([lost, this.#heartbeat(client, connection.signal)]);
     } catch (error) {
       return error instanceof Error ? error : new Error(String(error));
     } finally {
@@ -112,13 +123,48 @@ export class EngineWatch implements Closable {
     }
   }
 
+  /** Without it, a connection whose other end vanished (power, network) would look alive for hours. */
+  async #heartbeat(client: Client, signal: AbortSignal): Promise<Error> {
+    try {
+      for (;;) {
+        await this.#pause(signal);
+        const late = new Error(`the database has not answered for ${limits.engineAnswerMs} ms`);
+        const answered = new AbortController();
+        const timer = sleep(limits.engineAnswerMs, late, { signal: answered.signal }).catch(() => null);
+        const first = await Promise.race([this.#check(client).then(() => null), timer]);
+        answered.abort();
+        if (first !== null) return first;
+      }
+    } catch (error) {
+      return error as Error;
+    }
+  }
+
+  /** Until the next sign of life is due, or asked for. */
+  async #pause(signal: AbortSignal): Promise<void> {
+    const woken = new AbortController();
+    const wake = (): void => woken.abort();
+    this.#doubt = wake;
+    signal.addEventListener('abort', wake, { once: true });
+    await sleep(limits.engineHeartbeatMs, undefined, { signal: woken.signal }).catch(() => undefined);
+    signal.removeEventListener('abort', wake);
+    signal.throwIfAborted();
+  }
+
+  async #check(client: Client): Promise<unknown> {
+    return this.#options.check?.(client) ?? client.query('select');
+  }
+
   async #readVersion(client: Client): Promise<string> {
     const answer = await client.query<{ number: number; name: string }>({
       text: `select current_setting('server_version_num')::int as number, current_setting('server_version') as name`,
     });
     const { number, name } = answer.rows[0] ?? { number: 0, name: 'unknown' };
-    if (number < versionMin)
-      throw new EngineError(`the server is PostgreSQL ${name}; Headgate needs 14 or later`);
+    const { serverVersionMin = versionMin } = this.#options;
+    if (number < serverVersionMin)
+      throw new EngineError(
+        `the server is PostgreSQL ${name}; Headgate needs ${Math.floor(serverVersionMin / 10_000)} or later`,
+      );
     this.serverVersion = number;
     return name;
   }
@@ -144,21 +190,4 @@ function whenLost(client: Client, signal: AbortSignal): Promise<Error> {
     client.on('end', () => resolve(new Error('the connection was closed')));
     signal.addEventListener('abort', () => resolve(new Error('closed')), { once: true });
   });
-}
-
-/** Without it, a connection whose other end vanished (power, network) would look alive for hours. */
-async function heartbeat(client: Client, signal: AbortSignal): Promise<Error> {
-  try {
-    for (;;) {
-      await sleep(limits.engineHeartbeatMs, undefined, { signal });
-      const late = new Error(`the database has not answered for ${limits.engineAnswerMs} ms`);
-      const answered = new AbortController();
-      const timer = sleep(limits.engineAnswerMs, late, { signal: answered.signal }).catch(() => null);
-      const first = await Promise.race([client.query('select').then(() => null), timer]);
-      answered.abort();
-      if (first !== null) return first;
-    }
-  } catch (error) {
-    return error as Error;
-  }
 }

@@ -31,9 +31,11 @@ const named = new Map<string, Coding | null>([
   ['', null],
 ]);
 
+const none: readonly Coding[] = [];
+
 /** The codings of a Content-Encoding in the order they were applied; a refusal when one of them is not known here. */
 export function parseCodings(header: string | undefined, codingsMax: number): readonly Coding[] | Refusal {
-  if (header === undefined) return [];
+  if (header === undefined) return none;
   const codings: Coding[] = [];
   for (const part of header.split(',')) {
     const coding = named.get(part.trim().toLowerCase());

@@ -7,6 +7,7 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Arrival, Outcome } from '../flow.ts';
+import type { Gate } from '../guard/gate.ts';
 import type { Ingest } from '../ingest.ts';
 import type { Limits } from '../limits.ts';
 import type { Observe, TableName } from '../observations.ts';
@@ -30,6 +31,11 @@ export interface Room {
   readonly inflations: Inflations;
   readonly refusalReply: RefusalReplies;
   readonly now: () => number;
+  /** null: everybody may come, and no proxy is believed. */
+  readonly gate: Gate | null;
+  /** Requests are served; the last answer owed on a connection closes it. */
+  ebbing: boolean;
+  /** Requests are refused. */
   draining: boolean;
 }
 
@@ -71,7 +77,8 @@ export class Exchange implements Arrival, LiveRequest {
     this.target = request.url ?? '';
     this.rawHeaders = request.rawHeaders;
     this.arrivedAtMs = room.now();
-    this.remoteAddress = connection.remoteAddress;
+    const peer = connection.remoteAddress;
+    this.remoteAddress = room.gate?.clientAddress(peer, request.headers) ?? peer;
     connection.last = this;
   }
 
@@ -183,6 +190,7 @@ export class Exchange implements Arrival, LiveRequest {
       status: reply.status,
       code: reply.code,
       rows: reply.rows,
+      remoteAddress: this.remoteAddress,
       seconds: (performance.now() - this.#startedMs) / 1000,
     });
   }
@@ -194,7 +202,8 @@ export class Exchange implements Arrival, LiveRequest {
       connection.lingerOnClose();
     }
     // While draining, the answer that closes a connection is the last one owed on it.
-    const closes = this.#closes || (this.#room.draining && connection.last === this);
+    const { ebbing, draining } = this.#room;
+    const closes = this.#closes || ((ebbing || draining) && connection.last === this);
     if (closes) connection.endAfterAnswer();
     this.#response.writeHead(reply.status, closes ? reply.closingHeaders : reply.headers);
     this.#response.end(reply.body, 'latin1');

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { testTls } from '../../test/support/certificates.ts';
 import { chunked, post, RawClient } from '../../test/support/raw-http.ts';
 import { streamRooms } from '../../test/support/streams.ts';
 import type { TestListener } from '../../test/support/test-listener.ts';
@@ -147,11 +148,22 @@ const cases: [name: string, bytes: string, answers: string[], end: 'closes' | 's
   ['a good request behind a refused one', post(t, '{}', 'host: h\r\n') + post(t, '{}'), ['400 malformed_request'], 'closes'],
 ]; // prettier-ignore
 
-let server: TestListener;
+/** Each of these is asked over both. */
+type Over = 'tcp' | 'tls';
+const servers: { [over in Over]?: TestListener } = {};
+let tls: Awaited<ReturnType<typeof testTls>> = null;
 before(async () => {
-  server = await startListener({ limits: { lingerMs: 200 }, openStream: createStreams(streamRooms()) });
+  const limits = { lingerMs: 200 };
+  const openStream = createStreams(streamRooms());
+  tls = await testTls();
+  servers.tcp = await startListener({ limits, openStream });
+  if (tls !== null) servers.tls = await startListener({ limits, openStream, tls: tls.source });
 });
-after(() => server.close());
+after(async () => {
+  await servers.tcp?.close();
+  await servers.tls?.close();
+  await tls?.close();
+});
 
 function summary(status: number, body: string): string {
   if (status < 300) {
@@ -166,7 +178,23 @@ function summary(status: number, body: string): string {
 }
 
 async function check(bytes: readonly string[], answers: readonly string[], end: string): Promise<void> {
-  const client = await RawClient.connect(server.port);
+  await checkOver('tcp', bytes, answers, end);
+  // A TLS record ends where the parser's bound does: it overflows in bytes that do not show what they belong to.
+  const beyondOneRecord = bytes.join('').length > 16_384;
+  const secure = (answer: string) =>
+    beyondOneRecord && answer === '414 path_too_long' ? '431 headers_too_large' : answer;
+  await checkOver('tls', bytes, answers.map(secure), end);
+}
+
+async function checkOver(
+  over: Over,
+  bytes: readonly string[],
+  answers: readonly string[],
+  end: string,
+): Promise<void> {
+  const server = servers[over];
+  if (server === undefined) return;
+  const client = await RawClient.connect(server.port, over);
   for (const part of bytes) {
     client.send(part);
     await new Promise(setImmediate);

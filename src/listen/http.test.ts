@@ -45,6 +45,7 @@ test('fetch posts, reads the answer and keeps the connection', async (t) => {
       status: 200,
       code: 'committed',
       rows: 1,
+      remoteAddress: '127.0.0.1',
       seconds: 0,
     },
   );
@@ -117,21 +118,6 @@ test('answers of pipelined requests keep their order when the commits do not', a
   const bodies = [];
   for (let i = 0; i < 4; i++) bodies.push((await client.answer())?.body.slice(0, 10));
   assert.deepEqual(bodies, ['{"rows":1}', '{"rows":2}', '{"rows":3}', '{"error":"']);
-  await client.closed;
-});
-
-test('more requests at once than may wait: those that may are answered, one more is refused, and no other is read', async (t) => {
-  const go = deferred<void>();
-  const server = await listen(t, { commit: () => go.promise.then(() => committed) });
-  const client = await RawClient.connect(server.port);
-  client.send(post(path, '{}').repeat(500));
-  await server.observed(answered('overloaded'));
-  go.resolve();
-  const statuses: (number | undefined)[] = [];
-  for (let answer = await client.answer(); answer !== null; answer = await client.answer())
-    statuses.push(answer.status);
-  const many = limits.pipelinedRequestsMax;
-  assert.deepEqual(statuses, [...Array<number>(many).fill(200), 503]);
   await client.closed;
 });
 
@@ -302,6 +288,42 @@ test('draining: running requests finish, new ones read 503, idle connections are
   for (const client of [idle, running, fresh]) client.destroy();
   await closing;
   assert.deepEqual(server.listener.load, { connections: 0, bytesInFlight: 0 });
+});
+
+test('closing: new connections are refused, what is on its way on open ones is served, and then they end', async (t) => {
+  const server = await listen(t, { limits: { drainIdleMs: 60_000 } });
+  const [busy, pipelining, silent] = await Promise.all([1, 2, 3].map(() => RawClient.connect(server.port)));
+  assert.ok(busy && pipelining && silent);
+  for (const client of [busy, silent]) {
+    client.send(post(path, '{}'));
+    assert.equal((await client.answer())?.status, 200);
+  }
+  const closing = server.close();
+  await assert.rejects(RawClient.connect(server.port), /ECONNREFUSED/);
+  busy.send(post(path, '{}'));
+  const last = await busy.answer();
+  assert.equal(last?.status, 200);
+  assert.match(last?.head ?? '', /^Connection: close$/m);
+  await busy.closed;
+  pipelining.send(post(path, '{}').repeat(2));
+  assert.equal((await pipelining.answer())?.status, 200);
+  assert.equal((await pipelining.answer())?.status, 200);
+  await pipelining.closed;
+  // The last one goes by itself: nothing more is waited for.
+  silent.destroy();
+  await closing;
+  assert.equal(server.listener.load.connections, 0);
+  for (const client of [busy, pipelining]) client.destroy();
+});
+
+test('closing: a connection that stays idle is closed', async (t) => {
+  const server = await listen(t, { limits: { drainIdleMs: 50 } });
+  const client = await RawClient.connect(server.port);
+  client.send(post(path, '{}'));
+  assert.equal((await client.answer())?.status, 200);
+  await server.close();
+  await client.closed;
+  client.destroy();
 });
 
 test('close ends a request that never ends by itself, at its deadline', async (t) => {

@@ -4,11 +4,13 @@
  * and methods, requests while draining. Touches nothing but its sockets. This is the hot path: what every
  * request needs is made in advance (reply.ts), everything else happens off to the side.
  */
-import type { IncomingMessage, Server, ServerResponse } from 'node:http';
-import { createServer } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { Server as NetServer } from 'node:net';
 import type { AddressInfo, Socket } from 'node:net';
 import { once } from 'node:events';
 import { randomUUID } from 'node:crypto';
+import type { Gate } from '../guard/gate.ts';
+import type { TlsSource } from '../guard/tls-source.ts';
 import type { Ingest } from '../ingest.ts';
 import type { OpenStream } from '../ingest-stream.ts';
 import type { Closable } from '../kit/closer.ts';
@@ -28,6 +30,8 @@ import { handshakeRefusal, originRule, withoutOffer } from './handshake.ts';
 import { protocolRefusal, refusalForParserError } from './protocol.ts';
 import { createRefusalReplies, rawMessage } from './reply.ts';
 import { isIngestTarget, isWebhookTarget } from './routes.ts';
+import { createHttpServer } from './server.ts';
+import type { HttpServer } from './server.ts';
 import { WebSocketDoor } from './websocket.ts';
 
 export interface ListenerOptions {
@@ -46,6 +50,10 @@ export interface ListenerOptions {
   /** 0 ≤ random() < 1; spreads `Retry-After`. */
   readonly random?: () => number;
   readonly limits?: Limits;
+  /** null, or not given: plain HTTP. */
+  readonly tls?: TlsSource | null;
+  /** null, or not given: everybody may come, and no proxy is believed. */
+  readonly gate?: Gate | null;
 }
 
 export interface Listener extends Closable {
@@ -54,7 +62,10 @@ export interface Listener extends Closable {
   readonly load: { readonly connections: number; readonly bytesInFlight: number };
   /** From now on new requests are answered 503 and idle connections are closed; running requests finish. */
   drain(): void;
-  /** Drains, waits for running requests up to `limits.drainMs`, and closes every connection. */
+  /**
+   * Stops listening, serves what is on its way on open connections, drains, waits for running requests up to
+   * `limits.drainMs`, and closes every connection.
+   */
   close(): Promise<void>;
 }
 
@@ -68,7 +79,7 @@ class HttpListener implements Listener {
   address = { host: '', port: 0 };
   readonly #room: Room;
   readonly #limits: Limits;
-  readonly #server: Server;
+  readonly #http: HttpServer;
   readonly #websockets: WebSocketDoor | null;
   readonly #mayOpen: OriginRule;
   readonly #connections = new Map<Socket, Connection>();
@@ -86,12 +97,18 @@ class HttpListener implements Listener {
       inflations: new Inflations(this.#limits),
       refusalReply: createRefusalReplies(options.random ?? Math.random, this.#limits.retryAfterSecondsMax),
       now: options.now,
+      gate: options.gate ?? null,
+      ebbing: false,
       draining: false,
     };
     this.#mayOpen = originRule(options.websocketOrigins ?? null);
     const { openStream } = options;
     this.#websockets = openStream === undefined ? null : new WebSocketDoor({ ...this.#room, openStream });
-    this.#server = this.#createServer();
+    this.#http = this.#createServer(options.tls ?? null);
+  }
+
+  get #server(): HttpServer['server'] {
+    return this.#http.server;
   }
 
   get load(): Listener['load'] {
@@ -120,9 +137,11 @@ class HttpListener implements Listener {
   }
 
   async #close(): Promise<void> {
+    await this.#ebb();
     this.drain();
     this.#websockets?.close();
     const closed = new Promise<void>((resolve) => void this.#server.close(() => resolve()));
+    this.#http.endHandshakes();
     for (const connection of this.#connections.values()) {
       // One that is being lingered on ends by its own timer; one in the middle of its headers has no request yet.
       if (
@@ -142,24 +161,26 @@ class HttpListener implements Listener {
     clearTimeout(timer);
   }
 
-  #createServer(): Server {
-    const { headersTimeoutMs, requestTimeoutMs, keepAliveTimeoutMs, headersBytesMax } = this.#limits;
-    const server = createServer({
-      maxHeaderSize: headersBytesMax,
-      headersTimeout: headersTimeoutMs,
-      requestTimeout: requestTimeoutMs,
-      keepAliveTimeout: keepAliveTimeoutMs,
-      connectionsCheckingInterval: Math.min(1_000, Math.ceil(headersTimeoutMs / 4)),
-      // Checked in protocol.ts, where the refusal has a body like all others.
-      requireHostHeader: false,
-    });
-    // Beyond this count Node would drop header lines silently, a signature among them; 0 keeps them all to be counted.
-    server.maxHeadersCount = 0;
-    server.maxConnections = this.#limits.listenConnectionsMax;
-    // A sender that closes its own half after the request (`nc -N`) still reads its answer. Not in Node's documents,
-    // but in its HTTP server since 0.x.
-    (server as Server & { httpAllowHalfOpen: boolean }).httpAllowHalfOpen = true;
-    server.on('connection', (socket: Socket) => this.#connected(socket));
+  /**
+   * A proxy that keeps connections open may be sending on one at this very moment; closed now, it would break off that
+   * request, and the proxy could not know whether to repeat it. So new connections are refused, which every proxy may
+   * take elsewhere, and on open ones the next answer says that it is the last. Those that stay idle are closed after.
+   */
+  async #ebb(): Promise<void> {
+    this.#room.ebbing = true;
+    // The HTTP server's own close() would close the idle connections too.
+    NetServer.prototype.close.call(this.#server);
+    if (this.#connections.size === 0) return;
+    const over = deferred<void>();
+    const timer = setTimeout(() => over.resolve(), this.#limits.drainIdleMs);
+    await Promise.race([over.promise, this.#emptied.promise]);
+    clearTimeout(timer);
+  }
+
+  #createServer(tls: TlsSource | null): HttpServer {
+    const http = createHttpServer(this.#limits, tls);
+    const { server } = http;
+    http.connected((socket) => this.#connected(socket));
     server.on('request', (request, response) => this.#request(request, response, false));
     server.on('checkContinue', (request, response) => this.#request(request, response, true));
     server.on('checkExpectation', (request, response) => this.#unexpected(request, response));
@@ -170,7 +191,7 @@ class HttpListener implements Listener {
     server.on('upgrade', (request, socket, head) => this.#offered(request, socket as Socket, head));
     if (this.#websockets !== null)
       this.#websockets.onRefused = (socket) => this.#refuseTunnel(socket, refusal('malformed_request'));
-    return server;
+    return http;
   }
 
   #connected(socket: Socket): void {
@@ -191,6 +212,8 @@ class HttpListener implements Listener {
     const passedOver = this.#connections.get(request.socket)?.takePassedOver() ?? null;
     const broken = protocolRefusal(request, this.#limits) ?? this.#impatience(request);
     if (broken !== null) return exchange.refuse(broken, true);
+    const unwelcome = this.#room.gate?.refuses(exchange.remoteAddress) ?? null;
+    if (unwelcome !== null) return exchange.refuse(unwelcome);
     if (this.#websockets !== null && isIngestTarget(exchange.target)) {
       const why = handshakeRefusal(request, this.#mayOpen) ?? refusal('upgrade_required');
       return exchange.refuse(passedOver ?? why);
@@ -214,7 +237,7 @@ class HttpListener implements Listener {
     const decide = () => {
       // What comes behind the last answer of a connection is read and dropped.
       if (connection.ending) return void socket.resume();
-      const refused = this.#offerRefusal(request);
+      const refused = this.#offerRefusal(request, connection);
       if (refused === null && this.#websockets !== null) {
         connection.upgraded = true;
         this.#websockets.upgrade(request, socket, head);
@@ -226,18 +249,21 @@ class HttpListener implements Listener {
       socket.off('error', failed);
       socket.setTimeout(0);
       socket.unshift(Buffer.concat([withoutOffer(request), head]));
-      this.#server.emit('connection', socket);
+      this.#http.giveBack(socket);
     };
     if (connection.last === null) decide();
     else connection.last.whenWritten(decide);
   }
 
   /** null: it becomes a WebSocket. */
-  #offerRefusal(request: IncomingMessage): Refusal | null {
+  #offerRefusal(request: IncomingMessage, connection: Connection): Refusal | null {
     if (!isIngestTarget(request.url ?? '')) return refusal('not_found');
     if (this.#room.draining) return refusal('draining');
     if (this.#room.inFlight.exhausted) return refusal('overloaded');
-    return protocolRefusal(request, this.#limits) ?? handshakeRefusal(request, this.#mayOpen);
+    const refused = protocolRefusal(request, this.#limits) ?? handshakeRefusal(request, this.#mayOpen);
+    const { gate } = this.#room;
+    // Last, because it counts: an offer that is passed over is counted as the request that it then is.
+    return refused ?? gate?.refuses(gate.clientAddress(connection.remoteAddress, request.headers)) ?? null;
   }
 
   /** null: the answer that closes this connection is already on its way. */

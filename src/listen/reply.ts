@@ -83,11 +83,13 @@ export type RefusalReplies = (it: Refusal) => Reply;
 export function createRefusalReplies(random: () => number, retryAfterSecondsMax: number): RefusalReplies {
   const prebuilt = new Map<Refusal, readonly Reply[]>();
   const variants = (it: Refusal): readonly Reply[] =>
-    refusals[it.code].status === 503
-      ? Array.from({ length: retryAfterSecondsMax }, (_, i) =>
-          refusalReply(it, ['Retry-After', String(i + 1)]),
-        )
-      : [refusalReply(it)];
+    it.retryAfterSeconds !== undefined
+      ? [refusalReply(it, ['Retry-After', String(it.retryAfterSeconds)])]
+      : refusals[it.code].status === 503
+        ? Array.from({ length: retryAfterSecondsMax }, (_, i) =>
+            refusalReply(it, ['Retry-After', String(i + 1)]),
+          )
+        : [refusalReply(it)];
   for (const code of Object.keys(refusals) as RefusalCode[])
     prebuilt.set(refusal(code), variants(refusal(code)));
   return (it) => {

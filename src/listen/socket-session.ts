@@ -23,6 +23,7 @@ import type { Socket } from 'node:net';
 import type { WebSocket } from 'ws';
 import type { Outcome } from '../flow.ts';
 import type { Opening, OpenStream, Stream } from '../ingest-stream.ts';
+import type { Gate } from '../guard/gate.ts';
 import type { Limits } from '../limits.ts';
 import type { Observe, TableName } from '../observations.ts';
 import type { Refusal, RefusalCode } from '../refusals.ts';
@@ -31,6 +32,7 @@ import { readBatch, readInit } from './batch-frame.ts';
 import type { BytesInFlight } from './body.ts';
 import { Share } from './body.ts';
 import { PartialMessage } from './partial-message.ts';
+import { binaryRefused, closeCode, closeCodes, lookupFailed, named } from './socket-words.ts';
 
 /** What all WebSockets of one listener share. */
 export interface SocketRoom {
@@ -40,6 +42,8 @@ export interface SocketRoom {
   readonly inFlight: BytesInFlight;
   /** ms since 1970 */
   readonly now: () => number;
+  /** Knows whom a trusted proxy speaks for. */
+  readonly gate: Gate | null;
 }
 
 type State = 'silent' | 'opening' | 'open' | 'ending' | 'closed';
@@ -53,16 +57,6 @@ interface Pending {
   outcome: Outcome | null;
 }
 
-/** Close codes (RFC 6455 §7.4.1, and 1013 of IANA's registry). */
-const closeCodes = {
-  goingAway: 1001,
-  unsupported: 1003,
-  refused: 1008,
-  tooLarge: 1009,
-  internal: 1011,
-  tryAgain: 1013,
-};
-
 export class SocketSession {
   readonly #room: SocketRoom;
   readonly #ws: WebSocket;
@@ -74,7 +68,7 @@ export class SocketSession {
   /** Batches that are not answered, in order. */
   readonly #pending: Pending[] = [];
   /** Messages that came while the stream was being opened. */
-  #waiting: Buffer[] = [];
+  #waiting: { readonly data: Buffer; readonly binary: boolean }[] = [];
   #waitingBytes = 0;
   #unackedBytes = 0;
   #state: State = 'silent';
@@ -82,10 +76,11 @@ export class SocketSession {
   #lastId: bigint | null = null;
   /** Why it ends; null: because Headgate does, or its client. */
   #why: Refusal | null = null;
-  #closeCode = closeCodes.goingAway;
+  #closeCode: number = closeCodes.goingAway;
   /** The socket itself is closed: nothing is held for it any more. */
   #gone = false;
   #table: TableName | null = null;
+  #opened = false;
   #batches = 0;
   #rows = 0;
   /** When the first byte of the message came that is not whole yet; null: there is none. */
@@ -97,7 +92,9 @@ export class SocketSession {
     this.#room = room;
     this.#ws = ws;
     const { method = '', url = '', rawHeaders } = request;
-    this.#opening = { method, target: url, rawHeaders };
+    const peer = socket.remoteAddress ?? '';
+    const remoteAddress = room.gate?.clientAddress(peer, request.headers) ?? peer;
+    this.#opening = { method, target: url, rawHeaders, remoteAddress };
     this.#share = new Share(room.inFlight);
     this.#openedMs = performance.now();
     this.#heardMs = this.#openedMs;
@@ -188,34 +185,41 @@ export class SocketSession {
     this.#partial.emitted(data.length, true);
     this.#partialSinceMs = null;
     if (this.#state === 'ending' || this.#state === 'closed') return;
-    if (binary) return this.#refuse(binaryRefused, closeCodes.unsupported);
-    if (this.#state === 'silent') {
-      this.#become('opening');
-      this.#stall('opening', true);
-      void this.#open(data);
-    } else if (this.#state === 'opening') {
-      this.#waiting.push(data);
+    if (this.#state === 'opening') {
+      this.#waiting.push({ data, binary });
       this.#waitingBytes += data.length;
-    } else this.#batch(data);
+      // Read on while memory allows: a client that is gone meanwhile must be seen to be gone, because what it left
+      // behind would otherwise come after the same batches on the connection that took its place.
+      const { websocketUnackedMax, websocketUnackedBytesMax } = this.#room.limits;
+      if (this.#waiting.length >= websocketUnackedMax || this.#waitingBytes >= websocketUnackedBytesMax)
+        this.#stall('opening', true);
+    } else this.#read(data, binary);
+  }
+
+  #read(data: Buffer, binary: boolean): void {
+    if (binary) return this.#refuse(binaryRefused, closeCodes.unsupported);
+    if (this.#state === 'open') return this.#batch(data);
+    this.#become('opening');
+    void this.#open(data);
   }
 
   async #open(init: Buffer): Promise<void> {
     const arrivedAtMs = this.#room.now();
     try {
-      const stream = await this.#room.openStream({ ...this.#opening, arrivedAtMs, body: init });
-      this.#stream = stream;
-      this.#table = stream.table;
+      const opening = { ...this.#opening, arrivedAtMs, body: init };
+      this.#stream = await this.#room.openStream(opening, { target: (name) => void (this.#table = name) });
       readInit(init, arrivedAtMs, this.#room.limits.websocketSkewMs);
     } catch (error) {
       return this.#refuse(error instanceof Refused ? lookupFailed(error.refusal) : this.#bug(error));
     }
     if (this.#state !== 'opening') return;
     this.#become('open');
+    this.#opened = true;
     this.#room.observe({ kind: 'websocket.opened', table: this.#table });
     const waiting = this.#waiting;
     this.#waiting = [];
     this.#waitingBytes = 0;
-    for (const data of waiting) if (this.#isOpen()) this.#batch(data);
+    for (const { data, binary } of waiting) if (this.#isOpen()) this.#read(data, binary);
     this.#stall('opening', false);
     this.#account();
   }
@@ -235,9 +239,10 @@ export class SocketSession {
         throw new Refused('malformed_payload', order);
       }
       this.#lastId = id;
-      pending = { id, bytes: data.length, startedMs, outcome: null };
+      // A batch of a few bytes costs what a request of a few bytes does.
+      pending = { id, bytes: data.length + limits.requestCostBytes, startedMs, outcome: null };
       this.#pending.push(pending);
-      this.#unackedBytes += data.length;
+      this.#unackedBytes += pending.bytes;
       if (items === 0) pending.outcome = { kind: 'committed', rows: 0 };
       else this.#submit(pending, { documents: { bytes: data, spans }, removes, arrivedAtMs: now() });
     } catch (error) {
@@ -322,7 +327,7 @@ export class SocketSession {
   /** ws has found something wrong with the frames, and has sent its close code; or the socket failed. */
   #broken(error: Error): void {
     const { code } = error as NodeJS.ErrnoException;
-    if (code === 'WS_ERR_UNSUPPORTED_MESSAGE_LENGTH') this.#end('body_too_large');
+    if (/^WS_ERR_UNSUPPORTED_.*LENGTH$/.test(code ?? '')) this.#end('body_too_large');
     else this.#end(code?.startsWith('WS_') === true ? 'malformed_payload' : 'request_aborted');
   }
 
@@ -345,6 +350,7 @@ export class SocketSession {
     this.#room.observe({
       kind: 'websocket.closed',
       table: this.#table,
+      opened: this.#opened,
       code,
       batches: this.#batches,
       rows: this.#rows,
@@ -363,29 +369,4 @@ export class SocketSession {
   #become(state: State): void {
     this.#state = state;
   }
-}
-
-/** What a table that cannot be opened is called. */
-function lookupFailed(why: Refusal): Refusal {
-  const asked =
-    why.code === 'signature_failed' || why.code === 'malformed_payload' || why.code === 'timestamp_skew';
-  return asked ? why : refusal(why.code, `table lookup failed: ${why.message}`);
-}
-
-/** Says which batch is meant, and which of its items. */
-function named(outcome: Exclude<Outcome, { kind: 'committed' }>, id: bigint): Refusal {
-  const { code, message } = outcome.refusal;
-  const row = outcome.kind === 'aborted' ? outcome.row : undefined;
-  const item = row === undefined ? '' : ` item ${row + 1}`;
-  // A stage that has named the item itself begins with it.
-  const separator = row === undefined && /^item \d+: /.test(message) ? ' ' : ': ';
-  return refusal(code, `dml_batch_id ${id}${item}${separator}${message}`);
-}
-
-const binaryRefused = refusal('malformed_payload', 'malformed payload: binary messages are not read');
-
-function closeCode(code: RefusalCode): number {
-  if (code === 'internal') return closeCodes.internal;
-  if (code === 'body_too_large') return closeCodes.tooLarge;
-  return refusals[code].retryable && code !== 'request_timeout' ? closeCodes.tryAgain : closeCodes.refused;
 }

@@ -1,14 +1,21 @@
 /**
- * The key that seals secrets: 32 bytes, from the environment or from a file that only its owner can read. The file
- * is made on first start, whole or not at all. Throws MasterKeyError, one line for the terminal; never shows a key.
+ * The keys that seal secrets: 32 bytes each, from the environment or from a file that only its owner can read, one a
+ * line. The file is made on first start, whole or not at all, and read again when it has changed. Throws MasterKeyError,
+ * one line for the terminal; never shows a key.
  */
 import { randomBytes } from 'node:crypto';
-import { chmod, link, mkdir, open, readFile, stat, unlink } from 'node:fs/promises';
+import { readFileSync, statSync } from 'node:fs';
+import { chmod, link, mkdir, open, readFile, rename, unlink } from 'node:fs/promises';
 import { dirname } from 'node:path';
+import { limits } from '../limits.ts';
+import { fixedKeys, masterKeyOf } from './key-ring.ts';
+import type { KeyRing, MasterKey } from './key-ring.ts';
 
 export class MasterKeyError extends Error {
   override readonly name = 'MasterKeyError';
 }
+
+type Keys = readonly [MasterKey, ...MasterKey[]];
 
 const keyBytes = 32;
 
@@ -22,14 +29,78 @@ export function parseMasterKey(text: string, source: string): Buffer {
   return key;
 }
 
-/** Reads the key file, or makes it (mode 0600) when there is none. */
-export async function loadMasterKey(path: string): Promise<Buffer> {
-  const text = (await readText(path)) ?? (await makeKeyFile(path));
-  const { mode } = await stat(path);
-  if (process.platform !== 'win32' && (mode & 0o077) !== 0) {
-    throw new MasterKeyError(`the master key file ${path} can be read by others; run: chmod 600 ${path}`);
+function parseKeys(text: string, source: string): readonly [Buffer, ...Buffer[]] {
+  const [first = '', ...others] = text.split(/[\s,]+/).filter((part) => part !== '');
+  if (others.length >= limits.masterKeysMax) {
+    throw new MasterKeyError(`${source} holds more than ${limits.masterKeysMax} keys`);
   }
-  return parseMasterKey(text, `the master key file ${path}`);
+  return [parseMasterKey(first, source), ...others.map((other) => parseMasterKey(other, source))];
+}
+
+/** Keys of the environment, parted by commas: the first one seals, all of them open. */
+export function parseMasterKeys(text: string, source: string): KeyRing {
+  return fixedKeys(...parseKeys(text, source));
+}
+
+/** Reads the key file, or makes it (mode 0600) when there is none. */
+export async function loadMasterKeys(path: string): Promise<KeyRing> {
+  if ((await readText(path)) === null) await makeKeyFile(path);
+  return new KeyFile(path);
+}
+
+/** The keys of a file that is there; throws MasterKeyError. */
+export function readKeyFile(path: string): Keys {
+  const source = `the master key file ${path}`;
+  let text: string;
+  let mode: number;
+  try {
+    text = readFileSync(path, 'utf8');
+    ({ mode } = statSync(path));
+  } catch (error) {
+    throw new MasterKeyError(`${source} cannot be read: ${(error as Error).message}`);
+  }
+  if (process.platform !== 'win32' && (mode & 0o077) !== 0) {
+    throw new MasterKeyError(`${source} can be read by others; run: chmod 600 ${path}`);
+  }
+  const [first, ...others] = parseKeys(text, source);
+  return [masterKeyOf(first), ...others.map(masterKeyOf)];
+}
+
+class KeyFile implements KeyRing {
+  readonly #path: string;
+  #keys: Keys;
+  /** Which version of the file was read last. */
+  #mark: string;
+
+  constructor(path: string) {
+    this.#path = path;
+    this.#mark = fileMark(path);
+    this.#keys = readKeyFile(path);
+  }
+
+  keys(): Keys {
+    return this.#keys;
+  }
+
+  /** Synchronous, because sealing is: a look at the file's date, and the file itself only where that has changed. */
+  reread(): void {
+    const mark = fileMark(this.#path);
+    if (mark === this.#mark) return;
+    this.#mark = mark;
+    try {
+      const read = readKeyFile(this.#path);
+      // What a rotation took out of the file still opens what it sealed, for as long as this process runs.
+      const left = this.#keys.filter((old) => !read.some(({ id }) => id.equals(old.id)));
+      this.#keys = [...read, ...left.slice(0, limits.masterKeysMax)];
+    } catch {
+      // A file that is gone or damaged takes nothing away from a process that runs.
+    }
+  }
+}
+
+function fileMark(path: string): string {
+  const stats = statSync(path, { throwIfNoEntry: false, bigint: true });
+  return stats === undefined ? '' : `${stats.ino}/${stats.mtimeNs}/${stats.size}`;
 }
 
 async function readText(path: string): Promise<string | null> {
@@ -41,31 +112,47 @@ async function readText(path: string): Promise<string | null> {
   }
 }
 
-/** Written beside and linked into place: two starts at once agree on one key, and a crash leaves none or all of it. */
-async function makeKeyFile(path: string): Promise<string> {
+export function newMasterKey(): MasterKey {
+  return masterKeyOf(randomBytes(keyBytes));
+}
+
+/** Two starts at once agree on one key, and a crash leaves none or all of it. */
+async function makeKeyFile(path: string): Promise<void> {
+  await writeBeside(path, [newMasterKey()], (beside) =>
+    link(beside, path).catch((error: NodeJS.ErrnoException) => {
+      if (error.code !== 'EEXIST') throw error;
+    }),
+  );
+}
+
+/** The file holds these keys and no others, or, after a crash, what it held before. */
+export function replaceKeyFile(path: string, keys: readonly MasterKey[]): Promise<void> {
+  return writeBeside(path, keys, (beside) => rename(beside, path));
+}
+
+async function writeBeside(
+  path: string,
+  keys: readonly MasterKey[],
+  putInPlace: (beside: string) => Promise<void>,
+): Promise<void> {
   const beside = `${path}.${process.pid}.${randomBytes(4).toString('hex')}`;
   try {
     await mkdir(dirname(path), { recursive: true });
     const file = await open(beside, 'wx', 0o600);
     try {
-      await file.writeFile(`${randomBytes(keyBytes).toString('base64')}\n`);
+      await file.writeFile(keys.map(({ key }) => `${key.toString('base64')}\n`).join(''));
       await file.sync();
     } finally {
       await file.close();
     }
     await chmod(beside, 0o600);
-    await link(beside, path).catch((error: NodeJS.ErrnoException) => {
-      if (error.code !== 'EEXIST') throw error;
-    });
+    await putInPlace(beside);
     await syncFolder(dirname(path));
   } catch (error) {
     throw new MasterKeyError(`the master key file ${path} cannot be made: ${(error as Error).message}`);
   } finally {
     await unlink(beside).catch(() => {});
   }
-  const text = await readText(path);
-  if (text === null) throw new MasterKeyError(`the master key file ${path} vanished while it was made`);
-  return text;
 }
 
 /** A new name in a folder is durable once the folder is; losing the key would lose every secret. */

@@ -2,49 +2,100 @@
  * Seals texts for the catalog and opens them again: AES-256-GCM, a random nonce each, and the identity of what is
  * sealed as additional data, so that a sealed text moved to another secret does not open.
  *
- * Form: base64( version 1 | nonce 12 bytes | ciphertext | tag 16 bytes ).
+ * Form: base64( version 2 | id of the key, 4 bytes | nonce 12 bytes | ciphertext | tag 16 bytes ).
+ * Version 1 had no id, and is still opened: with every key in turn.
  */
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
+import { fixedKeys, keyIdBytes } from './key-ring.ts';
+import type { KeyRing, MasterKey } from './key-ring.ts';
 
-const version = 1;
 const nonceBytes = 12;
 const tagBytes = 16;
+const headBytes: { readonly [version: number]: number } = { 1: 1, 2: 1 + keyIdBytes };
 
 export interface Sealing {
   readonly seal: (plaintext: string, identity: string) => string;
   /** Throws SealError when the key is another one, or a bit of text or identity has changed. */
   readonly open: (sealed: string, identity: string) => string;
+  /** Whether it was sealed with the key that seals now. Says nothing of whether it opens. */
+  readonly isCurrent: (sealed: string) => boolean;
 }
 
 export class SealError extends Error {
   override readonly name = 'SealError';
 }
 
-export function createSealing(key: Buffer): Sealing {
+/** `keys`: one key that stays, or a ring of them. */
+export function createSealing(keys: Buffer | KeyRing): Sealing {
+  const ring = Buffer.isBuffer(keys) ? fixedKeys(keys) : keys;
   return {
     seal: (plaintext, identity) => {
-      const nonce = randomBytes(nonceBytes);
-      const cipher = createCipheriv('aes-256-gcm', key, nonce).setAAD(Buffer.from(identity));
-      const ciphertext = Buffer.concat([cipher.update(plaintext, 'utf8'), cipher.final()]);
-      return Buffer.concat([Buffer.from([version]), nonce, ciphertext, cipher.getAuthTag()]).toString(
-        'base64',
-      );
+      // A key may have been put in front while this process ran: what is sealed with the one behind it would be left over.
+      ring.reread();
+      return seal(plaintext, identity, ring.keys()[0]);
     },
     open: (sealed, identity) => {
+      const parts = partsOf(sealed);
+      const opened = openWith(ring.keys(), parts, identity);
+      if (opened !== null) return opened;
+      ring.reread();
+      const again = openWith(ring.keys(), parts, identity);
+      if (again !== null) return again;
+      throw new SealError('the sealed text does not open: another master key, or it was changed');
+    },
+    isCurrent: (sealed) => {
       const bytes = Buffer.from(sealed, 'base64');
-      if (bytes.length < 1 + nonceBytes + tagBytes || bytes[0] !== version) {
-        throw new SealError('the sealed text is damaged or of a later version');
-      }
-      const nonce = bytes.subarray(1, 1 + nonceBytes);
-      const decipher = createDecipheriv('aes-256-gcm', key, nonce, { authTagLength: tagBytes })
-        .setAAD(Buffer.from(identity))
-        .setAuthTag(bytes.subarray(bytes.length - tagBytes));
-      try {
-        const text = bytes.subarray(1 + nonceBytes, bytes.length - tagBytes);
-        return Buffer.concat([decipher.update(text), decipher.final()]).toString('utf8');
-      } catch {
-        throw new SealError('the sealed text does not open: another master key, or it was changed');
-      }
+      return bytes[0] === 2 && ring.keys()[0].id.equals(bytes.subarray(1, 1 + keyIdBytes));
     },
   };
+}
+
+function seal(plaintext: string, identity: string, { id, key }: MasterKey): string {
+  const head = Buffer.concat([Buffer.from([2]), id]);
+  const nonce = randomBytes(nonceBytes);
+  const cipher = createCipheriv('aes-256-gcm', key, nonce).setAAD(additional(head, identity));
+  const ciphertext = Buffer.concat([cipher.update(plaintext, 'utf8'), cipher.final()]);
+  return Buffer.concat([head, nonce, ciphertext, cipher.getAuthTag()]).toString('base64');
+}
+
+interface Parts {
+  readonly head: Buffer;
+  readonly nonce: Buffer;
+  readonly ciphertext: Buffer;
+  readonly tag: Buffer;
+}
+
+function partsOf(sealed: string): Parts {
+  const bytes = Buffer.from(sealed, 'base64');
+  const head = headBytes[bytes[0] ?? 0];
+  if (head === undefined || bytes.length < head + nonceBytes + tagBytes) {
+    throw new SealError('the sealed text is damaged or of a later version');
+  }
+  return {
+    head: bytes.subarray(0, head),
+    nonce: bytes.subarray(head, head + nonceBytes),
+    ciphertext: bytes.subarray(head + nonceBytes, bytes.length - tagBytes),
+    tag: bytes.subarray(bytes.length - tagBytes),
+  };
+}
+
+/** null: none of the keys opens it. */
+function openWith(keys: readonly MasterKey[], { head, nonce, ciphertext, tag }: Parts, identity: string) {
+  for (const { id, key } of keys) {
+    if (head.length > 1 && !id.equals(head.subarray(1))) continue;
+    const decipher = createDecipheriv('aes-256-gcm', key, nonce, { authTagLength: tagBytes })
+      .setAAD(additional(head, identity))
+      .setAuthTag(tag);
+    try {
+      return Buffer.concat([decipher.update(ciphertext), decipher.final()]).toString('utf8');
+    } catch {
+      // Not this one.
+    }
+  }
+  return null;
+}
+
+/** What version 1 sealed beside the text was its identity alone. */
+function additional(head: Buffer, identity: string): Buffer {
+  return head.length === 1 ? Buffer.from(identity) : Buffer.concat([head, Buffer.from(identity)]);
 }

@@ -1,11 +1,19 @@
 import assert from 'node:assert/strict';
-import { randomBytes } from 'node:crypto';
+import { createCipheriv, randomBytes } from 'node:crypto';
 import { chmod, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import fc from 'fast-check';
-import { loadMasterKey, MasterKeyError, parseMasterKey } from './master-key.ts';
+import { fixedKeys } from './key-ring.ts';
+import {
+  loadMasterKeys,
+  MasterKeyError,
+  parseMasterKey,
+  parseMasterKeys,
+  readKeyFile,
+} from './master-key.ts';
+import { putNewKeyInFront, retireOldKeys } from './rotation.ts';
 import { createSealing, SealError } from './sealing.ts';
 
 suite('sealing', () => {
@@ -37,6 +45,53 @@ suite('sealing', () => {
   });
 });
 
+suite('several keys', () => {
+  const [first, second, third] = [randomBytes(32), randomBytes(32), randomBytes(32)];
+  const before = createSealing(fixedKeys(first)).seal('text', 'it');
+
+  test('the first one seals, all of them open', () => {
+    const both = createSealing(fixedKeys(second, first));
+    assert.equal(both.open(before, 'it'), 'text');
+    assert.equal(both.isCurrent(before), false);
+    const after = both.seal('text', 'it');
+    assert.equal(both.isCurrent(after), true);
+    assert.equal(createSealing(second).open(after, 'it'), 'text');
+    assert.throws(() => createSealing(first).open(after, 'it'), SealError);
+    assert.throws(() => createSealing(third).open(before, 'it'), SealError);
+  });
+
+  test('what was sealed before keys had ids is opened, by whichever key it was', () => {
+    const nonce = randomBytes(12);
+    const cipher = createCipheriv('aes-256-gcm', first, nonce).setAAD(Buffer.from('it'));
+    const text = Buffer.concat([cipher.update('old text'), cipher.final()]);
+    const sealed = Buffer.concat([Buffer.from([1]), nonce, text, cipher.getAuthTag()]).toString('base64');
+    const both = createSealing(fixedKeys(second, first));
+    assert.equal(both.open(sealed, 'it'), 'old text');
+    assert.equal(both.isCurrent(sealed), false);
+    assert.throws(() => both.open(sealed, 'other'), SealError);
+  });
+
+  test('of the environment are parted by commas, and none is ever shown', () => {
+    const [a, b] = [first.toString('base64'), second.toString('base64')];
+    assert.deepEqual(
+      parseMasterKeys(`${a}, ${b}`, 'X')
+        .keys()
+        .map(({ key }) => key),
+      [first, second],
+    );
+    for (const text of ['', ',', `${a},short`, Array.from({ length: 9 }, () => a).join(',')]) {
+      assert.throws(
+        () => parseMasterKeys(text, 'X'),
+        (error: Error) => {
+          assert(error instanceof MasterKeyError);
+          assert(!error.message.includes(a));
+          return true;
+        },
+      );
+    }
+  });
+});
+
 suite('master key file', () => {
   const withFolder = async (run: (folder: string) => Promise<void>) => {
     const folder = await mkdtemp(join(tmpdir(), 'headgate-key-'));
@@ -50,7 +105,8 @@ suite('master key file', () => {
   test('is made once, 0600, with nothing left beside it, even by starts at the same time', () =>
     withFolder(async (folder) => {
       const path = join(folder, 'deep', 'master.key');
-      const keys = await Promise.all(Array.from({ length: 8 }, () => loadMasterKey(path)));
+      const rings = await Promise.all(Array.from({ length: 8 }, () => loadMasterKeys(path)));
+      const keys = rings.map((ring) => ring.keys()[0].key);
       for (const key of keys) assert.deepEqual(key, keys[0]);
       assert.equal((await stat(path)).mode & 0o777, 0o600);
       assert.deepEqual(await readdir(join(folder, 'deep')), ['master.key']);
@@ -62,16 +118,40 @@ suite('master key file', () => {
       const path = join(folder, 'master.key');
       await writeFile(path, randomBytes(32).toString('base64'), { mode: 0o600 });
       await chmod(path, 0o640);
-      await assert.rejects(loadMasterKey(path), /can be read by others/);
+      await assert.rejects(loadMasterKeys(path), /can be read by others/);
       for (const text of ['', 'c2hvcnQ=', 'canary!'.repeat(8), randomBytes(33).toString('base64')]) {
         await writeFile(path, text);
         await chmod(path, 0o600);
-        await assert.rejects(loadMasterKey(path), (error: Error) => {
+        await assert.rejects(loadMasterKeys(path), (error: Error) => {
           assert(error instanceof MasterKeyError);
           assert(text === '' || !error.message.includes(text));
           return true;
         });
       }
       assert.equal(parseMasterKey(randomBytes(32).toString('base64').replace(/=/g, ''), 'x').length, 32);
+    }));
+
+  test('a process that runs notices a new key when it seals, and when something does not open', () =>
+    withFolder(async (folder) => {
+      const path = join(folder, 'master.key');
+      const [here, there] = [await loadMasterKeys(path), await loadMasterKeys(path)];
+      const [old] = here.keys();
+      assert.equal(await putNewKeyInFront(path), true);
+      assert.equal(await putNewKeyInFront(path), false, 'going on makes no further key');
+      const sealed = createSealing(here).seal('text', 'it');
+      assert.equal(here.keys().length, 2);
+      assert.deepEqual(here.keys()[1], old);
+      assert.equal(createSealing(there).open(sealed, 'it'), 'text');
+      const [file] = await retireOldKeys(path, here);
+      assert.equal((await stat(path)).mode & 0o777, 0o600);
+      assert.equal((await stat(file ?? '')).mode & 0o777, 0o600);
+      assert.equal(readKeyFile(path).length, 1);
+      assert.deepEqual(readKeyFile(file ?? '')[0], old);
+      // What is on its way still opens.
+      const left = createSealing(fixedKeys(old.key)).seal('left', 'it');
+      assert.equal(createSealing(here).open(left, 'it'), 'left');
+      await rm(path);
+      assert.equal(createSealing(here).open(createSealing(here).seal('x', 'it'), 'it'), 'x');
+      assert.deepEqual((await readdir(folder)).length, 1, 'nothing else is left behind');
     }));
 });

@@ -191,7 +191,8 @@ with psycopg.connect(sys.argv[1], autocommit=True) as c:
 `;
     const dsn = `host=127.0.0.1 port=${door.port} user=root dbname=postgres`;
     const result = await run(python, ['-c', program, dsn]);
-    assert.equal(result.err, '');
+    // Which statement of a failed pipeline psycopg is reading when it gives up is a matter of moments; it logs one of them.
+    assert.equal(result.err.replace(/^error ignored terminating .*: pipeline aborted\n/, ''), '');
     assert.deepEqual(result.out.split('\n'), [
       'CREATE_FOO',
       'CREATE_FOO',

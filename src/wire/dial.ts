@@ -1,6 +1,6 @@
 /** Opens a connection to the engine's own port, in TLS where the endpoint asks for it. */
 import { connect as connectTcp, isIP, type Socket } from 'node:net';
-import { connect as connectTls } from 'node:tls';
+import { connect as connectTls, type ConnectionOptions } from 'node:tls';
 import type { Endpoint } from '../engine/engine.ts';
 import { writeSslRequest } from './messages.ts';
 
@@ -14,10 +14,15 @@ export async function dialEngine(endpoint: Endpoint, signal: AbortSignal): Promi
   const { host, port } = endpoint;
   const socket = connectTcp({ host, port, allowHalfOpen: true, noDelay: true, keepAlive: true });
   await first<void>(socket, signal, (done) => socket.once('connect', done));
-  return endpoint.tls ? startTls(socket, host, signal) : socket;
+  return endpoint.tls ? startTls(socket, host, endpoint.tlsOptions ?? {}, signal) : socket;
 }
 
-async function startTls(socket: Socket, host: string, signal: AbortSignal): Promise<Socket> {
+async function startTls(
+  socket: Socket,
+  host: string,
+  options: ConnectionOptions,
+  signal: AbortSignal,
+): Promise<Socket> {
   const answer = await first<Buffer>(socket, signal, (done) => {
     socket.once('data', (bytes: Buffer) => {
       socket.pause();
@@ -30,7 +35,13 @@ async function startTls(socket: Socket, host: string, signal: AbortSignal): Prom
     socket.destroy();
     throw new Error('the database does not offer TLS');
   }
-  const secure = connectTls({ socket, host, ...(isIP(host) === 0 ? { servername: host } : {}) });
+  const secure = connectTls({
+    ...options,
+    socket,
+    // Whom its certificate has to name; an IP address is not asked for by SNI (RFC 6066 §3).
+    host,
+    ...(isIP(host) === 0 ? { servername: host } : {}),
+  });
   await first<void>(secure, signal, (done) => secure.once('secureConnect', done));
   return secure;
 }

@@ -4,14 +4,18 @@
  *
  * Takes clients, the engine's endpoint and a `RewriteSql`; gives each client a connection of its own to the engine.
  * Refuses with FATAL 53300 (too many clients), 57P03 (engine unavailable, shutting down), 0A000 (protocol before
- * 3.0), 08P01 (messages out of bounds) and 57014 (start-up took too long). Touches no table itself.
+ * 3.0), 08P01 (messages out of bounds), 57014 (start-up took too long), 28000 (not encrypted) and, where the door
+ * itself asks for passwords, 28P01. Touches no table itself.
  */
 import { createServer, type Server, type Socket } from 'node:net';
 import type { Endpoint } from '../engine/engine.ts';
+import type { TlsSource } from '../guard/tls-source.ts';
 import type { RewriteSql } from '../flow.ts';
 import type { Closable } from '../kit/closer.ts';
 import { type Limits, limits as standardLimits } from '../limits.ts';
 import type { Observe } from '../observations.ts';
+import { authenticate, type Passwords } from './authenticate.ts';
+import { ClientTls } from './client-tls.ts';
 import { dialEngine } from './dial.ts';
 import { type FatalReason, writeFatal } from './messages.ts';
 import { type Opened, readClientOpening } from './opening.ts';
@@ -27,6 +31,12 @@ export interface SqlDoorOptions {
   readonly rewrite: RewriteSql;
   readonly observe: Observe;
   readonly limits?: Limits;
+  /** null, or not given: clients that ask for TLS read that there is none. */
+  readonly tls?: TlsSource | null;
+  /** With TLS: clients that do not encrypt are refused. */
+  readonly tlsRequired?: boolean;
+  /** null, or not given: the engine asks clients for what it wants to know. */
+  readonly passwords?: Passwords | null;
 }
 
 export interface SqlDoor extends Closable {
@@ -48,6 +58,7 @@ class Door implements SqlDoor {
   readonly #options: SqlDoorOptions;
   readonly #limits: Limits;
   readonly #server: Server;
+  readonly #tls: ClientTls | null;
   readonly #relays = new Set<Relay>();
   /** Clients that have not said whom they want. */
   readonly #openings = new Set<Socket>();
@@ -62,6 +73,8 @@ class Door implements SqlDoor {
   constructor(options: SqlDoorOptions) {
     this.#options = options;
     this.#limits = options.limits ?? standardLimits;
+    const { tls = null } = options;
+    this.#tls = tls === null ? null : new ClientTls(tls, this.#limits.sqlStartupTimeoutMs);
     this.#server = createServer(
       { allowHalfOpen: true, noDelay: true, keepAlive: true, keepAliveInitialDelay: 60_000 },
       (socket) => this.#accept(socket),
@@ -134,12 +147,15 @@ class Door implements SqlDoor {
       this.#startups.delete(startup);
     };
     try {
-      const opened = await readClientOpening(client, this.#limits.sqlStartupBytesMax);
+      const came = await readClientOpening(client, this.#limits.sqlStartupBytesMax, this.#tls);
+      // Strangers wait among the openings: they cannot keep others from a session.
+      const opened = await this.#authenticated(came);
       this.#openings.delete(client);
+      if (opened === null) return;
       startup.signal.removeEventListener('abort', destroy);
       const { signal } = startup;
-      if (opened.opening.kind === 'cancel') await this.#cancel(client, opened.packet, signal);
-      else await this.#session(client, opened, signal, started);
+      if (opened.opening.kind === 'cancel') await this.#cancel(opened.client, opened.packet, signal);
+      else await this.#session(opened.client, opened, signal, started);
     } catch {
       // The client left, or is none; there is nobody to tell.
     } finally {
@@ -147,6 +163,33 @@ class Door implements SqlDoor {
       started();
       client.destroy();
     }
+  }
+
+  /** The opening of a client that may come in; null: it has read why not. */
+  async #authenticated(opened: Opened): Promise<Opened | null> {
+    const { client, opening, rest } = opened;
+    // A cancel request shows a key of its own; before PostgreSQL 17 it comes in the clear, whatever its session does.
+    if (opening.kind !== 'startup') return opened;
+    const { observe, passwords = null, tlsRequired = false } = this.#options;
+    if (this.#tls !== null && tlsRequired && !opened.encrypted) {
+      const message = 'this door takes encrypted connections only; connect with sslmode=require or better';
+      await this.#refuse(client, { sqlstate: '28000', message });
+      return null;
+    }
+    if (passwords === null) return opened;
+    const user = opening.parameters.get('user') ?? '';
+    const { refused, rest: left } = await authenticate(
+      client,
+      user,
+      rest,
+      passwords,
+      this.#limits.sqlAuthMessageBytesMax,
+    );
+    if (refused === null) return { ...opened, rest: left };
+    const remoteAddress = client.remoteAddress ?? '';
+    observe({ kind: 'sql.login_failed', remoteAddress, user: user.slice(0, 64), sqlstate: refused.sqlstate });
+    await this.#refuse(client, refused);
+    return null;
   }
 
   /** Hands a CancelRequest on as it came: only the engine can tell whether its key is right. */

@@ -141,6 +141,31 @@ export function writeFatal(reason: FatalReason): Buffer {
   return writeErrorFields('E', fields);
 }
 
+/** An AuthenticationSASL… message: `kind` 10 asks, 11 goes on, 12 ends. */
+export function writeAuthentication(kind: 10 | 11 | 12, data: string): Buffer {
+  const head = Buffer.allocUnsafe(4);
+  head.writeInt32BE(kind, 0);
+  return message('R', Buffer.concat([head, Buffer.from(data, 'latin1')]));
+}
+
+/** The AuthenticationSASL of these bytes without mechanisms that bind a channel; null: there is nothing to leave out. */
+export function withoutChannelBinding(body: Buffer): Buffer | null {
+  if (body.length < 6 || body.readInt32BE(0) !== 10 || body.at(-1) !== 0 || body.at(-2) !== 0) return null;
+  const offered = body.toString('latin1', 4, body.length - 2).split('\0');
+  const kept = offered.filter((mechanism) => !mechanism.endsWith('-PLUS'));
+  return kept.length === offered.length ? null : writeAuthentication(10, `${kept.join('\0')}\0\0`);
+}
+
+/** A client's first answer to AuthenticationSASL; null: it is none. */
+export function readSaslInitial(body: Buffer): { mechanism: string; response: string } | null {
+  const mechanism = readStrings(body, 1)?.[0];
+  const at = (mechanism?.length ?? 0) + 1;
+  if (mechanism === undefined || body.length < at + 4) return null;
+  const length = body.readInt32BE(at);
+  if (length !== body.length - at - 4) return null;
+  return { mechanism, response: body.toString('latin1', at + 4) };
+}
+
 export function writeTerminate(): Buffer {
   return message('X', '');
 }

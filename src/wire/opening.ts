@@ -1,12 +1,17 @@
 /**
- * Reads how a client opens its connection: answers its questions about encryption, and gives the packet that says
- * what it wants. Bounded in bytes; the caller bounds the time by destroying the socket.
+ * Reads how a client opens its connection: answers its questions about encryption, begins TLS where it is asked for,
+ * and gives the packet that says what the client wants. Bounded in bytes; the caller bounds the time by destroying
+ * the socket.
  */
 import type { Socket } from 'node:net';
+import type { ClientTls } from './client-tls.ts';
 import { ProtocolViolation, unread } from './framing.ts';
 import { type Opening, openingLength, readOpening } from './messages.ts';
 
 export interface Opened {
+  /** What to go on with: the socket that was given, or the encrypted connection over it. Paused. */
+  readonly client: Socket;
+  readonly encrypted: boolean;
   readonly opening: Exclude<Opening, { readonly kind: 'encryption' }>;
   /** The packet as it came. */
   readonly packet: Buffer;
@@ -17,11 +22,67 @@ export interface Opened {
 /** GSSAPI may be asked for, then TLS; then a client has to come to the point. */
 const encryptionRequestsMax = 2;
 
+/** First byte of a TLS handshake, which no length of an opening packet begins with. */
+const handshake = 0x16;
+
 /** Rejects when the client leaves or does not speak the protocol. Leaves the socket paused. */
-export function readClientOpening(client: Socket, bytesMax: number): Promise<Opened> {
+export async function readClientOpening(
+  client: Socket,
+  bytesMax: number,
+  tls: ClientTls | null,
+): Promise<Opened> {
+  let encryptionRequests = 0;
+  let received: Buffer = Buffer.alloc(0);
+  for (;;) {
+    const first = await readPacket(client, received, bytesMax, tls !== null && encryptionRequests === 0);
+    if (first === 'handshake') return readEncrypted(client, bytesMax, tls, true);
+    const { opening, packet, rest } = first;
+    if (opening.kind !== 'encryption') return { client, encrypted: false, opening, packet, rest };
+    encryptionRequests += 1;
+    if (encryptionRequests > encryptionRequestsMax)
+      throw new ProtocolViolation('this is no PostgreSQL client');
+    if (opening.how === 'ssl' && tls !== null) {
+      // Bytes behind the request would be read as if they had come encrypted (CVE-2021-23214).
+      if (rest.length > 0) throw new ProtocolViolation('received unencrypted data after SSL request');
+      client.write('S');
+      return readEncrypted(client, bytesMax, tls, false);
+    }
+    client.write('N');
+    received = rest;
+  }
+}
+
+async function readEncrypted(
+  client: Socket,
+  bytesMax: number,
+  tls: ClientTls | null,
+  direct: boolean,
+): Promise<Opened> {
+  if (tls === null) throw new ProtocolViolation('this door has no TLS');
+  const secure = await tls.begin(client, direct);
+  const first = await readPacket(secure, Buffer.alloc(0), bytesMax, false);
+  if (first === 'handshake' || first.opening.kind === 'encryption') {
+    throw new ProtocolViolation('the connection is encrypted already');
+  }
+  const { opening, packet, rest } = first;
+  return { client: secure, encrypted: true, opening, packet, rest };
+}
+
+interface Packet {
+  readonly opening: Opening;
+  readonly packet: Buffer;
+  readonly rest: Buffer;
+}
+
+/** Reads one opening packet; `handshake`: the bytes, given back to the socket, are the beginning of TLS. */
+function readPacket(
+  client: Socket,
+  before: Buffer,
+  bytesMax: number,
+  mayBeTls: boolean,
+): Promise<Packet | 'handshake'> {
   return new Promise((resolve, reject) => {
-    let received: Buffer = Buffer.alloc(0);
-    let encryptionRequests = 0;
+    let received = before;
     const done = (): void => {
       client.pause();
       client.off('data', take);
@@ -32,32 +93,32 @@ export function readClientOpening(client: Socket, bytesMax: number): Promise<Ope
       done();
       reject(new Error('the client left'));
     };
+    const look = (): void => {
+      if (mayBeTls && received[0] === handshake) {
+        done();
+        client.unshift(received);
+        resolve('handshake');
+        return;
+      }
+      const length = openingLength(received, bytesMax);
+      if (length === unread || (length !== null && received.length < length)) return;
+      done();
+      if (length === null) {
+        reject(new ProtocolViolation('this is no PostgreSQL client'));
+        return;
+      }
+      const packet = received.subarray(0, length);
+      resolve({ opening: readOpening(packet), packet, rest: received.subarray(length) });
+    };
     const take = (chunk: Buffer): void => {
       received = received.length === 0 ? chunk : Buffer.concat([received, chunk]);
-      for (;;) {
-        const length = openingLength(received, bytesMax);
-        if (length === unread || (length !== null && received.length < length)) return;
-        const opening = length === null ? null : readOpening(received.subarray(0, length));
-        const tooMany = opening?.kind === 'encryption' && encryptionRequests === encryptionRequestsMax;
-        if (length === null || opening === null || tooMany) {
-          done();
-          reject(new ProtocolViolation('this is no PostgreSQL client'));
-          return;
-        }
-        const packet = received.subarray(0, length);
-        received = received.subarray(length);
-        if (opening.kind !== 'encryption') {
-          done();
-          resolve({ opening, packet, rest: received });
-          return;
-        }
-        encryptionRequests += 1;
-        // TLS will begin here: an `S`, nothing of `received` kept, and the opening read on from a TLSSocket.
-        client.write('N');
-      }
+      look();
     };
     client.on('data', take);
     client.on('end', left);
     client.on('close', left);
+    if (client.isPaused()) client.resume();
+    if (received.length > 0) look();
+    if (client.destroyed || client.readableEnded) left();
   });
 }

@@ -288,7 +288,7 @@ export class Session {
       case fromEngine.parameterStatus:
         return length <= this.#options.limits.sqlNoticeBytesMax ? length : unread;
       case fromEngine.authentication:
-        return this.#authenticated ? unread : Math.min(length, 4);
+        return this.#authenticated ? unread : Math.min(length, namesBytes);
       default:
         return unread;
     }
@@ -314,7 +314,8 @@ export class Session {
         return null;
       case fromEngine.authentication:
         this.#authenticated = body.length === 4 && body.readInt32BE(0) === 0;
-        return null;
+        // A client's channel ends at this door: what it would be bound to is not the engine's.
+        return wire.withoutChannelBinding(body);
       default:
         return null;
     }

@@ -22,6 +22,6 @@ onEachEngine('upserts and deletes through both doors leave what the model says',
       );
       await runPlan(doors, name, chosen, chaos);
     }),
-    { numRuns: 12, endOnFailure: true },
+    { numRuns: 12, endOnFailure: true, includeErrorInReport: true },
   );
 });

@@ -18,6 +18,7 @@ const cli = fileURLToPath(new URL('../../src/cli.js', import.meta.url));
 export interface Ports {
   readonly listen: { host: string; port: number };
   readonly sql: { host: string; port: number };
+  readonly gateway: { host: string; port: number };
   readonly admin: { host: string; port: number };
 }
 
@@ -25,6 +26,8 @@ export interface StartOptions {
   /** Kept by the caller across restarts; made and removed here when absent. */
   readonly dataDir?: string;
   readonly args?: readonly string[];
+  /** These instead of the free ports on loopback: everything else comes from `env`. */
+  readonly onlyArgs?: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
 }
 
@@ -59,6 +62,10 @@ export class Headgate {
     return `http://127.0.0.1:${this.ports.listen.port}/webhook`;
   }
 
+  get gatewayUrl(): string {
+    return `http://127.0.0.1:${this.ports.gateway.port}`;
+  }
+
   get adminUrl(): string {
     return `http://127.0.0.1:${this.ports.admin.port}`;
   }
@@ -67,7 +74,8 @@ export class Headgate {
   async ready(): Promise<this> {
     const banner = new Promise<void>((resolve) => {
       const look = () => {
-        if (this.stdout.includes('SELECT * FROM orders')) resolve();
+        // The banner's last words, with the webhook listener and without.
+        if (/SELECT \* FROM orders|webhooks {2}off/.test(this.stdout)) resolve();
       };
       this.child.stdout?.on('data', look);
       look();
@@ -113,10 +121,16 @@ export interface Answer {
 /** Starts the program without waiting for it. */
 export async function spawnHeadgate(t: TestContext, options: StartOptions = {}): Promise<Headgate> {
   const dataDir = options.dataDir ?? (await temporaryFolder(t));
-  const ports = ['--listen-port=0', '--listen-host=127.0.0.1', '--sql-port=0', '--admin-port=0'];
+  const ports = [
+    '--listen-port=0',
+    '--listen-host=127.0.0.1',
+    '--sql-port=0',
+    '--gateway-port=0',
+    '--admin-port=0',
+  ];
   const child = spawn(
     process.execPath,
-    [cli, 'start', `--data-dir=${dataDir}`, ...ports, ...(options.args ?? [])],
+    [cli, 'start', ...(options.onlyArgs ?? [`--data-dir=${dataDir}`, ...ports, ...(options.args ?? [])])],
     {
       env: { PATH: process.env['PATH'], HOME: process.env['HOME'], ...options.env },
       stdio: ['ignore', 'pipe', 'pipe'],

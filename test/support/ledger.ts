@@ -4,6 +4,7 @@
  */
 import { createHmac } from 'node:crypto';
 import { Agent, request } from 'node:http';
+import { Agent as TlsAgent, request as requestByTls } from 'node:https';
 import type { Client } from 'pg';
 
 export interface Tally {
@@ -19,14 +20,21 @@ export interface Tally {
 
 export class Ledger {
   readonly #secret: string;
-  readonly #agent = new Agent({ keepAlive: true, maxSockets: 64 });
+  readonly #agent: Agent;
+  readonly #request: typeof request;
+  readonly #host: { host?: string };
   /** Status per id; 0: no answer was read. */
   readonly #answers = new Map<string, number>();
   #next = 0;
   #stopped = false;
 
-  constructor(secret: string) {
+  /** With `tls` it speaks https to what is certified by `ca` as `servername`. */
+  constructor(secret: string, tls?: { readonly ca: string; readonly servername: string }) {
     this.#secret = secret;
+    const options = { keepAlive: true, maxSockets: 64 };
+    this.#agent = tls === undefined ? new Agent(options) : new TlsAgent({ ...options, ...tls });
+    this.#request = tls === undefined ? request : requestByTls;
+    this.#host = tls === undefined ? {} : { host: tls.servername };
   }
 
   get committed(): number {
@@ -96,8 +104,12 @@ export class Ledger {
     const body = JSON.stringify({ id, text: 'x'.repeat(this.#next % 300) });
     const signature = `sha256=${createHmac('sha256', this.#secret).update(body).digest('hex')}`;
     return new Promise((resolve) => {
-      const headers = { 'content-length': Buffer.byteLength(body), 'x-hub-signature-256': signature };
-      const sent = request(url, { method: 'POST', agent: this.#agent, headers }, (response) => {
+      const headers = {
+        ...this.#host,
+        'content-length': Buffer.byteLength(body),
+        'x-hub-signature-256': signature,
+      };
+      const sent = this.#request(url, { method: 'POST', agent: this.#agent, headers }, (response) => {
         response.on('error', () => resolve(0));
         response.resume().on('end', () => {
           const status = response.statusCode ?? 0;

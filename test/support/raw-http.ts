@@ -2,6 +2,7 @@
 import { once } from 'node:events';
 import type { Socket } from 'node:net';
 import { connect } from 'node:net';
+import { connect as connectTls } from 'node:tls';
 
 export interface RawAnswer {
   readonly status: number;
@@ -13,18 +14,24 @@ export class RawClient {
   readonly socket: Socket;
   /** Resolves when the server has ended or reset the connection. */
   readonly closed: Promise<void>;
+  /** The connection that `socket` runs over. */
+  readonly #under: Socket;
   #received = '';
   #ended = false;
   #wake: () => void = () => undefined;
 
-  static async connect(port: number): Promise<RawClient> {
+  static async connect(port: number, over: 'tcp' | 'tls' = 'tcp'): Promise<RawClient> {
     const socket = connect({ port, host: '127.0.0.1', noDelay: true, allowHalfOpen: true });
     await once(socket, 'connect');
-    return new RawClient(socket);
+    if (over === 'tcp') return new RawClient(socket);
+    const secure = connectTls({ socket, rejectUnauthorized: false });
+    await once(secure, 'secureConnect');
+    return new RawClient(secure, socket);
   }
 
-  constructor(socket: Socket) {
+  constructor(socket: Socket, under: Socket = socket) {
     this.socket = socket;
+    this.#under = under;
     this.closed = new Promise((resolve) => {
       const end = () => {
         this.#ended = true;
@@ -68,7 +75,7 @@ export class RawClient {
 
   /** Drops the connection as a crashing peer does. */
   reset(): void {
-    this.socket.resetAndDestroy();
+    this.#under.resetAndDestroy();
   }
 
   #takeAnswer(): RawAnswer | null {

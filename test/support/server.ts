@@ -32,11 +32,10 @@ export async function startServer(
   bin: string = embeddedBin,
   settings: readonly string[] = [],
 ): Promise<TestServer> {
-  // PostgreSQL refuses root.
-  const user = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : {};
+  const user = serverUser();
   const folder = mkdtempSync(join(tmpdir(), 'headgate-server-'));
   chmodSync(folder, 0o700);
-  if (user.uid !== undefined) chownSync(folder, user.uid, user.gid);
+  if (user.uid !== undefined) chownSync(folder, user.uid, user.gid ?? user.uid);
   const programs = reachable(bin, folder, user);
   const data = join(folder, 'data');
   const init = spawnSync(
@@ -45,29 +44,56 @@ export async function startServer(
     { ...user, cwd: '/', encoding: 'utf8' },
   );
   if (init.status !== 0) throw new Error(`initdb: ${init.stderr}`);
-  const options = ['listen_addresses=', 'fsync=off', ...settings].flatMap((setting) => ['-c', setting]);
-  const args = ['-D', data, '-k', folder, ...options];
+  const running = await launch(programs, data, folder, ['listen_addresses=', 'fsync=off', ...settings]);
+  const port = settings.find((setting) => setting.startsWith('port='))?.slice(5) ?? '5432';
+  return {
+    socketDir: folder,
+    socket: join(folder, `.s.PGSQL.${port}`),
+    async close() {
+      await running.end('SIGINT');
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+export interface RunningServer {
+  readonly pid: number;
+  /** Signals the postmaster, or with SIGKILL every process of the server, and resolves when it has ended. */
+  end(signal: NodeJS.Signals): Promise<void>;
+}
+
+/** Starts a server on a cluster that is there, with its socket in `folder`; resolves when it takes connections. */
+export async function launch(
+  programs: string,
+  data: string,
+  folder: string,
+  settings: readonly string[],
+): Promise<RunningServer> {
+  const args = ['-D', data, '-k', folder, ...settings.flatMap((setting) => ['-c', setting])];
   // Of its own process group: Ctrl-C in a terminal ends the tests, and they the server.
   const child = spawn('/bin/sh', ['-c', watched, join(programs, 'postgres'), ...args], {
-    ...user,
+    ...serverUser(),
     cwd: '/',
     stdio: ['ignore', 'ignore', 'ignore', 'pipe'],
     detached: true,
   });
   const exited = once(child, 'exit');
   await ready(child, join(data, 'postmaster.pid'));
-  const port = settings.find((setting) => setting.startsWith('port='))?.slice(5) ?? '5432';
+  const pid = child.pid ?? 0;
   return {
-    socketDir: folder,
-    socket: join(folder, `.s.PGSQL.${port}`),
-    async close() {
-      child.kill('SIGINT');
+    pid,
+    async end(signal) {
+      process.kill(signal === 'SIGKILL' ? -pid : pid, signal);
       await exited;
       // The watcher waits for this end of its pipe, and this process for the pipe.
       (child.stdio[3] as Writable).destroy();
-      rmSync(folder, { recursive: true, force: true });
     },
   };
+}
+
+/** PostgreSQL refuses root. */
+export function serverUser(): { uid?: number; gid?: number } {
+  return process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : {};
 }
 
 /**

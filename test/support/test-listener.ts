@@ -1,5 +1,6 @@
 /** A webhook listener whose ingest keeps the bodies it is given. */
 import type { Arrival, Outcome } from '../../src/flow.ts';
+import type { TlsSource } from '../../src/guard/tls-source.ts';
 import type { Listener } from '../../src/listen/http.ts';
 import { openListener } from '../../src/listen/http.ts';
 import { parseWebhookTarget } from '../../src/listen/routes.ts';
@@ -29,6 +30,7 @@ export interface TestListenerOptions {
   readonly commit?: (body: Buffer, arrival: Arrival) => Promise<Outcome>;
   /** Once it resolves, requests are refused with `deadline`, whether their bodies have come or not. */
   readonly early?: Promise<void>;
+  readonly tls?: TlsSource;
 }
 
 /** Tables: `none` does not exist, `broken` meets a bug, `away` has no engine; every other one stores. */
@@ -40,6 +42,7 @@ export async function startListener(options: TestListenerOptions = {}): Promise<
   const listener = await openListener({
     host: '127.0.0.1',
     port: 0,
+    tls: options.tls ?? null,
     bodyBytesMax: options.bodyBytesMax ?? 1024,
     ...(options.openStream === undefined ? {} : { openStream: options.openStream }),
     websocketOrigins: options.websocketOrigins ?? null,

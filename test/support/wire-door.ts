@@ -5,6 +5,7 @@
  */
 import type { Endpoint } from '../../src/engine/engine.ts';
 import type { Rewrite, RewriteSql } from '../../src/flow.ts';
+import type { TlsSource } from '../../src/guard/tls-source.ts';
 import { type Deferred, deferred } from '../../src/kit/deferred.ts';
 import { type Limits, limits } from '../../src/limits.ts';
 import type { Observation } from '../../src/observations.ts';
@@ -84,7 +85,7 @@ export interface TestDoor {
 
 export async function openTestDoor(
   endpoint: Endpoint,
-  options: { limits?: Partial<Limits>; unavailable?: () => string | null } = {},
+  options: { limits?: Partial<Limits>; unavailable?: () => string | null; tls?: TlsSource } = {},
 ): Promise<TestDoor> {
   const seen: Observation[] = [];
   const waiting = new Set<(observation: Observation) => void>();
@@ -99,6 +100,7 @@ export async function openTestDoor(
     port: 0,
     endpoint: () => endpoint,
     unavailable: options.unavailable ?? (() => null),
+    tls: options.tls ?? null,
     rewrite: smallRewriter((name) => {
       if (name.startsWith('refused')) {
         return Promise.reject(new SqlFailure({ sqlstate: '0A000', message: 'not today', detail: 'because' }));

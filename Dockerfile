@@ -1,0 +1,41 @@
+# Headgate as an image: docker build -t headgate .
+# The root file system may be read-only: everything Headgate writes is in /data. docs/deploy/one-machine.md tells more.
+
+ARG NODE_IMAGE=node:24-bookworm-slim
+
+FROM ${NODE_IMAGE} AS build
+WORKDIR /build
+COPY package.json package-lock.json .npmrc ./
+RUN npm ci --no-audit --no-fund
+COPY tsconfig.json tsconfig.package.json ./
+COPY scripts ./scripts
+COPY src ./src
+RUN node scripts/build.mjs --package
+
+FROM ${NODE_IMAGE} AS dependencies
+WORKDIR /build
+COPY package.json package-lock.json .npmrc ./
+# With the packages' scripts: the embedded PostgreSQL makes its symlinks then, which a read-only root forbids later.
+RUN npm ci --omit=dev --no-audit --no-fund
+
+FROM ${NODE_IMAGE} AS headgate
+# With an entry in /etc/passwd: initdb asks for the name of its user.
+RUN groupadd --gid 10001 headgate \
+ && useradd --uid 10001 --gid 10001 --home-dir /data --no-create-home --shell /usr/sbin/nologin headgate \
+ && install -d -o 10001 -g 10001 -m 0700 /data
+WORKDIR /opt/headgate
+COPY --from=dependencies /build/node_modules ./node_modules
+COPY --from=build /build/dist ./dist
+COPY package.json LICENSE NOTICE ./
+COPY deploy/docker/healthcheck.mjs ./
+ENV NODE_ENV=production
+ENV HEADGATE_DATA_DIR=/data
+USER 10001:10001
+VOLUME ["/data"]
+# Webhooks, admin, SQL. The last two stay on the container's loopback until HEADGATE_ADMIN_HOST and HEADGATE_SQL_HOST say otherwise.
+EXPOSE 4560 4561 4567
+STOPSIGNAL SIGTERM
+# The process answers, not the database: restarting Headgate brings no database back.
+HEALTHCHECK --interval=10s --timeout=3s --start-period=40s --retries=3 CMD ["node", "/opt/headgate/healthcheck.mjs"]
+ENTRYPOINT ["node", "/opt/headgate/dist/src/cli.js"]
+CMD ["start"]

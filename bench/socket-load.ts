@@ -1,0 +1,66 @@
+/**
+ * A load of WebSocket batches, a process of its own: one connection that keeps a number of batches under way; prints
+ * one JSON line.
+ */
+import { readFileSync } from 'node:fs';
+import { WebSocket } from 'ws';
+
+export interface SocketJob {
+  readonly url: string;
+  readonly seconds: number;
+  /** Items of a batch, as JSON; sent in turn. */
+  readonly items: readonly string[];
+  readonly perBatch: number;
+  readonly underWay: number;
+}
+
+export interface SocketResult {
+  readonly rows: number;
+  readonly seconds: number;
+  readonly p50: number;
+  readonly p99: number;
+}
+
+const job = JSON.parse(readFileSync(0, 'utf8')) as SocketJob;
+const { items, perBatch, underWay } = job;
+/** A batch without its id, made once: what is measured is not this process. */
+const bodies = Array.from({ length: Math.ceil(items.length / perBatch) }, (_, i) =>
+  items
+    .slice(i * perBatch, (i + 1) * perBatch)
+    .map((item) => `{"op":"upsert","data":${item}}`)
+    .join(','),
+);
+const ws = new WebSocket(job.url, { perMessageDeflate: false });
+const sentAt = new Map<number, number>();
+const latencies: number[] = [];
+const started = performance.now();
+let next = 1;
+let acked = 0;
+const send = () => {
+  if (performance.now() - started > job.seconds * 1_000) return;
+  sentAt.set(next, performance.now());
+  ws.send(`{"dml_batch_id":${next},"items":[${bodies[next % bodies.length]}]}`);
+  next += 1;
+};
+ws.on('open', () => {
+  ws.send(JSON.stringify({ type: 'init', timestamp: Date.now() }));
+  for (let i = 0; i < underWay; i++) send();
+});
+ws.on('message', (data: Buffer) => {
+  const text = data.toString();
+  const id = Number(/^\{"ack":(\d+)\}$/.exec(text)?.[1]);
+  if (Number.isNaN(id)) throw new Error(text);
+  latencies.push(performance.now() - (sentAt.get(id) ?? Number.NaN));
+  sentAt.delete(id);
+  acked += 1;
+  send();
+  if (sentAt.size === 0) ws.close();
+});
+ws.on('close', () => {
+  const seconds = (performance.now() - started) / 1_000;
+  const sorted = latencies.toSorted((a, b) => a - b);
+  const at = (share: number) => sorted[Math.floor(sorted.length * share)] ?? Number.NaN;
+  process.stdout.write(
+    `${JSON.stringify({ rows: acked * perBatch, seconds, p50: at(0.5), p99: at(0.99) })}\n`,
+  );
+});

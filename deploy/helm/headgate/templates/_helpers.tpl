@@ -1,0 +1,88 @@
+{{- define "headgate.name" -}}
+{{- .Values.nameOverride | default .Chart.Name | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- /* 50 characters leave room for the suffixes of the objects' names and the pods' own. */ -}}
+{{- define "headgate.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 50 | trimSuffix "-" -}}
+{{- else if contains (include "headgate.name" .) .Release.Name -}}
+{{- .Release.Name | trunc 50 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name (include "headgate.name" .) | trunc 50 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "headgate.selectorLabels" -}}
+app.kubernetes.io/name: {{ include "headgate.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "headgate.labels" -}}
+{{ include "headgate.selectorLabels" . }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
+{{- end -}}
+
+{{- define "headgate.image" -}}
+{{- if .Values.image.digest -}}
+{{ .Values.image.repository }}@{{ .Values.image.digest }}
+{{- else -}}
+{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end -}}
+{{- end -}}
+
+{{- /* "true" with an external database, empty with the embedded engine. */ -}}
+{{- define "headgate.external" -}}
+{{- if or .Values.database.existingSecret .Values.database.url -}}true{{- end -}}
+{{- end -}}
+
+{{- define "headgate.listener" -}}
+{{- if .Values.frontendComponent.webhookListener -}}true{{- end -}}
+{{- end -}}
+
+{{- define "headgate.databaseSecret" -}}
+{{- .Values.database.existingSecret | default (printf "%s-database" (include "headgate.fullname" .)) -}}
+{{- end -}}
+
+{{- define "headgate.masterKeySecret" -}}
+{{- .Values.masterKey.existingSecret | default (printf "%s-master-key" (include "headgate.fullname" .)) -}}
+{{- end -}}
+
+{{- define "headgate.gatewaySecret" -}}
+{{- .Values.gateway.existingSecret | default (printf "%s-gateway" (include "headgate.fullname" .)) -}}
+{{- end -}}
+
+{{- define "headgate.dataClaim" -}}
+{{- .Values.storage.existingClaim | default (printf "%s-data" (include "headgate.fullname" .)) -}}
+{{- end -}}
+
+{{- /* What the schema cannot say, because it is about several values at once. */ -}}
+{{- define "headgate.check" -}}
+{{- $external := include "headgate.external" . -}}
+{{- if and .Values.database.existingSecret .Values.database.url -}}
+{{- fail "set database.existingSecret or database.url, not both" -}}
+{{- end -}}
+{{- if and (not $external) (gt (int .Values.replicas) 1) -}}
+{{- fail "replicas above 1 need an external database (database.existingSecret or database.url): the embedded engine is one process on one volume" -}}
+{{- end -}}
+{{- if and (not $external) .Values.autoscaling.enabled -}}
+{{- fail "autoscaling needs an external database (database.existingSecret or database.url): the embedded engine is one process on one volume" -}}
+{{- end -}}
+{{- if and .Values.autoscaling.enabled (gt (int .Values.autoscaling.minReplicas) (int .Values.autoscaling.maxReplicas)) -}}
+{{- fail "autoscaling.minReplicas is above autoscaling.maxReplicas" -}}
+{{- end -}}
+{{- if and .Values.ingress.enabled (not (include "headgate.listener" .)) -}}
+{{- fail "ingress.enabled needs frontendComponent.webhookListener=true: the ingress leads to the listener only" -}}
+{{- end -}}
+{{- if and .Values.ingress.enabled (not .Values.ingress.hosts) -}}
+{{- fail "ingress.enabled needs at least one name in ingress.hosts" -}}
+{{- end -}}
+{{- if lt (int .Values.terminationGracePeriodSeconds) (add (int .Values.preStopSeconds) 20) -}}
+{{- fail "terminationGracePeriodSeconds must be at least preStopSeconds + 20: the drain takes up to 10 s, the engine's clean stop up to 6 s" -}}
+{{- end -}}
+{{- $ports := list .Values.ports.webhook .Values.ports.sql .Values.ports.gateway .Values.ports.admin -}}
+{{- if ne (len $ports) (len ($ports | uniq)) -}}
+{{- fail "ports must differ from each other" -}}
+{{- end -}}
+{{- end -}}

@@ -1,0 +1,216 @@
+{{- /* The pod of the StatefulSet and of the Deployment: one text, so that they cannot differ where they need not. */ -}}
+{{- define "headgate.podTemplate" -}}
+{{- $external := include "headgate.external" . -}}
+metadata:
+  labels:
+    {{- include "headgate.selectorLabels" . | nindent 4 }}
+    {{- with .Values.podLabels }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+  {{- if or .Values.podAnnotations .Values.database.url }}
+  annotations:
+    {{- if .Values.database.url }}
+    # Another connection string is another pod.
+    checksum/database-url: {{ .Values.database.url | sha256sum }}
+    {{- end }}
+    {{- with .Values.podAnnotations }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+  {{- end }}
+spec:
+  serviceAccountName: {{ include "headgate.fullname" . }}
+  # Headgate asks the cluster nothing.
+  automountServiceAccountToken: false
+  # Otherwise the kubelet puts HEADGATE_PORT=tcp://… and the like into the environment, and Headgate refuses settings
+  # that it does not know.
+  enableServiceLinks: false
+  {{- with .Values.imagePullSecrets }}
+  imagePullSecrets:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with .Values.priorityClassName }}
+  priorityClassName: {{ . }}
+  {{- end }}
+  securityContext:
+    {{- toYaml .Values.podSecurityContext | nindent 4 }}
+  terminationGracePeriodSeconds: {{ .Values.terminationGracePeriodSeconds }}
+  containers:
+    - name: headgate
+      image: {{ include "headgate.image" . }}
+      imagePullPolicy: {{ .Values.image.pullPolicy }}
+      args: [start]
+      env:
+        {{- include "headgate.env" . | nindent 8 }}
+      ports:
+        {{- if include "headgate.listener" . }}
+        - name: webhook
+          containerPort: {{ .Values.ports.webhook }}
+          protocol: TCP
+        {{- end }}
+        {{- if .Values.sql.expose }}
+        - name: sql
+          containerPort: {{ .Values.ports.sql }}
+          protocol: TCP
+        {{- end }}
+        {{- if .Values.gateway.enabled }}
+        - name: gateway
+          containerPort: {{ .Values.ports.gateway }}
+          protocol: TCP
+        {{- end }}
+        - name: admin
+          containerPort: {{ .Values.ports.admin }}
+          protocol: TCP
+      # The admin port opens when the engine has started; after a crash that includes replaying its log.
+      startupProbe:
+        httpGet:
+          path: /healthz
+          port: admin
+        periodSeconds: 2
+        timeoutSeconds: 2
+        failureThreshold: 150
+      livenessProbe:
+        httpGet:
+          path: /healthz
+          port: admin
+        periodSeconds: 10
+        timeoutSeconds: 5
+        failureThreshold: 6
+      readinessProbe:
+        httpGet:
+          path: /readyz
+          port: admin
+        periodSeconds: 3
+        timeoutSeconds: 2
+        failureThreshold: 2
+      lifecycle:
+        preStop:
+          exec:
+            command: [sleep, {{ .Values.preStopSeconds | quote }}]
+      {{- with .Values.resources }}
+      resources:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      securityContext:
+        allowPrivilegeEscalation: false
+        readOnlyRootFilesystem: true
+        capabilities:
+          drop: [ALL]
+      volumeMounts:
+        - name: data
+          mountPath: /data
+        - name: tmp
+          mountPath: /tmp
+        {{- if not $external }}
+        - name: shm
+          mountPath: /dev/shm
+        {{- end }}
+        {{- with .Values.extraVolumeMounts }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+  volumes:
+    - name: data
+      {{- if $external }}
+      emptyDir:
+        sizeLimit: 64Mi
+      {{- else }}
+      persistentVolumeClaim:
+        claimName: {{ include "headgate.dataClaim" . }}
+      {{- end }}
+    - name: tmp
+      emptyDir:
+        sizeLimit: 256Mi
+    {{- if not $external }}
+    # PostgreSQL's parallel queries share memory here; a container's own 64Mi are soon full.
+    - name: shm
+      emptyDir:
+        medium: Memory
+        sizeLimit: 256Mi
+    {{- end }}
+    {{- with .Values.extraVolumes }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+  {{- with .Values.nodeSelector }}
+  nodeSelector:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with .Values.tolerations }}
+  tolerations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with .Values.affinity }}
+  affinity:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- if .Values.topologySpreadConstraints }}
+  topologySpreadConstraints:
+    {{- toYaml .Values.topologySpreadConstraints | nindent 4 }}
+  {{- else if $external }}
+  topologySpreadConstraints:
+    - maxSkew: 1
+      topologyKey: kubernetes.io/hostname
+      whenUnsatisfiable: ScheduleAnyway
+      labelSelector:
+        matchLabels:
+          {{- include "headgate.selectorLabels" . | nindent 10 }}
+  {{- end }}
+{{- end -}}
+
+{{- define "headgate.env" -}}
+- name: HEADGATE_DATA_DIR
+  value: /data
+# Without the listener nothing listens on its port, whatever a Service says.
+- name: HEADGATE_LISTEN_ENABLED
+  value: {{ .Values.frontendComponent.webhookListener | quote }}
+{{- if include "headgate.listener" . }}
+- name: HEADGATE_LISTEN_PORT
+  value: {{ .Values.ports.webhook | quote }}
+{{- end }}
+- name: HEADGATE_SQL_HOST
+  value: {{ ternary "0.0.0.0" "127.0.0.1" .Values.sql.expose | quote }}
+- name: HEADGATE_SQL_PORT
+  value: {{ .Values.ports.sql | quote }}
+# The kubelet probes the admin port from outside of the pod's network namespace, so it cannot stay on loopback;
+# HEADGATE_INSECURE says that something else keeps others away: the NetworkPolicy.
+- name: HEADGATE_ADMIN_HOST
+  value: 0.0.0.0
+- name: HEADGATE_ADMIN_PORT
+  value: {{ .Values.ports.admin | quote }}
+- name: HEADGATE_INSECURE
+  value: "true"
+- name: HEADGATE_LOG_FORMAT
+  value: json
+- name: HEADGATE_LOG_LEVEL
+  value: {{ .Values.logLevel }}
+# From the environment, not from a mounted file: with an fsGroup the kubelet makes mounted Secrets readable by the
+# group, and Headgate refuses a key file that others can read.
+- name: HEADGATE_MASTER_KEY
+  valueFrom:
+    secretKeyRef:
+      name: {{ include "headgate.masterKeySecret" . }}
+      key: {{ .Values.masterKey.key }}
+{{- if include "headgate.external" . }}
+- name: HEADGATE_DATABASE_URL
+  valueFrom:
+    secretKeyRef:
+      name: {{ include "headgate.databaseSecret" . }}
+      key: {{ .Values.database.key }}
+{{- end }}
+{{- with .Values.publicUrl }}
+- name: HEADGATE_PUBLIC_URL
+  value: {{ . | quote }}
+{{- end }}
+{{- if .Values.gateway.enabled }}
+- name: EVENTS_API_HOST
+  value: 0.0.0.0
+- name: EVENTS_API_PORT
+  value: {{ .Values.ports.gateway | quote }}
+- name: EVENTS_API_TOKEN
+  valueFrom:
+    secretKeyRef:
+      name: {{ include "headgate.gatewaySecret" . }}
+      key: {{ .Values.gateway.key }}
+{{- end }}
+{{- with .Values.extraEnv }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}

@@ -1,0 +1,120 @@
+/**
+ * The metrics beside those of requests: WebSockets, the catalog, refused requests that are kept, readiness. Takes
+ * observations and what others keep; fills a registry. Label values are words of our own tables and databases that are
+ * served, `databasesMax` of them.
+ */
+import { Counter, Gauge } from 'prom-client';
+import type { Registry } from 'prom-client';
+import { limits } from '../limits.ts';
+import type { Observation } from '../observations.ts';
+
+export interface WatchOptions {
+  /** What `/readyz` answers. */
+  readonly ready: () => boolean;
+}
+
+/** Gives the reader of observations. */
+export function registerWatch(registry: Registry, options: WatchOptions): (observation: Observation) => void {
+  registerReady(registry, options);
+  const readers = [webSockets(registry), catalog(registry), rejected(registry)];
+  return (observation) => {
+    for (const read of readers) read(observation);
+  };
+}
+
+function registerReady(registry: Registry, options: WatchOptions): void {
+  registry.registerMetric(
+    new Gauge({
+      name: 'headgate_ready',
+      help: '1 while requests can be served, 0 otherwise; /readyz says why',
+      registers: [],
+      collect() {
+        this.set(options.ready() ? 1 : 0);
+      },
+    }),
+  );
+}
+
+function webSockets(registry: Registry): (observation: Observation) => void {
+  const registers = [registry];
+  const open = new Gauge({
+    name: 'headgate_websockets',
+    help: 'Open WebSockets that were accepted',
+    registers,
+  });
+  const closed = new Counter({
+    name: 'headgate_websockets_closed_total',
+    help: 'WebSockets closed, by reason; closed: by the client',
+    labelNames: ['code'],
+    registers,
+  });
+  return (observation) => {
+    if (observation.kind === 'websocket.opened') open.inc();
+    if (observation.kind !== 'websocket.closed') return;
+    closed.inc({ code: observation.code });
+    // One whose first message was not accepted was never counted.
+    if (observation.opened) open.dec();
+  };
+}
+
+function catalog(registry: Registry): (observation: Observation) => void {
+  const known = new Map<string, { readonly tables: number; readonly unusable: number }>();
+  const gauge = (name: string, help: string, which: 'tables' | 'unusable') =>
+    registry.registerMetric(
+      new Gauge({
+        name,
+        help,
+        labelNames: ['database'],
+        registers: [],
+        collect() {
+          this.reset();
+          for (const [database, counts] of known) this.set({ database }, counts[which]);
+        },
+      }),
+    );
+  gauge('headgate_tables', 'Webhook tables, by database', 'tables');
+  gauge(
+    'headgate_tables_unusable',
+    'Webhook tables that answer 503 because a secret or column is not what it was',
+    'unusable',
+  );
+  const unreadable = new Counter({
+    name: 'headgate_catalog_failures_total',
+    help: 'Times the catalog of a database could not be read',
+    registers: [registry],
+  });
+  return (observation) => {
+    if (observation.kind === 'catalog.unreadable') unreadable.inc();
+    if (observation.kind !== 'catalog.loaded') return;
+    const { database, tables, unusable } = observation;
+    known.delete(database);
+    known.set(database, { tables, unusable });
+    // Databases come and go; the one that was loaded longest ago is gone first.
+    for (const oldest of known.keys()) if (known.size > limits.databasesMax) known.delete(oldest);
+  };
+}
+
+function rejected(registry: Registry): (observation: Observation) => void {
+  const registers = [registry];
+  const kept = new Counter({
+    name: 'headgate_rejected_requests_total',
+    help: 'Refused requests that were stored for their owners, or why they were not',
+    labelNames: ['result'],
+    registers,
+  });
+  for (const result of ['stored', 'rate', 'queue', 'engine']) kept.inc({ result }, 0);
+  const retries = new Counter({
+    name: 'headgate_retries_total',
+    help: 'Refused requests that were retried, by what became of them',
+    labelNames: ['outcome'],
+    registers,
+  });
+  for (const outcome of ['committed', 'refused', 'unknown']) retries.inc({ outcome }, 0);
+  return (observation) => {
+    if (observation.kind === 'rejected.stored') kept.inc({ result: 'stored' }, observation.rows);
+    if (observation.kind === 'rejected.dropped') kept.inc({ result: observation.why }, observation.rows);
+    if (observation.kind !== 'rejected.retried') return;
+    const { outcome } = observation;
+    retries.inc({ outcome: outcome === 'committed' || outcome === 'unknown' ? outcome : 'refused' });
+  };
+}

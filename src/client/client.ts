@@ -1,0 +1,193 @@
+/**
+ * `headgate/client`: rows and SQL for a Headgate events gateway, from Node and from browsers. Takes rows and statements,
+ * gives row counts and results; throws HeadgateError. Uses `fetch` and nothing else.
+ */
+import { toJson } from './json.ts';
+import { canGzip, send } from './request.ts';
+import type { RequestOptions } from './request.ts';
+
+export { HeadgateError } from './request.ts';
+export type { HeadgateErrorFields } from './request.ts';
+
+export interface ClientOptions {
+  /** Of the gateway, e.g. `http://127.0.0.1:8000`. */
+  readonly url: string;
+  /** What EVENTS_API_TOKEN says. */
+  readonly token?: string;
+  /** Which of the gateway's databases; default: its first. */
+  readonly database?: string;
+  /** Whether bodies are compressed; default: where the platform can. */
+  readonly gzip?: boolean;
+  /** How often one request is sent again when the gateway says "later"; default 8. */
+  readonly retries?: number;
+  /** How long one request is tried in all, in ms; default 60000. */
+  readonly retryMs?: number;
+  /** In place of the global one. */
+  readonly fetch?: typeof fetch;
+}
+
+export interface InsertOptions {
+  /** A row whose primary key is there already: refuses its batch (default), replaces the row, or is left out. */
+  readonly onConflict?: 'error' | 'update' | 'ignore';
+  /** `skip`: commits the good rows of a batch and lists the bad ones; default `fail`. */
+  readonly onError?: 'fail' | 'skip';
+  /** Rows of one request, that is of one transaction; default 5000. */
+  readonly batchRows?: number;
+  /** Bytes of one request before compression; default 1 MiB, which is what the gateway commits together with others. */
+  readonly batchBytes?: number;
+  readonly signal?: AbortSignal;
+}
+
+export interface Inserted {
+  /** Committed rows. */
+  readonly rows: number;
+  /** With `onError: 'skip'`: rows that were left out, by their place among those given, from 0; at most 1000 a batch. */
+  readonly skipped: readonly { readonly row: number; readonly error: string }[];
+  readonly skippedTotal: number;
+}
+
+/** How one value of a result looks: digits that a number cannot hold are a BigInt, or a string where there is a point. */
+export type SqlValue = unknown;
+
+export interface SqlAnswer<Row = Readonly<Record<string, SqlValue>>> {
+  readonly columns: readonly { readonly name: string; readonly type: string }[];
+  readonly rows: readonly Row[];
+  readonly rowsAffected: number;
+  readonly command: string;
+  /** Of several statements: the answer to each. */
+  readonly results?: readonly Omit<SqlAnswer<Row>, 'results' | 'notices'>[];
+  readonly notices?: readonly { readonly severity: string; readonly message: string }[];
+}
+
+export interface Client {
+  /**
+   * Inserts objects whose keys are columns. Rows are sent in batches, in order, each all or nothing; a batch that is
+   * refused throws, and those before it stay. HeadgateError.line is then the row's place in its batch, from 1.
+   */
+  insert(
+    table: string,
+    rows: Iterable<object> | AsyncIterable<object> | object,
+    options?: InsertOptions,
+  ): Promise<Inserted>;
+  /** `` sql`select * from t where id = ${id}` ``: each value is a parameter, never a part of the text. */
+  sql<Row = Readonly<Record<string, SqlValue>>>(
+    strings: TemplateStringsArray,
+    ...values: readonly unknown[]
+  ): Promise<SqlAnswer<Row>>;
+  /** The same with the text and its parameters `$1` … apart; without parameters the text may hold several statements. */
+  query<Row = Readonly<Record<string, SqlValue>>>(
+    text: string,
+    params?: readonly unknown[],
+    options?: { readonly signal?: AbortSignal },
+  ): Promise<SqlAnswer<Row>>;
+}
+
+const batchRowsDefault = 5_000;
+const batchBytesDefault = 1024 * 1024;
+/** Below it gzip costs more than it saves. */
+const gzipCharsMin = 1_024;
+
+export function createClient(options: ClientOptions): Client {
+  const request: RequestOptions = {
+    url: options.url.replace(/\/+$/, ''),
+    token: options.token,
+    fetch: options.fetch ?? ((input, init) => globalThis.fetch(input, init)),
+    retries: options.retries ?? 8,
+    retryMs: options.retryMs ?? 60_000,
+  };
+  const gzips = (options.gzip ?? true) && canGzip();
+  const path = (route: string, parameters: Readonly<Record<string, string | undefined>>): string => {
+    const query = new URLSearchParams();
+    for (const [name, value] of Object.entries({ ...parameters, database: options.database })) {
+      if (value !== undefined) query.set(name, value);
+    }
+    const text = query.toString();
+    return text === '' ? route : `${route}?${text}`;
+  };
+  const query: Client['query'] = async <Row>(
+    text: string,
+    params: readonly unknown[] = [],
+    { signal }: { readonly signal?: AbortSignal } = {},
+  ) =>
+    (await send(request, {
+      path: path('/v1/sql', {}),
+      contentType: 'application/json',
+      body: toJson(params.length === 0 ? { sql: text } : { sql: text, params: [...params] }),
+      gzip: false,
+      repeatable: false,
+      signal,
+    })) as SqlAnswer<Row>;
+  return {
+    query,
+    sql: <Row>(strings: TemplateStringsArray, ...values: readonly unknown[]) =>
+      query<Row>(
+        strings.reduce((text, part, index) => `${text}$${index}${part}`),
+        values,
+      ),
+    insert: async (table, rows, insertOptions = {}) => {
+      const { onConflict, onError, signal } = insertOptions;
+      const target = path('/v1/events', { name: table, on_conflict: onConflict, on_error: onError });
+      const total = { rows: 0, skipped: [] as { row: number; error: string }[], skippedTotal: 0 };
+      for await (const batch of batches(rows, insertOptions)) {
+        const answer = (await send(request, {
+          path: target,
+          contentType: 'application/x-ndjson',
+          body: batch.body,
+          gzip: gzips && batch.body.length >= gzipCharsMin,
+          repeatable: onConflict === 'update' || onConflict === 'ignore',
+          signal,
+        })) as { rows: number; skipped?: { line: number; error: string }[]; skippedTotal?: number };
+        total.rows += answer.rows;
+        total.skippedTotal += answer.skippedTotal ?? 0;
+        for (const { line, error } of answer.skipped ?? []) {
+          total.skipped.push({ row: batch.firstRow + line - 1, error });
+        }
+      }
+      return total;
+    },
+  };
+}
+
+interface Batch {
+  readonly body: string;
+  /** Place of its first row among all, from 0. */
+  readonly firstRow: number;
+}
+
+async function* batches(
+  rows: Iterable<object> | AsyncIterable<object> | object,
+  { batchRows = batchRowsDefault, batchBytes = batchBytesDefault }: InsertOptions,
+): AsyncGenerator<Batch> {
+  let lines: string[] = [];
+  let bytes = 0;
+  let count = 0;
+  const take = (): Batch => {
+    const batch = { body: lines.join('\n'), firstRow: count - lines.length };
+    lines = [];
+    bytes = 0;
+    return batch;
+  };
+  for await (const row of isMany(rows) ? rows : [rows]) {
+    const line = toJson(row);
+    const length = byteLength(line) + 1;
+    if (lines.length > 0 && (lines.length >= batchRows || bytes + length > batchBytes)) yield take();
+    lines.push(line);
+    bytes += length;
+    count++;
+  }
+  if (lines.length > 0) yield take();
+}
+
+function isMany(rows: object): rows is Iterable<object> | AsyncIterable<object> {
+  return Symbol.iterator in rows || Symbol.asyncIterator in rows;
+}
+
+function byteLength(text: string): number {
+  let bytes = text.length;
+  for (let i = 0; i < text.length; i++) {
+    const unit = text.charCodeAt(i);
+    // A surrogate pair is two units and four bytes.
+    if (unit > 0x7f) bytes += unit > 0x7ff && (unit < 0xd800 || unit > 0xdfff) ? 2 : 1;
+  }
+  return bytes;
+}

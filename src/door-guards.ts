@@ -1,0 +1,141 @@
+/**
+ * What stands in the doors, made of settings: TLS, passwords, networks and rates. Takes Settings, gives what the doors are opened with;
+ * refuses with GuardError what cannot work together. Reads the files that the settings name.
+ */
+import { hkdfSync } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import type { Engine } from './engine/engine.ts';
+import { RolePasswords } from './engine/role-passwords.ts';
+import { Gate } from './guard/gate.ts';
+import { GuardError } from './guard/guard-error.ts';
+import { TlsSource } from './guard/tls-source.ts';
+import type { TlsFiles } from './guard/tls-source.ts';
+import type { Closer } from './kit/closer.ts';
+import { Networks } from './kit/networks.ts';
+import { parseRate } from './kit/rate.ts';
+import type { Observe } from './observations.ts';
+import { passwordOfFile, settingsTable } from './settings.ts';
+import type { SettingName, Settings } from './settings.ts';
+import type { Passwords } from './wire/authenticate.ts';
+import { makeVerifier, parseVerifier, saltOf } from './wire/scram.ts';
+
+export interface DoorGuards {
+  readonly listenTls: TlsSource | null;
+  readonly sqlTls: TlsSource | null;
+  readonly gate: Gate;
+  /** Reads all certificates again; null: there are none. */
+  readonly reload: (() => Promise<void>) | null;
+  /** null: the SQL door asks nobody for a password. */
+  passwords(engine: Engine, masterKey: Buffer): Passwords | null;
+}
+
+/** Closed by `closer`, with what `passwords` opens later. */
+export async function openGuards(settings: Settings, observe: Observe, closer: Closer): Promise<DoorGuards> {
+  const open = async (door: 'listen' | 'sql') => {
+    const files = tlsFiles(settings, door);
+    if (files === null) return null;
+    const source = await TlsSource.open({ door, files, observe });
+    closer.add(`TLS of the ${door} door`, () => source.close());
+    return source;
+  };
+  const [listenTls, sqlTls] = [await open('listen'), await open('sql')];
+  const password = await sqlPassword(settings);
+  return {
+    listenTls,
+    sqlTls,
+    gate: createGate(settings),
+    reload:
+      listenTls === null && sqlTls === null
+        ? null
+        : async () => void (await Promise.all([listenTls?.reload(), sqlTls?.reload()])),
+    passwords: (engine, masterKey) =>
+      password === null ? null : createPasswords(engine, 'root', password, masterKey, closer),
+  };
+}
+
+function createGate(settings: Settings): Gate {
+  return new Gate({
+    trustedProxies: networksOf(settings.trustedProxies),
+    forwardedHeader: settings.forwardedHeader,
+    allowed: networksOf(settings.listenNetworks),
+    addressRate: settings.addressRate === null ? null : parseRate(settings.addressRate),
+    tableRate: settings.tableRate === null ? null : parseRate(settings.tableRate),
+    clock: () => performance.now(),
+  });
+}
+
+function networksOf(text: string | null): Networks | null {
+  const read = text === null ? null : Networks.parse(text);
+  return read instanceof Networks ? read : null;
+}
+
+/** null: the door has no TLS. */
+function tlsFiles(settings: Settings, door: 'listen' | 'sql'): TlsFiles | null {
+  const cert = settings[`${door}TlsCert`];
+  const key = settings[`${door}TlsKey`];
+  const clientCa = settings[`${door}TlsClientCa`];
+  const clientCert = settings[`${door}TlsClientCert`];
+  const env = (name: SettingName) => settingsTable[name].env;
+  if (cert !== null && key !== null) return { cert, key, clientCa, clientCert };
+  if (cert !== null || key !== null) {
+    const [there, missing] =
+      cert !== null ? (['TlsCert', 'TlsKey'] as const) : (['TlsKey', 'TlsCert'] as const);
+    throw new GuardError(
+      `${env(`${door}${there}`)} is set and ${env(`${door}${missing}`)} is not: TLS needs both`,
+    );
+  }
+  if (clientCa !== null) {
+    throw new GuardError(
+      `${env(`${door}TlsClientCa`)} is set, but the door has no TLS: ${env(`${door}TlsCert`)} is not`,
+    );
+  }
+  return null;
+}
+
+/** Whether a client of the SQL door has to show who it is before it is let through. */
+export function sqlDoorAsks(settings: Settings): boolean {
+  if (settings.sqlPassword !== null || settings.sqlPasswordFile !== null) return true;
+  const tls = tlsFiles(settings, 'sql');
+  return tls !== null && tls.clientCa !== null && tls.clientCert === 'required' && !settings.sqlTlsOptional;
+}
+
+/** null: there is none. */
+async function sqlPassword(settings: Settings): Promise<string | null> {
+  const { sqlPassword: password, sqlPasswordFile: file, databaseUrl } = settings;
+  if (password === null && file === null) return null;
+  if (databaseUrl !== null) {
+    throw new GuardError(
+      'HEADGATE_SQL_PASSWORD is for the embedded engine: the server of HEADGATE_DATABASE_URL asks for passwords itself',
+    );
+  }
+  if (password !== null) return password;
+  const path = file ?? '';
+  const content = await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
+    throw new GuardError(
+      `HEADGATE_SQL_PASSWORD_FILE: ${path} cannot be read (${error.code ?? 'unknown error'})`,
+    );
+  });
+  return passwordOfFile(path, content);
+}
+
+/** The superuser's password is the setting; every other role's is what the engine keeps of it. */
+function createPasswords(
+  engine: Engine,
+  superuser: string,
+  password: string,
+  masterKey: Buffer,
+  closer: Closer,
+): Passwords {
+  const key = Buffer.from(hkdfSync('sha256', masterKey, '', 'headgate SQL passwords', 32));
+  const roles = new RolePasswords(engine);
+  closer.add('password lookups', () => roles.close());
+  const own = makeVerifier(password, saltOf(superuser, key));
+  return {
+    key,
+    verifier: async (user) => {
+      const kept = await roles.of(user);
+      if (user === superuser) return own;
+      return kept === null ? null : parseVerifier(kept);
+    },
+  };
+}

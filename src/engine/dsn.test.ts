@@ -1,0 +1,60 @@
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import { parseDsn } from './dsn.ts';
+import { splitHosts } from './dsn-hosts.ts';
+import { EngineError } from './engine.ts';
+
+const names = (text: string) => parseDsn(text).servers.map((server) => server.name);
+
+suite('connection strings', () => {
+  test('several hosts, as libpq reads them', () => {
+    assert.deepEqual(names('postgresql://u@h1,h2:6000/d'), ['h1:5432', 'h2:6000']);
+    assert.deepEqual(names('postgresql://u:p%2Cq@h1:1,[::1]:2,10.0.0.1/d?sslmode=require'), [
+      'h1:1',
+      '::1:2',
+      '10.0.0.1:5432',
+    ]);
+    assert.deepEqual(names('postgresql://u@/d?host=/tmp/a,/tmp/b&port=1,2'), ['/tmp/a:1', '/tmp/b:2']);
+    assert.deepEqual(names('postgresql://u@/d?port=7&host=%2Ftmp%2Fa%2Ch2'), ['/tmp/a:7', 'h2:7']);
+    assert.deepEqual(names('postgresql://u@h1,h2/d?port=7'), ['h1:7', 'h2:7']);
+    assert.deepEqual(names('postgresql://u@h/d'), ['h:5432']);
+    for (const text of [
+      'postgresql://u@h1,h2/d?port=1,2,3',
+      'postgresql://u@h1,h2/d?host=a,b',
+      'postgresql://u@h/d?port=1,2',
+      `postgresql://u@${'h,'.repeat(16)}h/d`,
+      'postgresql://u@h1:99999,h2/d',
+    ])
+      assert.throws(() => parseDsn(text), EngineError, text);
+    assert.deepEqual(splitHosts('nonsense'), ['nonsense']);
+  });
+
+  test('which of them will do', () => {
+    assert.equal(parseDsn('postgresql://u@h/d').sessions, 'any');
+    assert.equal(parseDsn('postgresql://u@h,i/d').sessions, 'read-write');
+    assert.equal(parseDsn('postgresql://u@h,i/d?target_session_attrs=any').sessions, 'any');
+    assert.equal(parseDsn('postgresql://u@h/d?target_session_attrs=primary').sessions, 'primary');
+    assert.throws(
+      () => parseDsn('postgresql://u@h/d?target_session_attrs=standby'),
+      /target_session_attrs must be one of any, read-write, primary/,
+    );
+  });
+
+  test('sslmode, for node-postgres and for the relay alike', () => {
+    const server = (options: string) => {
+      const [first] = parseDsn(`postgresql://u@db.example/d${options}`).servers;
+      assert.ok(first?.endpoint.kind === 'tcp');
+      assert.deepEqual(first.config.ssl, first.endpoint.tlsOptions ?? first.endpoint.tls);
+      return first;
+    };
+    assert.equal(server('').config.ssl, false);
+    assert.equal(server('?sslmode=disable').config.ssl, false);
+    assert.deepEqual({ ...(server('?sslmode=require').config.ssl as object) }, { rejectUnauthorized: false });
+    assert.deepEqual({ ...(server('?sslmode=verify-full').config.ssl as object) }, {});
+    const prefer = server('?sslmode=prefer');
+    assert.equal(prefer.plain?.config.ssl, false);
+    assert.deepEqual(prefer.plain?.endpoint, { kind: 'tcp', host: 'db.example', port: 5432, tls: false });
+    // A Unix socket has no TLS, whatever is asked for, as with libpq.
+    assert.equal(parseDsn('postgresql:///d?host=/tmp&sslmode=prefer').servers[0]?.config.ssl, false);
+  });
+});

@@ -1,0 +1,42 @@
+/**
+ * The embedded engine as another process runs it. Takes a data directory, gives its socket if somebody listens there;
+ * refuses with EngineError a folder that is none. Touches nothing.
+ */
+import { realpath } from 'node:fs/promises';
+import { connect } from 'node:net';
+import { join, resolve } from 'node:path';
+import { dataDirAt, inspectDataDir } from './data-dir.ts';
+import { EngineError } from './engine.ts';
+import type { Engine } from './engine.ts';
+import { openShortPath } from './short-path.ts';
+
+/** null: nobody runs it. */
+export async function joinEmbeddedEngine(
+  dataDir: string,
+): Promise<Pick<Engine, 'clientConfig' | 'close'> | null> {
+  const given = resolve(dataDir);
+  if ((await inspectDataDir(dataDirAt(given))) === 'new') {
+    throw new EngineError(`there is no database of Headgate in ${given}`);
+  }
+  const short = await openShortPath(await realpath(given));
+  const host = join(short.path, 'pg', 'run');
+  if (await listens(join(host, '.s.PGSQL.5432'))) {
+    return {
+      clientConfig: (database) => ({ host, port: 5432, user: 'root', database, ssl: false }),
+      close: () => short.close(),
+    };
+  }
+  await short.close();
+  return null;
+}
+
+function listens(path: string): Promise<boolean> {
+  return new Promise((resolved) => {
+    const socket = connect(path);
+    socket.once('connect', () => {
+      socket.destroy();
+      resolved(true);
+    });
+    socket.once('error', () => resolved(false));
+  });
+}

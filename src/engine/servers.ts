@@ -1,0 +1,123 @@
+/**
+ * Which of several servers is the one to use. Takes the servers of a connection string and what is wanted of one,
+ * gives the one in use; rejects when none of them will do, with the reason of each. All are asked at one time, because
+ * one that has vanished takes seconds to say nothing; the first in the order of the text wins.
+ */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Client, type ClientConfig } from 'pg';
+import { limits } from '../limits.ts';
+import type { Dsn, Server } from './dsn.ts';
+import { EngineError } from './engine.ts';
+import { hangUp } from './hang-up.ts';
+
+/** What a server has said of itself: it is the one, or why it cannot be. */
+interface Found {
+  readonly server: Server | null;
+  readonly reason: string;
+}
+
+export class Servers {
+  readonly #dsn: Dsn;
+  #current: Server;
+
+  constructor(dsn: Dsn) {
+    const [first] = dsn.servers;
+    if (first === undefined) throw new EngineError('the database URL names no server');
+    this.#dsn = dsn;
+    this.#current = first;
+  }
+
+  get current(): Server {
+    return this.#current;
+  }
+
+  /** There is nothing to choose, and nothing to be asked of the one. */
+  get single(): boolean {
+    const { servers, sessions } = this.#dsn;
+    return servers.length === 1 && sessions === 'any' && this.#current.plain === null;
+  }
+
+  /** For one client, or for a pool: a pool's clients go to the server that is in use when they are made. */
+  clientConfig(database: string): ClientConfig {
+    const now = (): ClientConfig => configOf(this.#current);
+    const base = { application_name: 'headgate', keepAlive: true, ...now(), database };
+    if (this.#dsn.servers.length === 1 && this.#dsn.servers[0]?.plain === null) return base;
+    // What `pg-pool` makes its clients of; `pg` itself does not look at it.
+    const follows = {
+      Client: class extends Client {
+        constructor(options: ClientConfig = {}) {
+          const { host, port, ssl } = now();
+          super({ ...options, host, port, ssl } as ClientConfig);
+        }
+      },
+    };
+    return { ...base, ...follows };
+  }
+
+  /** Looks for the one to use from now on. */
+  async choose(signal: AbortSignal): Promise<void> {
+    const probes = this.#dsn.servers.map((server) => this.#probe(server, signal));
+    const fits = probes.map((probe) => probe.then((it) => (it.server === null ? Promise.reject(it) : it)));
+    // One that fits is not waited past for long on behalf of those before it.
+    const enough = Promise.any(fits).then(
+      () => sleep(limits.engineChoiceMs, null, { signal }).catch(() => null),
+      () => null,
+    );
+    for (const probe of probes) {
+      const found = await Promise.race([probe, enough]);
+      if (found === null || found.server === null) continue;
+      this.#current = found.server;
+      return;
+    }
+    // Those that were passed over may have answered since.
+    const all = await Promise.all(probes);
+    const late = all.find((found) => found.server !== null)?.server ?? null;
+    if (late === null) throw new EngineError(all.map((found) => found.reason).join('; '));
+    this.#current = late;
+  }
+
+  /** Rejects when the server at the other end is not what is wanted. */
+  async check(client: Client): Promise<void> {
+    const { sessions } = this.#dsn;
+    if (sessions === 'any') return void (await client.query('select'));
+    const answer = await client.query<{ standby: boolean; readonly: boolean }>(
+      `select pg_catalog.pg_is_in_recovery() as standby,
+         pg_catalog.current_setting('default_transaction_read_only')::bool as readonly`,
+    );
+    const { standby, readonly } = answer.rows[0] ?? { standby: false, readonly: false };
+    if (standby) throw new EngineError('the server is a standby');
+    if (readonly && sessions === 'read-write') throw new EngineError('the server is read-only');
+  }
+
+  /** The server, or the same without TLS, or why neither; never rejects. */
+  async #probe(server: Server, signal: AbortSignal): Promise<Found> {
+    const client = new Client({ ...configOf(server), connectionTimeoutMillis: limits.engineAnswerMs });
+    client.on('error', () => {});
+    const stop = (): void => void hangUp(client);
+    signal.addEventListener('abort', stop, { once: true });
+    try {
+      await client.connect();
+      await this.check(client);
+      return { server, reason: '' };
+    } catch (error) {
+      const said = error instanceof AggregateError ? error.errors.map(textOf).join('; ') : textOf(error);
+      if (server.plain !== null && said === noTls) return await this.#probe(server.plain, signal);
+      return { server: null, reason: this.#dsn.servers.length === 1 ? said : `${server.name}: ${said}` };
+    } finally {
+      signal.removeEventListener('abort', stop);
+      await hangUp(client);
+    }
+  }
+}
+
+/** What `pg` says when a server answers `N`; it has no code (lib/connection.js of version 8). */
+const noTls = 'The server does not support SSL connections';
+
+/** Made anew for each client: `pg` hides the key in the object that it is given. */
+function configOf({ config }: Server): ClientConfig {
+  return { ...config, ...(typeof config.ssl === 'object' ? { ssl: { ...config.ssl } } : {}) };
+}
+
+function textOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

@@ -1,0 +1,125 @@
+/**
+ * What both forms of the events gateway share: the one inside `headgate start` (main.ts) and the program of its own
+ * (gateway-main.ts). Takes Settings, gives options for the gateway's door; throws EngineError for a DSN that can never
+ * work.
+ */
+import { isIP } from 'node:net';
+import type { DatabaseError } from 'pg';
+import { createTypeNameRewriter } from './ddl/type-names.ts';
+import { withoutCopy } from './ddl/no-copy.ts';
+import { EngineError } from './engine/engine.ts';
+import type { Engine } from './engine/engine.ts';
+import { openPostgresEngine } from './engine/postgres.ts';
+import type { RewriteSql, Rewritten } from './flow.ts';
+import type { GatewayOptions, GatewayRooms } from './gateway/door.ts';
+import type { Closer } from './kit/closer.ts';
+import type { Observe } from './observations.ts';
+import { Refused } from './refusals.ts';
+import type { SqlError } from './refusals.ts';
+import type { EventDatabase, Settings } from './settings.ts';
+import { translateFields } from './wire/errors.ts';
+
+/** What keeps the gateway's door from being opened as configured, in one line; null: nothing. */
+export function openDoorProblem(settings: Settings): string | null {
+  const { gatewayHost: host, gatewayToken: token } = settings;
+  if (settings.gatewayOrigins.includes('*') && token === null && !settings.insecure) {
+    return 'HEADGATE_GATEWAY_ORIGINS=* would let every web page run SQL: set EVENTS_API_TOKEN too';
+  }
+  if (settings.insecure || token !== null || isLoopback(host)) return null;
+  return `EVENTS_API_HOST=${host} would let anybody who can reach it in: set EVENTS_API_TOKEN, keep it on 127.0.0.1, or set HEADGATE_INSECURE=true behind something that authenticates`;
+}
+
+export function isLoopback(host: string): boolean {
+  if (host === 'localhost' || host === '::1') return true;
+  return isIP(host) === 4 && host.startsWith('127.');
+}
+
+export function doorOptions(
+  settings: Settings,
+): Pick<GatewayOptions, 'host' | 'port' | 'token' | 'origins' | 'hosts' | 'rateMax'> {
+  return {
+    host: settings.gatewayHost,
+    port: settings.gatewayPort,
+    token: settings.gatewayToken,
+    origins: settings.gatewayOrigins,
+    hosts: settings.gatewayHosts,
+    rateMax: settings.gatewayRateMax,
+  };
+}
+
+/** Every database of Headgate's own engine; `rewrite` is that of the SQL door. */
+export function ownSqlRooms(engine: Engine, rewrite: RewriteSql): GatewayRooms['sql'] {
+  return {
+    clientConfig: (database) => engine.clientConfig(database),
+    rewrite: withoutCopy(rewrite),
+    translate,
+  };
+}
+
+export interface NamedEngine {
+  readonly name: string;
+  readonly engine: Engine;
+}
+
+/** The databases of EVENTS_API_<DB>_DSN, in their order. Resolves when each has been tried once. */
+export async function openEventEngines(
+  databases: readonly EventDatabase[],
+  observe: Observe,
+  closer: Closer,
+): Promise<readonly NamedEngine[]> {
+  return Promise.all(
+    databases.map(async ({ name, env, dsn }) => {
+      try {
+        const engine = await openPostgresEngine({ databaseUrl: dsn, observe, serverVersionMin });
+        closer.add(`database ${name}`, () => engine.close());
+        return { name, engine };
+      } catch (error) {
+        if (error instanceof EngineError) throw new EngineError(`${env}: ${error.message}`);
+        throw error;
+      }
+    }),
+  );
+}
+
+/** json_to_recordset and to_regclass; RisingWave says that it is 13. */
+const serverVersionMin = 100_000;
+
+export function otherSqlRooms(engines: readonly NamedEngine[]): GatewayRooms['sql'] {
+  return {
+    clientConfig: (database) => {
+      const { engine } = engineOf(engines, database);
+      return engine.clientConfig(engine.defaultDatabase);
+    },
+    rewrite: withoutCopy(createTypeNameRewriter()),
+    translate,
+  };
+}
+
+/** Throws Refused when there is none of that name. */
+export function engineOf(engines: readonly NamedEngine[], name: string | undefined): NamedEngine {
+  const found = name === undefined ? engines[0] : engines.find((it) => it.name === name);
+  if (found === undefined) throw new Refused('database_unknown');
+  return found;
+}
+
+const asBytes = (text: string): string => Buffer.from(text, 'utf8').toString('latin1');
+
+/** As the SQL door tells it: the relay's own translation, of fields that node-postgres has read. */
+function translate(error: DatabaseError, original: Buffer, rewritten: Rewritten): SqlError {
+  const fields = new Map<string, string>();
+  const put = (key: string, value: string | undefined): void => {
+    if (value !== undefined) fields.set(key, asBytes(value));
+  };
+  put('P', error.position);
+  put('p', error.internalPosition);
+  put('q', error.internalQuery);
+  put('W', error.where);
+  const position = translateFields(fields, original.toString('latin1'), rewritten, 'UTF8').get('P');
+  return {
+    sqlstate: error.code ?? 'XX000',
+    message: error.message,
+    ...(error.detail === undefined ? {} : { detail: error.detail }),
+    ...(error.hint === undefined ? {} : { hint: error.hint }),
+    ...(position === undefined ? {} : { position: Number(position) }),
+  };
+}

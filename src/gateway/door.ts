@@ -1,0 +1,296 @@
+/**
+ * The events gateway: POST /v1/events and POST /v1/sql for applications, beside the webhook listener or as a program of
+ * its own. Takes HTTP requests, gives rows that are committed and results of SQL; refuses with everything that has an
+ * HTTP status in refusals.ts, and the engine's own errors with their SQLSTATE. Touches nothing itself: databases,
+ * lanes and the commit are rooms that it is given. Web pages of strangers are kept out by guard.ts.
+ */
+import { randomUUID } from 'node:crypto';
+import type { AddressInfo, Socket } from 'node:net';
+import { performance } from 'node:perf_hooks';
+import { fastify } from 'fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { fastifySwagger } from '@fastify/swagger';
+import type { Closable } from '../kit/closer.ts';
+import { limits } from '../limits.ts';
+import type { Observation, Observe } from '../observations.ts';
+import { Refused, refusal, refusals } from '../refusals.ts';
+import type { Refusal } from '../refusals.ts';
+import { Budget } from './budget.ts';
+import { readAway } from './body.ts';
+import type { EventRooms } from './event-rooms.ts';
+import { eventsRoute } from './events-route.ts';
+import { Guard } from './guard.ts';
+import type { GuardOptions } from './guard.ts';
+import { LineRefused, reasonOf } from './line-refused.ts';
+import { RateLimit } from './rate-limit.ts';
+import { sendObject, sendRefusal, sendSqlError } from './reply.ts';
+import { healthSchema, openapi } from './schemas.ts';
+import { sqlRoute } from './sql-route.ts';
+import { SqlRefused, SqlSessions } from './sql-sessions.ts';
+import type { SqlRooms } from './sql-sessions.ts';
+
+export interface GatewayOptions extends GuardOptions {
+  /** 0 picks a free one. */
+  readonly port: number;
+  readonly version: string;
+  /** Requests a second from one address; 0: any number. */
+  readonly rateMax: number;
+  readonly rooms: GatewayRooms;
+  /** The text of GET /v1/metrics; null: they are served elsewhere. */
+  readonly metrics: { readonly contentType: string; readonly text: () => Promise<string> } | null;
+  readonly observe: Observe;
+}
+
+export interface GatewayRooms {
+  /** The name that `?database=` gives, or the default one; throws Refused when there is none such. */
+  readonly database: (name: string | undefined) => string;
+  /** null: requests can be taken; otherwise why not, in one line without credentials. */
+  readonly unavailable: () => string | null;
+  readonly sql: Omit<SqlRooms, 'budget'>;
+  readonly events: EventRooms;
+}
+
+export interface Gateway extends Closable {
+  readonly address: { readonly host: string; readonly port: number };
+  /** Lets go of a database, so that it can be dropped or renamed. */
+  release(database: string): Promise<void>;
+  /** Takes nothing new, and resolves when everything it has taken is answered. */
+  drain(): Promise<void>;
+  /** Ends at once: whoever still waits for an answer gets none. */
+  close(): Promise<void>;
+}
+
+/** What a request is told as, set by its route. */
+export interface Told {
+  code: Extract<Observation, { kind: 'gateway.answered' }>['code'];
+  rows: number;
+}
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    told: Told;
+    startedAt: number;
+  }
+}
+
+/** Rejects when the port cannot be listened on. */
+export async function openGateway(options: GatewayOptions): Promise<Gateway> {
+  const app = fastify({
+    logger: false,
+    forceCloseConnections: 'idle',
+    requestTimeout: limits.eventsUploadMs,
+    keepAliveTimeout: limits.keepAliveTimeoutMs,
+    // Silence in either direction; what a request may take in all is shorter.
+    connectionTimeout: limits.eventsPauseMs * 2,
+    http: { maxHeaderSize: limits.headersBytesMax, headersTimeout: limits.headersTimeoutMs },
+    routerOptions: { maxParamLength: limits.targetBytesMax },
+    genReqId: (request) => requestId(request.headers['x-request-id']),
+    clientErrorHandler: answerBrokenHttp,
+  });
+  app.server.maxConnections = limits.gatewayConnectionsMax;
+  const sessions = new SqlSessions({
+    ...options.rooms.sql,
+    budget: new Budget(limits.gatewayResultsBytesMax),
+  });
+  const bodies = new Budget(limits.gatewayBodiesBytesMax);
+  // Bodies are read by the routes, as bytes, whatever they call themselves.
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser('*', (_request, _payload, done) => done(null));
+  await app.register(fastifySwagger, openapi(options.version));
+  const state = { draining: false };
+  addGuards(app, options);
+  app.addHook('onSend', (_request, reply, payload, done) => {
+    // A connection that stays open would be waited for.
+    if (state.draining) reply.header('connection', 'close');
+    done(null, payload);
+  });
+  addErrors(app, options.observe);
+  await app.register((routes, _options, done) => {
+    sqlRoute(routes, { sessions, bodies, database: options.rooms.database });
+    const { events, database } = options.rooms;
+    eventsRoute(routes, { rooms: events, bodies, database });
+    addOtherRoutes(routes, options);
+    done();
+  });
+  try {
+    await app.listen({ host: options.host, port: options.port });
+  } catch (error) {
+    await app.close();
+    throw error;
+  }
+  const { address, port } = app.server.address() as AddressInfo;
+  let draining: Promise<void> | null = null;
+  const drain = (): Promise<void> => {
+    state.draining = true;
+    return (draining ??= app.close());
+  };
+  return {
+    address: { host: address, port },
+    release: async (database) => {
+      await sessions.release(database);
+      await options.rooms.events.release(database);
+    },
+    drain,
+    close: async () => {
+      const drained = drain();
+      app.server.closeAllConnections();
+      await drained;
+      await sessions.close();
+    },
+  };
+}
+
+const acceptedId = /^[\w.:+=@/-]+$/;
+
+function requestId(given: string | string[] | undefined): string {
+  if (typeof given === 'string' && given.length <= limits.requestIdCharsMax && acceptedId.test(given))
+    return given;
+  return randomUUID();
+}
+
+function addGuards(app: FastifyInstance, options: GatewayOptions): void {
+  const guard = new Guard(options);
+  const rates = new RateLimit(options.rateMax, limits.gatewayRateAddressesMax);
+  let requests = 0;
+  app.decorateRequest('told');
+  app.decorateRequest('startedAt', 0);
+  app.addHook('onRequest', (request, reply, done) => {
+    requests++;
+    reply.raw.once('close', () => void requests--);
+    request.startedAt = performance.now();
+    // Fastify refuses what is no media type; here nobody looks at it.
+    request.raw.headers['content-type'] = 'application/octet-stream';
+    request.told = { code: 'ok', rows: 0 };
+    reply.header('x-request-id', request.id);
+    const refused = admit(guard, rates, request, reply);
+    if (refused !== null) refuse(request, reply, refused);
+    else if (requests > limits.gatewayRequestsMax) refuse(request, reply, refusal('overloaded'));
+    else if (request.method === 'OPTIONS') answerPreflight(request, reply);
+    else done();
+  });
+  app.addHook('onResponse', (request, reply, done) => {
+    options.observe({
+      kind: 'gateway.answered',
+      requestId: request.id,
+      route: routeOf(request),
+      remoteAddress: request.ip,
+      status: reply.statusCode,
+      ...request.told,
+      seconds: (performance.now() - request.startedAt) / 1_000,
+    });
+    done();
+  });
+}
+
+function admit(guard: Guard, rates: RateLimit, request: FastifyRequest, reply: FastifyReply): Refusal | null {
+  // Who asks whether the gateway lives learns nothing else, and asks by any name, as load balancers do.
+  const isHealth = request.method === 'GET' && request.url === '/v1/healthz';
+  const { localAddress = '', localPort = 0 } = request.raw.socket;
+  const place = guard.place({ headers: request.headers, localAddress, localPort });
+  if (place !== null && !(isHealth && place.code === 'host_refused')) return place;
+  const { origin } = request.headers;
+  if (origin !== undefined && guard.allows(origin)) {
+    reply.header('access-control-allow-origin', origin).header('vary', 'Origin');
+    reply.header('access-control-expose-headers', 'x-request-id, retry-after');
+  }
+  if (!rates.take(request.ip, request.startedAt)) return refusal('rate_limited');
+  // A preflight carries no credentials.
+  if (isHealth || request.method === 'OPTIONS') return null;
+  return guard.token(request.headers.authorization);
+}
+
+function answerPreflight(request: FastifyRequest, reply: FastifyReply): void {
+  if (request.headers.origin === undefined) {
+    refuse(request, reply, refusal('method_not_allowed'));
+    return;
+  }
+  reply
+    .code(204)
+    .header('access-control-allow-methods', 'GET, POST')
+    .header('access-control-allow-headers', 'authorization, content-type, content-encoding, x-request-id')
+    .header('access-control-max-age', '600')
+    .send();
+}
+
+/** Answers at the door, before anything of the body is read. */
+function refuse(request: FastifyRequest, reply: FastifyReply, refused: Refusal): void {
+  request.told.code = refused.code;
+  void readAway(request.raw).then((whole) => {
+    if (!whole) reply.header('connection', 'close');
+    return sendRefusal(reply, refused);
+  });
+}
+
+function routeOf(request: FastifyRequest): 'events' | 'sql' | 'other' {
+  const { url } = request.routeOptions;
+  return url === '/v1/events' ? 'events' : url === '/v1/sql' ? 'sql' : 'other';
+}
+
+function addErrors(app: FastifyInstance, observe: Observe): void {
+  app.setNotFoundHandler((request, reply) => {
+    const known = ['/v1/events', '/v1/sql'].includes(request.url.split('?', 1)[0] ?? '');
+    refuse(request, reply, refusal(known ? 'method_not_allowed' : 'route_unknown'));
+  });
+  app.setErrorHandler(async (error: Error & { statusCode?: number }, request, reply) => {
+    const whole = await readAway(request.raw);
+    if (!whole) reply.header('connection', 'close');
+    if (error instanceof Refused) {
+      request.told.code = error.refusal.code;
+      return sendRefusal(reply, error.refusal);
+    }
+    if (error instanceof LineRefused) {
+      request.told.code = error.refusal.code;
+      const { code, message } = error.refusal;
+      const told = refusal(code, `line ${error.line}: ${reasonOf(message)}`);
+      return sendRefusal(reply, told, { line: error.line });
+    }
+    if (error instanceof SqlRefused) {
+      request.told.code = 'sql_error';
+      return sendSqlError(reply, error.error);
+    }
+    // Fastify's own: what a request does not hold that its schema asks for.
+    if (error.statusCode !== undefined && error.statusCode < 500) {
+      request.told.code = error.statusCode === 503 ? 'draining' : 'malformed_query';
+      return sendRefusal(reply, refusal('malformed_query', error.message.slice(0, 200)));
+    }
+    observe({ kind: 'request.failed', requestId: request.id, error });
+    request.told.code = 'internal';
+    return sendRefusal(reply, refusal('internal'), { request_id: request.id });
+  });
+}
+
+function addOtherRoutes(app: FastifyInstance, options: GatewayOptions): void {
+  app.get('/v1/healthz', { schema: healthSchema }, (request, reply) => {
+    const reason = options.rooms.unavailable();
+    if (reason === null) return sendObject(reply, { status: 'ok' });
+    request.told.code = 'engine_unavailable';
+    return sendRefusal(reply, refusal('engine_unavailable'));
+  });
+  app.get('/v1/openapi.json', { schema: { hide: true } }, (_request, reply) =>
+    sendObject(reply, app.swagger()),
+  );
+  const { metrics } = options;
+  if (metrics === null) return;
+  app.get('/v1/metrics', { schema: { hide: true } }, async (_request, reply) =>
+    reply.header('content-type', metrics.contentType).send(await metrics.text()),
+  );
+}
+
+/** What is no HTTP, too slow, or has too large headers never reaches a route. */
+function answerBrokenHttp(error: Error & { code?: string }, socket: Socket): void {
+  if (!socket.writable || error.code === 'ECONNRESET') {
+    socket.destroy();
+    return;
+  }
+  const it =
+    error.code === 'HPE_HEADER_OVERFLOW'
+      ? refusal('headers_too_large')
+      : error.code === 'ERR_HTTP_REQUEST_TIMEOUT'
+        ? refusal('request_timeout')
+        : refusal('malformed_request');
+  const body = JSON.stringify({ error: it.message, code: it.code });
+  const status = refusals[it.code].status;
+  socket.end(
+    `HTTP/1.1 ${status} ${it.code}\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,
+  );
+}

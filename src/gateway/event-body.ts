@@ -1,0 +1,155 @@
+/**
+ * The body of POST /v1/events: one JSON object, over several lines perhaps, or one a line (NDJSON). Which of the two it
+ * is, is seen by its first line and not by its Content-Type, which `curl -d` sets to that of a form. Takes pieces, gives
+ * Rows, of a small body at once and of a large one in chunks; refuses with `event_not_object` and what the codec refuses
+ * with. Holds at most `eventsLaneBytesMax` of a body, a chunk and a line.
+ */
+import type { Rows, Target } from '../flow.ts';
+import { limits } from '../limits.ts';
+import { Refused } from '../refusals.ts';
+import type { BodySource, EventCodec, LineBlock } from './event-rooms.ts';
+import { asLineRefused, reasonOf } from './line-refused.ts';
+import type { Skipped } from './skipped.ts';
+
+export class EventBody {
+  readonly #source: BodySource;
+  readonly #codec: EventCodec;
+  /** What was read of a body that turned out to be large. */
+  #head: Buffer | null = null;
+
+  constructor(source: BodySource, codec: EventCodec) {
+    this.#source = source;
+    this.#codec = codec;
+  }
+
+  /** The whole body if it is small; null: it is not, and `chunks` gives it. */
+  async small(): Promise<Buffer | null> {
+    const { bytes, ended } = await collect(this.#source, [], limits.eventsLaneBytesMax);
+    refuseOther(bytes);
+    if (ended) return bytes;
+    this.#head = bytes;
+    return null;
+  }
+
+  /** The same body, for `chunks`. */
+  again(body: Buffer): EventBody {
+    const it = new EventBody({ next: () => Promise.resolve(null) }, this.#codec);
+    it.#head = body;
+    return it;
+  }
+
+  /** null: no line was good. */
+  decodeSmall(target: Target, body: Buffer, skipped: Skipped | null): Rows | null {
+    if (this.#isObject(body)) return this.#object(target, body, skipped);
+    return this.#lines(target, { bytes: body, firstLine: 1 }, skipped);
+  }
+
+  /** The rows of a large body, a chunk at a time. */
+  async *chunks(target: Target, skipped: Skipped | null): AsyncGenerator<Rows> {
+    let head = this.#head ?? Buffer.of();
+    this.#head = null;
+    let ended = false;
+    if (this.#codec.opening(firstLine(head)) === 'open') {
+      // One object over several lines has to be held whole.
+      ({ bytes: head, ended } = await collect(this.#source, [head], limits.eventsLineBytesMax));
+      if (ended && this.#isObject(head)) {
+        const rows = this.#object(target, head, skipped);
+        if (rows !== null) yield rows;
+        return;
+      }
+    }
+    const splitter = this.#codec.splitter(limits.eventsLineBytesMax);
+    for (let chunk = head; ;) {
+      const block = splitter.push(chunk);
+      const rows = block === null ? null : this.#lines(target, block, skipped);
+      if (rows !== null) yield rows;
+      if (ended) break;
+      ({ bytes: chunk, ended } = await collect(this.#source, [], limits.eventsChunkBytesMax));
+    }
+    const last = splitter.end();
+    const rows = last === null ? null : this.#lines(target, last, skipped);
+    if (rows !== null) yield rows;
+  }
+
+  /** A body whose first line is no document by itself, and that is one as a whole. */
+  #isObject(body: Buffer): boolean {
+    const line = firstLine(body);
+    const opening = this.#codec.opening(line);
+    if (opening === 'whole') return false;
+    return opening === 'open' && line.length < body.length && this.#codec.opening(body) === 'whole';
+  }
+
+  #object(target: Target, body: Buffer, skipped: Skipped | null): Rows | null {
+    try {
+      return this.#codec.object(target, body, limits.eventsDeadlineMs);
+    } catch (error) {
+      if (skipped === null || !(error instanceof Refused)) throw asLineRefused(error);
+      skipped.add(1, reasonOf(error.refusal.message));
+      return null;
+    }
+  }
+
+  #lines(target: Target, block: LineBlock, skipped: Skipped | null): Rows | null {
+    const { bytes, firstLine } = block;
+    if (skipped === null) {
+      try {
+        const rows = this.#codec.lines(target, bytes, limits.eventsDeadlineMs, firstLine);
+        return rows.count === 0 ? null : rows;
+      } catch (error) {
+        throw asLineRefused(error);
+      }
+    }
+    const good = this.#codec.goodLines(target, bytes, limits.eventsDeadlineMs, firstLine);
+    for (const { line, reason } of good.skipped) skipped.add(line, reason);
+    skipped.addMore(good.skippedCount - good.skipped.length);
+    return good.rows.count === 0 ? null : good.rows;
+  }
+}
+
+/** Reads on behind `begun` until there are more than `bytesMax`, or no more. */
+async function collect(
+  source: BodySource,
+  begun: readonly Buffer[],
+  bytesMax: number,
+): Promise<{ bytes: Buffer; ended: boolean }> {
+  const pieces = [...begun];
+  let bytes = pieces.reduce((sum, piece) => sum + piece.length, 0);
+  while (bytes <= bytesMax) {
+    const piece = await source.next();
+    if (piece === null) return { bytes: joined(pieces), ended: true };
+    pieces.push(piece);
+    bytes += piece.length;
+  }
+  return { bytes: joined(pieces), ended: false };
+}
+
+function joined(pieces: readonly Buffer[]): Buffer {
+  return pieces.length === 1 ? (pieces[0] ?? Buffer.of()) : Buffer.concat(pieces);
+}
+
+const isBlank = (byte: number | undefined): boolean =>
+  byte === 0x20 || byte === 0x09 || byte === 0x0a || byte === 0x0d;
+
+function firstByte(body: Buffer): number {
+  let at = 0;
+  while (isBlank(body[at])) at++;
+  return at;
+}
+
+/** From the first byte that is no blank to the end of its line. */
+function firstLine(body: Buffer): Buffer {
+  const start = firstByte(body);
+  const end = body.indexOf(10, start);
+  return body.subarray(start, end < 0 ? body.length : end);
+}
+
+/** What people send for NDJSON, with the sentence that helps. */
+function refuseOther(body: Buffer): void {
+  const first = body[firstByte(body)];
+  if (first === undefined) throw new Refused('event_not_object', 'the body holds no event');
+  if (first !== 0x5b) return;
+  throw new Refused(
+    'event_not_object',
+    'the body is a JSON array: send its items as one JSON object a line (NDJSON), without brackets and commas',
+  );
+}

@@ -1,0 +1,105 @@
+/**
+ * Types only: what POST /v1/events needs of other rooms, and what its parts hand each other. Joined in main.ts and
+ * gateway-main.ts.
+ */
+import type { PoolClient } from 'pg';
+import type { Column, Outcome, Rows, Target } from '../flow.ts';
+import type { Refusal } from '../refusals.ts';
+import type { Budget } from './budget.ts';
+import type { Skipped } from './skipped.ts';
+
+export type OnConflict = 'error' | 'update' | 'ignore';
+
+export interface EventRooms {
+  /** The table that a name means now, as SQL would; throws `relation_not_found`, `relation_not_writable`, `key_missing`. */
+  readonly find: (database: string, name: string, onConflict: OnConflict) => Promise<Target>;
+  /** The engine says that the table is not what it was. */
+  readonly forget: (database: string, name: string) => void;
+  /** Throws `lane_full`, `draining`, before the body is read. */
+  readonly admit: (target: Target) => void;
+  readonly submit: (rows: Rows) => Promise<Outcome>;
+  /** Lets go of a database, so that it can be dropped or renamed. */
+  readonly release: (database: string) => Promise<void>;
+  /** One for each large body that is under way. */
+  readonly streams: Budget;
+  readonly codec: EventCodec;
+  readonly transaction: TransactionRooms;
+}
+
+export interface EventRequest {
+  readonly database: string;
+  readonly name: string;
+  readonly onConflict: OnConflict;
+  /** Commit the good lines and list the bad ones. */
+  readonly skips: boolean;
+}
+
+export interface EventAnswer {
+  readonly rows: number;
+  /** null: it was all or nothing. */
+  readonly skipped: Skipped | null;
+}
+
+/** Where a body comes from; throws Refused. */
+export interface BodySource {
+  /** The next bytes, or null behind the last ones. */
+  next(): Promise<Buffer | null>;
+}
+
+export interface LineBlock {
+  readonly bytes: Buffer;
+  /** Number of its first line, from 1. */
+  readonly firstLine: number;
+}
+
+/** The decode room, as far as events go. Rows it makes have the documents' keys as columns. */
+export interface EventCodec {
+  /** What a text is by itself: a document, the beginning of one, or neither. */
+  readonly opening: (text: Buffer) => 'whole' | 'open' | 'broken';
+  /** Throws Refused. */
+  readonly object: (target: Target, body: Buffer, patienceMs: number) => Rows;
+  /** Throws Refused whose message names the line. */
+  readonly lines: (target: Target, body: Buffer, patienceMs: number, firstLine: number) => Rows;
+  readonly goodLines: (
+    target: Target,
+    body: Buffer,
+    patienceMs: number,
+    firstLine: number,
+  ) => {
+    readonly rows: Rows;
+    readonly skipped: readonly { readonly line: number; readonly reason: string }[];
+    readonly skippedCount: number;
+  };
+  /** Cuts a stream where lines end; throws `body_too_large` for a line that is longer. */
+  readonly splitter: (lineBytesMax: number) => LineSplitter;
+}
+
+export interface LineSplitter {
+  /** Whole lines; null: no line has ended. */
+  push(chunk: Buffer): LineBlock | null;
+  /** The last line, when the body does not end with a line end. */
+  end(): LineBlock | null;
+}
+
+/** The commit room, as far as a transaction of one large body goes. */
+export interface TransactionRooms {
+  /** A connection of a pool for such transactions; throws what keeps one from being had. */
+  readonly connect: (database: string) => Promise<PoolClient>;
+  /** Stores the documents of `$1`, a JSON array. */
+  readonly store: (target: Target) => string;
+  /** Fails with 22P02 when the table is not the one of the target. */
+  readonly confirm: (target: Target) => { readonly text: string; readonly values: readonly string[] };
+  /** Decodes one column of `$1` and changes nothing. */
+  readonly probe: (column: Column) => string;
+  /** What is told of a row that the engine refuses; `misfit`: the column whose value it could not read. */
+  readonly explain: (failed: FailedRow, misfit: Column | null) => Refusal;
+  /** A monotonic clock, ms. */
+  readonly clock: () => number;
+}
+
+export interface FailedRow {
+  readonly sqlstate: string;
+  readonly message: string;
+  readonly constraint: string | null;
+  readonly column: string | null;
+}

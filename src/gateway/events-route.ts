@@ -1,0 +1,95 @@
+/** POST /v1/events: its parameters, its body, its answer. Takes requests, gives row counts; refuses as events.ts does. */
+import type { IncomingMessage } from 'node:http';
+import type { FastifyInstance } from 'fastify';
+import { limits } from '../limits.ts';
+import { Refused } from '../refusals.ts';
+import { Body, isSmall, smallBody } from './body.ts';
+import type { Budget } from './budget.ts';
+import { ingestEvents } from './events.ts';
+import type { BodySource, EventAnswer, EventRooms, OnConflict } from './event-rooms.ts';
+import { sendObject } from './reply.ts';
+import { eventsSchema } from './schemas.ts';
+
+export interface EventsRouteRooms {
+  readonly rooms: EventRooms;
+  /** Of all bodies in memory. */
+  readonly bodies: Budget;
+  readonly database: (name: string | undefined) => string;
+}
+
+interface Query {
+  readonly name: string;
+  readonly database?: string;
+  readonly on_error?: 'fail' | 'skip';
+  readonly on_conflict?: OnConflict;
+}
+
+const bodyBounds = {
+  bytesMax: limits.eventsBodyBytesMax,
+  pauseMs: limits.eventsPauseMs,
+  wholeMs: limits.eventsUploadMs,
+};
+
+export function eventsRoute(app: FastifyInstance, { rooms, bodies, database }: EventsRouteRooms): void {
+  app.post<{ Querystring: Query }>('/v1/events', { schema: eventsSchema }, async (request, reply) => {
+    const { name, on_error: onError, on_conflict: onConflict = 'error' } = request.query;
+    const event = { database: database(request.query.database), name, onConflict, skips: onError === 'skip' };
+    const source = openSource(request.raw, bodies);
+    try {
+      const answer = await ingestEvents(rooms, event, source);
+      request.told.rows = answer.rows;
+      return sendObject(reply, toJson(answer));
+    } finally {
+      source.close();
+    }
+  });
+}
+
+function toJson({ rows, skipped }: EventAnswer): unknown {
+  if (skipped === null) return { rows };
+  return { rows, skipped: skipped.lines, skippedTotal: skipped.count };
+}
+
+interface Source extends BodySource {
+  close(): void;
+}
+
+/** What is held of a body at one time: all of a small one; of a large one, chunks and lines on their way. */
+const heldBytesMax = limits.eventsLineBytesMax;
+
+function openSource(request: IncomingMessage, bodies: Budget): Source {
+  let held = 0;
+  const hold = (bytes: number): void => {
+    const more = Math.min(bytes, heldBytesMax - held);
+    if (more > 0 && !bodies.take(more)) throw new Refused('overloaded');
+    held += more;
+  };
+  const close = (): void => {
+    bodies.give(held);
+    held = 0;
+  };
+  if (isSmall(request, limits.eventsLaneBytesMax)) {
+    let read = false;
+    return {
+      close,
+      next: async () => {
+        if (read) return null;
+        read = true;
+        hold(Number(request.headers['content-length']));
+        return smallBody(request, limits.eventsPauseMs);
+      },
+    };
+  }
+  const body = new Body(request, bodyBounds);
+  return {
+    close: () => {
+      body.close();
+      close();
+    },
+    next: async () => {
+      const piece = await body.next();
+      if (piece !== null) hold(piece.length);
+      return piece;
+    },
+  };
+}

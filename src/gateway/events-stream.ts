@@ -1,0 +1,59 @@
+/**
+ * A body in a transaction of its own: chunk after chunk, while the next one is being read; committed when the last one
+ * is in, rolled back by whatever comes before. The socket is read only as fast as the engine takes rows. Refuses with
+ * `overloaded` when `eventsStreamsMax` are under way, with what the body and the transaction refuse with, and with
+ * `deadline` when the engine needs more than `eventsDeadlineMs` behind the last byte.
+ */
+import type { Target } from '../flow.ts';
+import { limits } from '../limits.ts';
+import { Refused } from '../refusals.ts';
+import type { EventBody } from './event-body.ts';
+import type { EventAnswer, EventRequest, EventRooms } from './event-rooms.ts';
+import { EventTransaction } from './events-transaction.ts';
+import { Skipped } from './skipped.ts';
+
+export async function streamEvents(
+  rooms: EventRooms,
+  target: Target,
+  request: EventRequest,
+  body: EventBody,
+): Promise<EventAnswer> {
+  const skipped = request.skips ? new Skipped(limits.eventsSkippedMax) : null;
+  if (!rooms.streams.take(1)) throw new Refused('overloaded', 'too many large bodies are being stored');
+  const transaction = await EventTransaction.begin(rooms.transaction, target, skipped).catch(
+    (error: unknown) => {
+      rooms.streams.give(1);
+      throw error;
+    },
+  );
+  try {
+    await storeAll(transaction, body, target, skipped);
+    await transaction.commit();
+    return { rows: transaction.rows, skipped };
+  } catch (error) {
+    if (error instanceof Refused && error.refusal.code === 'table_changed')
+      rooms.forget(request.database, request.name);
+    throw error;
+  } finally {
+    await transaction.end();
+    rooms.streams.give(1);
+  }
+}
+
+/** One chunk is at the engine while the next one is read and decoded. */
+async function storeAll(
+  transaction: EventTransaction,
+  body: EventBody,
+  target: Target,
+  skipped: Skipped | null,
+): Promise<void> {
+  let storing: Promise<void> = Promise.resolve();
+  for await (const rows of body.chunks(target, skipped)) {
+    await storing;
+    storing = transaction.store(rows);
+    // Awaited in the next round; until then its failure is nobody's surprise.
+    storing.catch(() => {});
+  }
+  transaction.hurry(limits.eventsDeadlineMs);
+  await storing;
+}

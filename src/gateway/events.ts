@@ -1,0 +1,60 @@
+/**
+ * What happens to a request of POST /v1/events, as one sentence:
+ *
+ *   find the table → admit → read the body → decode → the lane's receipt, or a transaction of its own
+ *
+ * A body of up to `eventsLaneBytesMax` goes the way of webhooks, with those of others; a larger one streams through a
+ * transaction of its own (events-stream.ts), and so does, with on_error=skip, one whose rows the engine has refused.
+ * Takes the request's parameters and its body; gives how many rows are committed, or throws Refused, or LineRefused
+ * where the line at fault is known. Touches nothing itself.
+ */
+import type { Outcome, Rows } from '../flow.ts';
+import { limits } from '../limits.ts';
+import { Refused } from '../refusals.ts';
+import { EventBody } from './event-body.ts';
+import type { BodySource, EventAnswer, EventRequest, EventRooms } from './event-rooms.ts';
+import { streamEvents } from './events-stream.ts';
+import { LineRefused, lineOf } from './line-refused.ts';
+import { Skipped } from './skipped.ts';
+
+/** How often one request follows a table that is being changed under it. */
+const changedAttemptsMax = 3;
+
+export async function ingestEvents(
+  rooms: EventRooms,
+  request: EventRequest,
+  source: BodySource,
+): Promise<EventAnswer> {
+  const find = () => rooms.find(request.database, request.name, request.onConflict);
+  const target = await find();
+  rooms.admit(target);
+  const body = new EventBody(source, rooms.codec);
+  const small = await body.small();
+  if (small === null) return streamEvents(rooms, target, request, body);
+  for (let attempt = 1, found = target; ; attempt++) {
+    const skipped = request.skips ? new Skipped(limits.eventsSkippedMax) : null;
+    const rows = body.decodeSmall(found, small, skipped);
+    if (rows === null) return { rows: 0, skipped };
+    const outcome = await rooms.submit(rows);
+    if (outcome.kind === 'committed') return { rows: outcome.rows, skipped };
+    const { code } = outcome.refusal;
+    if (code === 'table_changed' && outcome.kind === 'aborted' && attempt < changedAttemptsMax) {
+      rooms.forget(request.database, request.name);
+      found = await find();
+      continue;
+    }
+    if (skipped !== null && rowCodes.has(code)) return streamEvents(rooms, found, request, body.again(small));
+    throw refusedBy(outcome, rows);
+  }
+}
+
+/** What says that a row is at fault, and not the moment. */
+const rowCodes: ReadonlySet<string> = new Set(['row_refused', 'body_not_json', 'payload_undecodable']);
+
+function refusedBy(outcome: Exclude<Outcome, { kind: 'committed' }>, rows: Rows): Error {
+  const { refusal } = outcome;
+  if (outcome.kind === 'unknown' || outcome.row === undefined || !rowCodes.has(refusal.code)) {
+    return new Refused(refusal.code, refusal.message);
+  }
+  return new LineRefused(refusal, lineOf(rows, outcome.row));
+}

@@ -1,0 +1,118 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Guard } from './guard.ts';
+import type { GuardOptions } from './guard.ts';
+import { RateLimit } from './rate-limit.ts';
+
+const closed: GuardOptions = { host: '127.0.0.1', token: null, origins: [], hosts: [] };
+const at = (host: string | undefined, origin?: string, localAddress = '127.0.0.1') => ({
+  headers: {
+    ...(host === undefined ? {} : { host }),
+    ...(origin === undefined ? {} : { origin }),
+  },
+  localAddress,
+  localPort: 8000,
+});
+const place = (options: Partial<GuardOptions>, ...request: Parameters<typeof at>) =>
+  new Guard({ ...closed, ...options }).place(at(...request))?.code ?? 'ok';
+
+test('names of this machine with our port are ours, and no other', () => {
+  for (const host of ['127.0.0.1:8000', 'localhost:8000', 'LOCALHOST:8000', '[::1]:8000', '127.8.8.8:8000']) {
+    assert.equal(place({}, host), 'ok', host);
+  }
+  for (const host of [
+    'evil.example',
+    'evil.example:8000',
+    'localhost',
+    'localhost:80',
+    'localhost:8001',
+    'localhost.evil.example:8000',
+    '127.0.0.1.evil.example:8000',
+    '127.evil.example:8000',
+    '192.168.1.7:8000',
+    '[::2]:8000',
+    'localhost:8000@evil.example',
+    'localhost:',
+    'localhost:99999',
+    '',
+    ':8000',
+    '[::1',
+    '0.0.0.0:8000',
+  ]) {
+    assert.equal(place({}, host), 'host_refused', host);
+  }
+  assert.equal(place({}, undefined), 'ok', 'HTTP/1.0: no browser');
+});
+
+test('the address that a request came in on is ours, and so is the one that was bound', () => {
+  assert.equal(place({ host: '0.0.0.0' }, '192.168.1.7:8000', undefined, '192.168.1.7'), 'ok');
+  assert.equal(place({ host: '::' }, '192.168.1.7:8000', undefined, '::ffff:192.168.1.7'), 'ok');
+  assert.equal(place({ host: '::' }, '[fd00::7]:8000', undefined, 'fd00::7'), 'ok');
+  assert.equal(place({ host: 'gateway.lan' }, 'gateway.lan:8000', undefined, '10.0.0.1'), 'ok');
+  assert.equal(place({ host: '0.0.0.0' }, '192.168.1.8:8000', undefined, '192.168.1.7'), 'host_refused');
+});
+
+test('names of the setting are ours, with the port they name, or with any', () => {
+  const hosts = ['api.example.com', 'db.internal:9000'];
+  assert.equal(place({ hosts }, 'api.example.com'), 'ok');
+  assert.equal(place({ hosts }, 'API.example.com:443'), 'ok');
+  assert.equal(place({ hosts }, 'db.internal:9000'), 'ok');
+  assert.equal(place({ hosts }, 'db.internal:9001'), 'host_refused');
+  assert.equal(place({ hosts: ['*'] }, 'anything.example'), 'ok');
+});
+
+test('a web page of another origin may not call; one of ours and one of the setting may', () => {
+  const host = 'localhost:8000';
+  for (const origin of [
+    'https://evil.example',
+    'null',
+    'http://localhost',
+    'http://localhost:3000',
+    'http://127.0.0.1:8000',
+    'http://localhost:8000.evil.example',
+    'file://',
+    '',
+  ]) {
+    assert.equal(place({}, host, origin), 'page_refused', origin);
+  }
+  assert.equal(place({}, host, 'http://localhost:8000'), 'ok', 'a page of the gateway itself');
+  assert.equal(place({ origins: ['https://app.example'] }, host, 'https://APP.example'), 'ok');
+  assert.equal(place({ origins: ['https://app.example'] }, host, 'http://app.example'), 'page_refused');
+  assert.equal(place({ origins: ['*'] }, host, 'https://any.example'), 'ok');
+  // DNS rebinding: Origin and Host agree, and neither is ours.
+  assert.equal(place({ origins: [] }, 'evil.example:8000', 'http://evil.example:8000'), 'host_refused');
+});
+
+test('the token is asked for when there is one', () => {
+  const guard = new Guard({ ...closed, token: 's3cret' });
+  assert.equal(new Guard(closed).token(undefined), null);
+  for (const header of ['Bearer s3cret', 'bearer s3cret', 'BEARER   s3cret  ']) {
+    assert.equal(guard.token(header), null, header);
+  }
+  for (const header of [
+    undefined,
+    '',
+    'Bearer',
+    'Bearer ',
+    's3cret',
+    'Basic s3cret',
+    'Bearer s3cre',
+    'Bearer s3cret x',
+  ]) {
+    assert.equal(guard.token(header)?.code, 'token_required', String(header));
+  }
+});
+
+test('an address may come as often as it is allowed to, and others are not held back', () => {
+  const rates = new RateLimit(2, 2);
+  assert.deepEqual(
+    [0, 0, 0, 499, 500, 500].map((now) => rates.take('a', now)),
+    [true, true, false, false, true, false],
+  );
+  assert.equal(rates.take('b', 500), true);
+  assert.equal(rates.take('c', 500), true);
+  // Only two addresses are followed: the first is new again.
+  assert.equal(rates.take('a', 500), true);
+  const any = new RateLimit(0, 1);
+  assert.ok(Array.from({ length: 100 }, () => any.take('a', 0)).every(Boolean));
+});

@@ -1,0 +1,110 @@
+/**
+ * Who may talk to the events gateway. Takes a request's headers and the address it came in on, gives null or the
+ * refusal: `host_refused` (a name that is not ours: DNS rebinding), `origin_refused` (a web page of another origin),
+ * `token_required`. Pure but for the token's digest. A browser cannot forge Host and Origin, and nothing else that can
+ * has to: these two protect a gateway without a token from the web pages its owner looks at.
+ */
+import { createHash, timingSafeEqual } from 'node:crypto';
+import type { IncomingHttpHeaders } from 'node:http';
+import { isIP } from 'node:net';
+import { refusal } from '../refusals.ts';
+import type { Refusal } from '../refusals.ts';
+
+export interface GuardOptions {
+  /** The address that the gateway was told to listen on. */
+  readonly host: string;
+  readonly token: string | null;
+  /** Web origins that may call, in lower case; `*`: all. */
+  readonly origins: readonly string[];
+  /** Names that it is called by besides its own address, with or without port; `*`: any. */
+  readonly hosts: readonly string[];
+}
+
+export interface GuardedRequest {
+  readonly headers: IncomingHttpHeaders;
+  /** The end of the connection that is ours. */
+  readonly localAddress: string;
+  readonly localPort: number;
+}
+
+export class Guard {
+  readonly #options: GuardOptions;
+  readonly #token: Buffer | null;
+  readonly #origins: ReadonlySet<string>;
+  readonly #hosts: ReadonlySet<string>;
+
+  constructor(options: GuardOptions) {
+    this.#options = options;
+    this.#token = options.token === null ? null : digest(options.token);
+    this.#origins = new Set(options.origins);
+    this.#hosts = new Set(options.hosts.map((host) => host.toLowerCase()));
+  }
+
+  /** Whether the request comes from where requests may come from. */
+  place(request: GuardedRequest): Refusal | null {
+    const host = request.headers.host?.toLowerCase();
+    // Without a Host (HTTP/1.0) it is no browser that calls.
+    if (host !== undefined && !this.#isOurs(host, request)) {
+      return refusal('host_refused', `the events gateway is not called ${shown(host)}`);
+    }
+    const origin = request.headers.origin?.toLowerCase();
+    if (origin === undefined || this.allows(origin) || isSameOrigin(origin, host)) return null;
+    return refusal('page_refused', `web pages of ${shown(origin)} may not call the events gateway`);
+  }
+
+  /** Whether pages of this origin may read answers. */
+  allows(origin: string): boolean {
+    return this.#origins.has('*') || this.#origins.has(origin.toLowerCase());
+  }
+
+  /** Compared by digest, in constant time: neither content nor length of the token shows. */
+  token(authorization: string | undefined): Refusal | null {
+    if (this.#token === null) return null;
+    const given = /^bearer +([^ ]+) *$/i.exec(authorization ?? '')?.[1];
+    if (given !== undefined && timingSafeEqual(digest(given), this.#token)) return null;
+    return refusal(
+      'token_required',
+      given === undefined ? undefined : 'the bearer token is not the right one',
+    );
+  }
+
+  #isOurs(host: string, request: GuardedRequest): boolean {
+    if (this.#hosts.has('*') || this.#hosts.has(host)) return true;
+    const { name, port } = splitHost(host);
+    if (this.#hosts.has(name)) return true;
+    if (port !== request.localPort) return false;
+    const local = plainAddress(request.localAddress);
+    return isLoopbackName(name) || plainAddress(name) === local || name === this.#options.host.toLowerCase();
+  }
+}
+
+function digest(text: string): Buffer {
+  return createHash('sha256').update(text).digest();
+}
+
+/** `[::1]:8000` → `::1` and 8000; no port means that of http. */
+function splitHost(host: string): { name: string; port: number } {
+  const parts = /^(?:\[([^\]]*)\]|([^:]*))(?::(\d{1,5}))?$/.exec(host);
+  if (parts === null) return { name: host, port: -1 };
+  return { name: parts[1] ?? parts[2] ?? '', port: parts[3] === undefined ? 80 : Number(parts[3]) };
+}
+
+function isLoopbackName(name: string): boolean {
+  if (name === 'localhost' || name === '::1') return true;
+  return isIP(name) === 4 && name.startsWith('127.');
+}
+
+/** An IPv4 address on an IPv6 socket looks like ::ffff:127.0.0.1. */
+function plainAddress(address: string): string {
+  return address.startsWith('::ffff:') ? address.slice('::ffff:'.length) : address;
+}
+
+/** A page that the gateway itself has served: its host has passed already. */
+function isSameOrigin(origin: string, host: string | undefined): boolean {
+  return host !== undefined && (origin === `http://${host}` || origin === `https://${host}`);
+}
+
+/** What a stranger wrote, short and harmless in a message. */
+function shown(text: string): string {
+  return text.replaceAll(/[^\x21-\x7e]/g, '?').slice(0, 100);
+}

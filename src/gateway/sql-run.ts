@@ -1,0 +1,259 @@
+/**
+ * One request of /v1/sql on one connection: query objects for node-postgres that write the statement and, right behind
+ * it, the DISCARD ALL that makes the session new again, and read how both ended.
+ *
+ * Ends: `done`; `failed` when the engine refused with an error; `too_large` or `copying` when reading on was given up,
+ * which costs the connection; `lost` when the connection ended. A connection is `clean`, and may be lent again, only
+ * when the engine has said that DISCARD ALL is complete and the session idle.
+ */
+import type { Socket } from 'node:net';
+import type { Connection, DatabaseError, PoolClient } from 'pg';
+import { cutOff } from '../engine/hang-up.ts';
+import { limits } from '../limits.ts';
+import type { Field, SqlResult } from './sql-result.ts';
+import { bind, describePortal, describeStatement, execute, parse, query, sync } from './wire-messages.ts';
+
+export type RunEnd =
+  | { readonly kind: 'done' | 'open_transaction' | 'too_large' | 'copying' }
+  | { readonly kind: 'failed'; readonly error: DatabaseError }
+  | { readonly kind: 'lost'; readonly reason: string };
+
+export interface Ran {
+  readonly end: RunEnd;
+  /** The session is as a new one. */
+  readonly clean: boolean;
+}
+
+export interface RunOptions {
+  readonly sql: Buffer;
+  /** Texts of the parameters; null: the simple protocol, which takes several statements. */
+  readonly values: readonly (string | null)[] | null;
+  readonly result: SqlResult;
+}
+
+const discardAll = query(Buffer.from('DISCARD ALL'));
+const rollback = query(Buffer.from('ROLLBACK'));
+
+/** Runs it and makes the session new; never rejects. */
+export async function runSql(client: PoolClient, options: RunOptions): Promise<Ran> {
+  const stop = watchSize(client);
+  const onNotice = (notice: { severity?: string | undefined; message?: string | undefined }): void => {
+    options.result.notice(notice.severity ?? 'NOTICE', notice.message ?? '');
+  };
+  client.on('notice', onNotice);
+  try {
+    const { end, reset } = await new Promise<{ end: RunEnd; reset: Promise<boolean> }>((resolve) => {
+      client.query(new StatementRun(client, options, (it, promise) => resolve({ end: it, reset: promise })));
+    });
+    client.off('notice', onNotice);
+    const tooLarge = stop();
+    if (tooLarge || end.kind === 'lost' || end.kind === 'copying' || end.kind === 'too_large') {
+      cutOff(client);
+      return { end: tooLarge ? { kind: 'too_large' } : end, clean: false };
+    }
+    if (await reset) return { end, clean: true };
+    // DISCARD ALL cannot run inside a transaction: the request has left one open.
+    const open = end.kind === 'done' ? ({ kind: 'open_transaction' } as const) : end;
+    const clean = (await resetOnly(client, rollback)) && (await resetOnly(client, discardAll));
+    return { end: clean ? open : end, clean };
+  } finally {
+    client.off('notice', onNotice);
+    stop();
+  }
+}
+
+/** What types the parameters of the statement have, by their number; throws the engine's error. */
+export function parameterTypes(client: PoolClient, sql: Buffer): Promise<readonly number[]> {
+  return new Promise((resolve, reject) => {
+    const { connection } = client as unknown as { connection: Connection };
+    let types: readonly number[] = [];
+    const described = (message: { dataTypeIDs: readonly number[] }): void => {
+      types = message.dataTypeIDs;
+    };
+    connection.once('parameterDescription', described);
+    const settle = (run: () => void): void => {
+      connection.off('parameterDescription', described);
+      run();
+    };
+    client.query(
+      new OtherRun(
+        [parse(sql), describeStatement(), sync()],
+        () => settle(() => resolve(types)),
+        (error) => settle(() => reject(error)),
+      ),
+    );
+  });
+}
+
+function resetOnly(client: PoolClient, message: Buffer): Promise<boolean> {
+  return new Promise((resolve) => {
+    client.query(
+      new OtherRun(
+        [message],
+        () => resolve(true),
+        () => resolve(false),
+      ),
+    );
+  });
+}
+
+/**
+ * One message of the engine is held until it is whole, and one value may be a gigabyte: so the bytes are counted as
+ * they come. The returned function ends the watch and says whether they were too many.
+ */
+function watchSize(client: PoolClient): () => boolean {
+  const { stream } = (client as unknown as { connection: { stream: Socket } }).connection;
+  let bytes = 0;
+  const count = (chunk: Buffer): void => {
+    bytes += chunk.length;
+    if (bytes > limits.gatewayResultBytesMax) cutOff(client);
+  };
+  stream.on('data', count);
+  return () => {
+    stream.off('data', count);
+    return bytes > limits.gatewayResultBytesMax;
+  };
+}
+
+abstract class Run {
+  readonly #messages: readonly Buffer[];
+
+  constructor(messages: readonly Buffer[]) {
+    this.#messages = messages;
+  }
+
+  submit(connection: Connection): void {
+    const { stream } = connection;
+    stream.cork();
+    for (const message of this.#messages) stream.write(message);
+    stream.uncork();
+  }
+
+  abstract handleError(error: Error | DatabaseError): void;
+  abstract handleReadyForQuery(): void;
+
+  handleRowDescription(_message: { readonly fields: readonly Field[] }): void {
+    // Only a statement's own run wants them.
+  }
+
+  handleDataRow(_message: { readonly fields: readonly (string | null)[] }): void {
+    // As above.
+  }
+
+  handleCommandComplete(_message: { readonly text: string }): void {
+    // As above.
+  }
+
+  handleCopyInResponse(): void {
+    // As above.
+  }
+
+  handleCopyData(): void {
+    // As above.
+  }
+
+  handleEmptyQuery(): void {
+    // A comment alone: there is nothing to tell.
+  }
+
+  handlePortalSuspended(): void {
+    // Every row is asked for at once.
+  }
+}
+
+class StatementRun extends Run {
+  readonly #client: PoolClient;
+  readonly #result: SqlResult;
+  readonly #done: (end: RunEnd, reset: Promise<boolean>) => void;
+  #copying = false;
+  #tooLarge = false;
+  #ended = false;
+
+  constructor(
+    client: PoolClient,
+    { sql, values, result }: RunOptions,
+    done: (end: RunEnd, reset: Promise<boolean>) => void,
+  ) {
+    super(
+      values === null
+        ? [query(sql), discardAll]
+        : [parse(sql), bind(values), describePortal(), execute(), sync(), discardAll],
+    );
+    this.#client = client;
+    this.#result = result;
+    this.#done = done;
+  }
+
+  override handleRowDescription({ fields }: { readonly fields: readonly Field[] }): void {
+    this.#result.describe(fields);
+  }
+
+  override handleDataRow({ fields }: { readonly fields: readonly (string | null)[] }): void {
+    if (this.#tooLarge || this.#result.row(fields)) return;
+    this.#tooLarge = true;
+    this.#finish({ kind: 'too_large' });
+  }
+
+  override handleCommandComplete({ text }: { readonly text: string }): void {
+    this.#result.complete(text);
+  }
+
+  override handleCopyInResponse(): void {
+    this.#copying = true;
+    this.#finish({ kind: 'copying' });
+  }
+
+  override handleCopyData(): void {
+    if (!this.#copying) this.handleCopyInResponse();
+  }
+
+  handleReadyForQuery(): void {
+    this.#finish({ kind: 'done' });
+  }
+
+  handleError(error: Error | DatabaseError): void {
+    if ('severity' in error && error.severity !== 'FATAL' && error.severity !== 'PANIC') {
+      this.#finish({ kind: 'failed', error });
+    } else {
+      this.#finish({ kind: 'lost', reason: error.message });
+    }
+  }
+
+  /** The answer to DISCARD ALL is on its way already: its reader has to be the next query object. */
+  #finish(end: RunEnd): void {
+    if (this.#ended) return;
+    this.#ended = true;
+    const reads = end.kind === 'done' || end.kind === 'failed';
+    const reset = !reads
+      ? Promise.resolve(false)
+      : new Promise<boolean>((resolve) => {
+          this.#client.query(
+            new OtherRun(
+              [],
+              () => resolve(true),
+              () => resolve(false),
+            ),
+          );
+        });
+    this.#done(end, reset);
+  }
+}
+
+class OtherRun extends Run {
+  readonly #done: () => void;
+  readonly #failed: (error: Error) => void;
+
+  constructor(messages: readonly Buffer[], done: () => void, failed: (error: Error) => void) {
+    super(messages);
+    this.#done = done;
+    this.#failed = failed;
+  }
+
+  handleReadyForQuery(): void {
+    this.#done();
+  }
+
+  handleError(error: Error): void {
+    this.#failed(error);
+  }
+}

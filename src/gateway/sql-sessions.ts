@@ -1,0 +1,366 @@
+/**
+ * Sessions of the engine for POST /v1/sql, per database and apart from every other use of it. Takes a request, gives
+ * the rows it yields or the error it met; refuses with `engine_unavailable`, `database_unknown`, `overloaded` and
+ * `result_too_large`. A session is lent to one request at a time and handed on only after DISCARD ALL; one in any doubt
+ * is cut off. Bounded in sessions, waiting requests, time and bytes.
+ */
+import { connect } from 'node:net';
+import type { Socket } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
+import { Pool } from 'pg';
+import type { ClientBase, ClientConfig, DatabaseError, PoolClient } from 'pg';
+import { cutOff } from '../engine/hang-up.ts';
+import { isConnectionLost, sqlstateOf } from '../engine/sqlstate.ts';
+import type { RewriteSql, Rewritten } from '../flow.ts';
+import { limits } from '../limits.ts';
+import { Refused } from '../refusals.ts';
+import type { SqlError } from '../refusals.ts';
+import { SqlFailure } from '../refusals.ts';
+import type { Budget } from './budget.ts';
+import { needsTypes, paramText } from './sql-request.ts';
+import type { SqlRequest } from './sql-request.ts';
+import { SqlResult } from './sql-result.ts';
+import { parameterTypes, runSql } from './sql-run.ts';
+import type { RunEnd } from './sql-run.ts';
+import { typeOf, typeQuery } from './sql-types.ts';
+import type { SqlType, TypeRow } from './sql-types.ts';
+import { cancelRequest } from './wire-messages.ts';
+
+export interface SqlRooms {
+  /** For a client of the pg package; throws Refused when the gateway does not serve such a database. */
+  readonly clientConfig: (database: string) => ClientConfig;
+  readonly rewrite: RewriteSql;
+  /** An error of the engine as if it had read the client's own text. */
+  readonly translate: (error: DatabaseError, original: Buffer, rewritten: Rewritten) => SqlError;
+  readonly budget: Budget;
+}
+
+/** What the engine said about the client's SQL: answered with its SQLSTATE. */
+export class SqlRefused extends Error {
+  readonly error: SqlError;
+
+  constructor(error: SqlError) {
+    super(error.message);
+    this.name = 'SqlRefused';
+    this.error = error;
+  }
+}
+
+/** What a new session says about itself. */
+interface Session {
+  readonly standardConformingStrings: boolean;
+}
+
+interface Database {
+  readonly name: string;
+  readonly pool: Pool;
+  readonly config: ClientConfig;
+  readonly shared: boolean;
+  readonly types: Map<number, SqlType>;
+}
+
+export class SqlSessions {
+  readonly #rooms: SqlRooms;
+  readonly #databases = new Map<string, Database>();
+  readonly #sessions = new WeakMap<ClientBase, Session>();
+  #closed = false;
+
+  constructor(rooms: SqlRooms) {
+    this.#rooms = rooms;
+  }
+
+  /** The result's `release` is the caller's. Throws Refused or SqlRefused. `signal`: the client has left. */
+  async run(name: string, request: SqlRequest, signal: AbortSignal): Promise<SqlResult> {
+    const database = this.#open(name);
+    const client = await this.#borrow(database);
+    const result = new SqlResult((oid) => database.types.get(oid), this.#rooms.budget);
+    const watch = new Cancellation(client, database.config, signal);
+    let clean = false;
+    try {
+      const ran = await this.#rewriteAndRun(database, client, request, result);
+      clean = ran.clean && !watch.cancelled;
+      if (ran.end.kind === 'done') {
+        if (clean) await learnTypes(client, database, result.unknownTypes());
+        if (!result.settleTypes()) throw new Refused('result_too_large');
+        return result;
+      }
+      throw failureOf(ran, request, watch.late);
+    } catch (error) {
+      result.release();
+      throw error;
+    } finally {
+      watch.end();
+      // A cancel request that is still on its way would hit whoever comes next.
+      client.release(!clean || watch.cancelled);
+    }
+  }
+
+  /** Lets go of a database, so that it can be dropped or renamed. */
+  async release(name: string): Promise<void> {
+    const database = this.#databases.get(name);
+    this.#databases.delete(name);
+    if (database === undefined) return;
+    // Idle ones end at once. One that is lent is not waited for long: it may be the one that drops the database.
+    const ended = database.pool.end();
+    const late = new AbortController();
+    await Promise.race([
+      ended,
+      delay(limits.engineFarewellMs, undefined, { signal: late.signal }).catch(() => {}),
+    ]);
+    late.abort();
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    await Promise.all([...this.#databases.keys()].map((name) => this.release(name)));
+  }
+
+  async #rewriteAndRun(
+    database: Database,
+    client: PoolClient,
+    request: SqlRequest,
+    result: SqlResult,
+  ): Promise<{ end: RunEnd; clean: boolean; rewritten: Rewritten | null; translate: SqlRooms['translate'] }> {
+    const { translate } = this.#rooms;
+    const rewritten = await this.#rewrite(database, client, request.sql);
+    const sql = rewritten === null ? request.sql : Buffer.from(rewritten.sql, 'latin1');
+    let values: (string | null)[] | null = null;
+    if (request.params !== null) {
+      let types: readonly number[] = [];
+      if (needsTypes(request.params)) {
+        try {
+          types = await parameterTypes(client, sql);
+        } catch (error) {
+          const end = { kind: 'failed', error: error as DatabaseError } as const;
+          return { end, clean: false, rewritten, translate };
+        }
+      }
+      values = request.params.map((param, index) => paramText(param, types[index] ?? 0));
+    }
+    const ran = await runSql(client, { sql, values, result });
+    if (rewritten !== null) result.rename(rewritten.tags);
+    return { ...ran, rewritten, translate };
+  }
+
+  /** The statements that the engine does not know, in its words; null: it knows them all. */
+  async #rewrite(database: Database, client: PoolClient, sql: Buffer): Promise<Rewritten | null> {
+    const rewrite = this.#rooms.rewrite(sql.toString('latin1'), {
+      database: database.config.database ?? database.name,
+      user: database.config.user ?? '',
+      standardConformingStrings: this.#sessions.get(client)?.standardConformingStrings ?? true,
+      clientEncoding: 'UTF8',
+    });
+    if (rewrite === null) return null;
+    if (rewrite.kind === 'error') throw new SqlRefused(inCharacters(rewrite.error, sql));
+    try {
+      if (rewrite.kind === 'deferred') return await rewrite.prepare();
+      await rewrite.before?.();
+      return rewrite;
+    } catch (error) {
+      if (error instanceof SqlFailure) throw new SqlRefused(error.error);
+      throw error;
+    }
+  }
+
+  #open(name: string): Database {
+    const known = this.#databases.get(name);
+    if (known !== undefined) return known;
+    if (this.#closed) throw new Refused('draining');
+    const config = this.#rooms.clientConfig(name);
+    if (this.#databases.size >= limits.databasesMax) {
+      const idle = [...this.#databases.values()].find(({ pool }) => pool.totalCount === 0);
+      if (idle === undefined) throw new Refused('overloaded');
+      void this.release(idle.name);
+    }
+    return this.#add(name, config, false);
+  }
+
+  /** `shared`: a pooler stands between, which takes no settings with a connection; the gateway's own clock has to do. */
+  #add(name: string, config: ClientConfig, shared: boolean): Database {
+    const pool = new Pool({
+      ...config,
+      max: limits.gatewaySqlConnectionsMax,
+      connectionTimeoutMillis: limits.gatewaySqlWaitMs,
+      idleTimeoutMillis: 60_000,
+      application_name: 'headgate gateway',
+      ...(shared ? {} : { statement_timeout: limits.gatewaySqlTimeoutMs }),
+      // pg-pool awaits what onConnect gives; its types do not say so.
+      onConnect: ((client: ClientBase) => this.#greet(client)) as (client: ClientBase) => void,
+    });
+    // A session that breaks while it is lent tells its request; as an event the error is nobody's.
+    pool.on('error', () => {});
+    pool.on('connect', (client) => client.on('error', () => {}));
+    const database = { name, pool, config, shared, types: new Map() };
+    this.#databases.set(name, database);
+    return database;
+  }
+
+  async #greet(client: ClientBase): Promise<void> {
+    const { rows } = await client.query<{ value: string }>(
+      `select pg_catalog.current_setting('standard_conforming_strings') as value`,
+    );
+    this.#sessions.set(client, { standardConformingStrings: rows[0]?.value !== 'off' });
+  }
+
+  async #borrow(database: Database): Promise<PoolClient> {
+    const { pool } = database;
+    if (pool.waitingCount >= limits.gatewaySqlWaitingMax) throw new Refused('overloaded');
+    try {
+      return await pool.connect();
+    } catch (error) {
+      const state = sqlstateOf(error);
+      if (!database.shared && refusesParameters(error)) {
+        await this.release(database.name);
+        return this.#borrow(this.#add(database.name, database.config, true));
+      }
+      if (pool.totalCount === 0) void this.release(database.name).catch(() => {});
+      if (state === '3D000') throw new Refused('database_unknown');
+      // What the engine says names roles and hosts; the log of the engine's watch has it.
+      throw new Refused('engine_unavailable');
+    }
+  }
+}
+
+/** PgBouncer takes only the few parameters that it can keep apart for each of its clients. */
+function refusesParameters(error: unknown): boolean {
+  return error instanceof Error && error.message.startsWith('unsupported startup parameter');
+}
+
+/** Asks for the names of types that are new here; what the engine does not know stays unknown. */
+async function learnTypes(client: PoolClient, { types }: Database, oids: readonly number[]): Promise<void> {
+  if (oids.length === 0) return;
+  if (types.size + oids.length > limits.gatewayTypesMax) types.clear();
+  const { rows } = await client.query<TypeRow>(typeQuery, [oids.join(',')]);
+  for (const row of rows) types.set(Number(row.oid), typeOf(row));
+}
+
+/** Classes of SQLSTATE that say nothing against the SQL: the same can succeed later. */
+const transient = /^(?:08|40|53|57P|58)/;
+
+export function isTransient(sqlstate: string): boolean {
+  return transient.test(sqlstate);
+}
+
+function failureOf(
+  ran: { end: RunEnd; rewritten: Rewritten | null; translate: SqlRooms['translate'] },
+  request: SqlRequest,
+  late: boolean,
+): Error {
+  const { end, rewritten, translate } = ran;
+  const timeout = `the SQL ran longer than ${limits.gatewaySqlTimeoutMs / 1_000} s and was cancelled`;
+  switch (end.kind) {
+    case 'failed': {
+      const { error } = end;
+      if (isConnectionLost(error)) return new Refused('engine_unavailable');
+      if (late) return new SqlRefused({ sqlstate: '57014', message: timeout });
+      return new SqlRefused(
+        rewritten === null ? plainError(error) : translate(error, request.sql, rewritten),
+      );
+    }
+    case 'open_transaction':
+      return new SqlRefused({
+        sqlstate: '25000',
+        message: 'the SQL left a transaction open, which was rolled back',
+        hint: 'End it with COMMIT in the same request.',
+      });
+    case 'copying':
+      return new SqlRefused({
+        sqlstate: '0A000',
+        message: 'COPY … FROM STDIN and COPY … TO STDOUT are not possible over HTTP',
+        hint: 'Send rows with POST /v1/events, read them with SELECT, or use a PostgreSQL connection.',
+      });
+    case 'too_large':
+      return new Refused('result_too_large');
+    default:
+      if (late) return new SqlRefused({ sqlstate: '57014', message: timeout });
+      return new Refused(
+        'commit_unknown',
+        'the connection to the database was lost; the SQL may have taken effect',
+      );
+  }
+}
+
+export function plainError(error: DatabaseError): SqlError {
+  return {
+    sqlstate: error.code ?? 'XX000',
+    message: error.message,
+    ...(error.detail === undefined ? {} : { detail: error.detail }),
+    ...(error.hint === undefined ? {} : { hint: error.hint }),
+    ...(error.position === undefined ? {} : { position: Number(error.position) }),
+  };
+}
+
+/** The rewriter counts bytes from 1, and quotes the client's bytes as latin1; a reader counts characters. */
+function inCharacters(error: SqlError, sql: Buffer): SqlError {
+  const decoded = (text: string): string =>
+    // oxlint-disable-next-line no-control-regex
+    /^[\u0000-\u00ff]*$/.test(text) ? Buffer.from(text, 'latin1').toString('utf8') : text;
+  return {
+    ...error,
+    message: decoded(error.message),
+    ...(error.position === undefined
+      ? {}
+      : { position: characters(sql.subarray(0, error.position - 1)) + 1 }),
+  };
+}
+
+/** In UTF-8 every character has one byte that is no continuation. */
+function characters(bytes: Buffer): number {
+  return bytes.reduce((sum, byte) => ((byte & 0xc0) === 0x80 ? sum : sum + 1), 0);
+}
+
+/** Ends a statement that nobody waits for, or that takes too long. Plain timers: one of these is made per request. */
+class Cancellation {
+  cancelled = false;
+  late = false;
+  readonly #client: PoolClient;
+  readonly #config: ClientConfig;
+  readonly #signal: AbortSignal;
+  readonly #timeout: NodeJS.Timeout;
+  readonly #onAbort = (): void => this.#cancel();
+  #cutting: NodeJS.Timeout | null = null;
+  #socket: Socket | null = null;
+
+  constructor(client: PoolClient, config: ClientConfig, signal: AbortSignal) {
+    this.#client = client;
+    this.#config = config;
+    this.#signal = signal;
+    this.#timeout = setTimeout(() => {
+      this.late = true;
+      this.#cancel();
+    }, limits.gatewaySqlTimeoutMs);
+    if (signal.aborted) this.#cancel();
+    else signal.addEventListener('abort', this.#onAbort, { once: true });
+  }
+
+  /** The statement has ended. */
+  end(): void {
+    clearTimeout(this.#timeout);
+    this.#signal.removeEventListener('abort', this.#onAbort);
+    if (this.#cutting !== null) clearTimeout(this.#cutting);
+    this.#socket?.destroy();
+  }
+
+  #cancel(): void {
+    if (this.cancelled) return;
+    this.cancelled = true;
+    this.#socket = sendCancel(this.#client, this.#config);
+    // A connection that was cancelled is not lent again; one whose engine does not hear of it ends here.
+    this.#cutting = setTimeout(() => cutOff(this.#client), limits.gatewayCancelMs);
+  }
+}
+
+/** On a connection of its own, without TLS as libpq did it: there is nothing in it but the session's own number. */
+function sendCancel(client: PoolClient, config: ClientConfig): Socket | null {
+  const { processID, secretKey } = client as unknown as {
+    processID: number | null;
+    secretKey: number | null;
+  };
+  if (processID === null || secretKey === null) return null;
+  const host = config.host ?? 'localhost';
+  const port = config.port ?? 5432;
+  const socket = connect(host.startsWith('/') ? { path: `${host}/.s.PGSQL.${port}` } : { host, port });
+  socket.on('error', () => {});
+  socket.end(cancelRequest(processID, secretKey));
+  return socket;
+}

@@ -1,0 +1,236 @@
+/** POST /v1/sql on a real PostgreSQL. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { openTestGateway, request } from '../../test/support/gateway.ts';
+import { testDatabase } from '../../test/support/postgres.ts';
+import { within } from '../../test/support/within.ts';
+
+test('values of every kind arrive as they are', async (t) => {
+  const gateway = await openTestGateway(t, await testDatabase(t));
+  const { status, text } = await gateway.sql(`SELECT
+    9223372036854775807 AS big, 12345678901234567890.10::numeric AS num, 1e400::numeric AS huge, 'NaN'::numeric AS nan,
+    0.1::float8 + 0.2::float8 AS dbl, 1e300::float8 AS exp, '-Infinity'::float4 AS inf, 1::smallint AS small,
+    true AS yes, NULL::text AS nothing, 'a"b\\é😀' AS words, '{"a": 1.10, "b": [1, 2]}'::json AS doc, '\\x00ff'::bytea AS raw,
+    '{1,NULL,12345678901234567890}'::numeric[] AS nums, ARRAY['a,b','NULL',NULL] AS texts, ARRAY[[true],[false]] AS bools,
+    ARRAY['{"x": 1.0}'::jsonb, NULL] AS docs, '[0:1]={1,2}'::int[] AS based, '{}'::int[] AS none,
+    '2026-01-02 03:04:05.678901+00'::timestamptz AT TIME ZONE 'UTC' AS ts, '1 day 02:00'::interval AS span,
+    (1, 'x') AS pair, int4range(1, 5) AS range, 'f0e1d2c3-0000-4000-8000-000000000001'::uuid AS id, '1.2.3.4'::inet AS ip`);
+  assert.equal(status, 200, text);
+  const [, row] = /"rows":\[(.*)\],"rowsAffected":1/.exec(text) ?? [];
+  assert.equal(
+    row,
+    `{"big":9223372036854775807,"num":12345678901234567890.10,"huge":1${'0'.repeat(400)},"nan":"NaN",` +
+      `"dbl":0.30000000000000004,"exp":1e+300,"inf":"-Infinity","small":1,"yes":true,"nothing":null,` +
+      `"words":"a\\"b\\\\é😀","doc":{"a": 1.10, "b": [1, 2]},"raw":"\\\\x00ff",` +
+      `"nums":[1,null,12345678901234567890],"texts":["a,b","NULL",null],"bools":[[true],[false]],` +
+      `"docs":[{"x": 1.0},null],"based":[1,2],"none":[],"ts":"2026-01-02 03:04:05.678901","span":"1 day 02:00:00",` +
+      `"pair":"(1,x)","range":"[1,5)","id":"f0e1d2c3-0000-4000-8000-000000000001","ip":"1.2.3.4"}`,
+  );
+});
+
+test('columns have the names of their types, those of the owner too', async (t) => {
+  const gateway = await openTestGateway(t, await testDatabase(t));
+  await gateway.rows(`CREATE TYPE mood AS ENUM ('sad', 'ok'); CREATE DOMAIN positive AS numeric CHECK (VALUE > 0);
+    CREATE SCHEMA app; CREATE TYPE app.pair AS (a int, b text)`);
+  for (let round = 1; round <= 2; round++) {
+    const { json, text } =
+      await gateway.sql(`SELECT 'ok'::mood AS m, ARRAY['sad','ok']::mood[] AS ms, 1.50::positive AS p,
+      ARRAY[1.50]::positive[] AS ps, ROW(1,'x')::app.pair AS pair, ARRAY[ROW(1,'x')::app.pair] AS pairs, 1::oid AS o`);
+    assert.deepEqual(
+      (json['columns'] as { type: string }[]).map(({ type }) => type),
+      ['mood', 'mood[]', 'numeric', 'positive[]', 'app.pair', 'app.pair[]', 'oid'],
+    );
+    assert.match(
+      text,
+      /\{"m":"ok","ms":\["sad","ok"\],"p":1.50,"ps":\[1.50\],"pair":"\(1,x\)","pairs":\["\(1,x\)"\],"o":1\}/,
+    );
+  }
+});
+
+test('several statements, commands, notices and names that come twice', async (t) => {
+  const gateway = await openTestGateway(t, await testDatabase(t));
+  const { json } =
+    await gateway.sql(`CREATE TABLE t (a STRING, n int); INSERT INTO t VALUES ('x', 1), ('y', 2);
+    DROP TABLE IF EXISTS nothing; UPDATE t SET n = 3; SELECT n AS a, a, 1 AS a, 2 AS a_2 FROM t WHERE false`);
+  assert.deepEqual(
+    (json['results'] as { command: string; rowsAffected: number }[]).map((it) => [
+      it.command,
+      it.rowsAffected,
+    ]),
+    [
+      ['CREATE TABLE', 0],
+      ['INSERT', 2],
+      ['DROP TABLE', 0],
+      ['UPDATE', 2],
+      ['SELECT', 0],
+    ],
+  );
+  assert.deepEqual(
+    (json['columns'] as { name: string }[]).map(({ name }) => name),
+    ['a', 'a_3', 'a_4', 'a_2'],
+  );
+  assert.deepEqual(json['notices'], [
+    { severity: 'NOTICE', message: 'table "nothing" does not exist, skipping' },
+  ]);
+  assert.deepEqual((await gateway.sql('-- a comment')).json.rows, []);
+});
+
+test('parameters keep every digit and take the type of their place', async (t) => {
+  const gateway = await openTestGateway(t, await testDatabase(t));
+  const answer = await gateway.sql(
+    '{"sql":"SELECT $1::int8 - 1 AS a, $2::numeric AS b, $3::text[] AS c, $4::jsonb AS d, $5 || $6 AS e, $7::bool AS f, 3 = ANY($8::int[]) AS g",' +
+      '"params":[9223372036854775807,12345678901234567890.10,["x","y\\"",null],[1,{"k":2}],"é","😀",true,[1,2,3]]}',
+    '/v1/sql',
+    { headers: { 'content-type': 'application/json' } },
+  );
+  assert.match(
+    answer.text,
+    /"rows":\[\{"a":9223372036854775806,"b":12345678901234567890.10,"c":\["x","y\\"",null\],"d":\[1, \{"k": 2\}\],"e":"é😀","f":true,"g":true\}\]/,
+  );
+  assert.equal((await gateway.sql('{"sql":"SELECT $1; SELECT 2","params":[1]}')).json.code, '42601');
+  assert.equal((await gateway.sql('{"sql":"SELECT $1::int","params":["x"]}')).json.code, '22P02');
+  assert.equal((await gateway.sql('{"sql":"SELECT nope($1)","params":[[1]]}')).status, 400);
+  assert.deepEqual(await gateway.rows('{"sql":"SELECT 1 AS a; SELECT 2 AS b"}'), [{ b: 2 }]);
+});
+
+test('errors have their SQLSTATE and a place in the text as it was sent', async (t) => {
+  const gateway = await openTestGateway(t, await testDatabase(t));
+  const failing: readonly (readonly [string, number, string, number | undefined])[] = [
+    ['SELECT nope', 400, '42703', 8],
+    ["SELECT 'é😀', nope", 400, '42703', 14],
+    ['SELEC 1', 400, '42601', 1],
+    ['SELECT 1/0', 400, '22012', undefined],
+    ['CREATE TABLE é (a STRING, b STRING, c NOPE)', 400, '42704', 39],
+    ["DO $$ BEGIN RAISE EXCEPTION 'no' USING ERRCODE = 'AB123'; END $$", 400, 'AB123', undefined],
+    ["DO $$ BEGIN RAISE EXCEPTION 'later' USING ERRCODE = '40001'; END $$", 503, '40001', undefined],
+    ['COPY pg_class TO STDOUT', 400, '0A000', 1],
+    ['SELECT 1; COPY pg_class FROM STDIN', 400, '0A000', 11],
+    ['BEGIN; SELECT 1', 400, '25000', undefined],
+    ['ROLLBACK; BEGIN', 400, '25000', undefined],
+    ['SELECT pg_terminate_backend(pg_backend_pid())', 503, 'commit_unknown', undefined],
+  ];
+  for (const [sql, status, code, position] of failing) {
+    const { status: seen, json, headers, text } = await gateway.sql(sql);
+    assert.deepEqual([seen, json.code, json['position']], [status, code, position], `${sql}: ${text}`);
+    assert.equal(typeof json.error, 'string');
+    assert.equal(headers.get('retry-after') !== null, status === 503, sql);
+    assert.deepEqual(await gateway.rows('SELECT 1 AS n'), [{ n: 1 }], `after ${sql}`);
+  }
+});
+
+test('nothing of one request is left for the next', async (t) => {
+  const database = await testDatabase(t);
+  const gateway = await openTestGateway(t, database);
+  await gateway.rows('CREATE TABLE kept (n int); CREATE SEQUENCE seq');
+  const dirty = [
+    'CREATE TEMP TABLE leftover (a int); INSERT INTO leftover VALUES (1)',
+    "SET search_path = pg_catalog; SET statement_timeout = 0; SET my.setting = 'x'; SET TIME ZONE 'Asia/Tokyo'",
+    'SELECT pg_advisory_lock(42), pg_advisory_lock_shared(43)',
+    'LISTEN something',
+    'PREPARE p AS SELECT 1; DECLARE c CURSOR WITH HOLD FOR SELECT 1',
+    'BEGIN; INSERT INTO kept VALUES (1); LOCK TABLE kept',
+    'BEGIN; INSERT INTO kept VALUES (1); SELECT 1/0',
+    "SELECT nextval('seq'); SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY",
+    'SET standard_conforming_strings = off; SET client_encoding = LATIN1',
+    'SET ROLE pg_read_all_data',
+  ];
+  for (const sql of dirty) await gateway.sql(sql);
+  const [state] = await gateway.rows(`SELECT
+    to_regclass('pg_temp.leftover') AS leftover, current_setting('search_path') AS path, current_setting('TimeZone') AS zone,
+    current_setting('statement_timeout') AS timeout, current_setting('transaction_read_only') AS readonly,
+    (SELECT count(*) FROM pg_locks WHERE locktype IN ('advisory') AND database = (SELECT oid FROM pg_database WHERE datname = current_database())) AS locks,
+    (SELECT count(*) FROM pg_listening_channels()) AS channels, (SELECT count(*) FROM pg_prepared_statements) AS prepared,
+    (SELECT count(*) FROM pg_cursors WHERE name = 'c') AS cursors, (SELECT count(*) FROM kept) AS kept,
+    current_user = session_user AS self, current_setting('client_encoding') AS encoding,
+    (SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state LIKE 'idle in%') AS open`);
+  const [fresh] = (await (await database.connect()).query('SHOW TimeZone')).rows as { TimeZone: string }[];
+  assert.deepEqual(state, {
+    leftover: null,
+    path: '"$user", public',
+    zone: fresh?.TimeZone,
+    timeout: '30s',
+    readonly: 'off',
+    locks: 0,
+    channels: 0,
+    prepared: 0,
+    cursors: 0,
+    kept: 0,
+    self: true,
+    encoding: 'UTF8',
+    open: 0,
+  });
+  assert.equal((await gateway.sql("SELECT currval('seq')")).json.code, '55000');
+  // Every session of the pool was made new, not only the one that was asked.
+  const many = await Promise.all(
+    Array.from({ length: 16 }, () =>
+      gateway.rows("SELECT pg_try_advisory_lock(42) AS got, to_regclass('leftover') AS it, pg_sleep(0.01)"),
+    ),
+  );
+  assert.ok(many.every(([row]) => row?.['it'] === null));
+});
+
+test('a result beyond the bound is refused, whether it is many rows or one value, and the next request is served', async (t) => {
+  const gateway = await openTestGateway(t, await testDatabase(t));
+  for (const sql of [
+    "SELECT n, repeat('x', 1000) FROM generate_series(1, 200000) AS n",
+    "SELECT repeat('x', 200000000)",
+    "SELECT repeat('x', 60000000); SELECT repeat('y', 60000000)",
+  ]) {
+    const { status, json } = await gateway.sql(sql);
+    assert.deepEqual([status, json.code], [400, 'result_too_large'], sql);
+  }
+  const large = await gateway.sql("SELECT repeat('x', 30000000) AS x");
+  assert.equal(large.status, 200);
+  assert.equal((large.json.rows as { x: string }[])[0]?.x.length, 30_000_000);
+  assert.deepEqual(await gateway.rows('SELECT 1 AS n'), [{ n: 1 }]);
+});
+
+test('a statement whose client has left is cancelled', async (t) => {
+  const database = await testDatabase(t);
+  const gateway = await openTestGateway(t, database);
+  const client = await database.connect();
+  const running = async () =>
+    (
+      await client.query(
+        `select 1 from pg_stat_activity where datname = current_database() and query = 'SELECT pg_sleep(20)' and state = 'active'`,
+      )
+    ).rowCount;
+  const leaving = new AbortController();
+  const left = gateway.sql('SELECT pg_sleep(20)', '/v1/sql', { signal: leaving.signal });
+  left.catch(() => {});
+  await within(5_000, async () => assert.equal(await running(), 1));
+  leaving.abort();
+  await assert.rejects(left);
+  await within(5_000, async () => assert.equal(await running(), 0));
+  assert.deepEqual(await gateway.rows('SELECT 1 AS n'), [{ n: 1 }]);
+});
+
+test('more requests than connections wait for their turn', async (t) => {
+  const gateway = await openTestGateway(t, await testDatabase(t));
+  const answers = await Promise.all(
+    Array.from({ length: 60 }, (_, n) => gateway.rows(`SELECT ${n} AS n, pg_sleep(0.005)`)),
+  );
+  assert.deepEqual(
+    answers.map(([row]) => row?.['n']),
+    Array.from({ length: 60 }, (_, n) => n),
+  );
+});
+
+test('request ids, health, metrics and the description of the routes', async (t) => {
+  const gateway = await openTestGateway(t, await testDatabase(t), {
+    metrics: { contentType: 'text/plain', text: () => Promise.resolve('metrics') },
+  });
+  const given = await gateway.sql('SELECT 1', '/v1/sql', { headers: { 'x-request-id': 'abc-1.2/3' } });
+  assert.equal(given.headers.get('x-request-id'), 'abc-1.2/3');
+  for (const id of ['a b', 'x'.repeat(129), 'a"b']) {
+    const { headers } = await gateway.sql('SELECT 1', '/v1/sql', { headers: { 'x-request-id': id } });
+    assert.match(headers.get('x-request-id') ?? '', /^[0-9a-f-]{36}$/, id);
+  }
+  assert.deepEqual((await request(`${gateway.url}/v1/healthz`, {})).json, { status: 'ok' });
+  assert.equal((await request(`${gateway.url}/v1/metrics`, {})).text, 'metrics');
+  const { json } = await request(`${gateway.url}/v1/openapi.json`, {});
+  assert.deepEqual(Object.keys(json['paths'] as object).toSorted(), ['/v1/events', '/v1/healthz', '/v1/sql']);
+  const seen = gateway.spy.seen.find((it) => it.kind === 'gateway.answered' && it.requestId === 'abc-1.2/3');
+  assert(seen?.kind === 'gateway.answered');
+  assert.deepEqual([seen.route, seen.status, seen.code, seen.rows], ['sql', 200, 'ok', 1]);
+});

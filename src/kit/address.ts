@@ -1,0 +1,39 @@
+/** IP addresses as texts of one form, so that the same address is the same text. */
+import { isIP, SocketAddress } from 'node:net';
+
+/**
+ * `203.0.113.9` or `2001:db8::1`; null: the text is no IP address. An IPv4 address in IPv6's clothes, as a socket that
+ * listens on both shows it, is an IPv4 address; a zone (`%eth0`) is left out.
+ */
+export function canonicalAddress(text: string): string | null {
+  const zone = text.indexOf('%');
+  const bare = zone === -1 ? text : text.slice(0, zone);
+  const version = isIP(bare);
+  if (version === 4) return bare;
+  if (version !== 6) return null;
+  const { address } = new SocketAddress({ address: bare, family: 'ipv6' });
+  return /^::ffff:(\d+\.\d+\.\d+\.\d+)$/.exec(address)?.[1] ?? address;
+}
+
+/**
+ * What one client is likely to have: an IPv4 address, or the /64 of a canonical IPv6 one, within which anybody can
+ * take as many addresses as they like.
+ */
+export function clientNetwork(address: string): string {
+  if (!address.includes(':')) return address;
+  const [head = '', tail] = address.split('::');
+  const groups = head === '' ? [] : head.split(':');
+  // An embedded IPv4 address at the end stands for two groups; it is never among the first four.
+  const behind =
+    tail === undefined || tail === '' ? 0 : tail.split(':').length + (tail.includes('.') ? 1 : 0);
+  const zeros = tail === undefined ? 0 : 8 - groups.length - behind;
+  const last = tail === undefined || tail === '' ? [] : tail.split(':');
+  const all = [...groups, ...Array.from({ length: zeros }, () => '0'), ...last];
+  return `${all.slice(0, 4).join(':')}::/64`;
+}
+
+/** Only programs on this machine reach it. */
+export function isLoopbackHost(host: string): boolean {
+  if (host === 'localhost' || host === '::1') return true;
+  return isIP(host) === 4 && host.startsWith('127.');
+}

@@ -1,0 +1,33 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { post, RawClient } from '../../test/support/raw-http.ts';
+import { startListener } from '../../test/support/test-listener.ts';
+import { deferred } from '../kit/deferred.ts';
+import { limits } from '../limits.ts';
+
+const path = '/webhook/dev/public/t';
+
+test('more requests at once than may wait: those that may are answered, one more is refused, and no other is read', async (t) => {
+  const go = deferred<void>();
+  const server = await startListener({
+    limits: { lingerMs: 200 },
+    commit: () => go.promise.then(() => ({ kind: 'committed', rows: 1 })),
+  });
+  t.after(() => server.close());
+  const client = await RawClient.connect(server.port);
+  client.send(post(path, '{}').repeat(500));
+  await server.observed((o) => o.kind === 'request.answered' && o.code === 'overloaded');
+  go.resolve();
+  const statuses: (number | undefined)[] = [];
+  for (let answer = await client.answer(); answer !== null; answer = await client.answer())
+    statuses.push(answer.status);
+  const many = limits.pipelinedRequestsMax;
+  assert.deepEqual(statuses, [...Array<number>(many).fill(200), 503]);
+  await client.closed;
+  // Its parser serves others again.
+  const next = await RawClient.connect(server.port);
+  next.send(post(path, '1') + post(path, '2'));
+  assert.equal((await next.answer())?.status, 200);
+  assert.equal((await next.answer())?.status, 200);
+  next.destroy();
+});

@@ -1,0 +1,84 @@
+/**
+ * Node's HTTP server as the listener wants it, over TCP or over TLS. Takes limits and, for TLS, a TlsSource; gives
+ * the server, and which of its events brings a connection that can speak HTTP. Touches no request.
+ */
+import { createServer } from 'node:http';
+import type { Server, ServerOptions } from 'node:http';
+import { createServer as createTlsServer } from 'node:https';
+import type { Socket } from 'node:net';
+import type { TLSSocket } from 'node:tls';
+import { Handshakes } from '../guard/handshakes.ts';
+import type { TlsSource } from '../guard/tls-source.ts';
+import type { Limits } from '../limits.ts';
+
+export interface HttpServer {
+  readonly server: Server;
+  /** Calls back with every connection on which requests may come. */
+  connected(use: (socket: Socket) => void): void;
+  /** Gives a connection that was taken from HTTP, e.g. by an upgrade that was passed over, back to it. */
+  giveBack(socket: Socket): void;
+  /** Ends the connections that have not come so far. */
+  endHandshakes(): void;
+}
+
+export function createHttpServer(limits: Limits, tls: TlsSource | null): HttpServer {
+  const { headersTimeoutMs, requestTimeoutMs, keepAliveTimeoutMs, headersBytesMax } = limits;
+  const options: ServerOptions = {
+    maxHeaderSize: headersBytesMax,
+    headersTimeout: headersTimeoutMs,
+    requestTimeout: requestTimeoutMs,
+    keepAliveTimeout: keepAliveTimeoutMs,
+    connectionsCheckingInterval: Math.min(1_000, Math.ceil(headersTimeoutMs / 4)),
+    // Checked in protocol.ts, where the refusal has a body like all others.
+    requireHostHeader: false,
+  };
+  const made = tls === null ? overTcp(options) : overTls(options, tls, limits);
+  const { server } = made;
+  // Beyond this count Node would drop header lines silently, a signature among them; 0 keeps them all to be counted.
+  server.maxHeadersCount = 0;
+  server.maxConnections = limits.listenConnectionsMax;
+  // A sender that closes its own half after the request (`nc -N`) still reads its answer. Not in Node's documents,
+  // but in its HTTP server since 0.x.
+  (server as Server & { httpAllowHalfOpen: boolean }).httpAllowHalfOpen = true;
+  return made;
+}
+
+function overTcp(options: ServerOptions): HttpServer {
+  const server = createServer(options);
+  return {
+    server,
+    connected: (use) => server.on('connection', use),
+    giveBack: (socket) => server.emit('connection', socket),
+    endHandshakes: () => undefined,
+  };
+}
+
+function overTls(options: ServerOptions, tls: TlsSource, limits: Limits): HttpServer {
+  const server = createTlsServer({
+    ...options,
+    ...tls.serverOptions,
+    // Senders that offer either; without the second, `curl --http1.0` would be turned away by the handshake.
+    ALPNProtocols: ['http/1.1', 'http/1.0'],
+    // What `http` sets by itself and `https` does not.
+    allowHalfOpen: true,
+    noDelay: true,
+    // A handshake counts as the beginning of the headers.
+    handshakeTimeout: limits.headersTimeoutMs,
+  });
+  tls.serve(server);
+  const handshakes = new Handshakes<true>();
+  const known = new WeakSet<Socket>();
+  server.on('connection', (socket: Socket) => handshakes.begin(socket, true));
+  return {
+    server,
+    connected: (use) =>
+      server.on('secureConnection', (socket: TLSSocket) => {
+        if (known.has(socket)) return use(socket);
+        known.add(socket);
+        if (handshakes.done(socket) === undefined || tls.refuses(socket)) socket.destroy();
+        else use(socket);
+      }),
+    giveBack: (socket) => server.emit('secureConnection', socket),
+    endHandshakes: () => handshakes.destroyAll(),
+  };
+}

@@ -1,0 +1,64 @@
+/**
+ * The common part of every object: its kind, its name, its labels. Takes values, gives values; refuses nothing,
+ * touches nothing.
+ */
+import type { CompleteSpec, JsonObject } from './resource.ts';
+
+export interface Manifest extends JsonObject {
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly metadata: {
+    readonly name: string;
+    readonly namespace: string;
+    readonly labels: Readonly<Record<string, string>>;
+    readonly annotations?: Readonly<Record<string, string>>;
+    readonly ownerReferences?: readonly JsonObject[];
+  } & JsonObject;
+}
+
+/** Who deploys what under which name; what the operator and the chart each decide for themselves. */
+export interface Deployment {
+  readonly name: string;
+  readonly namespace: string;
+  readonly image: string;
+  /** Labels that find the pods; they can never change. */
+  readonly selector: Readonly<Record<string, string>>;
+  /** Further labels of every object. */
+  readonly labels: Readonly<Record<string, string>>;
+  /** Annotations of what outlives its Headgate. */
+  readonly keep: Readonly<Record<string, string>>;
+  /** Changes when the connection string does, so that the pods are replaced; null: not known. */
+  readonly databaseUrlChecksum: string | null;
+  readonly spec: CompleteSpec;
+}
+
+interface Body extends JsonObject {
+  readonly annotations?: Readonly<Record<string, string>>;
+  readonly labels?: Readonly<Record<string, string>>;
+}
+
+export function object(
+  { name, namespace, selector, labels }: Deployment,
+  apiVersion: string,
+  kind: string,
+  suffix: string,
+  { annotations, labels: further, ...body }: Body,
+): Manifest {
+  return {
+    apiVersion,
+    kind,
+    metadata: {
+      name: name + suffix,
+      namespace,
+      labels: { ...selector, ...labels, ...further },
+      ...(annotations !== undefined && Object.keys(annotations).length > 0 && { annotations }),
+    },
+    ...body,
+  };
+}
+
+/** The value, or undefined where it is empty and stands for "not set". */
+export function filled<T extends string | object>(value: T): T | undefined {
+  const isEmpty = typeof value === 'string' ? value === '' : Object.keys(value).length === 0;
+  return isEmpty ? undefined : value;
+}

@@ -1,0 +1,98 @@
+/**
+ * How a Headgate is reached: services, ingress, network policy, scraping. Takes a deployment's values, gives objects;
+ * refuses nothing, touches nothing. A door that is switched off appears in none of them.
+ */
+import { filled, object } from './manifest.ts';
+import type { Deployment, Manifest } from './manifest.ts';
+import type { Json } from './resource.ts';
+
+export function networkManifests(deployment: Deployment): Manifest[] {
+  const { spec, selector } = deployment;
+  const made = [
+    // Health and metrics, pod by pod: what Prometheus scrapes, and the StatefulSet's governing service.
+    object(deployment, 'v1', 'Service', '-admin', {
+      labels: { 'app.kubernetes.io/component': 'admin' },
+      spec: {
+        clusterIP: 'None',
+        publishNotReadyAddresses: true,
+        selector,
+        ports: [servicePort('admin', spec.ports.admin)],
+      },
+    }),
+  ];
+  const ports = doors(deployment);
+  if (ports.length > 0) {
+    const { type, annotations, externalTrafficPolicy } = spec.service;
+    made.push(
+      object(deployment, 'v1', 'Service', '', {
+        annotations,
+        spec: { type, externalTrafficPolicy: filled(externalTrafficPolicy), selector, ports },
+      }),
+    );
+  }
+  if (spec.ingress !== null && spec.enableWebhookListener) made.push(ingress(deployment, spec.ingress));
+  if (spec.networkPolicy.enabled) made.push(networkPolicy(deployment));
+  if (spec.serviceMonitor.enabled) made.push(serviceMonitor(deployment));
+  return made;
+}
+
+const servicePort = (name: string, port: number) => ({ name, port, targetPort: name, protocol: 'TCP' });
+
+function doors({ spec }: Deployment) {
+  return [
+    ...(spec.enableWebhookListener ? [servicePort('webhook', spec.ports.webhook)] : []),
+    ...(spec.sql.expose ? [servicePort('sql', spec.ports.sql)] : []),
+    ...(spec.gateway.enabled ? [servicePort('gateway', spec.ports.gateway)] : []),
+  ];
+}
+
+/** Leads to the listener only: the other doors are never behind it. */
+function ingress(deployment: Deployment, wanted: NonNullable<Deployment['spec']['ingress']>): Manifest {
+  const { className, annotations, hosts, tls } = wanted;
+  const backend = { service: { name: deployment.name, port: { name: 'webhook' } } };
+  const paths = ['/webhook', '/ingest'].map((path) => ({ path, pathType: 'Prefix', backend }));
+  return object(deployment, 'networking.k8s.io/v1', 'Ingress', '', {
+    annotations,
+    spec: {
+      ingressClassName: filled(className),
+      tls: filled(tls),
+      rules: hosts.map((host) => ({ host, http: { paths } })),
+    },
+  });
+}
+
+/** Who may reach which port. The kubelet's probes need no rule: traffic from the pod's own node always passes. */
+function networkPolicy(deployment: Deployment): Manifest {
+  const { spec, selector } = deployment;
+  const { webhookFrom, sqlFrom, gatewayFrom, metricsFrom } = spec.networkPolicy;
+  const ownNamespace: readonly Json[] = [{ podSelector: {} }];
+  const prometheus: readonly Json[] = [
+    { namespaceSelector: {}, podSelector: { matchLabels: { 'app.kubernetes.io/name': 'prometheus' } } },
+  ];
+  const rule = (port: number, from: readonly Json[] | undefined) => ({
+    from,
+    ports: [{ port, protocol: 'TCP' }],
+  });
+  const rules = [
+    ...(spec.enableWebhookListener ? [rule(spec.ports.webhook, filled(webhookFrom))] : []),
+    ...(spec.sql.expose ? [rule(spec.ports.sql, filled(sqlFrom) ?? ownNamespace)] : []),
+    ...(spec.gateway.enabled ? [rule(spec.ports.gateway, filled(gatewayFrom) ?? ownNamespace)] : []),
+    ...(metricsFrom.length > 0 || spec.serviceMonitor.enabled
+      ? [rule(spec.ports.admin, filled(metricsFrom) ?? prometheus)]
+      : []),
+  ];
+  return object(deployment, 'networking.k8s.io/v1', 'NetworkPolicy', '', {
+    spec: { podSelector: { matchLabels: selector }, policyTypes: ['Ingress'], ingress: rules },
+  });
+}
+
+function serviceMonitor(deployment: Deployment): Manifest {
+  const { spec, selector } = deployment;
+  return object(deployment, 'monitoring.coreos.com/v1', 'ServiceMonitor', '', {
+    labels: spec.serviceMonitor.labels,
+    spec: {
+      selector: { matchLabels: { ...selector, 'app.kubernetes.io/component': 'admin' } },
+      endpoints: [{ port: 'admin', path: '/metrics', interval: spec.serviceMonitor.interval }],
+    },
+  });
+}

@@ -1,0 +1,145 @@
+/**
+ * The pod that runs Headgate, the same under a StatefulSet and a Deployment. Takes a deployment's values, gives the pod
+ * template; refuses nothing, touches nothing.
+ */
+import { filled } from './manifest.ts';
+import type { Deployment } from './manifest.ts';
+import type { Json, JsonObject } from './resource.ts';
+
+const dataDir = '/data';
+
+export function podTemplate(deployment: Deployment): JsonObject {
+  const { spec, selector, name, databaseUrlChecksum } = deployment;
+  const annotations = {
+    // Another connection string is another pod.
+    ...(databaseUrlChecksum !== null && { 'checksum/database-url': databaseUrlChecksum }),
+    ...spec.podAnnotations,
+  };
+  return {
+    metadata: { labels: { ...selector, ...spec.podLabels }, annotations: filled(annotations) },
+    spec: {
+      serviceAccountName: name,
+      // Headgate asks the cluster nothing.
+      automountServiceAccountToken: false,
+      // Otherwise the kubelet puts HEADGATE_PORT=tcp://… and the like into the environment, and Headgate refuses
+      // settings that it does not know.
+      enableServiceLinks: false,
+      imagePullSecrets: filled(spec.imagePullSecrets),
+      priorityClassName: filled(spec.priorityClassName),
+      securityContext: spec.podSecurityContext,
+      terminationGracePeriodSeconds: spec.terminationGracePeriodSeconds,
+      containers: [container(deployment)],
+      volumes: volumes(deployment),
+      nodeSelector: filled(spec.nodeSelector),
+      tolerations: filled(spec.tolerations),
+      affinity: filled(spec.affinity),
+      topologySpreadConstraints: filled(spread(deployment)),
+    },
+  };
+}
+
+function container(deployment: Deployment): JsonObject {
+  const { spec, image } = deployment;
+  const admin = (path: string) => ({ httpGet: { path, port: 'admin' } });
+  const port = (name: string, containerPort: number) => ({ name, containerPort, protocol: 'TCP' });
+  return {
+    name: 'headgate',
+    image,
+    imagePullPolicy: spec.imagePullPolicy,
+    args: ['start'],
+    env: environment(deployment),
+    ports: [
+      ...(spec.enableWebhookListener ? [port('webhook', spec.ports.webhook)] : []),
+      ...(spec.sql.expose ? [port('sql', spec.ports.sql)] : []),
+      ...(spec.gateway.enabled ? [port('gateway', spec.ports.gateway)] : []),
+      port('admin', spec.ports.admin),
+    ],
+    // The admin port opens when the engine has started; after a crash that includes replaying its log.
+    startupProbe: { ...admin('/healthz'), periodSeconds: 2, timeoutSeconds: 2, failureThreshold: 150 },
+    livenessProbe: { ...admin('/healthz'), periodSeconds: 10, timeoutSeconds: 5, failureThreshold: 6 },
+    readinessProbe: { ...admin('/readyz'), periodSeconds: 3, timeoutSeconds: 2, failureThreshold: 2 },
+    // Endpoints and proxies forget the pod while it still answers; only then comes SIGTERM, and the drain.
+    lifecycle: { preStop: { exec: { command: ['sleep', String(spec.preStopSeconds)] } } },
+    resources: filled(spec.resources),
+    securityContext: {
+      allowPrivilegeEscalation: false,
+      readOnlyRootFilesystem: true,
+      capabilities: { drop: ['ALL'] },
+    },
+    volumeMounts: [
+      { name: 'data', mountPath: dataDir },
+      { name: 'tmp', mountPath: '/tmp' },
+      ...(spec.databaseUrlSecret === null ? [{ name: 'shm', mountPath: '/dev/shm' }] : []),
+      ...spec.extraVolumeMounts,
+    ],
+  };
+}
+
+function environment({ spec, name }: Deployment): Json[] {
+  const set = (variable: string, value: string | number | boolean) => ({
+    name: variable,
+    value: String(value),
+  });
+  const secret = (variable: string, from: { name: string; key: string }) => ({
+    name: variable,
+    valueFrom: { secretKeyRef: { name: from.name, key: from.key } },
+  });
+  const listener = spec.enableWebhookListener;
+  return [
+    set('HEADGATE_DATA_DIR', dataDir),
+    // Without the listener nothing listens on its port, whatever a Service says.
+    set('HEADGATE_LISTEN_ENABLED', listener),
+    ...(listener ? [set('HEADGATE_LISTEN_PORT', spec.ports.webhook)] : []),
+    set('HEADGATE_SQL_HOST', spec.sql.expose ? '0.0.0.0' : '127.0.0.1'),
+    set('HEADGATE_SQL_PORT', spec.ports.sql),
+    // The kubelet probes the admin port from outside of the pod's network namespace, so it cannot stay on loopback;
+    // HEADGATE_INSECURE says that something else keeps others away: the NetworkPolicy.
+    set('HEADGATE_ADMIN_HOST', '0.0.0.0'),
+    set('HEADGATE_ADMIN_PORT', spec.ports.admin),
+    set('HEADGATE_INSECURE', true),
+    set('HEADGATE_LOG_FORMAT', 'json'),
+    set('HEADGATE_LOG_LEVEL', spec.logLevel),
+    // From the environment, not from a mounted file: with an fsGroup the kubelet makes mounted Secrets readable by
+    // the group, and Headgate refuses a key file that others can read.
+    secret('HEADGATE_MASTER_KEY', spec.masterKeySecret ?? { name: `${name}-master-key`, key: 'master-key' }),
+    ...(spec.databaseUrlSecret === null ? [] : [secret('HEADGATE_DATABASE_URL', spec.databaseUrlSecret)]),
+    ...(spec.publicUrl === '' ? [] : [set('HEADGATE_PUBLIC_URL', spec.publicUrl)]),
+    ...(spec.gateway.enabled
+      ? [
+          set('EVENTS_API_HOST', '0.0.0.0'),
+          set('EVENTS_API_PORT', spec.ports.gateway),
+          secret('EVENTS_API_TOKEN', spec.gateway.tokenSecret ?? { name: `${name}-gateway`, key: 'token' }),
+        ]
+      : []),
+    ...spec.extraEnv,
+  ];
+}
+
+function volumes({ spec, name }: Deployment): Json[] {
+  const temporary = { name: 'tmp', emptyDir: { sizeLimit: '256Mi' } };
+  if (spec.databaseUrlSecret !== null) {
+    return [{ name: 'data', emptyDir: { sizeLimit: '64Mi' } }, temporary, ...spec.extraVolumes];
+  }
+  const claimName = filled(spec.storage.existingClaim) ?? `${name}-data`;
+  return [
+    { name: 'data', persistentVolumeClaim: { claimName } },
+    temporary,
+    // PostgreSQL's parallel queries share memory here; a container's own 64Mi are soon full.
+    { name: 'shm', emptyDir: { medium: 'Memory', sizeLimit: '256Mi' } },
+    ...spec.extraVolumes,
+  ];
+}
+
+function spread({ spec, selector }: Deployment): readonly Json[] {
+  if (spec.topologySpreadConstraints.length > 0 || spec.databaseUrlSecret === null) {
+    return spec.topologySpreadConstraints;
+  }
+  return [
+    {
+      maxSkew: 1,
+      topologyKey: 'kubernetes.io/hostname',
+      whenUnsatisfiable: 'ScheduleAnyway',
+      labelSelector: { matchLabels: selector },
+    },
+  ];
+}

@@ -1,0 +1,93 @@
+/**
+ * What a Headgate is made of in Kubernetes: a complete spec → the objects, as the operator applies them. The Helm chart
+ * renders the same objects; test/deploy holds the two equal over a matrix, so a change to one without the other fails.
+ * Takes values only, refuses nothing, touches nothing.
+ */
+import { networkManifests } from './manifests-network.ts';
+import { object } from './manifest.ts';
+import type { Deployment, Manifest } from './manifest.ts';
+import { podTemplate } from './manifests-pod.ts';
+import type { CompleteSpec, Json } from './resource.ts';
+
+export function manifestsOf(deployment: Deployment): readonly Manifest[] {
+  const { spec } = deployment;
+  const made = [
+    object(deployment, 'v1', 'ServiceAccount', '', {
+      annotations: spec.serviceAccount.annotations,
+      automountServiceAccountToken: false,
+    }),
+    ...networkManifests(deployment),
+    ...(spec.databaseUrlSecret === null ? embedded(deployment) : external(deployment)),
+  ];
+  // What is undefined is not there: the objects are what they are as JSON.
+  return JSON.parse(JSON.stringify(made)) as Manifest[];
+}
+
+/** One process on one volume. A StatefulSet, because it never runs the next pod beside the one before. */
+function embedded(deployment: Deployment): Manifest[] {
+  const { spec, name, selector, keep } = deployment;
+  const set = object(deployment, 'apps/v1', 'StatefulSet', '', {
+    spec: {
+      replicas: spec.replicas,
+      serviceName: `${name}-admin`,
+      updateStrategy: { type: 'RollingUpdate' },
+      selector: { matchLabels: selector },
+      template: podTemplate(deployment),
+    },
+  });
+  if (spec.storage.existingClaim !== '') return [set];
+  const { accessModes, storageClassName, size, deleteWithResource } = spec.storage;
+  // An object of its own, not a template in the StatefulSet: its size can be raised.
+  const claim = object(deployment, 'v1', 'PersistentVolumeClaim', '-data', {
+    annotations: deleteWithResource ? {} : keep,
+    spec: {
+      accessModes,
+      storageClassName: storageClassName === '' ? undefined : storageClassName,
+      resources: { requests: { storage: size } },
+    },
+  });
+  return [claim, set];
+}
+
+/** Any number of pods beside a database that is somebody else's. */
+function external(deployment: Deployment): Manifest[] {
+  const { spec, name, selector } = deployment;
+  const { autoscaling } = spec;
+  const made = [
+    object(deployment, 'apps/v1', 'Deployment', '', {
+      spec: {
+        // With an autoscaler the number is the autoscaler's.
+        replicas: autoscaling === null ? spec.replicas : undefined,
+        // A rolling change never has fewer ready pods than before it began.
+        strategy: { type: 'RollingUpdate', rollingUpdate: { maxUnavailable: 0, maxSurge: 1 } },
+        selector: { matchLabels: selector },
+        template: podTemplate(deployment),
+      },
+    }),
+  ];
+  if (autoscaling !== null) made.push(autoscaler(deployment, autoscaling));
+  // With one pod a budget would only keep nodes from being drained.
+  if ((autoscaling?.minReplicas ?? spec.replicas) > 1) {
+    made.push(
+      object(deployment, 'policy/v1', 'PodDisruptionBudget', '', {
+        spec: { maxUnavailable: 1, selector: { matchLabels: selector } },
+      }),
+    );
+  }
+  return made;
+
+  function autoscaler(of: Deployment, bounds: NonNullable<CompleteSpec['autoscaling']>): Manifest {
+    const cpu: Json = {
+      name: 'cpu',
+      target: { type: 'Utilization', averageUtilization: bounds.targetCPUUtilizationPercentage },
+    };
+    return object(of, 'autoscaling/v2', 'HorizontalPodAutoscaler', '', {
+      spec: {
+        scaleTargetRef: { apiVersion: 'apps/v1', kind: 'Deployment', name },
+        minReplicas: bounds.minReplicas,
+        maxReplicas: bounds.maxReplicas,
+        metrics: [{ type: 'Resource', resource: cpu }],
+      },
+    });
+  }
+}

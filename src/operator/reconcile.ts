@@ -1,0 +1,313 @@
+/**
+ * One Headgate brought in line: read → finalizer → complete → secrets → apply → remove what is left over → status.
+ * Takes the resource's name, gives the time after which it is to be looked at again. Every step reads what is there and
+ * writes what should be: whoever stopped half-way, the next run ends in the same place. What the owner has to mend is
+ * told in the status and in an event; what may pass by itself (no answer, 5xx, 409) is thrown, to be tried again.
+ */
+import { createHash } from 'node:crypto';
+import { isDeepStrictEqual } from 'node:util';
+import type { Limits } from '../limits.ts';
+import { ClusterError, isStatus } from './cluster.ts';
+import type { Cluster } from './cluster.ts';
+import type { Note, Recorder } from './events.ts';
+import {
+  claims,
+  deployments,
+  headgates,
+  managedLabels,
+  pathOf,
+  secrets,
+  selectorOf,
+  statefulSets,
+} from './kinds.ts';
+import type { ClusterObject, Kind } from './kinds.ts';
+import { manifestsOf } from './manifests.ts';
+import type { Manifest } from './manifest.ts';
+import { NotOurs, Objects } from './objects.ts';
+import type { Applied } from './objects.ts';
+import { completeSpec, finalizer, problemsOf } from './resource.ts';
+import type { CompleteSpec, HeadgateResource } from './resource.ts';
+import { MissingSecret, prepareSecrets } from './secrets.ts';
+import { isRolledOut, statusOf } from './status.ts';
+import type { Trouble } from './status.ts';
+
+export interface ReconcilerOptions {
+  readonly cluster: Cluster;
+  /** What a Headgate runs that names no image. */
+  readonly image: string | null;
+  readonly recorder: Recorder;
+  readonly limits: Limits;
+  readonly randomBytes: (count: number) => Buffer;
+  /** ms since 1970 */
+  readonly now: () => number;
+}
+
+/** So many requests of one run that nobody answered mean that there is nobody. */
+const lostAnswersMax = 3;
+
+type Changes = Record<'Created' | 'Updated' | 'Repaired', string[]>;
+
+interface Outcome {
+  readonly workload: ClusterObject | null;
+  readonly generatedMasterKeySecret: string;
+  readonly trouble: Trouble | null;
+}
+
+export class Reconciler {
+  readonly #options: ReconcilerOptions;
+  /** What was applied last, by Headgate and object: tells a change of the Headgate from a change of the object. */
+  readonly #applied = new Map<string, Map<string, string>>();
+
+  constructor(options: ReconcilerOptions) {
+    this.#options = options;
+  }
+
+  /** ms until the next look, or null when there is nothing to look at any more. */
+  async reconcile(namespace: string, name: string, signal: AbortSignal): Promise<number | null> {
+    const path = pathOf(headgates, namespace, name);
+    const resource = await this.#read(path, signal);
+    if (resource === null) {
+      this.#forget(`${namespace}/${name}`);
+      return null;
+    }
+    const objects = new Objects(this.#options.cluster, resource.metadata, signal);
+    const spec = completeSpec(resource.spec ?? {});
+    if (resource.metadata.deletionTimestamp !== undefined) {
+      await this.#finish(resource, spec, objects, signal);
+      return null;
+    }
+    await this.#holdOn(resource, path, signal);
+    const outcome = await this.#bringAbout(resource, spec, objects, signal);
+    await this.#writeStatus({ resource, spec, ...outcome, now: this.#options.now() }, path, signal);
+    const { operatorResyncMs, operatorBackoffMaxMs } = this.#options.limits;
+    // Secrets are not watched: one that is missing is asked for again soon.
+    return outcome.trouble === null ? operatorResyncMs : operatorBackoffMaxMs;
+  }
+
+  async #read(path: string, signal: AbortSignal): Promise<HeadgateResource | null> {
+    try {
+      const answer = await this.#options.cluster.request({ method: 'GET', path }, signal);
+      return answer as unknown as HeadgateResource;
+    } catch (error) {
+      if (isStatus(error, 404)) return null;
+      throw error;
+    }
+  }
+
+  /** From here on a deletion waits for us. */
+  async #holdOn({ metadata }: HeadgateResource, path: string, signal: AbortSignal): Promise<void> {
+    const finalizers = metadata.finalizers ?? [];
+    if (finalizers.includes(finalizer)) return;
+    await this.#patchFinalizers(metadata, path, [...finalizers, finalizer], signal);
+  }
+
+  /** The version is named, so that nobody's finalizer is lost between reading and writing. */
+  async #patchFinalizers(
+    { resourceVersion }: HeadgateResource['metadata'],
+    path: string,
+    finalizers: readonly string[],
+    signal: AbortSignal,
+  ): Promise<void> {
+    const contentType = 'application/merge-patch+json';
+    const body = { metadata: { finalizers, resourceVersion } };
+    await this.#options.cluster.request({ method: 'PATCH', path, contentType, body }, signal);
+  }
+
+  async #bringAbout(
+    resource: HeadgateResource,
+    spec: CompleteSpec,
+    objects: Objects,
+    signal: AbortSignal,
+  ): Promise<Outcome> {
+    const kind = spec.databaseUrlSecret === null ? statefulSets : deployments;
+    let generatedMasterKeySecret = resource.status?.generatedMasterKeySecret ?? '';
+    const outcome = async (trouble: Trouble | null): Promise<Outcome> => {
+      const workload = await objects.read(kind, resource.metadata.name);
+      const isOurs = workload !== null && objects.isOurs(workload);
+      return { workload: isOurs ? workload : null, generatedMasterKeySecret, trouble };
+    };
+    if (spec.paused) return outcome(null);
+    const problems = [...problemsOf(resource.metadata.name, spec)];
+    const image = spec.image === '' ? this.#options.image : spec.image;
+    if (image === null) problems.push('spec.image is needed: this operator has no HEADGATE_OPERATOR_IMAGE');
+    if (image === null || problems.length > 0)
+      return outcome({ reason: 'InvalidSpec', message: problems.join('; ') });
+    try {
+      const rooms = { objects, randomBytes: this.#options.randomBytes };
+      const prepared = await prepareSecrets(resource, spec, rooms);
+      ({ generatedMasterKeySecret } = prepared);
+      const wanted = manifestsFor(resource, spec, image, prepared.databaseUrlChecksum);
+      const refused = await this.#apply(resource, wanted, objects, signal);
+      await this.#removeLeftOver(resource, wanted, kind, objects, signal);
+      return await outcome(refused);
+    } catch (error) {
+      return outcome(troubleOf(error));
+    }
+  }
+
+  /**
+   * Every object, in order; one that is refused, or whose answer was lost, does not keep the others from being right.
+   * Tells the first refusal; throws what may pass by itself.
+   */
+  async #apply(
+    resource: HeadgateResource,
+    wanted: readonly Manifest[],
+    objects: Objects,
+    signal: AbortSignal,
+  ): Promise<Trouble | null> {
+    const { namespace, name } = resource.metadata;
+    const key = `${namespace}/${name}`;
+    const known = this.#applied.get(key) ?? new Map<string, string>();
+    this.#applied.set(key, known);
+    const refusals: Trouble[] = [];
+    const failures: unknown[] = [];
+    const done: Changes = { Created: [], Updated: [], Repaired: [] };
+    for (const manifest of wanted) {
+      const id = `${manifest.kind} ${manifest.metadata.name}`;
+      const digest = createHash('sha256').update(JSON.stringify(manifest)).digest('base64');
+      try {
+        const what = changeOf(await objects.apply(manifest), known.get(id) === digest);
+        if (what !== null) done[what].push(id);
+        known.set(id, digest);
+      } catch (error) {
+        // Pods must not be started on somebody else's volume or behind somebody else's Service.
+        if (error instanceof NotOurs || signal.aborted) throw error;
+        const refusal = refusalOf(error, id);
+        if (refusal === null) failures.push(error);
+        else refusals.push(refusal);
+        // It is not one answer that was lost.
+        if (failures.length >= lostAnswersMax) break;
+      }
+    }
+    await this.#tellChanges(resource, done, signal);
+    if (failures.length > 0) throw failures[0];
+    return refusals[0] ?? null;
+  }
+
+  async #tellChanges(resource: HeadgateResource, done: Changes, signal: AbortSignal): Promise<void> {
+    for (const [reason, ids] of Object.entries(done)) {
+      const type = reason === 'Repaired' ? 'Warning' : 'Normal';
+      const note = { type, action: 'Apply', reason, note: ids.join(', ') } satisfies Note;
+      if (ids.length > 0) await this.#options.recorder.tell(resource, note, signal);
+    }
+  }
+
+  /** What is not wanted any more; the pods of the other kind of workload only when the new ones are ready. */
+  async #removeLeftOver(
+    resource: HeadgateResource,
+    wanted: readonly Manifest[],
+    workloadKind: Kind,
+    objects: Objects,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const removed: string[] = [];
+    for (const { kind, object } of await objects.leftOver(wanted)) {
+      if (kind === statefulSets || kind === deployments) {
+        const workload = await objects.read(workloadKind, resource.metadata.name);
+        if (workload === null || !isRolledOut(workload)) continue;
+      }
+      if (await objects.remove(kind, object)) removed.push(`${kind.kind} ${object.metadata.name}`);
+    }
+    const note = { type: 'Normal', action: 'Remove', reason: 'Removed', note: removed.join(', ') } as const;
+    if (removed.length > 0) await this.#options.recorder.tell(resource, note, signal);
+  }
+
+  async #writeStatus(
+    input: Parameters<typeof statusOf>[0],
+    path: string,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { resource, trouble } = input;
+    const status = statusOf(input);
+    if (trouble !== null) {
+      const note = {
+        type: 'Warning',
+        action: 'Reconcile',
+        reason: trouble.reason,
+        note: trouble.message,
+      } as const;
+      await this.#options.recorder.tell(resource, note, signal);
+    }
+    if (isDeepStrictEqual(JSON.parse(JSON.stringify(status)), resource.status)) return;
+    const contentType = 'application/merge-patch+json';
+    const request = { method: 'PATCH' as const, path: `${path}/status`, contentType, body: { status } };
+    await this.#options.cluster.request(request, signal);
+  }
+
+  /**
+   * The Headgate is being deleted: what it owns the cluster takes along by itself. The volume, and the key to what is
+   * on it, stay unless the owner has asked otherwise.
+   */
+  async #finish(
+    resource: HeadgateResource,
+    spec: CompleteSpec,
+    objects: Objects,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { namespace, name, finalizers = [] } = resource.metadata;
+    if (!finalizers.includes(finalizer)) return;
+    const isEmbedded = spec.databaseUrlSecret === null;
+    if (isEmbedded && spec.storage.deleteWithResource) {
+      // Pods first: a claim is only gone when no pod uses it.
+      await this.#removeOurs(objects, statefulSets, name);
+      await this.#removeOurs(objects, claims, `${name}-data`);
+      await this.#removeOurs(objects, secrets, `${name}-master-key`);
+    }
+    const kept = isEmbedded && !spec.storage.deleteWithResource ? `; its volume ${name}-data stays` : '';
+    const note = { type: 'Normal', action: 'Delete', reason: 'Deleted', note: `deleted${kept}` } as const;
+    await this.#options.recorder.tell(resource, note, signal);
+    const rest = finalizers.filter((it) => it !== finalizer);
+    await this.#patchFinalizers(resource.metadata, pathOf(headgates, namespace, name), rest, signal);
+    this.#forget(`${namespace}/${name}`);
+  }
+
+  async #removeOurs(objects: Objects, kind: Kind, name: string): Promise<void> {
+    const object = await objects.read(kind, name);
+    if (object !== null && objects.isOurs(object)) await objects.remove(kind, object);
+  }
+
+  #forget(key: string): void {
+    this.#applied.delete(key);
+    this.#options.recorder.forget(key);
+  }
+}
+
+function manifestsFor(
+  { metadata }: HeadgateResource,
+  spec: CompleteSpec,
+  image: string,
+  databaseUrlChecksum: string | null,
+): readonly Manifest[] {
+  const { name, namespace } = metadata;
+  const selector = selectorOf(name);
+  const common = { name, namespace, image, selector, labels: managedLabels, keep: {} };
+  return manifestsOf({ ...common, databaseUrlChecksum, spec });
+}
+
+/** null: it was as it should be. */
+function changeOf(
+  { before, after }: Applied,
+  wasApplied: boolean,
+): 'Created' | 'Updated' | 'Repaired' | null {
+  if (before?.metadata.resourceVersion === after.metadata.resourceVersion) return null;
+  if (wasApplied) return 'Repaired';
+  return before === null ? 'Created' : 'Updated';
+}
+
+/** What the owner has to mend; everything else is thrown on. */
+function troubleOf(error: unknown): Trouble {
+  if (error instanceof NotOurs) return { reason: 'NameTaken', message: error.message };
+  if (error instanceof MissingSecret) return { reason: error.reason, message: error.message };
+  const refusal = refusalOf(error);
+  if (refusal === null) throw error;
+  return refusal;
+}
+
+/** What the API server will refuse again; null: something that may pass by itself. */
+function refusalOf(error: unknown, id?: string): Trouble | null {
+  const isLasting = error instanceof ClusterError && [400, 403, 404, 405, 422].includes(error.status);
+  if (!isLasting) return null;
+  const what = id === undefined ? '' : `${id}: `;
+  const reason = error.status === 404 ? 'KindMissing' : 'Refused';
+  return { reason, message: `${what}${error.message}`.slice(0, 2_000) };
+}

@@ -1,0 +1,245 @@
+/**
+ * The `Headgate` resource: what its owner may say, and what counts where nothing is said. The defaults are the chart's
+ * (values.yaml); a test holds the two together. Takes a resource as the API server gives it, gives a complete spec, or
+ * one sentence for each thing that cannot be built. Pure.
+ */
+
+export type Json = null | boolean | number | string | readonly Json[] | JsonObject;
+export interface JsonObject {
+  readonly [name: string]: Json | undefined;
+}
+
+export const group = 'headgate.dev';
+export const version = 'v1alpha1';
+export const apiVersionOfHeadgate = `${group}/${version}`;
+export const finalizer = 'headgate.dev/deletion';
+
+type Texts = Readonly<Record<string, string>>;
+
+export interface SecretRef {
+  readonly name: string;
+  readonly key: string;
+}
+
+/** A spec with nothing left open; field by field the chart's values, under the names of the resource. */
+export interface CompleteSpec {
+  readonly enableWebhookListener: boolean;
+  /** Empty: the operator's own image. */
+  readonly image: string;
+  readonly imagePullPolicy: string;
+  readonly imagePullSecrets: readonly Json[];
+  readonly replicas: number;
+  readonly autoscaling: {
+    readonly minReplicas: number;
+    readonly maxReplicas: number;
+    readonly targetCPUUtilizationPercentage: number;
+  } | null;
+  /** null: the embedded engine. */
+  readonly databaseUrlSecret: SecretRef | null;
+  readonly storage: {
+    readonly size: string;
+    readonly storageClassName: string;
+    readonly accessModes: readonly string[];
+    readonly existingClaim: string;
+    readonly deleteWithResource: boolean;
+  };
+  /** null: made once, and kept. */
+  readonly masterKeySecret: SecretRef | null;
+  readonly sql: { readonly expose: boolean };
+  readonly gateway: { readonly enabled: boolean; readonly tokenSecret: SecretRef | null };
+  readonly ports: {
+    readonly webhook: number;
+    readonly sql: number;
+    readonly gateway: number;
+    readonly admin: number;
+  };
+  readonly service: {
+    readonly type: string;
+    readonly annotations: Texts;
+    readonly externalTrafficPolicy: string;
+  };
+  readonly ingress: {
+    readonly className: string;
+    readonly annotations: Texts;
+    readonly hosts: readonly string[];
+    readonly tls: readonly Json[];
+  } | null;
+  readonly publicUrl: string;
+  readonly clusterDomain: string;
+  readonly logLevel: string;
+  readonly networkPolicy: {
+    readonly enabled: boolean;
+    readonly webhookFrom: readonly Json[];
+    readonly sqlFrom: readonly Json[];
+    readonly gatewayFrom: readonly Json[];
+    readonly metricsFrom: readonly Json[];
+  };
+  readonly serviceMonitor: { readonly enabled: boolean; readonly interval: string; readonly labels: Texts };
+  readonly serviceAccount: { readonly annotations: Texts };
+  readonly resources: JsonObject;
+  readonly podSecurityContext: JsonObject;
+  readonly podAnnotations: Texts;
+  readonly podLabels: Texts;
+  readonly nodeSelector: Texts;
+  readonly tolerations: readonly Json[];
+  readonly affinity: JsonObject;
+  readonly topologySpreadConstraints: readonly Json[];
+  readonly priorityClassName: string;
+  readonly preStopSeconds: number;
+  readonly terminationGracePeriodSeconds: number;
+  readonly extraEnv: readonly Json[];
+  readonly extraVolumes: readonly Json[];
+  readonly extraVolumeMounts: readonly Json[];
+  /** Nothing is changed in the cluster while this is true; deletion is still carried out. */
+  readonly paused: boolean;
+}
+
+/** What an owner writes: anything may be left out, at every level. */
+export type HeadgateSpec = {
+  readonly [K in keyof CompleteSpec]?: CompleteSpec[K] extends readonly Json[]
+    ? CompleteSpec[K]
+    : CompleteSpec[K] extends object | null
+      ? Partial<NonNullable<CompleteSpec[K]>> | (null extends CompleteSpec[K] ? null : never)
+      : CompleteSpec[K];
+};
+
+export interface Metadata {
+  readonly name: string;
+  readonly namespace: string;
+  readonly uid: string;
+  readonly generation: number;
+  readonly resourceVersion: string;
+  readonly deletionTimestamp?: string;
+  readonly finalizers?: readonly string[];
+}
+
+export interface Condition {
+  readonly type: 'Ready' | 'Progressing' | 'Degraded';
+  readonly status: 'True' | 'False' | 'Unknown';
+  readonly reason: string;
+  readonly message: string;
+  readonly observedGeneration: number;
+  readonly lastTransitionTime: string;
+}
+
+export interface HeadgateStatus {
+  readonly observedGeneration: number;
+  readonly replicas: number;
+  readonly readyReplicas: number;
+  readonly selector: string;
+  /** URL of the webhook listener inside the cluster; empty without the listener. */
+  readonly endpoint: string;
+  /** The Secret that holds a generated master key: it is never made a second time. */
+  readonly generatedMasterKeySecret: string;
+  readonly conditions: readonly Condition[];
+}
+
+export interface HeadgateResource {
+  readonly metadata: Metadata;
+  readonly spec?: HeadgateSpec;
+  readonly status?: Partial<HeadgateStatus>;
+}
+
+const autoscaling = { minReplicas: 2, maxReplicas: 6, targetCPUUtilizationPercentage: 70 };
+const ingress = { className: '', annotations: {}, hosts: [], tls: [] };
+
+export const defaults: CompleteSpec = {
+  enableWebhookListener: false,
+  image: '',
+  imagePullPolicy: 'IfNotPresent',
+  imagePullSecrets: [],
+  replicas: 1,
+  autoscaling: null,
+  databaseUrlSecret: null,
+  storage: {
+    size: '20Gi',
+    storageClassName: '',
+    accessModes: ['ReadWriteOnce'],
+    existingClaim: '',
+    deleteWithResource: false,
+  },
+  masterKeySecret: null,
+  sql: { expose: false },
+  gateway: { enabled: false, tokenSecret: null },
+  ports: { webhook: 4560, sql: 4567, gateway: 8000, admin: 4561 },
+  service: { type: 'ClusterIP', annotations: {}, externalTrafficPolicy: '' },
+  ingress: null,
+  publicUrl: '',
+  clusterDomain: 'cluster.local',
+  logLevel: 'info',
+  networkPolicy: { enabled: true, webhookFrom: [], sqlFrom: [], gatewayFrom: [], metricsFrom: [] },
+  serviceMonitor: { enabled: false, interval: '30s', labels: {} },
+  serviceAccount: { annotations: {} },
+  resources: { requests: { cpu: '250m', memory: '512Mi' }, limits: { memory: '2Gi' } },
+  podSecurityContext: {
+    runAsNonRoot: true,
+    fsGroup: 10001,
+    fsGroupChangePolicy: 'OnRootMismatch',
+    seccompProfile: { type: 'RuntimeDefault' },
+  },
+  podAnnotations: {},
+  podLabels: {},
+  nodeSelector: {},
+  tolerations: [],
+  affinity: {},
+  topologySpreadConstraints: [],
+  priorityClassName: '',
+  preStopSeconds: 5,
+  terminationGracePeriodSeconds: 45,
+  extraEnv: [],
+  extraVolumes: [],
+  extraVolumeMounts: [],
+  paused: false,
+};
+
+/** Groups of fields of which an owner may name some; every other field is taken whole, as it is given. */
+const partial: ReadonlySet<keyof CompleteSpec> = new Set([
+  'storage',
+  'sql',
+  'gateway',
+  'ports',
+  'service',
+  'networkPolicy',
+  'serviceMonitor',
+  'serviceAccount',
+]);
+
+export function completeSpec(spec: HeadgateSpec): CompleteSpec {
+  const complete: Record<string, unknown> = { ...defaults };
+  for (const [name, given] of Object.entries(spec) as [keyof CompleteSpec, unknown][]) {
+    if (given === null || given === undefined) continue;
+    complete[name] = partial.has(name) ? { ...(defaults[name] as object), ...(given as object) } : given;
+  }
+  if (spec.autoscaling) complete['autoscaling'] = { ...autoscaling, ...spec.autoscaling };
+  if (spec.ingress) complete['ingress'] = { ...ingress, ...spec.ingress };
+  return complete as unknown as CompleteSpec;
+}
+
+/**
+ * What cannot be built, in the words of the resource. The CRD refuses the same at `kubectl apply`; this is for
+ * resources that were stored before the CRD learned to.
+ */
+export function problemsOf(name: string, spec: CompleteSpec): readonly string[] {
+  const problems: string[] = [];
+  const say = (isWrong: boolean, problem: string) => {
+    if (isWrong) problems.push(problem);
+  };
+  const isEmbedded = spec.databaseUrlSecret === null;
+  // Leaves room for the names of what is made for it.
+  say(name.length > 50, 'metadata.name has more than 50 characters');
+  say(isEmbedded && spec.replicas > 1, 'spec.replicas above 1 needs spec.databaseUrlSecret');
+  say(isEmbedded && spec.autoscaling !== null, 'spec.autoscaling needs spec.databaseUrlSecret');
+  const { autoscaling, ingress, ports } = spec;
+  say(
+    autoscaling !== null && autoscaling.minReplicas > autoscaling.maxReplicas,
+    'spec.autoscaling.minReplicas is above maxReplicas',
+  );
+  say(ingress !== null && !spec.enableWebhookListener, 'spec.ingress needs spec.enableWebhookListener: true');
+  say(ingress !== null && ingress.hosts.length === 0, 'spec.ingress.hosts needs at least one name');
+  say(
+    spec.terminationGracePeriodSeconds < spec.preStopSeconds + 20,
+    'spec.terminationGracePeriodSeconds must be at least spec.preStopSeconds + 20',
+  );
+  say(new Set(Object.values(ports)).size < 4, 'spec.ports must differ from each other');
+  return problems;
+}

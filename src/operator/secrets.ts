@@ -1,0 +1,110 @@
+/**
+ * The Secrets a Headgate needs: those its owner names must be there with their keys; those nobody names are made, once.
+ * A generated master key is never made a second time: with another key every sealed secret is lost, so a Secret that
+ * has vanished is told (MissingSecret) instead of replaced. Contents never leave this file but as a keyed digest.
+ */
+import { createHmac } from 'node:crypto';
+import { managedLabels, secrets, selectorOf } from './kinds.ts';
+import type { ClusterObject } from './kinds.ts';
+import type { Objects } from './objects.ts';
+import type { CompleteSpec, HeadgateResource, SecretRef } from './resource.ts';
+
+/** Something the owner has to do; the message says what. */
+export class MissingSecret extends Error {
+  override readonly name = 'MissingSecret';
+  readonly reason: 'SecretMissing' | 'MasterKeyMissing';
+
+  constructor(reason: MissingSecret['reason'], message: string) {
+    super(message);
+    this.reason = reason;
+  }
+}
+
+export interface SecretRooms {
+  readonly objects: Objects;
+  readonly randomBytes: (count: number) => Buffer;
+}
+
+export interface PreparedSecrets {
+  /** The Secret that holds a generated master key, or empty when the owner brought one. */
+  readonly generatedMasterKeySecret: string;
+  /** Changes when the connection string does; null without one. */
+  readonly databaseUrlChecksum: string | null;
+}
+
+export async function prepareSecrets(
+  { metadata, status }: HeadgateResource,
+  spec: CompleteSpec,
+  rooms: SecretRooms,
+): Promise<PreparedSecrets> {
+  const masterKey = { name: `${metadata.name}-master-key`, key: 'master-key' };
+  const known = status?.generatedMasterKeySecret ?? '';
+  let sealing: string;
+  if (spec.masterKeySecret !== null) {
+    sealing = await textOf(spec.masterKeySecret, 'spec.masterKeySecret', rooms);
+  } else if (known === masterKey.name) {
+    sealing = await textOf(masterKey, 'the generated master key', rooms, 'MasterKeyMissing');
+  } else {
+    // Without an owner: it outlives its Headgate, as the volume and the database do that hold what it sealed.
+    await generate(masterKey, metadata, rooms, null);
+    sealing = await textOf(masterKey, 'the generated master key', rooms);
+  }
+  if (spec.gateway.enabled) {
+    const token = { name: `${metadata.name}-gateway`, key: 'token' };
+    if (spec.gateway.tokenSecret === null) await generate(token, metadata, rooms, 'owned');
+    else await textOf(spec.gateway.tokenSecret, 'spec.gateway.tokenSecret', rooms);
+  }
+  return {
+    generatedMasterKeySecret: spec.masterKeySecret === null ? masterKey.name : known,
+    databaseUrlChecksum:
+      spec.databaseUrlSecret === null
+        ? null
+        : // Keyed, because it stands in a Deployment that more people may read than the Secret.
+          createHmac('sha256', sealing)
+            .update(await textOf(spec.databaseUrlSecret, 'spec.databaseUrlSecret', rooms))
+            .digest('hex'),
+  };
+}
+
+async function textOf(
+  { name, key }: SecretRef,
+  what: string,
+  { objects }: SecretRooms,
+  reason: MissingSecret['reason'] = 'SecretMissing',
+): Promise<string> {
+  const secret = (await objects.read(secrets, name)) as (ClusterObject & Data) | null;
+  const help =
+    reason === 'MasterKeyMissing' ? '; put it back from its copy, or make one to begin with a new key' : '';
+  if (secret === null) throw new MissingSecret(reason, `${what}: there is no Secret ${name}${help}`);
+  const encoded = secret.data?.[key];
+  if (encoded === undefined)
+    throw new MissingSecret(reason, `${what}: the Secret ${name} has no key ${key}${help}`);
+  return Buffer.from(encoded, 'base64').toString('utf8');
+}
+
+interface Data {
+  readonly data?: Readonly<Record<string, string>>;
+}
+
+/** What is there is kept: of two operators that make it at once, both use what the first one made. */
+async function generate(
+  { name, key }: SecretRef,
+  { name: headgate, namespace }: HeadgateResource['metadata'],
+  { objects, randomBytes }: SecretRooms,
+  owned: 'owned' | null,
+): Promise<void> {
+  if ((await objects.read(secrets, name)) !== null) return;
+  const metadata = {
+    name,
+    namespace,
+    labels: { ...selectorOf(headgate), ...managedLabels },
+    ...(owned !== null && { ownerReferences: [objects.ownerReference()] }),
+  };
+  await objects.create(secrets, {
+    apiVersion: 'v1',
+    kind: 'Secret',
+    metadata,
+    type: 'Opaque',
+    stringData: { [key]: randomBytes(32).toString('base64') },
+  });
+}

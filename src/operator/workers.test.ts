@@ -1,0 +1,70 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { deferred } from '../kit/deferred.ts';
+import type { Deferred } from '../kit/deferred.ts';
+import { Workers } from './workers.ts';
+
+/** Work that ends when the test says so. */
+function controlled(atOnce: number) {
+  const running = new Map<string, Deferred<number | null>>();
+  const begun: string[] = [];
+  const twice = deferred<void>();
+  const workers = new Workers(
+    (key) => {
+      assert(!running.has(key), `${key} runs already`);
+      const work = deferred<number | null>();
+      running.set(key, work);
+      begun.push(key);
+      if (begun.length === 2) twice.resolve();
+      return work.promise;
+    },
+    { operatorReconcilesMax: atOnce },
+  );
+  const end = async (key: string, laterMs: number | null) => {
+    running.get(key)?.resolve(laterMs);
+    running.delete(key);
+    // One turn, in which the next one begins.
+    await new Promise(setImmediate);
+  };
+  return { workers, begun, end, twice: twice.promise };
+}
+
+test('a key runs once at a time; added meanwhile it runs again, once', async () => {
+  const { workers, begun, end } = controlled(2);
+  for (const key of ['a', 'a', 'a', 'b']) workers.add(key);
+  assert.deepEqual(begun, ['a', 'b']);
+  workers.add('a');
+  workers.add('a');
+  await end('a', null);
+  assert.deepEqual(begun, ['a', 'b', 'a']);
+  await end('a', null);
+  await end('b', null);
+  assert.deepEqual(begun, ['a', 'b', 'a']);
+  await workers.close();
+});
+
+test('no more at one time than allowed, in the order of asking; one that waits behind itself holds up nobody', async () => {
+  const { workers, begun, end } = controlled(2);
+  for (const key of ['a', 'b', 'a', 'c', 'd']) workers.add(key);
+  assert.deepEqual(begun, ['a', 'b']);
+  await end('b', null);
+  assert.deepEqual(begun, ['a', 'b', 'c']);
+  await end('a', null);
+  assert.deepEqual(begun, ['a', 'b', 'c', 'a']);
+  await end('a', null);
+  assert.deepEqual(begun, ['a', 'b', 'c', 'a', 'd']);
+  await end('c', null);
+  await end('d', null);
+  await workers.close();
+});
+
+test('what is to be looked at later is; closing waits for what runs and forgets the rest', async () => {
+  const { workers, begun, end, twice } = controlled(1);
+  workers.add('a');
+  await end('a', 1);
+  await twice;
+  workers.add('b');
+  await Promise.all([workers.close(), end('a', 1)]);
+  workers.add('c');
+  assert.deepEqual(begun, ['a', 'a']);
+});

@@ -1,0 +1,152 @@
+/**
+ * What is kept of a refused request: which ones are worth keeping, and what of them may be shown to the owner of the
+ * table. Pure. Credentials are left out by name, not recognised by their looks: a value that is not there cannot leak.
+ */
+import { isUtf8 } from 'node:buffer';
+import type { RejectedRequest, Target } from '../flow.ts';
+import type { Limits } from '../limits.ts';
+import { refusals } from '../refusals.ts';
+import type { RefusalCode } from '../refusals.ts';
+
+/**
+ * Refusals that the sender or the owner has to do something about. A 503 is sent again by its sender; a request that
+ * broke off, or leads to no table, says nothing about a table.
+ */
+const worthKeeping: ReadonlySet<RefusalCode> = new Set<RefusalCode>([
+  'invalid_option',
+  'malformed_encoding',
+  'malformed_payload',
+  'signature_failed',
+  'timestamp_skew',
+  'length_required',
+  'body_too_large',
+  'encoding_unsupported',
+  'body_not_json',
+  'payload_undecodable',
+  'row_refused',
+]);
+
+export function isWorthKeeping(code: RefusalCode): boolean {
+  return worthKeeping.has(code);
+}
+
+/** One row of headgate.rejected_requests to be. */
+export interface Description {
+  readonly receivedAt: Date;
+  readonly relation: number;
+  readonly schema: string;
+  readonly table: string;
+  readonly door: RejectedRequest['door'];
+  readonly status: number;
+  readonly code: RefusalCode;
+  readonly reason: string;
+  readonly authenticated: boolean;
+  readonly remoteAddress: string;
+  readonly method: string;
+  readonly target: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly leftOut: readonly string[];
+  readonly body: Buffer | null;
+  readonly bodyBytes: number | null;
+}
+
+/** `body`: what is kept of it. */
+export function describe(
+  request: Omit<RejectedRequest, 'body'>,
+  body: Buffer | null,
+  bodyBytes: number | null,
+  limits: Pick<Limits, 'rejectedReasonCharsMax'>,
+): Description {
+  const { target, refusal } = request;
+  const { kept, leftOut } = shownHeaders(request.rawHeaders, target);
+  return {
+    receivedAt: new Date(request.arrivedAtMs),
+    relation: target.oid,
+    schema: target.schema,
+    table: target.table,
+    door: request.door,
+    status: refusals[refusal.code].status,
+    code: refusal.code,
+    reason: storable(refusal.message.slice(0, limits.rejectedReasonCharsMax)),
+    authenticated: request.authenticated,
+    remoteAddress: storable(request.remoteAddress),
+    method: storable(request.method),
+    target: storable(withoutQueryValues(request.requestTarget)),
+    headers: kept,
+    leftOut,
+    body,
+    bodyBytes,
+  };
+}
+
+/** Headers that carry credentials whatever anybody says. */
+const credentialHeaders = new Set(['authorization', 'proxy-authorization', 'cookie', 'set-cookie']);
+/** Names under which other headers carry them … */
+const credentialWords =
+  /auth|cookie|token|secret|passw|credential|session|hmac|jwt|signature|signed|apikey|(?:^|[-_])(?:key|sig)(?:$|[-_])/;
+/** … and those that only sound like it. */
+const plainKeys = /(?:idempotency|event|routing|partition|ordering)[-_]key$/;
+
+/**
+ * A header is kept under the same rule as in INCLUDE HEADERS, and more strictly: also what is only called like a
+ * credential is left out. What the table stores by name (INCLUDE HEADER 'webhook-id') is kept though VALIDATE reads it.
+ */
+function shownHeaders(
+  rawHeaders: readonly string[],
+  { intake }: Target,
+): { kept: Record<string, string>; leftOut: readonly string[] } {
+  const included = new Set(
+    intake.includes.flatMap((it) => (it.what === 'header' ? [it.header.toLowerCase()] : [])),
+  );
+  const isHidden = (name: string): boolean => {
+    if (credentialHeaders.has(name)) return true;
+    if (included.has(name)) return false;
+    if (intake.hiddenHeaders === null || intake.hiddenHeaders.has(name)) return true;
+    return credentialWords.test(name) && !plainKeys.test(name);
+  };
+  const kept = new Map<string, string>();
+  const leftOut = new Set<string>();
+  for (let at = 0; at + 1 < rawHeaders.length; at += 2) {
+    const name = storable((rawHeaders[at] ?? '').toLowerCase());
+    if (isHidden(name)) {
+      leftOut.add(name);
+      continue;
+    }
+    const value = storable(headerText(rawHeaders[at + 1] ?? ''));
+    const before = kept.get(name);
+    kept.set(name, before === undefined ? value : `${before}, ${value}`);
+  }
+  return { kept: Object.fromEntries(kept), leftOut: [...leftOut] };
+}
+
+/** node:http hands each byte over as one character. They are UTF-8 where they can be, else Latin-1. */
+function headerText(value: string): string {
+  const bytes = Buffer.from(value, 'latin1');
+  return isUtf8(bytes) ? bytes.toString('utf8') : value;
+}
+
+/** The headers of a description as node:http would hand them over. */
+export function rawHeadersOf(headers: Readonly<Record<string, string>>): readonly string[] {
+  return Object.entries(headers).flatMap(([name, value]) => [
+    name,
+    Buffer.from(value, 'utf8').toString('latin1'),
+  ]);
+}
+
+/** Some senders put their key into the query: names say what was sent, values nothing. */
+function withoutQueryValues(target: string): string {
+  const at = target.indexOf('?');
+  if (at < 0) return target;
+  const fields = target.slice(at + 1).split('&');
+  const shown = fields.map((field) => {
+    const equals = field.indexOf('=');
+    // A field without a name may itself be the key.
+    return equals <= 0 ? '***' : `${field.slice(0, equals)}=***`;
+  });
+  return `${target.slice(0, at)}?${shown.join('&')}`;
+}
+
+/** PostgreSQL's text holds no NUL, and its UTF-8 no half of a surrogate pair. */
+function storable(text: string): string {
+  return text.replaceAll('\0', '\ufffd').replaceAll(/\p{Cs}/gu, '\ufffd');
+}

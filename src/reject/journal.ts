@@ -1,0 +1,211 @@
+/**
+ * headgate.rejected_requests of one database. Takes refused requests at any time and writes them behind the back of
+ * those who wait for answers, over one connection of its own; trims the table; runs the retries that owners ask for.
+ *
+ * States, moved by `#run` alone:
+ *   connecting  no connection; requests wait in the queue, which has bounds.
+ *   serving     one thing after the other: write what waits, run retries, trim; then sleep until there is more.
+ *   closed      final; what still waited has been written if that took no time, and is counted otherwise.
+ *
+ *   connecting ──connected──► serving ──connection lost, or a statement failed──► connecting     any ──close──► closed
+ *
+ * Requests whose statement failed are counted and forgotten: whether they are stored is not worth asking.
+ */
+import { setTimeout as delay } from 'node:timers/promises';
+import { Client } from 'pg';
+import type { Engine } from '../engine/engine.ts';
+import { cutOff, hangUp } from '../engine/hang-up.ts';
+import type { RejectedRequest, RetryRejected } from '../flow.ts';
+import { backoffMs } from '../kit/backoff.ts';
+import type { Limits } from '../limits.ts';
+import type { Observe } from '../observations.ts';
+import { runRetry } from './retries.ts';
+import { insertRejected, insertValues, settleRetries, takeRetries, trimRejected } from './statements.ts';
+import type { TakenRow } from './statements.ts';
+import { Waiting } from './waiting.ts';
+
+export interface JournalOptions {
+  readonly database: string;
+  readonly engine: Pick<Engine, 'clientConfig'>;
+  readonly retry: RetryRejected;
+  /** Rows and days that are kept. */
+  readonly rowsMax: number;
+  readonly days: number;
+  readonly limits: Limits;
+  readonly observe: Observe;
+  /** A monotonic clock, ms. */
+  readonly clock: () => number;
+  readonly random: () => number;
+}
+
+export class Journal {
+  readonly #options: JournalOptions;
+  readonly #waiting: Waiting;
+  readonly #ended: Promise<void>;
+  readonly #closing = new AbortController();
+  #client: Client | null = null;
+  /** Aborted to end a sleep. */
+  #sleep = new AbortController();
+  /** There may be something to do that came after the last look. */
+  #woken = false;
+  #insertedSinceTrim = 0;
+  #trimmedAtMs = Number.NEGATIVE_INFINITY;
+  #said = false;
+
+  constructor(options: JournalOptions) {
+    this.#options = options;
+    this.#waiting = new Waiting(options.limits);
+    this.#ended = this.#run();
+  }
+
+  /** False: there is no room for it. */
+  push(request: RejectedRequest): boolean {
+    if (this.#closing.signal.aborted || !this.#waiting.push(request)) return false;
+    this.#wake();
+    return true;
+  }
+
+  /** Writes what waits, for at most `engineFarewellMs`, and lets go of the database. */
+  async close(): Promise<void> {
+    this.#closing.abort();
+    this.#wake();
+    const late = setTimeout(() => {
+      if (this.#client !== null) cutOff(this.#client);
+    }, this.#options.limits.engineFarewellMs);
+    await this.#ended;
+    clearTimeout(late);
+    this.#forget('engine', this.#waiting.length);
+  }
+
+  async #run(): Promise<void> {
+    const { limits, observe, database, random } = this.#options;
+    let failures = 0;
+    while (!this.#closing.signal.aborted) {
+      try {
+        await this.#connected(() => (failures = 0));
+      } catch (error) {
+        if (this.#closing.signal.aborted) return;
+        const reason = error instanceof Error ? error.message : String(error);
+        if (!this.#said) observe({ kind: 'rejected.unwritable', database, reason });
+        this.#said = true;
+        failures += 1;
+        const pauseMs = backoffMs(failures, limits.engineBackoffMinMs, limits.engineBackoffMs, random);
+        await delay(pauseMs, undefined, { signal: this.#closing.signal }).catch(() => {});
+      }
+    }
+  }
+
+  /** One connection from its start to its end. */
+  async #connected(onWorking: () => void): Promise<void> {
+    const { engine, database, limits } = this.#options;
+    const client = new Client({
+      ...engine.clientConfig(database),
+      application_name: 'headgate rejected requests',
+      connectionTimeoutMillis: limits.rejectedStatementMs,
+      query_timeout: limits.rejectedStatementMs,
+      statement_timeout: limits.rejectedStatementMs,
+    });
+    const lost = new Promise<never>((_, reject) => {
+      client.on('error', reject);
+      client.once('end', () => reject(new Error('the connection to the database was closed')));
+    });
+    // The race below may have ended before this one does.
+    lost.catch(() => {});
+    this.#client = client;
+    try {
+      await client.connect();
+      client.on('notification', () => this.#wake());
+      await client.query('listen headgate_rejected');
+      await Promise.race([this.#serve(client, onWorking), lost]);
+    } finally {
+      this.#client = null;
+      // Who slept on this connection must not be the one that what comes next wakes.
+      this.#sleep.abort();
+      await hangUp(client);
+    }
+  }
+
+  async #serve(client: Client, onWorking: () => void): Promise<void> {
+    const { signal } = this.#closing;
+    for (;;) {
+      this.#woken = false;
+      const closing = signal.aborted;
+      await this.#write(client);
+      if (closing) return;
+      await this.#retryAll(client);
+      await this.#trimIfDue(client);
+      onWorking();
+      this.#said = false;
+      await this.#untilWoken();
+      if (this.#client !== client) return;
+    }
+  }
+
+  #wake(): void {
+    this.#woken = true;
+    this.#sleep.abort();
+  }
+
+  async #untilWoken(): Promise<void> {
+    if (this.#woken) return;
+    this.#sleep = new AbortController();
+    const { rejectedHeartbeatMs } = this.#options.limits;
+    await delay(rejectedHeartbeatMs, undefined, { signal: this.#sleep.signal, ref: false }).catch(() => {});
+  }
+
+  async #write(client: Client): Promise<void> {
+    const { observe, database } = this.#options;
+    for (let batch = this.#waiting.takeBatch(); batch.length > 0; batch = this.#waiting.takeBatch()) {
+      try {
+        const { rowCount } = await client.query({
+          name: 'insert',
+          text: insertRejected,
+          values: insertValues(batch),
+        });
+        const rows = rowCount ?? 0;
+        this.#insertedSinceTrim += rows;
+        observe({ kind: 'rejected.stored', database, rows });
+        this.#forget('engine', batch.length - rows);
+      } catch (error) {
+        this.#forget('engine', batch.length);
+        throw error;
+      }
+    }
+  }
+
+  #forget(why: 'queue' | 'engine', rows: number): void {
+    const { observe, database } = this.#options;
+    if (rows > 0) observe({ kind: 'rejected.dropped', database, why, rows });
+  }
+
+  async #trimIfDue(client: Client): Promise<void> {
+    const { rowsMax, days, limits, clock } = this.#options;
+    const many = this.#insertedSinceTrim * 20 >= rowsMax;
+    if (!many && clock() - this.#trimmedAtMs < limits.rejectedTrimMs) return;
+    this.#trimmedAtMs = clock();
+    this.#insertedSinceTrim = 0;
+    await client.query(trimRejected, [rowsMax, limits.rejectedBytesMax, days]);
+  }
+
+  async #retryAll(client: Client): Promise<void> {
+    const { retry, observe, database, limits } = this.#options;
+    const { signal } = this.#closing;
+    while (!signal.aborted) {
+      const { rows } = await client.query<TakenRow>(takeRetries, [limits.rejectedRetriesMax]);
+      if (rows.length === 0) return;
+      // UPDATE … RETURNING keeps no order.
+      const taken = rows.toSorted((a, b) => (BigInt(a.id) < BigInt(b.id) ? -1 : 1));
+      const settled = await Promise.all(taken.map((row) => runRetry(row, database, retry)));
+      const columns = [
+        taken.map(({ id }) => id),
+        settled.map(({ outcome }) => outcome),
+        settled.map(({ reason }) => reason),
+      ];
+      await client.query(settleRetries, columns);
+      taken.forEach(({ id }, i) => {
+        const outcome = settled[i]?.outcome;
+        if (outcome !== undefined) observe({ kind: 'rejected.retried', database, id, outcome });
+      });
+    }
+  }
+}

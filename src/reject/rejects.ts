@@ -1,0 +1,54 @@
+/**
+ * Refused requests, for the owners of their tables. Takes requests that were refused, gives nothing back, and never makes
+ * an answer later or another one: what is not worth keeping, or comes too fast, or does not fit into memory is counted
+ * and forgotten. Refuses nothing. Touches headgate.rejected_requests over one connection per served database.
+ */
+import type { RejectedRequest } from '../flow.ts';
+import { isWorthKeeping } from './description.ts';
+import { Journal } from './journal.ts';
+import type { JournalOptions } from './journal.ts';
+import { Rates } from './rates.ts';
+
+/** `rowsMax` 0: nothing is kept. */
+export type RejectsOptions = Omit<JournalOptions, 'database'>;
+
+export class Rejects {
+  readonly #options: RejectsOptions;
+  readonly #journals = new Map<string, Journal>();
+  readonly #rates: Rates;
+  #closed = false;
+
+  constructor(options: RejectsOptions) {
+    this.#options = options;
+    this.#rates = new Rates(options.limits);
+  }
+
+  /** From now on requests to tables of this database are kept; the catalog is there. */
+  serve(database: string): void {
+    if (this.#options.rowsMax === 0 || this.#closed || this.#journals.has(database)) return;
+    this.#journals.set(database, new Journal({ ...this.#options, database }));
+  }
+
+  /** Lets go of a database, so that it can be dropped or renamed. */
+  async release(database: string): Promise<void> {
+    const journal = this.#journals.get(database);
+    this.#journals.delete(database);
+    await journal?.close();
+  }
+
+  keep(request: RejectedRequest): void {
+    const { rowsMax, clock, observe } = this.#options;
+    if (rowsMax === 0 || !isWorthKeeping(request.refusal.code)) return;
+    const { database, oid } = request.target;
+    // Forged requests do not use up the rate of those that only do not fit.
+    const key = `${oid}/${request.authenticated}/${database}`;
+    const drop = (why: 'rate' | 'queue') => observe({ kind: 'rejected.dropped', database, why, rows: 1 });
+    if (!this.#rates.take(key, clock())) drop('rate');
+    else if (this.#journals.get(database)?.push(request) !== true) drop('queue');
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    await Promise.all([...this.#journals.keys()].map((database) => this.release(database)));
+  }
+}

@@ -1,0 +1,51 @@
+/**
+ * One retry: a row that was taken from headgate.rejected_requests goes through the stages again. Gives what to write
+ * into the row; never rejects, because the other retries of its batch are owed their outcomes too.
+ */
+import type { KeptRequest, Outcome, RetryRejected } from '../flow.ts';
+import { refusal } from '../refusals.ts';
+import type { RefusalCode } from '../refusals.ts';
+import { rawHeadersOf } from './description.ts';
+import type { TakenRow } from './statements.ts';
+
+export interface Settled {
+  readonly outcome: RefusalCode | 'committed' | 'unknown';
+  readonly reason: string | null;
+}
+
+export async function runRetry(row: TakenRow, database: string, retry: RetryRejected): Promise<Settled> {
+  // headgate.retry_rejected() has said so already; whoever writes into the row by other means is told here.
+  const { body } = row;
+  if (row.door !== 'http' || !row.allowed) return refused('signature_failed', 'it may not be retried');
+  if (body === null || row.body_bytes !== String(body.length)) {
+    return refused('body_not_json', 'its body was not kept as a whole');
+  }
+  const request: KeptRequest = {
+    database,
+    schema: row.schema,
+    table: row.table,
+    oid: Number(row.oid),
+    method: row.method,
+    rawHeaders: rawHeadersOf(row.headers),
+    leftOut: new Set(row.headers_left_out),
+    arrivedAtMs: row.received_at.getTime(),
+    remoteAddress: row.remote_address,
+    body,
+  };
+  try {
+    return settledAs(await retry(request));
+  } catch (error) {
+    // A bug: it may have happened before or after the rows were sent.
+    return { outcome: 'unknown', reason: error instanceof Error ? error.message : String(error) };
+  }
+}
+
+function settledAs(outcome: Outcome): Settled {
+  if (outcome.kind === 'committed') return { outcome: 'committed', reason: null };
+  if (outcome.kind === 'unknown') return { outcome: 'unknown', reason: outcome.refusal.message };
+  return { outcome: outcome.refusal.code, reason: outcome.refusal.message };
+}
+
+function refused(code: RefusalCode, message: string): Settled {
+  return settledAs({ kind: 'aborted', refusal: refusal(code, message) });
+}

@@ -1,0 +1,95 @@
+/**
+ * The statements of the reject room, and their parameters. Every name is qualified but `unnest` of several arrays, which is
+ * syntax and means PostgreSQL's own.
+ */
+import type { Description } from './description.ts';
+
+/**
+ * Without waiting for the disk: what a crash takes away was refused anyway. A table that has gone meanwhile takes its
+ * requests with it.
+ */
+export const insertRejected = `
+with unhurried as materialized (select pg_catalog.set_config('synchronous_commit', 'off', true))
+insert into headgate.rejected_requests (received_at, relation, schema_name, table_name, door, status, code, reason,
+  authenticated, remote_address, method, target, headers, headers_left_out, body, body_bytes)
+select r.received_at, w.relation, r.schema_name, r.table_name, r.door, r.status, r.code, r.reason,
+  r.authenticated, r.remote_address, r.method, r.target, r.headers,
+  array(select pg_catalog.jsonb_array_elements_text(r.headers_left_out)), r.body, r.body_bytes
+from unhurried, unnest($1::timestamptz[], $2::oid[], $3::text[], $4::text[], $5::text[], $6::int[], $7::text[],
+    $8::text[], $9::boolean[], $10::text[], $11::text[], $12::text[], $13::jsonb[], $14::jsonb[], $15::bytea[], $16::bigint[])
+  with ordinality as r (received_at, relation, schema_name, table_name, door, status, code, reason, authenticated,
+    remote_address, method, target, headers, headers_left_out, body, body_bytes, place)
+join headgate.webhook_table w on w.relation = r.relation
+order by r.place`;
+
+export function insertValues(rows: readonly Description[]): unknown[] {
+  return [
+    rows.map((row) => row.receivedAt.toISOString()),
+    rows.map((row) => row.relation),
+    rows.map((row) => row.schema),
+    rows.map((row) => row.table),
+    rows.map((row) => row.door),
+    rows.map((row) => row.status),
+    rows.map((row) => row.code),
+    rows.map((row) => row.reason),
+    rows.map((row) => row.authenticated),
+    rows.map((row) => row.remoteAddress),
+    rows.map((row) => row.method),
+    rows.map((row) => row.target),
+    rows.map((row) => JSON.stringify(row.headers)),
+    rows.map((row) => JSON.stringify(row.leftOut)),
+    rows.map((row) => row.body),
+    rows.map((row) => row.bodyBytes),
+  ];
+}
+
+/**
+ * $1 rows, $2 bytes, $3 days. The newest stay; half of the rows is for those that VALIDATE had accepted, so that a flood
+ * of forged requests does not wash them away. One Headgate at a time does it, and none waits for another.
+ */
+export const trimRejected = `
+with mine as materialized (select pg_catalog.pg_try_advisory_xact_lock(7521418777024066662) as held), ranked as (
+  select r.id, r.received_at, r.authenticated, coalesce(pg_catalog.octet_length(r.body), 0) as bytes,
+    pg_catalog.row_number() over (partition by r.authenticated order by r.id desc) as place
+  from headgate.rejected_requests r
+), ordered as (
+  select k.id, k.received_at, pg_catalog.row_number() over newest as place, pg_catalog.sum(k.bytes) over newest as bytes
+  from ranked k
+  window newest as (order by (k.authenticated and k.place <= ($1::bigint + 1) / 2) desc, k.id desc)
+)
+delete from headgate.rejected_requests r using ordered o, mine
+where r.id = o.id and mine.held
+  and (o.place > $1::bigint or o.bytes > $2::bigint or o.received_at < pg_catalog.now() - pg_catalog.make_interval(days => $3))`;
+
+/** Marked before they run, and waited for: a retry that may have stored its rows is never begun again by itself. */
+export const takeRetries = `
+update headgate.rejected_requests r set retry_outcome = 'running', retried_at = pg_catalog.now()
+from (
+  select q.id from headgate.rejected_requests q where q.retry_outcome = 'waiting'
+  order by q.id limit $1 for update skip locked
+) as taken, pg_catalog.pg_class c, pg_catalog.pg_namespace n
+where r.id = taken.id and c.oid = r.relation and n.oid = c.relnamespace
+returning r.id::text, c.oid::text as oid, n.nspname::text as schema, c.relname::text as "table", r.method, r.headers,
+  r.headers_left_out, r.received_at, r.remote_address, r.body, r.body_bytes::text, r.authenticated or r.retry_forced as allowed,
+  r.door`;
+
+export interface TakenRow {
+  readonly id: string;
+  readonly oid: string;
+  readonly schema: string;
+  readonly table: string;
+  readonly method: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly headers_left_out: readonly string[];
+  readonly received_at: Date;
+  readonly remote_address: string;
+  readonly body: Buffer | null;
+  readonly body_bytes: string | null;
+  readonly allowed: boolean;
+  readonly door: string;
+}
+
+export const settleRetries = `
+update headgate.rejected_requests r set retry_outcome = s.outcome, retry_reason = s.reason
+from unnest($1::bigint[], $2::text[], $3::text[]) as s (id, outcome, reason)
+where r.id = s.id and r.retry_outcome = 'running'`;

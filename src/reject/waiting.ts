@@ -1,0 +1,73 @@
+/**
+ * Refused requests on their way to the table: a queue with bounds. What does not fit is not taken; the oldest stay,
+ * because what a flood began with says more than its thousandth repetition.
+ */
+import type { RejectedRequest } from '../flow.ts';
+import type { Limits } from '../limits.ts';
+import { describe } from './description.ts';
+import type { Description } from './description.ts';
+
+type WaitingLimits = Pick<
+  Limits,
+  | 'rejectedBodyBytesMax'
+  | 'rejectedReasonCharsMax'
+  | 'rejectedWaitingMax'
+  | 'rejectedWaitingBytesMax'
+  | 'rejectedBatchRowsMax'
+  | 'rejectedBatchBytesMax'
+  | 'requestCostBytes'
+>;
+
+interface Entry {
+  readonly request: RejectedRequest;
+  readonly body: Buffer | null;
+  readonly bodyBytes: number | null;
+  readonly bytes: number;
+}
+
+export class Waiting {
+  readonly #limits: WaitingLimits;
+  readonly #entries: Entry[] = [];
+  #bytes = 0;
+
+  constructor(limits: WaitingLimits) {
+    this.#limits = limits;
+  }
+
+  get length(): number {
+    return this.#entries.length;
+  }
+
+  /** False: there is no room. Costs a copy of what is kept of the body; the rest is let go of. */
+  push(request: RejectedRequest): boolean {
+    const limits = this.#limits;
+    const keeps = Math.min(request.body?.length ?? 0, limits.rejectedBodyBytesMax);
+    const bytes = limits.requestCostBytes + textBytes(request) + keeps;
+    if (this.#entries.length >= limits.rejectedWaitingMax) return false;
+    if (this.#bytes + bytes > limits.rejectedWaitingBytesMax) return false;
+    // A slice would keep the whole body in memory for as long as it waits.
+    const body = request.body === null ? null : Buffer.from(request.body.subarray(0, keeps));
+    const bodyBytes = request.body?.length ?? null;
+    this.#entries.push({ request: { ...request, body: null }, body, bodyBytes, bytes });
+    this.#bytes += bytes;
+    return true;
+  }
+
+  /** The next ones for one statement, oldest first; they are gone from here. */
+  takeBatch(): readonly Description[] {
+    const { rejectedBatchRowsMax, rejectedBatchBytesMax } = this.#limits;
+    const batch: Description[] = [];
+    let bytes = 0;
+    for (const entry of this.#entries) {
+      bytes += entry.bytes;
+      if (batch.length > 0 && (batch.length >= rejectedBatchRowsMax || bytes > rejectedBatchBytesMax)) break;
+      batch.push(describe(entry.request, entry.body, entry.bodyBytes, this.#limits));
+    }
+    for (const entry of this.#entries.splice(0, batch.length)) this.#bytes -= entry.bytes;
+    return batch;
+  }
+}
+
+function textBytes({ requestTarget, rawHeaders }: RejectedRequest): number {
+  return rawHeaders.reduce((sum, text) => sum + text.length, requestTarget.length);
+}

@@ -1,0 +1,127 @@
+/**
+ * The rotation of the master key, in steps each of which may be the last one that is reached: what is there then is
+ * whole, and running it again goes on from there.
+ *
+ *   1. the file holds [new, old]: whoever seals from here on seals with the new key, whoever opens finds both
+ *   2. every sealed value of a database is sealed with the first key, in one transaction; database by database
+ *   3. each old key has a file of its own, for backups from before; then the file holds [new]
+ *
+ * Takes key files and connections; throws MasterKeyError and the engine's errors. Never shows a key or a secret.
+ */
+import type { ClientBase } from 'pg';
+import { limits } from '../limits.ts';
+import type { KeyRing } from './key-ring.ts';
+import { MasterKeyError, newMasterKey, readKeyFile, replaceKeyFile } from './master-key.ts';
+import { SealError } from './sealing.ts';
+import type { Sealing } from './sealing.ts';
+
+/** Step 1. False: the file had several keys already; a rotation goes on that was broken off, or prepared by hand. */
+export async function putNewKeyInFront(path: string): Promise<boolean> {
+  const keys = readKeyFile(path);
+  if (keys.length > 1) return false;
+  await replaceKeyFile(path, [newMasterKey(), ...keys]);
+  return true;
+}
+
+/** Step 3. Gives the files in which the old keys are now. */
+export async function retireOldKeys(path: string, ring: KeyRing): Promise<readonly string[]> {
+  const [first, ...old] = readKeyFile(path);
+  if (!first.id.equals(ring.keys()[0].id)) {
+    throw new MasterKeyError(`the master key file ${path} was changed meanwhile; run this again`);
+  }
+  const files: string[] = [];
+  for (const key of old) {
+    const file = `${path}.${key.id.toString('hex')}.old`;
+    await replaceKeyFile(file, [key]);
+    files.push(file);
+  }
+  await replaceKeyFile(path, [first]);
+  return files;
+}
+
+export interface Identities {
+  secret(name: string, sealId: string): string;
+  expression(sealId: string): string;
+}
+
+export interface Resealed {
+  readonly resealed: number;
+  /** What no key opens, by name; left as it is. */
+  readonly unopened: readonly string[];
+}
+
+interface SealedRow {
+  readonly what: 'secret' | 'expression';
+  readonly id: string;
+  readonly name: string;
+  readonly seal_id: string;
+  readonly sealed: string;
+}
+
+/** Requests go on meanwhile: the locks are against those who seal, and wait for those who have not committed yet. */
+const lock = 'lock table headgate.secret, headgate.webhook_table in share row exclusive mode';
+const readSealed = `
+  select 'secret' as what, s.id::text as id, s.name, s.seal_id::text, s.sealed from headgate.secret s
+  union all
+  select 'expression', w.relation::oid::text, w.relation::text, w.seal_id::text, w.sealed_expression
+  from headgate.webhook_table w where w.sealed_expression is not null`;
+const writeSealed = {
+  secret: 'update headgate.secret set sealed = $2 where id = $1::uuid',
+  expression: 'update headgate.webhook_table set sealed_expression = $2 where relation = $1::oid',
+};
+
+/** Step 2, for one database; null: it has no secrets. */
+export async function resealDatabase(
+  client: ClientBase,
+  sealing: Sealing,
+  identities: Identities,
+): Promise<Resealed | null> {
+  const { rows: found } = await client.query<{ there: boolean }>(
+    `select pg_catalog.to_regclass('headgate.secret') is not null as there`,
+  );
+  if (found[0]?.there !== true) return null;
+  await client.query('begin');
+  try {
+    await client.query(`set local lock_timeout = ${limits.rotationLockMs}`);
+    await client.query(lock);
+    const { rows } = await client.query<SealedRow>(readSealed);
+    const unopened: string[] = [];
+    let resealed = 0;
+    for (const row of rows) {
+      const sealed = reseal(row, sealing, identities);
+      if (sealed === null)
+        unopened.push(`${row.what === 'secret' ? 'secret' : 'VALIDATE of'} ${JSON.stringify(row.name)}`);
+      else if (sealed !== row.sealed) {
+        await client.query(writeSealed[row.what], [row.id, sealed]);
+        resealed += 1;
+      }
+    }
+    await client.query('commit');
+    return { resealed, unopened };
+  } catch (error) {
+    await client.query('rollback').catch(() => {});
+    throw error;
+  }
+}
+
+/** null: no key opens it. */
+function reseal(row: SealedRow, sealing: Sealing, identities: Identities): string | null {
+  const identity =
+    row.what === 'secret' ? identities.secret(row.name, row.seal_id) : identities.expression(row.seal_id);
+  let text: string;
+  try {
+    text = sealing.open(row.sealed, identity);
+  } catch (error) {
+    if (!(error instanceof SealError)) throw error;
+    return null;
+  }
+  return sealing.isCurrent(row.sealed) ? row.sealed : sealing.seal(text, identity);
+}
+
+/** Held for as long as the connection is there, so that two rotations never meet. */
+export async function lockRotation(client: ClientBase): Promise<boolean> {
+  const { rows } = await client.query<{ held: boolean }>(
+    'select pg_catalog.pg_try_advisory_lock(7521418777024066663) as held',
+  );
+  return rows[0]?.held === true;
+}

@@ -1,0 +1,138 @@
+/**
+ * Asks a client of the SQL door for its password, for an engine that trusts whoever reaches its socket. Takes the
+ * client, the name it gave and where verifiers are kept; gives what the client has sent behind its proof, or the
+ * reason to refuse it: 28P01 for a wrong password, and in the same words for a name that nobody has; 08P01 for what is
+ * no SCRAM; 57P03 while verifiers cannot be read. Rejects when the client leaves.
+ */
+import { randomBytes } from 'node:crypto';
+import type { Socket } from 'node:net';
+import { ProtocolViolation } from './framing.ts';
+import { type FatalReason, fromClient, readSaslInitial, writeAuthentication } from './messages.ts';
+import { beginScram, nobodysVerifier, scramMechanism, ScramViolation } from './scram.ts';
+import type { ScramVerifier } from './scram.ts';
+
+export interface Passwords {
+  /** null: the role does not exist, or cannot log in by password. Rejects while that cannot be known. */
+  verifier(user: string): Promise<ScramVerifier | null>;
+  /** Secret, and the same from start to start: what is asked of names that nobody has is made of it. */
+  readonly key: Buffer;
+}
+
+export type Authenticated =
+  | { readonly rest: Buffer; readonly refused: null }
+  | { readonly rest: Buffer; readonly refused: FatalReason };
+
+export async function authenticate(
+  client: Socket,
+  user: string,
+  rest: Buffer,
+  passwords: Passwords,
+  messageBytesMax: number,
+): Promise<Authenticated> {
+  const messages = new PasswordMessages(client, rest, messageBytesMax);
+  try {
+    const refused = await scram(client, user, messages, passwords);
+    return { rest: messages.rest, refused };
+  } catch (error) {
+    if (!(error instanceof ScramViolation || error instanceof ProtocolViolation)) throw error;
+    return { rest: messages.rest, refused: { sqlstate: '08P01', message: error.message } };
+  }
+}
+
+async function scram(
+  client: Socket,
+  user: string,
+  messages: PasswordMessages,
+  passwords: Passwords,
+): Promise<FatalReason | null> {
+  client.write(writeAuthentication(10, `${scramMechanism}\0\0`));
+  const initial = readSaslInitial(await messages.next());
+  if (initial?.mechanism !== scramMechanism) {
+    throw new ScramViolation('client selected an invalid SASL authentication mechanism');
+  }
+  let known: ScramVerifier | null;
+  try {
+    // Bytes that are no text stand for another name than the engine will read.
+    known = user.includes('\ufffd') ? null : await passwords.verifier(user);
+  } catch {
+    return { sqlstate: '57P03', message: 'the database is not available' };
+  }
+  const verifier = known ?? nobodysVerifier(user, passwords.key);
+  const exchange = beginScram(initial.response, verifier, randomBytes(18).toString('base64'));
+  client.write(writeAuthentication(11, exchange.challenge));
+  const answer = exchange.finish((await messages.next()).toString('latin1'));
+  if (answer === null) {
+    return { sqlstate: '28P01', message: `password authentication failed for user "${user}"` };
+  }
+  client.write(writeAuthentication(12, answer));
+  return null;
+}
+
+/** The messages of a client that is being asked; what it has sent behind them stays in `rest`. */
+class PasswordMessages {
+  readonly #client: Socket;
+  readonly #bytesMax: number;
+  #received: Buffer;
+
+  constructor(client: Socket, received: Buffer, bytesMax: number) {
+    this.#client = client;
+    this.#received = received;
+    this.#bytesMax = bytesMax;
+  }
+
+  get rest(): Buffer {
+    return this.#received;
+  }
+
+  /** The body of the next one. Leaves the socket paused. */
+  next(): Promise<Buffer> {
+    const client = this.#client;
+    return new Promise((resolve, reject) => {
+      const done = (): void => {
+        client.pause();
+        client.off('data', take);
+        client.off('end', left);
+        client.off('close', left);
+      };
+      const left = (): void => {
+        done();
+        reject(new Error('the client left'));
+      };
+      const look = (): void => {
+        let body: Buffer | null;
+        try {
+          body = this.#takeMessage();
+        } catch (error) {
+          done();
+          reject(error as Error);
+          return;
+        }
+        if (body === null) return;
+        done();
+        resolve(body);
+      };
+      const take = (chunk: Buffer): void => {
+        this.#received = Buffer.concat([this.#received, chunk]);
+        look();
+      };
+      client.on('data', take);
+      client.on('end', left);
+      client.on('close', left);
+      client.resume();
+      look();
+      if (client.destroyed || client.readableEnded) left();
+    });
+  }
+
+  #takeMessage(): Buffer | null {
+    const bytes = this.#received;
+    if (bytes.length < 5) return null;
+    const length = bytes.readInt32BE(1);
+    if (bytes[0] !== fromClient.password || length < 4 || length > this.#bytesMax) {
+      throw new ProtocolViolation('expected SASL response');
+    }
+    if (bytes.length < 1 + length) return null;
+    this.#received = bytes.subarray(1 + length);
+    return bytes.subarray(5, 1 + length);
+  }
+}

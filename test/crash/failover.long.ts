@@ -1,0 +1,19 @@
+import assert from 'node:assert/strict';
+import { realpathSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { test } from 'node:test';
+import { failovers } from '../support/failovers.ts';
+import { seededRandom } from '../support/random.ts';
+import { requireTool } from '../support/tools.ts';
+
+test('a primary dies under load and its synchronous standby takes over, 30 times: no 200 is lost', async (t) => {
+  const program = requireTool(t, 'initdb');
+  if (program === null) return;
+  const { random, seed } = seededRandom();
+  const { tally, backMs } = await failovers(t, dirname(realpathSync(program)), 30, random);
+  const slowest = Math.round(Math.max(...backMs));
+  t.diagnostic(
+    `seed ${seed}: ${tally.sent} sent, ${tally.committed} committed, ${tally.refused} refused, slowest first 200 ${slowest} ms`,
+  );
+  assert.deepEqual({ lost: tally.lost, surplus: tally.surplus }, { lost: [], surplus: [] }, `seed ${seed}`);
+});

@@ -1,0 +1,247 @@
+/** The Helm chart, rendered by the real helm: what the specification asks for, what is refused, and golden manifests. */
+import assert from 'node:assert/strict';
+import { cp, readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { suite, test } from 'node:test';
+import type { TestContext } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { parse } from 'yaml';
+import { limits } from '../../src/limits.ts';
+import { manifestsOf } from '../../src/operator/manifests.ts';
+import type { Manifest } from '../../src/operator/manifest.ts';
+import { settingsTable } from '../../src/settings.ts';
+import {
+  chartDeployment,
+  chartPath,
+  helmTemplate,
+  manifestsIn,
+  rendered,
+  specMatrix,
+  valuesOf,
+} from '../support/chart.ts';
+import { temporaryFolder } from '../support/headgate.ts';
+import { requireKubeTool, runHelm } from '../support/kube-tools.ts';
+import { schemaProblems } from '../support/kubernetes-schema.ts';
+
+const golden = fileURLToPath(new URL('../../../test/deploy/golden/', import.meta.url));
+const release = 'hooks-headgate';
+const listener = { frontendComponent: { webhookListener: true } };
+
+interface Container {
+  readonly env: readonly { name: string; value?: string }[];
+  readonly ports: readonly { name: string; containerPort: number }[];
+}
+const byName = (objects: readonly Manifest[]) => objects.toSorted((a, b) => id(a).localeCompare(id(b), 'en'));
+const id = ({ kind, metadata }: Manifest) => `${kind} ${metadata.name}`;
+
+function containerOf(objects: readonly Manifest[]): Container {
+  const workload = objects.find(({ kind }) => kind === 'StatefulSet' || kind === 'Deployment');
+  const { spec } = workload as unknown as { spec: { template: { spec: { containers: [Container] } } } };
+  return spec.template.spec.containers[0];
+}
+const envOf = (objects: readonly Manifest[]) =>
+  Object.fromEntries(containerOf(objects).env.map(({ name, value }) => [name, value]));
+
+async function helmOf(t: TestContext): Promise<string> {
+  const helm = await requireKubeTool(t, 'helm');
+  if (helm === null) throw new Error('skipped');
+  return helm;
+}
+
+suite('Helm chart', { skip: process.platform !== 'linux' || process.arch !== 'x64' }, () => {
+  test('helm lint finds nothing', async (t) => {
+    const helm = await helmOf(t);
+    const { code, stdout, stderr } = await runHelm(helm, ['lint', '--strict', chartPath]);
+    assert.equal(code, 0, stdout + stderr);
+    assert.doesNotMatch(stdout, /WARNING|ERROR/);
+  });
+
+  test("the specification's value opens 4560 on the Service and starts the listener; without it neither", async (t) => {
+    const helm = await helmOf(t);
+    const on = await rendered(helm, release, listener);
+    const service = on.find(({ kind, metadata }) => kind === 'Service' && metadata.name === release);
+    assert.deepEqual((service as unknown as { spec: { ports: unknown } }).spec.ports, [
+      { name: 'webhook', port: 4560, targetPort: 'webhook', protocol: 'TCP' },
+    ]);
+    assert.equal(envOf(on)['HEADGATE_LISTEN_ENABLED'], 'true');
+    assert.equal(envOf(on)['HEADGATE_LISTEN_PORT'], '4560');
+    assert.deepEqual(containerOf(on).ports.find(({ name }) => name === 'webhook')?.containerPort, 4560);
+    for (const values of [{}, { frontendComponent: { webhookListener: false } }]) {
+      const off = await rendered(helm, release, values);
+      assert.equal(envOf(off)['HEADGATE_LISTEN_ENABLED'], 'false');
+      assert.doesNotMatch(JSON.stringify(off), /4560|"webhook"/);
+    }
+  });
+
+  test('the chart renders what the operator applies, over the whole matrix', async (t) => {
+    const helm = await helmOf(t);
+    for (const [name, spec] of specMatrix()) {
+      const objects = await rendered(helm, release, valuesOf(spec));
+      const wanted = manifestsOf(chartDeployment(release, spec));
+      const made = byName(objects.filter(({ kind }) => kind !== 'Secret'));
+      assert.deepEqual(made, byName(wanted), name);
+      const kept = objects.filter(({ kind }) => kind === 'Secret').map(({ metadata }) => metadata.name);
+      const generated = [
+        ...(spec.gateway?.enabled === true && !spec.gateway.tokenSecret ? [`${release}-gateway`] : []),
+        ...(spec.masterKeySecret ? [] : [`${release}-master-key`]),
+      ];
+      assert.deepEqual(kept.toSorted(), generated, name);
+    }
+  });
+
+  test('every object of the matrix is one that the Kubernetes schemas know, to the last field', async (t) => {
+    const helm = await helmOf(t);
+    for (const [name, spec] of specMatrix()) {
+      for (const object of await rendered(helm, release, valuesOf(spec))) {
+        // The one kind that is not Kubernetes' own.
+        if (object.kind === 'ServiceMonitor') continue;
+        assert.deepEqual(await schemaProblems(object), [], `${name}: ${id(object)}`);
+      }
+    }
+  });
+
+  test('what the schema check would miss it would not check: unknown fields and wrong types are found', async () => {
+    const service = { apiVersion: 'v1', kind: 'Service', metadata: { name: 'a' }, spec: {} };
+    assert.deepEqual(await schemaProblems(service), []);
+    assert.match(
+      (await schemaProblems({ ...service, spec: { ports: [{ port: 1, tragetPort: 1 }] } } as never)).join(),
+      /tragetPort is not a field of V1ServicePort/,
+    );
+    assert.match(
+      (await schemaProblems({ ...service, spec: { ports: [{ port: '1' }] } } as never)).join(),
+      /ports\/0\/port: type/,
+    );
+    assert.match((await schemaProblems({ ...service, spec: { ports: [{}] } } as never)).join(), /required/);
+  });
+
+  test('environment variables are settings that exist, and SIGTERM leaves time for the drain', async (t) => {
+    const helm = await helmOf(t);
+    const settings = new Set<string>(Object.values(settingsTable).map(({ env }) => env));
+    for (const spec of specMatrix().values()) {
+      const objects = await rendered(helm, release, valuesOf(spec));
+      for (const { name } of containerOf(objects).env) {
+        assert(settings.has(name) || /^(EVENTS_API_(HOST|PORT|TOKEN)|TZ)$/.test(name), name);
+      }
+      const workload = objects.find(({ kind }) => kind === 'StatefulSet' || kind === 'Deployment');
+      const pod = (workload as unknown as { spec: { template: { spec: Record<string, unknown> } } }).spec
+        .template.spec;
+      const preStop = Number(/"sleep","(\d+)"/.exec(JSON.stringify(pod))?.[1]);
+      const leftMs = (Number(pod['terminationGracePeriodSeconds']) - preStop) * 1_000;
+      assert(leftMs > limits.drainMs + limits.engineStopMs, `${leftMs} ms`);
+    }
+  });
+
+  test('values that are unknown or wrong are refused, with a sentence', async (t) => {
+    const helm = await helmOf(t);
+    const wrong: [values: object, says: RegExp][] = [
+      [{ unknown: 1 }, /Additional property unknown is not allowed/],
+      [{ frontendComponent: { webhooklistener: true } }, /Additional property webhooklistener/],
+      [{ frontendComponent: { webhookListener: 'true' } }, /webhookListener: Invalid type/],
+      [{ storage: { sizes: '1Gi' } }, /Additional property sizes/],
+      [{ ports: { webhook: 80 } }, /greater than or equal to 1024/],
+      [{ ports: { webhook: 4567 } }, /ports must differ/],
+      [{ database: { url: 'mysql://x' } }, /does not match pattern/i],
+      [{ database: { url: 'postgres://x/y', existingSecret: 'z' } }, /not both/],
+      [{ replicas: 2 }, /replicas above 1 need an external database/],
+      [{ autoscaling: { enabled: true } }, /autoscaling needs an external database/],
+      [{ ingress: { enabled: true, hosts: ['a.example'] } }, /needs frontendComponent.webhookListener=true/],
+      [{ ...listener, ingress: { enabled: true } }, /at least one name in ingress.hosts/],
+      [{ terminationGracePeriodSeconds: 20 }, /at least preStopSeconds \+ 20/],
+    ];
+    for (const [values, says] of wrong) {
+      const { code, stderr } = await helmTemplate(helm, release, values);
+      assert.notEqual(code, 0, JSON.stringify(values));
+      assert.match(stderr, says);
+    }
+  });
+
+  test('every value is in the schema, and every property of the schema is a value', async () => {
+    const values = parse(await readFile(join(chartPath, 'values.yaml'), 'utf8')) as Record<string, object>;
+    const schema = JSON.parse(await readFile(join(chartPath, 'values.schema.json'), 'utf8')) as {
+      properties: Record<string, { properties?: Record<string, unknown> }>;
+    };
+    const { global: _, ...properties } = schema.properties;
+    assert.deepEqual(Object.keys(properties).toSorted(), Object.keys(values).toSorted());
+    for (const [name, { properties: inner }] of Object.entries(properties)) {
+      if (inner === undefined || name === 'resources') continue;
+      assert.deepEqual(Object.keys(inner).toSorted(), Object.keys(values[name] ?? {}).toSorted(), name);
+    }
+  });
+
+  test('a connection string given as a value goes into a Secret and nowhere else', async (t) => {
+    const helm = await helmOf(t);
+    const url = 'postgresql://headgate:pass%2Fword@db.example:5432/hooks';
+    const objects = await rendered(helm, release, { ...listener, database: { url } });
+    const secret = objects.find(({ metadata }) => metadata.name === `${release}-database`);
+    const { data } = secret as unknown as { data: Record<string, string> };
+    assert.equal(Buffer.from(data['url'] ?? '', 'base64').toString(), url);
+    assert.doesNotMatch(JSON.stringify(objects.filter((it) => it !== secret)), /pass/);
+    assert.deepEqual(await schemaProblems(secret as Manifest), []);
+    const changed = await rendered(helm, release, { ...listener, database: { url: `${url}2` } });
+    const pods = (of: readonly Manifest[]) => JSON.stringify(of.find(({ kind }) => kind === 'Deployment'));
+    assert.notEqual(pods(objects), pods(changed));
+  });
+
+  test('a generated master key is 32 bytes, another one each time, and outlives the release', async (t) => {
+    const helm = await helmOf(t);
+    const keys = new Set<string>();
+    for (let i = 0; i < 2; i++) {
+      const objects = await rendered(helm, release, {});
+      const secret = objects.find(({ metadata }) => metadata.name === `${release}-master-key`);
+      const { data, metadata } = secret as unknown as Manifest & { data: Record<string, string> };
+      const text = Buffer.from(data['master-key'] ?? '', 'base64').toString();
+      assert.equal(Buffer.from(text, 'base64').length, 32);
+      assert.equal(metadata.annotations?.['helm.sh/resource-policy'], 'keep');
+      keys.add(text);
+    }
+    assert.equal(keys.size, 2);
+  });
+
+  test('the notes tell the endpoint and a first request, or how to open the listener', async (t) => {
+    const helm = await helmOf(t);
+    // `helm template` leaves the notes out; beside the chart's own templates one that includes them does not.
+    const chart = await temporaryFolder(t);
+    await cp(chartPath, chart, { recursive: true });
+    await writeFile(
+      join(chart, 'templates/probe.yaml'),
+      'notes: {{ include "headgate.notes" . | toJson }}\n',
+    );
+    const notes = async (values: object) => {
+      const args = [
+        'template',
+        release,
+        chart,
+        '--namespace',
+        'hooks',
+        '--show-only',
+        'templates/probe.yaml',
+      ];
+      const { stdout, stderr } = await runHelm(helm, [...args, '--values', '-'], JSON.stringify(values));
+      return (manifestsIn(stdout)[0] as unknown as { notes: string } | undefined)?.notes ?? stderr;
+    };
+    const on = await notes(listener);
+    assert.match(on, /http:\/\/hooks-headgate\.hooks\.svc\.cluster\.local:4560\/webhook\//);
+    assert.match(on, /curl/);
+    assert.match(on, /port-forward statefulset\/hooks-headgate 4567/);
+    const off = await notes({ database: { existingSecret: 'db' } });
+    assert.match(off, /--set frontendComponent\.webhookListener=true/);
+    assert.match(off, /port-forward deployment\/hooks-headgate/);
+    assert.doesNotMatch(off, /4560|curl/);
+  });
+
+  test('golden manifests: a change of what is deployed is seen in review', async (t) => {
+    const helm = await helmOf(t);
+    const external = { ...listener, replicas: 2, database: { existingSecret: 'hooks-database' } };
+    for (const [name, values] of Object.entries({ default: {}, listener, external })) {
+      const { stdout } = await helmTemplate(helm, release, values);
+      const text = stdout.replace(/^( {2}master-key): .{44,}$/m, '$1: GENERATED');
+      const file = join(golden, `${name}.yaml`);
+      if (process.env['HEADGATE_TEST_WRITE_GOLDEN'] === 'true') await writeFile(file, text);
+      assert.equal(
+        text,
+        await readFile(file, 'utf8'),
+        `${name}: HEADGATE_TEST_WRITE_GOLDEN=true writes it again`,
+      );
+    }
+  });
+});

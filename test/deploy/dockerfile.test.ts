@@ -1,0 +1,169 @@
+/** The image: what its Dockerfile must say, and what its commands do where no container engine is. */
+import assert from 'node:assert/strict';
+import { cp, readFile, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { suite, test } from 'node:test';
+import type { TestContext } from 'node:test';
+import { onEnd } from '../support/cleanup.ts';
+import { parseDockerfile } from '../support/dockerfile.ts';
+import type { Stage } from '../support/dockerfile.ts';
+import { Headgate, temporaryFolder } from '../support/headgate.ts';
+import { buildImage, container, innerPid, namespacesRefused, spawnIn } from '../support/image.ts';
+import type { Container, Image } from '../support/image.ts';
+import { root } from '../support/package.ts';
+import { freePort } from '../support/proxy.ts';
+import { run } from '../support/run.ts';
+
+const file = parseDockerfile(await readFile(join(root, 'Dockerfile'), 'utf8'));
+const final = file.stages.at(-1) as Stage;
+const all = (stage: Stage, name: string) => stage.instructions.filter((one) => one.name === name);
+const only = (name: string) => {
+  const [one, ...more] = all(final, name);
+  assert(one !== undefined && more.length === 0, `one ${name} in the last stage`);
+  return one;
+};
+/** What the build context is let through to the builder: the last line of .dockerignore that matches decides. */
+const ignoreLines = (await readFile(join(root, '.dockerignore'), 'utf8'))
+  .split('\n')
+  .filter((line) => line !== '' && !line.startsWith('#'));
+
+function isSent(path: string): boolean {
+  let sent = true;
+  for (const line of ignoreLines) {
+    const pattern = line.replace(/^!/, '');
+    const expression = pattern
+      .replaceAll('.', String.raw`\.`)
+      .replaceAll('**/', '(.*/)?')
+      .replaceAll(/(?<![.)])\*/g, '[^/]*');
+    if (new RegExp(`^${expression}(/|$)`).test(path)) sent = line.startsWith('!');
+  }
+  return sent;
+}
+
+suite('the Dockerfile', () => {
+  test('builds on a Debian slim image of a Node LTS, named by its version, in stages with names', () => {
+    for (const stage of file.stages) {
+      assert.match(stage.image, /^node:(22|24)-(bookworm|trixie)-slim$/);
+      assert.notEqual(stage.name, '');
+    }
+  });
+
+  test('runs unprivileged, by exec, with one volume, a stop signal and a health check that needs no tool', () => {
+    const [uid = 0, gid = 0] = only('USER').text.split(':').map(Number);
+    assert(uid >= 10_000 && gid >= 10_000, 'numbers, so that Kubernetes can tell that it is not root');
+    const user = final.instructions.indexOf(only('USER'));
+    const later = final.instructions.slice(user).map(({ name }) => name);
+    assert(!later.some((name) => ['RUN', 'COPY', 'ADD'].includes(name)), 'nothing is made as that user');
+    assert.deepEqual(only('VOLUME').words, ['/data']);
+    assert.equal(only('STOPSIGNAL').text, 'SIGTERM');
+    assert.deepEqual(only('CMD').words, ['start']);
+    assert.equal(only('ENTRYPOINT').words?.[0], 'node');
+    assert.equal(only('HEALTHCHECK').words?.[0], 'node');
+    assert.deepEqual(only('EXPOSE').text.split(' '), ['4560', '4561', '4567']);
+  });
+
+  test('copies only what is there and is sent to the builder, adds nothing from elsewhere, holds no secret', async () => {
+    for (const stage of file.stages) {
+      for (const { text, flags } of all(stage, 'COPY')) {
+        if (flags['from'] !== undefined) {
+          assert(file.stages.some(({ name }) => name === flags['from']));
+          continue;
+        }
+        for (const name of text.split(/\s+/).slice(0, -1)) {
+          await stat(join(root, name));
+          assert(isSent(name), `${name} is let through by .dockerignore`);
+        }
+      }
+      for (const { name, text } of stage.instructions) {
+        assert.notEqual(name, 'ADD');
+        if (name === 'RUN') assert.doesNotMatch(text, /curl|wget|sudo|apt|chmod 777|(^|\s)cd /);
+        if (name === 'ENV' || name === 'ARG') assert.doesNotMatch(text, /key|secret|token|password/i);
+      }
+    }
+    for (const name of [
+      'node_modules',
+      'headgate-data/master.key',
+      '.git',
+      '.env',
+      'certificates/headgate.key',
+      'dist',
+      'src/x.test.ts',
+      'test',
+    ]) {
+      assert(!isSent(name), `${name} stays out of the build context`);
+    }
+  });
+
+  test('its commands build an image that serves the main job, unprivileged and on a read-only root', async (t) => {
+    const refused = await namespacesRefused();
+    if (refused !== null) {
+      if (process.env['CI'] === 'true') assert.fail(refused);
+      return t.skip(refused);
+    }
+    const folder = await temporaryFolder(t);
+    const context = join(folder, 'context');
+    await cp(root, context, {
+      recursive: true,
+      filter: (path) => path === root || isSent(path.slice(root.length)) || isAbove(path.slice(root.length)),
+    });
+    const image = await buildImage(file, context, join(folder, 'stages'));
+    await serves(t, image, join(folder, 'volume'));
+  });
+});
+
+/** A folder that is not sent itself may hold one that is. */
+const isAbove = (path: string) =>
+  ignoreLines.some((line) => line.startsWith('!') && line.slice(1).startsWith(`${path}/`));
+
+async function serves(t: TestContext, image: Image, volume: string): Promise<void> {
+  // As Docker fills a fresh volume: with the owner and the mode that the image has at that place.
+  const copied = await run('cp', ['-a', join(image.root, image.volume), volume]);
+  assert.equal(copied.code, 0, copied.stderr);
+  const [listen, sql, admin] = [await freePort(), await freePort(), await freePort()];
+  const env = {
+    HEADGATE_LISTEN_PORT: String(listen),
+    HEADGATE_SQL_PORT: String(sql),
+    HEADGATE_ADMIN_PORT: String(admin),
+    HEADGATE_GATEWAY_PORT: '0',
+  };
+  const box = container(image, volume, env);
+  const inside = (command: readonly string[]) => run('unshare', box.arguments(command), { env: box.env });
+  assert.equal((await inside(image.healthcheck)).code, 1);
+
+  const first = await started(t, box, image, volume);
+  const client = await first.headgate.client(t);
+  await client.query(`CREATE TABLE kept (data JSONB) WITH (connector = 'webhook')
+    VALIDATE AS secure_compare(headers->>'signature', 'test')`);
+  const post = (to: Headgate) => to.post('dev/public/kept', '{"a":1}', { signature: 'test' });
+  assert.equal((await post(first.headgate)).text, '{"rows":1}');
+  assert.equal((await inside(image.healthcheck)).code, 0);
+  const status = await readFile(`/proc/${first.pid}/status`, 'utf8');
+  assert.match(status, /^Uid:\s+10001\s+10001\s+10001\s+10001$/m);
+  assert.match(status, /^Groups:\s*$/m);
+  assert.match(status, /^CapEff:\s+0+$/m);
+  const written = await inside(['sh', '-c', 'touch /opt/headgate/x /etc/x /tmp/x /x 2>&1']);
+  assert.equal(written.stdout.match(/Read-only file system/g)?.length, 4, written.stdout);
+  // Killed, as by the kernel for want of memory, and started again: again as pid 1, on the same volume.
+  process.kill(first.pid, 'SIGKILL');
+  await first.headgate.ended;
+  const second = await started(t, box, image, volume);
+  assert.equal((await post(second.headgate)).text, '{"rows":1}');
+  const { rows } = await (
+    await second.headgate.client(t)
+  ).query<{ n: number }>('select count(*)::int as n from kept');
+  assert.equal(rows[0]?.n, 2);
+  process.kill(second.pid, 'SIGTERM');
+  assert.deepEqual(await second.headgate.ended, { code: 0, signal: null });
+  assert.equal((await inside(image.healthcheck)).code, 1);
+}
+
+async function started(t: TestContext, box: Container, image: Image, volume: string) {
+  const child = spawnIn(box, image.command);
+  const headgate = new Headgate(child, volume);
+  // Ending `unshare` ends what it forked, and with that every process of its namespace.
+  onEnd(t, 'container', async () => {
+    if (child.exitCode === null && child.signalCode === null) await headgate.signal('SIGTERM');
+  });
+  await headgate.ready();
+  return { headgate, pid: await innerPid(child) };
+}

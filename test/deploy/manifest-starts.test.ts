@@ -1,0 +1,84 @@
+/**
+ * What the manifests say is run: the container's command and environment, as the chart renders them and as the operator
+ * applies them, start the real program, and the ports answer or do not.
+ */
+import assert from 'node:assert/strict';
+import { connect, createServer } from 'node:net';
+import type { AddressInfo } from 'node:net';
+import { suite, test } from 'node:test';
+import type { TestContext } from 'node:test';
+import { manifestsOf } from '../../src/operator/manifests.ts';
+import type { Manifest } from '../../src/operator/manifest.ts';
+import type { HeadgateSpec } from '../../src/operator/resource.ts';
+import { chartDeployment, rendered, valuesOf } from '../support/chart.ts';
+import { spawnHeadgate, temporaryFolder } from '../support/headgate.ts';
+import { requireKubeTool } from '../support/kube-tools.ts';
+
+interface Pod {
+  readonly containers: readonly [
+    {
+      readonly args: readonly string[];
+      readonly env: readonly { name: string; value?: string; valueFrom?: object }[];
+      readonly readinessProbe: { httpGet: { path: string } };
+    },
+  ];
+}
+
+async function freePorts(count: number): Promise<number[]> {
+  const servers = Array.from({ length: count }, () => createServer().listen(0, '127.0.0.1'));
+  await Promise.all(servers.map((server) => new Promise((resolve) => server.once('listening', resolve))));
+  const ports = servers.map((server) => (server.address() as AddressInfo).port);
+  await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))));
+  return ports;
+}
+
+function isOpen(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(port, '127.0.0.1')
+      .once('connect', () => resolve(socket.destroy() === socket))
+      .once('error', () => resolve(false));
+  });
+}
+
+/** Starts what the workload says, as the kubelet would; what it takes from Secrets is given here. */
+async function runWorkload(t: TestContext, objects: readonly Manifest[]) {
+  const workload = objects.find(({ kind }) => kind === 'StatefulSet');
+  const { spec } = workload as unknown as { spec: { template: { spec: Pod } } };
+  const [container] = spec.template.spec.containers;
+  assert.deepEqual(container.args, ['start']);
+  // In a pod the gateway's port is the pod's own; here several programs share a machine.
+  const env: Record<string, string> = { EVENTS_API_PORT: '0' };
+  for (const { name, value } of container.env) if (value !== undefined) env[name] = value;
+  assert(
+    container.env.some(({ name, valueFrom }) => name === 'HEADGATE_MASTER_KEY' && valueFrom !== undefined),
+  );
+  env['HEADGATE_MASTER_KEY'] = Buffer.alloc(32, 7).toString('base64');
+  const dataDir = await temporaryFolder(t);
+  const headgate = await spawnHeadgate(t, { dataDir, env, onlyArgs: [`--data-dir=${dataDir}`] });
+  await headgate.ready();
+  const probe = container.readinessProbe.httpGet.path;
+  const { status } = await fetch(`http://127.0.0.1:${env['HEADGATE_ADMIN_PORT']}${probe}`);
+  assert.equal(status, 200);
+  return headgate;
+}
+
+suite('the manifests start', () => {
+  for (const by of ['chart', 'operator'] as const) {
+    test(`by the ${by}: with the listener its port answers, without it nothing listens there`, async (t) => {
+      const [webhook = 0, sql = 0, gateway = 0, admin = 0] = await freePorts(4);
+      const ports = { webhook, sql, gateway, admin };
+      for (const enableWebhookListener of [true, false]) {
+        const spec: HeadgateSpec = { image: 'headgate:test', enableWebhookListener, ports };
+        const helm = by === 'chart' ? await requireKubeTool(t, 'helm') : '';
+        if (helm === null) return;
+        const objects =
+          by === 'chart'
+            ? await rendered(helm, 'hooks-headgate', valuesOf(spec))
+            : manifestsOf(chartDeployment('hooks-headgate', spec));
+        const headgate = await runWorkload(t, objects);
+        assert.equal(await isOpen(webhook), enableWebhookListener);
+        assert.deepEqual(await headgate.signal('SIGTERM'), { code: 0, signal: null });
+      }
+    });
+  }
+});

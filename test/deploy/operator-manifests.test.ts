@@ -1,0 +1,134 @@
+/** deploy/operator: what is applied to a cluster to have the operator, and the resource that people write. */
+import assert from 'node:assert/strict';
+import { readdirSync, readFileSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { suite, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { parse } from 'yaml';
+import { defaults } from '../../src/operator/resource.ts';
+import { settingsTable } from '../../src/settings.ts';
+import { chartPath, manifestsIn, specMatrix } from '../support/chart.ts';
+import { temporaryFolder } from '../support/headgate.ts';
+import { eventually, startApiServer, startOperator } from '../support/kube/operators.ts';
+import { headgateSchema } from '../support/kube/resources.ts';
+import { conform } from '../support/kube/structural-schema.ts';
+import type { Schema } from '../support/kube/structural-schema.ts';
+import { requireKubeTool } from '../support/kube-tools.ts';
+import { schemaProblems } from '../support/kubernetes-schema.ts';
+import { run } from '../support/run.ts';
+
+const folder = fileURLToPath(new URL('../../../deploy/operator/', import.meta.url));
+const read = (name: string) => readFileSync(join(folder, name), 'utf8');
+const files = readdirSync(folder).filter((name) => !/^(kustomization|sample)/.test(name));
+const objects = files.flatMap((name) => manifestsIn(read(name)));
+const specSchema = headgateSchema.properties?.['spec'] as Schema;
+
+suite('deploy/operator', () => {
+  test('every object is one that the Kubernetes schemas know, to the last field', async () => {
+    for (const object of objects) {
+      assert.deepEqual(await schemaProblems(object), [], `${object.kind} ${object.metadata.name}`);
+    }
+  });
+
+  test('kubectl kustomize gives all of them', async (t) => {
+    const kubectl = await requireKubeTool(t, 'kubectl');
+    if (kubectl === null) return;
+    const { code, stdout, stderr } = await run(kubectl, ['kustomize', folder]);
+    assert.equal(code, 0, stderr);
+    const names = (of: typeof objects) =>
+      of.map(({ kind, metadata }) => `${kind} ${metadata.name}`).toSorted();
+    assert.deepEqual(names(manifestsIn(stdout)), names(objects));
+  });
+
+  test('the operator runs the image that it deploys, of the version of the package and the chart', () => {
+    const { version } = JSON.parse(readFileSync(join(folder, '../../package.json'), 'utf8')) as {
+      version: string;
+    };
+    const chart = parse(readFileSync(join(chartPath, 'Chart.yaml'), 'utf8')) as Record<string, string>;
+    assert.deepEqual([chart['version'], chart['appVersion']], [version, version]);
+    const images = [...read('operator.yaml').matchAll(/headgate\/headgate:(\S+)/g)].map(([, tag]) => tag);
+    assert.deepEqual(images, [version, version]);
+    const settings = Object.values(settingsTable).map(({ env }) => env as string);
+    for (const [, name = ''] of read('operator.yaml').matchAll(/name: (HEADGATE_\w+)/g)) {
+      assert(settings.includes(name), name);
+    }
+  });
+
+  test('the CRD knows every field that the operator knows, and no other', () => {
+    assert.deepEqual(Object.keys(specSchema.properties ?? {}).toSorted(), Object.keys(defaults).toSorted());
+    for (const [name, value] of Object.entries(defaults)) {
+      const inner = specSchema.properties?.[name]?.properties;
+      if (inner === undefined || value === null || name === 'resources') continue;
+      assert.deepEqual(Object.keys(inner).toSorted(), Object.keys(value as object).toSorted(), name);
+    }
+    for (const [name, spec] of specMatrix()) {
+      const problems: string[] = [];
+      const kept = conform(spec, specSchema, 'spec', problems);
+      assert.deepEqual(problems, [], name);
+      assert.deepEqual(kept, JSON.parse(JSON.stringify(spec)), name);
+    }
+  });
+
+  test('the CRD refuses what cannot be, by itself', () => {
+    const wrong: [spec: object, says: RegExp][] = [
+      [{ enableWebhookListener: 'true' }, /enableWebhookListener: must be of type boolean/],
+      [{ ports: { webhook: 80 } }, /ports.webhook: must be at least 1024/],
+      [{ storage: { size: 'much' } }, /storage.size: must match/],
+      [{ databaseUrlSecret: { name: 'a' } }, /databaseUrlSecret.key: is required/],
+      [{ ingress: { hosts: [] } }, /hosts: must have at least 1/],
+      [{ replicas: -1 }, /replicas: must be at least 0/],
+      [{ logLevel: 'loud' }, /logLevel: must be one of/],
+      [{ networkPolicy: { webhookFrom: [{}] } }, /webhookFrom\[0\]: is empty/],
+    ];
+    for (const [spec, says] of wrong) {
+      const problems: string[] = [];
+      conform(spec, specSchema, 'spec', problems);
+      assert.match(problems.join(), says);
+    }
+  });
+
+  test('the schema is structural: every part has a type, or says that it takes anything', () => {
+    const walk = (schema: Schema, path: string) => {
+      const isAnything = schema['x-kubernetes-int-or-string'] === true;
+      assert(isAnything || schema.type !== undefined, path);
+      for (const [name, inner] of Object.entries(schema.properties ?? {})) walk(inner, `${path}.${name}`);
+      if (schema.additionalProperties !== undefined) walk(schema.additionalProperties, `${path}.*`);
+      if (schema.items !== undefined) walk(schema.items, `${path}[]`);
+      if (schema.type === 'array') assert(schema.items !== undefined, path);
+    };
+    walk(headgateSchema, '');
+  });
+
+  test('the sample, applied by the real kubectl, is deployed', async (t) => {
+    const kubectl = await requireKubeTool(t, 'kubectl');
+    if (kubectl === null) return;
+    const server = await startApiServer(t);
+    server.isOpen = true;
+    startOperator(t, server);
+    const home = await temporaryFolder(t);
+    await writeFile(join(home, 'kubeconfig'), server.kubeConfigText(), { mode: 0o600 });
+    const env = { PATH: process.env['PATH'], HOME: home, KUBECONFIG: join(home, 'kubeconfig') };
+    const apply = [
+      'apply',
+      '--server-side',
+      '--validate=false',
+      '--namespace=hooks',
+      '-f',
+      join(folder, 'sample.yaml'),
+    ];
+    const applied = await run(kubectl, apply, { env });
+    assert.equal(applied.code, 0, applied.stderr);
+    await eventually(server, () => {
+      assert(server.object('StatefulSet', 'hooks') !== null);
+      assert.match(JSON.stringify(server.object('Service', 'hooks')), /4560/);
+    });
+    const get = await run(kubectl, ['get', 'headgates', '--namespace=hooks', '-o', 'name'], { env });
+    assert.equal(get.stdout.trim(), 'headgate.headgate.dev/hooks');
+    const gone = await run(kubectl, ['delete', 'headgate', 'hooks', '--namespace=hooks', '--wait=false'], {
+      env,
+    });
+    assert.equal(gone.code, 0, gone.stderr);
+    await eventually(server, () => assert.equal(server.object('Headgate', 'hooks'), null));
+  });
+});

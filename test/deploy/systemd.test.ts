@@ -1,0 +1,44 @@
+/** The unit file, by systemd's own checks, which need no running systemd, and against Headgate's own bounds. */
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { suite, test } from 'node:test';
+import { limits } from '../../src/limits.ts';
+import { root } from '../support/package.ts';
+import { run } from '../support/run.ts';
+import { requireTool } from '../support/tools.ts';
+
+const path = join(root, 'deploy/systemd/headgate.service');
+const lines = (await readFile(path, 'utf8')).split('\n').filter((line) => /^\w+=/.test(line));
+const values = (name: string) =>
+  lines.filter((line) => line.startsWith(`${name}=`)).map((line) => line.slice(name.length + 1));
+
+suite('the systemd unit', () => {
+  test('is understood by systemd, every line of it', async (t) => {
+    const analyze = requireTool(t, 'systemd-analyze');
+    if (analyze === null) return;
+    const ran = await run(analyze, ['verify', '--man=no', path]);
+    assert.equal(ran.stderr, '');
+    assert.equal(ran.code, 0);
+  });
+
+  test("is rated `OK` by systemd's review of what a service may still do", async (t) => {
+    const analyze = requireTool(t, 'systemd-analyze');
+    if (analyze === null) return;
+    // In tenths, below 10: the lower, the less is left to the service. Most services of a distribution stand at 96.
+    const ran = await run(analyze, ['security', '--offline=yes', '--threshold=20', '--no-pager', path]);
+    assert.equal(ran.code, 0, ran.stdout);
+    t.diagnostic(ran.stdout.trim().split('\n').at(-1) ?? '');
+  });
+
+  test('gives Headgate the time to stop, signals it alone, and lets it open what it may have open', () => {
+    assert.deepEqual(values('KillMode'), ['mixed']);
+    const [stopSeconds] = values('TimeoutStopSec').map(Number);
+    assert((stopSeconds ?? 0) * 1000 > limits.drainMs + limits.engineStopMs);
+    const [files] = values('LimitNOFILE').map(Number);
+    assert((files ?? 0) > limits.listenConnectionsMax + limits.sqlConnectionsMax * 2);
+    const [state] = values('StateDirectory');
+    assert(values('Environment').some((value) => value.includes(`HEADGATE_DATA_DIR=/var/lib/${state}`)));
+    assert.match(values('ExecStart')[0] ?? '', /^\/usr\/bin\/node \/\S+\/dist\/src\/cli\.js start$/);
+  });
+});

@@ -1,0 +1,39 @@
+/** A server that stops taking writes while Headgate is connected to it, as managed databases do when a disk is full. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { onEnd } from '../support/cleanup.ts';
+import { startHeadgate } from '../support/headgate.ts';
+import { startTcpServer } from '../support/tls-server.ts';
+import { within } from '../support/within.ts';
+
+test('read-only for a while: 503, the connection is not kept, and by itself back', async (t) => {
+  const server = await startTcpServer();
+  onEnd(t, 'server', () => server.close());
+  const url = `postgresql://root@127.0.0.1:${server.port}/postgres`;
+  const headgate = await startHeadgate(t, { env: { HEADGATE_DATABASE_URL: url } });
+  const client = await headgate.client(t, 'postgres');
+  await client.query(`CREATE TABLE t (data JSONB) WITH (connector = 'webhook')`);
+  const post = async () => headgate.post('postgres/public/t', '{}');
+  assert.equal((await post()).status, 200);
+  const committers = async () => {
+    const { rows } = await client.query<{ pids: string }>(
+      `select string_agg(pid::text, ',' order by pid) as pids from pg_stat_activity where application_name = 'headgate commit'`,
+    );
+    return rows[0]?.pids;
+  };
+  const before = await committers();
+  const readOnly = async (is: 'on' | 'off') => {
+    await server.run(`alter system set default_transaction_read_only = ${is}`);
+    await server.run('select pg_reload_conf()');
+  };
+  await readOnly('on');
+  await within(10_000, async () => {
+    const { status, headers, text } = await post();
+    assert.equal(status, 503);
+    assert.ok(headers.get('retry-after') !== null);
+    assert.match(text, /"code":"engine_unavailable"/);
+  });
+  await readOnly('off');
+  await within(10_000, async () => assert.equal((await post()).status, 200));
+  assert.notEqual(await committers(), before);
+});

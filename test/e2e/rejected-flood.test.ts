@@ -1,0 +1,134 @@
+/** Refused requests by the thousand, of a WebSocket, with the database away, and where none are to be kept. */
+import assert from 'node:assert/strict';
+import { performance } from 'node:perf_hooks';
+import { suite, test } from 'node:test';
+import { limits } from '../../src/limits.ts';
+import { startHeadgate } from '../support/headgate.ts';
+import type { Headgate } from '../support/headgate.ts';
+import { within } from '../support/within.ts';
+import { WsClient } from '../support/ws-client.ts';
+
+async function keptBy(headgate: Headgate): Promise<Record<string, number>> {
+  const text = await (await fetch(`${headgate.adminUrl}/metrics`)).text();
+  const found = text.matchAll(/^headgate_rejected_requests_total\{result="(\w+)"\} (\d+)$/gm);
+  return Object.fromEntries([...found].map(([, result = '', n]) => [result, Number(n)]));
+}
+
+const total = (kept: Record<string, number>) => Object.values(kept).reduce((sum, n) => sum + n, 0);
+
+suite('a flood of refused requests', () => {
+  test('is answered, counted and cut off, and costs an honest sender nothing', async (t) => {
+    const headgate = await startHeadgate(t);
+    const client = await headgate.client(t);
+    await client.query(`CREATE TABLE t (data JSONB) WITH (connector = 'webhook')
+      VALIDATE AS secure_compare(headers->>'authorization', 'right')`);
+    const started = performance.now();
+    const forged = async (n: number) => {
+      for (let i = 0; i < n; i++) {
+        const answer = await headgate.post('dev/public/t', 'x'.repeat(2_000), { authorization: 'wrong' });
+        assert.equal(answer.status, 401);
+      }
+    };
+    const honest = async (n: number) => {
+      for (let i = 0; i < n; i++)
+        assert.equal((await headgate.post('dev/public/t', '{}', { authorization: 'right' })).status, 200);
+    };
+    await Promise.all([...Array.from({ length: 10 }, () => forged(200)), honest(200)]);
+    const seconds = (performance.now() - started) / 1_000;
+    await within(5_000, async () => assert.equal(total(await keptBy(headgate)), 2_000));
+    const kept = await keptBy(headgate);
+    const { rowCount } = await client.query('select from headgate.rejected_requests');
+    assert.equal(rowCount, kept['stored']);
+    assert.deepEqual([kept['queue'], kept['engine']], [0, 0]);
+    const most = limits.rejectedBurst + Math.ceil((seconds + 1) * limits.rejectedPerSecond);
+    assert(
+      (rowCount ?? 0) >= limits.rejectedBurst && (rowCount ?? 0) <= most,
+      `${rowCount} of at most ${most}`,
+    );
+    assert.equal((await client.query('select from t')).rowCount, 200);
+    assert.equal(headgate.stderr.split('\n').filter((line) => /"level":"(warn|error)"/.test(line)).length, 0);
+  });
+
+  test('a batch of a WebSocket that does not fit is kept, with its item, and a stream that is not accepted', async (t) => {
+    const headgate = await startHeadgate(t);
+    const client = await headgate.client(t);
+    await client.query(`CREATE TABLE t (n int CHECK (n < 10)) WITH (connector = 'webhook');
+      CREATE TABLE shut (data JSONB) WITH (connector = 'webhook')
+        VALIDATE AS secure_compare(headers->>'authorization', 'right')`);
+    const url = (table: string) => `ws://127.0.0.1:${headgate.ports.listen.port}/ingest/dev/public/${table}`;
+    const open = await WsClient.open(url('t'));
+    open.send(1, [{ op: 'insert', data: { n: 1 } }]);
+    open.send(2, [
+      { op: 'insert', data: { n: 2 } },
+      { op: 'insert', data: { n: 99 } },
+    ]);
+    open.send(3, [{ op: 'insert', data: { n: 3 } }]);
+    assert.match((await open.ended).fatal ?? '', /dml_batch_id 2 item 2: /);
+    const shut = await WsClient.open(url('shut'), { headers: { authorization: 'wrong canary' } });
+    assert.equal((await shut.ended).fatal, 'Signature verification failed');
+    await within(5_000, async () => {
+      const { rows } = await client.query<Record<string, unknown>>(
+        `select table_name, door, code, reason, authenticated, method, remote_address, encode(body, 'escape') as body
+         from headgate.rejected_requests order by table_name desc`,
+      );
+      assert.equal(rows.length, 2);
+      const [batch, stream] = rows;
+      assert.deepEqual(
+        [batch?.['door'], batch?.['code'], batch?.['authenticated'], batch?.['method']],
+        ['websocket', 'row_refused', true, 'GET'],
+      );
+      assert.match(String(batch?.['reason']), /^item 2: /);
+      assert.match(String(batch?.['body']), /"dml_batch_id":2/);
+      assert.match(String(batch?.['remote_address']), /127\.0\.0\.1/);
+      assert.deepEqual([stream?.['code'], stream?.['authenticated']], ['signature_failed', false]);
+      assert.match(String(stream?.['body']), /"type":"init"/);
+      assert(!JSON.stringify(rows).includes('canary'));
+    });
+    assert.equal((await client.query('select from t')).rowCount, 1);
+  });
+
+  test('while the database is away they wait in memory, and are written when it is back', async (t) => {
+    const headgate = await startHeadgate(t);
+    const client = await headgate.client(t);
+    await client.query(`CREATE TABLE t (data JSONB) WITH (connector = 'webhook')`);
+    assert.equal((await headgate.post('dev/public/t', 'no json')).status, 422);
+    await within(5_000, async () => assert.equal((await keptBy(headgate))['stored'], 1));
+    // Their connection is cut off again and again, under requests.
+    const cut = `select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'headgate rejected requests'`;
+    for (let i = 0; i < 5; i++) {
+      await client.query(cut);
+      assert.equal((await headgate.post('dev/public/t', 'no json')).status, 422);
+    }
+    await within(10_000, async () => assert.equal(total(await keptBy(headgate)), 6));
+    const { stored = 0 } = await keptBy(headgate);
+    const rows = async () => (await client.query('select from headgate.rejected_requests')).rowCount ?? 0;
+    // A statement whose connection was cut off is counted as lost, and may have been stored all the same.
+    await within(5_000, async () => assert((await rows()) >= stored));
+  });
+
+  test('HEADGATE_REJECTED_ROWS_MAX=0 keeps none, and needs no connection', async (t) => {
+    const headgate = await startHeadgate(t, { args: ['--rejected-rows-max=0'] });
+    const client = await headgate.client(t);
+    await client.query(`CREATE TABLE t (data JSONB) WITH (connector = 'webhook')`);
+    assert.equal((await headgate.post('dev/public/t', 'no json')).status, 422);
+    assert.equal(total(await keptBy(headgate)), 0);
+    const own = `select from pg_stat_activity where application_name = 'headgate rejected requests'`;
+    assert.equal((await client.query(own)).rowCount, 0);
+  });
+
+  test('a database can be dropped, and another of the same name be served', async (t) => {
+    const headgate = await startHeadgate(t);
+    const root = await headgate.client(t);
+    for (let round = 0; round < 2; round++) {
+      await root.query('CREATE DATABASE other');
+      const client = await headgate.clientAs(t, 'root', 'other');
+      await client.query(`CREATE TABLE t (data JSONB) WITH (connector = 'webhook')`);
+      assert.equal((await headgate.post('other/public/t', 'no json')).status, 422);
+      await within(5_000, async () =>
+        assert.equal((await client.query('select from headgate.rejected_requests')).rowCount, 1),
+      );
+      await client.end();
+      await root.query('DROP DATABASE other');
+    }
+  });
+});

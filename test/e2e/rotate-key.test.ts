@@ -1,0 +1,247 @@
+/** `headgate secrets rotate-key`, a wrong master key, and bytes that changed: who is answered what, and what the log says. */
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
+import { createHmac, randomBytes } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { suite, test } from 'node:test';
+import type { TestContext } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { onEnd } from '../support/cleanup.ts';
+import { startHeadgate, temporaryFolder } from '../support/headgate.ts';
+import type { Headgate } from '../support/headgate.ts';
+import { debianBin, startServer } from '../support/server.ts';
+import { within } from '../support/within.ts';
+
+const cli = fileURLToPath(new URL('../../src/cli.js', import.meta.url));
+const canary = 'canary-4711-canary';
+const check = `secure_compare(headers->>'x-sig', encode(hmac(s, data, 'sha256'), 'hex'))`;
+const sign = (body: string, key = canary) => createHmac('sha256', key).update(body).digest('hex');
+
+class Rotation {
+  readonly child: ChildProcess;
+  readonly ended: Promise<number | null>;
+  output = '';
+
+  constructor(t: TestContext, dataDir: string, env: Record<string, string> = {}) {
+    this.child = spawn(process.execPath, [cli, 'secrets', 'rotate-key', `--data-dir=${dataDir}`], {
+      env: { PATH: process.env['PATH'], HOME: process.env['HOME'], ...env },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    this.child.stdout?.setEncoding('utf8').on('data', (text: string) => (this.output += text));
+    this.child.stderr?.setEncoding('utf8').on('data', (text: string) => (this.output += text));
+    this.ended = new Promise((resolve) => this.child.once('close', resolve));
+    onEnd(t, 'rotation', async () => {
+      if (this.child.exitCode === null && this.child.signalCode === null) this.child.kill('SIGKILL');
+      await this.ended;
+    });
+  }
+}
+
+const keysIn = async (path: string) => (await readFile(path, 'utf8')).trim().split('\n');
+
+async function makeTables(headgate: Headgate, t: TestContext): Promise<void> {
+  const client = await headgate.client(t);
+  await client.query('CREATE DATABASE other');
+  for (const database of ['dev', 'other']) {
+    const own = database === 'dev' ? client : await headgate.client(t, database);
+    await own.query(`CREATE SECRET s WITH (backend = 'meta') AS '${canary}';
+      CREATE TABLE bound (data JSONB) WITH (connector = 'webhook') VALIDATE SECRET s AS ${check};
+      CREATE TABLE literal (data JSONB) WITH (connector = 'webhook')
+        VALIDATE AS secure_compare(headers->>'x-sig', encode(hmac('${canary}', data, 'sha256'), 'hex'));
+      CREATE TABLE open (data JSONB) WITH (connector = 'webhook')`);
+  }
+}
+
+async function answers(headgate: Headgate, key = canary): Promise<Record<string, number>> {
+  const found: Record<string, number> = {};
+  for (const path of ['dev/public/bound', 'dev/public/literal', 'dev/public/open', 'other/public/bound'])
+    found[path] = (await headgate.post(path, '{}', { 'x-sig': sign('{}', key) })).status;
+  return found;
+}
+
+const allServed = {
+  'dev/public/bound': 200,
+  'dev/public/literal': 200,
+  'dev/public/open': 200,
+  'other/public/bound': 200,
+};
+
+suite('secrets rotate-key', () => {
+  test('while requests come: none is refused, and what is left is sealed with the new key alone', async (t) => {
+    const dataDir = await temporaryFolder(t);
+    const headgate = await startHeadgate(t, { dataDir });
+    await makeTables(headgate, t);
+    const path = join(dataDir, 'master.key');
+    const [old] = await keysIn(path);
+    const stop = new AbortController();
+    const seen = new Set<string>();
+    const load = (async () => {
+      while (!stop.signal.aborted)
+        for (const answer of Object.entries(await answers(headgate))) seen.add(answer.join(' '));
+    })();
+    // A secret that is sealed and not committed: the rotation waits for it.
+    const client = await headgate.client(t);
+    await client.query(`BEGIN; CREATE SECRET later WITH (backend = 'meta') AS '${canary}'`);
+    const killed = new Rotation(t, dataDir);
+    await within(20_000, async () => {
+      const { rows } = await (
+        await headgate.client(t)
+      ).query(`select from pg_locks where mode = 'ShareRowExclusiveLock' and not granted`);
+      assert.equal(rows.length, 1);
+    });
+    killed.child.kill('SIGKILL');
+    await killed.ended;
+    const both = await keysIn(path);
+    assert.equal(both.length, 2);
+    assert.equal(both[1], old, 'the old key is kept until nothing needs it');
+    await client.query('COMMIT');
+    const rotation = new Rotation(t, dataDir);
+    assert.equal(await rotation.ended, 0, rotation.output);
+    assert.match(rotation.output, /goes on/);
+    assert(!rotation.output.includes(canary));
+    for (const key of both) assert(!rotation.output.includes(key));
+    const [now, ...more] = await keysIn(path);
+    assert.deepEqual([now, more], [both[0], []]);
+    const names = await readdir(dataDir);
+    const retired = names.filter((name) => /^master\.key\.[0-9a-f]{8}\.old$/.test(name));
+    assert.deepEqual(await keysIn(join(dataDir, retired[0] ?? '')), [old]);
+    stop.abort();
+    await load;
+    assert.deepEqual(
+      [...seen].toSorted(),
+      Object.entries(allServed)
+        .map((it) => it.join(' '))
+        .toSorted(),
+    );
+    await client.query(`CREATE SECRET afterwards WITH (backend = 'meta') AS '${canary}'`);
+    const sealed = await client.query<{ id: string }>(
+      `select substr(decode(sealed, 'base64'), 1, 5)::text as id from headgate.secret
+       union select substr(decode(sealed_expression, 'base64'), 1, 5)::text from headgate.webhook_table
+       where sealed_expression is not null`,
+    );
+    assert.equal(sealed.rows.length, 1, 'all of them are of one key');
+    assert.equal((await headgate.signal('SIGTERM')).code, 0);
+    // Nothing runs: the engine is started for it.
+    const alone = new Rotation(t, dataDir);
+    assert.equal(await alone.ended, 0, alone.output);
+    assert.match(alone.output, /database "dev": \d+ sealed with the new key\ndatabase "other": /);
+    const again = await startHeadgate(t, { dataDir });
+    assert.deepEqual(await answers(again), allServed);
+  });
+
+  test('refuses where there is nothing to rotate, and goes by the environment', async (t) => {
+    const dataDir = await temporaryFolder(t);
+    const none = new Rotation(t, join(dataDir, 'none'));
+    assert.equal(await none.ended, 1);
+    assert.match(none.output, /^headgate: there is no database of Headgate in /);
+    const [old, next] = [randomBytes(32).toString('base64'), randomBytes(32).toString('base64')];
+    const first = await startHeadgate(t, { dataDir, env: { HEADGATE_MASTER_KEY: old } });
+    await makeTables(first, t);
+    const one = new Rotation(t, dataDir, { HEADGATE_MASTER_KEY: old });
+    assert.equal(await one.ended, 1);
+    assert.match(one.output, /HEADGATE_MASTER_KEY holds one key/);
+    await first.signal('SIGTERM');
+    const both = { HEADGATE_MASTER_KEY: `${next},${old}` };
+    const second = await startHeadgate(t, { dataDir, env: both });
+    assert.deepEqual(await answers(second), allServed);
+    const rotation = new Rotation(t, dataDir, both);
+    assert.equal(await rotation.ended, 0, rotation.output);
+    await second.signal('SIGTERM');
+    const third = await startHeadgate(t, { dataDir, env: { HEADGATE_MASTER_KEY: next } });
+    assert.deepEqual(await answers(third), allServed);
+  });
+});
+
+test('secrets rotate-key beside a PostgreSQL of its own, where one database cannot be sealed now', async (t) => {
+  if (!existsSync(debianBin)) return t.skip('PostgreSQL 15 is not installed');
+  const server = await startServer(debianBin);
+  onEnd(t, 'server', () => server.close());
+  const dataDir = await temporaryFolder(t);
+  const env = {
+    HEADGATE_DATABASE_URL: `postgresql://root@/postgres?host=${encodeURIComponent(server.socketDir)}`,
+  };
+  const headgate = await startHeadgate(t, { dataDir, env });
+  const client = await headgate.client(t, 'postgres');
+  await client.query('CREATE DATABASE other');
+  await client.query(`CREATE SECRET s WITH (backend = 'meta') AS '${canary}'`);
+  const other = await headgate.client(t, 'other');
+  await other.query(`CREATE SECRET s WITH (backend = 'meta') AS '${canary}'`);
+  // Read-only, as a standby is.
+  await client.query('ALTER DATABASE other SET default_transaction_read_only = on');
+  const path = join(dataDir, 'master.key');
+  const [old] = await keysIn(path);
+  const first = new Rotation(t, dataDir, env);
+  assert.equal(await first.ended, 1, first.output);
+  assert.match(first.output, /database "postgres": 1 sealed with the new key/);
+  assert.match(first.output, /database "other": .*read-only.*\n.*both keys stay in use/);
+  assert.deepEqual((await keysIn(path))[1], old);
+  await client.query('ALTER DATABASE other RESET default_transaction_read_only');
+  const second = new Rotation(t, dataDir, env);
+  assert.equal(await second.ended, 0, second.output);
+  assert.equal((await keysIn(path)).length, 1);
+});
+
+suite('a secret that does not open', () => {
+  const unusable = (headgate: Headgate) =>
+    headgate.stderr.split('\n').filter((line) => line.includes('catalog.table_unusable'));
+
+  test('flipped bit: 503 for its table alone, one log line that names it, and ALTER SECRET heals it', async (t) => {
+    const headgate = await startHeadgate(t, { args: ['--log-level=debug'] });
+    const client = await headgate.client(t);
+    await makeTables(headgate, t);
+    await client.query(`CREATE SECRET "other\nkey" WITH (backend = 'meta') AS '${canary}';
+      CREATE TABLE second (data JSONB) WITH (connector = 'webhook') VALIDATE SECRET "other\nkey" AS
+        secure_compare(headers->>'x-sig', encode(hmac("other\nkey", data, 'sha256'), 'hex'))`);
+    const second = async () =>
+      (await headgate.post('dev/public/second', '{}', { 'x-sig': sign('{}') })).status;
+    assert.equal(await second(), 200);
+    await client.query(`update headgate.secret set sealed =
+      encode(set_byte(decode(sealed, 'base64'), 30, get_byte(decode(sealed, 'base64'), 30) # 1), 'base64')
+      where name = E'other\\nkey'`);
+    await within(2_000, async () => assert.equal(await second(), 503));
+    assert.deepEqual(await answers(headgate), allServed);
+    for (let i = 0; i < 5; i++) assert.equal(await second(), 503);
+    const [line, ...more] = unusable(headgate);
+    assert.deepEqual(more, []);
+    const said = JSON.parse(line ?? '') as { table: string; reason: string; level: string };
+    assert.equal(said.table, 'dev.public.second');
+    assert.equal(said.level, 'error');
+    assert.match(said.reason, /^secret other\nkey: the sealed text does not open: /);
+    await client.query(`ALTER SECRET "other\nkey" AS '${canary}'`);
+    await within(2_000, async () => assert.equal(await second(), 200));
+    assert(!headgate.stderr.includes(canary));
+  });
+
+  test('another master key: 503 for each table that needs it, 200 for the others', async (t) => {
+    const dataDir = await temporaryFolder(t);
+    const first = await startHeadgate(t, { dataDir });
+    await makeTables(first, t);
+    assert.deepEqual(await answers(first), allServed);
+    await first.signal('SIGTERM');
+    const path = join(dataDir, 'master.key');
+    const right = await readFile(path, 'utf8');
+    await rm(path);
+    const wrong = await startHeadgate(t, { dataDir });
+    const found = await answers(wrong);
+    assert.deepEqual(Object.values(found), [503, 503, 200, 503]);
+    const lines = unusable(wrong).map((line) => JSON.parse(line) as { table: string; reason: string });
+    // `other` has a table with a literal, too.
+    assert.deepEqual(lines.map(({ table }) => table).toSorted(), [
+      'dev.public.bound',
+      'dev.public.literal',
+      'other.public.bound',
+      'other.public.literal',
+    ]);
+    assert.match(lines.find(({ table }) => table === 'dev.public.bound')?.reason ?? '', /^secret s: /);
+    // A key that comes back while Headgate runs is noticed with the next change of the catalog.
+    await writeFile(path, right, { mode: 0o600 });
+    await (await wrong.client(t)).query(`CREATE TABLE more (data JSONB) WITH (connector = 'webhook')`);
+    await within(2_000, async () =>
+      assert.deepEqual({ ...(await answers(wrong)), 'other/public/bound': 200 }, allServed),
+    );
+    assert(!wrong.stderr.includes(canary));
+  });
+});

@@ -1,0 +1,55 @@
+/** docs/deploy/upgrading.md: a catalog that a newer Headgate has moved on, and a data directory that is used again. */
+import assert from 'node:assert/strict';
+import { readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { suite, test } from 'node:test';
+import { Client } from 'pg';
+import { onEnd } from '../support/cleanup.ts';
+import { spawnHeadgate, startHeadgate, temporaryFolder } from '../support/headgate.ts';
+import { testDatabase } from '../support/postgres.ts';
+
+suite('upgrading', () => {
+  test('a newer Headgate has moved the catalog on: the one that runs goes on, an older one that starts serves nothing', async (t) => {
+    const database = await testDatabase(t);
+    const env = {
+      HEADGATE_DATABASE_URL: database.connectionString,
+      HEADGATE_MASTER_KEY: Buffer.alloc(32, 7).toString('base64'),
+    };
+    const running = await startHeadgate(t, { env });
+    const { user = '', password } = database.clientConfig;
+    const door = new Client({
+      host: '127.0.0.1',
+      port: running.ports.sql.port,
+      database: database.name,
+      user,
+      ...(password === undefined ? {} : { password }),
+    });
+    await door.connect();
+    onEnd(t, 'door', () => door.end());
+    await door.query(`CREATE TABLE kept (data JSONB) WITH (connector = 'webhook')`);
+    const path = `${database.name}/public/kept`;
+    assert.equal((await running.post(path, '{}')).status, 200);
+    await (await database.connect()).query('insert into headgate.migration (version) values (9999)');
+
+    const older = await startHeadgate(t, { env });
+    assert.equal((await older.post(path, '{}')).status, 503);
+    assert.match(older.stderr, /the catalog in schema headgate is of version 9999.*start a newer Headgate/);
+    const readiness = await fetch(`${older.adminUrl}/readyz`);
+    assert.equal(readiness.status, 503);
+    assert.match(await readiness.text(), /start a newer Headgate/);
+    assert.equal((await running.post(path, '{}')).status, 200);
+    assert.equal((await door.query('select from kept')).rowCount, 2);
+  });
+
+  test('a folder of another major version of PostgreSQL is refused in one line, nothing touched', async (t) => {
+    const dataDir = await temporaryFolder(t);
+    const first = await startHeadgate(t, { dataDir });
+    await first.signal('SIGTERM');
+    const file = join(dataDir, 'pg/PG_VERSION');
+    await writeFile(file, '17\n');
+    const refused = await spawnHeadgate(t, { dataDir });
+    assert.deepEqual(await refused.ended, { code: 1, signal: null });
+    assert.match(refused.stderr, /made by PostgreSQL "17"; this Headgate has PostgreSQL 18/);
+    assert.equal(await readFile(file, 'utf8'), '17\n');
+  });
+});

@@ -1,0 +1,81 @@
+/** Certificates as an owner makes them: with openssl, an authority of one's own, in a folder of the test. */
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { TlsSource } from '../../src/guard/tls-source.ts';
+import type { TlsSourceOptions } from '../../src/guard/tls-source.ts';
+import { findTool } from './tools.ts';
+
+export interface Pair {
+  readonly cert: string;
+  readonly key: string;
+}
+
+export interface Authority extends Pair {
+  /** A certificate for `name` signed by this authority, in files `<file>.pem` and `<file>.key`. */
+  issue(file: string, name: string, options?: { readonly names?: string; readonly chain?: boolean }): Pair;
+}
+
+function openssl(args: readonly string[]): void {
+  const ran = spawnSync('openssl', args, { encoding: 'utf8' });
+  if (ran.status !== 0) throw new Error(`openssl ${args.join(' ')}: ${ran.stderr}`);
+}
+
+const elliptic = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes'];
+
+/** `names`: subject alternative names in openssl's words; by default this machine as tests call it. */
+export function makeAuthority(folder: string, file = 'ca'): Authority {
+  const path = (name: string) => join(folder, name);
+  const own = { cert: path(`${file}.pem`), key: path(`${file}.key`) };
+  const subject = `/CN=${file} of a test`;
+  openssl([
+    'req',
+    '-x509',
+    ...elliptic,
+    '-days',
+    '2',
+    '-subj',
+    subject,
+    '-keyout',
+    own.key,
+    '-out',
+    own.cert,
+  ]);
+  return {
+    ...own,
+    issue(name, commonName, { names = 'DNS:localhost,IP:127.0.0.1,IP:::1', chain = false } = {}) {
+      const made = { cert: path(`${name}.pem`), key: path(`${name}.key`) };
+      const request = path(`${name}.csr`);
+      openssl(['req', ...elliptic, '-subj', `/CN=${commonName}`, '-keyout', made.key, '-out', request]);
+      const extensions = path(`${name}.ext`);
+      writeFileSync(extensions, `subjectAltName=${names}\n`);
+      const sign = ['x509', '-req', '-days', '2', '-in', request, '-CA', own.cert, '-CAkey', own.key];
+      openssl([...sign, '-CAcreateserial', '-extfile', extensions, '-out', made.cert]);
+      if (chain) writeFileSync(made.cert, readFileSync(made.cert, 'utf8') + readFileSync(own.cert, 'utf8'));
+      return made;
+    },
+  };
+}
+
+/** TLS with a certificate of its own, for doors opened inside the test process; null: openssl is not installed. */
+export async function testTls(
+  options: Partial<TlsSourceOptions> = {},
+): Promise<{ source: TlsSource; ca: string; close(): Promise<void> } | null> {
+  if (findTool('openssl') === null && process.env['CI'] !== 'true') {
+    process.stderr.write('\n*** SKIPPED over TLS, because openssl is not installed\n');
+    return null;
+  }
+  const folder = mkdtempSync(join(tmpdir(), 'headgate-tls-'));
+  const authority = makeAuthority(folder);
+  const files = { ...authority.issue('server', 'server'), clientCa: null, clientCert: 'required' } as const;
+  const source = await TlsSource.open({ door: 'test', files, observe: () => undefined, ...options });
+  return {
+    source,
+    ca: readFileSync(authority.cert, 'utf8'),
+    close: async () => {
+      await source.close();
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}

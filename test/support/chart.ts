@@ -1,0 +1,188 @@
+/** The Helm chart as tests use it: rendered by the real helm, and asked for in the words of the `Headgate` resource. */
+import assert from 'node:assert/strict';
+import { fileURLToPath } from 'node:url';
+import { parseAllDocuments } from 'yaml';
+import { completeSpec, defaults } from '../../src/operator/resource.ts';
+import type { CompleteSpec, HeadgateSpec, SecretRef } from '../../src/operator/resource.ts';
+import type { Manifest } from '../../src/operator/manifest.ts';
+import { runHelm } from './kube-tools.ts';
+import type { Ran } from './run.ts';
+
+export const chartPath = fileURLToPath(new URL('../../../deploy/helm/headgate', import.meta.url));
+
+/** Renders with nothing but the given values over values.yaml. */
+export function helmTemplate(helm: string, release: string, values: object): Promise<Ran> {
+  const args = ['template', release, chartPath, '--namespace', 'hooks', '--values', '-'];
+  return runHelm(helm, args, JSON.stringify(values));
+}
+
+export async function rendered(helm: string, release: string, values: object): Promise<Manifest[]> {
+  const { code, stdout, stderr } = await helmTemplate(helm, release, values);
+  assert.equal(code, 0, stderr);
+  return manifestsIn(stdout);
+}
+
+export function manifestsIn(yaml: string): Manifest[] {
+  const documents = parseAllDocuments(yaml, { strict: true, uniqueKeys: true });
+  assert(Array.isArray(documents), 'a stream of documents');
+  return documents
+    .map((document) => {
+      assert.deepEqual(document.errors, []);
+      return document.toJS() as Manifest | null;
+    })
+    .filter((manifest) => manifest !== null);
+}
+
+/** The values that ask the chart for what `spec` asks the operator for. */
+export function valuesOf(spec: HeadgateSpec): object {
+  const { enableWebhookListener, image, imagePullPolicy, ...rest } = completeSpec(spec);
+  const { databaseUrlSecret, masterKeySecret, gateway, autoscaling, ingress, paused: _, ...same } = rest;
+  const { name, ...tag } = imageParts(image);
+  return {
+    ...same,
+    resources: instead(defaults.resources, same.resources),
+    podSecurityContext: instead(defaults.podSecurityContext, same.podSecurityContext),
+    frontendComponent: { webhookListener: enableWebhookListener },
+    image: { repository: name, ...tag, pullPolicy: imagePullPolicy },
+    ...(databaseUrlSecret !== null && { database: existing(databaseUrlSecret) }),
+    ...(masterKeySecret !== null && { masterKey: existing(masterKeySecret) }),
+    gateway: {
+      enabled: gateway.enabled,
+      ...(gateway.tokenSecret !== null && existing(gateway.tokenSecret)),
+    },
+    ...(autoscaling !== null && { autoscaling: { enabled: true, ...autoscaling } }),
+    ...(ingress !== null && { ingress: { enabled: true, ...ingress } }),
+  };
+}
+
+/** Helm lays given values over its own; a null takes away what is there. */
+const instead = (own: object, given: object) => ({
+  ...Object.fromEntries(Object.keys(own).map((key) => [key, null])),
+  ...given,
+});
+
+const existing = ({ name, key }: SecretRef) => ({ existingSecret: name, key });
+
+function imageParts(image: string): { name: string; tag?: string; digest?: string } {
+  const [name = '', digest] = image.split('@');
+  if (digest !== undefined) return { name, digest };
+  const colon = name.lastIndexOf(':');
+  return { name: name.slice(0, colon), tag: name.slice(colon + 1) };
+}
+
+/** Specs that between them switch everything on and off; each is an object the API server would take. */
+export function specMatrix(): ReadonlyMap<string, HeadgateSpec> {
+  const image = 'images.example/headgate:1.2.3';
+  const databaseUrlSecret = { name: 'orders-database', key: 'dsn' };
+  const everything: HeadgateSpec = {
+    image: `images.example:5000/headgate@sha256:${'ab'.repeat(32)}`,
+    imagePullPolicy: 'Always',
+    imagePullSecrets: [{ name: 'registry' }],
+    enableWebhookListener: true,
+    databaseUrlSecret,
+    masterKeySecret: { name: 'sealing', key: 'key' },
+    sql: { expose: true },
+    gateway: { enabled: true, tokenSecret: { name: 'tokens', key: 'gateway' } },
+    ports: { webhook: 14560, sql: 14567, gateway: 18000, admin: 14561 },
+    autoscaling: { minReplicas: 3, maxReplicas: 9, targetCPUUtilizationPercentage: 60 },
+    service: {
+      type: 'LoadBalancer',
+      annotations: { 'example.com/internal': 'false' },
+      externalTrafficPolicy: 'Local',
+    },
+    ingress: {
+      className: 'nginx',
+      annotations: { 'example.com/body-size': '25m' },
+      hosts: ['hooks.example.com', 'hooks.example.org'],
+      tls: [{ hosts: ['hooks.example.com'], secretName: 'hooks-tls' }],
+    },
+    publicUrl: 'https://hooks.example.com',
+    clusterDomain: 'corp.internal',
+    logLevel: 'debug',
+    networkPolicy: {
+      webhookFrom: [{ ipBlock: { cidr: '10.0.0.0/8', except: ['10.1.0.0/16'] } }],
+      sqlFrom: [{ podSelector: { matchLabels: { role: 'dba' } } }],
+      gatewayFrom: [{ namespaceSelector: { matchLabels: { team: 'orders' } } }],
+      metricsFrom: [{ namespaceSelector: { matchLabels: { name: 'monitoring' } } }],
+    },
+    serviceMonitor: { enabled: true, interval: '15s', labels: { release: 'prometheus' } },
+    serviceAccount: { annotations: { 'example.com/role': 'reader' } },
+    resources: { requests: { cpu: '1', memory: '1Gi' } },
+    podSecurityContext: { runAsNonRoot: true, runAsUser: 1234 },
+    podAnnotations: { 'example.com/a': 'b' },
+    podLabels: { team: 'orders' },
+    nodeSelector: { disk: 'fast' },
+    tolerations: [{ key: 'dedicated', operator: 'Exists', effect: 'NoSchedule' }],
+    affinity: {
+      podAntiAffinity: {
+        requiredDuringSchedulingIgnoredDuringExecution: [
+          { topologyKey: 'kubernetes.io/hostname', labelSelector: { matchLabels: { a: 'b' } } },
+        ],
+      },
+    },
+    topologySpreadConstraints: [
+      {
+        maxSkew: 2,
+        topologyKey: 'topology.kubernetes.io/zone',
+        whenUnsatisfiable: 'DoNotSchedule',
+        labelSelector: { matchLabels: { a: 'b' } },
+      },
+    ],
+    priorityClassName: 'important',
+    preStopSeconds: 15,
+    terminationGracePeriodSeconds: 90,
+    extraEnv: [{ name: 'TZ', value: 'UTC' }],
+    extraVolumes: [{ name: 'ca', configMap: { name: 'database-ca' } }],
+    extraVolumeMounts: [{ name: 'ca', mountPath: '/etc/ca', readOnly: true }],
+  };
+  const matrix = new Map<string, HeadgateSpec>([
+    ['nothing but the image', { image }],
+    ['everything', everything],
+    ['embedded with a volume of its owner', { image, storage: { existingClaim: 'mine' } }],
+    [
+      'embedded, deleted with its volume',
+      {
+        image,
+        enableWebhookListener: true,
+        storage: {
+          size: '100Gi',
+          storageClassName: 'fast',
+          accessModes: ['ReadWriteOncePod'],
+          deleteWithResource: true,
+        },
+      },
+    ],
+    ['stopped', { image, replicas: 0, enableWebhookListener: true }],
+    ['scraped by whatever Prometheus there is', { image, serviceMonitor: { enabled: true } }],
+    ['one pod beside a database', { image, databaseUrlSecret, enableWebhookListener: true }],
+  ]);
+  for (const external of [false, true]) {
+    for (const doors of [0, 1, 2, 3, 4, 5, 6, 7]) {
+      const spec: HeadgateSpec = {
+        image,
+        enableWebhookListener: (doors & 1) > 0,
+        sql: { expose: (doors & 2) > 0 },
+        gateway: { enabled: (doors & 4) > 0 },
+        networkPolicy: { enabled: doors !== 3 },
+        ...(external && { databaseUrlSecret, replicas: doors }),
+      };
+      matrix.set(`${external ? 'external' : 'embedded'}, doors ${doors.toString(2).padStart(3, '0')}`, spec);
+    }
+  }
+  return matrix;
+}
+
+/** What the chart and the operator each add of their own: names, labels, and how the release is marked. */
+export function chartDeployment(release: string, spec: HeadgateSpec) {
+  const complete: CompleteSpec = completeSpec(spec);
+  return {
+    name: release,
+    namespace: 'hooks',
+    image: complete.image,
+    selector: { 'app.kubernetes.io/name': 'headgate', 'app.kubernetes.io/instance': release },
+    labels: { 'app.kubernetes.io/managed-by': 'Helm', 'helm.sh/chart': 'headgate-0.1.0' },
+    keep: { 'helm.sh/resource-policy': 'keep' },
+    databaseUrlChecksum: null,
+    spec: complete,
+  };
+}

@@ -1,0 +1,92 @@
+/** `headgate gateway` as a process of its own, and a way to its database that a test can close and open again. */
+import { spawn } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { connect, createServer } from 'node:net';
+import type { Server, Socket } from 'node:net';
+import type { TestContext } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { onEnd } from './cleanup.ts';
+
+const cli = fileURLToPath(new URL('../../src/cli.js', import.meta.url));
+
+export interface GatewayProcess {
+  readonly child: ChildProcess;
+  readonly url: string;
+  readonly stderr: () => string;
+  /** Ends it with a signal; gives its exit code. */
+  end(signal: NodeJS.Signals): Promise<number | null>;
+}
+
+/** Rejects with the program's own words when it ends before it is ready. */
+export async function startGatewayProcess(
+  t: TestContext,
+  env: Readonly<Record<string, string>>,
+  args: readonly string[] = [],
+): Promise<GatewayProcess> {
+  const child = spawn(process.execPath, [cli, 'gateway', '--gateway-port=0', ...args], {
+    env: { PATH: process.env['PATH'], HOME: process.env['HOME'], ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  let stdout = '';
+  let stderr = '';
+  const exited = once(child, 'exit');
+  const end = async (signal: NodeJS.Signals): Promise<number | null> => {
+    if (child.exitCode === null && child.signalCode === null) child.kill(signal);
+    const [code] = (await exited) as [number | null];
+    return code;
+  };
+  onEnd(t, 'headgate gateway', async () => void (await end('SIGTERM')));
+  child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
+  const url = await new Promise<string>((resolve, reject) => {
+    child.stdout.setEncoding('utf8').on('data', (text: string) => {
+      stdout += text;
+      const found = /SQL +(http:\/\/\S+)\/v1\/sql[^]*SELECT/.exec(stdout)?.[1];
+      if (found !== undefined) resolve(found);
+    });
+    child.once('exit', (code) => reject(new Error(`ended with ${code}: ${stderr}`)));
+  });
+  return { child, url, stderr: () => stderr, end };
+}
+
+/** A TCP port that leads to a Unix socket, or does not. */
+export class Path {
+  readonly #socket: string;
+  readonly #sockets = new Set<Socket>();
+  #server: Server | null = null;
+  port = 0;
+
+  constructor(socket: string) {
+    this.#socket = socket;
+  }
+
+  async open(): Promise<void> {
+    const server = createServer((client) => {
+      const target = connect(this.#socket);
+      for (const it of [client, target]) {
+        this.#sockets.add(it);
+        it.on('error', () => {});
+        it.on('close', () => {
+          this.#sockets.delete(it);
+          client.destroy();
+          target.destroy();
+        });
+      }
+      client.pipe(target).pipe(client);
+    });
+    server.listen(this.port, '127.0.0.1');
+    await once(server, 'listening');
+    const address = server.address();
+    this.port = typeof address === 'object' && address !== null ? address.port : 0;
+    this.#server = server;
+  }
+
+  async close(): Promise<void> {
+    const server = this.#server;
+    this.#server = null;
+    for (const socket of this.#sockets) socket.destroy();
+    if (server === null) return;
+    server.close();
+    await once(server, 'close');
+  }
+}

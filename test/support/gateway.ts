@@ -1,0 +1,99 @@
+/** An events gateway in this process, in front of one test database, with its requests said in one line each. */
+import { performance } from 'node:perf_hooks';
+import type { TestContext } from 'node:test';
+import { eventRooms, openEventParts } from '../../src/gateway-events.ts';
+import { engineOf, otherSqlRooms } from '../../src/gateway-rooms.ts';
+import { openGateway } from '../../src/gateway/door.ts';
+import type { GatewayOptions } from '../../src/gateway/door.ts';
+import { Closer } from '../../src/kit/closer.ts';
+import { onEnd } from './cleanup.ts';
+import { Spy } from './postgres.ts';
+import type { TestDatabase } from './postgres.ts';
+
+export interface Answer {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly text: string;
+  /** The parsed body; numbers lose digits in it. */
+  readonly json: Said;
+}
+
+export interface Said {
+  readonly rows?: unknown;
+  readonly error?: string;
+  readonly code?: string;
+  readonly [member: string]: unknown;
+}
+
+export class TestGateway {
+  readonly url: string;
+  readonly spy: Spy;
+
+  constructor(url: string, spy: Spy) {
+    this.url = url;
+    this.spy = spy;
+  }
+
+  sql(body: string, path = '/v1/sql', init: RequestInit = {}): Promise<Answer> {
+    return request(`${this.url}${path}`, { method: 'POST', body, ...init });
+  }
+
+  /** The rows of the last statement. */
+  async rows(sql: string): Promise<readonly Record<string, unknown>[]> {
+    const { status, text, json } = await this.sql(sql);
+    if (status !== 200) throw new Error(`${sql}: ${status} ${text}`);
+    return json.rows as Record<string, unknown>[];
+  }
+
+  events(
+    query: string,
+    body: string | Uint8Array<ArrayBuffer>,
+    headers: Record<string, string> = {},
+  ): Promise<Answer> {
+    return request(`${this.url}/v1/events?${query}`, { method: 'POST', body, headers });
+  }
+}
+
+export async function request(url: string, init: RequestInit): Promise<Answer> {
+  const response = await fetch(url, init);
+  const text = await response.text();
+  let json: Said = {};
+  try {
+    json = JSON.parse(text) as Said;
+  } catch {
+    // The test that cares looks at the text.
+  }
+  return { status: response.status, headers: response.headers, text, json };
+}
+
+export async function openTestGateway(
+  t: TestContext,
+  database: TestDatabase,
+  options: Partial<GatewayOptions> = {},
+): Promise<TestGateway> {
+  const closer = new Closer();
+  onEnd(t, 'gateway', () => closer.close());
+  const spy = new Spy();
+  const engines = [{ name: 'test', engine: database.engine }];
+  const parts = openEventParts(engines, spy.observe, () => performance.now(), closer);
+  const gateway = await openGateway({
+    host: '127.0.0.1',
+    port: 0,
+    token: null,
+    origins: [],
+    hosts: [],
+    rateMax: 0,
+    version: '0.0.0',
+    metrics: null,
+    observe: spy.observe,
+    rooms: {
+      database: (name) => engineOf(engines, name).name,
+      unavailable: () => database.engine.unavailable,
+      sql: otherSqlRooms(engines),
+      events: eventRooms(parts, closer),
+    },
+    ...options,
+  });
+  closer.add('door', () => gateway.close());
+  return new TestGateway(`http://127.0.0.1:${gateway.address.port}`, spy);
+}

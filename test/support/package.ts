@@ -1,0 +1,47 @@
+/** Headgate as its users get it: packed by npm from a copy of the sources, without touching the checkout's dist/. */
+import assert from 'node:assert/strict';
+import { cp, mkdir, symlink, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { TestContext } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { temporaryFolder } from './headgate.ts';
+import { run } from './run.ts';
+
+export const root = fileURLToPath(new URL('../../../', import.meta.url));
+
+/** What a checkout holds besides what is made of it. */
+const sources = [
+  'src',
+  'scripts',
+  'docs',
+  'deploy',
+  'package.json',
+  'package-lock.json',
+  'tsconfig.json',
+  'tsconfig.package.json',
+  '.npmrc',
+  'LICENSE',
+  'NOTICE',
+  'README.md',
+  'CHANGELOG.md',
+];
+
+export interface Packed {
+  readonly tarball: string;
+  /** Paths inside the package, sorted. */
+  readonly files: readonly string[];
+}
+
+/** Runs `npm pack` in a copy whose dist/ is stale on purpose: the tarball must not hold anything of it. */
+export async function packHeadgate(t: TestContext): Promise<Packed> {
+  const copy = await temporaryFolder(t);
+  for (const name of sources) await cp(join(root, name), join(copy, name), { recursive: true });
+  await symlink(join(root, 'node_modules'), join(copy, 'node_modules'));
+  await mkdir(join(copy, 'dist/src'), { recursive: true });
+  await writeFile(join(copy, 'dist/src/stale.js'), '');
+  const packed = await run('npm', ['pack', '--json', '--pack-destination', copy], { cwd: copy });
+  assert.equal(packed.code, 0, packed.stderr);
+  const [made] = JSON.parse(packed.stdout) as { filename: string; files: { path: string }[] }[];
+  assert(made !== undefined, packed.stdout);
+  return { tarball: join(copy, made.filename), files: made.files.map(({ path }) => path).toSorted() };
+}

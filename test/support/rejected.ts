@@ -1,0 +1,105 @@
+/** The reject room on a real server, with one webhook table, and requests to be refused. */
+import { performance } from 'node:perf_hooks';
+import type { TestContext } from 'node:test';
+import { Client } from 'pg';
+import type { KeptRequest, Outcome, RejectedRequest, Target } from '../../src/flow.ts';
+import { limits } from '../../src/limits.ts';
+import type { Limits } from '../../src/limits.ts';
+import { refusal } from '../../src/refusals.ts';
+import type { RefusalCode } from '../../src/refusals.ts';
+import { Rejects } from '../../src/reject/rejects.ts';
+import { onEnd } from './cleanup.ts';
+import { Spy } from './postgres.ts';
+import type { TestServer } from './server.ts';
+import { runOurs } from './webhook-tables.ts';
+import { readSnapshot } from './webhook-targets.ts';
+
+export interface RoomOptions {
+  readonly rowsMax?: number;
+  readonly days?: number;
+  readonly limits?: Partial<Limits>;
+  readonly retry?: (request: KeptRequest) => Promise<Outcome>;
+  /** Leads to no server. */
+  readonly nowhere?: boolean;
+}
+
+export interface RejectRoom {
+  readonly rejects: Rejects;
+  readonly spy: Spy;
+  /** How many were counted so far as that. */
+  readonly counted: (what: 'stored' | 'rate' | 'queue' | 'engine') => number;
+  /** Resolves when that many were counted, as whatever. */
+  readonly settled: (rows: number) => Promise<void>;
+}
+
+const generous = { rejectedBurst: 1_000_000, rejectedPerSecond: 1_000_000 };
+
+export function openRejects(t: TestContext, server: TestServer, options: RoomOptions = {}): RejectRoom {
+  const spy = new Spy();
+  const rejects = new Rejects({
+    engine: {
+      clientConfig: (database) => ({
+        host: options.nowhere === true ? '/nowhere' : server.socketDir,
+        user: 'root',
+        database,
+      }),
+    },
+    retry: options.retry ?? (() => Promise.resolve({ kind: 'committed', rows: 1 })),
+    rowsMax: options.rowsMax ?? 1_000,
+    days: options.days ?? 7,
+    limits: { ...limits, ...generous, ...options.limits },
+    observe: spy.observe,
+    clock: () => performance.now(),
+    random: Math.random,
+  });
+  onEnd(t, 'rejects', () => rejects.close());
+  const counted: RejectRoom['counted'] = (what) =>
+    spy.seen.reduce((sum, it) => {
+      if (it.kind === 'rejected.stored' && what === 'stored') return sum + it.rows;
+      return it.kind === 'rejected.dropped' && it.why === what ? sum + it.rows : sum;
+    }, 0);
+  const all = () => counted('stored') + counted('rate') + counted('queue') + counted('engine');
+  const settled = async (rows: number) => {
+    while (all() < rows) {
+      await Promise.race([spy.next('rejected.stored'), spy.next('rejected.dropped')]);
+    }
+  };
+  return { rejects, spy, counted, settled };
+}
+
+export async function connect(t: TestContext, server: TestServer): Promise<Client> {
+  const client = new Client({ host: server.socketDir, user: 'root', database: 'postgres' });
+  await client.connect();
+  onEnd(t, 'client', () => client.end());
+  return client;
+}
+
+/** Makes the table anew; there are no refused requests then. */
+export async function makeTable(client: Client, name: string, rest = ''): Promise<Target> {
+  await client.query(`DROP TABLE IF EXISTS "${name}"`);
+  await runOurs(client, `CREATE TABLE "${name}" (data jsonb)${rest} WITH (connector = 'webhook')`);
+  const { tables } = await readSnapshot(client);
+  const target = [...tables.values()].find(({ table }) => table === name);
+  if (target === undefined) throw new Error(`${name} is not a webhook table`);
+  return target;
+}
+
+export function refused(
+  target: Target,
+  over: Partial<RejectedRequest> & { code?: RefusalCode } = {},
+): RejectedRequest {
+  const { code = 'body_not_json', ...rest } = over;
+  return {
+    target,
+    refusal: refusal(code),
+    door: 'http',
+    authenticated: true,
+    method: 'POST',
+    requestTarget: '/webhook/postgres/public/t',
+    rawHeaders: ['X-Some', 'thing'],
+    arrivedAtMs: Date.now(),
+    remoteAddress: '127.0.0.1',
+    body: Buffer.from('no json'),
+    ...rest,
+  };
+}
