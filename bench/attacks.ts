@@ -88,7 +88,7 @@ export const attacks: Bench = {
   name: 'attacks',
   run: async ({ seconds }: Effort) => {
     const lines: (string | number)[][] = [];
-    const wanted = process.env['BENCH_ATTACKS']?.split(',');
+    const wanted = process.env['BENCH_ATTACKS']?.split(';');
     for (const name of attackNames.filter((it) => wanted?.includes(it) ?? true)) {
       // Each meets a program that has done nothing before.
       const service = await startService();

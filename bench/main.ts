@@ -31,7 +31,7 @@ for (const bench of benches) {
 
 /** Between the comments that mark its place. */
 async function put(name: string, text: string): Promise<void> {
-  const path = 'docs/benchmarks.md';
+  const path = name === 'overload' || name === 'attacks' ? 'docs/reliability.md' : 'docs/benchmarks.md';
   const before = await readFile(path, 'utf8');
   const [start, end] = [`<!-- ${name}:start -->`, `<!-- ${name}:end -->`];
   const [from, to] = [before.indexOf(start), before.indexOf(end)];

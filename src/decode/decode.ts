@@ -25,6 +25,8 @@ export function decodeRequest(target: Target, request: DecodeRequest): Rows {
 export function* decodeInSlices(target: Target, request: DecodeRequest): Generator<void, Rows> {
   const { body, rawHeaders, arrivedAtMs } = request;
   const { shape, intake } = target;
+  // Large documents are read in one go, but no two of them in one turn.
+  if (body.length > limits.decodeSliceBytes) yield;
   const code: BodyCode = intake.document === null ? 'payload_undecodable' : 'body_not_json';
   const isOneDocument = intake.format === 'json' && !intake.batched;
   if (isOneDocument && shape.way === 'copy') {

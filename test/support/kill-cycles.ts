@@ -1,6 +1,7 @@
 /** Headgate killed again and again under load: what the suite runs a few times and the long run many times. */
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
+import { performance } from 'node:perf_hooks';
 import { setTimeout as delay } from 'node:timers/promises';
 import { onEnd } from './cleanup.ts';
 import { spawnHeadgate, startHeadgate, temporaryFolder } from './headgate.ts';
@@ -25,6 +26,7 @@ export async function killCycles(t: TestContext, cycles: number, random: () => n
   const target = () => `${headgate.webhookUrl}/dev/public/ledger`;
   url = target();
   const load = ledger.run(() => url, 16);
+  const restartsMs: number[] = [];
   for (let cycle = 0; cycle < cycles; cycle++) {
     const before = ledger.committed;
     while (ledger.committed < before + 50) await delay(5);
@@ -33,9 +35,17 @@ export async function killCycles(t: TestContext, cycles: number, random: () => n
     url = null;
     await headgate.signal('SIGKILL');
     // Started at once: the engine of the killed one may still be shutting down.
+    const started = performance.now();
     headgate = await (await spawnHeadgate(t, { dataDir })).ready();
     url = target();
+    while ((await ledger.send(url)) !== 200);
+    restartsMs.push(performance.now() - started);
   }
+  const sorted = restartsMs.toSorted((a, b) => a - b);
+  const [half = 0, most = 0] = [sorted[sorted.length >> 1], sorted.at(-1)];
+  t.diagnostic(
+    `first 200 after ${cycles} starts: median ${half.toFixed(0)} ms, at most ${most.toFixed(0)} ms`,
+  );
   ledger.stop();
   await load;
   const tally = await ledger.tally(await headgate.client(t), 'ledger');
