@@ -101,6 +101,24 @@ suite('lost', () => {
     await within(20_000, async () => void (await connect()));
   });
 
+  test('a server without a connection to spare is a transient refusal, and stores again when it has one', async (t) => {
+    const { connect, target, send } = await ownServer(t, [
+      'max_connections=4',
+      'superuser_reserved_connections=0',
+      'max_wal_senders=0',
+    ]);
+    const others: Client[] = [];
+    await assert.rejects(
+      async () => {
+        for (;;) others.push(await connect());
+      },
+      { code: '53300' },
+    );
+    assert.deepEqual(codes(await send([rowsOf(target, '{"id":1}')])), ['aborted engine_unavailable']);
+    await Promise.all(others.map((it) => it.end()));
+    await within(10_000, async () => assert.deepEqual(codes(await send([rowsOf(target, '{"id":2}')])), [1]));
+  });
+
   test('a commit whose wait for the standby is cut short is not told as stored', async (t) => {
     const { client, target, send, spy } = await ownServer(t, ['synchronous_standby_names=nobody']);
     const sent = send([rowsOf(target, '{"id":1}')]);
