@@ -7,9 +7,10 @@ import { events } from './events.ts';
 import { batches } from './batches.ts';
 import type { Bench } from './report.ts';
 import { tableShapes } from './shapes.ts';
+import { overload } from './overload.ts';
 import { singleEvents } from './single-events.ts';
 
-const benches: readonly Bench[] = [singleEvents, tableShapes, batches, events];
+const benches: readonly Bench[] = [singleEvents, tableShapes, batches, events, overload];
 const effort = {
   seconds: Number(process.env['BENCH_SECONDS'] ?? 5),
   rounds: Number(process.env['BENCH_ROUNDS'] ?? 3),

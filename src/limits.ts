@@ -88,6 +88,8 @@ export const limits = {
   laneBytesMax: 64 * 1024 * 1024,
   /** Rows in one group, that is one transaction. */
   groupRowsMax: 2_048,
+  /** What a group should take at most, in ms: of a table that commits more slowly the groups become smaller. */
+  groupTargetMs: 500,
   /** Bytes in one group. */
   groupBytesMax: 8 * 1024 * 1024,
   /** Rows refused one by one, named by the engine, before a failing group is cut in halves. */
@@ -96,6 +98,10 @@ export const limits = {
   commitConnectionsMax: 8,
   /** Engine-side bound on one statement of a commit, in ms; below `ackDeadlineMs`, so that its end is known. */
   commitStatementTimeoutMs: 2_000,
+  /** Shortest pause between two questions what became of a transaction whose answer was lost, in ms. */
+  fateRetryMinMs: 10,
+  /** Longest such pause, in ms; `ackDeadlineMs` ends them. */
+  fateRetryMs: 200,
   /** Prepared statements that one connection for commits keeps. */
   commitStatementsMax: 128,
   /** Questions that one refused group puts to the engine to tell senders which of their values does not fit. */

@@ -69,6 +69,13 @@ export type Observation =
       readonly rows: number;
       readonly reason: string;
     }
+  /** The answer to a commit was lost, and the engine was asked what became of it. */
+  | {
+      readonly kind: 'group.settled';
+      readonly table: TableName;
+      readonly rows: number;
+      readonly fate: 'committed' | 'aborted' | 'unknown';
+    }
   /** Values that did not fit their columns were stored as NULL, because the table's owner wants it so. */
   | { readonly kind: 'values.nulled'; readonly table: TableName; readonly values: number }
   | { readonly kind: 'engine.starting'; readonly engine: string }

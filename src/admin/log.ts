@@ -29,6 +29,7 @@ const levels: { readonly [kind in Observation['kind']]: LogLevel } = {
   'group.committed': 'debug',
   'group.aborted': 'warn',
   'group.unknown': 'warn',
+  'group.settled': 'warn',
   'values.nulled': 'debug',
   'engine.starting': 'info',
   'engine.ready': 'info',

@@ -5,6 +5,7 @@
 import { Pool } from 'pg';
 import type { ClientBase, PoolClient } from 'pg';
 import type { Engine } from '../engine/engine.ts';
+import { sqlstateOf } from '../engine/sqlstate.ts';
 import type { Limits } from '../limits.ts';
 
 interface Open {
@@ -96,12 +97,40 @@ function refusesParameters(error: unknown): boolean {
 /**
  * A 200 promises a durable row: a server configured for less still waits for its own disk here. And what ends a
  * transaction must see a table that was changed while its first statement waited for a lock: a server whose default
- * is one picture of the data per transaction is asked for one per statement.
+ * is one picture of the data per transaction is asked for one per statement. Warnings are heard: one of them says that
+ * a commit is not as durable as it should be.
  */
 async function prepareSession(client: ClientBase): Promise<void> {
   await client.query(
     `select set_config('default_transaction_isolation', 'read committed', false), set_config('synchronous_commit',
        case current_setting('synchronous_commit') when 'off' then 'on' else current_setting('synchronous_commit') end,
-       false)`,
+       false), set_config('client_min_messages', 'warning', false)`,
   );
+  incarnations.set(client, await readIncarnation(client));
+}
+
+const incarnations = new WeakMap<ClientBase, string | null>();
+
+/** Which life of the server a connection belongs to; null: it does not tell. */
+export function incarnationOf(client: ClientBase): string | null {
+  return incarnations.get(client) ?? null;
+}
+
+/**
+ * The numbers of transactions that were not on the disk are given out again after a crash, and by a standby that took
+ * over, so that a number means something within one life of one server only. A new process has another start time; a
+ * recovery inside the same one, after a backend was killed, begins its statistics anew.
+ */
+const incarnationSql = `select concat(pg_catalog.pg_postmaster_start_time(), ' ', stats_reset) as life
+  from pg_catalog.pg_stat_bgwriter where stats_reset is not null and not pg_catalog.pg_is_in_recovery()`;
+
+async function readIncarnation(client: ClientBase): Promise<string | null> {
+  try {
+    const { rows } = await client.query<{ life: string }>(incarnationSql);
+    return rows[0]?.life ?? null;
+  } catch (error) {
+    // A server that has no such views; that it is lost would show in the next statement.
+    if (sqlstateOf(error) === null) throw error;
+    return null;
+  }
 }

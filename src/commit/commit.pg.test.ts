@@ -126,22 +126,23 @@ suite('commit', () => {
     assert.deepEqual(codes(await send([rowsOf(locked, '2')])), [1]);
   });
 
-  test('a connection that is lost while committing is unknown, and the next group has another one', async (t) => {
+  test('a session that is ended in the middle certainly stored nothing, and the next group has another one', async (t) => {
     const { client, database, spy, targetOf, send } = await commitRoom(t);
     await runOurs(client, create('killed'));
     const target = await targetOf('killed');
     const holder = await database.connect();
     await holder.query('begin; lock table killed');
     const lost = send([rowsOf(target, '1')]);
-    const told = spy.next('group.unknown');
+    const told = spy.next('group.settled');
     await untilACommitWaits(client);
     await client.query(
       `select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'headgate commit' and datname = current_database()`,
     );
-    assert.deepEqual(codes(await lost), ['unknown commit_unknown']);
-    assert.equal((await told).rows, 1);
+    assert.deepEqual(codes(await lost), ['aborted engine_unavailable']);
+    assert.equal((await told).fate, 'aborted');
     await holder.query('rollback');
     assert.deepEqual(codes(await send([rowsOf(target, '2')])), [1]);
+    assert.deepEqual(await stored(client, 'killed'), ['2']);
   });
 
   test('a connection that is reset while committing is unknown, and harms nothing else', async (t) => {

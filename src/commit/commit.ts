@@ -14,9 +14,11 @@ import type { Limits } from '../limits.ts';
 import type { Observe } from '../observations.ts';
 import { refusal, refusals } from '../refusals.ts';
 import type { Refusal } from '../refusals.ts';
+import { incarnationOf } from './commit-pools.ts';
 import type { CommitPools } from './commit-pools.ts';
 import { commitCopy } from './copy-group.ts';
 import { commitDecoded } from './decoded-group.ts';
+import { fateOf } from './fate.ts';
 import { Session } from './session.ts';
 
 export interface CommitOptions {
@@ -49,13 +51,23 @@ export function createCommit(options: CommitOptions): CommitGroup {
       return all(group, { kind: 'aborted', refusal: refusal('engine_unavailable') });
     }
     const patienceMs = members.reduce((most, rows) => Math.max(most, rows.patienceMs), 0);
+    const deadline = started + patienceMs;
+    const lent = new Lent(client);
     const session = new Session({
       client,
       clock,
-      deadline: started + patienceMs,
+      deadline,
       shared: pools.isShared(target.database),
       statementTimeoutMs: statementTimeoutMs(patienceMs, pools.isShared(target.database), limits),
       readOnly: () => pools.readOnly(),
+      fateOf: async (xid) => {
+        // The lost connection makes room for the one that is asked.
+        lent.giveBack(false);
+        const lost = { ...target, xid, incarnation: incarnationOf(client) };
+        const fate = await fateOf(lost, pools, { leftMs: () => deadline - clock(), random: Math.random });
+        observe({ kind: 'group.settled', table: target, rows: group.rows, fate: fate ?? 'unknown' });
+        return fate;
+      },
     });
     try {
       const outcomes =
@@ -66,9 +78,24 @@ export function createCommit(options: CommitOptions): CommitGroup {
       return outcomes;
     } finally {
       // A connection in an unknown state is not lent again.
-      client.release(!session.usable);
+      lent.giveBack(session.usable);
     }
   };
+}
+
+/** A connection of the pool, to be given back once. */
+class Lent {
+  readonly #client: PoolClient;
+  #isLent = true;
+
+  constructor(client: PoolClient) {
+    this.#client = client;
+  }
+
+  giveBack(usable: boolean): void {
+    if (this.#isLent) this.#client.release(!usable);
+    this.#isLent = false;
+  }
 }
 
 /** What connections have of their own fits a group that is waited for as long as a single request: null. */

@@ -30,8 +30,8 @@ export function commitCopy(
   const attempt = async (some: readonly Rows[]): Promise<Attempt> => {
     for (let tries = 1; ; tries++) {
       const [reply] = await session.send([message, ...copyMessages(some)], [count]);
-      if (reply === undefined || reply.kind === 'lost') return { kind: 'lost', reason: reply?.reason ?? '' };
-      if (reply.kind === 'done') return { kind: 'committed' };
+      if (reply === undefined) return { kind: 'lost', reason: 'no answer' };
+      if (reply.kind !== 'failed') return session.settled(reply);
       if (!isConflict(reply) || tries === conflictAttemptsMax) return reply;
     }
   };

@@ -50,7 +50,7 @@ test('names are quoted, and quoted again as text', () => {
   assert(!sql.includes('synchronous_commit'));
   assert(
     groupStatement(target, { commit: 'off', timeoutMs: null }).sql.startsWith(
-      'set local synchronous_commit = off; copy',
+      'set local synchronous_commit = off; select pg_catalog.concat(',
     ),
   );
 });

@@ -31,6 +31,8 @@ export function groupStatement(
     ...(commit === 'off' ? ['set local synchronous_commit = off'] : []),
     ...(commit === 'at least on' ? [settingStatements.durable] : []),
     ...(timeoutMs === null ? [] : [`set local statement_timeout = ${Math.ceil(timeoutMs)}`]),
+    // Comes with CopyInResponse, thus before the commit: the number to ask for when the answer to that is lost.
+    `select pg_catalog.concat('xid ', pg_catalog.pg_current_xact_id())`,
     `copy ${relation} (${column}) from stdin (format binary)`,
     `select headgate.confirm(${quoteLiteral(relation)}, ${target.oid}, ${quoteLiteral(target.shape.mark)})`,
   ];

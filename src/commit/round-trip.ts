@@ -4,7 +4,11 @@
  *
  * Ends: `done` only when the backend has said that it is idle again and every statement had completed; `failed` when
  * the backend refused with an ERROR, which ends an implicit transaction with nothing stored; `lost` for everything
- * else (the connection ended, a FATAL, silence past the deadline), where nobody knows.
+ * else (the connection ended, a FATAL, silence past the deadline), where nobody knows. What was committed on this server
+ * alone, because somebody cut short the wait for its standby, is `lost` too: it may be gone with the server.
+ *
+ * A statement may tell the number of its transaction in a row of its own, `xid 1234`: whoever knows it can ask another
+ * connection what became of a transaction whose end was lost.
  */
 import type { ClientBase, Connection, DatabaseError } from 'pg';
 import { cutOff } from '../engine/hang-up.ts';
@@ -25,9 +29,16 @@ export interface Failed {
 }
 
 export type Reply =
-  | { readonly kind: 'done'; /** The last command tag. */ readonly tag: string }
+  | { readonly kind: 'done'; /** The last command tag. */ readonly tag: string; readonly xid: string | null }
   | Failed
-  | { readonly kind: 'lost'; readonly reason: string };
+  | Lost;
+
+export interface Lost {
+  readonly kind: 'lost';
+  readonly reason: string;
+  /** The number of the transaction, where it has come. */
+  readonly xid: string | null;
+}
 
 /**
  * Writes `messages`, which hold one Query or Sync for each number in `expected`: how many statements complete before
@@ -50,17 +61,22 @@ export function roundTrip(
       if (reply.kind === 'lost') while (replies.length < expected.length) replies.push(reply);
       if (replies.length < expected.length) return listen([]);
       clearTimeout(timer);
+      client.off('notice', notice);
       resolve(replies);
     };
     // node-postgres knows one ReadyForQuery a query object: the first writes everything, and each of the others takes
     // its place before the engine's next message is read.
+    let answer: Answer;
     const listen = (write: Iterable<Buffer>) => {
-      client.query(new Answer(write, expected[replies.length] ?? 0, end));
+      const isLast = replies.length === expected.length - 1;
+      answer = new Answer(client, write, expected[replies.length] ?? 0, isLast, end);
+      client.query(answer);
     };
+    const notice = (said: Said) => void (isCutShort(said) && answer.cutShort());
+    client.on('notice', notice);
     const timer = setTimeout(() => {
       cutOff(client);
-      if (replies.length < expected.length)
-        end({ kind: 'lost', reason: 'the engine did not answer in time' });
+      answer.lose('the engine did not answer in time');
     }, timeoutMs);
     listen(messages);
   });
@@ -69,19 +85,52 @@ export function roundTrip(
 /** How much is handed to a socket before it has taken what it was given, in bytes. */
 const writeAheadBytesMax = 1024 * 1024;
 
+/**
+ * Whether the engine gave up waiting for a standby (pg_cancel_backend). Its text is translated and its SQLSTATE is that of
+ * any warning; the function that says it has one name in every version (src/backend/replication/syncrep.c).
+ */
+function isCutShort({ routine }: Said): boolean {
+  return routine === 'SyncRepWaitForLSN';
+}
+
+/** A notice of the engine. */
+interface Said {
+  readonly routine?: string | undefined;
+}
+
 /** A query object for node-postgres that reads up to one ReadyForQuery. */
 class Answer {
+  readonly #client: ClientBase;
   readonly #messages: Iterable<Buffer>;
   readonly #statements: number;
+  readonly #isLast: boolean;
   readonly #end: (reply: Reply) => void;
   #completed = 0;
   #tag = '';
+  #xid: string | null = null;
+  #isCutShort = false;
   #ended = false;
 
-  constructor(messages: Iterable<Buffer>, statements: number, end: (reply: Reply) => void) {
+  constructor(
+    client: ClientBase,
+    messages: Iterable<Buffer>,
+    statements: number,
+    isLast: boolean,
+    end: (reply: Reply) => void,
+  ) {
+    this.#client = client;
     this.#messages = messages;
     this.#statements = statements;
+    this.#isLast = isLast;
     this.#end = end;
+  }
+
+  cutShort(): void {
+    this.#isCutShort = true;
+  }
+
+  lose(reason: string): void {
+    this.#finish({ kind: 'lost', reason, xid: this.#xid });
   }
 
   submit({ stream }: Connection): void {
@@ -110,18 +159,23 @@ class Answer {
   }
 
   handleReadyForQuery(): void {
+    if (this.#isCutShort) return this.lose('the wait for the standby was cut short');
     // All statements have completed, or this is not the answer to what was sent.
-    if (this.#completed >= this.#statements) this.#finish({ kind: 'done', tag: this.#tag });
-    else this.#finish({ kind: 'lost', reason: 'the backend was ready without completing the statements' });
+    if (this.#completed < this.#statements)
+      return this.lose('the backend was ready without completing the statements');
+    // Nothing is committed while a transaction is open.
+    if (this.#isLast && this.#client.getTransactionStatus() !== 'I')
+      return this.lose('the backend was left in a transaction');
+    this.#finish({ kind: 'done', tag: this.#tag, xid: this.#xid });
   }
 
   handleError(error: Error | DatabaseError): void {
     if (!('severity' in error) || error.code === undefined) {
-      this.#finish({ kind: 'lost', reason: error.message });
+      this.lose(error.message);
       return;
     }
     if (!isDefinite(error.severity, error.code)) {
-      this.#finish({ kind: 'lost', reason: `${error.code} ${error.message}` });
+      this.lose(`${error.code} ${error.message}`);
       return;
     }
     this.#finish({
@@ -141,11 +195,12 @@ class Answer {
   }
 
   handleRowDescription(): void {
-    // What the statements return is not looked at.
+    // See handleDataRow.
   }
 
-  handleDataRow(): void {
-    // See handleRowDescription.
+  /** What else the statements return is not looked at. */
+  handleDataRow({ fields }: { readonly fields: readonly (string | null)[] }): void {
+    for (const field of fields) this.#xid = /^xid (\d+)$/.exec(field ?? '')?.[1] ?? this.#xid;
   }
 
   handleEmptyQuery(): void {

@@ -9,11 +9,11 @@ import { refusal } from '../refusals.ts';
 import { aborted, judgeGroup, tableChanged } from './judge.ts';
 import { PreparedStatements } from './prepared.ts';
 import { roundTrip } from './round-trip.ts';
-import type { Failed, Reply } from './round-trip.ts';
+import type { Failed, Lost, Reply } from './round-trip.ts';
 import { toRuns } from './runs.ts';
 import { executeSteps, settingSteps } from './table-statements.ts';
 import type { Settings, Step, TableStatements } from './table-statements.ts';
-import { queryMessage, syncMessage } from './wire-message.ts';
+import { flushMessage, queryMessage, syncMessage } from './wire-message.ts';
 
 /** What became of some rows that were tried. */
 export type Attempt =
@@ -32,7 +32,12 @@ export interface SessionOptions {
   readonly shared: boolean;
   /** Told when the engine refuses to write. */
   readonly readOnly?: () => void;
+  /** What became of a transaction whose end was lost with the connection; null: nobody knows. Called at most once. */
+  readonly fateOf: (xid: string) => Promise<Fate | null>;
 }
+
+/** How a transaction has ended. */
+export type Fate = 'committed' | 'aborted';
 
 const prepared = new WeakMap<PoolClient, PreparedStatements>();
 
@@ -81,13 +86,24 @@ export class Session {
     return replies;
   }
 
+  /** What became of a transaction: where its end was lost, another connection is asked. */
+  async settled(reply: Reply): Promise<Attempt> {
+    if (reply.kind !== 'lost') return asAttempt(reply);
+    const fate = reply.xid === null ? null : await this.#options.fateOf(reply.xid);
+    if (fate === 'committed') return { kind: 'committed' };
+    if (fate === 'aborted') return failed('08006', `rolled back: ${reply.reason}`);
+    return reply;
+  }
+
   /** Stores the rows of these members in one transaction. */
   async store(table: TableStatements, members: readonly Rows[]): Promise<Attempt> {
     const rows = this.#steps(table, members);
     const steps = [...this.#before(table, rows), ...rows, table.confirm];
     for (let tries = 1; ; tries++) {
       const statements = steps.map((step) => step.statement);
-      const messages = inTurn(this.#prepared.prepare(statements), executeSteps(steps), [syncMessage]);
+      const prepare = this.#prepared.prepare(statements);
+      // The number of the transaction is sent out before its commit begins.
+      const messages = inTurn(prepare, executeSteps(steps), [flushMessage, syncMessage]);
       const [reply = lost] = await this.send(messages, [steps.length]);
       if (reply.kind === 'done') {
         this.#prepared.succeeded();
@@ -105,7 +121,7 @@ export class Session {
           return this.store(table, members);
         }
       }
-      return reply;
+      return this.settled(reply);
     }
   }
 
@@ -126,10 +142,14 @@ export class Session {
     messages.push(...executeSteps([table.confirm]), syncMessage, commitMessage);
     expected.push(1, 1);
     const replies = await this.send(messages, expected);
-    const [confirmed = lost, committed = lost] = replies.slice(-2);
+    const [confirmed = lost, ended = lost] = replies.slice(-2);
+    const committed =
+      ended.kind === 'lost' && confirmed.kind === 'done'
+        ? await this.settled({ ...ended, xid: confirmed.xid })
+        : ended;
     const opened = replies.slice(0, 3).find((reply) => reply.kind !== 'done');
     if (opened !== undefined) return units.map(() => asAttempt(opened));
-    if (committed.kind === 'done' && committed.tag === 'COMMIT') this.#prepared.succeeded();
+    if (ended.kind === 'done' && ended.tag === 'COMMIT') this.#prepared.succeeded();
     return units.map((_, i) => {
       const [stored = lost, checked = lost] = replies.slice(3 + 3 * i);
       // A table that has changed refuses nobody.
@@ -210,13 +230,13 @@ const checkMessage = queryMessage('set constraints all immediate');
 const commitMessage = queryMessage('commit');
 const abortMessage = queryMessage('rollback');
 
-const lost: Reply = { kind: 'lost', reason: 'no answer' };
+const lost: Lost = { kind: 'lost', reason: 'no answer', xid: null };
 
 function* inTurn(...parts: readonly Iterable<Buffer>[]): Generator<Buffer> {
   for (const part of parts) yield* part;
 }
 
-function asAttempt(reply: Reply): Attempt {
+function asAttempt(reply: Reply | Attempt): Attempt {
   return reply.kind === 'done' ? { kind: 'committed' } : reply;
 }
 

@@ -73,12 +73,14 @@ export function probeStatement(columns: readonly Column[]): string {
 /**
  * Ends every transaction: is the table still what the rows were made for? Its name still leads to the same relation,
  * and no column was added, changed or dropped. Fails when not. The statements before it hold a lock on the table, so
- * that the answer stays true until COMMIT. Works where there is no schema `headgate`.
+ * that the answer stays true until COMMIT. Works where there is no schema `headgate`. Tells the number of the transaction,
+ * for when the answer to its commit is lost.
  */
 export const confirmStatement =
   `select (case when pg_catalog.to_regclass($1) = $2 and ` +
   `(select pg_catalog.string_agg(a.xmin::text, '.' order by a.attnum) from pg_catalog.pg_attribute a ` +
-  `where a.attrelid = $2 and a.attnum > 0) = $3 then 'true' else 'table_changed' end)::bool`;
+  `where a.attrelid = $2 and a.attnum > 0) = $3 then 'true' else 'table_changed' end)::bool, ` +
+  `pg_catalog.concat('xid ', pg_catalog.pg_current_xact_id_if_assigned())`;
 
 /**
  * Taken first by every transaction that replaces or deletes rows by their key, with the oid of the table as `$1`.

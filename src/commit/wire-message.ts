@@ -40,6 +40,8 @@ export function closeMessage(name: string): Buffer {
 }
 
 export const syncMessage = message(0x53);
+/** The engine sends what it has to say so far. */
+export const flushMessage = message(0x48);
 
 /** Binds the unnamed portal to a prepared statement and executes it. */
 export function executeMessages(statement: string, parameters: readonly Parameter[]): Buffer[] {

@@ -38,8 +38,21 @@ export class Ledger {
   }
 
   get committed(): number {
+    return this.#count((status) => status === 200);
+  }
+
+  get refused(): number {
+    return this.#count((status) => status !== 200 && status !== 0);
+  }
+
+  /** Statuses that no sender should ever read: neither 200 nor 503. */
+  get odd(): readonly number[] {
+    return [...this.#answers.values()].filter((status) => ![0, 200, 503].includes(status));
+  }
+
+  #count(wanted: (status: number) => boolean): number {
     let n = 0;
-    for (const status of this.#answers.values()) if (status === 200) n++;
+    for (const status of this.#answers.values()) if (wanted(status)) n++;
     return n;
   }
 
@@ -50,7 +63,7 @@ export class Ledger {
       Array.from({ length: senders }, async () => {
         while (!this.#stopped) {
           const to = url();
-          if (to === null || (await this.#send(to)) === 0)
+          if (to === null || (await this.send(to)) === 0)
             await new Promise((resolve) => setImmediate(resolve));
         }
       }),
@@ -84,7 +97,8 @@ export class Ledger {
     };
   }
 
-  #send(url: string): Promise<number> {
+  /** Sends one; gives its status, 0 when no answer was read. */
+  send(url: string): Promise<number> {
     const id = String(this.#next++);
     this.#answers.set(id, 0);
     const body = JSON.stringify({ id, text: 'x'.repeat(this.#next % 300) });

@@ -1,0 +1,40 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import { Pace } from './pace.ts';
+
+const limits = { groupRowsMax: 2_048, groupTargetMs: 500 };
+
+test('groups of a table of any speed come to take about as long as they should, and never more than that for long', () => {
+  fc.assert(
+    fc.property(
+      fc.double({ min: 0.001, max: 100, noNaN: true }),
+      fc.double({ min: 0, max: 50, noNaN: true }),
+      (rowMs, fixedMs) => {
+        const pace = new Pace(limits);
+        const take = () => pace.groupRows * rowMs + fixedMs;
+        for (let i = 0; i < 30; i++) pace.record(pace.groupRows, take());
+        assert(take() <= Math.max(limits.groupTargetMs, rowMs + fixedMs) * 1.01, `${take()} ms`);
+        assert(
+          pace.groupRows === limits.groupRowsMax || take() * 4 >= limits.groupTargetMs - fixedMs,
+          `${pace.groupRows} rows`,
+        );
+      },
+    ),
+  );
+});
+
+test('a lock that is held costs a few small groups, and nothing after them', () => {
+  const pace = new Pace(limits);
+  for (let i = 0; i < 3; i++) pace.record(pace.groupRows, 2_000);
+  assert.equal(pace.groupRows, 32);
+  for (let i = 0; i < 6; i++) pace.record(pace.groupRows, 5);
+  assert.equal(pace.groupRows, 2_048);
+});
+
+test('small groups say nothing against large ones', () => {
+  const pace = new Pace(limits);
+  for (let i = 0; i < 10; i++) pace.record(1, 20);
+  assert.equal(pace.groupRows, 2_048);
+  assert(pace.waitMs(2_000) < 25);
+});

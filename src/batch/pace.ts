@@ -1,0 +1,51 @@
+/**
+ * How fast one table commits, learnt from its groups. Takes how many rows each had and how long it took; gives how many
+ * the next one should have so that none of its senders waits in vain, and how long a row at the end of the queue would
+ * wait. Pure.
+ *
+ * A group that takes longer than `groupTargetMs` makes the next ones smaller in the same measure; one that shows that
+ * twice as many rows would take less makes them twice as large. What is learnt while a lock is held is thus forgotten
+ * within a few groups.
+ */
+import type { Limits } from '../limits.ts';
+
+export class Pace {
+  readonly #limits: Pick<Limits, 'groupRowsMax' | 'groupTargetMs'>;
+  #groupRows: number;
+  #groupMs = 0;
+
+  constructor(limits: Pick<Limits, 'groupRowsMax' | 'groupTargetMs'>) {
+    this.#limits = limits;
+    this.#groupRows = limits.groupRowsMax;
+  }
+
+  /** Rows that a group should have at most. */
+  get groupRows(): number {
+    return this.#groupRows;
+  }
+
+  /** What a group takes, as long as one should take at most. */
+  get groupMs(): number {
+    return Math.min(this.#groupMs, this.#limits.groupTargetMs);
+  }
+
+  /** How long a row waits until it is committed that has so many before it. */
+  waitMs(rowsBefore: number): number {
+    return (Math.floor(rowsBefore / this.#groupRows) + 1) * this.#groupMs;
+  }
+
+  /** A group of so many rows has come to its end, whatever that was. */
+  record(rows: number, ms: number): void {
+    const { groupRowsMax, groupTargetMs } = this.#limits;
+    const before = this.#groupRows;
+    // Nobody knows how much of it was for its rows, and how much any group takes.
+    if (ms > groupTargetMs)
+      this.#groupRows = Math.min(before, Math.max(1, Math.floor((rows * groupTargetMs) / ms)));
+    else if (ms * Math.max(1, before / rows) * 2 < groupTargetMs)
+      this.#groupRows = Math.min(groupRowsMax, before * 2);
+    const ratio = this.#groupRows / rows;
+    const [least, most] = [ms * Math.min(1, ratio), ms * Math.max(1, ratio)];
+    const expected = (this.#groupMs * this.#groupRows) / before;
+    this.#groupMs = Math.max(least, Math.min(most, expected));
+  }
+}

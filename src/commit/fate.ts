@@ -1,0 +1,82 @@
+/**
+ * What became of a transaction whose answer was lost. Takes its number and the life of the server that gave it out; asks
+ * another connection until it knows or no time is left. Gives `committed`, `aborted`, or null, where nobody can know: the
+ * server was started or recovered since, or another one answers. Touches the engine; stores nothing.
+ */
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { PoolClient } from 'pg';
+import { backoffMs } from '../kit/backoff.ts';
+import { limits } from '../limits.ts';
+import { incarnationOf } from './commit-pools.ts';
+import type { CommitPools } from './commit-pools.ts';
+import { roundTrip } from './round-trip.ts';
+import type { Fate } from './session.ts';
+import { queryMessage } from './wire-message.ts';
+
+export interface LostTransaction {
+  readonly database: string;
+  readonly xid: string;
+  /** See incarnationOf(). */
+  readonly incarnation: string | null;
+  /** Whether its commit waits for the disk, and for standbys where the server has synchronous ones. */
+  readonly waitsForDisk: boolean;
+}
+
+interface Clock {
+  /** Of a monotonic clock, ms. */
+  readonly leftMs: () => number;
+  readonly random: () => number;
+}
+
+interface Status {
+  readonly status: string | null;
+  readonly replicated: boolean;
+}
+
+const statusSql = `select pg_catalog.pg_xact_status($1::text::pg_catalog.xid8) as status,
+  pg_catalog.current_setting('synchronous_standby_names') <> '' as replicated`;
+
+/** Its commit ends when the standbys have everything that was written before it. */
+const barrier = queryMessage(`select pg_catalog.pg_logical_emit_message(true, 'headgate', '')`);
+
+export async function fateOf(lost: LostTransaction, pools: CommitPools, clock: Clock): Promise<Fate | null> {
+  if (lost.incarnation === null) return null;
+  for (let attempt = 1; clock.leftMs() > 0; attempt++) {
+    const answer = await ask(lost, pools, clock).catch(() => 'ask again' as const);
+    if (answer !== 'ask again') return answer;
+    const pause = backoffMs(attempt, limits.fateRetryMinMs, limits.fateRetryMs, clock.random);
+    await sleep(Math.max(0, Math.min(pause, clock.leftMs())));
+  }
+  return null;
+}
+
+/** Rejects when the connection fails; asking again may help. */
+async function ask(
+  lost: LostTransaction,
+  pools: CommitPools,
+  clock: Clock,
+): Promise<Fate | null | 'ask again'> {
+  const client = await pools.connect(lost.database);
+  let usable = false;
+  try {
+    const { status, replicated } = await readStatus(client, lost.xid, clock);
+    usable = true;
+    if (incarnationOf(client) !== lost.incarnation) return null;
+    if (status === 'in progress') return 'ask again';
+    if (status === 'aborted') return 'aborted';
+    if (status !== 'committed') return null;
+    if (!replicated || !lost.waitsForDisk) return 'committed';
+    // It is committed on this server; what its sender was promised is that the standby has it as well.
+    const [reply] = await roundTrip(client, [barrier], [1], Math.max(1, clock.leftMs()));
+    usable = reply?.kind !== 'lost';
+    return reply?.kind === 'done' ? 'committed' : null;
+  } finally {
+    client.release(!usable);
+  }
+}
+
+async function readStatus(client: PoolClient, xid: string, clock: Clock): Promise<Status> {
+  const query = { text: statusSql, values: [xid], query_timeout: Math.max(1, Math.ceil(clock.leftMs())) };
+  const { rows } = await client.query<Status>(query);
+  return rows[0] ?? { status: null, replicated: true };
+}

@@ -1,0 +1,26 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { TestContext } from 'node:test';
+import { describe, engineFaults, networkFaults } from '../support/faults.ts';
+import type { FaultRun } from '../support/faults.ts';
+import { smallDisk } from '../support/small-disk.ts';
+
+/** Far beyond what is measured (docs/reliability.md): a test is not a stopwatch. */
+const recoveredMsMax = 30_000;
+
+function judge(t: TestContext, run: FaultRun): void {
+  t.diagnostic(describe(run));
+  const { lost, surplus } = run.tally;
+  assert.deepEqual({ lost, surplus, odd: run.odd }, { lost: [], surplus: [], odd: [] });
+  for (const [kind, times] of run.recoveredMs)
+    for (const ms of times) assert(ms < recoveredMsMax, `${kind}: ${ms} ms`);
+}
+
+test('processes of the engine killed and stopped, its disk full: no 200 is lost, no row is there twice', async (t) => {
+  const disk = await smallDisk(t);
+  judge(t, await engineFaults(t, 1, disk.dataDir, disk.fill));
+});
+
+test('a network that resets, stalls and tears: no 200 is lost, no row is there twice', async (t) => {
+  judge(t, await networkFaults(t, 1));
+});

@@ -1,0 +1,73 @@
+/** Bad messages to the WebSocket door: what is sent behind a good handshake, and the last words that come back. */
+export type BadSocket = readonly [
+  name: string,
+  /** Texts are text frames, buffers binary ones; `init` is a good first message. */
+  messages: readonly (string | Buffer)[],
+  fatal: RegExp | null,
+  code: number,
+];
+
+const init = 'init';
+const item = (data: string, op = 'upsert') => `{"op":"${op}","data":${data}}`;
+const batch = (id: string | number, ...items: readonly string[]) =>
+  `{"dml_batch_id":${id},"items":[${items.join(',')}]}`;
+const malformed = /^malformed payload/;
+
+export const badSockets: readonly BadSocket[] = [
+  ['an init frame that is no JSON', ['{'], malformed, 1008],
+  ['an init frame that is a number', ['1'], malformed, 1008],
+  ['an init frame that is null', ['null'], malformed, 1008],
+  ['an init frame without type', ['{"timestamp":1}'], malformed, 1008],
+  ['an init frame of another type', ['{"type":"hello","timestamp":1}'], malformed, 1008],
+  ['an init frame without timestamp', ['{"type":"init"}'], malformed, 1008],
+  ['a timestamp that is text', ['{"type":"init","timestamp":"now"}'], malformed, 1008],
+  ['a timestamp with a fraction', ['{"type":"init","timestamp":1.5}'], malformed, 1008],
+  ['a timestamp of long ago', ['{"type":"init","timestamp":1}'], /^timestamp skew/, 1008],
+  ['a timestamp far ahead', ['{"type":"init","timestamp":9007199254740991}'], /^timestamp skew/, 1008],
+  ['a timestamp that is a bomb', ['{"type":"init","timestamp":1e400}'], malformed, 1008],
+  ['a binary init frame', [Buffer.from('{"type":"init"}')], malformed, 1003],
+  ['an init frame of 100 KB', [`{"type":"init","x":"${'x'.repeat(100_000)}"}`], /too large/, 1009],
+  ['an init frame that is very deep', ['['.repeat(50_000)], malformed, 1008],
+  ['a second init frame', [init, '{"type":"init","timestamp":1}'], malformed, 1008],
+  ['a batch that is no JSON', [init, 'hello'], malformed, 1008],
+  ['an empty message', [init, ''], malformed, 1008],
+  ['a batch that is an array', [init, '[]'], malformed, 1008],
+  ['a binary batch', [init, Buffer.from(batch(1))], malformed, 1003],
+  ['no id', [init, '{"items":[]}'], malformed, 1008],
+  ['no items', [init, '{"dml_batch_id":1}'], malformed, 1008],
+  ['an id that is text', [init, '{"dml_batch_id":"1","items":[]}'], malformed, 1008],
+  ['an id below zero', [init, batch(-1)], malformed, 1008],
+  ['an id with a fraction', [init, batch('1.0')], malformed, 1008],
+  ['an id with an exponent', [init, batch('1e3')], malformed, 1008],
+  ['an id of 65 bits', [init, batch('18446744073709551616')], malformed, 1008],
+  ['an id of a million digits', [init, batch('9'.repeat(1_000_000))], malformed, 1008],
+  ['two ids', [init, '{"dml_batch_id":1,"dml_batch_id":2,"items":[]}'], malformed, 1008],
+  ['two lists of items', [init, '{"dml_batch_id":1,"items":[],"items":[]}'], malformed, 1008],
+  ['the same id again', [init, batch(3), batch(3)], /^dml_batch_id must increase.*received 3 after 3/, 1008],
+  ['a smaller id', [init, batch(3), batch(2)], /received 2 after 3/, 1008],
+  ['items that are an object', [init, '{"dml_batch_id":1,"items":{}}'], malformed, 1008],
+  ['an item that is a number', [init, batch(1, '1')], malformed, 1008],
+  ['an item without op', [init, batch(1, '{"data":{}}')], malformed, 1008],
+  ['an item without data', [init, batch(1, '{"op":"insert"}')], malformed, 1008],
+  ['an op that is not known', [init, batch(1, item('{"id":1}', 'truncate'))], malformed, 1008],
+  ['an op in capitals', [init, batch(1, item('{"id":1}', 'INSERT'))], malformed, 1008],
+  ['an op of __proto__', [init, batch(1, item('{"id":1}', '__proto__'))], malformed, 1008],
+  ['two op', [init, batch(1, '{"op":"insert","op":"delete","data":{"id":1}}')], malformed, 1008],
+  ['two data', [init, batch(1, '{"op":"insert","data":{},"data":{"id":1}}')], malformed, 1008],
+  ['a comma too many', [init, '{"dml_batch_id":1,"items":[],}'], malformed, 1008],
+  ['something behind the batch', [init, `${batch(1)}x`], malformed, 1008],
+  ['a batch cut off', [init, batch(1, item('{"id":1}')).slice(0, -3)], malformed, 1008],
+  ['a string that never ends', [init, '{"dml_batch_id":1,"items":[{"op":"insert","data":"'], malformed, 1008],
+  ['an item that is very deep', [init, batch(1, item('['.repeat(5_000) + ']'.repeat(5_000)))], malformed, 1008],
+  ['an item too deep', [init, batch(1, item('{"id":1,"x":' + '['.repeat(600) + ']'.repeat(600) + '}'))], /^dml_batch_id 1 item 1: failed to decode/, 1008],
+  ['a row without key', [init, batch(1, item('{}'))], /^dml_batch_id 1 item 1: /, 1008],
+  ['a row that is an array', [init, batch(1, item('[]'))], /^dml_batch_id 1 item 1: failed to decode/, 1008],
+  ['the second row bad', [init, batch(7, item('{"id":1}'), item('{"id":"x"}'))], /^dml_batch_id 7 item 2: failed to decode/, 1008],
+  ['a row with a bomb for a number', [init, batch(1, item('{"id":1e99999}'))], /^dml_batch_id 1 item 1: failed to decode/, 1008],
+  ['a row with an escaped NUL', [init, batch(1, item('{"id":1,"note":"\\u0000"}'))], /^dml_batch_id 1 item 1: failed to decode/, 1008],
+  ['a row that a check refuses', [init, batch(1, item('{"id":-1}'))], /^dml_batch_id 1 item 1: /, 1008],
+  ['a delete without the key', [init, batch(1, item('{"note":"x"}', 'delete'))], /^dml_batch_id 1 item 1: .*primary key/, 1008],
+  ['a delete of null', [init, batch(1, item('{"id":null}', 'delete'))], /^dml_batch_id 1 item 1: .*primary key/, 1008],
+  ['a good batch, then a bad one', [init, batch(1), batch(2, item('{"id":"x"}'))], /^dml_batch_id 2 item 1: /, 1008],
+  ['a message of 17 MiB', [init, 'x'.repeat(17 * 2 ** 20)], null, 1009],
+]; // prettier-ignore

@@ -1,0 +1,199 @@
+/**
+ * Things that go wrong under load, one after the other, with a ledger of every attempt. Gives how long it took from the
+ * end of each fault until a request was answered 200 again; the ledger says whether anything was lost or is there twice.
+ */
+import { readdirSync, readFileSync } from 'node:fs';
+import { performance } from 'node:perf_hooks';
+import type { TestContext } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Client } from 'pg';
+import { onEnd } from './cleanup.ts';
+import { postmasterPid } from './engine-process.ts';
+import { FaultyProxy } from './faulty-proxy.ts';
+import { startHeadgate } from './headgate.ts';
+import type { Headgate } from './headgate.ts';
+import { Ledger } from './ledger.ts';
+import type { Tally } from './ledger.ts';
+import { startServer } from './server.ts';
+
+export interface FaultRun {
+  /** ms from the end of each fault to the first 200 of a request that was sent after it, by kind. */
+  readonly recoveredMs: ReadonlyMap<string, readonly number[]>;
+  readonly tally: Tally;
+  /** Answers that were neither 200 nor 503. */
+  readonly odd: readonly number[];
+}
+
+const secret = 'fault test';
+const senders = 8;
+
+class Load {
+  readonly recoveredMs = new Map<string, number[]>();
+  readonly headgate: Headgate;
+  readonly ledger = new Ledger(secret);
+  readonly client: Client;
+  readonly #running: Promise<void>;
+  readonly #url: string;
+
+  static async start(t: TestContext, headgate: Headgate, database: string): Promise<Load> {
+    const client = await headgate.client(t, database);
+    await client.query(`
+      CREATE SECRET s WITH (backend = 'meta') AS '${secret}';
+      CREATE TABLE ledger (data JSONB) WITH (connector = 'webhook') VALIDATE SECRET s AS
+        secure_compare(headers->>'x-hub-signature-256', 'sha256=' || encode(hmac(s, data, 'sha256'), 'hex'))`);
+    const load = new Load(headgate, database, client);
+    onEnd(t, 'ledger', () => load.ledger.close());
+    await load.#until200();
+    return load;
+  }
+
+  constructor(headgate: Headgate, database: string, client: Client) {
+    this.headgate = headgate;
+    this.client = client;
+    this.#url = `${headgate.webhookUrl}/${database}/public/ledger`;
+    this.#running = this.ledger.run(() => this.#url, senders);
+  }
+
+  /**
+   * Breaks something, and waits until it works again. `fault` resolves when what was broken is whole, with the moment from
+   * which it counts where that is an earlier one.
+   */
+  async meets(kind: string, fault: () => Promise<number | void> | void): Promise<void> {
+    const before = this.ledger.committed;
+    while (this.ledger.committed < before + 50) await delay(2);
+    const since = (await fault()) ?? performance.now();
+    await this.#until200();
+    const times = this.recoveredMs.get(kind) ?? [];
+    times.push(performance.now() - since);
+    this.recoveredMs.set(kind, times);
+  }
+
+  /** Kills a process, and waits until that is felt: what it had in hand may still be answered. */
+  async kill(pid: number): Promise<number> {
+    const killed = performance.now();
+    process.kill(pid, 'SIGKILL');
+    // Where nobody feels it, nothing was to recover from.
+    await Promise.race([this.refused(), delay(1_000)]);
+    return killed;
+  }
+
+  async #until200(): Promise<void> {
+    while ((await this.ledger.send(this.#url)) !== 200);
+  }
+
+  /** Resolves when somebody was answered 503. */
+  async refused(): Promise<void> {
+    const before = this.ledger.refused;
+    while (this.ledger.refused === before) await delay(2);
+  }
+
+  async end(t: TestContext, database: string): Promise<FaultRun> {
+    this.ledger.stop();
+    await this.#running;
+    const tally = await this.ledger.tally(await this.headgate.client(t, database), 'ledger');
+    return { recoveredMs: this.recoveredMs, tally, odd: this.ledger.odd };
+  }
+}
+
+/** What the embedded engine may meet, and the disk below it: `full` fills it, and gives what makes room again. */
+export async function engineFaults(
+  t: TestContext,
+  rounds: number,
+  dataDir: string,
+  fill: (() => Promise<() => Promise<void>>) | null,
+): Promise<FaultRun> {
+  const headgate = await startHeadgate(t, { dataDir });
+  const load = await Load.start(t, headgate, 'dev');
+  for (let round = 0; round < rounds; round++) {
+    await load.meets('backend killed', async () => load.kill(backendOf(await postmasterPid(dataDir))));
+    await load.meets('server killed', async () => load.kill(await postmasterPid(dataDir)));
+    await load.meets('engine stopped and continued', async () => {
+      const postmaster = await postmasterPid(dataDir);
+      const pids = [postmaster, ...childrenOf(postmaster)];
+      for (const pid of pids) process.kill(pid, 'SIGSTOP');
+      await load.refused();
+      for (const pid of pids) process.kill(pid, 'SIGCONT');
+    });
+    if (fill !== null)
+      await load.meets('disk full, and room again', async () => {
+        const free = await fill();
+        await load.refused();
+        await free();
+      });
+  }
+  return load.end(t, 'dev');
+}
+
+/** What the network between Headgate and a PostgreSQL elsewhere may do. */
+export async function networkFaults(t: TestContext, rounds: number): Promise<FaultRun> {
+  const server = await startServer();
+  onEnd(t, 'server', () => server.close());
+  const proxy = await FaultyProxy.open({ kind: 'unix', path: server.socket }, 'headgate commit');
+  onEnd(t, 'proxy', () => proxy.close());
+  const headgate = await startHeadgate(t, {
+    args: [`--database-url=postgresql://root@127.0.0.1:${proxy.port}/postgres?sslmode=disable`],
+    env: { HEADGATE_DATABASE_URL: `postgresql://root@127.0.0.1:${proxy.port}/postgres?sslmode=disable` },
+  });
+  const load = await Load.start(t, headgate, 'postgres');
+  const cut = async () => {
+    const before = proxy.cuts;
+    while (proxy.cuts === before) await delay(2);
+  };
+  for (let round = 0; round < rounds; round++) {
+    for (let message = 0; message < 8; message++) {
+      for (const side of ['server', 'client'] as const)
+        await load.meets(`reset at a message of the ${side}`, () => {
+          proxy.cutAfter(side, message + 8 * round);
+          return cut();
+        });
+    }
+    await load.meets('all connections reset', () => proxy.reset());
+    await load.meets('stalled and resumed', async () => {
+      proxy.stall();
+      await load.refused();
+      proxy.resume();
+    });
+    proxy.latencyMs = 5;
+    proxy.pieceBytes = 100;
+    await load.meets('slow, in pieces', () => {});
+    proxy.latencyMs = 0;
+    proxy.pieceBytes = null;
+  }
+  return load.end(t, 'postgres');
+}
+
+function childrenOf(parent: number): number[] {
+  return readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .map(Number)
+    .filter((pid) => statOf(pid).parent === parent);
+}
+
+/** A process that works for a client: of those that commit, because nobody else is there. */
+function backendOf(postmaster: number): number {
+  const pid = childrenOf(postmaster).find((it) => /\broot dev \[local\]/.test(statOf(it).title));
+  if (pid === undefined) throw new Error('no backend');
+  return pid;
+}
+
+function statOf(pid: number): { readonly parent: number; readonly title: string } {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+    const parent = Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1]);
+    return { parent, title: readFileSync(`/proc/${pid}/cmdline`, 'utf8') };
+  } catch {
+    // It has ended.
+    return { parent: 0, title: '' };
+  }
+}
+
+export function describe({ recoveredMs, tally }: FaultRun): string {
+  const lines = [...recoveredMs].map(
+    ([kind, ms]) => `${kind}: ${ms.length} times, at most ${Math.max(...ms).toFixed(0)} ms`,
+  );
+  const { sent, committed, refused, unanswered } = tally;
+  return [
+    ...lines,
+    `${sent} sent, ${committed} committed, ${refused} refused, ${unanswered} unanswered`,
+  ].join('; ');
+}

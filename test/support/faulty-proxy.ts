@@ -1,0 +1,169 @@
+/**
+ * A TCP proxy between Headgate and a PostgreSQL that does what networks do: it is slow, it stalls, it cuts bytes into
+ * pieces, and it resets connections, at an exact message of the PostgreSQL protocol where a test asks for that.
+ */
+import { connect, createServer } from 'node:net';
+import type { AddressInfo, Server, Socket } from 'node:net';
+import type { Endpoint } from '../../src/engine/engine.ts';
+
+type Side = 'client' | 'server';
+
+export class FaultyProxy {
+  /** Each piece waits that long. */
+  latencyMs = 0;
+  /** Pieces in which bytes go on; null: as they come. */
+  pieceBytes: number | null = null;
+  /** Connections that were reset by `cutAfter`. */
+  cuts = 0;
+  /** Only connections whose start-up names this application are cut; null: every one. */
+  readonly application: string | null;
+  readonly #to: Endpoint;
+  readonly #server: Server;
+  readonly #pairs = new Set<Pair>();
+  #stalled: (() => void)[] | null = null;
+  #cut: { side: Side; left: number } | null = null;
+
+  static async open(to: Endpoint, application: string | null = null): Promise<FaultyProxy> {
+    const proxy = new FaultyProxy(to, application);
+    await new Promise<void>((resolve) => proxy.#server.listen(0, '127.0.0.1', resolve));
+    return proxy;
+  }
+
+  constructor(to: Endpoint, application: string | null) {
+    this.#to = to;
+    this.application = application;
+    this.#server = createServer({ noDelay: true }, (client) => {
+      const pair = new Pair(this, client, dial(this.#to), () => this.#pairs.delete(pair));
+      this.#pairs.add(pair);
+    });
+  }
+
+  get port(): number {
+    return (this.#server.address() as AddressInfo).port;
+  }
+
+  /** From now on this many messages of one side pass; then the connection on which the next one comes is reset. */
+  cutAfter(side: Side, messages: number): void {
+    this.#cut = { side, left: messages };
+  }
+
+  /** Nothing passes until `resume`; connections stay open. */
+  stall(): void {
+    this.#stalled ??= [];
+  }
+
+  resume(): void {
+    const waiting = this.#stalled ?? [];
+    this.#stalled = null;
+    for (const go of waiting) go();
+  }
+
+  /** Every connection that is open now. */
+  reset(): void {
+    for (const pair of this.#pairs) pair.reset();
+  }
+
+  close(): Promise<void> {
+    this.resume();
+    this.reset();
+    return new Promise((resolve) => this.#server.close(() => resolve()));
+  }
+
+  /** Whether this message is the one at which its connection ends. */
+  isCut(side: Side): boolean {
+    if (this.#cut?.side !== side) return false;
+    if (this.#cut.left-- > 0) return false;
+    this.#cut = null;
+    this.cuts += 1;
+    return true;
+  }
+
+  async passage(): Promise<void> {
+    if (this.#stalled !== null) await new Promise<void>((go) => this.#stalled?.push(go));
+    if (this.latencyMs > 0) await new Promise((go) => setTimeout(go, this.latencyMs));
+  }
+}
+
+function dial(to: Endpoint): Socket {
+  return to.kind === 'unix' ? connect(to.path) : connect({ port: to.port, host: to.host, noDelay: true });
+}
+
+class Pair {
+  readonly #proxy: FaultyProxy;
+  readonly #sockets: { readonly client: Socket; readonly server: Socket };
+  #counted: boolean;
+
+  constructor(proxy: FaultyProxy, client: Socket, server: Socket, onEnd: () => void) {
+    this.#proxy = proxy;
+    this.#sockets = { client, server };
+    this.#counted = proxy.application === null;
+    for (const socket of [client, server]) {
+      socket.on('error', () => this.reset());
+      socket.on('close', () => {
+        onEnd();
+        this.reset();
+      });
+    }
+    void this.#pump('client', client, server);
+    void this.#pump('server', server, client);
+  }
+
+  reset(): void {
+    const { client, server } = this.#sockets;
+    if (!client.destroyed) client.resetAndDestroy();
+    server.destroy();
+  }
+
+  async #pump(side: Side, from: Socket, to: Socket): Promise<void> {
+    const messages = new Messages(side === 'client');
+    try {
+      for await (const chunk of from) {
+        for (const message of messages.push(chunk as Buffer)) {
+          if (side === 'client' && !this.#counted && message.startup)
+            this.#counted = message.bytes.includes(this.#proxy.application ?? '');
+          else if (this.#counted && this.#proxy.isCut(side)) return this.reset();
+          await this.#pass(message.bytes, to);
+        }
+      }
+    } catch {
+      this.reset();
+    }
+    to.end();
+  }
+
+  async #pass(bytes: Buffer, to: Socket): Promise<void> {
+    const size = this.#proxy.pieceBytes ?? bytes.length;
+    for (let at = 0; at < bytes.length; at += size) {
+      await this.#proxy.passage();
+      if (to.destroyed) return;
+      if (!to.write(bytes.subarray(at, at + size)))
+        await new Promise<void>((go) => {
+          to.once('drain', go);
+          to.once('close', go);
+        });
+    }
+  }
+}
+
+/** Bytes of one direction, as messages. The first of a client has no type. */
+class Messages {
+  #startup: boolean;
+  #held: Buffer = Buffer.alloc(0);
+
+  constructor(startup: boolean) {
+    this.#startup = startup;
+  }
+
+  *push(chunk: Buffer): Generator<{ readonly bytes: Buffer; readonly startup: boolean }> {
+    this.#held = this.#held.length === 0 ? chunk : Buffer.concat([this.#held, chunk]);
+    for (;;) {
+      const head = this.#startup ? 0 : 1;
+      if (this.#held.length < head + 4) return;
+      const length = head + this.#held.readInt32BE(head);
+      if (this.#held.length < length) return;
+      yield { bytes: this.#held.subarray(0, length), startup: this.#startup };
+      this.#startup = false;
+      this.#held = this.#held.subarray(length);
+    }
+  }
+}
