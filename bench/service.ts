@@ -10,6 +10,7 @@ export interface Service {
   readonly ports: {
     readonly listen: { port: number };
     readonly sql: { port: number };
+    readonly admin: { port: number };
     readonly gateway?: { port: number };
   };
   readonly client: Client;

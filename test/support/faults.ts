@@ -68,13 +68,21 @@ class Load {
     this.recoveredMs.set(kind, times);
   }
 
-  /** Kills a process, and waits until that is felt: what it had in hand may still be answered. */
+  /** Kills a process; what counts is the longest time without a 200 that follows, as long ago as it lasted. */
   async kill(pid: number): Promise<number> {
     const killed = performance.now();
     process.kill(pid, 'SIGKILL');
-    // Where nobody feels it, nothing was to recover from.
-    await Promise.race([this.refused(), delay(1_000)]);
-    return killed;
+    let last = { committed: this.ledger.committed, at: killed };
+    let longestMs = 0;
+    // What is in hand may still be answered, so that it is not felt at once.
+    while (last.at < killed + 1_500) {
+      await delay(2);
+      const { committed } = this.ledger;
+      if (committed === last.committed) continue;
+      longestMs = Math.max(longestMs, performance.now() - last.at);
+      last = { committed, at: performance.now() };
+    }
+    return performance.now() - longestMs;
   }
 
   async #until200(): Promise<void> {

@@ -1,0 +1,173 @@
+/**
+ * A hostile client, a process of its own: `attacker.js NAME LISTEN_PORT SQL_PORT SECONDS`. Prints what it was answered.
+ */
+import { randomBytes } from 'node:crypto';
+import { connect } from 'node:net';
+import type { Socket } from 'node:net';
+import { performance } from 'node:perf_hooks';
+import { setTimeout as delay } from 'node:timers/promises';
+import { pathToFileURL } from 'node:url';
+import { brotliCompressSync, gzipSync } from 'node:zlib';
+import { WebSocket } from 'ws';
+
+interface Aim {
+  readonly port: number;
+  readonly sqlPort: number;
+  /** performance.now() at which it is over. */
+  readonly end: number;
+  /** Counts what was answered. */
+  note(what: string): void;
+}
+
+const MiB = 2 ** 20;
+const bodyBytes = 25 * MiB;
+
+function fill(piece: string, bytes = bodyBytes): Buffer {
+  return Buffer.from(piece.repeat(Math.floor(bytes / piece.length)));
+}
+
+function head(table: string, length: number, headers = ''): string {
+  return `POST /webhook/dev/public/${table} HTTP/1.1\r\nHost: h\r\n${headers}Content-Length: ${length}\r\n\r\n`;
+}
+
+function dial(port: number): Socket {
+  const socket = connect({ port, host: '127.0.0.1' });
+  socket.on('error', () => undefined);
+  return socket;
+}
+
+/** Sends one request on a connection of its own; gives the status of the answer. */
+function ask(aim: Aim, start: string, body: Buffer): Promise<string> {
+  return new Promise((resolve) => {
+    const socket = dial(aim.port);
+    socket.on('connect', () => {
+      socket.write(start, 'latin1');
+      socket.write(body);
+    });
+    socket.once('data', (bytes: Buffer) => {
+      resolve(/^HTTP\/1.1 (\d+)/.exec(bytes.toString('latin1'))?.[1] ?? 'odd');
+      socket.destroy();
+    });
+    socket.once('close', () => resolve('cut'));
+  });
+}
+
+/** The same body over and over on so many connections. */
+async function flood(
+  aim: Aim,
+  connections: number,
+  table: string,
+  body: Buffer,
+  headers = '',
+): Promise<void> {
+  await Promise.all(
+    Array.from({ length: connections }, async () => {
+      while (performance.now() < aim.end) aim.note(await ask(aim, head(table, body.length, headers), body));
+    }),
+  );
+}
+
+async function hold(aim: Aim, connections: number, each: (socket: Socket, i: number) => void): Promise<void> {
+  const sockets: Socket[] = [];
+  for (let i = 0; i < connections; i++) {
+    const socket = dial(aim.port);
+    socket.on('connect', () => each(socket, i));
+    socket.on('close', () => aim.note('closed'));
+    sockets.push(socket);
+    if (i % 200 === 199) await delay(20);
+  }
+  aim.note(`${connections} connections`);
+  await delay(Math.max(0, aim.end - performance.now()));
+  for (const socket of sockets) socket.removeAllListeners('close').destroy();
+}
+
+async function sockets(aim: Aim, connections: number, messages: readonly string[]): Promise<void> {
+  await Promise.all(
+    Array.from({ length: connections }, async () => {
+      while (performance.now() < aim.end) {
+        const ws = new WebSocket(`ws://127.0.0.1:${aim.port}/ingest/dev/public/open`);
+        ws.on('error', () => undefined);
+        ws.on('message', (data: Buffer) => aim.note(data.toString().startsWith('{"ack') ? 'ack' : 'fatal'));
+        const closed = new Promise<void>((resolve) => ws.once('close', () => resolve()));
+        await Promise.race([new Promise<void>((resolve) => ws.once('open', () => resolve())), closed]);
+        ws.send(`{"type":"init","timestamp":${Date.now()}}`);
+        for (const message of messages) ws.send(message);
+        await Promise.race([closed, delay(Math.max(0, aim.end - performance.now()))]);
+        ws.terminate();
+      }
+    }),
+  );
+}
+
+const manyHeaders = Array.from({ length: 190 }, (_, i) => `x-${i}: ${'v'.repeat(60)}\r\n`).join('');
+const keys = () => Array.from({ length: 150_000 }, (_, i) => `"${i * 65_536}":1`).join(',');
+
+const attackers: Readonly<Record<string, (aim: Aim) => Promise<void>>> = {
+  'nothing at all': (aim) => delay(aim.end - performance.now()),
+  'large documents': (aim) => flood(aim, 4, 'open', Buffer.from(`"${'x'.repeat(bodyBytes - 2)}"`)),
+  'large documents of small values': (aim) => flood(aim, 4, 'open', Buffer.concat([fill('[1],', bodyBytes - 3).fill('[', 0, 1), Buffer.from('1]]')])),
+  'brackets without end': (aim) => flood(aim, 8, 'open', fill('[')),
+  'the deepest documents': (aim) => flood(aim, 8, 'open', Buffer.from('['.repeat(512) + ']'.repeat(512))),
+  'numbers that grow': (aim) => flood(aim, 4, 'open', Buffer.from(`[${'1e131071,'.repeat(10_000)}1]`)),
+  'numbers without end': (aim) => flood(aim, 4, 'typed', Buffer.from(`{"id":1,"n":${'9'.repeat(5 * MiB)}}`)),
+  'hundreds of thousands of keys': (aim) => flood(aim, 4, 'typed', Buffer.from(`{${keys()}}`)),
+  'batches of small lines': (aim) => flood(aim, 2, 'wide', fill('1\n')),
+  'batches with every header': (aim) => flood(aim, 2, 'wide', fill(`{"a":"${'x'.repeat(150)}"}\n`), 'x-a: 1\r\n'.repeat(50)),
+  'batches that headers make too large': (aim) => flood(aim, 2, 'wide', fill('1\n'), manyHeaders),
+  'forms of a million fields': (aim) => flood(aim, 2, 'form', fill('a=1&', 10 * MiB)),
+  'forms of escapes': (aim) => flood(aim, 2, 'form', Buffer.concat([Buffer.from('a='), fill('%41', 24 * MiB)])),
+  'unsigned large bodies': (aim) => flood(aim, 8, 'signed', randomBytes(bodyBytes), 'x-signature: 00\r\n'),
+  'bombs of gzip': (aim) => flood(aim, 8, 'open', gzipSync(Buffer.alloc(200 * MiB, 32)), 'Content-Encoding: gzip\r\n'),
+  'bombs of brotli that fit': (aim) => flood(aim, 16, 'open', brotliCompressSync(Buffer.alloc(bodyBytes, 32)), 'Content-Encoding: br\r\n'),
+  'every header there may be': (aim) => flood(aim, 32, 'open', Buffer.from('{}'), manyHeaders),
+  'garbage': (aim) => flood(aim, 32, 'open', randomBytes(2_000)),
+  '10,000 idle connections': (aim) => hold(aim, 10_000, () => undefined),
+  '5,000 slow headers': (aim) => hold(aim, 5_000, (socket) => drip(socket, 'POST /webhook/dev/public/open HTTP/1.1\r\nHost: h\r\n')),
+  '5,000 slow bodies': (aim) => hold(aim, 5_000, (socket) => drip(socket, head('open', 1_000_000))),
+  'bodies that are announced and never come': (aim) => hold(aim, 5_000, (socket) => socket.write(head('open', bodyBytes))),
+  'answers that are never read': (aim) => hold(aim, 200, (socket) => socket.pause().write((head('nosuch', 0)).repeat(5_000))),
+  'resets in the middle': async (aim) => {
+    const body = fill('x', 100_000);
+    while (performance.now() < aim.end) {
+      await Promise.all(Array.from({ length: 50 }, () => new Promise<void>((resolve) => {
+        const socket = dial(aim.port);
+        socket.on('connect', () => {
+          socket.write(head('open', body.length));
+          socket.write(body.subarray(0, Math.random() * body.length), () => socket.resetAndDestroy());
+        });
+        socket.on('close', () => resolve());
+      })));
+      aim.note('50 resets');
+    }
+  },
+  'WebSockets: the largest batches': (aim) => sockets(aim, 4, Array.from({ length: 20 }, (_, i) => `{"dml_batch_id":${i},"items":[{"op":"insert","data":"${'x'.repeat(15 * MiB)}"}]}`)),
+  'WebSockets: batches of small items': (aim) => sockets(aim, 2, Array.from({ length: 4 }, (_, i) => `{"dml_batch_id":${i},"items":[${'{"op":"insert","data":1},'.repeat(600_000)}{"op":"insert","data":1}]}`)),
+  'WebSockets: 2,000 that say nothing': (aim) => hold(aim, 2_000, (socket) => socket.write('GET /ingest/dev/public/open HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n')),
+  'SQL: 1,000 connections that say nothing': (aim) => hold({ ...aim, port: aim.sqlPort }, 1_000, () => undefined),
+  'unknown paths': (aim) => flood(aim, 32, randomBytes(8).toString('hex'), Buffer.from('{}')),
+}; // prettier-ignore
+
+export const attackNames: readonly string[] = Object.keys(attackers);
+
+/** A byte now and then. */
+function drip(socket: Socket, start: string): void {
+  socket.write(start);
+  const timer = setInterval(() => socket.write('x'), 1_000);
+  socket.on('close', () => clearInterval(timer));
+}
+
+if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {
+  const [name = '', port, sqlPort, seconds] = process.argv.slice(2);
+  const seen = new Map<string, number>();
+  await attackers[name]?.({
+    port: Number(port),
+    sqlPort: Number(sqlPort),
+    end: performance.now() + Number(seconds) * 1_000,
+    note: (what) => void seen.set(what, (seen.get(what) ?? 0) + 1),
+  });
+  process.stdout.write(
+    [...seen]
+      .map(([what, n]) => (/^\d{5}|^\d+ \w/.test(what) && n === 1 ? what : `${n} × ${what}`))
+      .join(', '),
+  );
+}
