@@ -88,8 +88,6 @@ export const limits = {
   laneBytesMax: 64 * 1024 * 1024,
   /** Rows in one group, that is one transaction. */
   groupRowsMax: 2_048,
-  /** What a group should take at most, in ms: of a table that commits more slowly the groups become smaller. */
-  groupTargetMs: 500,
   /** Bytes in one group. */
   groupBytesMax: 8 * 1024 * 1024,
   /** Rows refused one by one, named by the engine, before a failing group is cut in halves. */

@@ -7,9 +7,8 @@ import { rowsOf as documentsOf, targetOf } from '../../test/support/rows.ts';
 import type { Chain, Group, Outcome, Rows, Target } from '../flow.ts';
 import { refusal } from '../refusals.ts';
 import { Lane } from './lane.ts';
+import type { LaneOptions } from './lane.ts';
 import { Lanes } from './lanes.ts';
-import type { LanesOptions } from './lanes.ts';
-import { Pace } from './pace.ts';
 
 const table = (oid = 1): Target => targetOf({ oid });
 const one = table();
@@ -19,31 +18,28 @@ const rowsOf = (target: Target, size: number, count = 1, patienceMs = 100): Rows
 });
 
 /** A lane whose turns, clock and engine are moved by hand. */
-function bench(given: Partial<LanesOptions['limits']> = {}) {
+function bench(limits: Partial<LaneOptions['limits']> = {}) {
   const turns: (() => void)[] = [];
   const groups: { group: Group; done: Deferred<readonly Outcome[]> }[] = [];
   const at = { now: 0, idle: 0 };
-  const limits = {
-    laneRowsMax: 10,
-    laneBytesMax: 1_000,
-    groupRowsMax: 4,
-    groupBytesMax: 400,
-    groupTargetMs: 1_000,
-    ackDeadlineMs: 100,
-    ...given,
-  };
   const options = {
     commit: (group: Group) => {
       const done = deferred<readonly Outcome[]>();
       groups.push({ group, done });
       return done.promise;
     },
-    limits,
+    limits: {
+      laneRowsMax: 10,
+      laneBytesMax: 1_000,
+      groupRowsMax: 4,
+      groupBytesMax: 400,
+      ...limits,
+    },
     clock: () => at.now,
     endOfTurn: (run: () => void) => void turns.push(run),
     onIdle: () => void at.idle++,
   };
-  const lane = new Lane({ ...options, pace: new Pace(limits) });
+  const lane = new Lane(options);
   return {
     lane,
     options,
@@ -113,54 +109,14 @@ suite('lane', () => {
     void lane.submit(rowsOf(one, 1));
     endTurn();
     const waiting = Array.from({ length: 10 }, () => lane.submit(rowsOf(one, 1)));
-    assert.equal(lane.isFull(0, 100), true);
+    assert.equal(lane.isFull(0), true);
     assert.equal(codeOf(await lane.submit(rowsOf(one, 1))), 'aborted lane_full');
     await finish();
     assert.equal(lane.depth, 6);
-    assert.equal(lane.isFull(994, 100), false);
-    assert.equal(lane.isFull(995, 100), true);
+    assert.equal(lane.isFull(994), false);
+    assert.equal(lane.isFull(995), true);
     for (let i = 0; i < 3; i++) await finish();
     assert.equal((await Promise.all(waiting)).length, 10);
-  });
-
-  test('a table that is slow gets small groups and a short queue, and what would come too late is not begun', async () => {
-    const { lane, at, groups, endTurn, finish } = bench({
-      laneRowsMax: 1_000,
-      groupRowsMax: 64,
-      groupTargetMs: 500,
-    });
-    const receipts: Promise<Outcome>[] = [];
-    const submit = (rows: number, patienceMs = 2_500) => {
-      for (let i = 0; i < rows; i++) receipts.push(lane.submit(rowsOf(one, 1, 1, patienceMs)));
-    };
-    submit(64);
-    endTurn();
-    submit(200);
-    // 64 rows took 2 s: 16 are as many as half a second holds, and those of the queue have no time left for it.
-    at.now = 2_000;
-    await finish();
-    assert.equal(groups[0]?.group.rows, 16);
-    assert.equal(lane.isFull(0, 2_500), true);
-    assert.equal(lane.isFull(0, 60_000), false);
-    // Quick again: twice as many each time.
-    at.now = 2_001;
-    for (const rows of [32, 64, 64, 24]) {
-      await finish();
-      assert.equal(groups[0]?.group.rows, rows);
-    }
-    await finish();
-    submit(1);
-    endTurn();
-    submit(1, 10);
-    submit(1, 2_500);
-    at.now += 400;
-    await finish();
-    await finish();
-    assert.deepEqual((await Promise.all(receipts)).slice(-3).map(codeOf), [
-      'committed',
-      'aborted deadline',
-      'committed',
-    ]);
   });
 
   test('one request of any size passes an empty lane', async () => {

@@ -18,9 +18,6 @@
  * `unknown` when its group is at the engine, whose own answer then comes too late to be told. Each request says how
  * long it is waited for, so that one in the middle of the queue may go first.
  *
- * A table that commits slowly gets smaller groups, and its queue ends where a request would wait for more than half of
- * its time: what cannot be answered in time anyway is refused at once, and does not take the time of those that can.
- *
  * Rows of a chain that were not committed break it; those of it that are taken for a group afterwards are refused
  * with `chain_broken`.
  */
@@ -29,15 +26,12 @@ import type { Deferred } from '../kit/deferred.ts';
 import type { CommitGroup, Group, Outcome, Rows } from '../flow.ts';
 import type { Limits } from '../limits.ts';
 import { refusal } from '../refusals.ts';
-import type { Pace } from './pace.ts';
 
 export type LaneState = 'idle' | 'gathering' | 'committing';
 
 export interface LaneOptions {
   readonly commit: CommitGroup;
-  readonly limits: Pick<Limits, 'laneRowsMax' | 'laneBytesMax' | 'groupBytesMax'>;
-  /** What is known of the table's speed. */
-  readonly pace: Pace;
+  readonly limits: Pick<Limits, 'laneRowsMax' | 'laneBytesMax' | 'groupRowsMax' | 'groupBytesMax'>;
   /** A monotonic clock, ms. */
   readonly clock: () => number;
   /** Runs its argument when the current turn of the event loop has handled its sockets (setImmediate). */
@@ -79,16 +73,14 @@ export class Lane {
   }
 
   /** Whether a request of this size would be refused now: asked before its body is read. */
-  isFull(bytes: number, patienceMs: number): boolean {
+  isFull(bytes: number): boolean {
     const { laneRowsMax, laneBytesMax } = this.#options.limits;
     // A lane that is empty takes one request of any size that the listener let through.
-    if (this.#rows === 0) return false;
-    if (this.#rows >= laneRowsMax || this.#bytes + bytes > laneBytesMax) return true;
-    return this.#options.pace.waitMs(this.#rows) * 2 > patienceMs;
+    return this.#rows > 0 && (this.#rows >= laneRowsMax || this.#bytes + bytes > laneBytesMax);
   }
 
   submit(rows: Rows): Promise<Outcome> {
-    const refused = this.isFull(rows.bytes, rows.patienceMs)
+    const refused = this.isFull(rows.bytes)
       ? 'lane_full'
       : rows.chain?.broken === true
         ? 'chain_broken'
@@ -148,10 +140,7 @@ export class Lane {
     for (let members = this.#takeGroup(); members.length > 0; members = this.#takeGroup()) {
       this.#become('committing');
       this.#committing = members;
-      const group = toGroup(members);
-      const started = this.#options.clock();
-      const outcomes = await this.#options.commit(group);
-      this.#options.pace.record(group.rows, this.#options.clock() - started);
+      const outcomes = await this.#options.commit(toGroup(members));
       members.forEach((waiting, i) => {
         settle(waiting, outcomes[i] ?? { kind: 'unknown', refusal: refusal('internal') });
       });
@@ -163,9 +152,7 @@ export class Lane {
 
   /** The next requests that fit one transaction: of one version of the table, within the group's bounds. */
   #takeGroup(): Waiting[] {
-    const { groupBytesMax } = this.#options.limits;
-    const { groupRows, groupMs } = this.#options.pace;
-    const latest = this.#options.clock() + groupMs;
+    const { groupRowsMax, groupBytesMax } = this.#options.limits;
     const members: Waiting[] = [];
     let rows = 0;
     let bytes = 0;
@@ -177,16 +164,10 @@ export class Lane {
         settle(waiting, { kind: 'aborted', refusal: refusal('chain_broken') });
         continue;
       }
-      // It would be stored, and its sender would not hear of it.
-      if (waiting.deadline < latest && this.#head + 1 < this.#queue.length) {
-        this.#leave(waiting);
-        settle(waiting, { kind: 'aborted', refusal: refusal('deadline') });
-        continue;
-      }
       const first = members[0];
       if (first !== undefined) {
         if (waiting.rows.target !== first.rows.target) break;
-        if (rows + waiting.rows.count > groupRows) break;
+        if (rows + waiting.rows.count > groupRowsMax) break;
         if (bytes + waiting.rows.bytes > groupBytesMax) break;
       }
       this.#leave(waiting);

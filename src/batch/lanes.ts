@@ -8,28 +8,20 @@
 import type { Outcome, Rows, Target } from '../flow.ts';
 import type { TableName } from '../observations.ts';
 import { Refused, refusal } from '../refusals.ts';
-import type { Limits } from '../limits.ts';
 import { Lane } from './lane.ts';
 import type { LaneOptions } from './lane.ts';
-import { Pace } from './pace.ts';
 
 /** How often receipts are compared with their deadline, ms: the answer comes at most this much late. */
 const sweepIntervalMs = 50;
 
-export interface LanesOptions extends Omit<LaneOptions, 'onIdle' | 'pace' | 'limits'> {
-  readonly limits: LaneOptions['limits'] & Pick<Limits, 'ackDeadlineMs' | 'groupRowsMax' | 'groupTargetMs'>;
-}
-
 export class Lanes {
-  readonly #options: LanesOptions;
-  /** What was learnt of a table's speed outlives its lane. */
-  readonly #paces = new WeakMap<Target, Pace>();
+  readonly #options: Omit<LaneOptions, 'onIdle'>;
   readonly #lanes = new Map<string, { readonly lane: Lane; readonly table: TableName }>();
   readonly #sweeper: NodeJS.Timeout;
   #draining = false;
   #whenIdle: (() => void)[] = [];
 
-  constructor(options: LanesOptions) {
+  constructor(options: Omit<LaneOptions, 'onIdle'>) {
     this.#options = options;
     this.#sweeper = setInterval(() => this.#sweep(), sweepIntervalMs);
     this.#sweeper.unref();
@@ -41,10 +33,9 @@ export class Lanes {
   }
 
   /** Throws Refused when a request for this table would only wait in vain: asked before its body is read. */
-  admit(target: Target, patienceMs: number = this.#options.limits.ackDeadlineMs): void {
+  admit(target: Target): void {
     if (this.#draining) throw new Refused('draining');
-    const lane = this.#lanes.get(laneKey(target))?.lane;
-    if (lane?.isFull(0, patienceMs) === true) throw new Refused('lane_full');
+    if (this.#lanes.get(laneKey(target))?.lane.isFull(0) === true) throw new Refused('lane_full');
   }
 
   /** Resolves exactly once, never rejects. */
@@ -56,9 +47,7 @@ export class Lanes {
     const key = laneKey(rows.target);
     let open = this.#lanes.get(key);
     if (open === undefined) {
-      const pace = this.#paceOf(rows.target);
-      const lane = new Lane({ ...this.#options, pace, onIdle: () => this.#forget(key) });
-      open = { lane, table: rows.target };
+      open = { lane: new Lane({ ...this.#options, onIdle: () => this.#forget(key) }), table: rows.target };
       this.#lanes.set(key, open);
     }
     return open.lane.submit(rows);
@@ -76,14 +65,6 @@ export class Lanes {
     this.#draining = true;
     clearInterval(this.#sweeper);
     for (const { lane } of this.#lanes.values()) lane.abort('draining');
-  }
-
-  #paceOf(target: Target): Pace {
-    const known = this.#paces.get(target);
-    if (known !== undefined) return known;
-    const pace = new Pace(this.#options.limits);
-    this.#paces.set(target, pace);
-    return pace;
   }
 
   #forget(key: string): void {
