@@ -1,23 +1,17 @@
-/** The load generator, a process of its own: autocannon with one fixed request; prints one JSON line. */
+/** The load generator, a process of its own: autocannon; prints one JSON line. */
 import { readFileSync } from 'node:fs';
 import autocannon from 'autocannon';
+import type { Job } from './service.ts';
 
-interface LoadJob {
-  readonly url: string;
-  readonly connections: number;
-  readonly seconds: number;
-  readonly body: string;
-  readonly headers: Record<string, string>;
-}
-
-const job = JSON.parse(readFileSync(0, 'utf8')) as LoadJob;
+const job = JSON.parse(readFileSync(0, 'utf8')) as Job;
+const [only, ...more] = job.bodies;
 const result = await autocannon({
   url: job.url,
   connections: job.connections,
   duration: job.seconds,
   method: 'POST',
-  body: job.body,
   headers: job.headers,
+  ...(more.length === 0 ? { body: only ?? '' } : { requests: job.bodies.map((body) => ({ body })) }),
 });
 const { p50, p99, max } = result.latency;
 process.stdout.write(

@@ -51,8 +51,10 @@ export function createIngest(rooms: IngestRooms): Ingest {
         rawHeaders: arrival.rawHeaders,
         arrivedAtMs: arrival.arrivedAtMs,
       });
+      // A batch of no lines: there is nothing to wait for.
+      if (rows.count === 0) return { kind: 'committed', rows: 0 };
       const outcome = await rooms.submit(rows);
-      if (!wasChanged(outcome) || attempt === changedAttemptsMax) return outcome;
+      if (!wasChanged(outcome) || attempt === changedAttemptsMax) return named(outcome, rows);
       await rooms.refresh(name.database);
     }
   };
@@ -66,6 +68,14 @@ function authenticate(target: Target, arrival: Arrival, body: Buffer): void {
   const { method, target: requestTarget, rawHeaders, arrivedAtMs } = arrival;
   if (!check({ method, target: requestTarget, rawHeaders, arrivedAtMs, body }))
     throw new Refused('signature_failed');
+}
+
+/** A batch's sender is told on which line of its body the row at fault stands. */
+function named(outcome: Outcome, rows: Rows): Outcome {
+  if (outcome.kind !== 'aborted' || outcome.row === undefined || !rows.target.intake.batched) return outcome;
+  const line = rows.lines?.[outcome.row] ?? outcome.row + 1;
+  const { code, message } = outcome.refusal;
+  return { ...outcome, refusal: { code, message: `line ${line}: ${message}` } };
 }
 
 function wasChanged(outcome: Outcome): boolean {

@@ -35,6 +35,52 @@ export const limits = {
   jsonDepthMax: 512,
   /** From a request's last byte to its answer, in ms; past it the sender reads 503. */
   ackDeadlineMs: 2_500,
+  /** Rows of one request, that is lines of a batch. */
+  batchRowsMax: 4_000_000,
+  /** What a batch may take beyond `ackDeadlineMs` for each of its rows, in µs: 25 s for a million … */
+  batchRowPatienceUs: 25,
+  /** … and for each MiB of them, in ms. */
+  batchMiBPatienceMs: 50,
+  /** What the rows of one request may have more than its body, as INCLUDE columns are repeated in each, in bytes. */
+  decodeGrowthBytesMax: 128 * 1024 * 1024,
+  /** Lines that are told to have been left out of one request; the others are counted. */
+  skippedLinesMax: 1_000,
+
+  /** Bodies with a Content-Encoding that are decompressed at one time: each holds a thread of four. */
+  inflationsMax: 3,
+  /** Bodies that wait for their turn to be decompressed; one more is refused. */
+  inflationsWaitingMax: 64,
+  /** Codings in one Content-Encoding. */
+  contentCodingsMax: 2,
+
+  /** Largest message of a WebSocket, that is one batch, in bytes. */
+  websocketMessageBytesMax: 16 * 1024 * 1024,
+  /** Largest first message, before its sender is known, in bytes. */
+  websocketInitBytesMax: 64 * 1024,
+  /** From the handshake to the first message, in ms. */
+  websocketInitTimeoutMs: 10_000,
+  /** How far the clock of a WebSocket's sender may be from ours, in ms. */
+  websocketSkewMs: 300_000,
+  /** From the first byte of a message to its last, in ms. */
+  websocketMessageTimeoutMs: 30_000,
+  /** Frames of one message. */
+  websocketFragmentsMax: 4_096,
+  /** Pieces in which one message may come from the network. */
+  websocketPiecesMax: 16_384,
+  /** Batches of one WebSocket that are not acknowledged; beyond them it is not read. */
+  websocketUnackedMax: 256,
+  /** Bytes of one WebSocket that are not acknowledged; beyond them it is not read. */
+  websocketUnackedBytesMax: 32 * 1024 * 1024,
+  /** Bytes of acknowledgements that a client has not read; beyond them it is not read. */
+  websocketUnreadBytesMax: 64 * 1024,
+  /** How often a silent WebSocket is asked for a sign of life, in ms; one that gives none until the next time is closed. */
+  websocketPingMs: 30_000,
+  /** How long one batch of a WebSocket is tried again while nothing is stored, in ms. */
+  streamPatienceMs: 30_000,
+  /** Longest pause between two such attempts, in ms. */
+  streamRetryMs: 500,
+  /** Shortest pause between two such attempts, in ms. */
+  streamRetryMinMs: 10,
 
   /** Rows that may wait in one table's lane. */
   laneRowsMax: 16_384,
@@ -73,6 +119,10 @@ export const limits = {
   catalogHoldMs: 5_000,
   /** Longest wait for the catalog on behalf of one request, in ms; past it the sender reads 503. */
   catalogWaitMs: 2_000,
+  /** Relations that the events gateway remembers, per database. */
+  relationsMax: 1_000,
+  /** How long it believes that a name means the relation that it meant, in ms. */
+  relationAgeMs: 5_000,
 
   /** Length of one VALIDATE expression, in characters. */
   expressionCharsMax: 16_384,

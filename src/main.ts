@@ -17,21 +17,24 @@ import { Catalog } from './catalog/catalog.ts';
 import { createCommit } from './commit/commit.ts';
 import { CommitPools } from './commit/commit-pools.ts';
 import { createRewriter } from './ddl/rewrite.ts';
-import { decodeJsonb } from './decode/jsonb.ts';
+import { decodeItems } from './decode/batches.ts';
+import { decodeRequest } from './decode/decode.ts';
 import { openEmbeddedEngine } from './engine/embedded.ts';
 import type { Engine } from './engine/engine.ts';
 import { openPostgresEngine } from './engine/postgres.ts';
 import { sqlstateOf } from './engine/sqlstate.ts';
 import { createExplain } from './explain.ts';
+import type { Rows, Target } from './flow.ts';
+import { createStreams } from './ingest-stream.ts';
 import { createIngest } from './ingest.ts';
 import { Closer } from './kit/closer.ts';
 import { limits } from './limits.ts';
 import { openListener } from './listen/http.ts';
-import { parseWebhookTarget } from './listen/routes.ts';
+import { parseIngestTarget, parseWebhookTarget } from './listen/routes.ts';
 import { Refused, refusals, SqlFailure } from './refusals.ts';
 import type { Refusal } from './refusals.ts';
 import { observers } from './observations.ts';
-import type { Observe } from './observations.ts';
+import type { Observe, TableName } from './observations.ts';
 import { loadMasterKey, parseMasterKey } from './secrets/master-key.ts';
 import { createSealing } from './secrets/sealing.ts';
 import type { Sealing } from './secrets/sealing.ts';
@@ -93,19 +96,32 @@ async function open(settings: Settings, log: Observe, closer: Closer): Promise<S
   const lanes = new Lanes({ commit, limits, clock, endOfTurn: setImmediate });
   closer.add('lanes', () => lanes.close());
 
+  const stages = {
+    find: (name: TableName) => catalog.find(name),
+    admit: (target: Target) => lanes.admit(target),
+    submit: (rows: Rows) => lanes.submit(rows),
+    refresh: (database: string) => catalog.refresh(database),
+  };
   const listener = await openListener({
     host: settings.listenHost,
     port: settings.listenPort,
     bodyBytesMax: settings.bodyBytesMax,
+    websocketOrigins: settings.websocketOrigins,
     observe,
     now: Date.now,
     ingest: createIngest({
+      ...stages,
       route: (target) => orRefuse(parseWebhookTarget(target)),
-      find: (name) => catalog.find(name),
-      admit: (target) => lanes.admit(target),
-      decode: decodeJsonb,
-      submit: (rows) => lanes.submit(rows),
-      refresh: (database) => catalog.refresh(database),
+      decode: decodeRequest,
+    }),
+    openStream: createStreams({
+      ...stages,
+      route: (target) => orRefuse(parseIngestTarget(target)),
+      decode: decodeItems,
+      pause: delay,
+      clock,
+      random: Math.random,
+      limits,
     }),
   });
   closer.add('listener', () => listener.close());
@@ -217,7 +233,7 @@ function catalogRooms(sealing: Sealing, settings: Settings) {
       }
       return {
         check: parsed.compile({ secrets, publicUrl: settings.publicUrl }),
-        headers: parsed.readsAllHeaders ? null : parsed.headersRead,
+        headers: parsed.readsAllHeaders ? null : parsed.headersRead.map((name) => name.toLowerCase()),
       };
     },
   };

@@ -16,6 +16,26 @@ export type Observation =
     }
   /** A bug in Headgate met a request; `requestId` is in the answer. */
   | { readonly kind: 'request.failed'; readonly requestId: string; readonly error: unknown }
+  /** The first message of a WebSocket was accepted. */
+  | { readonly kind: 'websocket.opened'; readonly table: TableName | null }
+  /** `code`: why Headgate closed it, or `closed`: its client did. `opened`: its first message had been accepted. */
+  | {
+      readonly kind: 'websocket.closed';
+      readonly table: TableName | null;
+      readonly opened: boolean;
+      readonly code: RefusalCode | 'closed';
+      readonly batches: number;
+      readonly rows: number;
+      readonly seconds: number;
+    }
+  /** A batch of a WebSocket was acknowledged, or refused. */
+  | {
+      readonly kind: 'batch.answered';
+      readonly table: TableName | null;
+      readonly code: RefusalCode | 'committed';
+      readonly rows: number;
+      readonly seconds: number;
+    }
   | {
       readonly kind: 'group.committed';
       readonly table: TableName;

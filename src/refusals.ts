@@ -33,17 +33,65 @@ export const refusals = {
     'malformed path',
     'The path is /webhook/<database>/<schema>/<table>, each part percent-encoded UTF-8.',
   ),
+  invalid_option: kind(
+    400,
+    '22023',
+    'invalid webhook JSON decoder option',
+    'A header that begins with x-rw-webhook- has a value that is not known; docs/http.md lists them.',
+  ),
+  malformed_encoding: kind(
+    400,
+    '22023',
+    'the body is not what its Content-Encoding says',
+    'Send the whole compressed body and nothing behind it.',
+  ),
+  malformed_payload: kind(
+    400,
+    '22023',
+    'malformed payload',
+    'A WebSocket message is the init frame or one batch, as JSON; ids of batches increase.',
+  ),
   signature_failed: kind(
     401,
     '28000',
     'Signature verification failed',
     'The VALIDATE expression of the table was false, NULL or failed. Compare secret, header name and signed bytes.',
   ),
+  timestamp_skew: kind(
+    401,
+    '22023',
+    'timestamp skew',
+    'The timestamp of the init frame is the time of sending, in ms since 1970; compare the clocks.',
+  ),
+  origin_refused: kind(
+    403,
+    '42501',
+    'pages of this origin may not open a WebSocket here',
+    'List the origin in HEADGATE_WEBSOCKET_ORIGINS.',
+  ),
   not_found: kind(
     404,
     '42P01',
     'no such webhook table',
     "Create it with CREATE TABLE … WITH (connector = 'webhook'), and look at database and schema in the path.",
+  ),
+  relation_not_found: kind(
+    404,
+    '42P01',
+    'no such table',
+    'Create the table first, and write its name as SQL does: schema.table, quoted where it is not lower case.',
+  ),
+  relation_not_writable: kind(
+    400,
+    '42809',
+    'rows cannot be inserted into this relation',
+    'Name a table, a partitioned table, or a view that PostgreSQL can update by itself.',
+  ),
+  key_missing: kind(
+    400,
+    '42P10',
+    'the table has no primary key',
+    'Rows can replace others, or be left out, only where a primary key tells which are the same.',
   ),
   method_not_allowed: kind(405, '0A000', 'only POST is allowed here', 'Send the request with POST.'),
   request_timeout: kind(
@@ -69,7 +117,7 @@ export const refusals = {
     415,
     '0A000',
     'unsupported content encoding',
-    'Send the body as it is (identity), without Content-Encoding.',
+    'Send the body as it is, or with Content-Encoding: gzip, deflate or br.',
   ),
   expectation_failed: kind(
     417,
@@ -94,6 +142,12 @@ export const refusals = {
     '23000',
     'the row does not fit the table',
     'The table has a constraint or trigger that refused the row.',
+  ),
+  upgrade_required: kind(
+    426,
+    '0A000',
+    'only a WebSocket of version 13 is spoken here',
+    'Open /ingest/<database>/<schema>/<table> with a WebSocket client; POST goes to /webhook/….',
   ),
   headers_too_large: kind(
     431,

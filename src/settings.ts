@@ -51,6 +51,12 @@ const httpUrl: Parse<string> = (t) => {
     throw new BadSetting('must be an http:// or https:// URL without query');
   return t.replace(/\/$/, '');
 };
+const origins: Parse<string> = (t) => {
+  const listed = t.split(',').map((origin) => origin.trim());
+  if (!listed.every((origin) => /^(\*|null|[a-z][a-z0-9+.-]*:\/\/[^/?#\s]+)$/i.test(origin)))
+    throw new BadSetting('must be origins like https://app.example.com, parted by commas, or *');
+  return t;
+};
 const dsn: Parse<string> = (t) => {
   if (!/^postgres(ql)?:\/\//.test(t)) throw new BadSetting('must be a postgresql:// connection string');
   return t;
@@ -181,6 +187,14 @@ export const settingsTable = {
     limits.bodyBytesMax,
     integer(1, 256 * 1024 * 1024),
     'largest request body, in bytes',
+  ),
+  websocketOrigins: setting<string | null>(
+    'websocket-origins',
+    'HEADGATE_WEBSOCKET_ORIGINS',
+    'ORIGINS',
+    null,
+    origins,
+    'origins whose pages may open a WebSocket, parted by commas; * allows all; default: no page may',
   ),
 } as const;
 

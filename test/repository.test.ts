@@ -19,7 +19,7 @@ const layers: readonly (readonly string[])[] = [
   ['engine'],
   ['secrets', 'catalog'],
   ['validate', 'senders', 'decode', 'batch', 'commit'],
-  ['ingest.ts', 'explain.ts'],
+  ['ingest.ts', 'ingest-stream.ts', 'explain.ts'],
   ['listen', 'wire', 'ddl', 'admin'],
   ['main.ts', 'banner.ts'],
   ['cli.ts'],

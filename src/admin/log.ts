@@ -22,6 +22,9 @@ const severity: Record<LogLevel, number> = { debug: 20, info: 30, warn: 40, erro
 const levels: { readonly [kind in Observation['kind']]: LogLevel } = {
   'request.answered': 'debug',
   'request.failed': 'error',
+  'websocket.opened': 'debug',
+  'websocket.closed': 'debug',
+  'batch.answered': 'debug',
   'group.committed': 'debug',
   'group.aborted': 'warn',
   'group.unknown': 'warn',

@@ -27,6 +27,8 @@ interface Series {
   readonly labels: TableName;
   rows: number;
   readonly answers: Map<string, { readonly status: number; count: number }>;
+  /** Batches of WebSockets, by code. */
+  readonly batches: Map<string, number>;
 }
 
 /** Counts per table, kept as plain numbers: an answered request costs a lookup and two additions. */
@@ -66,7 +68,7 @@ class TableCounts {
 }
 
 function newSeries(labels: TableName): Series {
-  return { labels, rows: 0, answers: new Map() };
+  return { labels, rows: 0, answers: new Map(), batches: new Map() };
 }
 
 function countAnswer(series: Series, status: number, code: string, rows: number): void {
@@ -88,6 +90,11 @@ export function createMetrics(options: MetricsOptions): Metrics {
       if (observation.kind === 'request.answered') {
         countAnswer(counts.of(observation.table), observation.status, observation.code, observation.rows);
         events.requestSeconds.observe(observation.seconds);
+      } else if (observation.kind === 'batch.answered') {
+        const series = counts.of(observation.table);
+        series.rows += observation.rows;
+        series.batches.set(observation.code, (series.batches.get(observation.code) ?? 0) + 1);
+        events.batchSeconds.observe(observation.seconds);
       } else count(events, observation);
     },
     contentType: registry.contentType,
@@ -108,6 +115,19 @@ function registerTableCounters(registry: Registry, counts: TableCounts): void {
         for (const { labels, answers } of counts.all()) {
           for (const [code, { status, count }] of answers) this.inc({ ...labels, status, code }, count);
         }
+      },
+    }),
+  );
+  registry.registerMetric(
+    new Counter({
+      name: 'headgate_batches_total',
+      help: 'Batches of WebSockets acknowledged or refused, by table and code',
+      labelNames: [...tableLabels, 'code'],
+      registers: [],
+      collect() {
+        this.reset();
+        for (const { labels, batches } of counts.all())
+          for (const [code, count] of batches) this.inc({ ...labels, code }, count);
       },
     }),
   );
@@ -192,6 +212,23 @@ function registerEvents(registry: Registry) {
       buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 30],
       registers,
     }),
+    batchSeconds: new Histogram({
+      name: 'headgate_batch_seconds',
+      help: 'From the last byte of a batch of a WebSocket to its acknowledgement, in seconds',
+      buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 30],
+      registers,
+    }),
+    websockets: new Gauge({
+      name: 'headgate_websockets',
+      help: 'Open WebSockets whose first message was accepted',
+      registers,
+    }),
+    websocketsClosed: new Counter({
+      name: 'headgate_websockets_closed_total',
+      help: 'WebSockets that ended, by why; closed: by their client',
+      labelNames: ['code'],
+      registers,
+    }),
     groupRows: new Histogram({
       name: 'headgate_group_rows',
       help: 'Rows in one committed group',
@@ -249,6 +286,13 @@ function count(events: ReturnType<typeof registerEvents>, observation: Observati
     case 'engine.ready':
       if (events.engineReady.seen) events.engineRestarts.inc();
       events.engineReady.seen = true;
+      break;
+    case 'websocket.opened':
+      events.websockets.inc();
+      break;
+    case 'websocket.closed':
+      if (observation.opened) events.websockets.dec();
+      events.websocketsClosed.inc({ code: observation.code });
       break;
     case 'sql.connected':
       events.sqlSessions.inc();

@@ -1,40 +1,10 @@
 import assert from 'node:assert/strict';
-import { performance } from 'node:perf_hooks';
 import { suite, test } from 'node:test';
-import type { TestContext } from 'node:test';
-import { onEnd } from '../../test/support/cleanup.ts';
-import { Spy, testDatabase } from '../../test/support/postgres.ts';
-import type { TestDatabase } from '../../test/support/postgres.ts';
+import { openCatalog } from '../../test/support/catalog.ts';
+import { testDatabase } from '../../test/support/postgres.ts';
 import { runOurs } from '../../test/support/webhook-tables.ts';
-import { limits } from '../limits.ts';
-import type { Target } from '../flow.ts';
-import { Catalog } from './catalog.ts';
 import { CatalogError, catalogVersion, migrate, readMigrations } from './migrate.ts';
 
-async function openCatalog(t: TestContext, database: TestDatabase) {
-  const spy = new Spy();
-  const catalog = await Catalog.open({
-    engine: database.engine,
-    rooms: {
-      open: (sealed, identity) => {
-        const text = Buffer.from(sealed, 'base64').toString();
-        if (!text.startsWith(`${identity}=`)) throw new Error('does not open');
-        return text.slice(identity.length + 1);
-      },
-      compile: (expression, _payload, secrets) => ({
-        check: (request) => expression === 'secret' && request.target === secrets.get('s'),
-        headers: expression === 'all' ? null : ['x-signature'],
-      }),
-    },
-    limits,
-    observe: spy.observe,
-    clock: () => performance.now(),
-  });
-  onEnd(t, 'catalog', () => catalog.close());
-  const find = async (table: string, schema = 'public'): Promise<Target> =>
-    catalog.find({ database: database.name, schema, table });
-  return { catalog, spy, find };
-}
 const create = (name: string, rest = '') =>
   `CREATE TABLE ${name} (data JSONB) WITH (connector = 'webhook') ${rest}`;
 const notFound = /no such webhook table/;

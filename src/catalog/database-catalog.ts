@@ -29,16 +29,13 @@ import { Refresher } from './refresher.ts';
 import { catalogRowsSql, emptySnapshot, nextSnapshot, tableKey } from './snapshot.ts';
 import type { CatalogRow, Snapshot, SnapshotRooms } from './snapshot.ts';
 
-/** The rows, unless they are as they were when they had the fingerprint $1: then one row without a table. */
-const readChanges = `with found as materialized (${catalogRowsSql()}),
-  mark as (
-    select md5(coalesce(string_agg(f::text, ',' order by f.relation), '')) as fingerprint from found f
-  )
-  select mark.fingerprint, f.* from mark left join found f on mark.fingerprint <> $1 order by f.relation`;
-
-const readOwnedRows = `${catalogRowsSql(`table_name = $3 and ($2::text is null or schema_name = $2) and exists (
-    select from pg_catalog.pg_class c join pg_catalog.pg_roles r on r.rolname = $1
-    where c.oid = catalog_rows.relation and pg_catalog.pg_has_role(r.oid, c.relowner, 'MEMBER'))`)}
+const readOwnedRows = `${catalogRowsSql(`
+    select w.relation::pg_catalog.oid from headgate.webhook_table w
+    join pg_catalog.pg_class c on c.oid = w.relation
+    join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+    join pg_catalog.pg_roles r on r.rolname = $1
+    where ($2::text is null or n.nspname = $2) and c.relname = $3
+      and pg_catalog.pg_has_role(r.oid, c.relowner, 'MEMBER')`)}
   order by schema_name limit $4`;
 
 export type CatalogState = 'connecting' | 'watching' | 'absent' | 'closed';
@@ -71,6 +68,8 @@ export class DatabaseCatalog {
   #changed = deferred<void>();
   #snapshot: Snapshot = emptySnapshot;
   #fingerprint: string | null = null;
+  /** The engine has said that a table is not what the snapshot knows: the next read is whole. */
+  #doubted = false;
   #client: Client | null = null;
   #create: boolean;
   #reason = 'the catalog is not read yet';
@@ -107,9 +106,10 @@ export class DatabaseCatalog {
     return this.#findSlowly(schema, table);
   }
 
-  /** Resolves when the snapshot is newer than this call. */
+  /** Resolves when the snapshot is newer than this call, also where nothing seems to have changed. */
   refresh(): Promise<void> {
-    return this.#refresher.run();
+    this.#doubted = true;
+    return this.#refresher.run(this.#options.limits.catalogMissIntervalMs);
   }
 
   /** Resolves in state watching or absent; throws what kept the catalog from being read or made. */
@@ -214,6 +214,7 @@ export class DatabaseCatalog {
         return;
       }
       this.#create = true;
+      await client.query('call headgate.place_restored()');
       await client.query('listen headgate_catalog');
       client.on('notification', () => void this.#refresher.run().catch(() => {}));
       this.#fingerprint = null;
@@ -245,14 +246,17 @@ export class DatabaseCatalog {
   async #load(): Promise<void> {
     const client = this.#client;
     if (client === null) throw new Error(this.#reason);
-    const { rows } = await client.query<ChangeRow>(readChanges, [this.#fingerprint ?? '']);
-    const fingerprint = rows[0]?.fingerprint ?? '';
-    if (fingerprint === this.#fingerprint) return;
+    const whatever = this.#doubted;
+    this.#doubted = false;
+    const marks = await client.query<{ mark: string }>('select headgate.catalog_fingerprint()::text as mark');
+    const mark = marks.rows[0]?.mark ?? '';
+    if (mark === this.#fingerprint && !whatever) return;
+    const { rows } = await client.query<CatalogRow>(catalogRowsSql());
     const { database, rooms, observe } = this.#options;
     const before = this.#snapshot;
-    const next = nextSnapshot(before, database, rows.flatMap(tableOf), rooms);
+    const next = nextSnapshot(before, database, rows, rooms);
     this.#snapshot = next;
-    this.#fingerprint = fingerprint;
+    this.#fingerprint = mark;
     observe({ kind: 'catalog.loaded', database, tables: next.tables.size, version: next.version });
     for (const [key, reason] of next.unusable) {
       if (before.unusable.get(key) === reason) continue;
@@ -273,13 +277,6 @@ export class DatabaseCatalog {
     this.#changed = deferred();
     changed.resolve();
   }
-}
-
-type ChangeRow = { readonly fingerprint: string } & (CatalogRow | { readonly relation: null });
-
-/** The fingerprint says nothing of the one table, which may not have changed. */
-function tableOf(row: ChangeRow): readonly CatalogRow[] {
-  return row.relation === null ? [] : [{ ...row, fingerprint: '' } as CatalogRow];
 }
 
 async function expires(ms: number, signal: AbortSignal): Promise<false> {

@@ -13,8 +13,6 @@ export interface RelationRow {
   readonly table_name: string;
   /** pg_class.relkind: `r`, `p`, `v` … */
   readonly relation_kind: string;
-  /** pg_class.relpersistence: `t` is temporary. */
-  readonly persistence: string;
   /** Rows can be inserted, by PostgreSQL's own rules for views and foreign tables. */
   readonly insertable: boolean;
   /** See Shape.mark. */
@@ -44,7 +42,7 @@ export interface ColumnRow {
 
 /** What the columns of `relationsSql` are called, for lists of them. */
 export const relationColumns =
-  'relation, schema_name, table_name, relation_kind, persistence, insertable, mark, columns, key';
+  'relation, schema_name, table_name, relation_kind, insertable, mark, columns, key';
 
 /**
  * A query for RelationRows. `asked` is a query that yields oids as `relation`.
@@ -58,7 +56,7 @@ with asked as materialized (
   select r.relation, pg_catalog.set_config('search_path', 'pg_catalog', true) as path from (${asked}) as r
 )
 select c.oid as relation, n.nspname::text as schema_name, c.relname::text as table_name,
-  c.relkind::text as relation_kind, c.relpersistence::text as persistence,
+  c.relkind::text as relation_kind,
   c.relkind in ('r', 'p') or pg_catalog.pg_relation_is_updatable(c.oid, false) & 8 = 8 as insertable,
   attributes.mark, coalesce(attributes.columns, '[]') as columns, coalesce(primary_key.columns, '[]') as key
 from asked

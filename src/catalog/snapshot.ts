@@ -32,13 +32,15 @@ interface IncludeRow {
   readonly column: string;
 }
 
-/** `where` may speak of the columns of headgate.catalog_rows. */
-export function catalogRowsSql(where = 'true'): string {
+/** `asked`: a query that yields oids of webhook tables as `relation`. */
+export function catalogRowsSql(
+  asked = 'select relation::pg_catalog.oid from headgate.webhook_table',
+): string {
   const ofTable =
     'payload, options, takes_document, document, includes, expression, sealed_expression, seal_id, secrets';
   return `select ${relationColumns}, ${ofTable}
   from (select relation, ${ofTable} from headgate.catalog_rows) as t
-  join (${relationsSql(`select relation from headgate.catalog_rows where ${where}`)}) as s using (relation)`;
+  join (${relationsSql(asked)}) as s using (relation)`;
 }
 
 export interface SealedSecret {
@@ -134,12 +136,16 @@ function shapeOf(row: CatalogRow): Shape | string {
     if (!types.includes(column.base) || !column.writable)
       return `the column "${column.name}", which takes the body, is of type ${column.type}`;
   }
-  return toShape(row, {
+  const includes = row.includes.map(({ column }) => column);
+  const shape = toShape(row, {
     way: null,
     document: row.takes_document ? row.document : null,
-    includes: row.includes.map(({ column }) => column),
+    includes,
     misfits: row.options['on_type_error'] === 'null' ? 'null' : 'reject',
   });
+  if (typeof shape !== 'string' && shape.columns.every(({ name }) => includes.includes(name)))
+    return 'no column of the table takes the body any more';
+  return shape;
 }
 
 /** What a column that takes the whole body may be of, by the body's format. */

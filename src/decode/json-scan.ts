@@ -6,6 +6,16 @@
  * a server by json-scan.pg.test.ts.
  */
 import { isUtf8 } from 'node:buffer';
+import {
+  exponentMax,
+  fitsNumeric,
+  hexDigit,
+  isJsonSpace,
+  isSafeLength,
+  isShortEscape,
+  isSurrogate,
+  isSurrogatePair,
+} from '../kit/json-grammar.ts';
 
 export interface JsonProblem {
   /** What is wrong, without a word of the document itself. */
@@ -28,6 +38,7 @@ const reasons = [
   'surrogate without its other half',
   'number out of range',
   'nested too deeply',
+  'unexpected character',
 ] as const;
 type Reason = number;
 const endsEarly: Reason = 0;
@@ -38,20 +49,43 @@ const zeroCharacter: Reason = 4;
 const loneSurrogate: Reason = 5;
 const numberRange: Reason = 6;
 const tooDeep: Reason = 7;
+/** A comma or a closing bracket behind the whole document. */
+const behind: Reason = 8;
+const reasonsMax = 16;
 
 export function scanJson(bytes: Uint8Array, options: JsonScanOptions): JsonProblem | null {
   if (!isUtf8(bytes)) return { reason: 'it is not valid UTF-8', offset: null };
-  const result = scanDocument(bytes, options.depthMax);
+  const result = scanDocument(bytes, 0, options.depthMax, false);
   if (result >= 0) return null;
   const failure = -1 - result;
-  const offset = Math.floor(failure / 8);
+  const offset = Math.floor(failure / reasonsMax);
   if (offset >= bytes.length && isBlank(bytes)) return { reason: 'it is empty', offset: null };
-  return { reason: reasons[failure % 8] ?? '', offset };
+  return { reason: reasons[failure % reasonsMax] ?? '', offset };
+}
+
+/**
+ * The same for a document that stands on one line, of bytes that are known to be UTF-8: where that line ends; -1: it is
+ * no such document, and scanJson over the line says why.
+ */
+export function scanLine(bytes: Uint8Array, start: number, options: JsonScanOptions): number {
+  const result = scanDocument(bytes, start, options.depthMax, true);
+  return result >= 0 ? result : -1;
+}
+
+/**
+ * The same for a document that ends at a comma, a closing bracket or with the bytes: where that is; -1: it is no such
+ * document, and scanJson over it says why.
+ */
+export function scanItem(bytes: Uint8Array, start: number, options: JsonScanOptions): number {
+  const result = scanDocument(bytes, start, options.depthMax, false);
+  if (result >= 0) return result;
+  const failure = -1 - result;
+  return failure % reasonsMax === behind ? Math.floor(failure / reasonsMax) : -1;
 }
 
 /** Failures travel as negative numbers, so that the accepted path makes no objects. */
 function failure(reason: Reason, offset: number): number {
-  return -1 - (offset * 8 + reason);
+  return -1 - (offset * reasonsMax + reason);
 }
 
 // What may come next.
@@ -70,15 +104,16 @@ const plain = Uint8Array.from({ length: 256 }, (_, byte) =>
   byte >= 32 && byte !== 34 && byte !== 92 ? 1 : 0,
 );
 
-function scanDocument(bytes: Uint8Array, depthMax: number): number {
+function scanDocument(bytes: Uint8Array, start: number, depthMax: number, onOneLine: boolean): number {
   if (open.length <= depthMax) open = new Uint8Array(depthMax + 1);
   const n = bytes.length;
   let state = value;
   let depth = 0;
-  let i = 0;
+  let i = start;
   while (i < n) {
     const c = bytes[i]!;
     if (c === 32 || c === 10 || c === 13 || c === 9) {
+      if (onOneLine && c === 10) break;
       i++;
     } else if (c === 34 /* " */) {
       if (state > key) return failure(unexpected, i);
@@ -86,7 +121,8 @@ function scanDocument(bytes: Uint8Array, depthMax: number): number {
       if (i < 0) return i;
       state = state >= keyOrEnd ? colon : commaOrEnd;
     } else if (c === 44 /* , */) {
-      if (state !== commaOrEnd || depth === 0) return failure(unexpected, i);
+      if (state !== commaOrEnd) return failure(unexpected, i);
+      if (depth === 0) return failure(behind, i);
       state = open[depth] === 1 ? key : value;
       i++;
     } else if (c === 58 /* : */) {
@@ -103,7 +139,8 @@ function scanDocument(bytes: Uint8Array, depthMax: number): number {
     } else if (c === 125 /* } */ || c === 93 /* ] */) {
       const isObject = c === 125 ? 1 : 0;
       const emptyState = isObject === 1 ? keyOrEnd : valueOrEnd;
-      if (depth === 0 || open[depth] !== isObject) return failure(unexpected, i);
+      if (depth === 0) return failure(state === commaOrEnd ? behind : unexpected, i);
+      if (open[depth] !== isObject) return failure(unexpected, i);
       if (state !== commaOrEnd && state !== emptyState) return failure(unexpected, i);
       depth--;
       state = commaOrEnd;
@@ -115,7 +152,7 @@ function scanDocument(bytes: Uint8Array, depthMax: number): number {
       state = commaOrEnd;
     }
   }
-  return state === commaOrEnd && depth === 0 ? n : failure(endsEarly, n);
+  return state === commaOrEnd && depth === 0 ? i : failure(endsEarly, n);
 }
 
 /** From behind the opening quote to behind the closing one. */
@@ -141,31 +178,18 @@ function scanString(bytes: Uint8Array, start: number, n: number): number {
 
 function scanEscape(bytes: Uint8Array, at: number, n: number): number {
   if (at + 1 >= n) return failure(endsEarly, n);
-  switch (bytes[at + 1]) {
-    case 34: // "
-    case 92: // \
-    case 47: // /
-    case 98: // b
-    case 102: // f
-    case 110: // n
-    case 114: // r
-    case 116: // t
-      return at + 2;
-    case 117: // u
-      break;
-    default:
-      return failure(badEscape, at);
-  }
+  const letter = bytes[at + 1]!;
+  if (isShortEscape(letter)) return at + 2;
+  if (letter !== 117 /* u */) return failure(badEscape, at);
   const unit = hexUnit(bytes, at + 2, n);
   if (unit < 0) return failure(badEscape, at);
   if (unit === 0) return failure(zeroCharacter, at);
-  if (unit < 0xd800 || unit > 0xdfff) return at + 6;
+  if (!isSurrogate(unit)) return at + 6;
   const isPair =
-    unit < 0xdc00 &&
     at + 7 < n &&
     bytes[at + 6] === 92 &&
     bytes[at + 7] === 117 &&
-    (hexUnit(bytes, at + 8, n) & ~0x3ff) === 0xdc00;
+    isSurrogatePair(unit, hexUnit(bytes, at + 8, n));
   return isPair ? at + 12 : failure(loneSurrogate, at);
 }
 
@@ -174,11 +198,9 @@ function hexUnit(bytes: Uint8Array, start: number, n: number): number {
   if (start + 4 > n) return -1;
   let unit = 0;
   for (let i = start; i < start + 4; i++) {
-    const c = bytes[i]!;
-    const lower = c | 32;
-    if (c >= 48 && c <= 57) unit = unit * 16 + (c - 48);
-    else if (lower >= 97 && lower <= 102) unit = unit * 16 + (lower - 87);
-    else return -1;
+    const digit = hexDigit(bytes[i]!);
+    if (digit < 0) return -1;
+    unit = unit * 16 + digit;
   }
   return unit;
 }
@@ -224,33 +246,11 @@ function scanNumber(bytes: Uint8Array, at: number, n: number): number {
     if (i === digits) return digitMissing(i, n);
   }
   // Without an exponent, only a number of very many digits can leave the range.
-  if (i === mantissaEnd && i - at <= scaleMax) return i;
-  return fitsNumeric(bytes, whole, point, mantissaEnd, i) ? i : failure(numberRange, at);
-}
-
-/** numeric.c: digits before the point (NUMERIC_WEIGHT_MAX), digits after it (NUMERIC_DSCALE_MAX), and any exponent. */
-const integerDigitsMax = 131_072;
-const scaleMax = 16_383;
-const exponentMax = 1_073_741_822;
-
-/** The limits of PostgreSQL's numeric_in, on digits that are known to be a JSON number. */
-function fitsNumeric(
-  bytes: Uint8Array,
-  whole: number,
-  point: number,
-  mantissaEnd: number,
-  end: number,
-): boolean {
-  const exponent = readExponent(bytes, mantissaEnd, end);
-  if (Math.abs(exponent) > exponentMax) return false;
-  const fractionDigits = mantissaEnd > point ? mantissaEnd - point - 1 : 0;
-  if (fractionDigits - exponent > scaleMax) return false;
+  if (i === mantissaEnd && isSafeLength(i - at)) return i;
   let first = whole;
   while (first < mantissaEnd && (bytes[first] === 48 || bytes[first] === 46)) first++;
-  // A zero has no digits to place, whatever its exponent.
-  if (first === mantissaEnd) return true;
-  const integerDigits = first < point ? point - first : point - first + 1;
-  return integerDigits + exponent <= integerDigitsMax;
+  const fits = fitsNumeric(first, point, mantissaEnd, readExponent(bytes, mantissaEnd, i));
+  return fits ? i : failure(numberRange, at);
 }
 
 function readExponent(bytes: Uint8Array, start: number, end: number): number {
@@ -264,5 +264,5 @@ function readExponent(bytes: Uint8Array, start: number, end: number): number {
 }
 
 function isBlank(bytes: Uint8Array): boolean {
-  return bytes.every((c) => c === 32 || c === 10 || c === 13 || c === 9);
+  return bytes.every(isJsonSpace);
 }

@@ -32,6 +32,15 @@ export class BytesInFlight {
   give(bytes: number): void {
     this.#held -= bytes;
   }
+
+  /** Counts what is held already, beyond the bound too: its holder sees to it that no more comes. */
+  force(bytes: number): void {
+    this.#held += bytes;
+  }
+
+  get exhausted(): boolean {
+    return this.#held >= this.#max;
+  }
 }
 
 /** What one request holds of the bytes in flight; given back once. */
@@ -51,6 +60,12 @@ export class Share {
     if (!this.#inFlight.take(bytes)) return false;
     this.#held += bytes;
     return true;
+  }
+
+  /** Makes it this many bytes, however many there were and are in flight. */
+  hold(bytes: number): void {
+    this.#inFlight.force(bytes - this.#held);
+    this.#held = bytes;
   }
 
   release(): void {

@@ -24,6 +24,10 @@ export class Connection {
   readonly remoteAddress: string;
   /** The request that came last: the only one that can be incomplete, and the last to be answered. */
   last: LiveRequest | null = null;
+  /** It has become a WebSocket: no request comes on it any more. */
+  upgraded = false;
+  /** Why the request that comes next does not become one, although it offered to. */
+  passedOver: Refusal | null = null;
   #limits: Limits;
   #ending = false;
 
@@ -40,6 +44,12 @@ export class Connection {
 
   get idle(): boolean {
     return this.last === null || this.last.answered;
+  }
+
+  takePassedOver(): Refusal | null {
+    const why = this.passedOver;
+    this.passedOver = null;
+    return why;
   }
 
   /** To be called before the last answer is written; Node then closes the socket by `destroySoon`. */

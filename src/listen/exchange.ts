@@ -1,7 +1,7 @@
 /**
  * One request and its answer. Takes a request as Node's parser saw it, hands it to the ingest sentence as an
  * `Arrival`, and writes exactly one answer whatever happens meanwhile; says what was answered. May refuse the
- * body with `encoding_unsupported`, `length_required`, `body_too_large`, `overloaded`, and with what ended the
+ * body with `encoding_unsupported`, `malformed_encoding`, `length_required`, `body_too_large`, `overloaded`, and with what ended the
  * connection: `request_timeout`, `malformed_request`, `request_aborted`.
  */
 import { randomUUID } from 'node:crypto';
@@ -15,6 +15,8 @@ import { refusal, Refused } from '../refusals.ts';
 import type { BytesInFlight } from './body.ts';
 import { BodyReader, Share } from './body.ts';
 import type { Connection, LiveRequest } from './connection.ts';
+import type { Coding, Inflation, Inflations } from './content-encoding.ts';
+import { parseCodings } from './content-encoding.ts';
 import type { RefusalReplies, Reply } from './reply.ts';
 import { committedReply, failureReply, preflightReply } from './reply.ts';
 
@@ -25,6 +27,7 @@ export interface Room {
   readonly limits: Limits;
   readonly bodyBytesMax: number;
   readonly inFlight: BytesInFlight;
+  readonly inflations: Inflations;
   readonly refusalReply: RefusalReplies;
   readonly now: () => number;
   draining: boolean;
@@ -47,6 +50,7 @@ export class Exchange implements Arrival, LiveRequest {
   #table: TableName | null = null;
   #failure: Refusal | null = null;
   #reader: BodyReader | null = null;
+  #inflation: Inflation | null = null;
   #answered = false;
   #closes = false;
 
@@ -126,22 +130,30 @@ export class Exchange implements Arrival, LiveRequest {
   }
 
   body(): Promise<Buffer> {
-    const why = this.#failure ?? this.#bodyRefusal();
+    const { limits } = this.#room;
+    const codings = parseCodings(this.#request.headers['content-encoding'], limits.contentCodingsMax);
+    const why = this.#failure ?? ('code' in codings ? codings : this.#bodyRefusal());
     if (why !== null) return Promise.reject(new Refused(why.code, why.message));
     if (this.#awaitsContinue) {
       this.#awaitsContinue = false;
       this.#response.writeContinue();
     }
     this.#reader = new BodyReader(this.#request, this.#share, this.#room.bodyBytesMax);
-    return this.#reader.promise;
+    if ('code' in codings || codings.length === 0) return this.#reader.promise;
+    return this.#reader.promise.then((body) => this.#inflate(body, codings));
+  }
+
+  #inflate(body: Buffer, codings: readonly Coding[]): Promise<Buffer> {
+    const { inflations, bodyBytesMax } = this.#room;
+    // Whoever is answered in the meantime holds nothing any more.
+    if (this.#answered) throw new Refused('request_aborted');
+    this.#inflation = inflations.start(body, codings, this.#share, bodyBytesMax);
+    return this.#inflation.promise;
   }
 
   /** null: the body may be read. The parser has seen to it that a declared length is a number. */
   #bodyRefusal(): Refusal | null {
     const { headers } = this.#request;
-    const encoding = headers['content-encoding'];
-    if (encoding !== undefined && !/^\s*(identity)?\s*$/i.test(encoding))
-      return refusal('encoding_unsupported');
     if (headers['transfer-encoding'] !== undefined) return null;
     const length = headers['content-length'];
     if (length === undefined) return refusal('length_required');
@@ -161,6 +173,7 @@ export class Exchange implements Arrival, LiveRequest {
   #answer(reply: Reply): void {
     this.#answered = true;
     this.#reader?.abandon();
+    this.#inflation?.abandon();
     this.#share.release();
     const { socket } = this.#connection;
     if (!socket.destroyed) this.#write(reply);

@@ -1,13 +1,21 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { chunked, post, RawClient } from '../../test/support/raw-http.ts';
+import { streamRooms } from '../../test/support/streams.ts';
 import type { TestListener } from '../../test/support/test-listener.ts';
 import { startListener } from '../../test/support/test-listener.ts';
+import { createStreams } from '../ingest-stream.ts';
 
 const t = '/webhook/dev/public/t';
 const none = '/webhook/dev/public/none';
+const ingest = '/ingest/dev/public/t';
 const lines = (...all: string[]) => `${all.join('\r\n')}\r\n\r\n`;
 const head = (start: string, ...rest: string[]) => lines(start, 'Host: h', ...rest);
+const upgrade = (path: string, ...rest: string[]) =>
+  head(`GET ${path} HTTP/1.1`, 'Connection: keep-alive, Upgrade', 'Upgrade: websocket', ...rest);
+const key = 'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==';
+const handshake = ['Sec-WebSocket-Version: 13', key];
+const h2c = 'Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AA\r\n';
 
 /** Name, bytes of one connection, its answers in order (`200` or `status code`), and whether the connection is then closed. */
 const cases: [name: string, bytes: string, answers: string[], end: 'closes' | 'stays' | `sends ${number}`][] = [
@@ -47,7 +55,36 @@ const cases: [name: string, bytes: string, answers: string[], end: 'closes' | 's
   ['GET elsewhere', head('GET /metrics HTTP/1.1'), ['404 not_found'], 'stays'],
   ['OPTIONS *', head('OPTIONS * HTTP/1.1'), ['404 not_found'], 'stays'],
   ['CONNECT', head('CONNECT a:443 HTTP/1.1'), ['405 method_not_allowed'], 'closes'],
-  ['an upgrade to a WebSocket', head('GET /ingest/dev/public/t HTTP/1.1', 'Connection: Upgrade', 'Upgrade: websocket'), ['404 not_found'], 'stays'],
+  ['CONNECT to the WebSocket door', head('CONNECT /ingest/dev/public/t HTTP/1.1', 'Upgrade: websocket', 'Connection: Upgrade', ...handshake), ['405 method_not_allowed'], 'closes'],
+
+  // What does not become a WebSocket.
+  ['an upgrade without a key', upgrade(ingest, 'Sec-WebSocket-Version: 13'), ['400 malformed_request'], 'stays'],
+  ['a key that is too short', upgrade(ingest, 'Sec-WebSocket-Version: 13', 'Sec-WebSocket-Key: AAAA'), ['400 malformed_request'], 'stays'],
+  ['two keys', upgrade(ingest, ...handshake, 'Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA=='), ['400 malformed_request'], 'stays'],
+  ['another version', upgrade(ingest, 'Sec-WebSocket-Version: 8', key), ['426 upgrade_required'], 'stays'],
+  ['no version', upgrade(ingest, key), ['426 upgrade_required'], 'stays'],
+  ['no upgrade at all', head(`GET ${ingest} HTTP/1.1`), ['426 upgrade_required'], 'stays'],
+  ['an upgrade that Connection does not name', head(`GET ${ingest} HTTP/1.1`, 'Upgrade: websocket', ...handshake), ['426 upgrade_required'], 'stays'],
+  ['an upgrade to h2c there', upgrade(ingest, ...handshake).replace('websocket', 'h2c'), ['426 upgrade_required'], 'stays'],
+  ['an upgrade to one of two', upgrade(ingest, ...handshake).replace('websocket', 'h2c, websocket'), ['426 upgrade_required'], 'stays'],
+  ['POST there', post(ingest, '{}'), ['426 upgrade_required'], 'stays'],
+  ['OPTIONS there', head(`OPTIONS ${ingest} HTTP/1.1`), ['426 upgrade_required'], 'stays'],
+  ['an upgrade by POST, with a body', post(ingest, '{}', lines('Connection: Upgrade', 'Upgrade: websocket', ...handshake).slice(0, -2)), ['426 upgrade_required'], 'stays'],
+  ['an upgrade with a body', upgrade(ingest, ...handshake, 'Content-Length: 2') + '{}', ['400 malformed_request'], 'stays'],
+  ['an upgrade in HTTP/1.0', upgrade(ingest, ...handshake).replace('HTTP/1.1', 'HTTP/1.0'), ['426 upgrade_required'], 'stays'],
+  ['an upgrade with two Hosts', upgrade(ingest, ...handshake, 'Host: h'), ['400 malformed_request'], 'closes'],
+  ['an upgrade from a page', upgrade(ingest, ...handshake, 'Origin: https://evil.example'), ['403 origin_refused'], 'stays'],
+  ['an upgrade from a sandboxed page', upgrade(ingest, ...handshake, 'Origin: null'), ['403 origin_refused'], 'stays'],
+  ['an upgrade to a path that names no table', upgrade('/ingest/dev/public', ...handshake), ['404 not_found'], 'stays'],
+  ['an upgrade to a broken path', upgrade('/ingest/dev/public/%zz', ...handshake), ['400 malformed_path'], 'stays'],
+  ['an upgrade elsewhere', upgrade('/', ...handshake), ['404 not_found'], 'stays'],
+  ['an upgrade of a webhook path', upgrade(t, ...handshake), ['405 method_not_allowed'], 'stays'],
+  ['a POST that offers a WebSocket', post(t, '{}', 'Connection: Upgrade\r\nUpgrade: websocket\r\n'), ['200'], 'stays'],
+  ['two pipelined POSTs that offer h2c', post(t, '1', h2c) + post(t, '2', h2c), ['200', '200'], 'stays'],
+  ['a chunked POST that offers h2c, then another', chunked(t, ['{"a', '":1}'], h2c) + post(t, '2'), ['200', '200'], 'stays'],
+  ['a POST that offers h2c and expects', post(t, '{}', `${h2c}Expect: 100-continue\r\n`), ['100', '200'], 'stays'],
+  ['a GET that offers h2c, then a POST', head(`GET ${t} HTTP/1.1`, h2c.trimEnd()) + post(t, '2'), ['405 method_not_allowed', '200'], 'stays'],
+
   ['an engine that is away', post('/webhook/dev/public/away', '{}'), ['503 engine_unavailable'], 'stays'],
   ['a bug', post('/webhook/dev/public/broken', '{}'), ['500 internal'], 'stays'],
 
@@ -60,7 +97,12 @@ const cases: [name: string, bytes: string, answers: string[], end: 'closes' | 's
   ['chunks that become too large', chunked(t, ['x'.repeat(600), 'x'.repeat(600)]), ['413 body_too_large'], 'closes'],
   ['a chunk far too large', `${head(`POST ${t} HTTP/1.1`, 'Transfer-Encoding: chunked')}fffffff\r\n${'x'.repeat(2000)}`, ['413 body_too_large'], 'closes'],
   ['unread chunks behind a 404', chunked(none, ['x'.repeat(600)]), ['404 not_found'], 'closes'],
-  ['Content-Encoding: gzip', post(t, '{}', 'Content-Encoding: gzip\r\n'), ['415 encoding_unsupported'], 'stays'],
+  ['Content-Encoding: zstd', post(t, '{}', 'Content-Encoding: zstd\r\n'), ['415 encoding_unsupported'], 'stays'],
+  ['Content-Encoding: constructor', post(t, '{}', 'Content-Encoding: constructor\r\n'), ['415 encoding_unsupported'], 'stays'],
+  ['Content-Encoding of three', post(t, '{}', 'Content-Encoding: gzip, br\r\nContent-Encoding: gzip\r\n'), ['415 encoding_unsupported'], 'stays'],
+  ['Content-Encoding: gzip that is none', post(t, '{}', 'Content-Encoding: gzip\r\n'), ['400 malformed_encoding'], 'stays'],
+  ['Content-Encoding: gzip of nothing', post(t, '', 'Content-Encoding: gzip\r\n'), ['400 malformed_encoding'], 'stays'],
+  ['Content-Encoding for no such table', post(none, '{}', 'Content-Encoding: gzip\r\n'), ['404 not_found'], 'stays'],
   ['Expect with a body too large', head(`POST ${t} HTTP/1.1`, 'Expect: 100-continue', 'Content-Length: 9999'), ['413 body_too_large'], 'closes'],
   ['Expect for no such table', head(`POST ${none} HTTP/1.1`, 'Expect: 100-continue', 'Content-Length: 2'), ['404 not_found'], 'closes'],
   ['another expectation', post(t, '{}', 'Expect: coffee\r\n'), ['417 expectation_failed'], 'closes'],
@@ -107,7 +149,7 @@ const cases: [name: string, bytes: string, answers: string[], end: 'closes' | 's
 
 let server: TestListener;
 before(async () => {
-  server = await startListener({ limits: { lingerMs: 200 } });
+  server = await startListener({ limits: { lingerMs: 200 }, openStream: createStreams(streamRooms()) });
 });
 after(() => server.close());
 
@@ -136,6 +178,8 @@ async function check(bytes: readonly string[], answers: readonly string[], end: 
     got.push(summary(answer.status, answer.body));
     if (answer.status >= 200) assert.match(answer.head, /^access-control-allow-origin: \*$/im);
     assert.equal(/^allow: POST$/im.test(answer.head), answer.status === 405);
+    assert.equal(/^upgrade: websocket$/im.test(answer.head), answer.status === 426);
+    assert.equal(/^sec-websocket-version: 13$/im.test(answer.head), answer.status === 426);
     assert.equal(/^retry-after: [1-5]$/im.test(answer.head), answer.status === 503);
   }
   assert.deepEqual(got, answers);

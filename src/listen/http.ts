@@ -10,6 +10,7 @@ import type { AddressInfo, Socket } from 'node:net';
 import { once } from 'node:events';
 import { randomUUID } from 'node:crypto';
 import type { Ingest } from '../ingest.ts';
+import type { OpenStream } from '../ingest-stream.ts';
 import type { Closable } from '../kit/closer.ts';
 import { deferred } from '../kit/deferred.ts';
 import type { Limits } from '../limits.ts';
@@ -19,18 +20,25 @@ import type { Refusal } from '../refusals.ts';
 import { refusal } from '../refusals.ts';
 import { BytesInFlight } from './body.ts';
 import { Connection } from './connection.ts';
+import { Inflations } from './content-encoding.ts';
 import type { Room } from './exchange.ts';
 import { Exchange } from './exchange.ts';
-
+import type { OriginRule } from './handshake.ts';
+import { handshakeRefusal, originRule, withoutOffer } from './handshake.ts';
 import { protocolRefusal, refusalForParserError } from './protocol.ts';
 import { createRefusalReplies, rawMessage } from './reply.ts';
-import { isWebhookTarget } from './routes.ts';
+import { isIngestTarget, isWebhookTarget } from './routes.ts';
+import { WebSocketDoor } from './websocket.ts';
 
 export interface ListenerOptions {
   readonly host: string;
   /** 0 picks a free one. */
   readonly port: number;
   readonly ingest: Ingest;
+  /** Takes the batches of WebSockets; without it there is no such door. */
+  readonly openStream?: OpenStream;
+  /** Origins whose pages may open a WebSocket, parted by commas; `*`: all. */
+  readonly websocketOrigins?: string | null;
   readonly bodyBytesMax: number;
   readonly observe: Observe;
   /** ms since 1970 */
@@ -61,6 +69,8 @@ class HttpListener implements Listener {
   readonly #room: Room;
   readonly #limits: Limits;
   readonly #server: Server;
+  readonly #websockets: WebSocketDoor | null;
+  readonly #mayOpen: OriginRule;
   readonly #connections = new Map<Socket, Connection>();
   readonly #emptied = deferred<void>();
   #closing: Promise<void> | null = null;
@@ -73,10 +83,14 @@ class HttpListener implements Listener {
       limits: this.#limits,
       bodyBytesMax: options.bodyBytesMax,
       inFlight: new BytesInFlight(this.#limits.bodiesInFlightBytesMax),
+      inflations: new Inflations(this.#limits),
       refusalReply: createRefusalReplies(options.random ?? Math.random, this.#limits.retryAfterSecondsMax),
       now: options.now,
       draining: false,
     };
+    this.#mayOpen = originRule(options.websocketOrigins ?? null);
+    const { openStream } = options;
+    this.#websockets = openStream === undefined ? null : new WebSocketDoor({ ...this.#room, openStream });
     this.#server = this.#createServer();
   }
 
@@ -97,6 +111,7 @@ class HttpListener implements Listener {
     if (this.#room.draining) return;
     this.#room.draining = true;
     this.#server.closeIdleConnections();
+    this.#websockets?.drain();
   }
 
   close(): Promise<void> {
@@ -106,10 +121,16 @@ class HttpListener implements Listener {
 
   async #close(): Promise<void> {
     this.drain();
+    this.#websockets?.close();
     const closed = new Promise<void>((resolve) => void this.#server.close(() => resolve()));
     for (const connection of this.#connections.values()) {
       // One that is being lingered on ends by its own timer; one in the middle of its headers has no request yet.
-      if (connection.idle && !connection.ending && connection.socket.writableLength === 0) {
+      if (
+        connection.idle &&
+        !connection.upgraded &&
+        !connection.ending &&
+        connection.socket.writableLength === 0
+      ) {
         connection.socket.destroy();
       }
     }
@@ -143,13 +164,18 @@ class HttpListener implements Listener {
     server.on('checkContinue', (request, response) => this.#request(request, response, true));
     server.on('checkExpectation', (request, response) => this.#unexpected(request, response));
     server.on('clientError', (error, socket) => this.#clientError(error, socket as Socket));
-    server.on('connect', (_request, socket) => this.#refuseTunnel(socket as Socket));
-    // No 'upgrade' listener: without one Node treats the request as an ordinary one, so that a POST that
-    // offers h2c (`curl --http2`) is ingested, and an upgrade to anything else reads 404.
+    server.on('connect', (_request, socket) =>
+      this.#refuseTunnel(socket as Socket, refusal('method_not_allowed')),
+    );
+    server.on('upgrade', (request, socket, head) => this.#offered(request, socket as Socket, head));
+    if (this.#websockets !== null)
+      this.#websockets.onRefused = (socket) => this.#refuseTunnel(socket, refusal('malformed_request'));
     return server;
   }
 
   #connected(socket: Socket): void {
+    // Given back to Node, with an offer passed over.
+    if (this.#connections.has(socket)) return;
     const connection = new Connection(socket, this.#limits);
     this.#connections.set(socket, connection);
     socket.once('close', () => {
@@ -162,13 +188,56 @@ class HttpListener implements Listener {
   #request(request: IncomingMessage, response: ServerResponse, awaitsContinue: boolean): void {
     const exchange = this.#exchange(request, response, awaitsContinue);
     if (exchange === null) return;
+    const passedOver = this.#connections.get(request.socket)?.takePassedOver() ?? null;
     const broken = protocolRefusal(request, this.#limits);
     if (broken !== null) return exchange.refuse(broken, true);
+    if (this.#websockets !== null && isIngestTarget(exchange.target)) {
+      const why = handshakeRefusal(request, this.#mayOpen) ?? refusal('upgrade_required');
+      return exchange.refuse(passedOver ?? why);
+    }
     if (!isWebhookTarget(exchange.target)) return exchange.refuse(refusal('not_found'));
     if (exchange.method === 'OPTIONS') return exchange.preflight();
     if (exchange.method !== 'POST') return exchange.refuse(refusal('method_not_allowed'));
     if (this.#room.draining) return exchange.refuse(refusal('draining'), true);
     exchange.run();
+  }
+
+  /**
+   * A request that offers to go on in another protocol, its body unread in `head` and in the socket. Node has let go of
+   * the socket; the answers that it owes on it are written before anything else is.
+   */
+  #offered(request: IncomingMessage, socket: Socket, head: Buffer): void {
+    const connection = this.#connections.get(socket);
+    const failed = () => void socket.destroy();
+    socket.on('error', failed);
+    if (connection === undefined) return void socket.destroy();
+    const decide = () => {
+      // What comes behind the last answer of a connection is read and dropped.
+      if (connection.ending) return void socket.resume();
+      const refused = this.#offerRefusal(request);
+      if (refused === null && this.#websockets !== null) {
+        connection.upgraded = true;
+        this.#websockets.upgrade(request, socket, head);
+        return;
+      }
+      // The offer is passed over. Had Node been told so in advance, it would lose what came behind the request in the same
+      // read (llhttp pauses there, and its position is not looked at), and read on in the middle of something.
+      connection.passedOver = refused;
+      socket.off('error', failed);
+      socket.setTimeout(0);
+      socket.unshift(Buffer.concat([withoutOffer(request), head]));
+      this.#server.emit('connection', socket);
+    };
+    if (connection.last === null) decide();
+    else connection.last.whenWritten(decide);
+  }
+
+  /** null: it becomes a WebSocket. */
+  #offerRefusal(request: IncomingMessage): Refusal | null {
+    if (!isIngestTarget(request.url ?? '')) return refusal('not_found');
+    if (this.#room.draining) return refusal('draining');
+    if (this.#room.inFlight.exhausted) return refusal('overloaded');
+    return protocolRefusal(request, this.#limits) ?? handshakeRefusal(request, this.#mayOpen);
   }
 
   /** null: the answer that closes this connection is already on its way. */
@@ -194,12 +263,12 @@ class HttpListener implements Listener {
     else this.#refuseConnection(connection, why);
   }
 
-  #refuseTunnel(socket: Socket): void {
+  #refuseTunnel(socket: Socket, why: Refusal): void {
     const connection = this.#connections.get(socket);
     // Node has let go of the socket: its errors are ours now, and they only end it.
     socket.on('error', () => socket.destroy());
     if (connection === undefined) socket.destroy();
-    else this.#refuseConnection(connection, refusal('method_not_allowed'));
+    else this.#refuseConnection(connection, why);
     socket.resume();
   }
 

@@ -38,12 +38,16 @@ function asciiJson(value: unknown): string {
   );
 }
 
+/** What HTTP asks for in answers of that kind, names and values in turn. */
+const headersOf: { readonly [code in RefusalCode]?: readonly string[] } = {
+  method_not_allowed: ['Allow', 'POST'],
+  encoding_unsupported: ['Accept-Encoding', 'gzip, deflate, br'],
+  upgrade_required: ['Upgrade', 'websocket', 'Connection', 'Upgrade', 'Sec-WebSocket-Version', '13'],
+};
+
 function refusalReply(it: Refusal, extra: string[] = []): Reply {
   const body = asciiJson({ error: it.message, code: it.code });
-  return reply(refusals[it.code].status, it.code, 0, body, [
-    ...(it.code === 'method_not_allowed' ? ['Allow', 'POST'] : []),
-    ...extra,
-  ]);
+  return reply(refusals[it.code].status, it.code, 0, body, [...(headersOf[it.code] ?? []), ...extra]);
 }
 
 const oneRow = reply(200, 'committed', 1, '{"rows":1}');

@@ -6,22 +6,42 @@ import type { TableName } from '../observations.ts';
 import type { Refusal } from '../refusals.ts';
 import { refusal } from '../refusals.ts';
 
-const prefix = '/webhook/';
+const webhookPrefix = '/webhook/';
+const ingestPrefix = '/ingest/';
 
 /** Longest name that is looked up, in bytes; PostgreSQL's own names end at 63. */
 const nameBytesMax = 255;
 
 /** Whether a target belongs to the webhook door at all, however malformed the rest of it is. */
 export function isWebhookTarget(target: string): boolean {
+  return isBelow(webhookPrefix, target);
+}
+
+/** The same for the WebSocket door. */
+export function isIngestTarget(target: string): boolean {
+  return isBelow(ingestPrefix, target);
+}
+
+function isBelow(prefix: string, target: string): boolean {
   return target.startsWith(prefix) || (target.charCodeAt(0) !== 47 && originForm(target).startsWith(prefix));
 }
 
+/** Reads `/webhook/<database>/<schema>/<table>[?query]`. */
+export function parseWebhookTarget(target: string): TableName | Refusal {
+  return parseTarget(webhookPrefix, target);
+}
+
+/** Reads `/ingest/<database>/<schema>/<table>[?query]`. */
+export function parseIngestTarget(target: string): TableName | Refusal {
+  return parseTarget(ingestPrefix, target);
+}
+
 /**
- * Reads `/webhook/<database>/<schema>/<table>[?query]`. Each name is percent-decoded once, as UTF-8; an
+ * Reads `<prefix><database>/<schema>/<table>[?query]`. Each name is percent-decoded once, as UTF-8; an
  * encoded slash belongs to its name. `target` is what Node hands over: one char for each byte of the wire.
  * Proxies may send the absolute form (RFC 9112 §3.2.2), which names the same table.
  */
-export function parseWebhookTarget(target: string): TableName | Refusal {
+function parseTarget(prefix: string, target: string): TableName | Refusal {
   const origin = originForm(target);
   // A fragment never travels in a request (RFC 9112 §3.2); whoever sends one means another URL than we would read.
   if (origin.includes('#')) return refusal('malformed_path');

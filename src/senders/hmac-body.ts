@@ -46,7 +46,7 @@ export const hmacBodySenders: readonly Sender[] = [
     ],
     notes: [
       'GitHub sends a `ping` event first; it is stored like any other and needs no answer.',
-      'With the content type `application/x-www-form-urlencoded` the body is no JSON and is refused with 422.',
+      "With the content type `application/x-www-form-urlencoded` the JSON stands in a field `payload` of a form: the table then needs `format = 'form'`.",
     ],
     eventHeaders: ({ id }) => ({
       'X-GitHub-Event': 'issues',

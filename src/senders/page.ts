@@ -23,6 +23,7 @@ export function senderPage(sender: Sender): string {
   const { id, name, secret } = sender;
   const own = secretName(sender);
   const check = expressionOf(sender, own).replaceAll('\n', '\n  ');
+  const options = isForm(sender) ? "connector = 'webhook', format = 'form'" : "connector = 'webhook'";
   return `# ${name}
 
 ${summary(sender)}
@@ -39,14 +40,14 @@ The secret is ${secret.what} (${secret.where}).
 \`\`\`sql
 CREATE SECRET ${own} WITH (backend = 'meta') AS '…';
 
-CREATE TABLE ${id}_events (data JSONB) WITH (connector = 'webhook')
+CREATE TABLE ${id}_events (data JSONB) WITH (${options})
   VALIDATE SECRET ${own} USING ${id};
 \`\`\`
 
 \`USING ${id}\` stands for this expression, which \`SHOW CREATE TABLE\` shows and which you may change:
 
 \`\`\`sql
-CREATE TABLE ${id}_events (data JSONB) WITH (connector = 'webhook')
+CREATE TABLE ${id}_events (data JSONB) WITH (${options})
   VALIDATE SECRET ${own} AS
   ${check};
 \`\`\`
@@ -83,7 +84,7 @@ function tryIt(sender: Sender): string {
     ? 'Start Headgate with `HEADGATE_PUBLIC_URL` set to what the sender calls, here `http://127.0.0.1:4560`.\n\n'
     : '';
   const answer = isForm(sender)
-    ? 'The answer is 422: the signature is right, but the body is a form and no JSON. With another secret it is 401.'
+    ? 'The answer is 200 and the row is in the table, its fields as a JSON object; with another secret it is 401.'
     : 'The answer is 200 and the row is in the table; with another secret it is 401.';
   return `${publicUrl}${keys}\`\`\`
 headgate send ${id} --url http://127.0.0.1:4560/webhook/dev/public/${id}_events --secret '…'

@@ -46,7 +46,7 @@ export const timestampHeaderSenders: readonly Sender[] = [
       'Request URL: the URL of the table. Subscribe to the events and save.',
     ],
     notes: [
-      'Slash commands and interactive messages are signed in the same way but are forms, not JSON: refused with 422.',
+      "Slash commands and interactive messages are signed in the same way but are forms: give them a table of their own with `format = 'form'`.",
     ],
     example: ({ id, nowMs }) => ({
       type: 'event_callback',

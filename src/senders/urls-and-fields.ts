@@ -6,7 +6,7 @@ import { isoTime, mac, numeric, seconds, uuid } from './signing.ts';
 
 const theme = 'A signature of the URL or of fields';
 const formNote =
-  'The body is a form, not JSON: its signature is checked, but a table of one JSONB column refuses it with 422.';
+  "The body is a form: with `format = 'form'` its fields become a JSON object, and without it is refused with 422.";
 
 /** Name and value of each field, sorted; a pair that comes twice counts once. */
 function sortedFields(body: Buffer): string {

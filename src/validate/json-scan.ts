@@ -2,6 +2,14 @@
  * The text of a JSON document: a check that accepts exactly what PostgreSQL's jsonb accepts (up to a nesting of
  * `limits.jsonDepthMax`), and quick skipping over text that has been checked. Nothing is built.
  */
+import {
+  fitsNumeric,
+  hexDigit,
+  isJsonSpace,
+  isShortEscape,
+  isSurrogate,
+  isSurrogatePair,
+} from '../kit/json-grammar.ts';
 import { limits } from '../limits.ts';
 import { EvaluationError, invalidInput, unsupported } from './errors.ts';
 
@@ -11,11 +19,8 @@ const backslash = 0x5c;
 /** Skips blanks, tabs and line ends. */
 export function skipSpace(text: string, start: number): number {
   let at = start;
-  for (;;) {
-    const code = text.charCodeAt(at);
-    if (code !== 0x20 && code !== 0x0a && code !== 0x0d && code !== 0x09) return at;
-    at++;
-  }
+  while (isJsonSpace(text.charCodeAt(at))) at++;
+  return at;
 }
 
 /** From the opening quote of a checked string to behind its closing one. */
@@ -115,28 +120,22 @@ function checkString(text: string, start: number): number {
 
 /** From a backslash to the last character of its escape; a pair of surrogates is one escape. */
 function checkEscape(text: string, at: number): number {
-  const letter = text[at + 1] ?? '';
-  if (letter !== 'u') {
-    if (letter === '' || !'"\\/bfnrt'.includes(letter)) throw invalidInput('json');
-    return at + 1;
-  }
+  if (isShortEscape(text.charCodeAt(at + 1))) return at + 1;
+  if (text[at + 1] !== 'u') throw invalidInput('json');
   const unit = hexUnit(text, at + 2);
   if (unit === 0) throw new EvaluationError('22P05', 'unsupported Unicode escape sequence: \\u0000');
-  if (unit < 0xd800 || unit > 0xdfff) return at + 5;
-  if (unit > 0xdbff || text[at + 6] !== '\\' || text[at + 7] !== 'u') throw invalidInput('json');
-  const low = hexUnit(text, at + 8);
-  if (low < 0xdc00 || low > 0xdfff) throw invalidInput('json');
+  if (!isSurrogate(unit)) return at + 5;
+  if (text[at + 6] !== '\\' || text[at + 7] !== 'u') throw invalidInput('json');
+  if (!isSurrogatePair(unit, hexUnit(text, at + 8))) throw invalidInput('json');
   return at + 11;
 }
 
 function hexUnit(text: string, start: number): number {
   let unit = 0;
   for (let at = start; at < start + 4; at++) {
-    const code = text.charCodeAt(at);
-    const lower = code | 0x20;
-    if (code >= 48 && code <= 57) unit = unit * 16 + code - 48;
-    else if (lower >= 97 && lower <= 102) unit = unit * 16 + lower - 87;
-    else throw invalidInput('json');
+    const digit = hexDigit(text.charCodeAt(at));
+    if (digit < 0) throw invalidInput('json');
+    unit = unit * 16 + digit;
   }
   return unit;
 }
@@ -165,25 +164,10 @@ function checkNumber(text: string, start: number): number {
     exponent = end - at > 20 ? Infinity : Number(text.slice(at + 1, end));
     at = end;
   }
-  if (at - start > 15 || exponent !== 0) checkRange(text, digits, integerEnd, mantissaEnd, exponent);
-  return at;
-}
-
-/** A numeric has at most 131,072 digits before the point and 16,383 behind it. */
-function checkRange(
-  text: string,
-  digits: number,
-  integerEnd: number,
-  mantissaEnd: number,
-  exponent: number,
-): void {
-  const overflow = new EvaluationError('22003', 'value overflows numeric format');
-  if (Math.abs(exponent) >= 1073741823) throw overflow;
-  const fraction = Math.max(mantissaEnd - integerEnd - 1, 0);
-  if (fraction - exponent > 16_383) throw overflow;
+  if (at - start <= 15 && exponent === 0) return at;
   let first = digits;
   while (first < mantissaEnd && (text[first] === '0' || text[first] === '.')) first++;
-  if (first === mantissaEnd) return;
-  const weight = first < integerEnd ? integerEnd - first : integerEnd + 1 - first;
-  if (weight + exponent > 131_072) throw overflow;
+  if (!fitsNumeric(first, integerEnd, mantissaEnd, exponent))
+    throw new EvaluationError('22003', 'value overflows numeric format');
+  return at;
 }

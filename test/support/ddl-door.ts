@@ -48,6 +48,11 @@ export class Door {
     return answers.at(-1)?.rows ?? [];
   }
 
+  /** Is it passed on, changed or not, rather than refused before PostgreSQL reads it? */
+  passes(sql: string): boolean {
+    return rewrite(toBytes(sql), session)?.kind !== 'error';
+  }
+
   async fails(sql: string): Promise<Failure> {
     const result = rewrite(toBytes(sql), session);
     const failure = await this.run(sql).then(

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import type { Client } from 'pg';
 import { sendCommand } from '../../src/senders/send.ts';
 import type { SendOptions } from '../../src/senders/send.ts';
-import type { Sender } from '../../src/senders/sender.ts';
+import { senders } from '../../src/senders/senders.ts';
 
 /** What the senders believe to call; the program is started with it as --public-url. */
 export const publicUrl = 'https://hooks.example.com';
@@ -12,9 +12,11 @@ export const quote = (text: string): string => `'${text.replaceAll("'", "''")}'`
 
 /** Makes the secret `<table>_key` and the table, whose VALIDATE is the sender's. */
 export async function createSenderTable(client: Client, table: string, sender: string, secret: string) {
+  const form = senders.get(sender)?.contentType === 'application/x-www-form-urlencoded';
+  const format = form ? ", format = 'form'" : '';
   await client.query(`
     CREATE SECRET ${table}_key WITH (backend = 'meta') AS ${quote(secret)};
-    CREATE TABLE ${table} (data JSONB) WITH (connector = 'webhook') VALIDATE SECRET ${table}_key USING ${sender}`);
+    CREATE TABLE ${table} (data JSONB) WITH (connector = 'webhook'${format}) VALIDATE SECRET ${table}_key USING ${sender}`);
 }
 
 /** `headgate send`, without a process of its own. Gives the exit status and what was printed. */
@@ -32,6 +34,3 @@ export async function send(options: SendOptions): Promise<{ code: number; printe
   });
   return { code, printed };
 }
-
-/** A form is no JSON: its signature is checked, and then it is refused. */
-export const isForm = (sender: Sender): boolean => sender.contentType === 'application/x-www-form-urlencoded';

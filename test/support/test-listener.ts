@@ -3,6 +3,7 @@ import type { Arrival, Outcome } from '../../src/flow.ts';
 import type { Listener } from '../../src/listen/http.ts';
 import { openListener } from '../../src/listen/http.ts';
 import { parseWebhookTarget } from '../../src/listen/routes.ts';
+import type { OpenStream } from '../../src/ingest-stream.ts';
 import type { Limits } from '../../src/limits.ts';
 import { limits } from '../../src/limits.ts';
 import type { Observation } from '../../src/observations.ts';
@@ -21,6 +22,9 @@ export interface TestListener {
 export interface TestListenerOptions {
   readonly limits?: Partial<Limits>;
   readonly bodyBytesMax?: number;
+  /** Opens the WebSocket door. */
+  readonly openStream?: OpenStream;
+  readonly websocketOrigins?: string;
   /** What happens between the body and the outcome. */
   readonly commit?: (body: Buffer, arrival: Arrival) => Promise<Outcome>;
   /** Once it resolves, requests are refused with `deadline`, whether their bodies have come or not. */
@@ -37,6 +41,8 @@ export async function startListener(options: TestListenerOptions = {}): Promise<
     host: '127.0.0.1',
     port: 0,
     bodyBytesMax: options.bodyBytesMax ?? 1024,
+    ...(options.openStream === undefined ? {} : { openStream: options.openStream }),
+    websocketOrigins: options.websocketOrigins ?? null,
     limits: { ...limits, ...options.limits },
     now: Date.now,
     random: () => 0,

@@ -30,16 +30,31 @@ CREATE TABLE headgate.secret (
   UNIQUE (schema_name, name)
 );
 
+-- The owner of a table writes its row of the catalog: one that could not be read would cost every other table its own.
+CREATE FUNCTION headgate.is_place(place jsonb) RETURNS boolean
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog AS $body$
+  SELECT jsonb_typeof(place) = 'object' AND (place ->> 'relation')::oid IS NOT NULL AND (place ->> 'attnum')::int IS NOT NULL
+    AND jsonb_typeof(place -> 'column') = 'string'
+$body$;
+
+CREATE FUNCTION headgate.are_includes(includes jsonb) RETURNS boolean
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog AS $body$
+  SELECT jsonb_typeof(includes) = 'array' AND coalesce(bool_and(
+    headgate.is_place(i.value) AND i.value ->> 'what' IN ('header', 'headers', 'timestamp')
+    AND (i.value ->> 'what' <> 'header' OR jsonb_typeof(i.value -> 'header') = 'string') IS TRUE), true)
+  FROM jsonb_array_elements(includes) i
+$body$;
+
 -- regclass survives dump and restore (it is dumped as a name) and pg_upgrade (which keeps oids).
 CREATE TABLE headgate.webhook_table (
   relation regclass PRIMARY KEY,
   -- The name of the request's body inside the expression.
   payload text NOT NULL,
-  options jsonb NOT NULL,
+  options jsonb NOT NULL CHECK (jsonb_typeof(options) = 'object'),
   -- The column that takes the whole document, as headgate.place() writes it; null: the document's keys fill the columns.
-  document jsonb,
+  document jsonb CHECK (document IS NULL OR headgate.is_place(document) IS TRUE),
   -- Columns that are filled from the request, in order: places with `what` (header, headers, timestamp) and `header`.
-  includes jsonb NOT NULL,
+  includes jsonb NOT NULL CHECK (headgate.are_includes(includes) IS TRUE),
   -- With secret literals masked; null: the table has no VALIDATE.
   expression text,
   -- The whole expression, sealed; null where nothing had to be masked.
@@ -145,7 +160,7 @@ BEGIN
   WHERE d.classid = 'pg_class'::regclass AND d.objsubid = 0 AND w.relation = d.objid;
   IF EXISTS (
     SELECT FROM pg_event_trigger_dropped_objects() d JOIN headgate.webhook_table w
-      ON w.relation = to_regclass(format('%I.%I', d.address_names[1], d.address_names[2]))
+      ON w.relation = to_regclass(quote_ident(d.address_names[1]) || '.' || quote_ident(d.address_names[2]))
     WHERE d.object_type IN ('table column', 'default value', 'table constraint')
   ) THEN
     PERFORM pg_notify('headgate_catalog', '');
@@ -180,10 +195,40 @@ CREATE FUNCTION headgate.placed(relation oid, place jsonb) RETURNS name
 LANGUAGE sql STABLE SET search_path = pg_catalog AS $body$
   SELECT a.attname FROM pg_attribute a
   WHERE a.attrelid = placed.relation AND a.attnum > 0 AND NOT a.attisdropped
-    AND (a.attnum = (place ->> 'attnum')::int OR a.attname = (place ->> 'column')::name)
-  ORDER BY a.attnum = (place ->> 'attnum')::int AND a.attrelid = (place ->> 'relation')::oid DESC,
-    a.attname = (place ->> 'column')::name DESC
+    AND (a.attnum = (place ->> 'attnum')::int AND a.attrelid = (place ->> 'relation')::oid
+      OR a.attname = (place ->> 'column')::name)
+  ORDER BY a.attnum = (place ->> 'attnum')::int AND a.attrelid = (place ->> 'relation')::oid DESC
   LIMIT 1
+$body$;
+
+CREATE FUNCTION headgate.placed_anew(relation oid, place jsonb) RETURNS jsonb
+LANGUAGE sql STABLE SET search_path = pg_catalog AS $body$
+  SELECT coalesce((
+    SELECT place || headgate.place(a) FROM pg_attribute a
+    WHERE a.attrelid = placed_anew.relation AND a.attname = (place ->> 'column')::name AND a.attnum > 0 AND NOT a.attisdropped
+  ), place)
+$body$;
+
+-- Columns of restored tables get their numbers of now, so that what is renamed from here on is followed. Writes nothing
+-- elsewhere, and may then run on a standby.
+CREATE PROCEDURE headgate.place_restored()
+LANGUAGE plpgsql SET search_path = pg_catalog AS $body$
+DECLARE
+  restored record;
+BEGIN
+  FOR restored IN
+    SELECT w.relation FROM headgate.webhook_table w
+    WHERE (w.document ->> 'relation')::oid <> w.relation::oid
+      OR EXISTS (SELECT FROM jsonb_array_elements(w.includes) i WHERE (i.value ->> 'relation')::oid <> w.relation::oid)
+  LOOP
+    UPDATE headgate.webhook_table w SET
+      document = headgate.placed_anew(w.relation, w.document),
+      includes = (
+        SELECT coalesce(jsonb_agg(headgate.placed_anew(w.relation, i.value) ORDER BY i.position), '[]')
+        FROM jsonb_array_elements(w.includes) WITH ORDINALITY AS i (value, position))
+    WHERE w.relation = restored.relation;
+  END LOOP;
+END
 $body$;
 
 CREATE FUNCTION headgate.base_type(type oid) RETURNS oid
@@ -258,6 +303,33 @@ BEGIN
       HINT = format('For the whole document in "%s" add the option document = ''%s''.', chosen.attname, chosen.attname);
   END IF;
   RETURN NULL;
+END
+$body$;
+
+-- A key that is computed from what no row fills could only be found out by the engine, when it is too late.
+CREATE PROCEDURE headgate.refuse_unfilled_key(relation oid, includes jsonb, document jsonb)
+LANGUAGE plpgsql SET search_path = pg_catalog AS $body$
+DECLARE
+  unfilled record;
+BEGIN
+  SELECT a.attname AS key_column, r.attname AS read_column INTO unfilled
+  FROM pg_index i
+  JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY ((i.indkey::int2[])[0:i.indnkeyatts - 1]) AND a.attgenerated <> ''
+  LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+  JOIN pg_depend p ON p.refclassid = 'pg_class'::regclass AND p.refobjid = a.attrelid AND p.refobjsubid NOT IN (0, a.attnum)
+    AND (p.classid = 'pg_attrdef'::regclass AND p.objid = d.oid
+      OR p.classid = 'pg_class'::regclass AND p.objid = a.attrelid AND p.objsubid = a.attnum)
+  JOIN pg_attribute r ON r.attrelid = a.attrelid AND r.attnum = p.refobjsubid
+  WHERE i.indrelid = refuse_unfilled_key.relation AND i.indisprimary
+    AND NOT EXISTS (SELECT FROM jsonb_array_elements(includes) c WHERE c.value ->> 'column' = r.attname)
+    AND CASE WHEN document IS NULL
+      THEN NOT EXISTS (SELECT FROM headgate.body_columns(i.indrelid, includes) b WHERE b.attname = r.attname)
+      ELSE document ->> 'column' <> r.attname END
+  LIMIT 1;
+  IF FOUND THEN
+    RAISE EXCEPTION USING ERRCODE = '0A000', MESSAGE = format(
+      'the primary key''s column "%s" is computed from "%s", which no row fills', unfilled.key_column, unfilled.read_column);
+  END IF;
 END
 $body$;
 
@@ -434,6 +506,7 @@ BEGIN
   DELETE FROM headgate.webhook_table w WHERE w.relation = made;
   placed := headgate.place_includes(made, includes);
   chosen := headgate.choose_document(made, placed, coalesce(options ->> 'format', 'json'), document);
+  CALL headgate.refuse_unfilled_key(made, placed, chosen);
   INSERT INTO headgate.webhook_table (relation, payload, options, document, includes)
   VALUES (made, coalesce(chosen ->> 'column', 'payload'), options, chosen, placed);
   CALL headgate.set_validation(made, validation, caller_schemas);
@@ -801,5 +874,32 @@ CROSS JOIN LATERAL (
   FROM headgate.webhook_table_secret b JOIN headgate.secret s ON s.id = b.secret_id WHERE b.relation = w.relation
 ) AS bound;
 
+-- Changes whenever what is read of a webhook table does, at a fraction of the cost: xmin is the transaction that wrote a
+-- row's present version. Only what a default calls by name may be renamed unseen; the next row that needs it tells.
+CREATE FUNCTION headgate.catalog_fingerprint() RETURNS text
+LANGUAGE sql STABLE SET search_path = pg_catalog AS $body$
+  SELECT md5(concat_ws(';', tables.versions, columns.versions, keys.versions, secrets.versions))
+  FROM (
+    SELECT string_agg(concat_ws(' ', c.oid, w.xmin, c.xmin, n.xmin), ',' ORDER BY c.oid) AS versions
+    FROM headgate.webhook_table w
+    JOIN pg_class c ON c.oid = w.relation AND c.relkind = 'r' AND c.relpersistence <> 't'
+    JOIN pg_namespace n ON n.oid = c.relnamespace
+  ) AS tables, (
+    SELECT string_agg(concat_ws(' ', a.xmin, d.xmin, t.xmin, n.xmin), ',' ORDER BY a.attrelid, a.attnum) AS versions
+    FROM headgate.webhook_table w
+    JOIN pg_attribute a ON a.attrelid = w.relation AND a.attnum > 0
+    LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+    LEFT JOIN pg_type t ON t.oid = a.atttypid
+    LEFT JOIN pg_namespace n ON n.oid = t.typnamespace
+  ) AS columns, (
+    SELECT string_agg(concat_ws(' ', i.indexrelid, i.xmin), ',' ORDER BY i.indrelid) AS versions
+    FROM headgate.webhook_table w JOIN pg_index i ON i.indrelid = w.relation AND i.indisprimary
+  ) AS keys, (
+    SELECT string_agg(concat_ws(' ', b.xmin, s.xmin), ',' ORDER BY b.relation::oid, b.position) AS versions
+    FROM headgate.webhook_table_secret b JOIN headgate.secret s ON s.id = b.secret_id
+  ) AS secrets
+$body$;
+
 REVOKE EXECUTE ON FUNCTION headgate.on_ddl(), headgate.on_drop() FROM PUBLIC;
-REVOKE EXECUTE ON FUNCTION headgate.confirm(text, oid, text) FROM PUBLIC;
+REVOKE EXECUTE ON PROCEDURE headgate.place_restored() FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION headgate.catalog_fingerprint(), headgate.confirm(text, oid, text) FROM PUBLIC;

@@ -5,7 +5,7 @@ import * as fc from 'fast-check';
 import { targetOf } from '../../test/support/rows.ts';
 import { Refused } from '../refusals.ts';
 import { scanJson } from './json-scan.ts';
-import { decodeJsonb } from './jsonb.ts';
+import { decodeRequest } from './decode.ts';
 
 /** The package's own types describe it as a module of its default export only. */
 const examples = createRequire(import.meta.url)('@octokit/webhooks-examples') as { examples: unknown[] }[];
@@ -15,7 +15,7 @@ const request = (body: Buffer) => ({ body, rawHeaders: [], arrivedAtMs: 0 });
 
 test('the document is the body itself, byte for byte', () => {
   const body = Buffer.from('{ "n" : 12345678901234567890.10 , "n":1e400 }');
-  const rows = decodeJsonb(target, request(body));
+  const rows = decodeRequest(target, request(body));
   assert.equal(rows.count, 1);
   assert.equal(rows.documents.bytes, body);
   assert.equal(rows.documents.spans, null);
@@ -45,7 +45,7 @@ const refusedBodies: [body: string | Buffer, message: string][] = [
 for (const [body, message] of refusedBodies) {
   test(`refuses ${JSON.stringify(body.toString('latin1').slice(0, 20))}: ${message}`, () => {
     assert.throws(
-      () => decodeJsonb(target, request(Buffer.from(body))),
+      () => decodeRequest(target, request(Buffer.from(body))),
       (error) =>
         error instanceof Refused &&
         error.refusal.code === 'body_not_json' &&

@@ -1,0 +1,141 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { documentsOf, typedTarget } from '../../test/support/documents.ts';
+import { targetOf } from '../../test/support/rows.ts';
+import type { Target } from '../flow.ts';
+import { Elements } from '../kit/json-walk.ts';
+import { limits } from '../limits.ts';
+import { Refused } from '../refusals.ts';
+import { decodeGoodLines, decodeItems, decodeLines, decodeObject } from './batches.ts';
+
+const refusedWith = (message: string) => (error: unknown) =>
+  error instanceof Refused && error.refusal.code === 'payload_undecodable' && error.message === message;
+
+const keyed = typedTarget(
+  { tenant: 'int4', id: 'text', at: 'timestamptz', via: 'text' },
+  { includes: [{ what: 'header', header: 'x-via', column: 'via' }] },
+  { way: 'upsert', key: ['tenant', 'id'].map((name) => ({ name, generated: null })) },
+);
+
+/** A frame's items as the WebSocket finds them: places in the source, and which of them delete. */
+function items(
+  target: Target,
+  source: string,
+  removes: readonly number[] | null = null,
+  headers: string[] = [],
+) {
+  const bytes = Buffer.from(source);
+  const walk = new Elements(bytes, bytes.indexOf(0x5b));
+  const spans: number[] = [];
+  while (walk.next()) spans.push(walk.start, walk.end);
+  return decodeItems(target, {
+    documents: { bytes, spans: Uint32Array.from(spans) },
+    removes: removes === null ? null : Uint8Array.from(removes),
+    rawHeaders: headers,
+    arrivedAtMs: 0,
+  });
+}
+
+test('items are converted and filled as requests are, in their order', () => {
+  const rows = items(
+    keyed,
+    'x[{"tenant":1,"id":"a","at":1700000000}, {"id":"b","tenant":2} ]',
+    [0, 1],
+    ['X-Via', 'ws'],
+  );
+  assert.deepEqual(documentsOf(rows), [
+    '{"tenant":1,"id":"a","at":"2023-11-14 22:13:20Z","via":"ws"}',
+    '{"id":"b","tenant":2,"via":"ws"}',
+  ]);
+  assert.deepEqual([...(rows.removes ?? [])], [0, 1]);
+  assert.equal(rows.count, 2);
+  assert.ok(rows.patienceMs >= limits.ackDeadlineMs);
+  assert.equal(items(keyed, '[{}]', [0]).removes, null);
+  assert.equal(items(keyed, '[]').count, 0);
+});
+
+test('documents of one JSONB column are places in the frame itself', () => {
+  const rows = items(targetOf(), '{"items":[{"a":1},[2], 3]}');
+  assert.deepEqual(documentsOf(rows), ['{"a":1}', '[2]', '3']);
+  const wrapped = targetOf({ shape: { way: 'upsert', key: [{ name: 'data', generated: null }] } });
+  assert.deepEqual(documentsOf(items(wrapped, '[{"a":1}]', [1])), ['{"data":{"a":1}}']);
+});
+
+test('a delete needs a value for each column of the key', () => {
+  const short = 'failed to decode webhook JSON payload: deletes need the primary key';
+  for (const [source, at] of [
+    ['[{"tenant":1,"id":"a"},{"tenant":1}]', 1],
+    ['[{"tenant":null,"id":"a"}]', 0],
+    ['[{"tenant":1,"tenant":null,"id":"a"}]', 0],
+    ['[{}]', 0],
+  ] as const) {
+    assert.throws(() => items(keyed, source, [1, 1]), refusedWith(`item ${at + 1}: ${short}`), source);
+  }
+  assert.equal(items(keyed, '[{"tenant":null,"\\u0074enant":1,"id":"a"}]', [1]).count, 1);
+  assert.throws(
+    () => items(targetOf(), '[{"id":1}]', [1]),
+    refusedWith(`item 1: ${short}, and the table has none`),
+  );
+  // A key that a default fills cannot be told by a document.
+  const identity = targetOf({ shape: { way: 'upsert', key: [{ name: 'id', generated: null }] } });
+  assert.throws(() => items(identity, '[{"id":1}]', [1]), refusedWith(`item 1: ${short}`));
+  assert.throws(
+    () => items(keyed, '[{}, 3]'),
+    refusedWith('item 2: failed to decode webhook JSON payload: it is not a JSON object'),
+  );
+});
+
+test('items are checked where they stand: only what is between the places counts', () => {
+  const places = (source: string | Buffer, ...spans: number[]) =>
+    decodeItems(keyed, {
+      documents: { bytes: Buffer.from(source), spans: Uint32Array.from(spans) },
+      removes: null,
+      rawHeaders: [],
+      arrivedAtMs: 0,
+    });
+  const refused = 'item 1: failed to decode webhook JSON payload: ';
+  assert.equal(places('[{"data": {"id":1} , "op":"insert"}]', 9, 19).count, 1);
+  assert.equal(places('{"id":1}', 0, 8).count, 1);
+  for (const [source, start, end, message] of [
+    ['[{"id":}]', 1, 8, 'unexpected character at byte 6'],
+    ['[{"id":1]]', 1, 9, 'unexpected character at byte 7'],
+    ['[{"id":1}]', 1, 8, 'it ends in the middle at byte 7'],
+    ['[{"id":1}]', 1, 10, 'unexpected character at byte 8'],
+    ['[{"id":"\\u0000"},{}]', 1, 16, '\\u0000 cannot be stored at byte 7'],
+    ['[1{}]', 1, 2, 'it is not a JSON object'],
+    ['[]', 1, 1, 'it is empty'],
+  ] as const) {
+    assert.throws(() => places(source, start, end), refusedWith(refused + message), source);
+  }
+  const latin = Buffer.from('[{"id":"\xff"}, {}]', 'latin1');
+  assert.throws(() => places(latin, 1, 11), refusedWith(`${refused}it is not valid UTF-8`));
+  assert.equal(places(latin, 13, 15).count, 1);
+});
+
+test('events are typed by their keys, whatever the intake of the table is', () => {
+  const target = { ...keyed, intake: { ...keyed.intake, document: 'id', batched: false } };
+  const rows = decodeLines(target, Buffer.from('{"id":"a","at":0}\n\n{"id":"b"}\n'), 30_000);
+  assert.deepEqual(documentsOf(rows), ['{"id":"a","at":"1970-01-01 00:00:00Z"}', '{"id":"b"}']);
+  assert.equal(rows.patienceMs, 30_000);
+  assert.deepEqual([...(rows.lines ?? [])], [1, 3]);
+  assert.deepEqual(documentsOf(decodeObject(target, Buffer.from(' {"id":"c"} '), 1)), ['{"id":"c"}']);
+  assert.throws(
+    () => decodeLines(target, Buffer.from('{}\n[]'), 1, 11),
+    refusedWith('line 12: failed to decode webhook JSON payload: it is not a JSON object'),
+  );
+});
+
+test('good lines go in, the others are told', () => {
+  const body = Buffer.from('{"id":"a"}\nnope\n\n{"id":"b"}\n[1]\n');
+  const { rows, skipped, skippedCount } = decodeGoodLines(keyed, body, 30_000, 101);
+  assert.equal(rows.count, 2);
+  assert.deepEqual([...(rows.lines ?? [])], [101, 104]);
+  assert.deepEqual(skipped, [
+    { line: 102, reason: 'unexpected character at byte 0' },
+    { line: 105, reason: 'it is not a JSON object' },
+  ]);
+  assert.equal(skippedCount, 2);
+  const many = decodeGoodLines(keyed, Buffer.from('x\n'.repeat(limits.skippedLinesMax + 5)), 1);
+  assert.equal(many.skipped.length, limits.skippedLinesMax);
+  assert.equal(many.skippedCount, limits.skippedLinesMax + 5);
+});

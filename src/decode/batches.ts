@@ -1,0 +1,132 @@
+/**
+ * Rows that do not come as the body of a webhook request: the items of a WebSocket's batch, and the events of the
+ * gateway, whose keys are columns of any table. Takes bytes, gives Rows; may refuse with `payload_undecodable`,
+ * `invalid_option`, `body_too_large`. Touches nothing.
+ */
+import { isUtf8 } from 'node:buffer';
+import type { Documents, Rows, Target } from '../flow.ts';
+import { isJsonSpace } from '../kit/json-grammar.ts';
+import { skipSpace } from '../kit/json-walk.ts';
+import { limits } from '../limits.ts';
+import { checkDocument, lineRows, oneRow } from './decode.ts';
+import { includedMembers } from './includes.ts';
+import { scanItem, scanJson } from './json-scan.ts';
+import { readLines } from './lines.ts';
+import { defaultOptions, readOptions } from './options.ts';
+import { noObject, problemText, refuseBody } from './problems.ts';
+import {
+  changesNothing,
+  isRow,
+  namesRow,
+  type Plan,
+  planByKeys,
+  planOf,
+  rowGrowth,
+  writeRow,
+} from './reshape.ts';
+import { Keeps, RowBytes, Spans } from './row-bytes.ts';
+
+/** One batch of a WebSocket. */
+export interface ItemsRequest {
+  /** The data of each item; not checked yet, but each ends at a comma, a closing bracket or a blank before one. */
+  readonly documents: Documents & { readonly spans: Uint32Array };
+  /** 1 where an item deletes; null: none does. */
+  readonly removes: Uint8Array | null;
+  /** Of the request that opened the connection: they are the options, and fill INCLUDE columns. */
+  readonly rawHeaders: readonly string[];
+  readonly arrivedAtMs: number;
+}
+
+/** Errors name the item, from 1: `item 2: …`. */
+export function decodeItems(target: Target, request: ItemsRequest): Rows {
+  const { removes, rawHeaders } = request;
+  const { bytes: source, spans } = request.documents;
+  const { intake } = target;
+  const plan = planOf(target, intake.document === null ? readOptions(rawHeaders) : defaultOptions);
+  const included = includedMembers(intake, rawHeaders, request.arrivedAtMs);
+  const count = spans.length / 2;
+  const out = changesNothing(plan, included)
+    ? null
+    : new RowBytes(source.length, count * rowGrowth(plan, included));
+  const written = out === null ? null : new Spans(count);
+  const keeps = new Keeps();
+  const allUtf8 = isUtf8(source);
+  for (let i = 0; i < count; i++) {
+    const start = skipSpace(source, spans[2 * i] ?? 0);
+    let end = spans[2 * i + 1] ?? 0;
+    while (end > start && isJsonSpace(source[end - 1])) end--;
+    const removed = removes?.[i] === 1;
+    const problem = itemProblem(target, plan, source, start, end, allUtf8, removed);
+    if (problem !== null) throw refuseBody('payload_undecodable', problem, `item ${i + 1}`);
+    if (out === null) continue;
+    const at = out.length;
+    const kept = writeRow(out, plan, included, source, start, end);
+    if (kept !== null && !removed) keeps.add(i, kept);
+    written?.add(at, out.length, i + 1);
+  }
+  const documents = { bytes: out?.done() ?? source, spans: written?.places() ?? spans };
+  const rows = lineRows(target, { documents, count, lines: null, keeps: keeps.done() }, null);
+  return { ...rows, removes: removes?.includes(1) === true ? removes : null };
+}
+
+const scanOptions = { depthMax: limits.jsonDepthMax };
+
+function itemProblem(
+  target: Target,
+  plan: Plan,
+  bytes: Buffer,
+  start: number,
+  end: number,
+  allUtf8: boolean,
+  removed: boolean,
+): string | null {
+  const behind = allUtf8 ? scanItem(bytes, start, scanOptions) : -1;
+  if (behind < end || skipSpace(bytes, end) < behind) {
+    const problem = scanJson(bytes.subarray(start, end), scanOptions);
+    if (problem !== null) return problemText(problem);
+  }
+  if (!isRow(plan, bytes, start)) return noObject;
+  return removed ? deleteProblem(target, plan, bytes, start) : null;
+}
+
+function deleteProblem({ shape }: Target, plan: Plan, bytes: Buffer, start: number): string | null {
+  if (shape.key.length === 0) return 'deletes need the primary key, and the table has none';
+  return namesRow(plan, bytes, start) ? null : 'deletes need the primary key';
+}
+
+/** One JSON object whose keys are columns, whatever the target's intake says. */
+export function decodeObject(target: Target, body: Buffer, patienceMs: number): Rows {
+  checkDocument(body, 'payload_undecodable');
+  return { ...oneRow(target, planByKeys(target.shape), null, body), patienceMs };
+}
+
+/** One JSON object a line, all or nothing; `firstLine` is the number of the first one, from 1. */
+export function decodeLines(target: Target, body: Buffer, patienceMs: number, firstLine = 1): Rows {
+  const read = readLines(body, planByKeys(target.shape), null, firstLine, (line, problem) => {
+    throw refuseBody('payload_undecodable', problemText(problem), `line ${line}`);
+  });
+  return lineRows(target, read, patienceMs);
+}
+
+export interface SkippedLine {
+  readonly line: number;
+  readonly reason: string;
+}
+
+export interface GoodLines {
+  readonly rows: Rows;
+  /** The first `limits.skippedLinesMax` lines that are no rows. */
+  readonly skipped: readonly SkippedLine[];
+  readonly skippedCount: number;
+}
+
+/** Those lines that are JSON objects; `firstLine` is the number of the first one, from 1. */
+export function decodeGoodLines(target: Target, body: Buffer, patienceMs: number, firstLine = 1): GoodLines {
+  const skipped: SkippedLine[] = [];
+  let skippedCount = 0;
+  const read = readLines(body, planByKeys(target.shape), null, firstLine, (line, problem) => {
+    skippedCount++;
+    if (skipped.length < limits.skippedLinesMax) skipped.push({ line, reason: problemText(problem) });
+  });
+  return { rows: lineRows(target, read, patienceMs), skipped, skippedCount };
+}

@@ -1,0 +1,114 @@
+/**
+ * Values that senders write otherwise than PostgreSQL reads them, put into its words: a number for a moment, base64
+ * for a large integer. Only values of the columns themselves, not what stands inside arrays or composites. What does
+ * not convert stays as it is: PostgreSQL says then what is wrong with it. Pure.
+ */
+import type { Column } from '../flow.ts';
+import { isNumber, isString, stringAt } from '../kit/json-walk.ts';
+import { momentText, timeText, type Unit, wholeMomentText } from './epoch.ts';
+import type { DecodeOptions } from './options.ts';
+
+/** The JSON text to put in place of the value that stands there; null: it stays. */
+export type Convert = (bytes: Buffer, start: number, end: number) => string | null;
+
+/** pg_type.oid */
+const oids = {
+  int2: 21,
+  int4: 23,
+  int8: 20,
+  numeric: 1700,
+  time: 1083,
+  timetz: 1266,
+  timestamp: 1114,
+  timestamptz: 1184,
+};
+
+/** How values of this column are converted; null: none ever is. */
+export function conversionOf(column: Column, options: DecodeOptions): Convert | null {
+  switch (column.baseType) {
+    case oids.timestamp:
+      return moments(options.timestamp === 'milli' ? 'milli' : null);
+    case oids.timestamptz:
+      return timestamptz(options.timestamptz);
+    case oids.time:
+      return options.time === null ? null : times(options.time, '');
+    case oids.timetz:
+      return options.time === null ? null : times(options.time, '+00');
+    case oids.int2:
+    case oids.int4:
+    case oids.int8:
+    case oids.numeric:
+      return options.bigintUnsigned === 'precise' ? twosComplement : null;
+    default:
+      return null;
+  }
+}
+
+function timestamptz(mode: DecodeOptions['timestamptz']): Convert | null {
+  switch (mode) {
+    case 'guess':
+      return moments(null);
+    case 'milli':
+    case 'micro':
+      return moments(mode);
+    case 'utc_without_suffix':
+      return zoned;
+    case 'utc_string':
+      return null;
+  }
+}
+
+/** A number longer than this is no moment that anybody meant, and not worth its cost. */
+const numberCharsMax = 1_000;
+
+const moments =
+  (unit: 'milli' | 'micro' | null): Convert =>
+  (bytes, start, end) => {
+    if (!isNumber(bytes, start) || end - start > numberCharsMax) return null;
+    const whole = exactWhole(bytes, start, end);
+    const text =
+      whole === null ? momentText(bytes.toString('latin1', start, end), unit) : wholeMomentText(whole, unit);
+    return text === null ? null : `"${text}"`;
+  };
+
+/** A number of up to fifteen digits and nothing else; null: it is none. */
+function exactWhole(bytes: Buffer, start: number, end: number): number | null {
+  if (end - start > 15) return null;
+  let number = 0;
+  for (let i = start; i < end; i++) {
+    const digit = bytes[i]! - 48;
+    if (digit < 0 || digit > 9) return null;
+    number = number * 10 + digit;
+  }
+  return number;
+}
+
+const times =
+  (unit: Unit, zone: string): Convert =>
+  (bytes, start, end) => {
+    if (!isNumber(bytes, start) || end - start > numberCharsMax) return null;
+    const text = timeText(bytes.toString('latin1', start, end), unit);
+    return text === null ? null : `"${text}${zone}"`;
+  };
+
+const naive = /^\s*(\d{4,6}-\d\d?-\d\d?)(?:(?:[Tt]|\s+)(\d\d?:\d\d(?::\d\d(?:\.\d+)?)?))?\s*$/;
+
+/** A date and time without a zone is UTC, whatever the session's TimeZone is. */
+const zoned: Convert = (bytes, start, end) => {
+  if (!isString(bytes, start) || end - start > numberCharsMax) return null;
+  const parts = naive.exec(stringAt(bytes, start, end));
+  return parts === null ? null : `"${parts[1]} ${parts[2] ?? '00:00'}Z"`;
+};
+
+/** Longest number in two's complement that is read, in characters of base64; unsigned 64 bits have 12. */
+const base64CharsMax = 256;
+const base64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
+
+/** `"AeJA"`, that is 01 e2 40, is 123456; `"/w=="` is -1. */
+const twosComplement: Convert = (bytes, start, end) => {
+  if (!isString(bytes, start) || end - start <= 2 || end - start > base64CharsMax) return null;
+  const text = stringAt(bytes, start, end);
+  if (!base64.test(text)) return null;
+  const number = Buffer.from(text, 'base64');
+  return BigInt.asIntN(number.length * 8, BigInt(`0x${number.toString('hex')}`)).toString();
+};

@@ -1,0 +1,72 @@
+/**
+ * Cuts a streamed body where lines end: chunks go in, whole lines come out, as many together as have arrived. Holds at
+ * most one line; may refuse with `body_too_large`.
+ */
+import { Refused } from '../refusals.ts';
+
+export class LineSplitter {
+  /** The number of the first line that the next block begins with, from 1. */
+  nextLine = 1;
+  #held: Buffer[] = [];
+  #heldBytes = 0;
+  readonly #lineBytesMax: number;
+
+  /** Chunks should be no longer than `lineBytesMax`, which is looked at where a line spans more than one. */
+  constructor(lineBytesMax: number) {
+    this.#lineBytesMax = lineBytesMax;
+  }
+
+  /** Whole lines, the last with its line end; null: no line has ended. */
+  push(chunk: Buffer): Lines | null {
+    const last = chunk.lastIndexOf(10);
+    this.#bound(last < 0 ? chunk.length : chunk.indexOf(10));
+    if (last < 0) {
+      this.#hold(chunk);
+      return null;
+    }
+    this.#hold(chunk.subarray(0, last + 1));
+    const lines = this.#take();
+    const rest = chunk.subarray(last + 1);
+    if (rest.length > 0) {
+      this.#bound(rest.length);
+      this.#hold(rest);
+    }
+    return lines;
+  }
+
+  /** The last line, when the body does not end with a line end. */
+  end(): Lines | null {
+    return this.#heldBytes === 0 ? null : this.#take();
+  }
+
+  #bound(more: number): void {
+    if (this.#heldBytes + more <= this.#lineBytesMax) return;
+    throw new Refused(
+      'body_too_large',
+      `line ${this.nextLine}: a line has at most ${this.#lineBytesMax} bytes`,
+    );
+  }
+
+  #hold(bytes: Buffer): void {
+    if (bytes.length === 0) return;
+    this.#held.push(bytes);
+    this.#heldBytes += bytes.length;
+  }
+
+  #take(): Lines {
+    const [only] = this.#held;
+    const bytes =
+      this.#held.length === 1 && only !== undefined ? only : Buffer.concat(this.#held, this.#heldBytes);
+    this.#held = [];
+    this.#heldBytes = 0;
+    const firstLine = this.nextLine;
+    for (let at = bytes.indexOf(10); at >= 0; at = bytes.indexOf(10, at + 1)) this.nextLine++;
+    return { bytes, firstLine };
+  }
+}
+
+export interface Lines {
+  readonly bytes: Buffer;
+  /** From 1. */
+  readonly firstLine: number;
+}

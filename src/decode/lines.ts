@@ -1,0 +1,105 @@
+/**
+ * One document a line: where the lines are, and their rows. Lines end with LF or CRLF, the last one also with the body;
+ * blank ones are no rows but are counted. No object is made for a line, so that a million of them are a list of numbers.
+ */
+import { isUtf8 } from 'node:buffer';
+import type { Documents } from '../flow.ts';
+import { isJsonSpace } from '../kit/json-grammar.ts';
+import { limits } from '../limits.ts';
+import { type JsonProblem, scanJson, scanLine } from './json-scan.ts';
+import { noObject } from './problems.ts';
+import { changesNothing, isRow, type Plan, rowGrowth, writeRow } from './reshape.ts';
+import { Keeps, RowBytes, Spans } from './row-bytes.ts';
+
+/** The lines of a body that are not blank: `next` until it says false. */
+class Lines {
+  /** Without the blanks around it. */
+  start = 0;
+  end = 0;
+  /** Counted from 1. */
+  number: number;
+  /** What keeps the line from being a document. */
+  problem: JsonProblem | null = null;
+  #next = 0;
+  readonly #body: Buffer;
+  readonly #allUtf8: boolean;
+
+  constructor(body: Buffer, firstNumber: number) {
+    this.#body = body;
+    this.number = firstNumber - 1;
+    // A line end is never a part of another character, so that the whole is UTF-8 when each line is.
+    this.#allUtf8 = isUtf8(body);
+  }
+
+  next(): boolean {
+    const body = this.#body;
+    let at = this.#next;
+    this.number++;
+    for (; isJsonSpace(body[at]); at++) if (body[at] === 10) this.number++;
+    if (at >= body.length) return false;
+    this.start = at;
+    const lineEnd = this.#allUtf8 ? scanLine(body, at, scanOptions) : -1;
+    if (lineEnd >= 0) this.problem = null;
+    let end = lineEnd >= 0 ? lineEnd : this.#refused(at);
+    this.#next = end + 1;
+    while (isJsonSpace(body[end - 1])) end--;
+    this.end = end;
+    return true;
+  }
+
+  /** Says why; gives the end of the line. */
+  #refused(start: number): number {
+    const body = this.#body;
+    const newline = body.indexOf(10, start);
+    const end = newline < 0 ? body.length : newline;
+    this.problem = scanJson(body.subarray(start, end), scanOptions);
+    return end;
+  }
+}
+
+const scanOptions = { depthMax: limits.jsonDepthMax };
+
+export interface LineRows {
+  readonly documents: Documents;
+  readonly count: number;
+  readonly lines: Uint32Array | null;
+  readonly keeps: ReadonlyMap<number, readonly string[]> | null;
+}
+
+/** Told of a line that is no row, with the reason; throws, or lets it be left out. */
+export type OnLineProblem = (line: number, problem: JsonProblem) => void;
+
+/** Most lines are longer; a list that is too short grows. */
+const expectedLineBytes = 128;
+
+export function readLines(
+  body: Buffer,
+  plan: Plan,
+  included: Buffer | null,
+  firstLine: number,
+  onProblem: OnLineProblem,
+): LineRows {
+  const lines = new Lines(body, firstLine);
+  const spans = new Spans(Math.ceil(body.length / expectedLineBytes));
+  const keeps = new Keeps();
+  const out = changesNothing(plan, included)
+    ? null
+    : new RowBytes(body.length, Math.ceil(body.length / expectedLineBytes) * rowGrowth(plan, included));
+  while (lines.next()) {
+    const { start, end, number } = lines;
+    if (lines.problem !== null) {
+      onProblem(number, lines.problem);
+    } else if (!isRow(plan, body, start)) {
+      onProblem(number, { reason: noObject, offset: null });
+    } else if (out === null) {
+      spans.add(start, end, number);
+    } else {
+      const at = out.length;
+      const kept = writeRow(out, plan, included, body, start, end);
+      if (kept !== null) keeps.add(spans.count, kept);
+      spans.add(at, out.length, number);
+    }
+  }
+  const documents = { bytes: out === null ? body : out.done(), spans: spans.places() };
+  return { documents, count: spans.count, lines: spans.lines(), keeps: keeps.done() };
+}

@@ -1,0 +1,199 @@
+/**
+ * How the documents of one request become rows of one table: the keys fill columns (`typed`) or the whole document goes
+ * into one of them (wrapped as `{"data":<document>}`); INCLUDE columns are put before the closing brace, where they win
+ * over members of the same name, because the engine takes the last; values are converted in their places. All else
+ * stays byte for byte. Takes documents that scanJson has accepted. Pure.
+ */
+import type { Include, Shape, Target } from '../flow.ts';
+import { isString, Members, skipSpace } from '../kit/json-walk.ts';
+import { conversionOf, type Convert } from './conversions.ts';
+import { type DecodeOptions, defaultOptions } from './options.ts';
+import type { RowBytes } from './row-bytes.ts';
+
+/** What is known of a table before any request, with the options of one. */
+export interface Plan {
+  /** `{"data":`; null: the document is the row. */
+  readonly head: Buffer | null;
+  /** Documents must be objects, because their keys are columns. */
+  readonly typed: boolean;
+  readonly columns: readonly PlannedColumn[];
+  /** Columns of the primary key that a document itself must have to name a row; null: no document can. */
+  readonly key: readonly Buffer[] | null;
+}
+
+/** A column whose members are looked at. */
+interface PlannedColumn {
+  readonly name: Buffer;
+  readonly column: string;
+  readonly convert: Convert | null;
+  /** Debezium's word for a value that the sender does not have leaves the column as it is. */
+  readonly keepable: boolean;
+}
+
+/** One plan for each target that is served, as most requests bring no option. */
+const ordinary = new WeakMap<Target, Plan>();
+/** The same for rows whose keys are columns whatever the table's intake says. */
+const byKeys = new WeakMap<Shape, Plan>();
+
+export function planOf(target: Target, options: DecodeOptions): Plan {
+  const { shape, intake } = target;
+  if (options !== defaultOptions) return makePlan(shape, intake.document, intake.includes, options);
+  const known = ordinary.get(target);
+  if (known !== undefined) return known;
+  const plan = makePlan(shape, intake.document, intake.includes, options);
+  ordinary.set(target, plan);
+  return plan;
+}
+
+export function planByKeys(shape: Shape): Plan {
+  const known = byKeys.get(shape);
+  if (known !== undefined) return known;
+  const plan = makePlan(shape, null, [], defaultOptions);
+  byKeys.set(shape, plan);
+  return plan;
+}
+
+function makePlan(
+  shape: Shape,
+  document: string | null,
+  includes: readonly Include[],
+  options: DecodeOptions,
+): Plan {
+  const included = new Set(includes.map((include) => include.column));
+  const key = shape.key
+    .filter(({ name, generated }) => generated === null && !included.has(name) && name !== document)
+    .map(({ name }) => Buffer.from(name));
+  if (document !== null) {
+    const head = shape.way === 'copy' ? null : Buffer.from(`{${JSON.stringify(document)}:`);
+    return { head, typed: false, columns: [], key: key.length === 0 ? key : null };
+  }
+  const keyNames = new Set(shape.key.map(({ name }) => name));
+  const columns = shape.columns
+    .filter(({ name }) => !included.has(name))
+    .map((column) => ({
+      name: Buffer.from(column.name),
+      column: column.name,
+      convert: conversionOf(column, options),
+      keepable: options.toast && shape.way === 'upsert' && !keyNames.has(column.name),
+    }))
+    .filter(({ convert, keepable }) => convert !== null || keepable);
+  return { head: null, typed: true, columns, key };
+}
+
+/** Whether every row of this plan is its document as it arrived. */
+export function changesNothing(plan: Plan, included: Buffer | null): boolean {
+  return plan.head === null && included === null && plan.columns.length === 0;
+}
+
+/** What a row has more than its document, in bytes; what conversions add is not counted. */
+export function rowGrowth(plan: Plan, included: Buffer | null): number {
+  return (plan.head?.length ?? 0) + (included?.length ?? 0) + 2;
+}
+
+const openingBrace = 0x7b;
+const closingBrace = 0x7d;
+const comma = 0x2c;
+
+/**
+ * Appends the row of the document from `start` to `end`, which are no blanks. Gives the columns that it leaves as they
+ * are in a row that is there already, or null.
+ */
+export function writeRow(
+  out: RowBytes,
+  plan: Plan,
+  included: Buffer | null,
+  bytes: Buffer,
+  start: number,
+  end: number,
+): readonly string[] | null {
+  if (plan.head !== null) {
+    out.write(plan.head);
+    out.copy(bytes, start, end);
+    if (included !== null) out.byte(comma);
+    closeRow(out, included);
+    return null;
+  }
+  if (!plan.typed) {
+    out.copy(bytes, start, end);
+    return null;
+  }
+  kept.clear();
+  const from = plan.columns.length === 0 ? start : writeConverted(out, plan.columns, bytes, start);
+  out.copy(bytes, from, end - 1);
+  if (included !== null && bytes[skipSpace(bytes, start + 1)] !== closingBrace) out.byte(comma);
+  closeRow(out, included);
+  if (kept.size === 0) return null;
+  return plan.columns.filter(({ column }) => kept.has(column)).map(({ column }) => column);
+}
+
+function closeRow(out: RowBytes, included: Buffer | null): void {
+  if (included !== null) out.write(included);
+  out.byte(closingBrace);
+}
+
+/** Reshaping is synchronous, so that one walk and one set serve all documents. No body is held between two. */
+const nothing = Buffer.of();
+const members = new Members(nothing, 0);
+const kept = new Set<string>();
+
+/** Appends the document up to behind the last value that is converted; gives that place. */
+function writeConverted(
+  out: RowBytes,
+  columns: readonly PlannedColumn[],
+  bytes: Buffer,
+  start: number,
+): number {
+  let from = start;
+  members.open(bytes, start);
+  while (members.next()) {
+    const { valueStart, valueEnd } = members;
+    const column = columnOfMember(columns);
+    if (column === null) continue;
+    const text = replacement(column, bytes, valueStart, valueEnd);
+    if (text === null) continue;
+    out.copy(bytes, from, valueStart);
+    out.ascii(text);
+    from = valueEnd;
+  }
+  members.open(nothing, 0);
+  return from;
+}
+
+function columnOfMember(columns: readonly PlannedColumn[]): PlannedColumn | null {
+  for (const column of columns) if (members.keyIs(column.name)) return column;
+  return null;
+}
+
+/** What Debezium puts in the place of a large value that an update did not touch. */
+const unavailable = '__debezium_unavailable_value';
+
+function replacement(column: PlannedColumn, bytes: Buffer, start: number, end: number): string | null {
+  if (column.keepable) {
+    const isUnavailable =
+      isString(bytes, start) &&
+      end - start === unavailable.length + 2 &&
+      bytes.toString('latin1', start + 1, end - 1) === unavailable;
+    // Of two members of one name the last counts.
+    if (isUnavailable) kept.add(column.column);
+    else kept.delete(column.column);
+    if (isUnavailable) return 'null';
+  }
+  return column.convert === null ? null : column.convert(bytes, start, end);
+}
+
+/** Whether a document has a value for each column of the primary key that its members fill. */
+export function namesRow(plan: Plan, bytes: Buffer, start: number): boolean {
+  if (plan.key === null) return false;
+  return plan.key.every((name) => {
+    let found = false;
+    members.open(bytes, start);
+    while (members.next()) {
+      if (members.keyIs(name)) found = bytes[members.valueStart] !== 0x6e; /* null */
+    }
+    return found;
+  });
+}
+
+export function isRow(plan: Plan, bytes: Buffer, start: number): boolean {
+  return !plan.typed || bytes[start] === openingBrace;
+}

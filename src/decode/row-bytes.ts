@@ -1,0 +1,134 @@
+/**
+ * The documents of one request as they are being made: bytes that grow up to a bound, and where each document begins
+ * and ends. May refuse with `body_too_large`: INCLUDE columns are repeated in every row of a batch.
+ */
+import { limits } from '../limits.ts';
+import { Refused } from '../refusals.ts';
+
+/** A list of numbers without an object for each. */
+class Numbers {
+  #values: Uint32Array;
+  length = 0;
+
+  constructor(capacity: number) {
+    this.#values = new Uint32Array(capacity);
+  }
+
+  push(value: number): void {
+    if (this.length === this.#values.length) {
+      const larger = new Uint32Array(Math.max(64, this.length * 2));
+      larger.set(this.#values);
+      this.#values = larger;
+    }
+    this.#values[this.length++] = value;
+  }
+
+  /** Without the room that was not needed, where that is much. */
+  done(): Uint32Array {
+    const { length } = this;
+    return length * 2 < this.#values.length
+      ? this.#values.slice(0, length)
+      : this.#values.subarray(0, length);
+  }
+}
+
+/** Where documents begin and end, and on which lines they stood. */
+export class Spans {
+  count = 0;
+  readonly #places: Numbers;
+  #lines: Numbers | null = null;
+
+  constructor(expected: number) {
+    this.#places = new Numbers(expected * 2);
+  }
+
+  /** `line` counts from 1. */
+  add(start: number, end: number, line: number): void {
+    if (this.count === limits.batchRowsMax)
+      throw new Refused('body_too_large', `the batch has more than ${limits.batchRowsMax} rows`);
+    this.#places.push(start);
+    this.#places.push(end);
+    if (this.#lines === null && line !== this.count + 1) {
+      this.#lines = new Numbers(this.count * 2 + 16);
+      for (let i = 1; i <= this.count; i++) this.#lines.push(i);
+    }
+    this.#lines?.push(line);
+    this.count++;
+  }
+
+  places(): Uint32Array {
+    return this.#places.done();
+  }
+
+  /** null: row i stands on line i + 1. */
+  lines(): Uint32Array | null {
+    return this.#lines?.done() ?? null;
+  }
+}
+
+export class RowBytes {
+  length = 0;
+  #bytes: Buffer;
+  readonly #bytesMax: number;
+
+  /** `sourceBytes` are there already; `more` is what they are expected to grow by. */
+  constructor(sourceBytes: number, more: number) {
+    this.#bytesMax = sourceBytes + limits.decodeGrowthBytesMax;
+    this.#bytes = Buffer.allocUnsafe(Math.min(sourceBytes + more, this.#bytesMax));
+  }
+
+  copy(source: Buffer, start: number, end: number): void {
+    this.#reserve(end - start);
+    source.copy(this.#bytes, this.length, start, end);
+    this.length += end - start;
+  }
+
+  write(bytes: Buffer): void {
+    this.copy(bytes, 0, bytes.length);
+  }
+
+  /** Characters of one byte each. */
+  ascii(text: string): void {
+    this.#reserve(text.length);
+    this.length += this.#bytes.write(text, this.length, 'latin1');
+  }
+
+  byte(code: number): void {
+    this.#reserve(1);
+    this.#bytes[this.length++] = code;
+  }
+
+  done(): Buffer {
+    return this.#bytes.subarray(0, this.length);
+  }
+
+  #reserve(more: number): void {
+    const needed = this.length + more;
+    if (needed <= this.#bytes.length) return;
+    if (needed > this.#bytesMax)
+      throw new Refused(
+        'body_too_large',
+        `the rows of this request are more than ${limits.decodeGrowthBytesMax} bytes larger than its body`,
+      );
+    const larger = Buffer.allocUnsafe(Math.min(this.#bytesMax, Math.max(needed, this.#bytes.length * 2)));
+    this.#bytes.copy(larger, 0, 0, this.length);
+    this.#bytes = larger;
+  }
+}
+
+/** Which rows leave which columns as they are. Rows that leave the same ones share one list. */
+export class Keeps {
+  readonly #rows = new Map<number, readonly string[]>();
+  readonly #lists = new Map<string, readonly string[]>();
+
+  add(row: number, columns: readonly string[]): void {
+    const key = columns.join('\0');
+    const list = this.#lists.get(key) ?? columns;
+    this.#lists.set(key, list);
+    this.#rows.set(row, list);
+  }
+
+  done(): ReadonlyMap<number, readonly string[]> | null {
+    return this.#rows.size === 0 ? null : this.#rows;
+  }
+}

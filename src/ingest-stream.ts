@@ -1,0 +1,260 @@
+/**
+ * What happens to the batches of one WebSocket, as one sentence. A stream is opened once and then takes batches:
+ *
+ *   route → find the table → VALIDATE over the first frame ┆ find → admit → decode → the lane's receipt, in order
+ *
+ * Takes an Opening, and then batches; gives one Outcome for each, or throws Refused with the codes of those stages.
+ * Batches are pipelined: the next is submitted before the one before it is committed, in one Chain, so that once a
+ * batch was not committed none after it takes effect. Where trying again can help and nothing was stored (the table was
+ * changed, the lane is full, the engine is away), the stream begins a new chain with the first that was not committed,
+ * for at most `streamPatienceMs`. An outcome that is not known is never tried again. Touches nothing itself.
+ */
+import type { Chain, CheckRequest, Documents, Outcome, Rows, Target } from './flow.ts';
+import { backoffMs } from './kit/backoff.ts';
+import { deferred } from './kit/deferred.ts';
+import type { Deferred } from './kit/deferred.ts';
+import type { Limits } from './limits.ts';
+import type { TableName } from './observations.ts';
+import { refusal, Refused, refusals } from './refusals.ts';
+
+/** The items of one batch, as they came. */
+export interface ItemsRequest {
+  /** The `data` of each item. */
+  readonly documents: Documents & { readonly spans: Uint32Array };
+  /** 1 where an item deletes; null: none does. */
+  readonly removes: Uint8Array | null;
+  /** Of the upgrade: they name the decoder's options, and fill INCLUDE columns. */
+  readonly rawHeaders: readonly string[];
+  readonly arrivedAtMs: number;
+}
+
+export type Batch = Omit<ItemsRequest, 'rawHeaders'>;
+
+export interface StreamRooms {
+  /** The table that a request target names; throws `malformed_path`, `not_found`. */
+  route(target: string): TableName;
+  /** The table as the catalog knows it now; throws `not_found`, `engine_unavailable`. */
+  find(name: TableName): Target | Promise<Target>;
+  /** Throws `lane_full`, `draining`. */
+  admit(target: Target): void;
+  /** Throws Refused, its message beginning with `item N: ` (from 1). */
+  decode(target: Target, items: ItemsRequest): Rows;
+  submit(rows: Rows): Promise<Outcome>;
+  /** Reads the catalog again, because the engine says that a table is not what it was. */
+  refresh(database: string): Promise<void>;
+  /** Resolves after that long. */
+  pause(ms: number): Promise<void>;
+  /** A monotonic clock, ms. */
+  clock(): number;
+  /** 0 ≤ random() < 1 */
+  random(): number;
+  readonly limits: Pick<Limits, 'streamPatienceMs' | 'streamRetryMs' | 'streamRetryMinMs'>;
+}
+
+/** The upgrade as it arrived, with the first frame in the place of a body. */
+export type Opening = CheckRequest;
+
+export interface Stream {
+  /** Takes the batch that comes next; never rejects. After one that is not committed no other is. */
+  submit(batch: Batch): Promise<Outcome>;
+  /** Its connection is gone: what was not submitted yet never will be. */
+  end(): void;
+}
+
+/** Rejects with Refused or with a bug. */
+export type OpenStream = (opening: Opening, hooks: StreamHooks) => Promise<Stream>;
+
+export interface StreamHooks {
+  /** Told which table the stream is for, as soon as that is known. */
+  target(name: TableName): void;
+}
+
+export function createStreams(rooms: StreamRooms): OpenStream {
+  return async (opening, hooks) => {
+    const target = await rooms.find(rooms.route(opening.target));
+    hooks.target(target);
+    authenticate(target, opening);
+    return new IngestStream(rooms, opening, target);
+  };
+}
+
+function authenticate({ check }: Target, opening: Opening): void {
+  if (check === null) return;
+  if (check === 'unusable') throw new Refused('table_unusable');
+  if (!check(opening)) throw new Refused('signature_failed');
+}
+
+interface Entry {
+  readonly batch: Batch;
+  readonly answer: Deferred<Outcome>;
+  /** Why it was not committed; null: it waits, or its receipt is owed. */
+  failure: Failure | null;
+  /** When it first failed, for a reason that may pass. */
+  failedAtMs: number | null;
+  attempts: number;
+}
+
+type Failure = Exclude<Outcome, { kind: 'committed' }> | { readonly kind: 'bug'; readonly error: unknown };
+
+/**
+ * States, `#state`, moved by `#become` alone:
+ *   idle        every batch that came is with the lane, or none is there.
+ *   handing     batches are being handed to the lane, one after the other.
+ *   broken      one has failed; receipts are still owed, and nothing more is handed over.
+ *   recovering  nothing is under way; waits for what made the first one fail to pass.
+ *   ended       the first one has failed for good, or the connection is gone.
+ *
+ *   idle ──batch──► handing ──none left──► idle ──a failure──► broken ──none owed──► recovering ──► handing
+ *                      └────────────a failure────────────────────┘                        └──► ended
+ */
+type State = 'idle' | 'handing' | 'broken' | 'recovering' | 'ended';
+
+class IngestStream implements Stream {
+  readonly #rooms: StreamRooms;
+  readonly #opening: Opening;
+  #target: Target;
+  #chain: Chain = { broken: false };
+  #state: State = 'idle';
+  /** What is not committed yet, in order; the first `#handed` of them are with the lane. */
+  readonly #entries: Entry[] = [];
+  #handed = 0;
+  /** Receipts that are owed. */
+  #owed = 0;
+  /** The loop of `#handOver` has not come to its end yet. */
+  #looping = false;
+
+  constructor(rooms: StreamRooms, opening: Opening, target: Target) {
+    this.#rooms = rooms;
+    this.#opening = opening;
+    this.#target = target;
+  }
+
+  submit(batch: Batch): Promise<Outcome> {
+    const answer = deferred<Outcome>();
+    this.#entries.push({ batch, answer, failure: null, failedAtMs: null, attempts: 0 });
+    if (this.#state === 'idle') void this.#handOver();
+    return answer.promise;
+  }
+
+  end(): void {
+    this.#become('ended');
+  }
+
+  async #handOver(): Promise<void> {
+    this.#become('handing');
+    this.#looping = true;
+    while (this.#state === 'handing') {
+      const entry = this.#entries[this.#handed];
+      if (entry === undefined) this.#become('idle');
+      else await this.#hand(entry).catch((error: unknown) => this.#notHanded(entry, error));
+    }
+    this.#looping = false;
+    this.#breakOff();
+  }
+
+  async #hand(entry: Entry): Promise<void> {
+    const rooms = this.#rooms;
+    const found = rooms.find(this.#target);
+    const target = found instanceof Promise ? await found : found;
+    // Another version of the table may have another check, or another secret: who is not accepted by it may not write.
+    if (target !== this.#target) authenticate(target, this.#opening);
+    this.#target = target;
+    rooms.admit(target);
+    const rows = this.#decode(target, entry.batch);
+    if (this.#state !== 'handing') return;
+    const receipt = rooms.submit({ ...rows, chain: this.#chain });
+    this.#handed += 1;
+    this.#owed += 1;
+    void receipt.then((outcome) => this.#settled(entry, outcome));
+    // A receipt that is a refusal already is read before the next batch is handed over.
+    await Promise.resolve();
+  }
+
+  /** Nothing of it was handed over, so it is certainly not stored, and those before it go their way. */
+  async #notHanded(entry: Entry, error: unknown): Promise<void> {
+    const failure: Failure =
+      error instanceof Refused ? { kind: 'aborted', refusal: error.refusal } : { kind: 'bug', error };
+    if (this.#mayPass(entry, failure)) return this.#waitFor(entry, failure);
+    entry.failure = failure;
+    this.#become('broken');
+  }
+
+  #decode(target: Target, batch: Batch): Rows {
+    const at = target.shape.key.length === 0 ? (batch.removes?.indexOf(1) ?? -1) : -1;
+    if (at !== -1)
+      throw new Refused('row_refused', `item ${at + 1}: delete needs a table with a PRIMARY KEY`);
+    return this.#rooms.decode(target, { ...batch, rawHeaders: this.#opening.rawHeaders });
+  }
+
+  #settled(entry: Entry, outcome: Outcome): void {
+    this.#owed -= 1;
+    if (outcome.kind !== 'committed') this.#failed(entry, outcome);
+    else if (entry === this.#entries[0]) {
+      this.#entries.shift();
+      this.#handed -= 1;
+      entry.answer.resolve(outcome);
+    } else {
+      // It was committed although one before it was not: the lane did not keep the order. Never to be told as stored,
+      // and never to be tried again.
+      this.#failed(entry, { kind: 'unknown', refusal: refusal('internal') });
+    }
+    this.#breakOff();
+  }
+
+  #failed(entry: Entry, failure: Failure): void {
+    this.#chain.broken = true;
+    entry.failure = failure;
+    this.#become('broken');
+  }
+
+  /** A chain that is broken is left behind as soon as none of its receipts is owed. */
+  #breakOff(): void {
+    if (this.#state === 'broken' && this.#owed === 0 && !this.#looping) void this.#recover();
+  }
+
+  /** Ends the stream with the failure of the first, or begins a new chain with it. */
+  async #recover(): Promise<void> {
+    const first = this.#entries[0];
+    if (first === undefined) return this.#become('idle');
+    const failure = first.failure ?? { kind: 'bug', error: new Error('the failure is not the first one') };
+    // Whatever else is behind it, rows that may be stored are never sent a second time.
+    const certain = this.#entries.every((entry) => entry.failure?.kind !== 'unknown');
+    if (!certain || !this.#mayPass(first, failure)) {
+      this.#become('ended');
+      if (failure.kind === 'bug') first.answer.reject(failure.error);
+      else first.answer.resolve(failure);
+      return;
+    }
+    this.#become('recovering');
+    await this.#waitFor(first, failure);
+    for (const entry of this.#entries) entry.failure = null;
+    this.#handed = 0;
+    this.#chain = { broken: false };
+    if (this.#state === 'recovering') await this.#handOver();
+  }
+
+  #mayPass(entry: Entry, failure: Failure): boolean {
+    if (failure.kind !== 'aborted' || failure.refusal.code === 'draining') return false;
+    if (!refusals[failure.refusal.code].retryable) return false;
+    const now = this.#rooms.clock();
+    entry.failedAtMs ??= now;
+    return now - entry.failedAtMs < this.#rooms.limits.streamPatienceMs;
+  }
+
+  /** What has to happen before trying again makes sense; where that fails, trying again will tell. */
+  async #waitFor(entry: Entry, failure: Failure): Promise<void> {
+    const rooms = this.#rooms;
+    const { streamRetryMinMs, streamRetryMs } = rooms.limits;
+    const code = failure.kind === 'aborted' ? failure.refusal.code : null;
+    entry.attempts += 1;
+    if (code === 'table_changed') await rooms.refresh(this.#target.database).catch(() => {});
+    if (code === 'table_changed' && entry.attempts === 1) return;
+    // A lane has room again after its next group; anything else takes its time.
+    if (code === 'lane_full') return rooms.pause(streamRetryMinMs);
+    return rooms.pause(backoffMs(entry.attempts, streamRetryMinMs, streamRetryMs, () => rooms.random()));
+  }
+
+  #become(state: State): void {
+    if (this.#state !== 'ended') this.#state = state;
+  }
+}

@@ -1,0 +1,74 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import * as fc from 'fast-check';
+import { Refused } from '../refusals.ts';
+import { readBatch } from './batch-frame.ts';
+
+const ops = ['insert', 'upsert', 'update', 'delete'] as const;
+const blank = fc.stringMatching(/^[ \n\r\t]{0,3}$/);
+
+test('finds the data of every item, whatever JSON it is and however it is written', () => {
+  const item = fc.record({
+    op: fc.constantFrom(...ops),
+    data: fc.json(),
+    extra: fc.json(),
+    first: fc.boolean(),
+  });
+  const id = fc.bigInt({ min: 0n, max: 2n ** 64n - 1n });
+  fc.assert(
+    fc.property(id, fc.array(item, { maxLength: 8 }), blank, blank, (id, items, a, b) => {
+      const texts = items.map(({ op, data, extra, first }) => {
+        const pair = [`${a}"op"${b}:${a}"${op}"`, `"data":${b}${data}${a}`];
+        return `${b}{${(first ? pair : pair.toReversed()).join(',')},"x":${extra}${b}}`;
+      });
+      const frame = Buffer.from(
+        `${a}{${b}"items":[${texts.join(`${a},`)}${b}],"dml_batch_id":${a}${id}${b}}${a}`,
+      );
+      const read = readBatch(frame);
+      assert.equal(read.id, id);
+      assert.equal(read.items, items.length);
+      assert.equal(read.spans.length, items.length * 2);
+      items.forEach(({ data, op }, i) => {
+        assert.equal(frame.toString('utf8', read.spans[2 * i], read.spans[2 * i + 1]), data);
+        assert.equal(read.removes?.[i] ?? 0, op === 'delete' ? 1 : 0);
+      });
+    }),
+  );
+});
+
+test('any bytes are a batch or refused, and what JSON does not take is no batch unless it is within data', () => {
+  const good =
+    '{"dml_batch_id":12,"items":[{"op":"delete","data":{"a":[1,"}"]}},{"op":"insert","data":null}]}';
+  const changed = fc
+    .tuple(fc.nat(good.length), fc.nat(4), fc.stringMatching(/^[{}[\],:"\\a1 ]{0,3}$/))
+    .map(([at, drop, text]) => good.slice(0, at) + text + good.slice(at + drop));
+  fc.assert(
+    fc.property(fc.oneof(changed, fc.string(), fc.json()), (text) => {
+      const frame = Buffer.from(text);
+      let read: ReturnType<typeof readBatch>;
+      try {
+        read = readBatch(frame);
+      } catch (error) {
+        assert.ok(error instanceof Refused);
+        assert.match(error.message, /^malformed payload: /);
+        return;
+      }
+      const { spans } = read;
+      let outer = text;
+      for (let i = spans.length - 2; i >= 0; i -= 2)
+        outer = `${frame.subarray(0, spans[i]).toString()}0${Buffer.from(outer)
+          .subarray(spans[i + 1])
+          .toString()}`;
+      if (!/"x|extra/.test(text)) assert.doesNotThrow(() => JSON.parse(outer) as unknown, outer);
+    }),
+    { numRuns: 2_000 },
+  );
+});
+
+test('a large batch is read in one pass', () => {
+  const data = `{"text":"${'é"'.replace('"', '\\"').repeat(20)}","n":[1,2,{"a":null}]}`;
+  const items = Array.from({ length: 20_000 }, (_, i) => `{"op":"${ops[i % 4]}","data":${data}}`);
+  const read = readBatch(Buffer.from(`{"dml_batch_id":1,"items":[${items.join()}]}`));
+  assert.equal(read.items, 20_000);
+  assert.equal(read.removes?.filter((it) => it === 1).length, 5_000);
+});

@@ -1,0 +1,244 @@
+/**
+ * The messages of a WebSocket's client, read: the init frame and batches. Pure: takes the bytes of one message, gives
+ * what it says, or throws Refused with `malformed_payload` or `timestamp_skew`. Of a batch only the frame around its
+ * items is read here; each item's `data` is found, not looked into: the table decides what it must be.
+ */
+import { refusals, Refused } from '../refusals.ts';
+
+export interface BatchFrame {
+  readonly id: bigint;
+  readonly items: number;
+  /** Where the `data` of each item begins and ends in the message, in turn. */
+  readonly spans: Uint32Array;
+  /** 1 where an item deletes; null: none does. */
+  readonly removes: Uint8Array | null;
+}
+
+const idMax = 2n ** 64n - 1n;
+/** Nesting that is followed; what may be stored ends far below. */
+const depthMax = 1_024;
+
+/** Throws unless `bytes` are an init frame whose clock is at most `skewMs` from `nowMs`. */
+export function readInit(bytes: Buffer, nowMs: number, skewMs: number): void {
+  let init: unknown;
+  try {
+    init = JSON.parse(bytes.toString());
+  } catch {
+    throw malformed('the first message is not JSON');
+  }
+  const { type, timestamp } = Object(init) as { type?: unknown; timestamp?: unknown };
+  if (type !== 'init') throw malformed('the first message must be {"type":"init","timestamp":<epoch ms>}');
+  if (typeof timestamp !== 'number' || !Number.isSafeInteger(timestamp))
+    throw malformed('the timestamp of the init frame must be a whole number of ms since 1970');
+  const skew = Math.abs(nowMs - timestamp);
+  if (skew > skewMs) {
+    const seconds = (ms: number) => Math.ceil(ms / 1_000);
+    throw new Refused(
+      'timestamp_skew',
+      `timestamp skew of ${seconds(skew)} s is beyond the ${seconds(skewMs)} s that are allowed`,
+    );
+  }
+}
+
+function malformed(reason: string): Refused {
+  return new Refused('malformed_payload', `${refusals.malformed_payload.message}: ${reason}`);
+}
+
+/** `bytes` are valid UTF-8. */
+export function readBatch(bytes: Buffer): BatchFrame {
+  return new FrameReader(bytes).batch();
+}
+
+const space = Uint8Array.from({ length: 256 }, (_, c) =>
+  c === 32 || c === 10 || c === 13 || c === 9 ? 1 : 0,
+);
+/** What ends a number or a word. */
+const endsToken = Uint8Array.from({ length: 256 }, (_, c) =>
+  space[c] === 1 || c === 44 || c === 93 || c === 125 ? 1 : 0,
+);
+
+class FrameReader {
+  readonly #bytes: Buffer;
+  #at = 0;
+  #items = 0;
+  #spans = new Uint32Array(256);
+  #removed: number[] = [];
+
+  constructor(bytes: Buffer) {
+    this.#bytes = bytes;
+  }
+
+  batch(): BatchFrame {
+    let id: bigint | null = null;
+    let items = false;
+    this.#object((key) => {
+      if (key === 'dml_batch_id') {
+        if (id !== null) throw this.#bad('duplicate field `dml_batch_id`');
+        id = this.#id();
+      } else if (key === 'items') {
+        if (items) throw this.#bad('duplicate field `items`');
+        items = true;
+        this.#array(() => this.#item());
+      } else this.#skip();
+    });
+    this.#space();
+    if (this.#at < this.#bytes.length) throw this.#bad('trailing characters');
+    if (id === null) throw malformed('missing field `dml_batch_id`');
+    if (!items) throw malformed('missing field `items`');
+    const removes = this.#removed.length === 0 ? null : new Uint8Array(this.#items);
+    for (const item of this.#removed) removes?.fill(1, item, item + 1);
+    return { id, items: this.#items, spans: this.#spans.slice(0, this.#items * 2), removes };
+  }
+
+  #id(): bigint {
+    const text = this.#token();
+    if (!/^(0|[1-9]\d{0,19})$/.test(text) || BigInt(text) > idMax)
+      throw this.#bad('dml_batch_id must be a whole number from 0 to 18446744073709551615');
+    return BigInt(text);
+  }
+
+  #item(): void {
+    const number = this.#items + 1;
+    let op: string | null = null;
+    let begin = -1;
+    let end = -1;
+    this.#object((key) => {
+      if (key === 'op') {
+        if (op !== null) throw this.#bad(`item ${number} has two \`op\``);
+        op = this.#text();
+      } else if (key === 'data') {
+        if (begin !== -1) throw this.#bad(`item ${number} has two \`data\``);
+        this.#space();
+        begin = this.#at;
+        this.#skip();
+        end = this.#at;
+      } else this.#skip();
+    });
+    if (begin === -1) throw malformed(`item ${number} has no \`data\``);
+    if (op === 'delete') this.#removed.push(this.#items);
+    else if (op !== 'upsert' && op !== 'insert' && op !== 'update')
+      throw malformed(`the \`op\` of item ${number} must be one of insert, upsert, update, delete`);
+    this.#span(begin, end);
+  }
+
+  #span(begin: number, end: number): void {
+    if (this.#items * 2 === this.#spans.length) {
+      const larger = new Uint32Array(this.#spans.length * 2);
+      larger.set(this.#spans);
+      this.#spans = larger;
+    }
+    this.#spans[this.#items * 2] = begin;
+    this.#spans[this.#items * 2 + 1] = end;
+    this.#items += 1;
+  }
+
+  /** Calls `value` with each key, in front of its value. */
+  #object(value: (key: string) => void): void {
+    this.#open(123, 'an object');
+    if (this.#closes(125)) return;
+    for (;;) {
+      const key = this.#text();
+      this.#open(58, 'a colon');
+      value(key);
+      if (this.#closes(125)) return;
+      this.#open(44, 'a comma');
+    }
+  }
+
+  #array(value: () => void): void {
+    this.#open(91, 'an array');
+    if (this.#closes(93)) return;
+    for (;;) {
+      value();
+      if (this.#closes(93)) return;
+      this.#open(44, 'a comma');
+    }
+  }
+
+  #open(byte: number, what: string): void {
+    this.#space();
+    if (this.#bytes[this.#at] !== byte) throw this.#bad(`expected ${what}`);
+    this.#at += 1;
+  }
+
+  #closes(byte: number): boolean {
+    this.#space();
+    if (this.#bytes[this.#at] !== byte) return false;
+    this.#at += 1;
+    return true;
+  }
+
+  #space(): void {
+    while (space[this.#bytes[this.#at] ?? 0] === 1) this.#at += 1;
+  }
+
+  /** A string, unescaped. */
+  #text(): string {
+    this.#space();
+    const begin = this.#at;
+    if (this.#bytes[begin] !== 34) throw this.#bad('expected a string');
+    this.#string();
+    const raw = this.#bytes.toString('utf8', begin, this.#at);
+    if (!raw.includes('\\')) return raw.slice(1, -1);
+    try {
+      return JSON.parse(raw) as string;
+    } catch {
+      throw this.#bad('invalid escape in a string');
+    }
+  }
+
+  #string(): void {
+    const bytes = this.#bytes;
+    let at = this.#at + 1;
+    for (; at < bytes.length; at++) {
+      const c = bytes[at];
+      if (c === 92) at += 1;
+      else if (c === 34) {
+        this.#at = at + 1;
+        return;
+      }
+    }
+    throw malformed('it ends in the middle');
+  }
+
+  #token(): string {
+    this.#space();
+    const begin = this.#at;
+    while (this.#at < this.#bytes.length && endsToken[this.#bytes[this.#at] ?? 0] === 0) this.#at += 1;
+    return this.#bytes.toString('latin1', begin, this.#at);
+  }
+
+  /** Over one value, whatever it is; its brackets and strings are followed, the rest is not looked into. */
+  #skip(): void {
+    this.#space();
+    const bytes = this.#bytes;
+    const first = bytes[this.#at];
+    if (first === 34) return this.#string();
+    if (first !== 123 && first !== 91) {
+      if (this.#token() === '') throw this.#bad('expected a value');
+      return;
+    }
+    let depth = 0;
+    while (this.#at < bytes.length) {
+      const c = bytes[this.#at];
+      if (c === 34) {
+        this.#string();
+        continue;
+      }
+      this.#at += 1;
+      if (c === 123 || c === 91) {
+        depth += 1;
+        if (depth > depthMax) throw this.#bad('nested too deeply');
+      } else if (c === 125 || c === 93) {
+        depth -= 1;
+        if (depth === 0) return;
+      }
+    }
+    throw malformed('it ends in the middle');
+  }
+
+  #bad(reason: string): Refused {
+    const ends = this.#at >= this.#bytes.length;
+    return malformed(ends ? 'it ends in the middle' : `${reason} at byte ${this.#at}`);
+  }
+}

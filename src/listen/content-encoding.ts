@@ -1,0 +1,196 @@
+/**
+ * Bodies with a Content-Encoding, taken apart. Takes compressed bytes, gives what they hold, never more than a body may
+ * be; may refuse with `encoding_unsupported`, `malformed_encoding`, `body_too_large`, `overloaded`. Small bodies are done
+ * at once; larger ones by zlib's threads, which others need too: a few at one time, the others wait their turn. What
+ * comes out is counted as it comes, and a body that grows beyond its bound is given up there.
+ */
+import * as zlib from 'node:zlib';
+import type { Limits } from '../limits.ts';
+import type { Refusal, RefusalCode } from '../refusals.ts';
+import { refusal, Refused } from '../refusals.ts';
+import type { Share } from './body.ts';
+
+/** As node:zlib calls them. */
+export type Coding = 'gzip' | 'deflate' | 'br';
+
+/** Bodies up to this size are tried at once … */
+const smallBytesMax = 64 * 1024;
+/** … and up to this size of what comes out: less than a millisecond. */
+const smallOutputBytesMax = 256 * 1024;
+/** Size of the pieces in which larger ones come out. */
+const pieceBytes = 128 * 1024;
+
+/** null: nothing was done. */
+const named = new Map<string, Coding | null>([
+  ['gzip', 'gzip'],
+  // RFC 9110 §8.4.1.3
+  ['x-gzip', 'gzip'],
+  ['deflate', 'deflate'],
+  ['br', 'br'],
+  ['identity', null],
+  ['', null],
+]);
+
+/** The codings of a Content-Encoding in the order they were applied; a refusal when one of them is not known here. */
+export function parseCodings(header: string | undefined, codingsMax: number): readonly Coding[] | Refusal {
+  if (header === undefined) return [];
+  const codings: Coding[] = [];
+  for (const part of header.split(',')) {
+    const coding = named.get(part.trim().toLowerCase());
+    if (coding === undefined) return refusal('encoding_unsupported');
+    if (coding !== null) codings.push(coding);
+  }
+  if (codings.length > codingsMax) return refusal('encoding_unsupported', 'too many content encodings');
+  return codings;
+}
+
+/** The turns of all bodies of one listener that are not small. */
+export class Inflations {
+  readonly #limits: Limits;
+  #running = 0;
+  readonly #waiting: (() => void)[] = [];
+
+  constructor(limits: Limits) {
+    this.#limits = limits;
+  }
+
+  start(body: Buffer, codings: readonly Coding[], share: Share, bytesMax: number): Inflation {
+    return new Inflation(this, body, codings, share, bytesMax);
+  }
+
+  /** null: it is its turn now; otherwise resolves when it is. Throws `overloaded`. Every turn is given back. */
+  turn(): Promise<void> | null {
+    if (this.#running < this.#limits.inflationsMax) {
+      this.#running += 1;
+      return null;
+    }
+    if (this.#waiting.length >= this.#limits.inflationsWaitingMax) throw new Refused('overloaded');
+    return new Promise((resolve) => this.#waiting.push(resolve));
+  }
+
+  done(): void {
+    const next = this.#waiting.shift();
+    if (next === undefined) this.#running -= 1;
+    else next();
+  }
+}
+
+/** One body. */
+export class Inflation {
+  /** Rejects with Refused. */
+  readonly promise: Promise<Buffer>;
+  readonly #turns: Inflations;
+  readonly #share: Share;
+  readonly #bytesMax: number;
+  #abandoned = false;
+  #stop: () => void = () => undefined;
+
+  constructor(turns: Inflations, body: Buffer, codings: readonly Coding[], share: Share, bytesMax: number) {
+    this.#turns = turns;
+    this.#share = share;
+    this.#bytesMax = bytesMax;
+    this.promise = this.#run(body, codings.toReversed());
+  }
+
+  /** Its request is answered: nothing is counted any more. */
+  abandon(): void {
+    this.#abandoned = true;
+    this.#stop();
+  }
+
+  async #run(body: Buffer, codings: readonly Coding[]): Promise<Buffer> {
+    let bytes = body;
+    for (const coding of codings) bytes = this.#small(bytes, coding) ?? (await this.#large(bytes, coding));
+    return bytes;
+  }
+
+  /** null: it is not small. */
+  #small(body: Buffer, coding: Coding): Buffer | null {
+    if (body.length > smallBytesMax) return null;
+    const outputBytesMax = Math.min(smallOutputBytesMax, this.#bytesMax);
+    try {
+      const output = unpack(body, coding, outputBytesMax);
+      this.#take(output.length);
+      return output;
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE') return null;
+      throw error instanceof Refused ? error : new Refused('malformed_encoding');
+    }
+  }
+
+  async #large(body: Buffer, coding: Coding): Promise<Buffer> {
+    const turn = this.#turns.turn();
+    if (turn !== null) await turn;
+    try {
+      return await this.#stream(body, coding);
+    } finally {
+      this.#turns.done();
+    }
+  }
+
+  #stream(body: Buffer, coding: Coding): Promise<Buffer> {
+    return new Promise((resolve, reject) => {
+      const stream = unpacker(body, coding);
+      const pieces: Buffer[] = [];
+      let bytes = 0;
+      const fail = (code: RefusalCode) => {
+        pieces.length = 0;
+        stream.destroy();
+        reject(new Refused(code));
+      };
+      this.#stop = () => fail('overloaded');
+      if (this.#abandoned) return fail('overloaded');
+      stream.on('data', (piece: Buffer) => {
+        if (stream.destroyed) return;
+        bytes += piece.length;
+        if (bytes > this.#bytesMax) return fail('body_too_large');
+        if (!this.#share.take(piece.length)) return fail('overloaded');
+        pieces.push(piece);
+      });
+      stream.on('error', () => fail('malformed_encoding'));
+      stream.on('end', () => {
+        if (stream.bytesWritten < body.length) fail('malformed_encoding');
+        else resolve(Buffer.concat(pieces, bytes));
+      });
+      stream.end(body);
+    });
+  }
+
+  #take(bytes: number): void {
+    if (bytes > this.#bytesMax) throw new Refused('body_too_large');
+    if (!this.#abandoned && !this.#share.take(bytes)) throw new Refused('overloaded');
+  }
+}
+
+/** All of it at once; throws what zlib throws, and for bytes behind the end of what was compressed. */
+function unpack(body: Buffer, coding: Coding, maxOutputLength: number): Buffer {
+  const options = { maxOutputLength, info: true };
+  const all = {
+    gzip: zlib.gunzipSync,
+    deflate: isZlib(body) ? zlib.inflateSync : zlib.inflateRawSync,
+    br: zlib.brotliDecompressSync,
+  }[coding];
+  // With `info` the engine comes along (Node's documents; its types do not say so).
+  const { buffer, engine } = all(body, options) as unknown as {
+    buffer: Buffer;
+    engine: { bytesWritten: number };
+  };
+  if (engine.bytesWritten < body.length) throw new Refused('malformed_encoding');
+  return buffer;
+}
+
+function unpacker(body: Buffer, coding: Coding): zlib.Gunzip | zlib.Inflate | zlib.BrotliDecompress {
+  const options = { chunkSize: pieceBytes };
+  if (coding === 'gzip') return zlib.createGunzip(options);
+  if (coding === 'br') return zlib.createBrotliDecompress(options);
+  return isZlib(body) ? zlib.createInflate(options) : zlib.createInflateRaw(options);
+}
+
+/**
+ * `deflate` means the zlib format (RFC 9110 §8.4.1.2), and some send a bare deflate stream. A zlib header is a multiple of
+ * 31 that names the method 8; a deflate stream that begins like one would be a stored block with padding that is not zero.
+ */
+function isZlib(body: Buffer): boolean {
+  const [method = 0, flags = 0] = body;
+  return (method & 15) === 8 && ((method << 8) | flags) % 31 === 0;
+}

@@ -1,0 +1,363 @@
+/**
+ * One WebSocket. Takes the messages of one client and hands its batches to a stream, in order; writes `{"ack":<id>}` in
+ * order and only for what is committed, or `{"fatal":"<reason>"}` once and nothing behind it. May refuse with
+ * `request_timeout`, `malformed_payload`, `timestamp_skew`, `body_too_large`, `overloaded`, and with whatever the stream
+ * refuses. Touches its socket alone.
+ *
+ * States, `#state`, moved by `#become` alone:
+ *   silent   the first message has not come.
+ *   opening  the table is being looked up and the check evaluated; what comes meanwhile waits.
+ *   open     batches are read, handed over and acknowledged.
+ *   ending   no further message is read: the last one was refused, or Headgate is shutting down. What was taken before
+ *            is still acknowledged, then the connection is closed.
+ *   closed   the close frame is sent, or the socket is gone.
+ *
+ *   silent ──first message──► opening ──accepted──► open ──refused, or draining──► ending ──all answered──► closed
+ *      └─────────────────────────┴──────────refused, or draining──────────────────────┘
+ *
+ * The socket is not read while `#stalls` names a reason.
+ */
+import { randomUUID } from 'node:crypto';
+import type { IncomingMessage } from 'node:http';
+import type { Socket } from 'node:net';
+import type { WebSocket } from 'ws';
+import type { Outcome } from '../flow.ts';
+import type { Opening, OpenStream, Stream } from '../ingest-stream.ts';
+import type { Limits } from '../limits.ts';
+import type { Observe, TableName } from '../observations.ts';
+import type { Refusal, RefusalCode } from '../refusals.ts';
+import { refusal, Refused, refusals } from '../refusals.ts';
+import { readBatch, readInit } from './batch-frame.ts';
+import type { BytesInFlight } from './body.ts';
+import { Share } from './body.ts';
+import { PartialMessage } from './partial-message.ts';
+import { binaryRefused, closeCode, closeCodes, lookupFailed, named } from './socket-words.ts';
+
+/** What all WebSockets of one listener share. */
+export interface SocketRoom {
+  readonly openStream: OpenStream;
+  readonly observe: Observe;
+  readonly limits: Limits;
+  readonly inFlight: BytesInFlight;
+  /** ms since 1970 */
+  readonly now: () => number;
+}
+
+type State = 'silent' | 'opening' | 'open' | 'ending' | 'closed';
+/** Why the socket is not read. */
+type Stall = 'opening' | 'unacked' | 'unread' | 'memory';
+
+interface Pending {
+  readonly id: bigint;
+  readonly bytes: number;
+  readonly startedMs: number;
+  outcome: Outcome | null;
+}
+
+export class SocketSession {
+  readonly #room: SocketRoom;
+  readonly #ws: WebSocket;
+  readonly #opening: Omit<Opening, 'arrivedAtMs' | 'body'>;
+  readonly #openedMs: number;
+  readonly #share: Share;
+  readonly #partial = new PartialMessage();
+  readonly #stalls = new Set<Stall>();
+  /** Batches that are not answered, in order. */
+  readonly #pending: Pending[] = [];
+  /** Messages that came while the stream was being opened. */
+  #waiting: { readonly data: Buffer; readonly binary: boolean }[] = [];
+  #waitingBytes = 0;
+  #unackedBytes = 0;
+  #state: State = 'silent';
+  #stream: Stream | null = null;
+  #lastId: bigint | null = null;
+  /** Why it ends; null: because Headgate does, or its client. */
+  #why: Refusal | null = null;
+  #closeCode: number = closeCodes.goingAway;
+  /** The socket itself is closed: nothing is held for it any more. */
+  #gone = false;
+  #table: TableName | null = null;
+  #opened = false;
+  #batches = 0;
+  #rows = 0;
+  /** When the first byte of the message came that is not whole yet; null: there is none. */
+  #partialSinceMs: number | null = null;
+  #heardMs: number;
+  #pinged = false;
+
+  constructor(room: SocketRoom, ws: WebSocket, socket: Socket, request: IncomingMessage) {
+    this.#room = room;
+    this.#ws = ws;
+    const { method = '', url = '', rawHeaders } = request;
+    this.#opening = { method, target: url, rawHeaders };
+    this.#share = new Share(room.inFlight);
+    this.#openedMs = performance.now();
+    this.#heardMs = this.#openedMs;
+    socket.prependListener('data', (chunk: Buffer) => this.#received(chunk.length));
+    socket.on('data', () => this.#settled());
+    ws.on('message', (data: Buffer, binary) => this.#message(data, binary));
+    ws.on('ping', (data: Buffer) => this.#partial.emitted(data.length, false));
+    ws.on('pong', (data: Buffer) => this.#partial.emitted(data.length, false));
+    // What the protocol forbids, ws answers with its close code; the socket's own errors end it.
+    ws.on('error', (error) => this.#broken(error));
+    ws.on('close', () => this.#left());
+    this.#account();
+  }
+
+  /** Takes nothing new, acknowledges what was taken, and closes with 1001. */
+  drain(): void {
+    if (this.#state === 'ending' || this.#state === 'closed') return;
+    this.#become('ending');
+    this.#waiting = [];
+    this.#flush();
+  }
+
+  /** No message is read until `relieve`: too much is held for all connections together. */
+  starve(): void {
+    this.#stall('memory', true);
+  }
+
+  relieve(): void {
+    this.#stall('memory', false);
+  }
+
+  /** Looks at what takes too long. To be called now and then. */
+  sweep(nowMs: number): void {
+    const { limits } = this.#room;
+    if (this.#state === 'closed') return;
+    if (this.#state === 'silent' && nowMs - this.#openedMs > limits.websocketInitTimeoutMs)
+      return this.#refuse(refusal('request_timeout', 'no init frame came in time'));
+    // Time in which we do not read for our own reasons is not the client's.
+    const ours = this.#stalls.size > (this.#stalls.has('memory') ? 1 : 0);
+    if (this.#partialSinceMs !== null && ours) this.#partialSinceMs = nowMs;
+    if (this.#partialSinceMs !== null && nowMs - this.#partialSinceMs > limits.websocketMessageTimeoutMs)
+      return this.#overdue();
+    this.#stall('unread', this.#ws.bufferedAmount > limits.websocketUnreadBytesMax);
+    if (nowMs - this.#heardMs > limits.websocketPingMs) this.#probe(nowMs);
+  }
+
+  /** A message that does not come to its end holds what others need. */
+  #overdue(): void {
+    this.#partialSinceMs = null;
+    if (this.#stalls.has('memory')) this.#refuse(refusal('overloaded'));
+    else this.#refuse(refusal('request_timeout', 'the message did not arrive in time'));
+  }
+
+  /** Asks a silent client for a sign of life. One that is not read could not be heard, and is left alone. */
+  #probe(nowMs: number): void {
+    const pinged = this.#pinged && !this.#ws.isPaused;
+    // A peer that is gone would never answer a close frame; the rest of its connection is the kernel's.
+    if (pinged) return this.#ws.terminate();
+    this.#pinged = !this.#ws.isPaused;
+    this.#heardMs = nowMs;
+    this.#ws.ping();
+  }
+
+  #received(bytes: number): void {
+    this.#heardMs = performance.now();
+    this.#pinged = false;
+    this.#partial.received(bytes);
+    this.#account();
+  }
+
+  #settled(): void {
+    this.#partial.settled();
+    const { held } = this.#partial;
+    this.#partialSinceMs = held === 0 ? null : (this.#partialSinceMs ?? this.#heardMs);
+    this.#account();
+    if (this.#state === 'silent' && held > this.#room.limits.websocketInitBytesMax)
+      this.#refuse(refusal('body_too_large', 'the init frame is too large'));
+  }
+
+  /** What is held in memory on behalf of this connection. */
+  #account(): void {
+    const { requestCostBytes } = this.#room.limits;
+    const bytes = requestCostBytes + this.#partial.held + this.#waitingBytes + this.#unackedBytes;
+    this.#share.hold(this.#gone ? 0 : bytes);
+  }
+
+  #message(data: Buffer, binary: boolean): void {
+    this.#partial.emitted(data.length, true);
+    this.#partialSinceMs = null;
+    if (this.#state === 'ending' || this.#state === 'closed') return;
+    if (this.#state === 'opening') {
+      this.#waiting.push({ data, binary });
+      this.#waitingBytes += data.length;
+    } else this.#read(data, binary);
+  }
+
+  #read(data: Buffer, binary: boolean): void {
+    if (binary) return this.#refuse(binaryRefused, closeCodes.unsupported);
+    if (this.#state === 'open') return this.#batch(data);
+    this.#become('opening');
+    this.#stall('opening', true);
+    void this.#open(data);
+  }
+
+  async #open(init: Buffer): Promise<void> {
+    const arrivedAtMs = this.#room.now();
+    try {
+      const opening = { ...this.#opening, arrivedAtMs, body: init };
+      this.#stream = await this.#room.openStream(opening, { target: (name) => void (this.#table = name) });
+      readInit(init, arrivedAtMs, this.#room.limits.websocketSkewMs);
+    } catch (error) {
+      return this.#refuse(error instanceof Refused ? lookupFailed(error.refusal) : this.#bug(error));
+    }
+    if (this.#state !== 'opening') return;
+    this.#become('open');
+    this.#opened = true;
+    this.#room.observe({ kind: 'websocket.opened', table: this.#table });
+    const waiting = this.#waiting;
+    this.#waiting = [];
+    this.#waitingBytes = 0;
+    for (const { data, binary } of waiting) if (this.#isOpen()) this.#read(data, binary);
+    this.#stall('opening', false);
+    this.#account();
+  }
+
+  #isOpen(): boolean {
+    return this.#state === 'open';
+  }
+
+  #batch(data: Buffer): void {
+    const { now, limits } = this.#room;
+    const startedMs = performance.now();
+    let pending: Pending;
+    try {
+      const { id, items, spans, removes } = readBatch(data);
+      if (this.#lastId !== null && id <= this.#lastId) {
+        const order = `dml_batch_id must increase monotonically: received ${id} after ${this.#lastId}`;
+        throw new Refused('malformed_payload', order);
+      }
+      this.#lastId = id;
+      // A batch of a few bytes costs what a request of a few bytes does.
+      pending = { id, bytes: data.length + limits.requestCostBytes, startedMs, outcome: null };
+      this.#pending.push(pending);
+      this.#unackedBytes += pending.bytes;
+      if (items === 0) pending.outcome = { kind: 'committed', rows: 0 };
+      else this.#submit(pending, { documents: { bytes: data, spans }, removes, arrivedAtMs: now() });
+    } catch (error) {
+      return this.#refuse(error instanceof Refused ? error.refusal : this.#bug(error));
+    }
+    this.#flush();
+    const { websocketUnackedMax, websocketUnackedBytesMax } = limits;
+    if (this.#pending.length >= websocketUnackedMax || this.#unackedBytes >= websocketUnackedBytesMax)
+      this.#stall('unacked', true);
+  }
+
+  #submit(pending: Pending, batch: Parameters<Stream['submit']>[0]): void {
+    const decided = (outcome: Outcome) => {
+      pending.outcome = outcome;
+      this.#flush();
+    };
+    this.#stream
+      ?.submit(batch)
+      .then(decided, (error: unknown) => decided({ kind: 'aborted', refusal: this.#bug(error) }));
+  }
+
+  /** Answers what is decided, in order. The first batch that was not committed is the last one answered. */
+  #flush(): void {
+    if (this.#state === 'closed') return;
+    for (let first = this.#pending[0]; first?.outcome; first = this.#pending[0]) {
+      const { id, outcome, startedMs, bytes } = first;
+      this.#answered(outcome, startedMs);
+      if (outcome.kind !== 'committed') {
+        this.#why = named(outcome, id);
+        this.#closeCode = closeCode(this.#why.code);
+        return this.#close();
+      }
+      this.#pending.shift();
+      this.#unackedBytes -= bytes;
+      this.#batches += 1;
+      this.#rows += outcome.rows;
+      this.#ws.send(`{"ack":${id}}`);
+    }
+    const { websocketUnackedMax, websocketUnackedBytesMax, websocketUnreadBytesMax } = this.#room.limits;
+    if (this.#pending.length * 2 < websocketUnackedMax && this.#unackedBytes * 2 < websocketUnackedBytesMax)
+      this.#stall('unacked', false);
+    if (this.#ws.bufferedAmount > websocketUnreadBytesMax) this.#stall('unread', true);
+    this.#account();
+    if (this.#state === 'ending' && this.#pending.length === 0) this.#close();
+  }
+
+  #answered(outcome: Outcome, startedMs: number): void {
+    this.#room.observe({
+      kind: 'batch.answered',
+      table: this.#table,
+      code: outcome.kind === 'committed' ? 'committed' : outcome.refusal.code,
+      rows: outcome.kind === 'committed' ? outcome.rows : 0,
+      seconds: (performance.now() - startedMs) / 1_000,
+    });
+  }
+
+  /** The last message cannot be taken; those before it are still answered. */
+  #refuse(why: Refusal, code = closeCode(why.code)): void {
+    if (this.#state === 'ending' || this.#state === 'closed') return;
+    this.#why = why;
+    this.#closeCode = code;
+    this.#become('ending');
+    this.#flush();
+  }
+
+  #bug(error: unknown): Refusal {
+    const requestId = randomUUID();
+    this.#room.observe({ kind: 'request.failed', requestId, error });
+    return refusal('internal', `${refusals.internal.message} (request id ${requestId})`);
+  }
+
+  #close(): void {
+    const why = this.#why;
+    if (why !== null) this.#ws.send(JSON.stringify({ fatal: why.message }));
+    this.#ws.close(this.#closeCode);
+    // Whatever the client still sends is read and dropped, so that it gets to our last words.
+    this.#stalls.clear();
+    this.#ws.resume();
+    this.#end(why === null ? 'draining' : why.code);
+  }
+
+  /** ws has found something wrong with the frames, and has sent its close code; or the socket failed. */
+  #broken(error: Error): void {
+    const { code } = error as NodeJS.ErrnoException;
+    if (/^WS_ERR_UNSUPPORTED_.*LENGTH$/.test(code ?? '')) this.#end('body_too_large');
+    else this.#end(code?.startsWith('WS_') === true ? 'malformed_payload' : 'request_aborted');
+  }
+
+  #left(): void {
+    this.#gone = true;
+    this.#end('closed');
+    this.#account();
+  }
+
+  /** From here on nothing is answered any more. */
+  #end(code: RefusalCode | 'closed'): void {
+    if (this.#state === 'closed') return;
+    this.#become('closed');
+    this.#stream?.end();
+    this.#pending.length = 0;
+    this.#unackedBytes = 0;
+    this.#waiting = [];
+    this.#waitingBytes = 0;
+    this.#account();
+    this.#room.observe({
+      kind: 'websocket.closed',
+      table: this.#table,
+      opened: this.#opened,
+      code,
+      batches: this.#batches,
+      rows: this.#rows,
+      seconds: (performance.now() - this.#openedMs) / 1_000,
+    });
+  }
+
+  #stall(reason: Stall, stalls: boolean): void {
+    if (stalls === this.#stalls.has(reason) || this.#state === 'closed') return;
+    if (stalls) this.#stalls.add(reason);
+    else this.#stalls.delete(reason);
+    if (this.#stalls.size > 0) this.#ws.pause();
+    else this.#ws.resume();
+  }
+
+  #become(state: State): void {
+    this.#state = state;
+  }
+}

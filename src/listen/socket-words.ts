@@ -1,0 +1,41 @@
+/**
+ * What a WebSocket's client reads when it is refused: sentences and close codes. Pure; touches nothing.
+ */
+import type { Outcome } from '../flow.ts';
+import type { Refusal, RefusalCode } from '../refusals.ts';
+import { refusal, refusals } from '../refusals.ts';
+
+/** RFC 6455 §7.4.1, and 1013 of the registry it founded. */
+export const closeCodes = {
+  goingAway: 1001,
+  unsupported: 1003,
+  refused: 1008,
+  tooLarge: 1009,
+  internal: 1011,
+  tryAgain: 1013,
+} as const;
+
+/** What a table that cannot be opened is called. */
+export function lookupFailed(why: Refusal): Refusal {
+  const asked =
+    why.code === 'signature_failed' || why.code === 'malformed_payload' || why.code === 'timestamp_skew';
+  return asked ? why : refusal(why.code, `table lookup failed: ${why.message}`);
+}
+
+/** Says which batch is meant, and which of its items. */
+export function named(outcome: Exclude<Outcome, { kind: 'committed' }>, id: bigint): Refusal {
+  const { code, message } = outcome.refusal;
+  const row = outcome.kind === 'aborted' ? outcome.row : undefined;
+  const item = row === undefined ? '' : ` item ${row + 1}`;
+  // A stage that has named the item itself begins with it.
+  const separator = row === undefined && /^item \d+: /.test(message) ? ' ' : ': ';
+  return refusal(code, `dml_batch_id ${id}${item}${separator}${message}`);
+}
+
+export const binaryRefused = refusal('malformed_payload', 'malformed payload: binary messages are not read');
+
+export function closeCode(code: RefusalCode): number {
+  if (code === 'internal') return closeCodes.internal;
+  if (code === 'body_too_large') return closeCodes.tooLarge;
+  return refusals[code].retryable && code !== 'request_timeout' ? closeCodes.tryAgain : closeCodes.refused;
+}

@@ -1,0 +1,96 @@
+/**
+ * The WebSocket door of the webhook listener. Takes connections whose upgrade was found good (handshake.ts), completes
+ * the handshake and gives each a session; keeps the sessions within the bytes in flight, looks after those that are
+ * silent or slow, and closes them when Headgate stops. Refuses nothing by itself. Touches nothing but its sockets.
+ */
+import type { IncomingMessage } from 'node:http';
+import type { Socket } from 'node:net';
+import { WebSocketServer } from 'ws';
+import type { Limits } from '../limits.ts';
+import type { SocketRoom } from './socket-session.ts';
+import { SocketSession } from './socket-session.ts';
+
+/** Longest pause between two looks at the sessions, ms. */
+const sweepIntervalMs = 250;
+
+export class WebSocketDoor {
+  readonly #room: SocketRoom;
+  readonly #server: WebSocketServer;
+  readonly #sessions = new Set<SocketSession>();
+  readonly #sweeper: NodeJS.Timeout;
+  #starving = false;
+  #draining = false;
+
+  constructor(room: SocketRoom) {
+    this.#room = room;
+    const { limits } = room;
+    this.#server = new WebSocketServer({
+      noServer: true,
+      clientTracking: false,
+      perMessageDeflate: false,
+      maxPayload: limits.websocketMessageBytesMax,
+      maxFragments: limits.websocketFragmentsMax,
+      maxBufferedChunks: limits.websocketPiecesMax,
+      // How long a closing handshake may take: the client gets to our last words, or it does not.
+      closeTimeout: limits.lingerMs,
+      // No subprotocol is known here; whoever asks for one and cannot do without reads in the answer that it has none.
+      handleProtocols: () => false,
+    } as ConstructorParameters<typeof WebSocketServer>[0]);
+    this.#sweeper = setInterval(() => this.#sweep(), interval(limits));
+    this.#sweeper.unref();
+  }
+
+  /** What the handshake itself finds wrong is told to `refuse`; there is no response any more to write it with. */
+  set onRefused(refuse: (socket: Socket) => void) {
+    this.#server.on('wsClientError', (_error, socket) => refuse(socket as Socket));
+  }
+
+  upgrade(request: IncomingMessage, socket: Socket, head: Buffer): void {
+    this.#server.handleUpgrade(request, socket, head, (ws) => {
+      const session = new SocketSession(this.#room, ws, socket, request);
+      this.#sessions.add(session);
+      ws.once('close', () => this.#sessions.delete(session));
+      socket.on('data', () => this.#watch());
+      if (this.#starving) session.starve();
+      if (this.#draining) session.drain();
+    });
+  }
+
+  /** Takes nothing new; sessions acknowledge what they have taken, and close. */
+  drain(): void {
+    this.#draining = true;
+    for (const session of this.#sessions) session.drain();
+  }
+
+  close(): void {
+    this.drain();
+    clearInterval(this.#sweeper);
+  }
+
+  /**
+   * Sockets are read as long as there is room for what comes. What has come is kept, so that the bound is exceeded by one
+   * read of each socket at most; then none of them is read until a tenth of it is free again.
+   */
+  #watch(): void {
+    const { inFlight } = this.#room;
+    if (!this.#starving && inFlight.exhausted) {
+      this.#starving = true;
+      for (const session of this.#sessions) session.starve();
+    } else if (this.#starving && inFlight.fits(this.#room.limits.bodiesInFlightBytesMax / 10)) {
+      this.#starving = false;
+      for (const session of this.#sessions) session.relieve();
+    }
+  }
+
+  #sweep(): void {
+    const now = performance.now();
+    for (const session of this.#sessions) session.sweep(now);
+    this.#watch();
+  }
+}
+
+function interval(limits: Limits): number {
+  const { websocketInitTimeoutMs, websocketMessageTimeoutMs, websocketPingMs } = limits;
+  const shortest = Math.min(websocketInitTimeoutMs, websocketMessageTimeoutMs, websocketPingMs);
+  return Math.min(sweepIntervalMs, Math.ceil(shortest / 4));
+}

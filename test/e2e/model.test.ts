@@ -1,0 +1,27 @@
+import fc from 'fast-check';
+import { Client } from 'pg';
+import { onEnd } from '../support/cleanup.ts';
+import { onEachEngine } from '../support/doors.ts';
+import { plan, runPlan } from '../support/upsert-model.ts';
+
+onEachEngine('upserts and deletes through both doors leave what the model says', async (t, doors) => {
+  const chaos = new Client({
+    host: '127.0.0.1',
+    port: doors.headgate.ports.sql.port,
+    user: 'root',
+    database: doors.database,
+  });
+  await chaos.connect();
+  onEnd(t, 'chaos', () => chaos.end());
+  let run = 0;
+  await fc.assert(
+    fc.asyncProperty(plan, async (chosen) => {
+      const name = `model_${run++}`;
+      await doors.client.query(
+        `CREATE TABLE ${name} (k INT PRIMARY KEY, v INT) WITH (connector = 'webhook', is_batched = true)`,
+      );
+      await runPlan(doors, name, chosen, chaos);
+    }),
+    { numRuns: 12, endOnFailure: true, includeErrorInReport: true },
+  );
+});

@@ -1,0 +1,35 @@
+/** The catalog room on a real database, with readable seals and a check that knows one word, for tests of its answers. */
+import { performance } from 'node:perf_hooks';
+import type { TestContext } from 'node:test';
+import { Catalog } from '../../src/catalog/catalog.ts';
+import type { Target } from '../../src/flow.ts';
+import { limits } from '../../src/limits.ts';
+import { onEnd } from './cleanup.ts';
+import { Spy } from './postgres.ts';
+import type { TestDatabase } from './postgres.ts';
+
+/** `VALIDATE AS secret` accepts requests whose target is the secret s; `all` reads every header. */
+export async function openCatalog(t: TestContext, database: TestDatabase) {
+  const spy = new Spy();
+  const catalog = await Catalog.open({
+    engine: database.engine,
+    rooms: {
+      open: (sealed, identity) => {
+        const text = Buffer.from(sealed, 'base64').toString();
+        if (!text.startsWith(`${identity}=`)) throw new Error('does not open');
+        return text.slice(identity.length + 1);
+      },
+      compile: (expression, _payload, secrets) => ({
+        check: (request) => expression === 'secret' && request.target === secrets.get('s'),
+        headers: expression === 'all' ? null : ['x-signature'],
+      }),
+    },
+    limits,
+    observe: spy.observe,
+    clock: () => performance.now(),
+  });
+  onEnd(t, 'catalog', () => catalog.close());
+  const find = async (table: string, schema = 'public'): Promise<Target> =>
+    catalog.find({ database: database.name, schema, table });
+  return { catalog, spy, find };
+}

@@ -1,0 +1,34 @@
+/** Typed targets, and the documents of Rows one by one, for tests of what decode makes. */
+import type { Column, Intake, Rows, Shape, Target } from '../../src/flow.ts';
+import { targetOf } from './rows.ts';
+
+/** pg_type.oid of the types that tests name. */
+const baseTypes: Readonly<Record<string, number>> = {
+  bytea: 17, int8: 20, int2: 21, int4: 23, text: 25, json: 114, date: 1082, time: 1083, timestamp: 1114,
+  timestamptz: 1184, timetz: 1266, numeric: 1700, jsonb: 3802,
+}; // prettier-ignore
+
+export function columnsOf(types: Readonly<Record<string, string>>): Column[] {
+  return Object.entries(types).map(([name, type]) => ({
+    name,
+    type,
+    baseType: baseTypes[type] ?? 0,
+    fallback: null,
+  }));
+}
+
+/** A table whose columns are filled by the members of their names. */
+export function typedTarget(
+  types: Readonly<Record<string, string>>,
+  intake: Partial<Intake> = {},
+  shape: Partial<Shape> = {},
+): Target {
+  const target = targetOf({ shape: { way: 'insert', columns: columnsOf(types), ...shape } });
+  return { ...target, intake: { ...target.intake, document: null, ...intake } };
+}
+
+export function documentsOf(rows: Rows): string[] {
+  const { bytes, spans } = rows.documents;
+  if (spans === null) return [bytes.toString()];
+  return Array.from({ length: rows.count }, (_, i) => bytes.toString('utf8', spans[2 * i], spans[2 * i + 1]));
+}

@@ -1,0 +1,76 @@
+/**
+ * The running program over each kind of engine: what a test says of webhook tables must be true of the embedded one and
+ * of a PostgreSQL that somebody else runs, here Debian's older one.
+ */
+import assert from 'node:assert/strict';
+import { dirname } from 'node:path';
+import { test } from 'node:test';
+import type { TestContext } from 'node:test';
+import type { Client } from 'pg';
+import { onEnd } from './cleanup.ts';
+import { startHeadgate } from './headgate.ts';
+import type { Headgate } from './headgate.ts';
+import { startServer } from './server.ts';
+import { requireTool } from './tools.ts';
+
+export interface Doors {
+  readonly headgate: Headgate;
+  /** Through the SQL door, as the owner of the database. */
+  readonly client: Client;
+  readonly database: string;
+  /** Posts into a table of schema public: a path like `orders`. */
+  readonly post: (table: string, body: string | Buffer, headers?: Record<string, string>) => Promise<Posted>;
+  /** The rows that a query gives, as arrays of text. */
+  readonly rows: (sql: string) => Promise<readonly (readonly (string | null)[])[]>;
+}
+
+export interface Posted {
+  readonly status: number;
+  readonly code: string;
+  readonly text: string;
+}
+
+/** One test for each kind of engine; steps of it are subtests, so that they share the program. */
+export function onEachEngine(name: string, body: (t: TestContext, doors: Doors) => Promise<void>): void {
+  void test(`${name}, on the embedded engine`, async (t) => {
+    const headgate = await startHeadgate(t);
+    await body(t, await open(t, headgate, 'dev'));
+  });
+  void test(`${name}, on a PostgreSQL of somebody else`, async (t) => {
+    const postgres = requireTool(t, 'postgres');
+    if (postgres === null) return;
+    const server = await startServer(dirname(postgres));
+    onEnd(t, 'server', () => server.close());
+    const dsn = `postgresql://root@/postgres?host=${encodeURIComponent(server.socketDir)}`;
+    const headgate = await startHeadgate(t, { env: { HEADGATE_DATABASE_URL: dsn } });
+    await body(t, await open(t, headgate, 'postgres'));
+  });
+}
+
+async function open(t: TestContext, headgate: Headgate, database: string): Promise<Doors> {
+  const client = await headgate.client(t, database);
+  return {
+    headgate,
+    client,
+    database,
+    post: async (table, body, headers = {}) => {
+      const { status, text } = await headgate.post(`${database}/public/${table}`, body, headers);
+      const { code = '' } = JSON.parse(text) as { code?: string };
+      return { status, code, text };
+    },
+    rows: async (sql) => {
+      const { rows } = await client.query<(string | null)[]>({
+        text: sql,
+        rowMode: 'array',
+        types: { getTypeParser: () => (value: string | Buffer) => String(value) },
+      });
+      return rows;
+    },
+  };
+}
+
+/** Posts and expects this many rows to be committed. */
+export async function accepted(posted: Promise<Posted>, rows = 1): Promise<void> {
+  const { status, text } = await posted;
+  assert.deepEqual([status, text], [200, `{"rows":${rows}}`]);
+}

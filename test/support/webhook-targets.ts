@@ -1,0 +1,39 @@
+/** Webhook tables as the snapshot makes Targets of them, without the catalog's connection: for tests of what DDL leaves. */
+import type { ClientBase } from 'pg';
+import { catalogRowsSql, emptySnapshot, nextSnapshot } from '../../src/catalog/snapshot.ts';
+import type { CatalogRow, Snapshot } from '../../src/catalog/snapshot.ts';
+import type { Target } from '../../src/flow.ts';
+
+export async function readSnapshot(client: ClientBase, before: Snapshot = emptySnapshot): Promise<Snapshot> {
+  const path = await client.query<{ path: string }>(`select current_setting('search_path') as path`);
+  const { rows } = await client.query<CatalogRow>(`${catalogRowsSql()} order by relation`);
+  // Inside a transaction the path would stay as the query has set it.
+  await client.query(`select set_config('search_path', $1, true)`, [path.rows[0]?.path]);
+  return nextSnapshot(before, 'postgres', rows, {
+    open: () => '',
+    compile: () => ({ check: () => true, headers: [] }),
+  });
+}
+
+/** One line: way, columns with type and what fills them, key, what goes where. */
+export function summary({ shape, intake, check }: Target): string {
+  const columns = shape.columns.map(
+    ({ name, type, fallback }) => `${name} ${type}${fallback === null ? '' : ` = ${fallback}`}`,
+  );
+  const key = shape.key.map(({ name, generated }) => (generated === null ? name : `${name} = ${generated}`));
+  const includes = intake.includes.map(
+    (it) => ` ${it.what === 'header' ? `'${it.header}'` : it.what}→${it.column}`,
+  );
+  const options = [
+    intake.format === 'json' ? '' : ` ${intake.format}`,
+    intake.batched ? ' batched' : '',
+    shape.misfits === 'null' ? ' misfits null' : '',
+  ];
+  return (
+    `${check === 'unusable' ? 'unusable ' : ''}${shape.way} (${columns.join(', ')})` +
+    (key.length === 0 ? '' : ` key (${key.join(', ')})`) +
+    (intake.document === null ? '' : ` document ${intake.document}`) +
+    includes.join('') +
+    options.join('')
+  );
+}
