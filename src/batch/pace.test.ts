@@ -26,9 +26,9 @@ test('groups of a table of any speed come to take about as long as they should, 
 
 test('a lock that is held costs a few small groups, and nothing after them', () => {
   const pace = new Pace(limits);
-  for (let i = 0; i < 3; i++) pace.record(pace.groupRows, 2_000);
-  assert.equal(pace.groupRows, 32);
-  for (let i = 0; i < 6; i++) pace.record(pace.groupRows, 5);
+  for (let i = 0; i < 4; i++) pace.record(pace.groupRows, 2_000);
+  assert(pace.groupRows < 512, `${pace.groupRows}`);
+  for (let i = 0; i < 8; i++) pace.record(pace.groupRows, 5);
   assert.equal(pace.groupRows, 2_048);
 });
 
@@ -37,4 +37,15 @@ test('small groups say nothing against large ones', () => {
   for (let i = 0; i < 10; i++) pace.record(1, 20);
   assert.equal(pace.groupRows, 2_048);
   assert(pace.waitMs(2_000) < 25);
+});
+
+test('one hiccup changes nothing: what would be served is not refused', () => {
+  const pace = new Pace(limits);
+  for (let i = 0; i < 20; i++) pace.record(256, 10);
+  const waitMs = pace.waitMs(4_000);
+  for (const ms of [1_200, 10, 3_000, 12, 700, 9]) {
+    pace.record(256, ms);
+    assert.equal(pace.groupRows, 2_048);
+    assert(pace.waitMs(4_000) <= waitMs * 1.5, `${pace.waitMs(4_000)} ms`);
+  }
 });

@@ -59,6 +59,7 @@ export function createCommit(options: CommitOptions): CommitGroup {
       deadline,
       shared: pools.isShared(target.database),
       statementTimeoutMs: statementTimeoutMs(patienceMs, pools.isShared(target.database), limits),
+      readOnly: () => pools.readOnly(),
       fateOf: async (xid) => {
         // The lost connection makes room for the one that is asked.
         lent.giveBack(false);
@@ -67,7 +68,6 @@ export function createCommit(options: CommitOptions): CommitGroup {
         observe({ kind: 'group.settled', table: target, rows: group.rows, fate: fate ?? 'unknown' });
         return fate;
       },
-      readOnly: () => pools.readOnly(),
     });
     try {
       const outcomes =

@@ -82,6 +82,9 @@ export function roundTrip(
   });
 }
 
+/** How much is handed to a socket before it has taken what it was given, in bytes. */
+const writeAheadBytesMax = 1024 * 1024;
+
 /**
  * Whether the engine gave up waiting for a standby (pg_cancel_backend). Its text is translated and its SQLSTATE is that of
  * any warning; the function that says it has one name in every version (src/backend/replication/syncrep.c).
@@ -94,9 +97,6 @@ function isCutShort({ routine }: Said): boolean {
 interface Said {
   readonly routine?: string | undefined;
 }
-
-/** How much is handed to a socket before it has taken what it was given, in bytes. */
-const writeAheadBytesMax = 1024 * 1024;
 
 /** A query object for node-postgres that reads up to one ReadyForQuery. */
 class Answer {

@@ -30,10 +30,10 @@ export interface SessionOptions {
   readonly statementTimeoutMs: number | null;
   /** The session is lent to others between transactions: nothing is known of its settings. */
   readonly shared: boolean;
-  /** What became of a transaction whose end was lost with the connection; null: nobody knows. Called at most once. */
-  readonly fateOf: (xid: string) => Promise<Fate | null>;
   /** Told when the engine refuses to write. */
   readonly readOnly?: () => void;
+  /** What became of a transaction whose end was lost with the connection; null: nobody knows. Called at most once. */
+  readonly fateOf: (xid: string) => Promise<Fate | null>;
 }
 
 /** How a transaction has ended. */
