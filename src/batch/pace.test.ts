@@ -39,13 +39,12 @@ test('small groups say nothing against large ones', () => {
   assert(pace.waitMs(2_000) < 25);
 });
 
-test('one hiccup changes nothing: what would be served is not refused', () => {
+test('hiccups refuse nobody who would be served', () => {
   const pace = new Pace(limits);
   for (let i = 0; i < 20; i++) pace.record(256, 10);
-  const waitMs = pace.waitMs(4_000);
   for (const ms of [1_200, 10, 3_000, 12, 700, 9]) {
     pace.record(256, ms);
-    assert.equal(pace.groupRows, 2_048);
-    assert(pace.waitMs(4_000) <= waitMs * 1.5, `${pace.waitMs(4_000)} ms`);
+    // Half of the 2.5 s that a sender waits.
+    assert(pace.waitMs(4_000) < 1_250, `${pace.waitMs(4_000)} ms`);
   }
 });

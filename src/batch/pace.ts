@@ -3,9 +3,9 @@
  * the next one should have so that none of its senders waits in vain, and how long a row at the end of the queue would
  * wait. Pure.
  *
- * Two groups in turn that take longer than `groupTargetMs` make the next ones smaller in the same measure; one that shows
- * that twice as many rows would take less makes them twice as large. So a hiccup (of a disk, of a lock) changes nothing,
- * and what is learnt from a longer one is forgotten within a few groups.
+ * A group that takes longer than `groupTargetMs` makes the next ones smaller in the same measure; one that shows that
+ * twice as many rows would take less makes them twice as large. How long a row waits is believed to have grown only when two
+ * groups in turn say so: a hiccup (of a disk, of a lock) makes a few groups smaller, and refuses nobody.
  */
 import type { Limits } from '../limits.ts';
 
@@ -13,8 +13,7 @@ export class Pace {
   readonly #limits: Pick<Limits, 'groupRowsMax' | 'groupTargetMs'>;
   #groupRows: number;
   #groupMs = 0;
-  /** Of the group before: how many of its rows would have been in time, and what a group must take at least. */
-  #rowsInTime = Infinity;
+  /** What the group before says that one must take at least. */
   #least = 0;
 
   constructor(limits: Pick<Limits, 'groupRowsMax' | 'groupTargetMs'>) {
@@ -41,11 +40,10 @@ export class Pace {
   record(rows: number, ms: number): void {
     const { groupRowsMax, groupTargetMs } = this.#limits;
     const before = this.#groupRows;
-    const rowsInTime = ms > groupTargetMs ? Math.max(1, Math.floor((rows * groupTargetMs) / ms)) : Infinity;
-    this.#groupRows = Math.min(before, Math.max(rowsInTime, this.#rowsInTime));
-    this.#rowsInTime = rowsInTime;
+    if (ms > groupTargetMs)
+      this.#groupRows = Math.min(before, Math.max(1, Math.floor((rows * groupTargetMs) / ms)));
     // Nobody knows how much of it was for its rows, and how much any group takes.
-    if (ms * Math.max(1, before / rows) * 2 < groupTargetMs)
+    else if (ms * Math.max(1, before / rows) * 2 < groupTargetMs)
       this.#groupRows = Math.min(groupRowsMax, before * 2);
     const ratio = this.#groupRows / rows;
     const [least, most] = [ms * Math.min(1, ratio), ms * Math.max(1, ratio)];
