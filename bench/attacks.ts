@@ -86,6 +86,7 @@ async function attack(name: string, service: Service, seconds: number): Promise<
 
 export const attacks: Bench = {
   name: 'attacks',
+  page: 'docs/reliability.md',
   run: async ({ seconds }: Effort) => {
     const lines: (string | number)[][] = [];
     const wanted = process.env['BENCH_ATTACKS']?.split(';');

@@ -1,12 +1,13 @@
 /** Many rows a message: one WebSocket with batches of 100, and one request of a million lines. */
 import { readFileSync } from 'node:fs';
 import { request } from 'node:http';
-import { cpuOfDescendants, median, runJson, script, usageOf } from './processes.ts';
+import { runJson, script, treeUsage } from './processes.ts';
 import type { Bench } from './report.ts';
 import { inTurns, machine, spread, table } from './report.ts';
 import { startService } from './service.ts';
 import type { Service } from './service.ts';
 import type { SocketJob, SocketResult } from './socket-load.ts';
+import { median } from './statistics.ts';
 
 const columns = 'id BIGINT, name TEXT, amount NUMERIC, ok BOOLEAN, tags TEXT[], extra JSONB';
 const tables = {
@@ -46,15 +47,14 @@ async function overSocket(service: Service, name: TableKind, seconds: number): P
     perBatch: 100,
     underWay: 64,
   };
-  const before = usageOf(service.pid);
-  const engineBefore = cpuOfDescendants(service.pid);
+  const before = treeUsage(service.pid);
   const result = await runJson<SocketResult>(script('./socket-load.js'), job);
-  const node = usageOf(service.pid).cpuSeconds - before.cpuSeconds;
+  const after = treeUsage(service.pid);
   return {
     ...result,
     perSecond: result.rows / result.seconds,
-    nodeCpuUs: (node * 1e6) / result.rows,
-    engineCpuUs: ((cpuOfDescendants(service.pid) - engineBefore) * 1e6) / result.rows,
+    nodeCpuUs: ((after.program.cpuSeconds - before.program.cpuSeconds) * 1e6) / result.rows,
+    engineCpuUs: ((after.engine.cpuSeconds - before.engine.cpuSeconds) * 1e6) / result.rows,
   };
 }
 
@@ -135,7 +135,7 @@ async function millionSection(): Promise<string> {
       await service.client.query(
         `CREATE TABLE lines (${list}) WITH (connector = 'webhook', is_batched = true)`,
       );
-      const idle = usageOf(service.pid).rssBytes / 2 ** 20;
+      const idle = treeUsage(service.pid).program.rssBytes / 2 ** 20;
       const { seconds, peakMiB, MiB } = await million(service, 'lines');
       rows.push([
         name,

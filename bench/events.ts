@@ -2,11 +2,12 @@
  * The events gateway inside `headgate start`: single events beside the same ones as webhooks, NDJSON of 1,000 lines a
  * request, and `SELECT 1` over /v1/sql beside the same through node-postgres and the SQL door.
  */
-import { median, runJson, script } from './processes.ts';
+import { runJson, script } from './processes.ts';
 import type { Bench } from './report.ts';
 import { inTurns, machine, spread, table } from './report.ts';
 import { measure, startService } from './service.ts';
 import type { LoadResult } from './service.ts';
+import { median } from './statistics.ts';
 
 const columns = 'user_id TEXT, page TEXT, n INT, at TIMESTAMPTZ';
 const event = (n: number): string =>

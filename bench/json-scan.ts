@@ -1,7 +1,8 @@
-/** The JSON scanner beside JSON.parse on bodies cut from real GitHub deliveries. Prints µs per body. */
+/** The JSON scanner beside JSON.parse on bodies cut from real GitHub deliveries. Prints µs a body as a table. */
 import { isUtf8 } from 'node:buffer';
 import { createRequire } from 'node:module';
 import { scanJson } from '../src/decode/json-scan.ts';
+import { table } from './report.ts';
 
 const examples = createRequire(import.meta.url)('@octokit/webhooks-examples') as { examples: unknown[] }[];
 
@@ -35,14 +36,22 @@ function microseconds(run: () => unknown): number {
   return best;
 }
 
+const lines: string[][] = [];
 for (const size of [200, 8_000, 20_000, 200_000]) {
   const bytes = body(size);
   const scan = microseconds(() => scanJson(bytes, { depthMax: 512 }));
   const utf8 = microseconds(() => isUtf8(bytes));
   const parse = microseconds(() => JSON.parse(bytes.toString()) as unknown);
   const latin = microseconds(() => JSON.parse(bytes.toString('latin1')) as unknown);
-  console.log(
-    `${bytes.length} B: scan ${scan.toFixed(2)} µs (of it isUtf8 ${utf8.toFixed(2)}), ` +
-      `JSON.parse(utf8) ${parse.toFixed(2)} µs, JSON.parse(latin1) ${latin.toFixed(2)} µs, ratio ${(parse / scan).toFixed(2)}`,
-  );
+  const times = [scan, utf8, parse, latin].map((us) => us.toFixed(2));
+  lines.push([String(bytes.length), ...times, `**${(scan / parse).toFixed(2)}**`]);
 }
+const head = [
+  'body, B',
+  'scan, µs',
+  'of it isUtf8',
+  'JSON.parse of UTF-8',
+  'of Latin-1',
+  'scan / JSON.parse',
+];
+console.log(table(head, lines));

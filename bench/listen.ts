@@ -7,6 +7,8 @@ import { once } from 'node:events';
 import { createRequire } from 'node:module';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
+import { spread, table } from './report.ts';
+import { median } from './statistics.ts';
 
 const autocannon = createRequire(import.meta.url).resolve('autocannon');
 const [roundsText = '5', secondsText = '4', connectionsText = '64', bytesText = '400'] =
@@ -33,8 +35,6 @@ async function load(url: string): Promise<{ rate: number; p99: number; failed: n
   return { rate: result.requests.average, p99: result.latency.p99, failed: result.non2xx + result.errors };
 }
 
-const median = (values: number[]) => values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? 0;
-
 const bare = await serve('bare');
 const listener = await serve('listener');
 const rates = { bare: [] as number[], listener: [] as number[] };
@@ -46,11 +46,14 @@ for (let round = 0; round <= Number(roundsText); round++) {
   if (round === 0) continue;
   rates.bare.push(one.rate);
   rates.listener.push(other.rate);
-  console.log(`bare ${one.rate}/s p99 ${one.p99} ms, listener ${other.rate}/s p99 ${other.p99} ms`);
+  console.error(`bare ${one.rate}/s p99 ${one.p99} ms, listener ${other.rate}/s p99 ${other.p99} ms`);
 }
 bare.stop();
 listener.stop();
+const ratios = rates.listener.map((rate, round) => rate / (rates.bare[round] ?? Number.NaN));
 console.log(
-  `${body.length} B, ${connectionsText} connections: bare ${median(rates.bare)}/s, listener ${median(rates.listener)}/s, ` +
-    `ratio ${(median(rates.listener) / median(rates.bare)).toFixed(3)}`,
-);
+  table(
+    ['body, B', 'connections', 'bare, req/s', 'listener, req/s', 'ratio (min–max)'],
+    [[bytesText, connectionsText, median(rates.bare).toFixed(0), median(rates.listener).toFixed(0), spread(ratios)]],
+  ),
+); // prettier-ignore

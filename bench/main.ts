@@ -1,40 +1,69 @@
 /**
  * `npm run bench [-- NAME …] [-- --write]`: everything runs on this machine side by side, in turns, and what counts are
- * ratios. `--write` puts the results into docs/benchmarks.md. BENCH_SECONDS and BENCH_ROUNDS say how long.
+ * ratios. `--write` puts the results into docs/benchmarks.md, docs/reliability.md and docs/benchmarks/*.svg.
+ * BENCH_SECONDS and BENCH_ROUNDS say how long. A benchmark that fails says so in its place, and the others run.
  */
-import { readFile, writeFile } from 'node:fs/promises';
-import { events } from './events.ts';
-import { batches } from './batches.ts';
-import type { Bench } from './report.ts';
-import { tableShapes } from './shapes.ts';
-import { attacks } from './attacks.ts';
-import { overload } from './overload.ts';
-import { singleEvents } from './single-events.ts';
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { embeddedBin } from '../test/support/server.ts';
+import { benches } from './benches.ts';
+import { goals, goalTable, sectionOf, withSection } from './goals.ts';
+import type { GoalName } from './goals.ts';
+import { source } from './processes.ts';
+import { machine, versionOf } from './report.ts';
+import type { Bench, Findings } from './report.ts';
 
-const benches: readonly Bench[] = [singleEvents, tableShapes, batches, events, overload, attacks];
-const effort = {
-  seconds: Number(process.env['BENCH_SECONDS'] ?? 5),
-  rounds: Number(process.env['BENCH_ROUNDS'] ?? 3),
-};
+const benchmarks = 'docs/benchmarks.md';
+const seconds = Number(process.env['BENCH_SECONDS'] ?? Number.NaN);
+const rounds = Number(process.env['BENCH_ROUNDS'] ?? 3);
+const write = process.argv.includes('--write');
 
 const names = process.argv.slice(2).filter((argument) => !argument.startsWith('--'));
 const unknown = names.find((name) => !benches.some((bench) => bench.name === name));
 if (unknown !== undefined)
   throw new Error(`no benchmark ${unknown}; there are ${benches.map((bench) => bench.name).join(', ')}`);
 
-for (const bench of benches) {
-  if (names.length > 0 && !names.includes(bench.name)) continue;
-  const text = await bench.run(effort);
-  process.stdout.write(`## ${bench.name}\n\n${text}\n\n`);
-  if (process.argv.includes('--write')) await put(bench.name, text);
+async function change(page: string, name: string, text: (before: string) => string): Promise<void> {
+  const path = source(`../${page}`);
+  const before = await readFile(path, 'utf8');
+  const after = withSection(before, name, text(sectionOf(before, name)));
+  if (after === null) throw new Error(`${page} has no place for ${name}`);
+  await writeFile(path, after);
 }
 
-/** Between the comments that mark its place. */
-async function put(name: string, text: string): Promise<void> {
-  const path = name === 'overload' || name === 'attacks' ? 'docs/reliability.md' : 'docs/benchmarks.md';
-  const before = await readFile(path, 'utf8');
-  const [start, end] = [`<!-- ${name}:start -->`, `<!-- ${name}:end -->`];
-  const [from, to] = [before.indexOf(start), before.indexOf(end)];
-  if (from < 0 || to < from) throw new Error(`${path} has no place for ${name}`);
-  await writeFile(path, `${before.slice(0, from + start.length)}\n${text}\n${before.slice(to)}`);
+/** A benchmark that fails is NaN in every goal of its own. */
+async function run(bench: Bench): Promise<Findings & { readonly failed: boolean }> {
+  const started = performance.now();
+  try {
+    const found = await bench.run({
+      rounds,
+      seconds: Number.isNaN(seconds) ? (bench.apart === true ? 1_800 : 4) : seconds,
+    });
+    return { ...(typeof found === 'string' ? { text: found } : found), failed: false };
+  } catch (error) {
+    const said = error instanceof Error ? error.message : String(error);
+    console.error(error);
+    const own = (Object.keys(goals) as GoalName[]).filter((name) => goals[name].section === bench.name);
+    const reached = Object.fromEntries(own.map((name) => [name, Number.NaN]));
+    return { text: `Failed in this run: ${said.split('\n')[0]}`, reached, failed: true };
+  } finally {
+    console.error(`${bench.name}: ${((performance.now() - started) / 1_000).toFixed(0)} s`);
+  }
 }
+
+const head = `${machine()}; ${versionOf(`${embeddedBin}/postgres`, '--version')}`;
+process.stdout.write(`${head}\n\n`);
+// Written first: what is written later changes the working copy, not what was measured.
+if (write && names.length === 0) await change(benchmarks, 'run', () => head);
+let failures = 0;
+for (const bench of benches) {
+  if (names.length > 0 ? !names.includes(bench.name) : bench.apart === true) continue;
+  const { text, reached = {}, plots = {}, failed } = await run(bench);
+  if (failed) failures += 1;
+  process.stdout.write(`## ${bench.name}\n\n${text}\n\n`);
+  if (!write) continue;
+  await change(bench.page ?? benchmarks, bench.name, () => text);
+  await change(benchmarks, 'goals', (before) => goalTable(reached, before));
+  await mkdir(source('../docs/benchmarks'), { recursive: true });
+  for (const [name, svg] of Object.entries(plots)) await writeFile(source(`../docs/benchmarks/${name}`), svg);
+}
+if (failures > 0) process.exitCode = 1;

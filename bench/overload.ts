@@ -5,10 +5,10 @@
 import { Agent, request } from 'node:http';
 import { performance } from 'node:perf_hooks';
 import { setTimeout as delay } from 'node:timers/promises';
-import { median } from './processes.ts';
 import { machine, table } from './report.ts';
 import type { Bench, Effort } from './report.ts';
 import { startService } from './service.ts';
+import { median } from './statistics.ts';
 
 /** What the trigger takes for each row. */
 const rowMs = 5;
@@ -99,6 +99,7 @@ function empty() {
 
 export const overload: Bench = {
   name: 'overload',
+  page: 'docs/reliability.md',
   run: async ({ rounds, seconds }: Effort) => {
     const service = await startService();
     try {

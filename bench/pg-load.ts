@@ -3,16 +3,20 @@ import { readFileSync } from 'node:fs';
 import { performance } from 'node:perf_hooks';
 import { Client } from 'pg';
 import type { ClientConfig } from 'pg';
+import { Latencies } from './statistics.ts';
 
-interface Job {
+export interface PgJob {
   readonly config: ClientConfig;
   readonly sql: string;
+  /** Prepared once on each connection; without them the statement goes as a simple query. */
+  readonly values?: readonly string[];
   readonly connections: number;
   readonly seconds: number;
 }
 
-const job = JSON.parse(readFileSync(0, 'utf8')) as Job;
-const latencies: number[] = [];
+const job = JSON.parse(readFileSync(0, 'utf8')) as PgJob;
+const { sql: text, values } = job;
+const latencies = new Latencies();
 const end = performance.now() + job.seconds * 1_000;
 
 async function run(): Promise<void> {
@@ -20,15 +24,26 @@ async function run(): Promise<void> {
   await client.connect();
   while (performance.now() < end) {
     const started = performance.now();
-    await client.query(job.sql);
-    latencies.push(performance.now() - started);
+    await (values === undefined
+      ? client.query(text)
+      : client.query({ name: 'load', text, values: [...values] }));
+    latencies.add(performance.now() - started);
   }
   await client.end();
 }
 
+const before = process.cpuUsage();
 await Promise.all(Array.from({ length: job.connections }, run));
-latencies.sort((a, b) => a - b);
-const at = (part: number): number => latencies[Math.floor(latencies.length * part)] ?? 0;
+const { user, system } = process.cpuUsage(before);
 process.stdout.write(
-  `${JSON.stringify({ requests: latencies.length, other: 0, seconds: job.seconds, p50: at(0.5), p99: at(0.99), max: at(1) })}\n`,
+  `${JSON.stringify({
+    requests: latencies.count,
+    other: 0,
+    seconds: job.seconds,
+    p50: latencies.at(0.5),
+    p99: latencies.at(0.99),
+    max: latencies.maxMs,
+    loadCpuSeconds: (user + system) / 1e6,
+    loadRssBytes: process.memoryUsage.rss(),
+  })}\n`,
 );

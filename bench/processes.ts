@@ -2,6 +2,8 @@
 import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 
 export interface Started {
@@ -16,9 +18,28 @@ export function script(name: string): string {
   return fileURLToPath(new URL(name, import.meta.url));
 }
 
-export function start(args: readonly string[], ready: (stdout: string) => boolean): Promise<Started> {
+/** A file of bench/ itself, which the build does not copy. */
+export function source(name: string): string {
+  return fileURLToPath(new URL(`../../bench/${name}`, import.meta.url));
+}
+
+export interface StartOptions {
+  readonly command?: string;
+  readonly env?: Readonly<Record<string, string>>;
+  /** Ready when this resolves with true, instead of by what it says. */
+  readonly probe?: () => Promise<boolean>;
+}
+
+export function start(
+  args: readonly string[],
+  ready: (stdout: string) => boolean,
+  { command = process.execPath, env = {}, probe }: StartOptions = {},
+): Promise<Started> {
   return new Promise((resolve, reject) => {
-    const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'pipe'] });
+    const child = spawn(command, args, {
+      stdio: ['ignore', 'pipe', 'pipe'],
+      env: { ...process.env, ...env },
+    });
     let stdout = '';
     let stderr = '';
     const ended = new Promise<void>((done) => child.once('close', () => done()));
@@ -31,6 +52,13 @@ export function start(args: readonly string[], ready: (stdout: string) => boolea
       stdout += text;
       if (child.pid !== undefined && ready(stdout)) resolve({ child, pid: child.pid, output: stdout, stop });
     });
+    if (probe !== undefined) {
+      const ask = async () => {
+        while (child.exitCode === null && !(await probe())) await delay(20);
+        if (child.pid !== undefined) resolve({ child, pid: child.pid, output: stdout, stop });
+      };
+      ask().catch(reject);
+    }
     child.once('error', reject);
     child.once('close', (code) => reject(new Error(`${args.join(' ')} ended with ${code}: ${stderr}`)));
   });
@@ -52,47 +80,120 @@ export function runJson<T>(path: string, input: unknown): Promise<T> {
 }
 
 export interface Usage {
+  /** Of processes that ended and were waited for too. */
+  readonly cpuSeconds: number;
+  /** Of all of them; pages they share count once for each. */
+  readonly rssBytes: number;
+  readonly processes: number;
+}
+
+export interface TreeUsage {
+  /** The process and all below it that are not PostgreSQL's. */
+  readonly program: Usage & { readonly largestRssBytes: number };
+  /** PostgreSQL's processes below it; `pssBytes` counts a page that several share in parts. */
+  readonly engine: Usage & { readonly pssBytes: number };
+}
+
+interface Stat {
+  readonly pid: number;
+  readonly parent: number;
+  readonly engine: boolean;
   readonly cpuSeconds: number;
   readonly rssBytes: number;
 }
 
-/** CPU time so far and memory now of a process and, with `children`, of all below it. Linux only. */
-export function usageOf(pid: number): Usage {
-  const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
-  // Fields after the command's closing parenthesis, which may itself hold spaces: 12 and 13 are utime and stime.
-  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-  const ticks = Number(fields[11]) + Number(fields[12]);
-  return { cpuSeconds: ticks / 100, rssBytes: Number(fields[21]) * 4096 };
+/** null: it ended. Linux only. */
+function statOf(pid: number): Stat | null {
+  let stat: string;
+  try {
+    stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+  } catch {
+    return null;
+  }
+  // Fields after the command's closing parenthesis, which may itself hold spaces: 11 and 12 are utime and stime, 13
+  // and 14 those of children that were waited for (proc(5)).
+  const [from, to] = [stat.indexOf('('), stat.lastIndexOf(')')];
+  const fields = stat.slice(to + 2).split(' ');
+  const ticks = [11, 12, 13, 14].reduce((sum, i) => sum + Number(fields[i]), 0);
+  return {
+    pid,
+    parent: Number(fields[1]),
+    engine: stat.slice(from + 1, to) === 'postgres',
+    cpuSeconds: ticks / 100,
+    rssBytes: Number(fields[21]) * 4_096,
+  };
 }
 
-/** CPU time of every process whose ancestor is `pid`, those that have ended and been waited for included. */
-export function cpuOfDescendants(pid: number): number {
-  const parents = new Map<number, number>();
-  const cpu = new Map<number, number>();
-  for (const name of readdirSync('/proc')) {
-    if (!/^\d+$/.test(name)) continue;
-    try {
-      const stat = readFileSync(`/proc/${name}/stat`, 'utf8');
-      const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-      parents.set(Number(name), Number(fields[1]));
-      const ticks = [11, 12, 13, 14].reduce((sum, i) => sum + Number(fields[i]), 0);
-      cpu.set(Number(name), ticks / 100);
-    } catch {
-      // It ended while the list was read.
-    }
-  }
-  let sum = 0;
-  for (const [child, own] of cpu) {
-    for (let at: number | undefined = child; at !== undefined && at > 1; at = parents.get(at)) {
-      if (at === pid && child !== pid) sum += own;
-    }
-  }
-  return sum;
+/** The process and all below it. */
+function treeOf(pid: number): Stat[] {
+  const all = readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .flatMap((name) => statOf(Number(name)) ?? []);
+  const parents = new Map(all.map((stat) => [stat.pid, stat.parent]));
+  return all.filter((stat) => {
+    for (let at: number | undefined = stat.pid; at !== undefined && at > 1; at = parents.get(at))
+      if (at === pid) return true;
+    return false;
+  });
 }
 
-export function median(values: readonly number[]): number {
-  const sorted = values.toSorted((a, b) => a - b);
-  const middle = sorted.length >> 1;
-  const upper = sorted[middle] ?? Number.NaN;
-  return sorted.length % 2 === 1 ? upper : ((sorted[middle - 1] ?? Number.NaN) + upper) / 2;
+function pssBytes(pid: number): number {
+  try {
+    const kib = /^Pss:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8'))?.[1];
+    return Number(kib ?? Number.NaN) * 1_024;
+  } catch {
+    // It ended, or it is another user's.
+    return Number.NaN;
+  }
+}
+
+const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
+
+/** CPU time so far and memory now. */
+export function treeUsage(pid: number): TreeUsage {
+  const tree = treeOf(pid);
+  const usage = (list: readonly Stat[]): Usage => ({
+    cpuSeconds: sum(list.map((stat) => stat.cpuSeconds)),
+    rssBytes: sum(list.map((stat) => stat.rssBytes)),
+    processes: list.length,
+  });
+  const [program, engine] = [tree.filter((stat) => !stat.engine), tree.filter((stat) => stat.engine)];
+  return {
+    program: { ...usage(program), largestRssBytes: Math.max(0, ...program.map((stat) => stat.rssBytes)) },
+    engine: { ...usage(engine), pssBytes: sum(engine.map((stat) => pssBytes(stat.pid))) },
+  };
+}
+
+/** How many processes are below it, PostgreSQL's not counted. */
+export function childrenOf(pid: number): number {
+  return treeOf(pid).filter((stat) => stat.pid !== pid && !stat.engine).length;
+}
+
+/** Open file descriptors; NaN: it ended, or it is another user's. */
+export function descriptorsOf(pid: number): number {
+  try {
+    return readdirSync(`/proc/${pid}/fd`).length;
+  } catch {
+    return Number.NaN;
+  }
+}
+
+export function descriptorsOfTree(pid: number): { readonly program: number; readonly engine: number } {
+  const count = (list: readonly Stat[]) => sum(list.map((stat) => descriptorsOf(stat.pid) || 0));
+  const tree = treeOf(pid);
+  return {
+    program: count(tree.filter((stat) => !stat.engine)),
+    engine: count(tree.filter((stat) => stat.engine)),
+  };
+}
+
+/** A port that was free a moment ago, for programs that cannot pick one themselves. */
+export function freePort(): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const probe = createServer();
+    probe.once('error', reject).listen(0, '127.0.0.1', () => {
+      const address = probe.address();
+      probe.close(() => resolve(typeof address === 'object' && address !== null ? address.port : 0));
+    });
+  });
 }

@@ -1,6 +1,9 @@
 /** What the benchmarks share: turns, medians, tables. */
+import { spawnSync } from 'node:child_process';
 import { availableParallelism, cpus, release, totalmem } from 'node:os';
-import { median } from './processes.ts';
+import type { Reached } from './goals.ts';
+import { source } from './processes.ts';
+import { median } from './statistics.ts';
 
 export interface Effort {
   /** Counted rounds; one more before them warms up. */
@@ -9,11 +12,24 @@ export interface Effort {
   readonly seconds: number;
 }
 
+/** What a benchmark found out, where that is more than Markdown. */
+export interface Findings {
+  readonly text: string;
+  /** What was reached of the goals of goals.ts. */
+  readonly reached?: Reached;
+  /** SVG by file name, for docs/benchmarks/. */
+  readonly plots?: Readonly<Record<string, string>>;
+}
+
 export interface Bench {
-  /** Also the name of its place in docs/benchmarks.md. */
+  /** Also the name of its place in the page. */
   readonly name: string;
+  /** Where its place is; by default docs/benchmarks.md. */
+  readonly page?: string;
+  /** Runs only where it is named. */
+  readonly apart?: boolean;
   /** Gives Markdown. */
-  run(effort: Effort): Promise<string>;
+  run(effort: Effort): Promise<string | Findings>;
 }
 
 /** Runs the candidates one after the other, round by round, so that a noisy moment meets all of them. */
@@ -52,7 +68,26 @@ export function table(
   return [row(head), row(rule), ...lines.map(row)].join('\n');
 }
 
+/** The commit that is measured, and whether the working copy has other changes. */
+const commit = (() => {
+  const git = (...args: string[]) => spawnSync('git', args, { cwd: source('..'), encoding: 'utf8' }).stdout;
+  const hash = git('rev-parse', '--short', 'HEAD')?.trim() ?? '';
+  if (hash === '') return 'no commit';
+  return `commit ${hash}${git('status', '--porcelain', '--untracked-files=no').trim() === '' ? '' : ' with changes'}`;
+})();
+
+/** Of which program, and when: for a section under a page's head. */
+export function stamp(): string {
+  return `${commit}, ${new Date().toISOString().slice(0, 10)}`;
+}
+
 export function machine(): string {
   const cores = `${availableParallelism()} cores (${cpus()[0]?.model.trim()})`;
-  return `${cores}, ${(totalmem() / 2 ** 30).toFixed(0)} GiB, Linux ${release()}, Node ${process.versions.node}`;
+  return `${cores}, ${(totalmem() / 2 ** 30).toFixed(0)} GiB, Linux ${release()}, Node ${process.versions.node}; ${stamp()}`;
+}
+
+/** The first line of what a program says of its version; its absence is said too. */
+export function versionOf(command: string, ...args: string[]): string {
+  const { stdout, status } = spawnSync(command, args, { encoding: 'utf8' });
+  return status === 0 ? (stdout.split('\n')[0] ?? '').trim() : 'not there';
 }

@@ -1,9 +1,10 @@
 /** The program as it is delivered, on free ports with a data folder of its own, for a benchmark to be run against. */
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { appendFile, mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Client } from 'pg';
-import { cpuOfDescendants, runJson, script, start, usageOf } from './processes.ts';
+import type { ClientConfig } from 'pg';
+import { runJson, script, start, treeUsage } from './processes.ts';
 
 export interface Service {
   readonly pid: number;
@@ -13,38 +14,79 @@ export interface Service {
     readonly admin: { port: number };
     readonly gateway?: { port: number };
   };
+  /** Through the SQL door. */
   readonly client: Client;
+  /** Of the engine itself, past Headgate: its Unix socket, for what is compared with. */
+  readonly engine: ClientConfig & { readonly host: string; readonly port: number };
   /** Of a webhook table in schema public. */
   url(table: string): string;
   stop(): Promise<void>;
 }
 
-export async function startService(): Promise<Service> {
+export interface ServiceOptions {
+  /** Lines for postgresql.conf, as an owner would add them. */
+  readonly engineSettings?: readonly string[];
+  readonly flags?: readonly string[];
+  /** `dev` by default. */
+  readonly database?: string;
+}
+
+const flags = [
+  '--listen-host=127.0.0.1',
+  '--listen-port=0',
+  '--sql-port=0',
+  '--gateway-port=0',
+  '--admin-port=0',
+];
+
+export async function startService(options: ServiceOptions = {}): Promise<Service> {
   const dataDir = await mkdtemp(join(tmpdir(), 'headgate-bench-'));
-  const flags = [
-    '--listen-host=127.0.0.1',
-    '--listen-port=0',
-    '--sql-port=0',
-    '--gateway-port=0',
-    '--admin-port=0',
-  ];
-  const child = await start([script('../src/cli.js'), 'start', `--data-dir=${dataDir}`, ...flags], (text) =>
-    text.includes('SELECT * FROM'),
-  );
-  const ports = JSON.parse(await readFile(join(dataDir, 'ports.json'), 'utf8')) as Service['ports'];
-  const client = new Client({ host: '127.0.0.1', port: ports.sql.port, user: 'root', database: 'dev' });
-  await client.connect();
-  return {
-    pid: child.pid,
-    ports,
-    client,
-    url: (table) => `http://127.0.0.1:${ports.listen.port}/webhook/dev/public/${table}`,
-    stop: async () => {
-      await client.end();
-      await child.stop();
-      await rm(dataDir, { recursive: true, force: true });
-    },
-  };
+  const remove = () => rm(dataDir, { recursive: true, force: true });
+  try {
+    const { engineSettings = [] } = options;
+    if (engineSettings.length > 0) {
+      // They take effect at a start, and the file is there after the first.
+      await (await startIn(dataDir, options)).stop();
+      await appendFile(join(dataDir, 'pg/postgresql.conf'), `${engineSettings.join('\n')}\n`);
+    }
+    const service = await startIn(dataDir, options);
+    return {
+      ...service,
+      stop: async () => {
+        await service.stop();
+        await remove();
+      },
+    };
+  } catch (error) {
+    await remove();
+    throw error;
+  }
+}
+
+/** In a folder that is the caller's to remove. */
+export async function startIn(dataDir: string, options: ServiceOptions = {}): Promise<Service> {
+  const { database = 'dev' } = options;
+  const args = ['start', `--data-dir=${dataDir}`, ...flags, ...(options.flags ?? [])];
+  const child = await start([script('../src/cli.js'), ...args], (text) => text.includes('SELECT * FROM'));
+  try {
+    const ports = JSON.parse(await readFile(join(dataDir, 'ports.json'), 'utf8')) as Service['ports'];
+    const client = new Client({ host: '127.0.0.1', port: ports.sql.port, user: 'root', database });
+    await client.connect();
+    return {
+      pid: child.pid,
+      ports,
+      client,
+      engine: { host: join(dataDir, 'pg/run'), port: 5_432, user: 'root', database },
+      url: (table) => `http://127.0.0.1:${ports.listen.port}/webhook/${database}/public/${table}`,
+      stop: async () => {
+        await client.end();
+        await child.stop();
+      },
+    };
+  } catch (error) {
+    await child.stop();
+    throw error;
+  }
 }
 
 export interface Job {
@@ -54,36 +96,69 @@ export interface Job {
   readonly headers: Record<string, string>;
   /** Sent in turn on every connection. */
   readonly bodies: readonly string[];
+  /** Every connection has its own share of `paths` and `bodies`, so that all of them are met at once. */
+  readonly ownRequests?: boolean;
+  /** In place of the path of `url`. */
+  readonly paths?: readonly string[];
 }
 
 export interface LoadResult {
   readonly requests: number;
   readonly other: number;
   readonly seconds: number;
+  /** Latencies in ms. */
   readonly p50: number;
   readonly p99: number;
   readonly max: number;
+  /** Of the load generator's process, without its start. */
+  readonly loadCpuSeconds: number;
+  readonly loadRssBytes: number;
 }
 
 export interface Measured extends LoadResult {
   readonly perSecond: number;
+  /** CPU time of the program that is measured, a request. */
   readonly nodeCpuUs: number;
   readonly engineCpuUs: number;
+  readonly loadCpuUs: number;
+  /** Of all processes of the program. */
   readonly rssMiB: number;
+  readonly largestRssMiB: number;
+  readonly processes: number;
+  /** What its processes have together: a page that several share counts once. */
+  readonly engineMiB: number;
+  readonly loadRssMiB: number;
 }
 
-/** One run of the load generator against the process `pid` and its children. */
-export async function measure(job: Job, pid: number): Promise<Measured> {
-  const before = usageOf(pid);
-  const engineBefore = cpuOfDescendants(pid);
-  const load = await runJson<LoadResult>(script('./load.js'), job);
-  if (load.other > 0) throw new Error(`${load.other} requests to ${job.url} were not answered 2xx`);
-  const after = usageOf(pid);
+/** One run of the load generator; every answer must be 2xx. `enginePid`: the process whose child the engine is. */
+export async function measure(job: Job, pid: number, enginePid = pid): Promise<Measured> {
+  const measured = await measureAny(pid, enginePid, () => runJson<LoadResult>(script('./load.js'), job));
+  if (measured.other > 0) throw new Error(`${measured.other} requests to ${job.url} were not answered 2xx`);
+  return measured;
+}
+
+/** What a load takes of the program `pid` and of the engine below `enginePid`. */
+export async function measureAny(
+  pid: number,
+  enginePid: number,
+  run: () => Promise<LoadResult>,
+): Promise<Measured> {
+  const before = treeUsage(pid);
+  const engineBefore = treeUsage(enginePid).engine;
+  const load = await run();
+  const after = treeUsage(pid);
+  const engineAfter = treeUsage(enginePid).engine;
+  const each = (seconds: number) => (seconds * 1e6) / load.requests;
   return {
     ...load,
     perSecond: load.requests / load.seconds,
-    nodeCpuUs: ((after.cpuSeconds - before.cpuSeconds) * 1e6) / load.requests,
-    engineCpuUs: ((cpuOfDescendants(pid) - engineBefore) * 1e6) / load.requests,
-    rssMiB: after.rssBytes / 2 ** 20,
+    nodeCpuUs: each(after.program.cpuSeconds - before.program.cpuSeconds),
+    engineCpuUs: each(engineAfter.cpuSeconds - engineBefore.cpuSeconds),
+    loadCpuUs: each(load.loadCpuSeconds),
+    rssMiB: after.program.rssBytes / 2 ** 20,
+    largestRssMiB: after.program.largestRssBytes / 2 ** 20,
+    processes: after.program.processes,
+    engineMiB: engineAfter.pssBytes / 2 ** 20,
+    loadRssMiB: load.loadRssBytes / 2 ** 20,
   };
 }

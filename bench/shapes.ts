@@ -1,9 +1,9 @@
 /** The same bodies into tables of other shapes: one JSONB column, typed columns, and a primary key. */
-import { median } from './processes.ts';
 import type { Bench } from './report.ts';
 import { inTurns, machine, spread, table } from './report.ts';
 import { measure, startService } from './service.ts';
 import type { Measured } from './service.ts';
+import { median } from './statistics.ts';
 
 const columns = 'id BIGINT, name TEXT, amount NUMERIC, ok BOOLEAN, tags TEXT[], extra JSONB';
 const shapes = {

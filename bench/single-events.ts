@@ -1,82 +1,169 @@
 /**
  * Signed, durable single events into a webhook table beside the same requests to a bare node:http server that checks
- * the same signature and stores nothing.
+ * the same signature and stores nothing; then half of what the table took at 256 connections, as an open loop.
  */
-import { createHmac } from 'node:crypto';
-import { median, script, start } from './processes.ts';
-import type { Bench } from './report.ts';
-import { inTurns, machine, spread, table } from './report.ts';
+import { runJson, script, start } from './processes.ts';
+import type { RawJob } from './raw-load.ts';
+import { inTurns, spread, stamp, table } from './report.ts';
+import type { Bench, Effort } from './report.ts';
 import { measure, startService } from './service.ts';
+import type { LoadResult, Measured, Service } from './service.ts';
+import { body, createSigned, secret, signedHeaders } from './signed.ts';
+import { median } from './statistics.ts';
+import { linePlot } from './svg.ts';
 
-const secret = 'It is a secret to everybody';
-const connectionCounts = [1, 64, 256];
+const connectionCounts = [1, 16, 64, 256, 1_024] as const;
+/** The one that the goals are about. */
+const counted = 256;
+const headers = signedHeaders(body);
 
-const body = JSON.stringify({
-  action: 'opened',
-  number: 4711,
-  repository: { id: 1296269, full_name: 'octocat/Hello-World', private: false },
-  sender: { login: 'octocat', id: 583231 },
-  text: 'x'.repeat(40),
-});
-const headers = {
-  'content-type': 'application/json',
-  'x-hub-signature-256': `sha256=${createHmac('sha256', secret).update(body).digest('hex')}`,
-};
+type Turn = Readonly<Record<'ours' | 'bare', Measured>>;
+
+const of = (turns: readonly Turn[], pick: (turn: Turn) => number) => median(turns.map(pick));
+
+async function halfLoad(
+  service: Service,
+  perSecond: number,
+  { rounds, seconds }: Effort,
+): Promise<LoadResult[]> {
+  const job: RawJob = {
+    url: service.url('events'),
+    headers,
+    body,
+    connections: counted,
+    seconds,
+    perSecond,
+  };
+  const results: LoadResult[] = [];
+  for (let round = 0; round < rounds; round++) {
+    const result = await runJson<LoadResult>(script('./raw-load.js'), job);
+    if (result.other > 0) throw new Error(`${result.other} requests at half load were not answered 200`);
+    console.error(`half load, ${perSecond.toFixed(0)}/s: p50 ${result.p50} ms, p99 ${result.p99} ms`);
+    results.push(result);
+  }
+  return results;
+}
+
+function rates(measured: ReadonlyMap<number, readonly Turn[]>): string {
+  const lines = [...measured].map(([connections, turns]) => [
+    connections,
+    of(turns, (r) => r.ours.perSecond).toFixed(0),
+    of(turns, (r) => r.bare.perSecond).toFixed(0),
+    spread(turns.map((r) => r.ours.perSecond / r.bare.perSecond)),
+    `${of(turns, (r) => r.ours.p50).toFixed(2)} / ${of(turns, (r) => r.ours.p99).toFixed(1)}`,
+    `${of(turns, (r) => r.bare.p50).toFixed(2)} / ${of(turns, (r) => r.bare.p99).toFixed(1)}`,
+  ]);
+  const names = ['Headgate, req/s', 'bare, req/s', 'ratio (min–max)'];
+  return table(['connections', ...names, 'Headgate p50 / p99, ms', 'bare p50 / p99, ms'], lines);
+}
+
+function costs(measured: ReadonlyMap<number, readonly Turn[]>): string {
+  const lines = [...measured].map(([connections, turns]) => {
+    const rounded = (pick: (turn: Turn) => number) => of(turns, pick).toFixed(0);
+    return [
+      connections,
+      `${rounded((r) => r.ours.nodeCpuUs)} / ${rounded((r) => r.ours.engineCpuUs)}`,
+      rounded((r) => r.bare.nodeCpuUs),
+      rounded((r) => r.ours.loadCpuUs),
+      `${rounded((r) => r.ours.rssMiB)} (${rounded((r) => r.ours.processes)})`,
+      rounded((r) => r.ours.engineMiB),
+      rounded((r) => r.bare.rssMiB),
+      rounded((r) => r.ours.loadRssMiB),
+    ];
+  });
+  const head = [
+    'connections',
+    'CPU a request, µs: node / engine',
+    'bare',
+    'load generator',
+    'memory, MiB: node (processes)',
+    'engine',
+    'bare',
+    'load generator',
+  ];
+  return table(head, lines);
+}
+
+function plots(measured: ReadonlyMap<number, readonly Turn[]>): Record<string, string> {
+  const all = [...measured];
+  const line = (name: string, pick: (turn: Turn) => number) => ({
+    name,
+    points: all.map(([connections, turns]) => [connections, of(turns, pick)] as const),
+  });
+  const x = { x: 'connections', xScale: 'log' } as const;
+  return {
+    'throughput.svg': linePlot({
+      ...x,
+      title: 'Signed, durable single events',
+      y: 'requests a second',
+      lines: [
+        line('Headgate, 200 after COMMIT', (r) => r.ours.perSecond),
+        line('bare node:http, stores nothing', (r) => r.bare.perSecond),
+      ],
+    }),
+    'latency.svg': linePlot({
+      ...x,
+      title: 'Latency of signed, durable single events, as many as are answered',
+      y: 'ms',
+      lines: [
+        line('Headgate p50', (r) => r.ours.p50),
+        line('Headgate p99', (r) => r.ours.p99),
+        line('bare p50', (r) => r.bare.p50),
+        line('bare p99', (r) => r.bare.p99),
+      ],
+    }),
+  };
+}
 
 export const singleEvents: Bench = {
   name: 'single-events',
-  run: async ({ rounds, seconds }) => {
+  run: async (effort) => {
+    const { rounds, seconds } = effort;
     const bare = await start([script('./bare-server.js'), secret], (text) => text.includes('\n'));
-    const service = await startService();
+    const service = await startService().catch(async (error: unknown) => {
+      await bare.stop();
+      throw error;
+    });
     try {
-      await service.client.query(`
-        CREATE SECRET s WITH (backend = 'meta') AS '${secret}';
-        CREATE TABLE events (data JSONB) WITH (connector = 'webhook') VALIDATE SECRET s AS
-          secure_compare(headers->>'x-hub-signature-256', 'sha256=' || encode(hmac(s, data, 'sha256'), 'hex'))`);
-      const lines: (string | number)[][] = [];
-      let stored = 0;
+      await createSigned(service.client, 'events');
+      const measured = new Map<number, readonly Turn[]>();
       for (const connections of connectionCounts) {
         const job = { connections, seconds, headers, bodies: [body] };
-        const measured = await inTurns(rounds, `${connections} connections`, {
+        const turns = await inTurns(rounds, `${connections} connections`, {
           ours: () => measure({ ...job, url: service.url('events') }, service.pid),
           bare: () => measure({ ...job, url: `http://127.0.0.1:${bare.output.trim()}/` }, bare.pid),
         });
-        stored += measured.reduce((sum, { ours }) => sum + ours.requests, 0);
-        const of = (pick: (round: (typeof measured)[number]) => number, digits = 0) =>
-          median(measured.map(pick)).toFixed(digits);
-        lines.push([
-          connections,
-          of((r) => r.ours.perSecond),
-          of((r) => r.bare.perSecond),
-          spread(measured.map((r) => r.ours.perSecond / r.bare.perSecond)),
-          `${of((r) => r.ours.p50, 1)} / ${of((r) => r.ours.p99, 1)}`,
-          `${of((r) => r.bare.p50, 1)} / ${of((r) => r.bare.p99, 1)}`,
-          `${of((r) => r.ours.nodeCpuUs)} + ${of((r) => r.ours.engineCpuUs)}`,
-          of((r) => r.bare.nodeCpuUs),
-          of((r) => r.ours.rssMiB),
-        ]);
+        measured.set(connections, turns);
       }
+      const turns = measured.get(counted) ?? [];
+      const half = of(turns, (r) => r.ours.perSecond) / 2;
+      const halves = await halfLoad(service, half, effort);
       const { rows } = await service.client.query<{ n: string }>('select count(*) as n from events');
+      const answered = [...[...measured.values()].flat().map(({ ours }) => ours), ...halves];
+      const stored = answered.reduce((sum, { requests }) => sum + requests, 0);
       // autocannon stops without reading its last answers: those rows are stored and not counted.
       if (Number(rows[0]?.n) < stored) throw new Error(`${stored} answered 200, only ${rows[0]?.n} stored`);
-      return [
-        `Machine: ${machine()}; server, engine and load generator share it. ${rounds} rounds of ${seconds} s in turns after one to warm up; medians. Body ${body.length} bytes.`,
-        '',
-        table(
-          [
-            'connections',
-            'Headgate, req/s',
-            'bare, req/s',
-            'ratio (min–max)',
-            'Headgate p50 / p99, ms',
-            'bare p50 / p99, ms',
-            'CPU per request: node + engine, µs',
-            'bare CPU, µs',
-            'node RSS, MiB',
-          ],
-          lines,
-        ),
-      ].join('\n');
+      const worst = median(halves.map(({ p99 }) => p99));
+      return {
+        text: [
+          `${stamp()}; ${rounds} rounds of ${seconds} s in turns after one to warm up; medians. Body ${body.length} bytes. Server, engine and load generator share the machine.`,
+          '',
+          rates(measured),
+          '',
+          costs(measured),
+          '',
+          `Half load: ${half.toFixed(0)} requests a second over ${counted} connections, due at even distances whether or not earlier ones were answered, each latency from when its request was due (an open loop: nothing is left out): p50 **${median(halves.map(({ p50 }) => p50)).toFixed(1)}** ms, p99 ${spread(
+            halves.map(({ p99 }) => p99),
+            1,
+          )} ms, most ${Math.max(...halves.map(({ max }) => max)).toFixed(0)} ms.`,
+        ].join('\n'),
+        reached: {
+          bare: of(turns, (r) => r.ours.perSecond / r.bare.perSecond),
+          halfLoad: worst,
+          memory: of(turns, (r) => r.ours.largestRssMiB),
+        },
+        plots: plots(measured),
+      };
     } finally {
       await service.stop();
       await bare.stop();

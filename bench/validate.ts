@@ -6,6 +6,8 @@ import { createHmac, timingSafeEqual } from 'node:crypto';
 import { fileURLToPath } from 'node:url';
 import { type CheckRequest } from '../src/flow.ts';
 import { loadParser, parseExpression } from '../src/validate/expression.ts';
+import { table } from './report.ts';
+import { median } from './statistics.ts';
 
 export interface ValidateFigures {
   readonly bodyBytes: number;
@@ -57,10 +59,6 @@ function timeUs(check: (request: CheckRequest) => boolean, request: CheckRequest
   return Number(process.hrtime.bigint() - start) / 1000 / rounds;
 }
 
-function median(values: readonly number[]): number {
-  return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN;
-}
-
 /** Both in turn, so that what disturbs one disturbs the other; medians of many short runs. */
 export async function benchValidate(bodyBytes: number, runs = 41, rounds = 4000): Promise<ValidateFigures> {
   await loadParser();
@@ -80,10 +78,10 @@ export async function benchValidate(bodyBytes: number, runs = 41, rounds = 4000)
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  const lines: string[][] = [];
   for (const bytes of [200, 1_000, 10_000]) {
     const { bodyBytes, bareUs, closureUs, ratio } = await benchValidate(bytes);
-    console.log(
-      `${bodyBytes} bytes: by hand ${bareUs.toFixed(2)} µs, closure ${closureUs.toFixed(2)} µs, ratio ${ratio.toFixed(2)}`,
-    );
+    lines.push([String(bodyBytes), bareUs.toFixed(2), closureUs.toFixed(2), `**${ratio.toFixed(2)}**`]);
   }
+  console.log(table(['body, B', 'by hand, µs', 'closure, µs', 'ratio'], lines));
 }

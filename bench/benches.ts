@@ -1,0 +1,31 @@
+/** Every benchmark, in the order of the report. */
+import { attacks } from './attacks.ts';
+import { batches } from './batches.ts';
+import { bodies } from './bodies.ts';
+import { comparison } from './comparison.ts';
+import { events } from './events.ts';
+import { lone } from './lone.ts';
+import { overload } from './overload.ts';
+import { parts } from './parts.ts';
+import type { Bench } from './report.ts';
+import { scale } from './scale.ts';
+import { tableShapes } from './shapes.ts';
+import { singleEvents } from './single-events.ts';
+import { soak } from './soak.ts';
+import { sqlDoor } from './sql-door.ts';
+
+export const benches: readonly Bench[] = [
+  singleEvents,
+  comparison,
+  lone,
+  bodies,
+  tableShapes,
+  batches,
+  scale,
+  events,
+  sqlDoor,
+  parts,
+  overload,
+  attacks,
+  soak,
+];

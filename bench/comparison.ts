@@ -1,0 +1,162 @@
+/**
+ * Signed, durable single events at 256 connections: Headgate, and what else takes webhooks into PostgreSQL, in turns in
+ * one run and in one engine. A contestant that cannot run loses its line and nothing more.
+ */
+import { runJson, script } from './processes.ts';
+import { bare, byHand, connections, nodeRed, pgbenchInserts, webhookPsql } from './contestants.ts';
+import type { Contestant } from './contestants.ts';
+import { spread, stamp, table } from './report.ts';
+import type { Bench } from './report.ts';
+import { measureAny, startService } from './service.ts';
+import type { LoadResult, Measured, Service } from './service.ts';
+import { body, createSigned, signedHeaders } from './signed.ts';
+import { median } from './statistics.ts';
+import { barPlot } from './svg.ts';
+
+interface Entry {
+  readonly name: string;
+  readonly open: (service: Service) => Promise<Contestant>;
+}
+
+const ours = 'Headgate';
+const fastify = ['Fastify + `pg`, pool of 10', 'Fastify + `pg`, pool of 32, prepared'] as const;
+
+const entries: readonly Entry[] = [
+  { name: ours, open: headgate },
+  { name: 'bare `node:http`, stores nothing', open: bare },
+  { name: fastify[0], open: byHand(10, 'plain') },
+  { name: fastify[1], open: byHand(32, 'prepared') },
+  { name: 'Node-RED', open: nodeRed },
+  { name: '`webhook` + psql', open: webhookPsql },
+  { name: 'pgbench, one INSERT a transaction', open: pgbenchInserts },
+];
+
+async function headgate(service: Service): Promise<Contestant> {
+  await createSigned(service.client, 'events');
+  const job = {
+    url: service.url('events'),
+    connections,
+    headers: signedHeaders(body),
+    bodies: [body],
+  };
+  return {
+    run: (seconds) =>
+      measureAny(service.pid, service.pid, () =>
+        runJson<LoadResult>(script('./load.js'), { ...job, seconds }),
+      ),
+    stop: () => Promise.resolve(),
+  };
+}
+
+interface Running extends Entry {
+  readonly contestant: Contestant;
+  readonly results: Measured[];
+}
+
+/** Those that run, and why the others do not. */
+async function race(
+  service: Service,
+  running: Running[],
+  failed: Map<string, string>,
+  effort: { readonly rounds: number; readonly seconds: number },
+): Promise<void> {
+  for (let round = 0; round <= effort.rounds; round++) {
+    for (const entry of running) {
+      if (failed.has(entry.name)) continue;
+      try {
+        // What the one before wrote is on disk before the next begins.
+        await service.client.query('CHECKPOINT');
+        const result = await entry.contestant.run(effort.seconds);
+        console.error(`${entry.name}${round === 0 ? ' (warm-up)' : ''}: ${result.perSecond.toFixed(0)}/s`);
+        if (round > 0) entry.results.push(result);
+      } catch (error) {
+        failed.set(entry.name, why(error));
+      }
+    }
+  }
+}
+
+function why(error: unknown): string {
+  return (error instanceof Error ? error.message : String(error)).split('\n')[0] ?? '';
+}
+
+function lines(running: readonly Running[]): (string | number)[][] {
+  const rates = running.find(({ name }) => name === ours)?.results.map((it) => it.perSecond) ?? [];
+  return running.map(({ name, results }) => {
+    const of = (pick: (m: Measured) => number, digits: number) => {
+      const value = median(results.map(pick));
+      return Number.isNaN(value) ? '' : value.toFixed(digits);
+    };
+    const ratios = results.map((it, round) => (rates[round] ?? Number.NaN) / it.perSecond);
+    return [
+      name,
+      spread(results.map((it) => it.perSecond), 0),
+      name === ours ? '' : spread(ratios, Math.max(...ratios) < 10 ? 2 : 0),
+      `${of((m) => m.p50, 1)} / ${of((m) => m.p99, 1)}`,
+      of((m) => m.other, 0),
+      `${of((m) => m.nodeCpuUs, 0) || '–'} / ${of((m) => m.engineCpuUs, 0)}`,
+      of((m) => m.rssMiB, 0),
+    ];
+  }); // prettier-ignore
+}
+
+export const comparison: Bench = {
+  name: 'comparison',
+  run: async ({ rounds, seconds }) => {
+    const service = await startService({ engineSettings: ['max_connections = 700'] });
+    const running: Running[] = [];
+    const failed = new Map<string, string>();
+    try {
+      for (const entry of entries) {
+        try {
+          running.push({ ...entry, contestant: await entry.open(service), results: [] });
+        } catch (error) {
+          failed.set(entry.name, why(error));
+        }
+      }
+      await race(service, running, failed, { rounds, seconds });
+      const whole = running.filter(({ name }) => !failed.has(name));
+      const rate = (name: string) =>
+        median(whole.find((it) => it.name === name)?.results.map((it) => it.perSecond) ?? []);
+      const best = Math.max(...fastify.map(rate).filter((value) => !Number.isNaN(value)));
+      const head = [
+        'contestant',
+        'req/s (min–max)',
+        'Headgate is … times as fast (min–max)',
+        'p50 / p99, ms',
+        'not 2xx',
+        'CPU a request, µs: program / engine',
+        'memory, MiB',
+      ];
+      const notes = whole.flatMap(({ name, contestant: { note } }) => (note === undefined ? [] : [`- ${name}: ${note}.`]));
+      const missing = [...failed].map(([name, reason]) => `- ${name} did not run: ${reason}.`);
+      return {
+        text: [
+          `${stamp()}; ${rounds} rounds of ${seconds} s in turns after one to warm up; medians. ${connections} connections, body ${body.length} bytes.`,
+          '',
+          table(head, lines(whole), 1),
+          ...(notes.length + missing.length === 0 ? [] : ['', ...notes, ...missing]),
+        ].join('\n'),
+        reached: { byHand: rate(ours) / best },
+        plots: {
+          'comparison.svg': barPlot({
+            title: `Signed single events into PostgreSQL, ${connections} connections, fsync on`,
+            x: 'requests a second',
+            bars: whole.map(({ name, results }) => {
+              const rates = results.map((it) => it.perSecond);
+              return {
+                name: name.replaceAll('`', ''),
+                value: median(rates),
+                range: [Math.min(...rates), Math.max(...rates)] as const,
+                group: name === ours ? 0 : 4,
+              };
+            }),
+          }),
+        },
+      };
+    } finally {
+      await Promise.allSettled(running.map(({ contestant }) => contestant.stop()));
+      await service.stop();
+    }
+  },
+}; // prettier-ignore

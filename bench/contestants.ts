@@ -1,0 +1,217 @@
+/**
+ * What Headgate is compared with: each takes the same signed requests and stores them in a table of its own in the same
+ * engine, over the engine's Unix socket, with fsync on. What is not installed says so.
+ */
+import { execFile, spawnSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { request } from 'node:http';
+import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { promisify } from 'node:util';
+import { childrenOf, freePort, runJson, script, source, start } from './processes.ts';
+import type { Started } from './processes.ts';
+import { measureAny } from './service.ts';
+import type { LoadResult, Measured, Service } from './service.ts';
+import { body, secret, signedHeaders } from './signed.ts';
+import { Latencies } from './statistics.ts';
+
+export const connections = 256;
+
+export interface Contestant {
+  /** What is said where it differs from its name alone. */
+  readonly note?: string;
+  /** One run of the load. */
+  run(seconds: number): Promise<Measured>;
+  stop(): Promise<void>;
+}
+
+const execute = promisify(execFile);
+const headers = signedHeaders(body);
+
+function overHttp(service: Service, started: Started, url: string): Contestant {
+  return {
+    run: async (seconds) => {
+      const job = { url, connections, seconds, headers, bodies: [body] };
+      const measured = await measureAny(started.pid, service.pid, () =>
+        runJson<LoadResult>(script('./load.js'), job),
+      );
+      if (measured.requests === 0) throw new Error('no request was answered 2xx');
+      // What it still does for requests that nobody waits for would be a load for whoever is next.
+      for (let waited = 0; waited < 200 && childrenOf(started.pid) > 0; waited++) await delay(100);
+      return measured;
+    },
+    stop: () => started.stop(),
+  };
+}
+
+async function tableFor(service: Service, name: string): Promise<string> {
+  await service.client.query(`CREATE TABLE ${name} (data JSONB)`);
+  return name;
+}
+
+/** Whether something listens there and answers 200 to what is signed. */
+function answers(url: string): Promise<boolean> {
+  return new Promise((resolve) => {
+    const sent = request(url, { method: 'POST', headers, agent: false }, (response) => {
+      response.resume().once('end', () => resolve(response.statusCode === 200));
+    });
+    sent.once('error', () => resolve(false));
+    sent.end(body);
+  });
+}
+
+export async function bare(service: Service): Promise<Contestant> {
+  const started = await start([script('./bare-server.js'), secret], (text) => text.includes('\n'));
+  return overHttp(service, started, `http://127.0.0.1:${started.output.trim()}/`);
+}
+
+export function byHand(pool: number, form: 'plain' | 'prepared') {
+  return async (service: Service): Promise<Contestant> => {
+    const table = await tableFor(service, `by_hand_${pool}`);
+    const args = [secret, JSON.stringify(service.engine), table, String(pool), form];
+    const started = await start([script('./hand-written.js'), ...args], (text) => text.includes('\n'));
+    return overHttp(service, started, `http://127.0.0.1:${started.output.trim()}/`);
+  };
+}
+
+const nodeRedVersion = '4.1.8';
+const pgVersion = (createRequire(import.meta.url)('pg/package.json') as { version: string }).version;
+
+/** Into a folder of its own below the system's for temporary files, where the next run finds it. */
+async function installNodeRed(): Promise<string> {
+  const folder = join(tmpdir(), `headgate-bench-node-red-${nodeRedVersion}-pg-${pgVersion}`);
+  const program = join(folder, 'node_modules/node-red/red.js');
+  if (!existsSync(program)) {
+    await mkdir(folder, { recursive: true });
+    const packages = [`node-red@${nodeRedVersion}`, `pg@${pgVersion}`];
+    const flags = ['--no-audit', '--no-fund', '--ignore-scripts', '--loglevel=error'];
+    console.error(`installing ${packages.join(' and ')} into ${folder}`);
+    await execute('npm', ['install', '--prefix', folder, ...flags, ...packages], { timeout: 300_000 });
+  }
+  return folder;
+}
+
+export async function nodeRed(service: Service): Promise<Contestant> {
+  const installed = await installNodeRed();
+  await tableFor(service, 'node_red');
+  const folder = await mkdtemp(join(tmpdir(), 'headgate-bench-node-red-user-'));
+  const remove = () => rm(folder, { recursive: true, force: true });
+  try {
+    const port = await freePort();
+    const modules = JSON.stringify(join(installed, 'node_modules/pg'));
+    const pool = JSON.stringify({ ...service.engine, max: 32 });
+    const settings = `const { Pool } = require(${modules});
+      module.exports = { uiHost: '127.0.0.1', uiPort: ${port}, httpAdminRoot: false, credentialSecret: false,
+        logging: { console: { level: 'warn' } }, userDir: ${JSON.stringify(folder)},
+        functionGlobalContext: { crypto: require('node:crypto'), secret: ${JSON.stringify(secret)}, pool: new Pool(${pool}) } };`;
+    await writeFile(join(folder, 'settings.js'), settings);
+    const args = ['--settings', join(folder, 'settings.js'), source('node-red-flow.json')];
+    const url = `http://127.0.0.1:${port}/hook`;
+    const program = join(installed, 'node_modules/node-red/red.js');
+    const started = await start([program, ...args], () => false, { probe: () => answers(url) });
+    const contestant = overHttp(service, started, url);
+    return {
+      ...contestant,
+      note: `Node-RED ${nodeRedVersion}: HTTP in → function (HMAC) → function (\`pg\` ${pgVersion}, pool of 32) → HTTP response`,
+      stop: async () => {
+        await contestant.stop();
+        await remove();
+      },
+    };
+  } catch (error) {
+    await remove();
+    throw error;
+  }
+}
+
+export async function webhookPsql(service: Service): Promise<Contestant> {
+  const { stdout, error } = spawnSync('webhook', ['--version'], { encoding: 'utf8' });
+  if (error !== undefined) throw new Error('the command `webhook` is not installed');
+  await tableFor(service, 'webhook_psql');
+  const folder = await mkdtemp(join(tmpdir(), 'headgate-bench-webhook-'));
+  const remove = () => rm(folder, { recursive: true, force: true });
+  try {
+    const signature = { source: 'header', name: 'X-Hub-Signature-256' };
+    const hook = {
+      id: 'hook',
+      'execute-command': source('webhook-psql.sh'),
+      'include-command-output-in-response': true,
+      'pass-environment-to-command': [{ source: 'raw-request-body', envname: 'BODY' }],
+      'trigger-rule': { match: { type: 'payload-hmac-sha256', secret, parameter: signature } },
+      'trigger-rule-mismatch-http-response-code': 401,
+    };
+    const file = join(folder, 'hooks.json');
+    await writeFile(file, JSON.stringify([hook]), { mode: 0o600 });
+    const port = await freePort();
+    const url = `http://127.0.0.1:${port}/hooks/hook`;
+    const { host, port: enginePort, user = '', database = '' } = service.engine;
+    const started = await start(['-hooks', file, '-ip', '127.0.0.1', '-port', String(port)], () => false, {
+      command: 'webhook',
+      env: { PGHOST: host, PGPORT: String(enginePort), PGUSER: user, PGDATABASE: database },
+      probe: () => answers(url),
+    });
+    const contestant = overHttp(service, started, url);
+    return {
+      ...contestant,
+      note: `${stdout.trim()}, one psql a request`,
+      stop: async () => {
+        await contestant.stop();
+        await remove();
+      },
+    };
+  } catch (error) {
+    await remove();
+    throw error;
+  }
+}
+
+const installedPgbench = '/usr/lib/postgresql/15/bin/pgbench';
+export const pgbench = existsSync(installedPgbench) ? installedPgbench : 'pgbench';
+
+/** No HTTP and no signature: what the engine gives to one INSERT a transaction. */
+export async function pgbenchInserts(service: Service): Promise<Contestant> {
+  if (spawnSync(pgbench, ['--version']).status !== 0)
+    throw new Error('the command `pgbench` is not installed');
+  await tableFor(service, 'pgbench_inserts');
+  const folder = await mkdtemp(join(tmpdir(), 'headgate-bench-pgbench-'));
+  const file = join(folder, 'insert.sql');
+  await writeFile(file, 'INSERT INTO pgbench_inserts (data) VALUES (:body);\n');
+  const { host, port, user = '', database = '' } = service.engine;
+  const run = async (seconds: number): Promise<LoadResult> => {
+    const args = ['-n', '-M', 'prepared', '-c', String(connections), '-j', '2', '-T', String(seconds)];
+    const to = ['-h', host, '-p', String(port), '-U', user, database];
+    const log = join(folder, 'log');
+    const sampled = ['-l', `--log-prefix=${log}`, '--sampling-rate=0.1'];
+    const { stdout } = await execute(pgbench, [...args, ...sampled, '-f', file, '-D', `body=${body}`, ...to], {
+      maxBuffer: 2 ** 24,
+    });
+    const requests = Number(/transactions actually processed: (\d+)/.exec(stdout)?.[1]);
+    const rate = Number(/tps = ([\d.]+)/.exec(stdout)?.[1]);
+    const { p50, p99, max } = await pgbenchLatencies(folder);
+    return { requests, other: 0, seconds: requests / rate, p50, p99, max, loadCpuSeconds: NaN, loadRssBytes: NaN };
+  }; // prettier-ignore
+  return {
+    note: 'as many clients, no HTTP and no signature, prepared; CPU of the engine alone',
+    run: async (seconds) => ({
+      ...(await measureAny(service.pid, service.pid, () => run(seconds))),
+      nodeCpuUs: Number.NaN,
+      rssMiB: Number.NaN,
+    }),
+    stop: () => rm(folder, { recursive: true, force: true }),
+  };
+}
+
+/** From its log of transactions, a tenth of them: client, number, µs …. Removes it. */
+async function pgbenchLatencies(folder: string): Promise<{ p50: number; p99: number; max: number }> {
+  const latencies = new Latencies();
+  for (const name of (await readdir(folder)).filter((it) => it.startsWith('log'))) {
+    const path = join(folder, name);
+    for (const line of (await readFile(path, 'utf8')).split('\n'))
+      if (line !== '') latencies.add(Number(line.split(' ')[2]) / 1_000);
+    await rm(path);
+  }
+  return { p50: latencies.at(0.5), p99: latencies.at(0.99), max: latencies.maxMs };
+}

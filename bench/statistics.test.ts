@@ -1,0 +1,48 @@
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import fc from 'fast-check';
+import { Latencies, median, quantile } from './statistics.ts';
+
+suite('statistics of the benchmarks', () => {
+  test('median', () => {
+    assert.equal(median([3, 1, 2]), 2);
+    assert.equal(median([4, 1, 2, 3]), 2.5);
+    assert.ok(Number.isNaN(median([])));
+  });
+
+  test('quantile is the nearest rank', () => {
+    const values = Array.from({ length: 100 }, (_, i) => 100 - i);
+    assert.equal(quantile(values, 0), 1);
+    assert.equal(quantile(values, 0.5), 50);
+    assert.equal(quantile(values, 0.99), 99);
+    assert.equal(quantile(values, 1), 100);
+    assert.ok(Number.isNaN(quantile([], 0.5)));
+  });
+
+  test('a histogram of latencies gives what the latencies give, but for the width of a bucket', () => {
+    const times = fc.array(fc.double({ min: 0, max: 60_000, noNaN: true }), { minLength: 1, maxLength: 300 });
+    fc.assert(
+      fc.property(times, fc.double({ min: 0, max: 1, noNaN: true }), (list, q) => {
+        const latencies = new Latencies();
+        for (const ms of list) latencies.add(ms);
+        const exact = quantile(list, q);
+        assert.ok(Math.abs(latencies.at(q) - exact) <= 0.001 + exact / 128, `${latencies.at(q)} of ${exact}`);
+        assert.equal(latencies.count, list.length);
+        assert.equal(latencies.maxMs, Math.max(...list));
+      }),
+    );
+  });
+
+  test('an emptied histogram knows nothing', () => {
+    const latencies = new Latencies();
+    latencies.add(5);
+    latencies.clear();
+    assert.equal(latencies.count, 0);
+    assert.equal(latencies.maxMs, 0);
+    assert.ok(Number.isNaN(latencies.at(0.5)));
+    latencies.add(-1);
+    latencies.add(1e12);
+    assert.equal(latencies.at(0), 0);
+    assert.ok(latencies.at(1) > 2e6);
+  });
+});

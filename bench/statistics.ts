@@ -1,0 +1,74 @@
+/** Medians, quantiles, and a histogram of latencies that takes millions of them in a few kilobytes. Pure. */
+
+export function median(values: readonly number[]): number {
+  const sorted = values.toSorted((a, b) => a - b);
+  const middle = sorted.length >> 1;
+  const upper = sorted[middle] ?? Number.NaN;
+  return sorted.length % 2 === 1 ? upper : ((sorted[middle - 1] ?? Number.NaN) + upper) / 2;
+}
+
+/** The value at the share `q` (0 to 1) of `values`, by nearest rank; NaN of none. */
+export function quantile(values: readonly number[], q: number): number {
+  const sorted = values.toSorted((a, b) => a - b);
+  return sorted[Math.min(sorted.length - 1, Math.max(0, Math.ceil(q * sorted.length) - 1))] ?? Number.NaN;
+}
+
+/** Buckets in each power of two: what a quantile may be off by is half a 128th. */
+const perOctave = 128;
+/** µs; up to here every bucket is 1 µs wide. */
+const exactBelow = 256;
+/** 2^31 µs: more than half an hour. */
+const bucketsMax = exactBelow + (31 - 8) * perOctave;
+
+/** Counts latencies in buckets that grow with them. Times go in and come out in ms. */
+export class Latencies {
+  readonly #buckets = new Uint32Array(bucketsMax);
+  #count = 0;
+  #maxMs = 0;
+
+  get count(): number {
+    return this.#count;
+  }
+
+  get maxMs(): number {
+    return this.#maxMs;
+  }
+
+  add(ms: number): void {
+    const us = Math.min(Math.max(Math.round(ms * 1_000), 0), 2 ** 31 - 1);
+    const at = bucketOf(us);
+    this.#buckets[at] = (this.#buckets[at] ?? 0) + 1;
+    this.#count += 1;
+    if (ms > this.#maxMs) this.#maxMs = ms;
+  }
+
+  /** ms, the middle of the bucket that holds the share `q`; NaN before the first. */
+  at(q: number): number {
+    if (this.#count === 0) return Number.NaN;
+    let left = Math.max(1, Math.ceil(q * this.#count));
+    for (let bucket = 0; bucket < bucketsMax; bucket++) {
+      left -= this.#buckets[bucket] ?? 0;
+      if (left <= 0) return middleOf(bucket) / 1_000;
+    }
+    return this.#maxMs;
+  }
+
+  clear(): void {
+    this.#buckets.fill(0);
+    this.#count = 0;
+    this.#maxMs = 0;
+  }
+}
+
+function bucketOf(us: number): number {
+  if (us < exactBelow) return us;
+  const octave = 31 - Math.clz32(us);
+  return exactBelow + (octave - 8) * perOctave + ((us >>> (octave - 7)) & (perOctave - 1));
+}
+
+function middleOf(bucket: number): number {
+  if (bucket < exactBelow) return bucket;
+  const octave = 8 + Math.floor((bucket - exactBelow) / perOctave);
+  const width = 2 ** (octave - 7);
+  return 2 ** octave + ((bucket - exactBelow) % perOctave) * width + (width - 1) / 2;
+}
