@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { request } from 'node:http';
 import { runJson, script, treeUsage } from './processes.ts';
 import type { Bench } from './report.ts';
-import { inTurns, machine, spread, table } from './report.ts';
+import { inTurns, spread, stamp, table } from './report.ts';
 import { startService } from './service.ts';
 import type { Service } from './service.ts';
 import type { SocketJob, SocketResult } from './socket-load.ts';
@@ -156,7 +156,7 @@ export const batches: Bench = {
   run: async ({ rounds, seconds }) => {
     const socket = await socketSection(seconds, rounds);
     return [
-      `Machine: ${machine()}; server, engine and client share it.`,
+      `${stamp()}; server, engine and client share it.`,
       '',
       `One WebSocket, batches of 100 items of ${itemOf(1).length} bytes, 64 under way, each acknowledged after COMMIT; ${rounds} rounds of ${seconds} s in turns.`,
       '',

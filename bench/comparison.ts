@@ -40,6 +40,7 @@ async function headgate(service: Service): Promise<Contestant> {
     bodies: [body],
   };
   return {
+    table: 'events',
     run: (seconds) =>
       measureAny(service.pid, service.pid, () =>
         runJson<LoadResult>(script('./load.js'), { ...job, seconds }),
@@ -75,6 +76,16 @@ async function race(
     }
   }
 }
+
+/** What was answered 2xx is in its table, whoever answered. */
+async function verify(service: Service, running: readonly Running[], failed: Map<string, string>): Promise<void> {
+  for (const { name, contestant, results } of running) {
+    if (contestant.table === null || failed.has(name)) continue;
+    const { rows } = await service.client.query<{ n: string }>(`SELECT count(*) AS n FROM ${contestant.table}`);
+    const answered = results.reduce((sum, { requests }) => sum + requests, 0);
+    if (Number(rows[0]?.n) < answered) failed.set(name, `${answered} requests were answered 2xx, ${rows[0]?.n} rows stored`);
+  }
+} // prettier-ignore
 
 function why(error: unknown): string {
   return (error instanceof Error ? error.message : String(error)).split('\n')[0] ?? '';
@@ -115,6 +126,7 @@ export const comparison: Bench = {
         }
       }
       await race(service, running, failed, { rounds, seconds });
+      await verify(service, running, failed);
       const whole = running.filter(({ name }) => !failed.has(name));
       const rate = (name: string) =>
         median(whole.find((it) => it.name === name)?.results.map((it) => it.perSecond) ?? []);

@@ -21,8 +21,10 @@ import { Latencies } from './statistics.ts';
 export const connections = 256;
 
 export interface Contestant {
-  /** What is said where it differs from its name alone. */
+  /** What more there is to say of it. */
   readonly note?: string;
+  /** Where its rows are; null: it stores nothing. */
+  readonly table: string | null;
   /** One run of the load. */
   run(seconds: number): Promise<Measured>;
   stop(): Promise<void>;
@@ -31,8 +33,9 @@ export interface Contestant {
 const execute = promisify(execFile);
 const headers = signedHeaders(body);
 
-function overHttp(service: Service, started: Started, url: string): Contestant {
+function overHttp(service: Service, started: Started, url: string, table: string | null): Contestant {
   return {
+    table,
     run: async (seconds) => {
       const job = { url, connections, seconds, headers, bodies: [body] };
       const measured = await measureAny(started.pid, service.pid, () =>
@@ -65,7 +68,7 @@ function answers(url: string): Promise<boolean> {
 
 export async function bare(service: Service): Promise<Contestant> {
   const started = await start([script('./bare-server.js'), secret], (text) => text.includes('\n'));
-  return overHttp(service, started, `http://127.0.0.1:${started.output.trim()}/`);
+  return overHttp(service, started, `http://127.0.0.1:${started.output.trim()}/`, null);
 }
 
 export function byHand(pool: number, form: 'plain' | 'prepared') {
@@ -73,7 +76,7 @@ export function byHand(pool: number, form: 'plain' | 'prepared') {
     const table = await tableFor(service, `by_hand_${pool}`);
     const args = [secret, JSON.stringify(service.engine), table, String(pool), form];
     const started = await start([script('./hand-written.js'), ...args], (text) => text.includes('\n'));
-    return overHttp(service, started, `http://127.0.0.1:${started.output.trim()}/`);
+    return overHttp(service, started, `http://127.0.0.1:${started.output.trim()}/`, table);
   };
 }
 
@@ -96,7 +99,7 @@ async function installNodeRed(): Promise<string> {
 
 export async function nodeRed(service: Service): Promise<Contestant> {
   const installed = await installNodeRed();
-  await tableFor(service, 'node_red');
+  const table = await tableFor(service, 'node_red');
   const folder = await mkdtemp(join(tmpdir(), 'headgate-bench-node-red-user-'));
   const remove = () => rm(folder, { recursive: true, force: true });
   try {
@@ -112,7 +115,7 @@ export async function nodeRed(service: Service): Promise<Contestant> {
     const url = `http://127.0.0.1:${port}/hook`;
     const program = join(installed, 'node_modules/node-red/red.js');
     const started = await start([program, ...args], () => false, { probe: () => answers(url) });
-    const contestant = overHttp(service, started, url);
+    const contestant = overHttp(service, started, url, table);
     return {
       ...contestant,
       note: `Node-RED ${nodeRedVersion}: HTTP in → function (HMAC) → function (\`pg\` ${pgVersion}, pool of 32) → HTTP response`,
@@ -130,7 +133,7 @@ export async function nodeRed(service: Service): Promise<Contestant> {
 export async function webhookPsql(service: Service): Promise<Contestant> {
   const { stdout, error } = spawnSync('webhook', ['--version'], { encoding: 'utf8' });
   if (error !== undefined) throw new Error('the command `webhook` is not installed');
-  await tableFor(service, 'webhook_psql');
+  const table = await tableFor(service, 'webhook_psql');
   const folder = await mkdtemp(join(tmpdir(), 'headgate-bench-webhook-'));
   const remove = () => rm(folder, { recursive: true, force: true });
   try {
@@ -153,7 +156,7 @@ export async function webhookPsql(service: Service): Promise<Contestant> {
       env: { PGHOST: host, PGPORT: String(enginePort), PGUSER: user, PGDATABASE: database },
       probe: () => answers(url),
     });
-    const contestant = overHttp(service, started, url);
+    const contestant = overHttp(service, started, url, table);
     return {
       ...contestant,
       note: `${stdout.trim()}, one psql a request`,
@@ -175,7 +178,7 @@ export const pgbench = existsSync(installedPgbench) ? installedPgbench : 'pgbenc
 export async function pgbenchInserts(service: Service): Promise<Contestant> {
   if (spawnSync(pgbench, ['--version']).status !== 0)
     throw new Error('the command `pgbench` is not installed');
-  await tableFor(service, 'pgbench_inserts');
+  const table = await tableFor(service, 'pgbench_inserts');
   const folder = await mkdtemp(join(tmpdir(), 'headgate-bench-pgbench-'));
   const file = join(folder, 'insert.sql');
   await writeFile(file, 'INSERT INTO pgbench_inserts (data) VALUES (:body);\n');
@@ -194,6 +197,7 @@ export async function pgbenchInserts(service: Service): Promise<Contestant> {
     return { requests, other: 0, seconds: requests / rate, p50, p99, max, loadCpuSeconds: NaN, loadRssBytes: NaN };
   }; // prettier-ignore
   return {
+    table,
     note: 'as many clients, no HTTP and no signature, prepared; CPU of the engine alone',
     run: async (seconds) => ({
       ...(await measureAny(service.pid, service.pid, () => run(seconds))),

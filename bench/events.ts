@@ -4,7 +4,7 @@
  */
 import { runJson, script } from './processes.ts';
 import type { Bench } from './report.ts';
-import { inTurns, machine, spread, table } from './report.ts';
+import { inTurns, spread, stamp, table } from './report.ts';
 import { measure, startService } from './service.ts';
 import type { LoadResult } from './service.ts';
 import { median } from './statistics.ts';
@@ -76,7 +76,7 @@ export const events: Bench = {
         ]);
       }
       return [
-        `Machine: ${machine()}; server, engine and load generator share it. ${rounds} rounds of ${seconds} s in turns after one to warm up; medians.`,
+        `${stamp()}; server, engine and load generator share it. ${rounds} rounds of ${seconds} s in turns after one to warm up; medians.`,
         '',
         table(['events gateway', 'rate', 'beside', 'ratio (min–max)'], rows, 1),
       ].join('\n');

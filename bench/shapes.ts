@@ -1,6 +1,6 @@
 /** The same bodies into tables of other shapes: one JSONB column, typed columns, and a primary key. */
 import type { Bench } from './report.ts';
-import { inTurns, machine, spread, table } from './report.ts';
+import { inTurns, spread, stamp, table } from './report.ts';
 import { measure, startService } from './service.ts';
 import type { Measured } from './service.ts';
 import { median } from './statistics.ts';
@@ -64,7 +64,7 @@ export const tableShapes: Bench = {
       });
       const size = Math.round(bodies.reduce((sum, body) => sum + body.length, 0) / bodies.length);
       return [
-        `Machine: ${machine()}. ${rounds} rounds of ${seconds} s in turns, 256 connections, bodies of ${size} bytes, a bearer token checked.`,
+        `${stamp()}; ${rounds} rounds of ${seconds} s in turns, 256 connections, bodies of ${size} bytes, a bearer token checked.`,
         '',
         table(
           [
