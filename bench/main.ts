@@ -50,6 +50,9 @@ async function run(bench: Bench): Promise<Findings & { readonly failed: boolean 
   }
 }
 
+// Through `exit`, at which what was started is ended.
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(130));
+
 const head = `${machine()}; ${versionOf(`${embeddedBin}/postgres`, '--version')}`;
 process.stdout.write(`${head}\n\n`);
 // Written first: what is written later changes the working copy, not what was measured.

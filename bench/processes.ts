@@ -30,6 +30,17 @@ export interface StartOptions {
   readonly probe?: () => Promise<boolean>;
 }
 
+/** What takes longer to be ready does not become it. */
+const readyMs = 60_000;
+/** What takes longer to stop is ended. */
+const stopMs = 30_000;
+
+/** Those that run: none outlives the benchmark, however that ends. */
+const running = new Set<ChildProcess>();
+process.once('exit', () => {
+  for (const child of running) child.kill('SIGTERM');
+});
+
 export function start(
   args: readonly string[],
   ready: (stdout: string) => boolean,
@@ -40,27 +51,54 @@ export function start(
       stdio: ['ignore', 'pipe', 'pipe'],
       env: { ...process.env, ...env },
     });
+    running.add(child);
     let stdout = '';
     let stderr = '';
+    const state = { settled: false };
     const ended = new Promise<void>((done) => child.once('close', () => done()));
     const stop = async () => {
       child.kill('SIGTERM');
+      const late = setTimeout(() => child.kill('SIGKILL'), stopMs);
       await ended;
+      clearTimeout(late);
     };
+    const isReady = () => {
+      if (state.settled || child.pid === undefined) return;
+      state.settled = true;
+      clearTimeout(late);
+      resolve({ child, pid: child.pid, output: stdout, stop });
+    };
+    const failed = (error: Error) => {
+      state.settled = true;
+      clearTimeout(late);
+      reject(error);
+    };
+    const late = setTimeout(() => {
+      failed(new Error(`${command} ${args[0] ?? ''} was not ready after ${readyMs / 1_000} s: ${stderr}`));
+      child.kill('SIGKILL');
+    }, readyMs);
     child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr = (stderr + text).slice(-4_000)));
     child.stdout.setEncoding('utf8').on('data', (text: string) => {
+      // What it says later is only read away.
+      if (state.settled) return;
       stdout += text;
-      if (child.pid !== undefined && ready(stdout)) resolve({ child, pid: child.pid, output: stdout, stop });
+      if (ready(stdout)) isReady();
     });
     if (probe !== undefined) {
       const ask = async () => {
-        while (child.exitCode === null && !(await probe())) await delay(20);
-        if (child.pid !== undefined) resolve({ child, pid: child.pid, output: stdout, stop });
+        while (!state.settled && !(await probe())) await delay(20);
+        isReady();
       };
-      ask().catch(reject);
+      ask().catch(failed);
     }
-    child.once('error', reject);
-    child.once('close', (code) => reject(new Error(`${args.join(' ')} ended with ${code}: ${stderr}`)));
+    child.once('error', (error) => {
+      running.delete(child);
+      failed(error);
+    });
+    child.once('close', (code) => {
+      running.delete(child);
+      failed(new Error(`${command} ${args[0] ?? ''} ended with ${code}: ${stderr}`));
+    });
   });
 }
 

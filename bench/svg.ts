@@ -123,7 +123,8 @@ export function barPlot(plot: BarPlot): string {
 
 /** 0 and up, in steps of 1, 2 or 5 times a power of ten, the last not below `most`. */
 export function ticks(most: number, about: number): number[] {
-  if (!(most > 0) || !Number.isFinite(most)) return [0, 1];
+  // What is smaller than this is nothing, and has no power of ten left to divide by.
+  if (!(most > 1e-100) || !Number.isFinite(most)) return [0, 1];
   const rough = most / about;
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = power * ([1, 2, 5].find((n) => n * power >= rough) ?? 10);
