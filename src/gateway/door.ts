@@ -22,6 +22,7 @@ import { eventsRoute } from './events-route.ts';
 import { Guard } from './guard.ts';
 import type { GuardOptions } from './guard.ts';
 import { LineRefused, reasonOf } from './line-refused.ts';
+import { Owed } from './owed.ts';
 import { RateLimit } from './rate-limit.ts';
 import { sendObject, sendRefusal, sendSqlError } from './reply.ts';
 import { healthSchema, openapi } from './schemas.ts';
@@ -97,13 +98,8 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('*', (_request, _payload, done) => done(null));
   await app.register(fastifySwagger, openapi(options.version));
-  const state = { draining: false };
-  addGuards(app, options);
-  app.addHook('onSend', (_request, reply, payload, done) => {
-    // A connection that stays open would be waited for.
-    if (state.draining) reply.header('connection', 'close');
-    done(null, payload);
-  });
+  const owed = new Owed();
+  addGuards(app, options, owed);
   addErrors(app, options.observe);
   await app.register((routes, _options, done) => {
     sqlRoute(routes, { sessions, bodies, database: options.rooms.database });
@@ -121,7 +117,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
   const { address, port } = app.server.address() as AddressInfo;
   let draining: Promise<void> | null = null;
   const drain = (): Promise<void> => {
-    state.draining = true;
+    owed.drain();
     return (draining ??= app.close());
   };
   return {
@@ -148,15 +144,13 @@ function requestId(given: string | string[] | undefined): string {
   return randomUUID();
 }
 
-function addGuards(app: FastifyInstance, options: GatewayOptions): void {
+function addGuards(app: FastifyInstance, options: GatewayOptions, owed: Owed): void {
   const guard = new Guard(options);
   const rates = new RateLimit(options.rateMax, limits.gatewayRateAddressesMax);
-  let requests = 0;
   app.decorateRequest('told');
   app.decorateRequest('startedAt', 0);
   app.addHook('onRequest', (request, reply, done) => {
-    requests++;
-    reply.raw.once('close', () => void requests--);
+    owed.add(reply.raw);
     request.startedAt = performance.now();
     // Fastify refuses what is no media type; here nobody looks at it.
     request.raw.headers['content-type'] = 'application/octet-stream';
@@ -164,7 +158,7 @@ function addGuards(app: FastifyInstance, options: GatewayOptions): void {
     reply.header('x-request-id', request.id);
     const refused = admit(guard, rates, request, reply);
     if (refused !== null) refuse(request, reply, refused);
-    else if (requests > limits.gatewayRequestsMax) refuse(request, reply, refusal('overloaded'));
+    else if (owed.size > limits.gatewayRequestsMax) refuse(request, reply, refusal('overloaded'));
     else if (request.method === 'OPTIONS') answerPreflight(request, reply);
     else done();
   });

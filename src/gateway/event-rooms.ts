@@ -12,7 +12,7 @@ export type OnConflict = 'error' | 'update' | 'ignore';
 
 export interface EventRooms {
   /** The table that a name means now, as SQL would; throws `relation_not_found`, `relation_not_writable`, `key_missing`. */
-  readonly find: (database: string, name: string, onConflict: OnConflict) => Promise<Target>;
+  readonly find: (database: string, name: string, onConflict: OnConflict) => Target | Promise<Target>;
   /** The engine says that the table is not what it was. */
   readonly forget: (database: string, name: string) => void;
   /** Throws `lane_full`, `draining`, before the body is read. */
@@ -42,6 +42,8 @@ export interface EventAnswer {
 
 /** Where a body comes from; throws Refused. */
 export interface BodySource {
+  /** All of it; null: it may be large, or longer than it looks, and `next` gives it piece by piece. */
+  readonly whole: (() => Promise<Buffer>) | null;
   /** The next bytes, or null behind the last ones. */
   next(): Promise<Buffer | null>;
 }

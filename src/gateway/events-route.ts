@@ -7,7 +7,7 @@ import { Body, isSmall, smallBody } from './body.ts';
 import type { Budget } from './budget.ts';
 import { ingestEvents } from './events.ts';
 import type { BodySource, EventAnswer, EventRooms, OnConflict } from './event-rooms.ts';
-import { sendObject } from './reply.ts';
+import { sendJson } from './reply.ts';
 import { eventsSchema } from './schemas.ts';
 
 export interface EventsRouteRooms {
@@ -38,16 +38,16 @@ export function eventsRoute(app: FastifyInstance, { rooms, bodies, database }: E
     try {
       const answer = await ingestEvents(rooms, event, source);
       request.told.rows = answer.rows;
-      return sendObject(reply, toJson(answer));
+      return sendJson(reply, asJson(answer));
     } finally {
       source.close();
     }
   });
 }
 
-function toJson({ rows, skipped }: EventAnswer): unknown {
-  if (skipped === null) return { rows };
-  return { rows, skipped: skipped.lines, skippedTotal: skipped.count };
+function asJson({ rows, skipped }: EventAnswer): string {
+  if (skipped === null) return `{"rows":${rows}}`;
+  return JSON.stringify({ rows, skipped: skipped.lines, skippedTotal: skipped.count });
 }
 
 interface Source extends BodySource {
@@ -69,15 +69,13 @@ function openSource(request: IncomingMessage, bodies: Budget): Source {
     held = 0;
   };
   if (isSmall(request, limits.eventsLaneBytesMax)) {
-    let read = false;
     return {
       close,
-      next: async () => {
-        if (read) return null;
-        read = true;
+      whole: async () => {
         hold(Number(request.headers['content-length']));
         return smallBody(request, limits.eventsPauseMs);
       },
+      next: () => Promise.resolve(null),
     };
   }
   const body = new Body(request, bodyBounds);
@@ -86,6 +84,7 @@ function openSource(request: IncomingMessage, bodies: Budget): Source {
       body.close();
       close();
     },
+    whole: null,
     next: async () => {
       const piece = await body.next();
       if (piece !== null) hold(piece.length);

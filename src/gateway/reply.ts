@@ -22,7 +22,7 @@ export function sendRefusal(
   if (status === 503 || status === 429) reply.header('retry-after', retryAfter());
   if (status === 401) reply.header('www-authenticate', 'Bearer realm="headgate"');
   if (status === 405) reply.header('allow', 'POST');
-  return reply.send(Buffer.from(JSON.stringify({ error: message, code, ...more })));
+  return reply.send(JSON.stringify({ error: message, code, ...more }));
 }
 
 /** Spread, so that many senders do not return together. */
@@ -35,11 +35,15 @@ export function sendSqlError(reply: FastifyReply, error: SqlError): FastifyReply
   const again = isTransient(sqlstate);
   reply.code(again ? 503 : 400).header('content-type', json);
   if (again) reply.header('retry-after', retryAfter());
-  return reply.send(Buffer.from(JSON.stringify({ error: message, code: sqlstate, position, detail, hint })));
+  return reply.send(JSON.stringify({ error: message, code: sqlstate, position, detail, hint }));
 }
 
 export function sendObject(reply: FastifyReply, value: unknown): FastifyReply {
-  return reply.header('content-type', json).send(Buffer.from(JSON.stringify(value)));
+  return sendJson(reply, JSON.stringify(value));
+}
+
+export function sendJson(reply: FastifyReply, text: string): FastifyReply {
+  return reply.header('content-type', json).send(text);
 }
 
 /** A small result leaves in one piece, with its length; a large one as fast as its reader reads. */
