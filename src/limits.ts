@@ -283,8 +283,6 @@ export const limits = {
   gatewayNoticesMax: 100,
   /** Names of types that are remembered, per database. */
   gatewayTypesMax: 10_000,
-  /** Addresses whose rate is followed. */
-  gatewayRateAddressesMax: 10_000,
   /** Length of a request id, in characters. */
   requestIdCharsMax: 128,
 

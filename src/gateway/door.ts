@@ -5,15 +5,16 @@
  * lanes and the commit are rooms that it is given. Web pages of strangers are kept out by guard.ts.
  */
 import { randomUUID } from 'node:crypto';
-import type { AddressInfo, Socket } from 'node:net';
+import type { AddressInfo } from 'node:net';
 import { performance } from 'node:perf_hooks';
 import { fastify } from 'fastify';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { fastifySwagger } from '@fastify/swagger';
+import type { Gate } from '../guard/gate.ts';
 import type { Closable } from '../kit/closer.ts';
 import { limits } from '../limits.ts';
 import type { Observation, Observe } from '../observations.ts';
-import { Refused, refusal, refusals } from '../refusals.ts';
+import { Refused, refusal } from '../refusals.ts';
 import type { Refusal } from '../refusals.ts';
 import { Budget } from './budget.ts';
 import { readAway } from './body.ts';
@@ -21,24 +22,22 @@ import type { EventRooms } from './event-rooms.ts';
 import { eventsRoute } from './events-route.ts';
 import { Guard } from './guard.ts';
 import type { GuardOptions } from './guard.ts';
+import { askForBody, holdsBody, HttpFront } from './http-front.ts';
+import type { FrontOptions } from './http-front.ts';
 import { LineRefused, reasonOf } from './line-refused.ts';
-import { RateLimit } from './rate-limit.ts';
 import { sendObject, sendRefusal, sendSqlError } from './reply.ts';
 import { healthSchema, openapi } from './schemas.ts';
 import { sqlRoute } from './sql-route.ts';
 import { SqlRefused, SqlSessions } from './sql-sessions.ts';
 import type { SqlRooms } from './sql-sessions.ts';
 
-export interface GatewayOptions extends GuardOptions {
+export interface GatewayOptions extends Omit<GuardOptions, 'secure'>, FrontOptions {
   /** 0 picks a free one. */
   readonly port: number;
   readonly version: string;
-  /** Requests a second from one address; 0: any number. */
-  readonly rateMax: number;
   readonly rooms: GatewayRooms;
   /** The text of GET /v1/metrics; null: they are served elsewhere. */
   readonly metrics: { readonly contentType: string; readonly text: () => Promise<string> } | null;
-  readonly observe: Observe;
 }
 
 export interface GatewayRooms {
@@ -70,24 +69,22 @@ declare module 'fastify' {
   interface FastifyRequest {
     told: Told;
     startedAt: number;
+    /** Of the client, also behind a proxy. */
+    clientAddress: string;
   }
 }
 
 /** Rejects when the port cannot be listened on. */
 export async function openGateway(options: GatewayOptions): Promise<Gateway> {
+  const front = new HttpFront(options);
   const app = fastify({
     logger: false,
     forceCloseConnections: 'idle',
-    requestTimeout: limits.eventsUploadMs,
-    keepAliveTimeout: limits.keepAliveTimeoutMs,
-    // Silence in either direction; what a request may take in all is shorter.
-    connectionTimeout: limits.eventsPauseMs * 2,
-    http: { maxHeaderSize: limits.headersBytesMax, headersTimeout: limits.headersTimeoutMs },
+    serverFactory: front.create,
     routerOptions: { maxParamLength: limits.targetBytesMax },
     genReqId: (request) => requestId(request.headers['x-request-id']),
-    clientErrorHandler: answerBrokenHttp,
+    clientErrorHandler: () => {},
   });
-  app.server.maxConnections = limits.gatewayConnectionsMax;
   const sessions = new SqlSessions({
     ...options.rooms.sql,
     budget: new Budget(limits.gatewayResultsBytesMax),
@@ -118,14 +115,16 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     await app.close();
     throw error;
   }
-  const { address, port } = app.server.address() as AddressInfo;
+  const address = app.server.address() as AddressInfo;
+  await front.listenBeside(options.host, address);
   let draining: Promise<void> | null = null;
   const drain = (): Promise<void> => {
     state.draining = true;
-    return (draining ??= app.close());
+    front.drain();
+    return (draining ??= app.close().then(() => front.close()));
   };
   return {
-    address: { host: address, port },
+    address: { host: address.address, port: address.port },
     release: async (database) => {
       await sessions.release(database);
       await options.rooms.events.release(database);
@@ -133,7 +132,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     drain,
     close: async () => {
       const drained = drain();
-      app.server.closeAllConnections();
+      front.cutOff();
       await drained;
       await sessions.close();
     },
@@ -149,31 +148,36 @@ function requestId(given: string | string[] | undefined): string {
 }
 
 function addGuards(app: FastifyInstance, options: GatewayOptions): void {
-  const guard = new Guard(options);
-  const rates = new RateLimit(options.rateMax, limits.gatewayRateAddressesMax);
+  const { gate } = options;
+  const guard = new Guard({ ...options, secure: options.tls !== null });
   let requests = 0;
   app.decorateRequest('told');
   app.decorateRequest('startedAt', 0);
+  app.decorateRequest('clientAddress', '');
   app.addHook('onRequest', (request, reply, done) => {
     requests++;
     reply.raw.once('close', () => void requests--);
     request.startedAt = performance.now();
+    request.clientAddress = gate.clientAddress(request.raw.socket.remoteAddress ?? '', request.headers);
     // Fastify refuses what is no media type; here nobody looks at it.
     request.raw.headers['content-type'] = 'application/octet-stream';
     request.told = { code: 'ok', rows: 0 };
     reply.header('x-request-id', request.id);
-    const refused = admit(guard, rates, request, reply);
+    const refused = admit(guard, gate, request, reply);
     if (refused !== null) refuse(request, reply, refused);
     else if (requests > limits.gatewayRequestsMax) refuse(request, reply, refusal('overloaded'));
     else if (request.method === 'OPTIONS') answerPreflight(request, reply);
-    else done();
+    else {
+      if (!request.is404) askForBody(request.raw, reply.raw);
+      done();
+    }
   });
   app.addHook('onResponse', (request, reply, done) => {
     options.observe({
       kind: 'gateway.answered',
       requestId: request.id,
       route: routeOf(request),
-      remoteAddress: request.ip,
+      remoteAddress: request.clientAddress,
       status: reply.statusCode,
       ...request.told,
       seconds: (performance.now() - request.startedAt) / 1_000,
@@ -182,7 +186,7 @@ function addGuards(app: FastifyInstance, options: GatewayOptions): void {
   });
 }
 
-function admit(guard: Guard, rates: RateLimit, request: FastifyRequest, reply: FastifyReply): Refusal | null {
+function admit(guard: Guard, gate: Gate, request: FastifyRequest, reply: FastifyReply): Refusal | null {
   // Who asks whether the gateway lives learns nothing else, and asks by any name, as load balancers do.
   const isHealth = request.method === 'GET' && request.url === '/v1/healthz';
   const { localAddress = '', localPort = 0 } = request.raw.socket;
@@ -193,7 +197,8 @@ function admit(guard: Guard, rates: RateLimit, request: FastifyRequest, reply: F
     reply.header('access-control-allow-origin', origin).header('vary', 'Origin');
     reply.header('access-control-expose-headers', 'x-request-id, retry-after');
   }
-  if (!rates.take(request.ip, request.startedAt)) return refusal('rate_limited');
+  const unwelcome = gate.refuses(request.clientAddress);
+  if (unwelcome !== null) return unwelcome;
   // A preflight carries no credentials.
   if (isHealth || request.method === 'OPTIONS') return null;
   return guard.token(request.headers.authorization);
@@ -215,7 +220,8 @@ function answerPreflight(request: FastifyRequest, reply: FastifyReply): void {
 /** Answers at the door, before anything of the body is read. */
 function refuse(request: FastifyRequest, reply: FastifyReply, refused: Refusal): void {
   request.told.code = refused.code;
-  void readAway(request.raw).then((whole) => {
+  const read = holdsBody(request.raw) ? Promise.resolve(false) : readAway(request.raw);
+  void read.then((whole) => {
     if (!whole) reply.header('connection', 'close');
     return sendRefusal(reply, refused);
   });
@@ -273,24 +279,5 @@ function addOtherRoutes(app: FastifyInstance, options: GatewayOptions): void {
   if (metrics === null) return;
   app.get('/v1/metrics', { schema: { hide: true } }, async (_request, reply) =>
     reply.header('content-type', metrics.contentType).send(await metrics.text()),
-  );
-}
-
-/** What is no HTTP, too slow, or has too large headers never reaches a route. */
-function answerBrokenHttp(error: Error & { code?: string }, socket: Socket): void {
-  if (!socket.writable || error.code === 'ECONNRESET') {
-    socket.destroy();
-    return;
-  }
-  const it =
-    error.code === 'HPE_HEADER_OVERFLOW'
-      ? refusal('headers_too_large')
-      : error.code === 'ERR_HTTP_REQUEST_TIMEOUT'
-        ? refusal('request_timeout')
-        : refusal('malformed_request');
-  const body = JSON.stringify({ error: it.message, code: it.code });
-  const status = refusals[it.code].status;
-  socket.end(
-    `HTTP/1.1 ${status} ${it.code}\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,
   );
 }

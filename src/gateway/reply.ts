@@ -14,20 +14,20 @@ const json = 'application/json; charset=utf-8';
 /** `more`: further members of the answer, e.g. the lines at fault. */
 export function sendRefusal(
   reply: FastifyReply,
-  { code, message }: Refusal,
+  { code, message, retryAfterSeconds }: Refusal,
   more: Readonly<Record<string, unknown>> = {},
 ): FastifyReply {
   const { status } = refusals[code];
   reply.code(status).header('content-type', json);
-  if (status === 503 || status === 429) reply.header('retry-after', retryAfter());
+  if (status === 503 || status === 429) reply.header('retry-after', retryAfter(retryAfterSeconds));
   if (status === 401) reply.header('www-authenticate', 'Bearer realm="headgate"');
   if (status === 405) reply.header('allow', 'POST');
   return reply.send(Buffer.from(JSON.stringify({ error: message, code, ...more })));
 }
 
-/** Spread, so that many senders do not return together. */
-function retryAfter(): string {
-  return String(1 + Math.floor(Math.random() * limits.retryAfterSecondsMax));
+/** Where it is not known, spread, so that many senders do not return together. */
+export function retryAfter(seconds?: number): string {
+  return String(seconds ?? 1 + Math.floor(Math.random() * limits.retryAfterSecondsMax));
 }
 
 export function sendSqlError(reply: FastifyReply, error: SqlError): FastifyReply {
