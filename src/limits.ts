@@ -239,6 +239,8 @@ export const limits = {
   tlsPollMs: 5_000,
   /** Largest body of POST /v1/events, before and after decompression, in bytes. */
   eventsBodyBytesMax: 100 * 1024 * 1024,
+  /** Request targets of POST /v1/events that are remembered as they were read. */
+  eventsTargetsMax: 1_000,
   /** A body up to this size goes through a lane, with those of others; a larger one in a transaction of its own. */
   eventsLaneBytesMax: 1024 * 1024,
   /** One event, in bytes. */
@@ -283,8 +285,6 @@ export const limits = {
   gatewayNoticesMax: 100,
   /** Names of types that are remembered, per database. */
   gatewayTypesMax: 10_000,
-  /** Addresses whose rate is followed. */
-  gatewayRateAddressesMax: 10_000,
   /** Length of a request id, in characters. */
   requestIdCharsMax: 128,
 

@@ -240,7 +240,7 @@ async function openEvents(rooms: DoorRooms, rewrite: RewriteSql, closer: Closer)
     ? { engine, pools: rooms.pools, lanes: rooms.lanes, clock }
     : openEventParts(others, observe, clock, closer);
   const gateway = await openGateway({
-    ...doorOptions(settings),
+    ...doorOptions(settings, rooms.guards.gateway),
     version,
     rooms: {
       database: own ? (name) => name ?? engine.defaultDatabase : (name) => engineOf(others, name).name,

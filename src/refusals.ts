@@ -147,7 +147,7 @@ export const refusals = {
     403,
     '42501',
     'requests from this address are not accepted here',
-    'The address is outside HEADGATE_LISTEN_NETWORKS; behind a proxy, see HEADGATE_TRUSTED_PROXIES.',
+    'The address is outside HEADGATE_LISTEN_NETWORKS (of the events gateway: HEADGATE_GATEWAY_NETWORKS); behind a proxy, see HEADGATE_TRUSTED_PROXIES.',
   ),
   rate_limited: kind(
     429,

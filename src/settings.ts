@@ -172,7 +172,7 @@ export const settingsTable = {
     'N',
     0,
     integer(0, 1_000_000),
-    'requests a second that the events gateway takes from one address; 0: any number',
+    'requests a second that the events gateway takes from one address (IPv6: /64); 0: any number',
   ),
   insecure: setting(
     'insecure',

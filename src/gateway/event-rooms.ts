@@ -1,5 +1,5 @@
 /**
- * Types only: what POST /v1/events needs of other rooms, and what its parts hand each other. Joined in main.ts and
+ * What POST /v1/events needs of other rooms, and what its parts hand each other. Types, joined in main.ts and
  * gateway-main.ts.
  */
 import type { PoolClient } from 'pg';
@@ -8,7 +8,8 @@ import type { Refusal } from '../refusals.ts';
 import type { Budget } from './budget.ts';
 import type { Skipped } from './skipped.ts';
 
-export type OnConflict = 'error' | 'update' | 'ignore';
+export const conflicts = ['error', 'update', 'ignore'] as const;
+export type OnConflict = (typeof conflicts)[number];
 
 export interface EventRooms {
   /** The table that a name means now, as SQL would; throws `relation_not_found`, `relation_not_writable`, `key_missing`. */

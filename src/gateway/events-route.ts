@@ -38,14 +38,14 @@ export function eventsRoute(app: FastifyInstance, { rooms, bodies, database }: E
     try {
       const answer = await ingestEvents(rooms, event, source);
       request.told.rows = answer.rows;
-      return sendJson(reply, asJson(answer));
+      return sendJson(reply, eventsJson(answer));
     } finally {
       source.close();
     }
   });
 }
 
-function asJson({ rows, skipped }: EventAnswer): string {
+export function eventsJson({ rows, skipped }: EventAnswer): string {
   if (skipped === null) return `{"rows":${rows}}`;
   return JSON.stringify({ rows, skipped: skipped.lines, skippedTotal: skipped.count });
 }
@@ -56,6 +56,34 @@ interface Source extends BodySource {
 
 /** What is held of a body at one time: all of a small one; of a large one, chunks and lines on their way. */
 const heldBytesMax = limits.eventsLineBytesMax;
+
+/** A body of at most `eventsLaneBytesMax`, held as a whole. */
+export class SmallSource implements Source {
+  readonly #request: IncomingMessage;
+  readonly #bodies: Budget;
+  #held = 0;
+
+  constructor(request: IncomingMessage, bodies: Budget) {
+    this.#request = request;
+    this.#bodies = bodies;
+  }
+
+  whole(): Promise<Buffer> {
+    const bytes = Number(this.#request.headers['content-length']);
+    if (!this.#bodies.take(bytes)) return Promise.reject(new Refused('overloaded'));
+    this.#held = bytes;
+    return smallBody(this.#request, limits.eventsPauseMs);
+  }
+
+  next(): Promise<null> {
+    return Promise.resolve(null);
+  }
+
+  close(): void {
+    this.#bodies.give(this.#held);
+    this.#held = 0;
+  }
+}
 
 function openSource(request: IncomingMessage, bodies: Budget): Source {
   let held = 0;
@@ -69,14 +97,7 @@ function openSource(request: IncomingMessage, bodies: Budget): Source {
     held = 0;
   };
   if (isSmall(request, limits.eventsLaneBytesMax)) {
-    return {
-      close,
-      whole: async () => {
-        hold(Number(request.headers['content-length']));
-        return smallBody(request, limits.eventsPauseMs);
-      },
-      next: () => Promise.resolve(null),
-    };
+    return new SmallSource(request, bodies);
   }
   const body = new Body(request, bodyBounds);
   return {

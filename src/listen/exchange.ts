@@ -7,6 +7,7 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Arrival, Outcome } from '../flow.ts';
+import type { Connection, LiveRequest } from '../guard/connection.ts';
 import type { Gate } from '../guard/gate.ts';
 import type { Ingest } from '../ingest.ts';
 import type { Limits } from '../limits.ts';
@@ -15,7 +16,6 @@ import type { Refusal } from '../refusals.ts';
 import { refusal, Refused } from '../refusals.ts';
 import type { BytesInFlight } from './body.ts';
 import { BodyReader, Share } from './body.ts';
-import type { Connection, LiveRequest } from './connection.ts';
 import type { Coding, Inflation, Inflations } from './content-encoding.ts';
 import { parseCodings } from './content-encoding.ts';
 import type { RefusalReplies, Reply } from './reply.ts';

@@ -9,7 +9,11 @@ import { Server as NetServer } from 'node:net';
 import type { AddressInfo, Socket } from 'node:net';
 import { once } from 'node:events';
 import { randomUUID } from 'node:crypto';
+import { Connection } from '../guard/connection.ts';
 import type { Gate } from '../guard/gate.ts';
+import { answerHalfClosed, createHttpServer } from '../guard/http-server.ts';
+import type { HttpServer } from '../guard/http-server.ts';
+import { protocolRefusal, refusalForParserError } from '../guard/protocol.ts';
 import type { TlsSource } from '../guard/tls-source.ts';
 import type { Ingest } from '../ingest.ts';
 import type { OpenStream } from '../ingest-stream.ts';
@@ -21,17 +25,13 @@ import type { Observe } from '../observations.ts';
 import type { Refusal } from '../refusals.ts';
 import { refusal } from '../refusals.ts';
 import { BytesInFlight } from './body.ts';
-import { Connection } from './connection.ts';
 import { Inflations } from './content-encoding.ts';
 import type { Room } from './exchange.ts';
 import { Exchange } from './exchange.ts';
 import type { OriginRule } from './handshake.ts';
 import { handshakeRefusal, originRule, withoutOffer } from './handshake.ts';
-import { protocolRefusal, refusalForParserError } from './protocol.ts';
 import { createRefusalReplies, rawMessage } from './reply.ts';
 import { isIngestTarget, isWebhookTarget } from './routes.ts';
-import { createHttpServer } from './server.ts';
-import type { HttpServer } from './server.ts';
 import { WebSocketDoor } from './websocket.ts';
 
 export interface ListenerOptions {
@@ -178,8 +178,10 @@ class HttpListener implements Listener {
   }
 
   #createServer(tls: TlsSource | null): HttpServer {
-    const http = createHttpServer(this.#limits, tls);
+    const bounds = { ...this.#limits, connectionsMax: this.#limits.listenConnectionsMax };
+    const http = createHttpServer(bounds, tls);
     const { server } = http;
+    answerHalfClosed(server);
     http.connected((socket) => this.#connected(socket));
     server.on('request', (request, response) => this.#request(request, response, false));
     server.on('checkContinue', (request, response) => this.#request(request, response, true));

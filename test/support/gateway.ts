@@ -5,6 +5,8 @@ import { eventRooms, openEventParts } from '../../src/gateway-events.ts';
 import { engineOf, otherSqlRooms } from '../../src/gateway-rooms.ts';
 import { openGateway } from '../../src/gateway/door.ts';
 import type { GatewayOptions } from '../../src/gateway/door.ts';
+import { Gate } from '../../src/guard/gate.ts';
+import type { GateOptions } from '../../src/guard/gate.ts';
 import { Closer } from '../../src/kit/closer.ts';
 import { onEnd } from './cleanup.ts';
 import { Spy } from './postgres.ts';
@@ -66,6 +68,18 @@ export async function request(url: string, init: RequestInit): Promise<Answer> {
   return { status: response.status, headers: response.headers, text, json };
 }
 
+/** Everybody may come, and nobody is believed, unless `options` say otherwise. */
+export function openGate(options: Partial<GateOptions> = {}): Gate {
+  const nobody = { trustedProxies: null, forwardedHeader: 'x-forwarded-for', allowed: null } as const;
+  return new Gate({
+    ...nobody,
+    addressRate: null,
+    tableRate: null,
+    clock: () => performance.now(),
+    ...options,
+  });
+}
+
 export async function openTestGateway(
   t: TestContext,
   database: TestDatabase,
@@ -82,7 +96,8 @@ export async function openTestGateway(
     token: null,
     origins: [],
     hosts: [],
-    rateMax: 0,
+    tls: null,
+    gate: openGate(),
     version: '0.0.0',
     metrics: null,
     observe: spy.observe,

@@ -1,5 +1,5 @@
 /**
- * One client connection of the webhook listener: which request came last on it, and how it ends. Takes the
+ * One client connection of a door that speaks HTTP: which request came last on it, and how it ends. Takes the
  * socket Node accepted; may close it. An ending connection answers what it owes, sends FIN, and is read for
  * a moment longer: closing a socket that still has unread bytes makes the kernel send RST, which takes the
  * answer away from a sender that is still writing.
