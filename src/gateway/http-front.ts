@@ -83,9 +83,10 @@ export class HttpFront {
   /** From now on what comes on open connections is refused; connections on which nothing runs are ended. */
   drain(): void {
     this.#draining = true;
-    for (const http of this.#servers) {
-      http.endHandshakes();
-      http.server.closeIdleConnections();
+    for (const { endHandshakes } of this.#servers) endHandshakes();
+    // Node counts a connection on which nothing has come yet as one that is busy.
+    for (const { socket, owed, ending } of this.#connections.values()) {
+      if (owed === 0 && !ending) socket.destroy();
     }
   }
 
