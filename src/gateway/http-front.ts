@@ -89,11 +89,12 @@ export class HttpFront {
   /** From now on what comes on open connections is refused; connections on which nothing runs are ended. */
   drain(): void {
     this.#draining = true;
-    // A connection that stayed open behind its last answer would be waited for.
-    for (const { last } of this.#connections.values()) if (last instanceof Exchange) last.endsConnection();
-    for (const http of this.#servers) {
-      http.endHandshakes();
-      http.server.closeIdleConnections();
+    for (const { endHandshakes } of this.#servers) endHandshakes();
+    // Node counts a connection on which nothing has come yet as one that is busy.
+    for (const { socket, owed, ending, last } of this.#connections.values()) {
+      if (owed === 0 && !ending) socket.destroy();
+      // A connection that stayed open behind its last answer would be waited for.
+      else if (last instanceof Exchange) last.endsConnection();
     }
   }
 

@@ -26,7 +26,7 @@ export interface HttpServer {
   /** Gives a connection that was taken from HTTP, e.g. by an upgrade that was passed over, back to it. */
   giveBack(socket: Socket): void;
   /** Ends the connections that have not come so far. */
-  endHandshakes(): void;
+  readonly endHandshakes: () => void;
 }
 
 export function createHttpServer(bounds: HttpBounds, tls: TlsSource | null): HttpServer {

@@ -4,7 +4,7 @@ import type { TestContext } from 'node:test';
 import { eventRooms, openEventParts } from '../../src/gateway-events.ts';
 import { engineOf, otherSqlRooms } from '../../src/gateway-rooms.ts';
 import { openGateway } from '../../src/gateway/door.ts';
-import type { GatewayOptions } from '../../src/gateway/door.ts';
+import type { Gateway, GatewayOptions } from '../../src/gateway/door.ts';
 import { Gate } from '../../src/guard/gate.ts';
 import type { GateOptions } from '../../src/guard/gate.ts';
 import { Closer } from '../../src/kit/closer.ts';
@@ -30,10 +30,12 @@ export interface Said {
 export class TestGateway {
   readonly url: string;
   readonly spy: Spy;
+  readonly door: Gateway;
 
-  constructor(url: string, spy: Spy) {
+  constructor(url: string, spy: Spy, door: Gateway) {
     this.url = url;
     this.spy = spy;
+    this.door = door;
   }
 
   sql(body: string, path = '/v1/sql', init: RequestInit = {}): Promise<Answer> {
@@ -110,5 +112,5 @@ export async function openTestGateway(
     ...options,
   });
   closer.add('door', () => gateway.close());
-  return new TestGateway(`http://127.0.0.1:${gateway.address.port}`, spy);
+  return new TestGateway(`http://127.0.0.1:${gateway.address.port}`, spy, gateway);
 }
