@@ -7,6 +7,7 @@
 import type { Socket } from 'node:net';
 import type { Limits } from '../limits.ts';
 import type { Refusal } from '../refusals.ts';
+import type { Endings } from './endings.ts';
 
 /** What a connection must know of a request on it. */
 export interface LiveRequest {
@@ -37,15 +38,23 @@ export class Connection {
   upgraded = false;
   /** Why the request that comes next does not become one, although it offered to. */
   passedOver: Refusal | null = null;
+  /** What came on it was no request, or came too slowly, or not to its end: what follows is not told again. */
+  broken = false;
   /** Requests whose answers are not written yet. */
   owed = 0;
   #limits: Limits;
   #ending = false;
 
-  constructor(socket: Socket, limits: Limits) {
+  constructor(socket: Socket, limits: Limits, endings: Endings) {
     this.socket = socket;
     this.remoteAddress = socket.remoteAddress ?? '';
     this.#limits = limits;
+    // Node ends its half by itself when the other side has ended.
+    const end = socket.end;
+    socket.end = ((...given: Parameters<Socket['end']>) => {
+      endings.run(() => void end.apply(socket, given));
+      return socket;
+    }) as Socket['end'];
   }
 
   /** True once the last answer is decided on: what arrives afterwards is not answered any more. */

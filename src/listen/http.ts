@@ -23,6 +23,7 @@ import { refusal } from '../refusals.ts';
 import { BytesInFlight } from './body.ts';
 import { Connection } from './connection.ts';
 import { Inflations } from './content-encoding.ts';
+import { Endings } from './endings.ts';
 import type { Room } from './exchange.ts';
 import { Exchange } from './exchange.ts';
 import type { OriginRule } from './handshake.ts';
@@ -83,11 +84,13 @@ class HttpListener implements Listener {
   readonly #websockets: WebSocketDoor | null;
   readonly #mayOpen: OriginRule;
   readonly #connections = new Map<Socket, Connection>();
+  readonly #endings: Endings;
   readonly #emptied = deferred<void>();
   #closing: Promise<void> | null = null;
 
   constructor(options: ListenerOptions) {
     this.#limits = options.limits ?? allLimits;
+    this.#endings = new Endings(this.#limits.endingsPerTurnMax, setImmediate);
     this.#room = {
       ingest: options.ingest,
       observe: options.observe,
@@ -197,12 +200,13 @@ class HttpListener implements Listener {
   #connected(socket: Socket): void {
     // Given back to Node, with an offer passed over.
     if (this.#connections.has(socket)) return;
-    const connection = new Connection(socket, this.#limits);
+    const connection = new Connection(socket, this.#limits, this.#endings);
     this.#connections.set(socket, connection);
     socket.once('close', () => {
       this.#connections.delete(socket);
       if (this.#closing !== null && this.#connections.size === 0) this.#emptied.resolve();
-      if (connection.last?.received === false) connection.last.fail(refusal('request_aborted'));
+      const { last } = connection;
+      if (last?.received === false) this.#endings.run(() => last.fail(refusal('request_aborted')));
     });
   }
 
@@ -293,10 +297,14 @@ class HttpListener implements Listener {
       socket.destroy();
       return;
     }
-    if (connection.ending) return;
+    if (connection.ending || connection.broken) return;
+    connection.broken = true;
     const why = refusalForParserError(error);
-    if (connection.last?.received === false) connection.last.fail(why);
-    else this.#refuseConnection(connection, why);
+    const last = connection.last?.received === false ? connection.last : null;
+    this.#endings.run(() => {
+      if (last === null) this.#refuseConnection(connection, why);
+      else last.fail(why);
+    });
   }
 
   #refuseTunnel(socket: Socket, why: Refusal): void {
