@@ -20,7 +20,9 @@ export const limits = {
   /** Connections of the webhook listener; one more is closed as it arrives. */
   listenConnectionsMax: 20_000,
   /** Requests of one connection that are not answered, or whose answers are not read; one more is the last. */
-  pipelinedRequestsMax: 32,
+  pipelinedRequestsMax: 16,
+  /** Of them, those that are begun before others get their turn. */
+  pipelinedPerTurnMax: 256,
   /** Length of a request target, that is path and query, in bytes. */
   targetBytesMax: 8 * 1024,
   /** What a request in flight is counted as besides its body, in bytes: bounds how many there are. */

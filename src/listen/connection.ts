@@ -5,9 +5,9 @@
  * answer away from a sender that is still writing.
  */
 import type { Socket } from 'node:net';
+import type { PerTurn } from '../kit/per-turn.ts';
 import type { Limits } from '../limits.ts';
 import type { Refusal } from '../refusals.ts';
-import type { Endings } from './endings.ts';
 
 /** What a connection must know of a request on it. */
 export interface LiveRequest {
@@ -45,11 +45,11 @@ export class Connection {
   #limits: Limits;
   #ending = false;
 
-  constructor(socket: Socket, limits: Limits, endings: Endings) {
+  constructor(socket: Socket, limits: Limits, endings: PerTurn) {
     this.socket = socket;
     this.remoteAddress = socket.remoteAddress ?? '';
     this.#limits = limits;
-    // Node ends its half by itself when the other side has ended.
+    // Node ends our half by itself when the sender has ended its own; thousands may do so in one instant.
     const end = socket.end;
     socket.end = ((...given: Parameters<Socket['end']>) => {
       endings.run(() => void end.apply(socket, given));

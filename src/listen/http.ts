@@ -15,6 +15,7 @@ import type { Ingest } from '../ingest.ts';
 import type { OpenStream } from '../ingest-stream.ts';
 import type { Closable } from '../kit/closer.ts';
 import { deferred } from '../kit/deferred.ts';
+import { PerTurn } from '../kit/per-turn.ts';
 import type { Limits } from '../limits.ts';
 import { limits as allLimits } from '../limits.ts';
 import type { Observe } from '../observations.ts';
@@ -23,7 +24,6 @@ import { refusal } from '../refusals.ts';
 import { BytesInFlight } from './body.ts';
 import { Connection } from './connection.ts';
 import { Inflations } from './content-encoding.ts';
-import { Endings } from './endings.ts';
 import type { Room } from './exchange.ts';
 import { Exchange } from './exchange.ts';
 import type { OriginRule } from './handshake.ts';
@@ -84,13 +84,16 @@ class HttpListener implements Listener {
   readonly #websockets: WebSocketDoor | null;
   readonly #mayOpen: OriginRule;
   readonly #connections = new Map<Socket, Connection>();
-  readonly #endings: Endings;
+  /** What the end of a connection takes, and what a request takes that did not wait for the answer before it. */
+  readonly #endings: PerTurn;
+  readonly #pipelined: PerTurn;
   readonly #emptied = deferred<void>();
   #closing: Promise<void> | null = null;
 
   constructor(options: ListenerOptions) {
     this.#limits = options.limits ?? allLimits;
-    this.#endings = new Endings(this.#limits.endingsPerTurnMax, setImmediate);
+    this.#endings = new PerTurn(this.#limits.endingsPerTurnMax, setImmediate);
+    this.#pipelined = new PerTurn(this.#limits.pipelinedPerTurnMax, setImmediate);
     this.#room = {
       ingest: options.ingest,
       observe: options.observe,
@@ -215,7 +218,14 @@ class HttpListener implements Listener {
     if (exchange === null) return;
     const passedOver = this.#connections.get(request.socket)?.takePassedOver() ?? null;
     const broken = protocolRefusal(request, this.#limits) ?? this.#impatience(request);
+    // What ends the connection is said at once: nothing behind it is a request any more.
     if (broken !== null) return exchange.refuse(broken, true);
+    const serve = () => this.#serve(request, exchange, passedOver);
+    if ((this.#connections.get(request.socket)?.owed ?? 0) > 1) this.#pipelined.run(serve);
+    else serve();
+  }
+
+  #serve(request: IncomingMessage, exchange: Exchange, passedOver: Refusal | null): void {
     const unwelcome = this.#room.gate?.refuses(exchange.remoteAddress) ?? null;
     if (unwelcome !== null) return exchange.refuse(unwelcome);
     if (this.#websockets !== null && isIngestTarget(exchange.target)) {

@@ -1,24 +1,23 @@
 /**
- * The work that a connection's end makes, a bounded number of them in one turn of the event loop: thousands that end in
- * one instant would otherwise hold everybody else for as long as all of them take. Takes functions; runs each exactly
- * once, in order, at once where few have come in this turn. Refuses nothing, touches nothing. Its queue is as long as
- * there are connections, at most a few entries for each.
+ * Short work, a bounded number of pieces in one turn of the event loop: thousands that come in one instant would
+ * otherwise hold everybody else for as long as all of them take. Takes functions; runs each exactly once, in order, at
+ * once where few have come in this turn. What waits is bounded by whoever gives it.
  */
-export class Endings {
-  readonly #perTurnMax: number;
+export class PerTurn {
+  readonly #max: number;
   readonly #endOfTurn: (run: () => void) => void;
   #inThisTurn = 0;
   #waiting: (() => void)[] = [];
   #head = 0;
 
   /** `endOfTurn` runs its argument when the current turn of the event loop has handled its sockets (setImmediate). */
-  constructor(perTurnMax: number, endOfTurn: (run: () => void) => void) {
-    this.#perTurnMax = perTurnMax;
+  constructor(max: number, endOfTurn: (run: () => void) => void) {
+    this.#max = max;
     this.#endOfTurn = endOfTurn;
   }
 
   run(work: () => void): void {
-    if (this.#inThisTurn >= this.#perTurnMax || this.#head < this.#waiting.length) {
+    if (this.#inThisTurn >= this.#max || this.#head < this.#waiting.length) {
       this.#waiting.push(work);
       return;
     }
@@ -34,7 +33,7 @@ export class Endings {
   #turn(): void {
     this.#inThisTurn = 0;
     // What these leave behind comes after those that wait already.
-    const until = Math.min(this.#waiting.length, this.#head + this.#perTurnMax);
+    const until = Math.min(this.#waiting.length, this.#head + this.#max);
     while (this.#head < until) {
       const work = this.#waiting[this.#head];
       this.#head += 1;

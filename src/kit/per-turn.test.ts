@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { Endings } from './endings.ts';
+import { PerTurn } from './per-turn.ts';
 
 test('few are run at once, many a bounded number a turn, each once and in order', () => {
   fc.assert(
@@ -10,13 +10,13 @@ test('few are run at once, many a bounded number a turn, each once and in order'
       fc.array(fc.record({ burst: fc.nat(20), follow: fc.boolean() }), { maxLength: 20 }),
       (perTurnMax, turns) => {
         const nextTurn: (() => void)[] = [];
-        const endings = new Endings(perTurnMax, (run) => void nextTurn.push(run));
+        const perTurn = new PerTurn(perTurnMax, (run) => void nextTurn.push(run));
         const ran: number[] = [];
         let given = 0;
         let inThisTurn = 0;
         const add = (follow: boolean) => {
           const n = given++;
-          endings.run(() => {
+          perTurn.run(() => {
             ran.push(n);
             inThisTurn += 1;
             if (follow) add(false);
