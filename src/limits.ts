@@ -102,6 +102,11 @@ export const limits = {
   laneBytesMax: 64 * 1024 * 1024,
   /** Rows in one group, that is one transaction. */
   groupRowsMax: 2_048,
+  /**
+   * Requests larger than a group that are committed at one time beside the groups of their tables, over all tables; below
+   * `commitConnectionsMax`, so that connections are left for the groups.
+   */
+  largeCommitsMax: 3,
   /** What a group should take at most, in ms: of a table that commits more slowly the groups become smaller. */
   groupTargetMs: 500,
   /** Bytes in one group. */

@@ -50,9 +50,9 @@ export class Connection {
     this.remoteAddress = socket.remoteAddress ?? '';
     this.#limits = limits;
     // Node ends our half by itself when the sender has ended its own; thousands may do so in one instant.
-    const end = socket.end;
+    const end = socket.end.bind(socket) as (...given: Parameters<Socket['end']>) => Socket;
     socket.end = ((...given: Parameters<Socket['end']>) => {
-      endings.run(() => void end.apply(socket, given));
+      endings.run(() => void end(...given));
       return socket;
     }) as Socket['end'];
   }

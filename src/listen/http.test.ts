@@ -98,11 +98,9 @@ test('a body that is kept is not overwritten by those that follow', async (t) =>
   const server = await listen(t);
   const client = await RawClient.connect(server.port);
   const texts = Array.from({ length: 500 }, (_, i) => `{"n":${i}}`);
-  const atOnce = limits.pipelinedRequestsMax;
-  for (let at = 0; at < texts.length; at += atOnce) {
-    const some = texts.slice(at, at + atOnce);
-    for (const text of some) client.send(post(path, text));
-    for (const _ of some) assert.equal((await client.answer())?.status, 200);
+  for (const text of texts) {
+    client.send(post(path, text));
+    assert.equal((await client.answer())?.status, 200);
   }
   assert.deepEqual(server.bodies.map(String), texts);
   client.destroy();
