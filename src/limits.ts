@@ -20,7 +20,9 @@ export const limits = {
   /** Connections of the webhook listener; one more is closed as it arrives. */
   listenConnectionsMax: 20_000,
   /** Requests of one connection that are not answered, or whose answers are not read; one more is the last. */
-  pipelinedRequestsMax: 32,
+  pipelinedRequestsMax: 16,
+  /** Of them, those that are begun before others get their turn. */
+  pipelinedPerTurnMax: 256,
   /** Length of a request target, that is path and query, in bytes. */
   targetBytesMax: 8 * 1024,
   /** What a request in flight is counted as besides its body, in bytes: bounds how many there are. */
@@ -31,6 +33,8 @@ export const limits = {
   lingerMs: 2_000,
   /** How much of it is read away meanwhile, in bytes. */
   lingerBytesMax: 8 * 1024 * 1024,
+  /** Ends of connections that are dealt with before others get their turn; what comes of one takes up to 0.1 ms. */
+  endingsPerTurnMax: 32,
   /** Longest `Retry-After`, in seconds; the shortest is 1. */
   retryAfterSecondsMax: 5,
   /** Nesting of arrays and objects in one JSON document. */
@@ -98,6 +102,11 @@ export const limits = {
   laneBytesMax: 64 * 1024 * 1024,
   /** Rows in one group, that is one transaction. */
   groupRowsMax: 2_048,
+  /**
+   * Requests larger than a group that are committed at one time beside the groups of their tables, over all tables; below
+   * `commitConnectionsMax`, so that connections are left for the groups.
+   */
+  largeCommitsMax: 3,
   /** What a group should take at most, in ms: of a table that commits more slowly the groups become smaller. */
   groupTargetMs: 500,
   /** Bytes in one group. */

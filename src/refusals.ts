@@ -286,7 +286,11 @@ export class Refused extends Error {
 
   constructor(code: RefusalCode | Refusal, message?: string) {
     const it = typeof code === 'string' ? refusal(code, message) : code;
+    // Nobody reads where a refusal came from, and a stack costs more than all the rest of it.
+    const { stackTraceLimit } = Error;
+    Error.stackTraceLimit = 0;
     super(it.message);
+    Error.stackTraceLimit = stackTraceLimit;
     this.name = 'Refused';
     this.refusal = it;
   }

@@ -3,7 +3,7 @@
  * request that its owner tries again. Part of the composition root.
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Lanes } from './batch/lanes.ts';
+import type { Expected, Lanes } from './batch/lanes.ts';
 import type { Catalog } from './catalog/catalog.ts';
 import { itemsInSlices } from './decode/batches.ts';
 import { decodeInSlices } from './decode/decode.ts';
@@ -48,7 +48,6 @@ export async function openWebhooks(rooms: WebhookRooms): Promise<Webhooks> {
   const { settings, catalog, lanes, guards, rejected, observe, clock } = rooms;
   const stages = {
     find: (name: TableName) => catalog.find(name),
-    admit: (target: Target) => admit(target, guards, lanes),
     submit: (rows: Rows) => lanes.submit(rows),
     refresh: (database: string) => catalog.refresh(database),
   };
@@ -66,12 +65,14 @@ export async function openWebhooks(rooms: WebhookRooms): Promise<Webhooks> {
     gate: guards.gate,
     ingest: createIngest({
       ...stages,
+      admit: (target, bytes) => admit(target, { bytes, inOrder: false }, guards, lanes),
       rejected,
       route: (target) => orRefuse(parseWebhookTarget(target)),
       decode,
     }),
     openStream: createStreams({
       ...stages,
+      admit: (target, bytes) => admit(target, { bytes, inOrder: true }, guards, lanes),
       rejected,
       route: (target) => orRefuse(parseIngestTarget(target)),
       decode: (target, items) => turns.run(items.documents.bytes.length, itemsInSlices(target, items)),
@@ -81,13 +82,20 @@ export async function openWebhooks(rooms: WebhookRooms): Promise<Webhooks> {
       limits,
     }),
   });
-  return { listener, retry: createRetry({ ...stages, decode }) };
+  return {
+    listener,
+    retry: createRetry({
+      ...stages,
+      admit: (target, bytes) => admit(target, { bytes, inOrder: false }, guards, lanes),
+      decode,
+    }),
+  };
 }
 
-function admit(target: Target, { gate }: DoorGuards, lanes: Lanes): void {
+function admit(target: Target, expected: Expected, { gate }: DoorGuards, lanes: Lanes): void {
   const tooMany = gate.refusesTable(target);
   if (tooMany !== null) throw new Refused(tooMany);
-  lanes.admit(target);
+  lanes.admit(target, limits.ackDeadlineMs, expected);
 }
 
 function orRefuse<T extends object>(made: T | Refusal): T {

@@ -58,6 +58,9 @@ const endsToken = Uint8Array.from({ length: 256 }, (_, c) =>
   space[c] === 1 || c === 44 || c === 93 || c === 125 ? 1 : 0,
 );
 
+/** A string is looked at byte by byte so far, and again so far behind every quote that does not end it. */
+const longStringBytes = 64;
+
 class FrameReader {
   readonly #bytes: Buffer;
   #at = 0;
@@ -193,15 +196,30 @@ class FrameReader {
   #string(): void {
     const bytes = this.#bytes;
     let at = this.#at + 1;
-    for (; at < bytes.length; at++) {
+    for (let looked = 0; at < bytes.length; at++, looked++) {
       const c = bytes[at];
       if (c === 92) at += 1;
       else if (c === 34) {
         this.#at = at + 1;
         return;
+      } else if (looked === longStringBytes) {
+        at = this.#ofLong(at);
+        looked = 0;
       }
     }
     throw malformed('it ends in the middle');
+  }
+
+  /**
+   * Inside of a long string, at no escape: one byte before the next that has to be looked at, which is a quote, or the
+   * backslashes in front of it. Found by the machine's own search, which is many times faster than a loop.
+   */
+  #ofLong(at: number): number {
+    const bytes = this.#bytes;
+    const quote = bytes.indexOf(34, at);
+    let next = quote < 0 ? bytes.length : quote;
+    while (next > at && bytes[next - 1] === 92) next -= 1;
+    return next - 1;
   }
 
   #token(): string {

@@ -86,6 +86,10 @@ export class Exchange implements Arrival, LiveRequest {
     return this.#request.complete;
   }
 
+  get announcedBytes(): number {
+    return Number(this.#request.headers['content-length'] ?? 0);
+  }
+
   get answered(): boolean {
     return this.#answered;
   }

@@ -19,6 +19,7 @@ import type { Ingest } from '../ingest.ts';
 import type { OpenStream } from '../ingest-stream.ts';
 import type { Closable } from '../kit/closer.ts';
 import { deferred } from '../kit/deferred.ts';
+import { PerTurn } from '../kit/per-turn.ts';
 import type { Limits } from '../limits.ts';
 import { limits as allLimits } from '../limits.ts';
 import type { Observe } from '../observations.ts';
@@ -83,11 +84,16 @@ class HttpListener implements Listener {
   readonly #websockets: WebSocketDoor | null;
   readonly #mayOpen: OriginRule;
   readonly #connections = new Map<Socket, Connection>();
+  /** What the end of a connection takes, and what a request takes that did not wait for the answer before it. */
+  readonly #endings: PerTurn;
+  readonly #pipelined: PerTurn;
   readonly #emptied = deferred<void>();
   #closing: Promise<void> | null = null;
 
   constructor(options: ListenerOptions) {
     this.#limits = options.limits ?? allLimits;
+    this.#endings = new PerTurn(this.#limits.endingsPerTurnMax, setImmediate);
+    this.#pipelined = new PerTurn(this.#limits.pipelinedPerTurnMax, setImmediate);
     this.#room = {
       ingest: options.ingest,
       observe: options.observe,
@@ -199,12 +205,13 @@ class HttpListener implements Listener {
   #connected(socket: Socket): void {
     // Given back to Node, with an offer passed over.
     if (this.#connections.has(socket)) return;
-    const connection = new Connection(socket, this.#limits);
+    const connection = new Connection(socket, this.#limits, this.#endings);
     this.#connections.set(socket, connection);
     socket.once('close', () => {
       this.#connections.delete(socket);
       if (this.#closing !== null && this.#connections.size === 0) this.#emptied.resolve();
-      if (connection.last?.received === false) connection.last.fail(refusal('request_aborted'));
+      const { last } = connection;
+      if (last?.received === false) this.#endings.run(() => last.fail(refusal('request_aborted')));
     });
   }
 
@@ -213,7 +220,14 @@ class HttpListener implements Listener {
     if (exchange === null) return;
     const passedOver = this.#connections.get(request.socket)?.takePassedOver() ?? null;
     const broken = protocolRefusal(request, this.#limits) ?? this.#impatience(request);
+    // What ends the connection is said at once: nothing behind it is a request any more.
     if (broken !== null) return exchange.refuse(broken, true);
+    const serve = () => this.#serve(request, exchange, passedOver);
+    if ((this.#connections.get(request.socket)?.owed ?? 0) > 1) this.#pipelined.run(serve);
+    else serve();
+  }
+
+  #serve(request: IncomingMessage, exchange: Exchange, passedOver: Refusal | null): void {
     const unwelcome = this.#room.gate?.refuses(exchange.remoteAddress) ?? null;
     if (unwelcome !== null) return exchange.refuse(unwelcome);
     if (this.#websockets !== null && isIngestTarget(exchange.target)) {
@@ -295,10 +309,14 @@ class HttpListener implements Listener {
       socket.destroy();
       return;
     }
-    if (connection.ending) return;
+    if (connection.ending || connection.broken) return;
+    connection.broken = true;
     const why = refusalForParserError(error);
-    if (connection.last?.received === false) connection.last.fail(why);
-    else this.#refuseConnection(connection, why);
+    const last = connection.last?.received === false ? connection.last : null;
+    this.#endings.run(() => {
+      if (last === null) this.#refuseConnection(connection, why);
+      else last.fail(why);
+    });
   }
 
   #refuseTunnel(socket: Socket, why: Refusal): void {
