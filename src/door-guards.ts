@@ -29,8 +29,13 @@ export interface DoorGuards {
   passwords(engine: Engine, masterKey: Buffer): Passwords | null;
 }
 
-/** Closed by `closer`, with what `passwords` opens later. */
-export async function openGuards(settings: Settings, observe: Observe, closer: Closer): Promise<DoorGuards> {
+/** Closed by `closer`, with what `passwords` opens later. `shared`: other processes keep the same rates. */
+export async function openGuards(
+  settings: Settings,
+  observe: Observe,
+  closer: Closer,
+  shared = false,
+): Promise<DoorGuards> {
   const open = async (door: 'listen' | 'sql') => {
     const files = tlsFiles(settings, door);
     if (files === null) return null;
@@ -43,7 +48,7 @@ export async function openGuards(settings: Settings, observe: Observe, closer: C
   return {
     listenTls,
     sqlTls,
-    gate: createGate(settings),
+    gate: createGate(settings, shared),
     reload:
       listenTls === null && sqlTls === null
         ? null
@@ -53,13 +58,14 @@ export async function openGuards(settings: Settings, observe: Observe, closer: C
   };
 }
 
-function createGate(settings: Settings): Gate {
+function createGate(settings: Settings, shared: boolean): Gate {
   return new Gate({
     trustedProxies: networksOf(settings.trustedProxies),
     forwardedHeader: settings.forwardedHeader,
     allowed: networksOf(settings.listenNetworks),
     addressRate: settings.addressRate === null ? null : parseRate(settings.addressRate),
     tableRate: settings.tableRate === null ? null : parseRate(settings.tableRate),
+    shared,
     clock: () => performance.now(),
   });
 }
