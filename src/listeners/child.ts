@@ -40,6 +40,8 @@ export class ListenerChild {
   connections = 0;
   /** Whether it takes connections. */
   serves = false;
+  /** Signs of life in a row that did not come. */
+  missed = 0;
   /** What it said of itself last; null: nothing yet. */
   report: Report | null = null;
   /** Resolves when it takes connections; rejects with ListenerError. */

@@ -170,7 +170,10 @@ export class Listeners implements Closable {
 
   /** null: none serves. */
   #fewest(): ListenerChild | null {
-    const serving = this.#serving();
+    const all = this.#serving();
+    // One that does not answer any more will be ended; until then it gets nothing that another could take.
+    const alive = all.filter(({ missed }) => missed === 0);
+    const serving = alive.length === 0 ? all : alive;
     this.#turn += 1;
     let fewest: ListenerChild | null = null;
     for (let i = 0; i < serving.length; i++) {

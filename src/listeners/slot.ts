@@ -102,12 +102,11 @@ export class Slot {
 
   /** Asks it for its figures now and then; one that never answers is ended. Gives how it ended. */
   async #watch(child: ListenerChild): Promise<string> {
-    let missed = 0;
     const beat = setInterval(() => {
       if (!child.serves) return;
       void child.ask({ what: 'report' }).then((report) => {
-        missed = report === null ? missed + 1 : 0;
-        if (missed >= limits.listenerBeatsMissedMax) child.kill('it gave no sign of life');
+        child.missed = report === null ? child.missed + 1 : 0;
+        if (child.missed >= limits.listenerBeatsMissedMax) child.kill('it gave no sign of life');
       });
     }, limits.listenerBeatMs);
     const reason = await child.ended;
