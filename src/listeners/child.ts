@@ -3,8 +3,10 @@
  * connections that nobody has read from; gives what the process says. Rejects `serving` with ListenerError when it
  * ends, or is not ready in time; otherwise refuses nothing: `ended` tells that it is gone, whatever the reason.
  *
- * A connection that was passed belongs to the process from the moment that its message was written; one that still
- * waits for that when the process ends is given back (`takeBack`), with nothing of it lost.
+ * A connection on its way is kept open here until the process says that it has it. Node would close it by itself when the
+ * process has confirmed the message, and never when it ends before that: its sender would wait for an answer for ever.
+ * When the process ends, connections whose message was not written are given back (`takeBack`); of others it may have
+ * read something, and they are closed.
  */
 import { fork } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
@@ -52,8 +54,8 @@ export class ListenerChild {
   readonly #process: ChildProcess;
   readonly #ready = deferred<void>();
   readonly #asked = new Map<number, Asked>();
-  /** Connections whose message is not written yet. */
-  readonly #passing = new Set<Socket>();
+  /** Connections on their way, in the order in which they were sent, and whether their message is written. */
+  readonly #passing = new Map<Socket, 'waiting' | 'written'>();
   #lastId = 0;
   #gone = false;
   /** Why it could not begin, in its own words. */
@@ -89,16 +91,26 @@ export class ListenerChild {
 
   take(connection: Socket): void {
     this.connections += 1;
-    this.#passing.add(connection);
+    this.#passing.set(connection, 'waiting');
     // The message may come without its connection, when that was closed meanwhile: the process then says that it has ended.
-    this.#process.send({ kind: 'connection' } satisfies ToListener, connection, {}, () =>
-      this.#passing.delete(connection),
+    this.#process.send(
+      { kind: 'connection' } satisfies ToListener,
+      connection,
+      { keepOpen: true },
+      (error) => {
+        // As a value of a key that is there it keeps its place.
+        if (error === null && this.#passing.has(connection)) this.#passing.set(connection, 'written');
+      },
     );
   }
 
   /** Connections that have not reached it; for when it is gone. */
   takeBack(): readonly Socket[] {
-    const back = [...this.#passing];
+    const back: Socket[] = [];
+    for (const [connection, state] of this.#passing) {
+      if (state === 'waiting') back.push(connection);
+      else connection.destroy();
+    }
     this.#passing.clear();
     return back;
   }
@@ -141,8 +153,9 @@ export class ListenerChild {
       case 'said':
         for (const observation of message.observations) this.#options.said(observation);
         break;
-      case 'closed':
-        this.connections -= message.connections;
+      case 'connections':
+        this.#taken(message.taken);
+        this.connections -= message.ended;
         break;
       case 'passed':
         this.#options.passed(message.passed);
@@ -150,6 +163,17 @@ export class ListenerChild {
       case 'answer':
         this.#answer(message.id, message.report);
         break;
+    }
+  }
+
+  /** The process has the first `count` of those on their way: they are its alone from now on. */
+  #taken(count: number): void {
+    let left = count;
+    for (const connection of this.#passing.keys()) {
+      if (left === 0) return;
+      left -= 1;
+      this.#passing.delete(connection);
+      connection.destroy();
     }
   }
 
@@ -164,16 +188,14 @@ export class ListenerChild {
 
   async #end(): Promise<string> {
     const gone = deferred<string>();
-    const disconnected = new Promise<void>((resolve) => this.#process.once('disconnect', () => resolve()));
     this.#process.once('error', (error) => {
       // Any other error is followed by the end of the process.
       if (this.#process.pid === undefined) gone.resolve(error.message);
     });
-    this.#process.once('exit', (code, signal) => {
-      const reason = signal === null ? `it exited with code ${code}` : `it was ended by ${signal}`;
-      // What it said before is still read.
-      void disconnected.then(() => gone.resolve(reason));
-    });
+    // What it said before is read then. (`disconnect` would not come while a connection is on its way.)
+    this.#process.once('close', (code, signal) =>
+      gone.resolve(signal === null ? `it exited with code ${code}` : `it was ended by ${signal}`),
+    );
     const reason = await gone.promise;
     this.#gone = true;
     this.serves = false;

@@ -44,8 +44,8 @@ export type FromListener =
   /** It cannot begin; the message is for the terminal. */
   | { readonly kind: 'failed'; readonly message: string }
   | { readonly kind: 'said'; readonly observations: readonly Observation[] }
-  /** So many connections have ended. */
-  | { readonly kind: 'closed'; readonly connections: number }
+  /** So many connections have come, and so many have ended. */
+  | { readonly kind: 'connections'; readonly taken: number; readonly ended: number }
   | { readonly kind: 'passed'; readonly passed: Passed }
   /** `report`: of the question for it. Whatever else was asked is done, as well as it could be. */
   | { readonly kind: 'answer'; readonly id: number; readonly report: Report | null };

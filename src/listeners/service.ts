@@ -78,20 +78,23 @@ export async function serveListener(
   }
 }
 
-/** Tells of ended connections once a turn: the main process gives the next one to whoever has the fewest. */
+/** Tells of connections once a turn: the main process gives the next one to whoever has the fewest. */
 function takeConnections(listener: Listener, send: (message: FromListener) => void): ListenerService['take'] {
-  let ended = 0;
-  const count = () => {
-    ended += 1;
-    if (ended > 1) return;
-    setImmediate(() => {
-      send({ kind: 'closed', connections: ended });
-      ended = 0;
-    });
+  let [taken, ended] = [0, 0];
+  const count = (newTaken: number, newEnded: number) => {
+    if (taken + ended === 0) {
+      setImmediate(() => {
+        send({ kind: 'connections', taken, ended });
+        [taken, ended] = [0, 0];
+      });
+    }
+    taken += newTaken;
+    ended += newEnded;
   };
   return (connection) => {
-    if (connection === undefined) return count();
-    connection.once('close', count);
+    if (connection === undefined) return count(1, 1);
+    count(1, 0);
+    connection.once('close', () => count(0, 1));
     listener.take(connection);
   };
 }

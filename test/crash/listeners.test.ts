@@ -1,5 +1,6 @@
 /** Listener processes that are killed, a main process that is, and one that is asked to stop: nothing answered is lost. */
 import assert from 'node:assert/strict';
+import { setTimeout as delay } from 'node:timers/promises';
 import { suite, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import { onEnd } from '../support/cleanup.ts';
@@ -26,7 +27,7 @@ async function underLoad(t: TestContext, headgate: Headgate) {
   const more = async (count: number) => {
     const before = ledger.committed;
     await within(20_000, async () => {
-      await new Promise((resolve) => setImmediate(resolve));
+      await delay(5);
       assert.ok(ledger.committed >= before + count);
     });
   };
