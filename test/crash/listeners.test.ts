@@ -7,7 +7,7 @@ import { onEnd } from '../support/cleanup.ts';
 import { spawnHeadgate, startHeadgate, temporaryFolder } from '../support/headgate.ts';
 import type { Headgate } from '../support/headgate.ts';
 import { Ledger } from '../support/ledger.ts';
-import { isRunning, listenerProcesses, logOf, metricsOf } from '../support/listeners.ts';
+import { isRunning, listenerProcesses, logOf, metricsOf, postAlone } from '../support/listeners.ts';
 import { within } from '../support/within.ts';
 
 const env = { HEADGATE_LISTENERS: '2' };
@@ -80,6 +80,33 @@ suite('listener processes', () => {
     assert.deepEqual([tally.lost, tally.surplus, ledger.odd], [[], [], []]);
     // One connection each was cut; whoever came while none served was not turned away.
     assert.ok(tally.unanswered <= 32, String(tally.unanswered));
+  });
+
+  test('one that hangs and is killed: connections on their way to it are served by the other', async (t) => {
+    const headgate = await startHeadgate(t, { env });
+    await (await headgate.client(t)).query(`CREATE TABLE t (data JSONB) WITH (connector = 'webhook')`);
+    const url = `${headgate.webhookUrl}/dev/public/t`;
+    const victim = listenerProcesses(headgate.child.pid ?? 0)[0]?.pid ?? 0;
+    process.kill(victim, 'SIGSTOP');
+    let answered = 0;
+    const requests = Array.from({ length: 12 }, () =>
+      postAlone(url, '{}', {}).then(
+        (status) => {
+          answered += 1;
+          return status;
+        },
+        () => 0,
+      ),
+    );
+    // The other one has answered its half; what is left is on its way to one that does not read.
+    await within(5_000, async () => {
+      await delay(5);
+      assert.equal(answered, 6);
+    });
+    process.kill(victim, 'SIGKILL');
+    const statuses = await Promise.all(requests);
+    // Of the one whose message was written nobody knows whether it was read.
+    assert.ok(statuses.filter((status) => status === 200).length >= 11, String(statuses));
   });
 
   test('end by themselves when the main process is killed, and it can be started again at once', async (t) => {
