@@ -331,7 +331,7 @@ export const limits = {
   operatorLeaseRetryMs: 2_000,
 
   /** Listener processes that there are by default at most, however many cores there are. */
-  listenersMax: 8,
+  listenersMax: 4,
   /** Memory of the machine for each of them by default, in bytes. */
   listenerMemoryBytes: 512 * 1024 * 1024,
   /** Commit connections of each, per database, at least. */

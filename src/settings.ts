@@ -97,7 +97,7 @@ export const settingsTable = {
     'N',
     0,
     integer(0, 32),
-    'processes that share the webhook listener; 0: by cores and memory (half the cores, 512 MiB each, at most 8)',
+    'processes that share the webhook listener; 0: by cores and memory (half the cores, 512 MiB each, at most 4)',
   ),
   sqlHost: setting('sql-host', 'HEADGATE_SQL_HOST', 'HOST', '127.0.0.1', text, 'address of the SQL door'),
   sqlPort: setting(

@@ -120,7 +120,8 @@ function tableText({ database, schema, table }: TableName): string {
     .join('.');
 }
 
-function errorText(error: unknown): string {
+/** With its stack and its causes. */
+export function errorText(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const text = error.stack ?? `${error.name}: ${error.message}`;
   return error.cause === undefined ? text : `${text}\ncaused by ${errorText(error.cause)}`;

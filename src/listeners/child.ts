@@ -68,7 +68,8 @@ export class ListenerChild {
     this.serving = this.#ready.promise;
     this.serving.catch(() => undefined);
     this.#process = fork(entry, [], {
-      serialization: 'advanced',
+      // Not `advanced`: of small messages JSON takes less, and there is one or two for each connection.
+      serialization: 'json',
       stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
       // A debugger's port would be taken already.
       execArgv: process.execArgv.filter((option) => !option.startsWith('--inspect')),

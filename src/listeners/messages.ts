@@ -1,4 +1,4 @@
-/** Types only: what the main process and its listener processes say to each other. Plain values, cloned on their way. */
+/** Types only: what the main process and its listener processes say to each other. Plain values: they go as JSON. */
 import type { MetricFamily } from '../admin/merged-metrics.ts';
 import type { EngineReach } from '../engine/attached.ts';
 import type { Passed } from '../guard/gate.ts';

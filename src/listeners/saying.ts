@@ -3,6 +3,7 @@
  * values, those of one turn together; while an earlier message is not written they wait, a bounded number of them,
  * and what is left out is counted and told. Refuses nothing.
  */
+import { errorText } from '../admin/log.ts';
 import type { Observation, TableName } from '../observations.ts';
 import type { FromListener } from './messages.ts';
 
@@ -41,22 +42,13 @@ export class Saying {
   }
 }
 
-/** Rooms hand over their own objects for tables, with functions in them, and whatever was thrown. */
+/** Rooms hand over their own objects for tables, with functions in them, and whatever was thrown: of that the log's text. */
 function plain(observation: Observation): Observation {
   const copy: Record<string, unknown> = { ...observation };
   if (copy['table'] !== undefined && copy['table'] !== null) {
     const { database, schema, table } = copy['table'] as TableName;
     copy['table'] = { database, schema, table };
   }
-  if ('error' in copy) copy['error'] = plainError(copy['error']);
+  if ('error' in copy) copy['error'] = errorText(copy['error']);
   return copy as unknown as Observation;
-}
-
-function plainError(error: unknown): unknown {
-  if (!(error instanceof Error)) return String(error);
-  const { cause } = error;
-  const copy = new Error(error.message, cause === undefined ? {} : { cause: plainError(cause) });
-  copy.name = error.name;
-  copy.stack = error.stack ?? error.message;
-  return copy;
 }

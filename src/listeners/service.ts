@@ -5,6 +5,7 @@
  */
 import type { Socket } from 'node:net';
 import { isSaid } from '../admin/log.ts';
+import type { MetricFamily } from '../admin/merged-metrics.ts';
 import { createMetrics } from '../admin/metrics.ts';
 import { openGuards } from '../door-guards.ts';
 import { attachEngine } from '../engine/attached.ts';
@@ -67,7 +68,7 @@ export async function serveListener(
     return {
       take: takeConnections(opened.listener, send),
       answer: answerQuestions(opened, guards.reload, closer, async () => ({
-        metrics: await metrics.families(),
+        metrics: (await metrics.families()).map(finite),
         unavailable: unavailable(),
       })),
       charge: (passed) => guards.gate.charge(passed),
@@ -76,6 +77,11 @@ export async function serveListener(
     await closer.close();
     throw error;
   }
+}
+
+/** JSON knows no NaN, which is what a gauge says before it has seen anything. */
+function finite(family: MetricFamily): MetricFamily {
+  return { ...family, values: family.values.filter(({ value }) => Number.isFinite(value)) };
 }
 
 /** Tells of connections once a turn: the main process gives the next one to whoever has the fewest. */
