@@ -8,10 +8,11 @@ import { batches } from './batches.ts';
 import type { Bench } from './report.ts';
 import { tableShapes } from './shapes.ts';
 import { attacks } from './attacks.ts';
+import { listeners } from './listeners.ts';
 import { overload } from './overload.ts';
 import { singleEvents } from './single-events.ts';
 
-const benches: readonly Bench[] = [singleEvents, tableShapes, batches, events, overload, attacks];
+const benches: readonly Bench[] = [singleEvents, tableShapes, batches, events, listeners, overload, attacks];
 const effort = {
   seconds: Number(process.env['BENCH_SECONDS'] ?? 5),
   rounds: Number(process.env['BENCH_ROUNDS'] ?? 3),

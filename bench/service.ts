@@ -19,7 +19,7 @@ export interface Service {
   stop(): Promise<void>;
 }
 
-export async function startService(): Promise<Service> {
+export async function startService(more: readonly string[] = []): Promise<Service> {
   const dataDir = await mkdtemp(join(tmpdir(), 'headgate-bench-'));
   const flags = [
     '--listen-host=127.0.0.1',
@@ -27,6 +27,7 @@ export async function startService(): Promise<Service> {
     '--sql-port=0',
     '--gateway-port=0',
     '--admin-port=0',
+    ...more,
   ];
   const child = await start([script('../src/cli.js'), 'start', `--data-dir=${dataDir}`, ...flags], (text) =>
     text.includes('SELECT * FROM'),

@@ -35,8 +35,13 @@ export interface GatewayGuards {
   readonly gate: Gate;
 }
 
-/** Closed by `closer`, with what `passwords` opens later. */
-export async function openGuards(settings: Settings, observe: Observe, closer: Closer): Promise<DoorGuards> {
+/** Closed by `closer`, with what `passwords` opens later. `shared`: other processes keep the same rates. */
+export async function openGuards(
+  settings: Settings,
+  observe: Observe,
+  closer: Closer,
+  shared = false,
+): Promise<DoorGuards> {
   const open = (door: Door) => openTls(settings, door, observe, closer);
   const [listenTls, sqlTls] = [await open('listen'), await open('sql')];
   const gateway = await openGatewayGuards(settings, observe, closer);
@@ -45,7 +50,7 @@ export async function openGuards(settings: Settings, observe: Observe, closer: C
   return {
     listenTls,
     sqlTls,
-    gate: createGate(settings),
+    gate: createGate(settings, shared),
     gateway,
     reload: all.length === 0 ? null : async () => void (await Promise.all(all.map((it) => it.reload()))),
     passwords: (engine, masterKey) =>
@@ -89,13 +94,14 @@ async function openTls(
   return source;
 }
 
-function createGate(settings: Settings): Gate {
+function createGate(settings: Settings, shared: boolean): Gate {
   return new Gate({
     trustedProxies: networksOf(settings.trustedProxies),
     forwardedHeader: settings.forwardedHeader,
     allowed: networksOf(settings.listenNetworks),
     addressRate: settings.addressRate === null ? null : parseRate(settings.addressRate),
     tableRate: settings.tableRate === null ? null : parseRate(settings.tableRate),
+    shared,
     clock: () => performance.now(),
   });
 }

@@ -14,7 +14,10 @@ export type { Observation, Observe } from './observations.ts';
 export interface HeadgateOptions {
   /** The settings of docs/settings.md by their names here, e.g. `{ dataDir: '/tmp/x', listenPort: 0 }`. */
   readonly settings?: HeadgateSettings;
-  /** Told of everything worth saying; must not throw. Without it nothing is said. */
+  /**
+   * Told of everything worth saying; must not throw. Without it nothing is said. With `listeners` above 1 the other
+   * processes' observations are told as far as `logLevel` asks for them.
+   */
   readonly observe?: Observe;
 }
 
@@ -47,6 +50,8 @@ export async function startHeadgate(options: HeadgateOptions = {}): Promise<Runn
     if (!Object.hasOwn(settingsTable, name)) throw new TypeError(`${name} is not a setting of Headgate`);
     if (value !== null && value !== undefined) env[settingsTable[name as SettingName].env] = String(value);
   }
+  // One process, unless more are asked for: this one is somebody else's.
+  env[settingsTable.listeners.env] ??= '1';
   const { settings } = resolveSettings({ env, flags: {} });
   const service = await startService(settings, options.observe ?? (() => {}));
   return {

@@ -244,6 +244,10 @@ export const limits = {
   rateAddressesMax: 65_536,
   /** Tables whose requests are counted for a rate. */
   rateTablesMax: 16_384,
+  /** Names whose requests one listener process tells the others of at one time. */
+  rateToldNamesMax: 4_096,
+  /** How often listener processes tell each other of them, in ms. */
+  rateToldMs: 100,
   /** How often the files of TLS certificates are compared with what is in use, in ms. */
   tlsPollMs: 5_000,
   /** Largest body of POST /v1/events, before and after decompression, in bytes. */
@@ -334,6 +338,24 @@ export const limits = {
   operatorRenewDeadlineMs: 10_000,
   /** Pause between two looks at the lease, in ms. */
   operatorLeaseRetryMs: 2_000,
+
+  /** Listener processes that there are by default at most, however many cores there are. */
+  listenersMax: 4,
+  /** Memory of the machine for each of them by default, in bytes. */
+  listenerMemoryBytes: 512 * 1024 * 1024,
+  /** Commit connections of each, per database, at least. */
+  listenerCommitConnectionsMin: 2,
+  /** How often a listener process is asked for its figures and a sign of life, in ms … */
+  listenerBeatMs: 2_000,
+  /** … and how many it may miss in a row before it is ended and started anew. */
+  listenerBeatsMissedMax: 15,
+  /** How long one question to a listener process may take, in ms. */
+  listenerAnswerMs: 1_000,
+  /** First and longest pause before a listener process that ended is started again, in ms. */
+  listenerBackoffMinMs: 50,
+  listenerBackoffMs: 5_000,
+  /** Observations of one listener process that wait to be told; those beyond are counted and forgotten. */
+  listenerSaidMax: 10_000,
 
   /** From SIGTERM to the end of the process, in ms. */
   drainMs: 10_000,

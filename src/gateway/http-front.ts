@@ -17,6 +17,7 @@ import { createHttpServer } from '../guard/http-server.ts';
 import type { HttpServer } from '../guard/http-server.ts';
 import { protocolRefusal, refusalForParserError } from '../guard/protocol.ts';
 import type { TlsSource } from '../guard/tls-source.ts';
+import { PerTurn } from '../kit/per-turn.ts';
 import { limits as allLimits } from '../limits.ts';
 import type { Limits } from '../limits.ts';
 import type { Observe } from '../observations.ts';
@@ -54,6 +55,8 @@ export class HttpFront {
   readonly #limits: Limits;
   readonly #servers: HttpServer[] = [];
   readonly #connections = new Map<Socket, Connection>();
+  /** What the end of a connection takes: thousands may end in one instant. */
+  readonly #endings: PerTurn;
   #handler: Handler = () => {};
   #draining = false;
   #owed = 0;
@@ -61,6 +64,7 @@ export class HttpFront {
   constructor(options: FrontOptions) {
     this.#options = options;
     this.#limits = options.limits ?? allLimits;
+    this.#endings = new PerTurn(this.#limits.endingsPerTurnMax, setImmediate);
   }
 
   /** Requests whose answers are not written yet. */
@@ -144,7 +148,7 @@ export class HttpFront {
   }
 
   #connected(socket: Socket): void {
-    const connection = new Connection(socket, this.#limits);
+    const connection = new Connection(socket, this.#limits, this.#endings);
     // A socket that is closed with unread bytes in it takes the answer along.
     connection.lingerOnClose();
     this.#connections.set(socket, connection);

@@ -37,8 +37,8 @@ import { WebSocketDoor } from './websocket.ts';
 
 export interface ListenerOptions {
   readonly host: string;
-  /** 0 picks a free one. */
-  readonly port: number;
+  /** 0 picks a free one; null: it does not listen, and is handed its connections (`take`). */
+  readonly port: number | null;
   readonly ingest: Ingest;
   /** Takes the batches of WebSockets; without it there is no such door. */
   readonly openStream?: OpenStream;
@@ -61,6 +61,8 @@ export interface Listener extends Closable {
   readonly address: { readonly host: string; readonly port: number };
   /** How much is in flight at this moment. */
   readonly load: { readonly connections: number; readonly bytesInFlight: number };
+  /** Serves a connection that was accepted elsewhere, of which nothing was read. */
+  take(socket: Socket): void;
   /** From now on new requests are answered 503 and idle connections are closed; running requests finish. */
   drain(): void;
   /**
@@ -121,13 +123,25 @@ class HttpListener implements Listener {
     return { connections: this.#connections.size, bytesInFlight: this.#room.inFlight.held };
   }
 
-  async open(host: string, port: number): Promise<void> {
+  async open(host: string, port: number | null): Promise<void> {
+    if (port === null) {
+      this.address = { host, port: 0 };
+      // Node begins to look after the time that headers and bodies take when it is told that the server listens.
+      this.#server.emit('listening');
+      return;
+    }
     const listening = once(this.#server, 'listening');
     this.#server.listen({ host, port, backlog: 4096 });
     await listening;
     this.#server.on('error', (error) => this.#failed(error));
     const { address, port: bound } = this.#server.address() as AddressInfo;
     this.address = { host: address, port: bound };
+  }
+
+  take(socket: Socket): void {
+    // As a server of HTTP has it by itself: who closes its own half after a request still reads the answer.
+    socket.allowHalfOpen = true;
+    this.#server.emit('connection', socket);
   }
 
   drain(): void {
