@@ -50,8 +50,6 @@ export async function startHeadgate(options: HeadgateOptions = {}): Promise<Runn
     if (!Object.hasOwn(settingsTable, name)) throw new TypeError(`${name} is not a setting of Headgate`);
     if (value !== null && value !== undefined) env[settingsTable[name as SettingName].env] = String(value);
   }
-  // One process, unless more are asked for: this one is somebody else's.
-  env[settingsTable.listeners.env] ??= '1';
   const { settings } = resolveSettings({ env, flags: {} });
   const service = await startService(settings, options.observe ?? (() => {}));
   return {

@@ -339,9 +339,9 @@ export const limits = {
   /** Pause between two looks at the lease, in ms. */
   operatorLeaseRetryMs: 2_000,
 
-  /** Listener processes that there are by default at most, however many cores there are. */
+  /** Listener processes that there are by cores at most, however many there are of those. */
   listenersMax: 4,
-  /** Memory of the machine for each of them by default, in bytes. */
+  /** Memory of the machine for each of them then, in bytes. */
   listenerMemoryBytes: 512 * 1024 * 1024,
   /** Commit connections of each, per database, at least. */
   listenerCommitConnectionsMin: 2,
