@@ -22,6 +22,8 @@ interface CopyStatement {
 
 const statements = new WeakMap<Target, CopyStatement>();
 const singles = new WeakMap<Target, Statement>();
+/** Tables, or engines, that take a COPY and not that statement: a rule is one reason. They are not asked twice for each row. */
+const notSingly = new WeakSet<Target>();
 
 export function commitCopy(
   session: Session,
@@ -32,7 +34,7 @@ export function commitCopy(
   const settings = session.settings(target);
   const { message, count } = statementOf(target, settings);
   const attempt = async (some: readonly Rows[]): Promise<Attempt> => {
-    const single = hasOwn(settings) ? singleDocument(some) : null;
+    const single = hasOwn(settings) && !notSingly.has(target) ? singleDocument(some) : null;
     if (single !== null) {
       const statement = singleOf(target);
       const stored = await session.storeSingle(statement, singleRowMessages(statement, single));
@@ -41,6 +43,7 @@ export function commitCopy(
     for (let tries = 1; ; tries++) {
       const [reply] = await session.send([message, ...copyMessages(some)], [count]);
       if (reply === undefined) return { kind: 'lost', reason: 'no answer' };
+      if (reply.kind === 'done' && single !== null) notSingly.add(target);
       if (reply.kind !== 'failed') return session.settled(reply);
       if (!isConflict(reply) || tries === conflictAttemptsMax) return reply;
     }
