@@ -46,8 +46,6 @@ export async function serveListener(
     });
     let rooms: WebhookRooms<Listener> | null = null;
     const said: Observe = (observation) => {
-      // The main process has the same catalog, and says this of it once.
-      if (observation.kind === 'catalog.table_unusable') return;
       if (isSaid(observation, settings.logLevel)) saying.say(observation);
     };
     const observe = observers(said, metrics.observe);
