@@ -4,6 +4,7 @@ import { batches } from './batches.ts';
 import { bodies } from './bodies.ts';
 import { comparison } from './comparison.ts';
 import { events } from './events.ts';
+import { listeners } from './listeners.ts';
 import { lone } from './lone.ts';
 import { overload } from './overload.ts';
 import { parts } from './parts.ts';
@@ -22,6 +23,7 @@ export const benches: readonly Bench[] = [
   tableShapes,
   batches,
   scale,
+  listeners,
   events,
   sqlDoor,
   parts,

@@ -202,6 +202,15 @@ export function treeUsage(pid: number): TreeUsage {
   };
 }
 
+/** CPU time so far of the process and of each below it that is not PostgreSQL's, in s. */
+export function cpuByProcess(pid: number): ReadonlyMap<number, number> {
+  return new Map(
+    treeOf(pid)
+      .filter((stat) => !stat.engine)
+      .map((stat) => [stat.pid, stat.cpuSeconds]),
+  );
+}
+
 /** How many processes are below it, PostgreSQL's not counted. */
 export function childrenOf(pid: number): number {
   return treeOf(pid).filter((stat) => stat.pid !== pid && !stat.engine).length;

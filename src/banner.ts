@@ -5,10 +5,12 @@ import type { Settings } from './settings.ts';
 
 const reachable = (host: string): string => (host === '0.0.0.0' || host === '::' ? 'localhost' : host);
 
+const schemeOf = (certificate: string | null): string => (certificate === null ? 'http' : 'https');
+
 export function banner(service: Service, settings: Settings): string {
   const { listen, sql, gateway, admin } = service.doors;
   const database = service.engine.defaultDatabase;
-  const scheme = settings.listenTlsCert === null ? 'http' : 'https';
+  const scheme = schemeOf(settings.listenTlsCert);
   const engine =
     settings.databaseUrl === null
       ? `embedded PostgreSQL in ${settings.dataDir}`
@@ -18,7 +20,7 @@ export function banner(service: Service, settings: Settings): string {
       ? `psql -h ${reachable(sql.host)} -p ${sql.port} -d ${database} -U root`
       : `psql -h ${reachable(sql.host)} -p ${sql.port} -d ${database}`;
   const adminLine = `admin     http://${admin.host}:${admin.port}/healthz  /readyz  /metrics`;
-  const eventsLine = `events    http://${gateway.host}:${gateway.port}/v1/events  /v1/sql`;
+  const eventsLine = `events    ${schemeOf(settings.gatewayTlsCert)}://${gateway.host}:${gateway.port}/v1/events  /v1/sql`;
   if (listen === null) {
     return `
 Headgate is ready (${engine}).
@@ -59,13 +61,14 @@ and its row.
 /** What `headgate gateway` prints when its door is open. */
 export function gatewayBanner({ gateway, databases }: GatewayService, settings: Settings): string {
   const { host, port } = gateway.address;
-  const url = `http://${reachable(host)}:${port}`;
+  const scheme = schemeOf(settings.gatewayTlsCert);
+  const url = `${scheme}://${reachable(host)}:${port}`;
   const token = settings.gatewayToken === null ? '' : " -H 'authorization: Bearer <token>'";
   return `
 The events gateway is ready (${databases.join(', ')}).
 
-  events  http://${host}:${port}/v1/events?name=<table>
-  SQL     http://${host}:${port}/v1/sql
+  events  ${scheme}://${host}:${port}/v1/events?name=<table>
+  SQL     ${scheme}://${host}:${port}/v1/sql
 
 Try it: a table, an event, and its row.
 

@@ -61,8 +61,7 @@ async function start(options: Record<string, string | true | undefined>): Promis
   // Before the first await: a signal during the start must not leave an engine behind.
   const stopped = firstSignal();
   const service = await startService(settings, logOf(settings), version());
-  // Without certificates SIGHUP means what it always means: the terminal is gone.
-  if (service.reload !== null) process.on('SIGHUP', () => void service.reload?.());
+  reloadOnSignal(service.reload);
   process.stdout.write(banner(service, settings));
   await service.stop(await stopped);
 }
@@ -71,6 +70,7 @@ async function gateway(options: Record<string, string | true | undefined>): Prom
   const { settings } = settingsOf(options);
   const stopped = firstSignal();
   const service = await startGateway(settings, logOf(settings), version());
+  reloadOnSignal(service.reload);
   process.stdout.write(gatewayBanner(service, settings));
   await service.stop(await stopped);
 }
@@ -82,6 +82,11 @@ async function operator(options: Record<string, string | true | undefined>): Pro
   const { startOperator } = await import('./operate.ts');
   const running = await startOperator(settings, logOf(settings));
   await running.stop(await stopped);
+}
+
+/** Without certificates SIGHUP means what it always means: the terminal is gone. */
+function reloadOnSignal(reload: (() => Promise<void>) | null): void {
+  if (reload !== null) process.on('SIGHUP', () => void reload());
 }
 
 /** The first signal asks for a clean stop, a second one ends the process at once. */

@@ -23,43 +23,85 @@ export interface DoorGuards {
   readonly listenTls: TlsSource | null;
   readonly sqlTls: TlsSource | null;
   readonly gate: Gate;
+  readonly gateway: GatewayGuards;
   /** Reads all certificates again; null: there are none. */
   readonly reload: (() => Promise<void>) | null;
   /** null: the SQL door asks nobody for a password. */
   passwords(engine: Engine, masterKey: Buffer): Passwords | null;
 }
 
-/** Closed by `closer`, with what `passwords` opens later. */
-export async function openGuards(settings: Settings, observe: Observe, closer: Closer): Promise<DoorGuards> {
-  const open = async (door: 'listen' | 'sql') => {
-    const files = tlsFiles(settings, door);
-    if (files === null) return null;
-    const source = await TlsSource.open({ door, files, observe });
-    closer.add(`TLS of the ${door} door`, () => source.close());
-    return source;
-  };
+export interface GatewayGuards {
+  readonly tls: TlsSource | null;
+  readonly gate: Gate;
+}
+
+/** Closed by `closer`, with what `passwords` opens later. `shared`: other processes keep the same rates. */
+export async function openGuards(
+  settings: Settings,
+  observe: Observe,
+  closer: Closer,
+  shared = false,
+): Promise<DoorGuards> {
+  const open = (door: Door) => openTls(settings, door, observe, closer);
   const [listenTls, sqlTls] = [await open('listen'), await open('sql')];
+  const gateway = await openGatewayGuards(settings, observe, closer);
+  const all = [listenTls, sqlTls, gateway.tls].filter((source) => source !== null);
   const password = await sqlPassword(settings);
   return {
     listenTls,
     sqlTls,
-    gate: createGate(settings),
-    reload:
-      listenTls === null && sqlTls === null
-        ? null
-        : async () => void (await Promise.all([listenTls?.reload(), sqlTls?.reload()])),
+    gate: createGate(settings, shared),
+    gateway,
+    reload: all.length === 0 ? null : async () => void (await Promise.all(all.map((it) => it.reload()))),
     passwords: (engine, masterKey) =>
       password === null ? null : createPasswords(engine, 'root', password, masterKey, closer),
   };
 }
 
-function createGate(settings: Settings): Gate {
+/** What stands in the door of the events gateway, which may be the only one. */
+export async function openGatewayGuards(
+  settings: Settings,
+  observe: Observe,
+  closer: Closer,
+): Promise<GatewayGuards> {
+  const { gatewayNetworks, gatewayRateMax } = settings;
+  return {
+    tls: await openTls(settings, 'gateway', observe, closer),
+    gate: new Gate({
+      trustedProxies: networksOf(settings.trustedProxies),
+      forwardedHeader: settings.forwardedHeader,
+      allowed: networksOf(gatewayNetworks),
+      addressRate: gatewayRateMax === 0 ? null : { count: gatewayRateMax, perMs: 1_000 },
+      tableRate: null,
+      clock: () => performance.now(),
+    }),
+  };
+}
+
+type Door = 'listen' | 'sql' | 'gateway';
+
+/** null: the door has no TLS. */
+async function openTls(
+  settings: Settings,
+  door: Door,
+  observe: Observe,
+  closer: Closer,
+): Promise<TlsSource | null> {
+  const files = tlsFiles(settings, door);
+  if (files === null) return null;
+  const source = await TlsSource.open({ door, files, observe });
+  closer.add(`TLS of the ${door} door`, () => source.close());
+  return source;
+}
+
+function createGate(settings: Settings, shared: boolean): Gate {
   return new Gate({
     trustedProxies: networksOf(settings.trustedProxies),
     forwardedHeader: settings.forwardedHeader,
     allowed: networksOf(settings.listenNetworks),
     addressRate: settings.addressRate === null ? null : parseRate(settings.addressRate),
     tableRate: settings.tableRate === null ? null : parseRate(settings.tableRate),
+    shared,
     clock: () => performance.now(),
   });
 }
@@ -70,7 +112,7 @@ function networksOf(text: string | null): Networks | null {
 }
 
 /** null: the door has no TLS. */
-function tlsFiles(settings: Settings, door: 'listen' | 'sql'): TlsFiles | null {
+function tlsFiles(settings: Settings, door: Door): TlsFiles | null {
   const cert = settings[`${door}TlsCert`];
   const key = settings[`${door}TlsKey`];
   const clientCa = settings[`${door}TlsClientCa`];
@@ -95,8 +137,13 @@ function tlsFiles(settings: Settings, door: 'listen' | 'sql'): TlsFiles | null {
 /** Whether a client of the SQL door has to show who it is before it is let through. */
 export function sqlDoorAsks(settings: Settings): boolean {
   if (settings.sqlPassword !== null || settings.sqlPasswordFile !== null) return true;
-  const tls = tlsFiles(settings, 'sql');
-  return tls !== null && tls.clientCa !== null && tls.clientCert === 'required' && !settings.sqlTlsOptional;
+  return asksForCertificate(settings, 'sql') && !settings.sqlTlsOptional;
+}
+
+/** Whether nobody without a certificate of the owner's authorities gets as far as a request. */
+export function asksForCertificate(settings: Settings, door: Door): boolean {
+  const tls = tlsFiles(settings, door);
+  return tls !== null && tls.clientCa !== null && tls.clientCert === 'required';
 }
 
 /** null: there is none. */

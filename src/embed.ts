@@ -14,7 +14,10 @@ export type { Observation, Observe } from './observations.ts';
 export interface HeadgateOptions {
   /** The settings of docs/settings.md by their names here, e.g. `{ dataDir: '/tmp/x', listenPort: 0 }`. */
   readonly settings?: HeadgateSettings;
-  /** Told of everything worth saying; must not throw. Without it nothing is said. */
+  /**
+   * Told of everything worth saying; must not throw. Without it nothing is said. With `listeners` above 1 the other
+   * processes' observations are told as far as `logLevel` asks for them.
+   */
   readonly observe?: Observe;
 }
 

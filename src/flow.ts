@@ -14,6 +14,8 @@ export interface Arrival {
   /** Time of arrival, ms since 1970. */
   readonly arrivedAtMs: number;
   readonly remoteAddress: string;
+  /** How long the body is said to be; 0 or absent: nothing is said of it. */
+  readonly announcedBytes?: number;
   /** Reads the body; throws `Refused` (408, 411, 413, 415 …). Called at most once. */
   body(): Promise<Buffer>;
 }

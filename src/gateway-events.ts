@@ -100,20 +100,22 @@ export function eventRooms({ engine, pools, lanes, clock }: EventParts, closer: 
     databases.set(database, relations);
     return relations;
   };
+  const refuseLookup = async (database: string, error: unknown): Promise<never> => {
+    if (sqlstateOf(error) === '3D000') {
+      // Not remembered: strangers may name any number of databases.
+      await Promise.all([release(database), pools.release(database)]);
+      throw new Refused('database_unknown');
+    }
+    if (error instanceof Refused) throw error;
+    if (isConnectionLost(error) || sqlstateOf(error) !== null) throw new Refused('engine_unavailable');
+    throw error;
+  };
   return {
-    find: async (database, name, onConflict) => {
-      try {
-        return await relationsOf(database).find(name, ways[onConflict]);
-      } catch (error) {
-        if (sqlstateOf(error) === '3D000') {
-          // Not remembered: strangers may name any number of databases.
-          await Promise.all([release(database), pools.release(database)]);
-          throw new Refused('database_unknown');
-        }
-        if (error instanceof Refused) throw error;
-        if (isConnectionLost(error) || sqlstateOf(error) !== null) throw new Refused('engine_unavailable');
-        throw error;
-      }
+    find: (database, name, onConflict) => {
+      const found = relationsOf(database).find(name, ways[onConflict]);
+      return found instanceof Promise
+        ? found.catch((error: unknown) => refuseLookup(database, error))
+        : found;
     },
     forget: (database, name) => databases.get(database)?.forget(name),
     admit: (target) => lanes.admit(target, limits.eventsDeadlineMs),

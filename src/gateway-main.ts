@@ -5,6 +5,7 @@
  */
 import { performance } from 'node:perf_hooks';
 import { createMetrics } from './admin/metrics.ts';
+import { openGatewayGuards } from './door-guards.ts';
 import { openGateway } from './gateway/door.ts';
 import type { Gateway } from './gateway/door.ts';
 import { eventRooms, openEventParts } from './gateway-events.ts';
@@ -21,6 +22,8 @@ export interface GatewayService {
   readonly databases: readonly string[];
   /** Answers what was taken, takes nothing new, then closes; at most `drainMs`. Calling it again changes nothing. */
   stop(reason: string): Promise<void>;
+  /** Reads the door's certificate again; null: there is none. */
+  readonly reload: (() => Promise<void>) | null;
 }
 
 export async function startGateway(
@@ -55,10 +58,11 @@ async function open(
     load: () => ({ connections: 0, bytesInFlight: 0 }),
   });
   const observe = observers(log, metrics.observe);
+  const guards = await openGatewayGuards(settings, observe, closer);
   const engines = await openEventEngines(settings.eventDatabases, observe, closer);
   const parts = openEventParts(engines, observe, () => performance.now(), closer);
   const gateway = await openGateway({
-    ...doorOptions(settings),
+    ...doorOptions(settings, guards),
     version,
     rooms: {
       database: (name) => engineOf(engines, name).name,
@@ -73,6 +77,7 @@ async function open(
   closer.add('events gateway', () => gateway.close());
   observe({ kind: 'service.ready' });
 
+  const { tls } = guards;
   let stopping: Promise<void> | null = null;
   const stop = async (reason: string): Promise<void> => {
     observe({ kind: 'service.draining', reason });
@@ -84,5 +89,6 @@ async function open(
     gateway,
     databases: engines.map(({ name }) => name),
     stop: (reason) => (stopping ??= stop(reason)),
+    reload: tls === null ? null : () => tls.reload(),
   };
 }

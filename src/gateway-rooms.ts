@@ -7,6 +7,8 @@ import { isIP } from 'node:net';
 import type { DatabaseError } from 'pg';
 import { createTypeNameRewriter } from './ddl/type-names.ts';
 import { withoutCopy } from './ddl/no-copy.ts';
+import { asksForCertificate } from './door-guards.ts';
+import type { GatewayGuards } from './door-guards.ts';
 import { EngineError } from './engine/engine.ts';
 import type { Engine } from './engine/engine.ts';
 import { openPostgresEngine } from './engine/postgres.ts';
@@ -26,7 +28,8 @@ export function openDoorProblem(settings: Settings): string | null {
     return 'HEADGATE_GATEWAY_ORIGINS=* would let every web page run SQL: set EVENTS_API_TOKEN too';
   }
   if (settings.insecure || token !== null || isLoopback(host)) return null;
-  return `EVENTS_API_HOST=${host} would let anybody who can reach it in: set EVENTS_API_TOKEN, keep it on 127.0.0.1, or set HEADGATE_INSECURE=true behind something that authenticates`;
+  if (asksForCertificate(settings, 'gateway')) return null;
+  return `EVENTS_API_HOST=${host} would let anybody who can reach it in: set EVENTS_API_TOKEN or HEADGATE_GATEWAY_TLS_CLIENT_CA, keep it on 127.0.0.1, or set HEADGATE_INSECURE=true behind something that authenticates`;
 }
 
 export function isLoopback(host: string): boolean {
@@ -36,14 +39,16 @@ export function isLoopback(host: string): boolean {
 
 export function doorOptions(
   settings: Settings,
-): Pick<GatewayOptions, 'host' | 'port' | 'token' | 'origins' | 'hosts' | 'rateMax'> {
+  { tls, gate }: GatewayGuards,
+): Pick<GatewayOptions, 'host' | 'port' | 'token' | 'origins' | 'hosts' | 'tls' | 'gate'> {
   return {
     host: settings.gatewayHost,
     port: settings.gatewayPort,
     token: settings.gatewayToken,
     origins: settings.gatewayOrigins,
     hosts: settings.gatewayHosts,
-    rateMax: settings.gatewayRateMax,
+    tls,
+    gate,
   };
 }
 

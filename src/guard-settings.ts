@@ -58,6 +58,7 @@ const tlsSettings = (door: string, env: string, what: string) => ({
 });
 const listenTls = tlsSettings('listen', 'LISTEN', 'the webhook listener');
 const sqlTls = tlsSettings('sql', 'SQL', 'the SQL door');
+const gatewayTls = tlsSettings('gateway', 'GATEWAY', 'the events gateway');
 
 export const guardSettings = {
   listenTlsCert: listenTls.cert,
@@ -68,6 +69,10 @@ export const guardSettings = {
   sqlTlsKey: sqlTls.key,
   sqlTlsClientCa: sqlTls.clientCa,
   sqlTlsClientCert: sqlTls.clientCert,
+  gatewayTlsCert: gatewayTls.cert,
+  gatewayTlsKey: gatewayTls.key,
+  gatewayTlsClientCa: gatewayTls.clientCa,
+  gatewayTlsClientCert: gatewayTls.clientCert,
   trustedProxies: setting<string | null>(
     'trusted-proxies',
     'HEADGATE_TRUSTED_PROXIES',
@@ -91,6 +96,14 @@ export const guardSettings = {
     null,
     networks,
     'the webhook listener answers clients of these networks only; others read 403',
+  ),
+  gatewayNetworks: setting<string | null>(
+    'gateway-networks',
+    'HEADGATE_GATEWAY_NETWORKS',
+    'NETWORKS',
+    null,
+    networks,
+    'the events gateway answers clients of these networks only; others read 403',
   ),
   addressRate: setting<string | null>(
     'address-rate',

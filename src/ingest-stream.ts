@@ -36,8 +36,8 @@ export interface StreamRooms {
   route(target: string): TableName;
   /** The table as the catalog knows it now; throws `not_found`, `engine_unavailable`. */
   find(name: TableName): Target | Promise<Target>;
-  /** Throws `lane_full`, `draining`. */
-  admit(target: Target): void;
+  /** Throws `lane_full`, `draining`; `bytes`: how large the batch is. */
+  admit(target: Target, bytes: number): void;
   /** Throws Refused, its message beginning with `item N: ` (from 1). */
   decode(target: Target, items: ItemsRequest): Rows | Promise<Rows>;
   submit(rows: Rows): Promise<Outcome>;
@@ -191,7 +191,8 @@ class IngestStream implements Stream {
     // Another version of the table may have another check, or another secret: who is not accepted by it may not write.
     if (target !== this.#target) authenticate(target, this.#opening);
     this.#target = target;
-    rooms.admit(target);
+    // Before it is read: it comes again every few ms for as long as there is no room.
+    rooms.admit(target, entry.batch.documents.bytes.length);
     const decoded = this.#decode(target, entry.batch);
     const rows = decoded instanceof Promise ? await decoded : decoded;
     if (this.#state !== 'handing') return;

@@ -17,7 +17,7 @@ export interface IngestRooms {
   /** The table as the catalog knows it now; throws `not_found`, `engine_unavailable`. */
   find(name: TableName): Target | Promise<Target>;
   /** Throws `lane_full`, `draining`, before the body is read. */
-  admit(target: Target): void;
+  admit(target: Target, announcedBytes: number): void;
   /** Throws `body_not_json`; what has many rows is decoded a part at a time. */
   decode(target: Target, request: DecodeRequest): Rows | Promise<Rows>;
   submit(rows: Rows): Promise<Outcome>;
@@ -48,7 +48,7 @@ export function createIngest(rooms: IngestRooms): Ingest {
         const target = found instanceof Promise ? await found : found;
         got.target = target;
         hooks.target(target);
-        rooms.admit(target);
+        rooms.admit(target, arrival.announcedBytes ?? 0);
         const body = (got.body ??= await arrival.body());
         got.authenticated = false;
         authenticate(target, arrival, body);

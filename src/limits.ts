@@ -20,7 +20,9 @@ export const limits = {
   /** Connections of the webhook listener; one more is closed as it arrives. */
   listenConnectionsMax: 20_000,
   /** Requests of one connection that are not answered, or whose answers are not read; one more is the last. */
-  pipelinedRequestsMax: 32,
+  pipelinedRequestsMax: 16,
+  /** Of them, those that are begun before others get their turn. */
+  pipelinedPerTurnMax: 256,
   /** Length of a request target, that is path and query, in bytes. */
   targetBytesMax: 8 * 1024,
   /** What a request in flight is counted as besides its body, in bytes: bounds how many there are. */
@@ -31,6 +33,8 @@ export const limits = {
   lingerMs: 2_000,
   /** How much of it is read away meanwhile, in bytes. */
   lingerBytesMax: 8 * 1024 * 1024,
+  /** Ends of connections that are dealt with before others get their turn; what comes of one takes up to 0.1 ms. */
+  endingsPerTurnMax: 32,
   /** Longest `Retry-After`, in seconds; the shortest is 1. */
   retryAfterSecondsMax: 5,
   /** Nesting of arrays and objects in one JSON document. */
@@ -98,6 +102,11 @@ export const limits = {
   laneBytesMax: 64 * 1024 * 1024,
   /** Rows in one group, that is one transaction. */
   groupRowsMax: 2_048,
+  /**
+   * Requests larger than a group that are committed at one time beside the groups of their tables, over all tables; below
+   * `commitConnectionsMax`, so that connections are left for the groups.
+   */
+  largeCommitsMax: 3,
   /** What a group should take at most, in ms: of a table that commits more slowly the groups become smaller. */
   groupTargetMs: 500,
   /** Bytes in one group. */
@@ -235,10 +244,16 @@ export const limits = {
   rateAddressesMax: 65_536,
   /** Tables whose requests are counted for a rate. */
   rateTablesMax: 16_384,
+  /** Names whose requests one listener process tells the others of at one time. */
+  rateToldNamesMax: 4_096,
+  /** How often listener processes tell each other of them, in ms. */
+  rateToldMs: 100,
   /** How often the files of TLS certificates are compared with what is in use, in ms. */
   tlsPollMs: 5_000,
   /** Largest body of POST /v1/events, before and after decompression, in bytes. */
   eventsBodyBytesMax: 100 * 1024 * 1024,
+  /** Request targets of POST /v1/events that are remembered as they were read. */
+  eventsTargetsMax: 1_000,
   /** A body up to this size goes through a lane, with those of others; a larger one in a transaction of its own. */
   eventsLaneBytesMax: 1024 * 1024,
   /** One event, in bytes. */
@@ -283,8 +298,6 @@ export const limits = {
   gatewayNoticesMax: 100,
   /** Names of types that are remembered, per database. */
   gatewayTypesMax: 10_000,
-  /** Addresses whose rate is followed. */
-  gatewayRateAddressesMax: 10_000,
   /** Length of a request id, in characters. */
   requestIdCharsMax: 128,
 
@@ -325,6 +338,24 @@ export const limits = {
   operatorRenewDeadlineMs: 10_000,
   /** Pause between two looks at the lease, in ms. */
   operatorLeaseRetryMs: 2_000,
+
+  /** Listener processes that there are by cores at most, however many there are of those. */
+  listenersMax: 4,
+  /** Memory of the machine for each of them then, in bytes. */
+  listenerMemoryBytes: 512 * 1024 * 1024,
+  /** Commit connections of each, per database, at least. */
+  listenerCommitConnectionsMin: 2,
+  /** How often a listener process is asked for its figures and a sign of life, in ms … */
+  listenerBeatMs: 2_000,
+  /** … and how many it may miss in a row before it is ended and started anew. */
+  listenerBeatsMissedMax: 15,
+  /** How long one question to a listener process may take, in ms. */
+  listenerAnswerMs: 1_000,
+  /** First and longest pause before a listener process that ended is started again, in ms. */
+  listenerBackoffMinMs: 50,
+  listenerBackoffMs: 5_000,
+  /** Observations of one listener process that wait to be told; those beyond are counted and forgotten. */
+  listenerSaidMax: 10_000,
 
   /** From SIGTERM to the end of the process, in ms. */
   drainMs: 10_000,

@@ -11,10 +11,6 @@ import { performance } from 'node:perf_hooks';
 import { setTimeout as delay } from 'node:timers/promises';
 import { createMetrics } from './admin/metrics.ts';
 import { openAdmin } from './admin/admin.ts';
-import { Lanes } from './batch/lanes.ts';
-import { Catalog } from './catalog/catalog.ts';
-import { createCommit } from './commit/commit.ts';
-import { CommitPools } from './commit/commit-pools.ts';
 import { createRewriter } from './ddl/rewrite.ts';
 import { openGuards, sqlDoorAsks } from './door-guards.ts';
 import type { DoorGuards } from './door-guards.ts';
@@ -23,7 +19,7 @@ import type { Engine } from './engine/engine.ts';
 import { openPostgresEngine } from './engine/postgres.ts';
 import { sqlstateOf } from './engine/sqlstate.ts';
 import { createExplain } from './explain.ts';
-import type { RejectedRequest, RetryRejected, RewriteSql } from './flow.ts';
+import type { RewriteSql } from './flow.ts';
 import { openGateway } from './gateway/door.ts';
 import type { Gateway } from './gateway/door.ts';
 import { eventRooms, openEventParts } from './gateway-events.ts';
@@ -38,18 +34,18 @@ import {
 import { isLoopbackHost } from './kit/address.ts';
 import { Closer } from './kit/closer.ts';
 import { limits } from './limits.ts';
+import { ListenerError } from './listeners/child.ts';
 import { Refused, refusals, SqlFailure } from './refusals.ts';
 import { observers } from './observations.ts';
 import type { Observe } from './observations.ts';
-import { Rejects } from './reject/rejects.ts';
 import type { KeyRing } from './secrets/key-ring.ts';
-import { loadMasterKeys, parseMasterKeys } from './secrets/master-key.ts';
-import { createSealing } from './secrets/sealing.ts';
-import type { Sealing } from './secrets/sealing.ts';
 import type { Settings } from './settings.ts';
 import { expandSender, nearestSenders } from './senders/senders.ts';
 import { loadParser, parseExpression } from './validate/expression.ts';
-import { openWebhooks } from './webhook-door.ts';
+import { listenerCount, webhookDoorOf, withoutListenTls } from './webhook-doors.ts';
+import type { WebhookDoor } from './webhook-doors.ts';
+import { masterKeys, openWebhookRooms, releaseDatabase } from './webhook-rooms.ts';
+import type { WebhookRooms } from './webhook-rooms.ts';
 import { openSqlDoor } from './wire/door.ts';
 import type { SqlDoor } from './wire/door.ts';
 
@@ -86,54 +82,39 @@ export async function startService(settings: Settings, log: Observe, version = '
     return await open(settings, log, version, closer);
   } catch (error) {
     await closer.close();
-    throw error;
+    throw error instanceof ListenerError ? new StartError(error.message) : error;
   }
 }
 
 async function open(settings: Settings, log: Observe, version: string, closer: Closer): Promise<Service> {
-  const clock = () => performance.now();
   let draining = false;
-  const whyNotReady = () => (draining ? 'draining' : (engine.unavailable ?? catalog.unavailable));
+  const whyNotReady = () =>
+    draining
+      ? 'draining'
+      : (engine.unavailable ?? rooms.catalog.unavailable ?? rooms.listener.listeners?.unavailable ?? null);
+  const several = listenerCount(settings) > 1;
   // What is measured opens later than what measures it; nobody asks before the admin port is open.
   const metrics = createMetrics({
-    lanes: () => lanes.depths(),
-    load: () => listener.load,
+    lanes: () => rooms.lanes.depths(),
+    load: () => rooms.listener.load,
     ready: () => whyNotReady() === null,
+    ...(several ? { listeners: () => rooms.listener.listeners?.states ?? [] } : {}),
   });
   const observe = observers(log, metrics.observe);
   await loadParser();
-  const guards = await openGuards(settings, observe, closer);
+  const guards = await openGuards(several ? withoutListenTls(settings) : settings, observe, closer);
 
   const engine = await openEngine(settings, observe);
   closer.add('engine', () => engine.close());
   const keys = await masterKeys(settings);
-  const sealing = createSealing(keys);
-  const rejects = openRejects(settings, engine, observe, (request) => retry(request));
-  closer.add('rejected requests', () => rejects.close());
-  const catalog = await Catalog.open({
-    served: (database) => rejects.serve(database),
-    engine,
-    rooms: catalogRooms(sealing, settings),
-    limits,
-    observe,
-    clock,
-  });
-  closer.add('catalog', () => catalog.close());
-  const pools = new CommitPools(engine, limits);
-  closer.add('commit connections', () => pools.close());
-  const commit = createCommit({ pools, limits, observe, clock });
-  const lanes = new Lanes({ commit, limits, clock, endOfTurn: setImmediate });
-  closer.add('lanes', () => lanes.close());
-
-  // An engine that is there is waited for, so that ready means ready, and that a proxy finds this Headgate away and not
-  // unable as long as it only starts; an engine that is away is answered 503.
-  await catalog.opened();
-  const rejected = (request: RejectedRequest) => rejects.keep(request);
-  const webhooks = { settings, catalog, lanes, guards, rejected, observe, clock };
-  const { listener, retry } = await openWebhooks(webhooks);
-  closer.add('listener', () => listener.close());
+  const openDoor = webhookDoorOf({ settings, engine, log, observe });
+  const rooms = await openWebhookRooms(
+    { settings, engine, keys, guards, limits, observe, openDoor, retries: true },
+    closer,
+  );
+  const { listener } = rooms;
   const { sqlDoor, gateway } = await openSqlAndEvents(
-    { settings, engine, catalog, pools, lanes, rejects, sealing, guards, keys, version, observe },
+    { ...rooms, settings, engine, guards, keys, version, observe },
     closer,
   );
   const admin = await openAdmin({
@@ -141,7 +122,10 @@ async function open(settings: Settings, log: Observe, version: string, closer: C
     port: settings.adminPort,
     health: () => ({ engine: engine.kind }),
     ready: whyNotReady,
-    metrics,
+    metrics: {
+      contentType: metrics.contentType,
+      text: () => listener.listeners?.metricsText(metrics) ?? metrics.text(),
+    },
   });
   closer.add('admin port', () => admin.close());
 
@@ -163,17 +147,17 @@ async function open(settings: Settings, log: Observe, version: string, closer: C
     await closer.close();
     observe({ kind: 'service.stopped' });
   };
-  return { engine, doors, stop: (reason) => (stopping ??= stop(reason)), reload: guards.reload };
+  return {
+    engine,
+    doors,
+    stop: (reason) => (stopping ??= stop(reason)),
+    reload: reloadOf(guards, listener, settings),
+  };
 }
 
-interface DoorRooms {
+interface DoorRooms extends WebhookRooms<WebhookDoor> {
   readonly settings: Settings;
   readonly engine: Engine;
-  readonly catalog: Catalog;
-  readonly pools: CommitPools;
-  readonly lanes: Lanes;
-  readonly rejects: Rejects;
-  readonly sealing: Sealing;
   readonly guards: DoorGuards;
   readonly keys: KeyRing;
   readonly version: string;
@@ -204,21 +188,21 @@ async function openSqlAndEvents(
 }
 
 /** Of the SQL door and of POST /v1/sql. `releaseMore`: lets go of connections to a database that opened later. */
-function createSqlRewriter(
-  { settings, catalog, pools, rejects, sealing }: DoorRooms,
-  releaseMore: (database: string) => Promise<void>,
-): RewriteSql {
+function createSqlRewriter(rooms: DoorRooms, releaseMore: (database: string) => Promise<void>): RewriteSql {
+  const { settings, catalog, sealing, listener } = rooms;
   const explain = createExplain({
     sources: (question) => catalog.sources(question),
     publicUrl: settings.publicUrl,
     nowMs: Date.now,
   });
   return createRewriter({
-    ensureCatalog: (database) => catalog.ensure(database).catch(failStatement),
+    ensureCatalog: async (database) => {
+      await catalog.ensure(database).catch(failStatement);
+      await listener.listeners?.tell({ what: 'ensure', database }, limits.catalogWaitMs);
+    },
     releaseDatabase: async (database) => {
-      await catalog.release(database);
-      await pools.release(database);
-      await rejects.release(database);
+      await releaseDatabase(rooms, database);
+      await listener.listeners?.tell({ what: 'release', database }, limits.catalogWaitMs);
       await releaseMore(database);
     },
     seal: sealing.seal,
@@ -240,7 +224,7 @@ async function openEvents(rooms: DoorRooms, rewrite: RewriteSql, closer: Closer)
     ? { engine, pools: rooms.pools, lanes: rooms.lanes, clock }
     : openEventParts(others, observe, clock, closer);
   const gateway = await openGateway({
-    ...doorOptions(settings),
+    ...doorOptions(settings, rooms.guards.gateway),
     version,
     rooms: {
       database: own ? (name) => name ?? engine.defaultDatabase : (name) => engineOf(others, name).name,
@@ -280,34 +264,6 @@ function openEngine(settings: Settings, observe: Observe): Promise<Engine> {
   return openEmbeddedEngine({ dataDir: resolve(settings.dataDir), observe });
 }
 
-function openRejects(settings: Settings, engine: Engine, observe: Observe, retry: RetryRejected): Rejects {
-  const { rejectedRowsMax: rowsMax, rejectedDays: days } = settings;
-  const clock = () => performance.now();
-  return new Rejects({ engine, retry, rowsMax, days, limits, observe, clock, random: Math.random });
-}
-
-function masterKeys(settings: Settings): Promise<KeyRing> | KeyRing {
-  if (settings.masterKey !== null) return parseMasterKeys(settings.masterKey, 'HEADGATE_MASTER_KEY');
-  return loadMasterKeys(settings.masterKeyFile ?? join(settings.dataDir, 'master.key'));
-}
-
-function catalogRooms(sealing: Sealing, settings: Settings) {
-  return {
-    open: sealing.open,
-    compile: (expression: string, payload: string, secrets: ReadonlyMap<string, string>) => {
-      const parsed = parseExpression(expression, { secrets: [...secrets.keys()] });
-      // What one more unknown name would mean was decided at CREATE; a renamed column changes nothing.
-      if (parsed.payloadName !== null && parsed.payloadName !== payload && parsed.payloadName !== 'payload') {
-        throw new Error(`the VALIDATE expression reads ${parsed.payloadName}, the body is ${payload}`);
-      }
-      return {
-        check: parsed.compile({ secrets, publicUrl: settings.publicUrl }),
-        headers: parsed.readsAllHeaders ? null : parsed.headersRead.map((name) => name.toLowerCase()),
-      };
-    },
-  };
-}
-
 /** Why a statement cannot be sent, as its client would read it from PostgreSQL. */
 function failStatement(error: unknown): never {
   if (error instanceof SqlFailure) throw error;
@@ -325,6 +281,12 @@ async function writePorts(dataDir: string, doors: Service['doors'], closer: Clos
   await mkdir(dataDir, { recursive: true });
   await writeFile(path, `${JSON.stringify({ pid: process.pid, ...doors }, null, 2)}\n`);
   closer.add('ports.json', () => rm(path, { force: true }));
+}
+
+/** Of the doors here, and of those of listener processes; null: there are no certificates. */
+function reloadOf(guards: DoorGuards, { listeners }: WebhookDoor, settings: Settings): Service['reload'] {
+  if (listeners === null || settings.listenTlsCert === null) return guards.reload;
+  return async () => void (await Promise.all([guards.reload?.(), listeners.tell({ what: 'reload' })]));
 }
 
 /** Waits for all of it, at most `drainMs`: what is left then is closed as it is. */

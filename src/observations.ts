@@ -4,7 +4,7 @@
  */
 import type { RefusalCode } from './refusals.ts';
 
-export type Observation =
+type What =
   /** A request was answered. `table` is null for a path that leads to no table: label sets stay bounded. */
   | {
       readonly kind: 'request.answered';
@@ -158,9 +158,23 @@ export type Observation =
       readonly note: string;
     }
   | { readonly kind: 'operator.too_many'; readonly resource: string }
+  /** A listener process takes requests. */
+  | { readonly kind: 'listener.started'; readonly pid: number; readonly seconds: number }
+  /** One has ended that should not have; another takes its place after `pauseMs`. */
+  | {
+      readonly kind: 'listener.lost';
+      readonly pid: number;
+      readonly reason: string;
+      readonly pauseMs: number;
+    }
+  /** What one wrote to its standard error, or that it could not be told all. */
+  | { readonly kind: 'listener.said'; readonly line: string }
   | { readonly kind: 'service.ready' }
   | { readonly kind: 'service.draining'; readonly reason: string }
   | { readonly kind: 'service.stopped' };
+
+/** `listener`: the number of the listener process that it is about; absent: the main process, or there are no others. */
+export type Observation = What & { readonly listener?: number };
 
 export interface TableName {
   readonly database: string;

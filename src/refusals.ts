@@ -147,7 +147,7 @@ export const refusals = {
     403,
     '42501',
     'requests from this address are not accepted here',
-    'The address is outside HEADGATE_LISTEN_NETWORKS; behind a proxy, see HEADGATE_TRUSTED_PROXIES.',
+    'The address is outside HEADGATE_LISTEN_NETWORKS (of the events gateway: HEADGATE_GATEWAY_NETWORKS); behind a proxy, see HEADGATE_TRUSTED_PROXIES.',
   ),
   rate_limited: kind(
     429,
@@ -286,7 +286,11 @@ export class Refused extends Error {
 
   constructor(code: RefusalCode | Refusal, message?: string) {
     const it = typeof code === 'string' ? refusal(code, message) : code;
+    // Nobody reads where a refusal came from, and a stack costs more than all the rest of it.
+    const { stackTraceLimit } = Error;
+    Error.stackTraceLimit = 0;
     super(it.message);
+    Error.stackTraceLimit = stackTraceLimit;
     this.name = 'Refused';
     this.refusal = it;
   }

@@ -91,6 +91,14 @@ export const settingsTable = {
     bool,
     'open the webhook listener; false: rows come only through the other doors',
   ),
+  listeners: setting<number>(
+    'listeners',
+    'HEADGATE_LISTENERS',
+    'N',
+    1,
+    integer(0, 32),
+    'processes that share the webhook listener; 0: by cores and memory (half the cores, 512 MiB each, at most 4)',
+  ),
   sqlHost: setting('sql-host', 'HEADGATE_SQL_HOST', 'HOST', '127.0.0.1', text, 'address of the SQL door'),
   sqlPort: setting(
     'sql-port',
@@ -172,7 +180,7 @@ export const settingsTable = {
     'N',
     0,
     integer(0, 1_000_000),
-    'requests a second that the events gateway takes from one address; 0: any number',
+    'requests a second that the events gateway takes from one address (IPv6: /64); 0: any number',
   ),
   insecure: setting(
     'insecure',

@@ -12,9 +12,9 @@ import type { DecodeRequest, RejectedRequest, RetryRejected, Rows, Target } from
 import { createStreams } from './ingest-stream.ts';
 import { createIngest } from './ingest.ts';
 import { Turns } from './kit/turns.ts';
-import { limits } from './limits.ts';
-import { openListener } from './listen/http.ts';
-import type { Listener } from './listen/http.ts';
+import type { Closable } from './kit/closer.ts';
+import type { Limits } from './limits.ts';
+import type { ListenerOptions } from './listen/http.ts';
 import { parseIngestTarget, parseWebhookTarget } from './listen/routes.ts';
 import type { Observe, TableName } from './observations.ts';
 import { Refused } from './refusals.ts';
@@ -22,56 +22,62 @@ import type { Refusal } from './refusals.ts';
 import { createRetry } from './retry.ts';
 import type { Settings } from './settings.ts';
 
-/** Stands where the webhook listener is switched off: it takes nothing, so there is nothing to answer or to close. */
-async function noListener(): Promise<Omit<Listener, 'address'> & { address: null }> {
-  const load = { connections: 0, bytesInFlight: 0 };
-  return { address: null, load, drain: () => {}, close: async () => {} };
-}
-
-interface WebhookRooms {
+interface Stages {
   readonly settings: Settings;
   readonly catalog: Catalog;
   readonly lanes: Lanes;
   readonly guards: DoorGuards;
+  readonly limits: Limits;
   readonly rejected: (request: RejectedRequest) => void;
   readonly observe: Observe;
   /** A monotonic clock, ms. */
   readonly clock: () => number;
 }
 
-export interface Webhooks {
-  readonly listener: Awaited<ReturnType<typeof openListener | typeof noListener>>;
+export interface Webhooks<Door extends Closable> {
+  readonly listener: Door;
   readonly retry: RetryRejected;
 }
 
-export async function openWebhooks(rooms: WebhookRooms): Promise<Webhooks> {
-  const { settings, catalog, lanes, guards, rejected, observe, clock } = rooms;
+/** `openDoor`: how connections come to it. */
+export async function openWebhooks<Door extends Closable>(
+  rooms: Stages,
+  openDoor: (options: ListenerOptions) => Promise<Door>,
+): Promise<Webhooks<Door>> {
+  const { settings, catalog, lanes, guards, limits, rejected, observe, clock } = rooms;
   const stages = {
     find: (name: TableName) => catalog.find(name),
-    admit: (target: Target) => admit(target, guards, lanes),
     submit: (rows: Rows) => lanes.submit(rows),
     refresh: (database: string) => catalog.refresh(database),
   };
   const turns = new Turns(setImmediate);
   const decode = (target: Target, request: DecodeRequest) =>
     turns.run(request.body.length, decodeInSlices(target, request));
-  const listener = await (settings.listenEnabled ? openListener : noListener)({
+  const admitting = (inOrder: boolean) => (target: Target, bytes: number) => {
+    const tooMany = guards.gate.refusesTable(target);
+    if (tooMany !== null) throw new Refused(tooMany);
+    lanes.admit(target, limits.ackDeadlineMs, { bytes, inOrder });
+  };
+  const listener = await openDoor({
     host: settings.listenHost,
     port: settings.listenPort,
     bodyBytesMax: settings.bodyBytesMax,
     websocketOrigins: settings.websocketOrigins,
+    limits,
     observe,
     now: Date.now,
     tls: guards.listenTls,
     gate: guards.gate,
     ingest: createIngest({
       ...stages,
+      admit: admitting(false),
       rejected,
       route: (target) => orRefuse(parseWebhookTarget(target)),
       decode,
     }),
     openStream: createStreams({
       ...stages,
+      admit: admitting(true),
       rejected,
       route: (target) => orRefuse(parseIngestTarget(target)),
       decode: (target, items) => turns.run(items.documents.bytes.length, itemsInSlices(target, items)),
@@ -81,13 +87,14 @@ export async function openWebhooks(rooms: WebhookRooms): Promise<Webhooks> {
       limits,
     }),
   });
-  return { listener, retry: createRetry({ ...stages, decode }) };
-}
-
-function admit(target: Target, { gate }: DoorGuards, lanes: Lanes): void {
-  const tooMany = gate.refusesTable(target);
-  if (tooMany !== null) throw new Refused(tooMany);
-  lanes.admit(target);
+  return {
+    listener,
+    retry: createRetry({
+      ...stages,
+      admit: admitting(false),
+      decode,
+    }),
+  };
 }
 
 function orRefuse<T extends object>(made: T | Refusal): T {

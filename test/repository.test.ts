@@ -34,6 +34,9 @@ const layers: readonly (readonly string[])[] = [
   [
     'main.ts',
     'webhook-door.ts',
+    'webhook-doors.ts',
+    'webhook-rooms.ts',
+    'listeners',
     'rotate-key.ts',
     'gateway-main.ts',
     'gateway-rooms.ts',

@@ -61,6 +61,9 @@ const levels: { readonly [kind in Observation['kind']]: LogLevel } = {
   'operator.reconcile_failed': 'warn',
   'operator.told': 'info',
   'operator.too_many': 'error',
+  'listener.started': 'info',
+  'listener.lost': 'error',
+  'listener.said': 'warn',
   'service.ready': 'info',
   'service.draining': 'info',
   'service.stopped': 'info',
@@ -72,10 +75,18 @@ export function createLog(options: LogOptions): Observe {
   const least = severity[options.level];
   const write = options.format === 'json' ? jsonWriter(options) : prettyWriter(options);
   return (observation) => {
-    const level =
-      observation.kind === 'engine.said' ? levelOfEngine(observation.line) : levels[observation.kind];
+    const level = levelOf(observation);
     if (severity[level] >= least) write(level, observation.kind, fieldsOf(observation));
   };
+}
+
+/** Whether a log of that level says it. */
+export function isSaid(observation: Observation, level: LogLevel): boolean {
+  return severity[levelOf(observation)] >= severity[level];
+}
+
+function levelOf(observation: Observation): LogLevel {
+  return observation.kind === 'engine.said' ? levelOfEngine(observation.line) : levels[observation.kind];
 }
 
 /**
@@ -109,7 +120,8 @@ function tableText({ database, schema, table }: TableName): string {
     .join('.');
 }
 
-function errorText(error: unknown): string {
+/** With its stack and its causes. */
+export function errorText(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const text = error.stack ?? `${error.name}: ${error.message}`;
   return error.cause === undefined ? text : `${text}\ncaused by ${errorText(error.cause)}`;

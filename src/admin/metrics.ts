@@ -6,7 +6,9 @@
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
 import { limits } from '../limits.ts';
 import type { Observation, Observe, TableName } from '../observations.ts';
+import type { MetricFamily } from './merged-metrics.ts';
 import { registerWatch } from './watch-metrics.ts';
+import type { ListenerState } from './watch-metrics.ts';
 
 export interface MetricsOptions {
   readonly tablesMax?: number;
@@ -16,12 +18,16 @@ export interface MetricsOptions {
   readonly load: () => { readonly connections: number; readonly bytesInFlight: number };
   /** What `/readyz` answers. */
   readonly ready?: () => boolean;
+  /** The listener processes, where there are some besides the main one. */
+  readonly listeners?: () => readonly ListenerState[];
 }
 
 export interface Metrics {
   readonly observe: Observe;
   readonly contentType: string;
   readonly text: () => Promise<string>;
+  /** The same as plain values, to be merged with those of other processes. */
+  readonly families: () => Promise<MetricFamily[]>;
 }
 
 const tableLabels = ['database', 'schema', 'table'] as const;
@@ -88,7 +94,8 @@ export function createMetrics(options: MetricsOptions): Metrics {
   registerTableCounters(registry, counts);
   registerGauges(registry, counts, options);
   const events = registerEvents(registry);
-  const watch = registerWatch(registry, { ready: options.ready ?? (() => true) });
+  const { ready = () => true, listeners = null } = options;
+  const watch = registerWatch(registry, { ready, listeners });
   return {
     observe: (observation) => {
       if (observation.kind === 'request.answered') {
@@ -106,6 +113,7 @@ export function createMetrics(options: MetricsOptions): Metrics {
     },
     contentType: registry.contentType,
     text: () => registry.metrics(),
+    families: () => registry.getMetricsAsJSON(),
   };
 }
 
@@ -216,6 +224,7 @@ function registerDoorEvents(registers: Registry[]) {
       name: 'headgate_tls_certificate_expires_seconds',
       help: 'When the certificate that a door shows will have expired, in seconds since 1970',
       labelNames: ['door'],
+      aggregator: 'min',
       registers,
     }),
     tlsUnusable: new Counter({
@@ -304,6 +313,8 @@ function registerEvents(registry: Registry) {
     engineRestarts: new Counter({
       name: 'headgate_engine_restarts_total',
       help: 'Times the engine became ready again after the first time',
+      // Every process meets the same engine.
+      aggregator: 'first',
       registers,
     }),
     sqlFailures: new Counter({

@@ -11,12 +11,23 @@ import type { Observation } from '../observations.ts';
 export interface WatchOptions {
   /** What `/readyz` answers. */
   readonly ready: () => boolean;
+  /** null: this process listens by itself. */
+  readonly listeners: (() => readonly ListenerState[]) | null;
+}
+
+/** One place of a listener process, as the main process sees it. */
+export interface ListenerState {
+  readonly listener: number;
+  readonly serving: boolean;
+  readonly connections: number;
 }
 
 /** Gives the reader of observations. */
 export function registerWatch(registry: Registry, options: WatchOptions): (observation: Observation) => void {
   registerReady(registry, options);
-  const readers = [webSockets(registry), catalog(registry), rejected(registry)];
+  const { listeners } = options;
+  if (listeners !== null) registerListeners(registry, listeners);
+  const readers = [webSockets(registry), catalog(registry), rejected(registry), restarts(registry)];
   return (observation) => {
     for (const read of readers) read(observation);
   };
@@ -28,11 +39,51 @@ function registerReady(registry: Registry, options: WatchOptions): void {
       name: 'headgate_ready',
       help: '1 while requests can be served, 0 otherwise; /readyz says why',
       registers: [],
+      aggregator: 'first',
       collect() {
         this.set(options.ready() ? 1 : 0);
       },
     }),
   );
+}
+
+function registerListeners(registry: Registry, listeners: () => readonly ListenerState[]): void {
+  registry.registerMetric(
+    new Gauge({
+      name: 'headgate_listener_processes',
+      help: 'Listener processes: those that serve, and those that are being started',
+      labelNames: ['state'],
+      registers: [],
+      collect() {
+        const all = listeners();
+        const serving = all.filter((it) => it.serving).length;
+        this.set({ state: 'serving' }, serving);
+        this.set({ state: 'starting' }, all.length - serving);
+      },
+    }),
+  );
+  registry.registerMetric(
+    new Gauge({
+      name: 'headgate_listener_process_connections',
+      help: 'Open connections, by listener process',
+      labelNames: ['listener'],
+      registers: [],
+      collect() {
+        for (const { listener, connections } of listeners()) this.set({ listener }, connections);
+      },
+    }),
+  );
+}
+
+function restarts(registry: Registry): (observation: Observation) => void {
+  const lost = new Counter({
+    name: 'headgate_listener_restarts_total',
+    help: 'Times a listener process had ended that should not have',
+    registers: [registry],
+  });
+  return (observation) => {
+    if (observation.kind === 'listener.lost') lost.inc();
+  };
 }
 
 function webSockets(registry: Registry): (observation: Observation) => void {
@@ -66,6 +117,8 @@ function catalog(registry: Registry): (observation: Observation) => void {
         help,
         labelNames: ['database'],
         registers: [],
+        // Every process knows the same tables.
+        aggregator: 'max',
         collect() {
           this.reset();
           for (const [database, counts] of known) this.set({ database }, counts[which]);

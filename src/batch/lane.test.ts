@@ -30,6 +30,7 @@ function bench(given: Partial<LanesOptions['limits']> = {}) {
     groupBytesMax: 400,
     groupTargetMs: 1_000,
     ackDeadlineMs: 100,
+    largeCommitsMax: 2,
     ...given,
   };
   const options = {
@@ -43,7 +44,7 @@ function bench(given: Partial<LanesOptions['limits']> = {}) {
     endOfTurn: (run: () => void) => void turns.push(run),
     onIdle: () => void at.idle++,
   };
-  const lane = new Lane({ ...options, pace: new Pace(limits) });
+  const lane = new Lane({ ...options, pace: new Pace(limits), passes: null });
   return {
     lane,
     options,

@@ -30,6 +30,7 @@ import type { CommitGroup, Group, Outcome, Rows } from '../flow.ts';
 import type { Limits } from '../limits.ts';
 import { refusal } from '../refusals.ts';
 import type { Pace } from './pace.ts';
+import type { Passes } from './side-track.ts';
 
 export type LaneState = 'idle' | 'gathering' | 'committing';
 
@@ -42,6 +43,8 @@ export interface LaneOptions {
   readonly clock: () => number;
   /** Runs its argument when the current turn of the event loop has handled its sockets (setImmediate). */
   readonly endOfTurn: (run: () => void) => void;
+  /** Only who holds one of them commits a group; null: every lane does when it has one. */
+  readonly passes: Passes | null;
   /** Told when the lane has nothing left, so that its owner may forget it. */
   readonly onIdle: () => void;
 }
@@ -145,20 +148,29 @@ export class Lane {
   }
 
   async #run(): Promise<void> {
-    for (let members = this.#takeGroup(); members.length > 0; members = this.#takeGroup()) {
-      this.#become('committing');
-      this.#committing = members;
-      const group = toGroup(members);
-      const started = this.#options.clock();
-      const outcomes = await this.#options.commit(group);
-      this.#options.pace.record(group.rows, this.#options.clock() - started);
-      members.forEach((waiting, i) => {
-        settle(waiting, outcomes[i] ?? { kind: 'unknown', refusal: refusal('internal') });
-      });
-      this.#committing = [];
+    const { passes } = this.#options;
+    while (this.#head < this.#queue.length) {
+      // Who waits for a pass still stands in the queue, and is certainly not stored.
+      const done = passes === null ? null : await passes.take();
+      const members = this.#takeGroup();
+      if (members.length > 0) await this.#commit(members);
+      done?.();
     }
     this.#become('idle');
     this.#options.onIdle();
+  }
+
+  async #commit(members: readonly Waiting[]): Promise<void> {
+    this.#become('committing');
+    this.#committing = members;
+    const group = toGroup(members);
+    const started = this.#options.clock();
+    const outcomes = await this.#options.commit(group);
+    this.#options.pace.record(group.rows, this.#options.clock() - started);
+    members.forEach((waiting, i) => {
+      settle(waiting, outcomes[i] ?? { kind: 'unknown', refusal: refusal('internal') });
+    });
+    this.#committing = [];
   }
 
   /** The next requests that fit one transaction: of one version of the table, within the group's bounds. */

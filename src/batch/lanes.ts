@@ -12,39 +12,65 @@ import type { Limits } from '../limits.ts';
 import { Lane } from './lane.ts';
 import type { LaneOptions } from './lane.ts';
 import { Pace } from './pace.ts';
+import { goesAside, Passes } from './side-track.ts';
 
 /** How often receipts are compared with their deadline, ms: the answer comes at most this much late. */
 const sweepIntervalMs = 50;
 
-export interface LanesOptions extends Omit<LaneOptions, 'onIdle' | 'pace' | 'limits'> {
-  readonly limits: LaneOptions['limits'] & Pick<Limits, 'ackDeadlineMs' | 'groupRowsMax' | 'groupTargetMs'>;
+export interface LanesOptions extends Omit<LaneOptions, 'onIdle' | 'pace' | 'passes' | 'limits'> {
+  readonly limits: LaneOptions['limits'] &
+    Pick<Limits, 'ackDeadlineMs' | 'groupRowsMax' | 'groupTargetMs' | 'largeCommitsMax'>;
 }
+
+/** What is known of a request before it is there. */
+export interface Expected {
+  readonly bytes: number;
+  /** It belongs to a chain. */
+  readonly inOrder: boolean;
+}
+
+const nothingExpected: Expected = { bytes: 0, inOrder: false };
 
 export class Lanes {
   readonly #options: LanesOptions;
   /** What was learnt of a table's speed outlives its lane. */
   readonly #paces = new WeakMap<Target, Pace>();
-  readonly #lanes = new Map<string, { readonly lane: Lane; readonly table: TableName }>();
+  readonly #lanes = new Map<string, { readonly lane: Lane; readonly table: Target }>();
+  /** For the large requests of all tables together. */
+  readonly #passes: Passes;
   readonly #sweeper: NodeJS.Timeout;
   #draining = false;
   #whenIdle: (() => void)[] = [];
 
   constructor(options: LanesOptions) {
     this.#options = options;
+    this.#passes = new Passes(options.limits.largeCommitsMax);
     this.#sweeper = setInterval(() => this.#sweep(), sweepIntervalMs);
     this.#sweeper.unref();
   }
 
   /** How many rows wait, for each table that has work. */
-  *depths(): Iterable<{ readonly table: TableName; readonly rows: number }> {
-    for (const { lane, table } of this.#lanes.values()) yield { table, rows: lane.depth };
+  depths(): Iterable<{ readonly table: TableName; readonly rows: number }> {
+    const depths = new Map<string, { readonly table: Target; readonly rows: number }>();
+    for (const { lane, table } of this.#lanes.values()) {
+      const key = laneKey(table, false);
+      depths.set(key, { table, rows: lane.depth + (depths.get(key)?.rows ?? 0) });
+    }
+    return depths.values();
   }
 
   /** Throws Refused when a request for this table would only wait in vain: asked before its body is read. */
-  admit(target: Target, patienceMs: number = this.#options.limits.ackDeadlineMs): void {
+  admit(
+    target: Target,
+    patienceMs: number = this.#options.limits.ackDeadlineMs,
+    expected: Expected = nothingExpected,
+  ): void {
     if (this.#draining) throw new Refused('draining');
-    const lane = this.#lanes.get(laneKey(target))?.lane;
-    if (lane?.isFull(0, patienceMs) === true) throw new Refused('lane_full');
+    const { bytes, inOrder } = expected;
+    const aside = !inOrder && bytes > this.#options.limits.groupBytesMax && target.shape.key.length === 0;
+    const lane = this.#lanes.get(laneKey(target, aside))?.lane;
+    // Of what is not large nobody knows how much room there will be when it has come.
+    if (lane?.isFull(aside || inOrder ? bytes : 0, patienceMs) === true) throw new Refused('lane_full');
   }
 
   /** Resolves exactly once, never rejects. */
@@ -53,11 +79,13 @@ export class Lanes {
       if (rows.chain !== null) rows.chain.broken = true;
       return Promise.resolve({ kind: 'aborted', refusal: refusal('draining') });
     }
-    const key = laneKey(rows.target);
+    const aside = goesAside(rows, this.#options.limits);
+    const key = laneKey(rows.target, aside);
     let open = this.#lanes.get(key);
     if (open === undefined) {
-      const pace = this.#paceOf(rows.target);
-      const lane = new Lane({ ...this.#options, pace, onIdle: () => this.#forget(key) });
+      const pace = aside ? new Pace(this.#options.limits) : this.#paceOf(rows.target);
+      const passes = aside ? this.#passes : null;
+      const lane = new Lane({ ...this.#options, pace, passes, onIdle: () => this.#forget(key) });
       open = { lane, table: rows.target };
       this.#lanes.set(key, open);
     }
@@ -98,7 +126,7 @@ export class Lanes {
   }
 }
 
-/** A renamed table keeps its lane, and a new table of an old name gets its own. */
-function laneKey(target: Target): string {
-  return `${target.oid}/${target.database}`;
+/** A renamed table keeps its lane, and a new table of an old name gets its own; large requests wait apart. */
+function laneKey(target: Target, aside: boolean): string {
+  return `${target.oid}/${aside ? 'aside' : ''}/${target.database}`;
 }

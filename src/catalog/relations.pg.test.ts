@@ -105,16 +105,19 @@ function relationsOn(bin: string): void {
   ];
   for (const [name, way, code] of refused) {
     test(`${JSON.stringify(name)}: ${way} is refused with ${code}`, async () => {
-      await assert.rejects(open().find(name, way), (error: Error & { refusal?: { code: string } }) => {
-        assert.equal(error.refusal?.code, code, error.message);
-        return true;
-      });
+      await assert.rejects(
+        async () => open().find(name, way),
+        (error: Error & { refusal?: { code: string } }) => {
+          assert.equal(error.refusal?.code, code, error.message);
+          return true;
+        },
+      );
     });
   }
 
   test('what was found is remembered for a moment, bounded; what was not is looked for again', async () => {
     const relations = open({ relationsMax: 2 });
-    const asks = async (run: () => Promise<unknown>): Promise<number> => {
+    const asks = async (run: () => unknown): Promise<number> => {
       const start = asked;
       await run();
       return asked - start;
@@ -133,7 +136,7 @@ function relationsOn(bin: string): void {
     const later = await relations.find('orders', 'upsert');
     assert.notEqual(later.shape.mark, again.shape.mark);
     assert.equal(later.shape.columns.length, 4);
-    await assert.rejects(relations.find('later', 'insert'));
+    await assert.rejects(async () => relations.find('later', 'insert'));
     await client.query('CREATE TABLE public.later (x int)');
     await relations.find('later', 'insert');
     await relations.find('logged', 'insert');
@@ -144,9 +147,9 @@ function relationsOn(bin: string): void {
   test('many who ask at once are one question; the ones that find nothing look again', async () => {
     const relations = open();
     const start = asked;
-    await Promise.all(Array.from({ length: 50 }, () => relations.find('orders', 'insert')));
+    await Promise.all(Array.from({ length: 50 }, async () => relations.find('orders', 'insert')));
     assert.equal(asked - start, 1);
-    const missed = relations.find('soon', 'insert');
+    const missed = Promise.resolve(relations.find('soon', 'insert'));
     const created = client.query('CREATE TABLE public.soon (x int)');
     const late = relations.find('soon', 'insert');
     await assert.rejects(missed);
@@ -157,7 +160,7 @@ function relationsOn(bin: string): void {
   test('what the role may not write is refused, and found once it may', async () => {
     await client.query('CREATE ROLE clerk; CREATE TABLE public.ledger (a int, b int)');
     await client.query('SET ROLE clerk');
-    await assert.rejects(open().find('ledger', 'insert'), /may not be written by the role/);
+    await assert.rejects(async () => open().find('ledger', 'insert'), /may not be written by the role/);
     await client.query('RESET ROLE; GRANT INSERT (a) ON public.ledger TO clerk; SET ROLE clerk');
     assert.equal((await open().find('ledger', 'insert')).table, 'ledger');
     await client.query('RESET ROLE');
@@ -170,7 +173,7 @@ function relationsOn(bin: string): void {
       limits,
       clock: () => 0,
     });
-    await assert.rejects(broken.find('orders', 'insert'), /too many connections/);
+    await assert.rejects(async () => broken.find('orders', 'insert'), /too many connections/);
   });
 }
 

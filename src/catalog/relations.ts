@@ -53,9 +53,14 @@ export class Relations {
     this.#options = options;
   }
 
-  /** Throws Refused, or the engine's error. */
-  async find(name: string, way: RelationWay): Promise<Target> {
-    const known = this.#remembered(name) ?? (await this.#lookTogether(name));
+  /** At once what is remembered. Throws Refused, or the engine's error. */
+  find(name: string, way: RelationWay): Target | Promise<Target> {
+    const known = this.#remembered(name);
+    if (known !== null) return this.#targetOf(name, known, way);
+    return this.#lookTogether(name).then((found) => this.#targetOf(name, found, way));
+  }
+
+  #targetOf(name: string, known: Known, way: RelationWay): Target {
     let target = known.targets.get(way);
     if (target === undefined) {
       target = toTarget(this.#options.database, name, known.row, way);

@@ -161,19 +161,28 @@ suite('commit', () => {
     const pools = new CommitPools(engine, limits);
     onEnd(t, 'proxied pools', () => pools.close());
     const commit = createCommit({ pools, limits, observe: () => {}, clock: () => performance.now() });
-    const send = (document: string) => {
-      const member = rowsOf(target, document);
-      return commit({ target, members: [member], rows: 1, bytes: member.bytes });
+    const send = (...documents: string[]) => {
+      const members = documents.map((document) => rowsOf(target, document));
+      return commit({ target, members, rows: members.length, bytes: 0 });
     };
     assert.deepEqual(codes(await send('1')), [1]);
     const holder = await database.connect();
     await holder.query('begin; lock table reset');
-    const sent = send('2');
+    const sent = send('2', '3');
     await untilACommitWaits(client);
     proxy.reset();
-    assert.deepEqual(codes(await sent), ['unknown commit_unknown']);
+    assert.deepEqual(codes(await sent), ['unknown commit_unknown', 'unknown commit_unknown']);
+    // One that is alone tells its number before it waits: the engine is asked until it gives up the wait itself.
+    const alone = send('4');
+    await untilACommitWaits(client);
+    proxy.reset();
+    assert.deepEqual(codes(await alone), ['aborted engine_unavailable']);
     await holder.query('rollback');
-    assert.deepEqual(codes(await send('3')), [1]);
+    assert.deepEqual(codes(await send('5')), [1]);
+    assert.deepEqual(
+      (await stored(client, 'reset')).filter((document) => document === '4'),
+      [],
+    );
   });
 
   test('an engine that falls silent is given up at the deadline', async (t) => {

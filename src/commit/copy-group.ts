@@ -1,12 +1,14 @@
-/** The way of rows of one JSONB column without a key: the documents as they are, in one binary COPY. */
+/** The way of rows of one JSONB column without a key: the documents as they are, in one binary COPY; one that is alone as a prepared INSERT. */
 import type { Outcome, Rows, Target } from '../flow.ts';
 import { refusal } from '../refusals.ts';
 import { copyMessages, groupStatement } from './copy-message.ts';
 import { commitIsolating } from './isolate.ts';
 import { aborted, isConflict, judgeGroup } from './judge.ts';
 import { documentRefusal } from './reasons.ts';
+import type { Statement } from './prepared.ts';
 import type { Failed } from './round-trip.ts';
 import type { Attempt, Session } from './session.ts';
+import { singleDocument, singleRowMessages, singleRowStatement } from './single-row.ts';
 import type { Settings } from './table-statements.ts';
 import { queryMessage } from './wire-message.ts';
 
@@ -19,6 +21,9 @@ interface CopyStatement {
 }
 
 const statements = new WeakMap<Target, CopyStatement>();
+const singles = new WeakMap<Target, Statement>();
+/** Tables, or engines, that take a COPY and not that statement: a rule is one reason. They are not asked twice for each row. */
+const notSingly = new WeakSet<Target>();
 
 export function commitCopy(
   session: Session,
@@ -26,11 +31,19 @@ export function commitCopy(
   members: readonly Rows[],
   namedRefusalsMax: number,
 ): Promise<readonly Outcome[]> {
-  const { message, count } = statementOf(target, session.settings(target));
+  const settings = session.settings(target);
+  const { message, count } = statementOf(target, settings);
   const attempt = async (some: readonly Rows[]): Promise<Attempt> => {
+    const single = hasOwn(settings) && !notSingly.has(target) ? singleDocument(some) : null;
+    if (single !== null) {
+      const statement = singleOf(target);
+      const stored = await session.storeSingle(statement, singleRowMessages(statement, single));
+      if (stored !== null) return stored;
+    }
     for (let tries = 1; ; tries++) {
       const [reply] = await session.send([message, ...copyMessages(some)], [count]);
       if (reply === undefined) return { kind: 'lost', reason: 'no answer' };
+      if (reply.kind === 'done' && single !== null) notSingly.add(target);
       if (reply.kind !== 'failed') return session.settled(reply);
       if (!isConflict(reply) || tries === conflictAttemptsMax) return reply;
     }
@@ -61,6 +74,20 @@ function statementOf(target: Target, settings: Settings): CopyStatement {
   const made = { message: queryMessage(sql), count };
   if (usual) statements.set(target, made);
   return made;
+}
+
+function singleOf(target: Target): Statement {
+  let statement = singles.get(target);
+  if (statement === undefined) {
+    statement = singleRowStatement(target);
+    singles.set(target, statement);
+  }
+  return statement;
+}
+
+/** A connection of Headgate's own, whose settings are what the group needs: nothing is set for its transaction. */
+function hasOwn({ commit, timeoutMs }: Settings): boolean {
+  return commit === 'as it is' && timeoutMs === null;
 }
 
 /** The row that the engine's CONTEXT names. A name that merely looks like the text must not blame another row. */

@@ -3,14 +3,17 @@
  * Gives what became of each; a connection that was lost is not used again.
  */
 import type { PoolClient } from 'pg';
+import { faultOf } from '../engine/sqlstate.ts';
 import type { Outcome, Rows, Target } from '../flow.ts';
 import { limits } from '../limits.ts';
 import { refusal } from '../refusals.ts';
 import { aborted, judgeGroup, tableChanged } from './judge.ts';
 import { PreparedStatements } from './prepared.ts';
+import type { Statement } from './prepared.ts';
 import { roundTrip } from './round-trip.ts';
 import type { Failed, Lost, Reply } from './round-trip.ts';
 import { toRuns } from './runs.ts';
+import { numberMessages, numberStatement } from './single-row.ts';
 import { executeSteps, settingSteps } from './table-statements.ts';
 import type { Settings, Step, TableStatements } from './table-statements.ts';
 import { flushMessage, queryMessage, syncMessage } from './wire-message.ts';
@@ -93,6 +96,31 @@ export class Session {
     if (fate === 'committed') return { kind: 'committed' };
     if (fate === 'aborted') return failed('08006', `rolled back: ${reply.reason}`);
     return reply;
+  }
+
+  /**
+   * Stores one row by a prepared statement; null: nothing is stored, and there may be something about the row or the
+   * table that another way of storing it tells better.
+   */
+  async storeSingle(statement: Statement, execute: readonly Buffer[]): Promise<Attempt | null> {
+    const prepare = this.#prepared.prepare([numberStatement, statement]);
+    // Already preparing the other one may wait for a lock on the table.
+    const first = prepare[0] === numberStatement.messages[0] ? numberStatement.messages.length : 0;
+    const messages = [
+      ...prepare.slice(0, first),
+      ...numberMessages,
+      ...prepare.slice(first),
+      ...execute,
+      syncMessage,
+    ];
+    const [reply = lost] = await this.send(messages, [2]);
+    if (reply.kind === 'lost') return this.settled(reply);
+    if (reply.kind === 'failed') {
+      if (reply.sqlstate === statementMissing) this.#prepared.forgotten();
+      return faultOf(reply.sqlstate) === 'transient' ? reply : null;
+    }
+    this.#prepared.succeeded();
+    return { kind: 'committed' };
   }
 
   /** Stores the rows of these members in one transaction. */

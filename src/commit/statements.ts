@@ -6,7 +6,7 @@ import type { Column, Shape, Target } from '../flow.ts';
 import { quoteIdentifier as quote, quoteLiteral } from '../kit/sql-text.ts';
 
 /** pg_type.oid, fixed in every PostgreSQL. */
-export const typeOids = { bytea: 17, int8: 20, text: 25, oid: 26, json: 114 } as const;
+export const typeOids = { bytea: 17, int8: 20, text: 25, oid: 26, json: 114, jsonb: 3802 } as const;
 
 export function relationName({ schema, table }: Pick<Target, 'schema' | 'table'>): string {
   return `${quote(schema)}.${quote(table)}`;

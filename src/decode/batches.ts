@@ -50,6 +50,8 @@ export function* itemsInSlices(target: Target, request: ItemsRequest): Generator
   const { intake } = target;
   const plan = planOf(target, intake.document === null ? readOptions(rawHeaders) : defaultOptions);
   const included = includedMembers(intake, rawHeaders, request.arrivedAtMs);
+  // As in decode.ts: no two large ones in one turn, and none in the turn that has unmasked it.
+  if (source.length > limits.decodeSliceBytes) yield;
   const count = spans.length / 2;
   const out = changesNothing(plan, included)
     ? null

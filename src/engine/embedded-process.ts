@@ -8,6 +8,7 @@ import { readFile, readlink, realpath } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Writable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { readLines } from '../kit/read-lines.ts';
 import { limits } from '../limits.ts';
 import type { Observe } from '../observations.ts';
 import { fixedSettings } from './embedded-config.ts';
@@ -48,7 +49,7 @@ export class Postmaster {
     this.#cluster = options.cluster;
     this.pid = pid;
     if (child.stderr !== null) {
-      readLines(child.stderr, (line) => {
+      readLines(child.stderr, limits.engineLogLineCharsMax, (line) => {
         if (/\b(FATAL|PANIC): /.test(line)) this.#lastFatal ??= line.replace(/^\[\d+\] /, '');
         options.observe({ kind: 'engine.said', line });
       });
@@ -122,18 +123,6 @@ export class Postmaster {
   #releaseWatchdog(): void {
     (this.#child.stdio[3] as Writable | null)?.end('\n');
   }
-}
-
-function readLines(stream: NodeJS.ReadableStream, say: (line: string) => void): void {
-  let rest = '';
-  stream.setEncoding('utf8');
-  stream.on('data', (chunk: string) => {
-    const lines = (rest + chunk).split('\n');
-    // What exceeds the bound is left out, also while the end of a long line has not come yet.
-    rest = (lines.pop() ?? '').slice(0, limits.engineLogLineCharsMax);
-    for (const line of lines) if (line !== '') say(line.slice(0, limits.engineLogLineCharsMax));
-  });
-  stream.on('error', () => undefined);
 }
 
 interface PidFile {

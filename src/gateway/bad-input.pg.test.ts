@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { gzipSync } from 'node:zlib';
-import { openTestGateway } from '../../test/support/gateway.ts';
+import { openGate, openTestGateway } from '../../test/support/gateway.ts';
 import { testDatabase } from '../../test/support/postgres.ts';
 import { RawClient } from '../../test/support/raw-http.ts';
 
@@ -285,7 +285,9 @@ test('without the token, from a foreign page or under a foreign name nothing is 
 });
 
 test('a rate is kept for each address', async (t) => {
-  const gateway = await openTestGateway(t, await testDatabase(t), { rateMax: 3 });
+  const gateway = await openTestGateway(t, await testDatabase(t), {
+    gate: openGate({ addressRate: { count: 3, perMs: 1_000 } }),
+  });
   const answers = await Promise.all(Array.from({ length: 8 }, () => gateway.sql('SELECT 1')));
   const refused = answers.filter(({ status }) => status === 429);
   assert.ok(refused.length >= 4, String(answers.map(({ status }) => status)));

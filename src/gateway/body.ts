@@ -112,15 +112,21 @@ export function isSmall(request: IncomingMessage, bytesMax: number): boolean {
 /** A small body in one buffer, without a reader in between: most requests have one. */
 export function smallBody(request: IncomingMessage, pauseMs: number): Promise<Buffer> {
   return new Promise((resolve, reject) => {
-    const pieces: Buffer[] = [];
-    const timer = setTimeout(() => reject(new Refused('request_timeout')), pauseMs);
-    request.on('data', (piece: Buffer) => void pieces.push(piece));
-    request.once('end', () => {
-      clearTimeout(timer);
-      resolve(pieces.length === 1 ? (pieces[0] ?? Buffer.of()) : Buffer.concat(pieces));
+    let only: Buffer | null = null;
+    let pieces: Buffer[] | null = null;
+    // What came in one piece with its headers is there already; only what is still on its way is waited for.
+    const late = (): void => reject(new Refused('request_timeout'));
+    const timer = request.complete ? null : setTimeout(late, pauseMs);
+    request.on('data', (piece: Buffer) => {
+      if (only === null) only = piece;
+      else (pieces ??= [only]).push(piece);
     });
-    request.once('error', () => {
-      clearTimeout(timer);
+    request.on('end', () => {
+      if (timer !== null) clearTimeout(timer);
+      resolve(pieces === null ? (only ?? Buffer.of()) : Buffer.concat(pieces));
+    });
+    request.on('error', () => {
+      if (timer !== null) clearTimeout(timer);
       reject(new Refused('request_aborted'));
     });
   });

@@ -4,41 +4,42 @@
  * HTTP status in refusals.ts, and the engine's own errors with their SQLSTATE. Touches nothing itself: databases,
  * lanes and the commit are rooms that it is given. Web pages of strangers are kept out by guard.ts.
  */
-import { randomUUID } from 'node:crypto';
-import type { AddressInfo, Socket } from 'node:net';
+import type { AddressInfo } from 'node:net';
 import { performance } from 'node:perf_hooks';
 import { fastify } from 'fastify';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { fastifySwagger } from '@fastify/swagger';
+import type { Gate } from '../guard/gate.ts';
 import type { Closable } from '../kit/closer.ts';
 import { limits } from '../limits.ts';
-import type { Observation, Observe } from '../observations.ts';
-import { Refused, refusal, refusals } from '../refusals.ts';
+import type { Observe } from '../observations.ts';
+import { refusal } from '../refusals.ts';
 import type { Refusal } from '../refusals.ts';
+import { answerTo, bugAnswer, refusalAnswer } from './answers.ts';
+import type { Told } from './answers.ts';
 import { Budget } from './budget.ts';
 import { readAway } from './body.ts';
 import type { EventRooms } from './event-rooms.ts';
 import { eventsRoute } from './events-route.ts';
+import { ExpressEvents } from './express-events.ts';
 import { Guard } from './guard.ts';
 import type { GuardOptions } from './guard.ts';
-import { LineRefused, reasonOf } from './line-refused.ts';
-import { RateLimit } from './rate-limit.ts';
-import { sendObject, sendRefusal, sendSqlError } from './reply.ts';
+import { askForBody, holdsBody, HttpFront } from './http-front.ts';
+import type { FrontOptions } from './http-front.ts';
+import { sendAnswer, sendObject } from './reply.ts';
+import { requestIdOf } from './request-id.ts';
 import { healthSchema, openapi } from './schemas.ts';
 import { sqlRoute } from './sql-route.ts';
-import { SqlRefused, SqlSessions } from './sql-sessions.ts';
+import { SqlSessions } from './sql-sessions.ts';
 import type { SqlRooms } from './sql-sessions.ts';
 
-export interface GatewayOptions extends GuardOptions {
+export interface GatewayOptions extends Omit<GuardOptions, 'secure'>, FrontOptions {
   /** 0 picks a free one. */
   readonly port: number;
   readonly version: string;
-  /** Requests a second from one address; 0: any number. */
-  readonly rateMax: number;
   readonly rooms: GatewayRooms;
   /** The text of GET /v1/metrics; null: they are served elsewhere. */
   readonly metrics: { readonly contentType: string; readonly text: () => Promise<string> } | null;
-  readonly observe: Observe;
 }
 
 export interface GatewayRooms {
@@ -60,54 +61,53 @@ export interface Gateway extends Closable {
   close(): Promise<void>;
 }
 
-/** What a request is told as, set by its route. */
-export interface Told {
-  code: Extract<Observation, { kind: 'gateway.answered' }>['code'];
-  rows: number;
-}
-
 declare module 'fastify' {
   interface FastifyRequest {
     told: Told;
     startedAt: number;
+    /** Of the client, also behind a proxy. */
+    clientAddress: string;
   }
 }
 
 /** Rejects when the port cannot be listened on. */
 export async function openGateway(options: GatewayOptions): Promise<Gateway> {
+  const front = new HttpFront(options);
+  const guard = new Guard({ ...options, secure: options.tls !== null });
+  const bodies = new Budget(limits.gatewayBodiesBytesMax);
+  const { events, database } = options.rooms;
+  const express = new ExpressEvents({
+    rooms: events,
+    bodies,
+    database,
+    guard,
+    gate: options.gate,
+    overloaded: () => front.owed > limits.gatewayRequestsMax,
+    observe: options.observe,
+  });
   const app = fastify({
     logger: false,
     forceCloseConnections: 'idle',
-    requestTimeout: limits.eventsUploadMs,
-    keepAliveTimeout: limits.keepAliveTimeoutMs,
-    // Silence in either direction; what a request may take in all is shorter.
-    connectionTimeout: limits.eventsPauseMs * 2,
-    http: { maxHeaderSize: limits.headersBytesMax, headersTimeout: limits.headersTimeoutMs },
+    serverFactory: (handler) =>
+      front.create((request, response) => {
+        if (!express.take(request, response)) handler(request, response);
+      }),
     routerOptions: { maxParamLength: limits.targetBytesMax },
-    genReqId: (request) => requestId(request.headers['x-request-id']),
-    clientErrorHandler: answerBrokenHttp,
+    genReqId: (request) => requestIdOf(request),
+    clientErrorHandler: () => {},
   });
-  app.server.maxConnections = limits.gatewayConnectionsMax;
   const sessions = new SqlSessions({
     ...options.rooms.sql,
     budget: new Budget(limits.gatewayResultsBytesMax),
   });
-  const bodies = new Budget(limits.gatewayBodiesBytesMax);
   // Bodies are read by the routes, as bytes, whatever they call themselves.
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('*', (_request, _payload, done) => done(null));
   await app.register(fastifySwagger, openapi(options.version));
-  const state = { draining: false };
-  addGuards(app, options);
-  app.addHook('onSend', (_request, reply, payload, done) => {
-    // A connection that stays open would be waited for.
-    if (state.draining) reply.header('connection', 'close');
-    done(null, payload);
-  });
+  addGuards(app, options, guard, front);
   addErrors(app, options.observe);
   await app.register((routes, _options, done) => {
-    sqlRoute(routes, { sessions, bodies, database: options.rooms.database });
-    const { events, database } = options.rooms;
+    sqlRoute(routes, { sessions, bodies, database });
     eventsRoute(routes, { rooms: events, bodies, database });
     addOtherRoutes(routes, options);
     done();
@@ -118,14 +118,15 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     await app.close();
     throw error;
   }
-  const { address, port } = app.server.address() as AddressInfo;
+  const address = app.server.address() as AddressInfo;
+  await front.listenBeside(options.host, address);
   let draining: Promise<void> | null = null;
   const drain = (): Promise<void> => {
-    state.draining = true;
-    return (draining ??= app.close());
+    front.drain();
+    return (draining ??= app.close().then(() => front.close()));
   };
   return {
-    address: { host: address, port },
+    address: { host: address.address, port: address.port },
     release: async (database) => {
       await sessions.release(database);
       await options.rooms.events.release(database);
@@ -133,47 +134,40 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     drain,
     close: async () => {
       const drained = drain();
-      app.server.closeAllConnections();
+      front.cutOff();
       await drained;
       await sessions.close();
     },
   };
 }
 
-const acceptedId = /^[\w.:+=@/-]+$/;
-
-function requestId(given: string | string[] | undefined): string {
-  if (typeof given === 'string' && given.length <= limits.requestIdCharsMax && acceptedId.test(given))
-    return given;
-  return randomUUID();
-}
-
-function addGuards(app: FastifyInstance, options: GatewayOptions): void {
-  const guard = new Guard(options);
-  const rates = new RateLimit(options.rateMax, limits.gatewayRateAddressesMax);
-  let requests = 0;
+function addGuards(app: FastifyInstance, options: GatewayOptions, guard: Guard, front: HttpFront): void {
+  const { gate } = options;
   app.decorateRequest('told');
   app.decorateRequest('startedAt', 0);
+  app.decorateRequest('clientAddress', '');
   app.addHook('onRequest', (request, reply, done) => {
-    requests++;
-    reply.raw.once('close', () => void requests--);
     request.startedAt = performance.now();
+    request.clientAddress = gate.clientAddress(request.raw.socket.remoteAddress ?? '', request.headers);
     // Fastify refuses what is no media type; here nobody looks at it.
     request.raw.headers['content-type'] = 'application/octet-stream';
     request.told = { code: 'ok', rows: 0 };
     reply.header('x-request-id', request.id);
-    const refused = admit(guard, rates, request, reply);
+    const refused = admit(guard, gate, request, reply);
     if (refused !== null) refuse(request, reply, refused);
-    else if (requests > limits.gatewayRequestsMax) refuse(request, reply, refusal('overloaded'));
+    else if (front.owed > limits.gatewayRequestsMax) refuse(request, reply, refusal('overloaded'));
     else if (request.method === 'OPTIONS') answerPreflight(request, reply);
-    else done();
+    else {
+      if (!request.is404) askForBody(request.raw, reply.raw);
+      done();
+    }
   });
   app.addHook('onResponse', (request, reply, done) => {
     options.observe({
       kind: 'gateway.answered',
       requestId: request.id,
       route: routeOf(request),
-      remoteAddress: request.ip,
+      remoteAddress: request.clientAddress,
       status: reply.statusCode,
       ...request.told,
       seconds: (performance.now() - request.startedAt) / 1_000,
@@ -182,7 +176,7 @@ function addGuards(app: FastifyInstance, options: GatewayOptions): void {
   });
 }
 
-function admit(guard: Guard, rates: RateLimit, request: FastifyRequest, reply: FastifyReply): Refusal | null {
+function admit(guard: Guard, gate: Gate, request: FastifyRequest, reply: FastifyReply): Refusal | null {
   // Who asks whether the gateway lives learns nothing else, and asks by any name, as load balancers do.
   const isHealth = request.method === 'GET' && request.url === '/v1/healthz';
   const { localAddress = '', localPort = 0 } = request.raw.socket;
@@ -193,7 +187,8 @@ function admit(guard: Guard, rates: RateLimit, request: FastifyRequest, reply: F
     reply.header('access-control-allow-origin', origin).header('vary', 'Origin');
     reply.header('access-control-expose-headers', 'x-request-id, retry-after');
   }
-  if (!rates.take(request.ip, request.startedAt)) return refusal('rate_limited');
+  const unwelcome = gate.refuses(request.clientAddress);
+  if (unwelcome !== null) return unwelcome;
   // A preflight carries no credentials.
   if (isHealth || request.method === 'OPTIONS') return null;
   return guard.token(request.headers.authorization);
@@ -215,9 +210,10 @@ function answerPreflight(request: FastifyRequest, reply: FastifyReply): void {
 /** Answers at the door, before anything of the body is read. */
 function refuse(request: FastifyRequest, reply: FastifyReply, refused: Refusal): void {
   request.told.code = refused.code;
-  void readAway(request.raw).then((whole) => {
+  const read = holdsBody(request.raw) ? Promise.resolve(false) : readAway(request.raw);
+  void read.then((whole) => {
     if (!whole) reply.header('connection', 'close');
-    return sendRefusal(reply, refused);
+    return sendAnswer(reply, refusalAnswer(refused));
   });
 }
 
@@ -234,28 +230,19 @@ function addErrors(app: FastifyInstance, observe: Observe): void {
   app.setErrorHandler(async (error: Error & { statusCode?: number }, request, reply) => {
     const whole = await readAway(request.raw);
     if (!whole) reply.header('connection', 'close');
-    if (error instanceof Refused) {
-      request.told.code = error.refusal.code;
-      return sendRefusal(reply, error.refusal);
-    }
-    if (error instanceof LineRefused) {
-      request.told.code = error.refusal.code;
-      const { code, message } = error.refusal;
-      const told = refusal(code, `line ${error.line}: ${reasonOf(message)}`);
-      return sendRefusal(reply, told, { line: error.line });
-    }
-    if (error instanceof SqlRefused) {
-      request.told.code = 'sql_error';
-      return sendSqlError(reply, error.error);
+    const answer = answerTo(error);
+    if (answer !== null) {
+      request.told.code = answer.code;
+      return sendAnswer(reply, answer);
     }
     // Fastify's own: what a request does not hold that its schema asks for.
     if (error.statusCode !== undefined && error.statusCode < 500) {
       request.told.code = error.statusCode === 503 ? 'draining' : 'malformed_query';
-      return sendRefusal(reply, refusal('malformed_query', error.message.slice(0, 200)));
+      return sendAnswer(reply, refusalAnswer(refusal('malformed_query', error.message.slice(0, 200))));
     }
     observe({ kind: 'request.failed', requestId: request.id, error });
     request.told.code = 'internal';
-    return sendRefusal(reply, refusal('internal'), { request_id: request.id });
+    return sendAnswer(reply, bugAnswer(request.id));
   });
 }
 
@@ -264,7 +251,7 @@ function addOtherRoutes(app: FastifyInstance, options: GatewayOptions): void {
     const reason = options.rooms.unavailable();
     if (reason === null) return sendObject(reply, { status: 'ok' });
     request.told.code = 'engine_unavailable';
-    return sendRefusal(reply, refusal('engine_unavailable'));
+    return sendAnswer(reply, refusalAnswer(refusal('engine_unavailable')));
   });
   app.get('/v1/openapi.json', { schema: { hide: true } }, (_request, reply) =>
     sendObject(reply, app.swagger()),
@@ -273,24 +260,5 @@ function addOtherRoutes(app: FastifyInstance, options: GatewayOptions): void {
   if (metrics === null) return;
   app.get('/v1/metrics', { schema: { hide: true } }, async (_request, reply) =>
     reply.header('content-type', metrics.contentType).send(await metrics.text()),
-  );
-}
-
-/** What is no HTTP, too slow, or has too large headers never reaches a route. */
-function answerBrokenHttp(error: Error & { code?: string }, socket: Socket): void {
-  if (!socket.writable || error.code === 'ECONNRESET') {
-    socket.destroy();
-    return;
-  }
-  const it =
-    error.code === 'HPE_HEADER_OVERFLOW'
-      ? refusal('headers_too_large')
-      : error.code === 'ERR_HTTP_REQUEST_TIMEOUT'
-        ? refusal('request_timeout')
-        : refusal('malformed_request');
-  const body = JSON.stringify({ error: it.message, code: it.code });
-  const status = refusals[it.code].status;
-  socket.end(
-    `HTTP/1.1 ${status} ${it.code}\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,
   );
 }

@@ -24,6 +24,11 @@ export class EventBody {
 
   /** The whole body if it is small; null: it is not, and `chunks` gives it. */
   async small(): Promise<Buffer | null> {
+    if (this.#source.whole !== null) {
+      const body = await this.#source.whole();
+      refuseOther(body);
+      return body;
+    }
     const { bytes, ended } = await collect(this.#source, [], limits.eventsLaneBytesMax);
     refuseOther(bytes);
     if (ended) return bytes;
@@ -33,7 +38,7 @@ export class EventBody {
 
   /** The same body, for `chunks`. */
   again(body: Buffer): EventBody {
-    const it = new EventBody({ next: () => Promise.resolve(null) }, this.#codec);
+    const it = new EventBody({ whole: null, next: () => Promise.resolve(null) }, this.#codec);
     it.#head = body;
     return it;
   }

@@ -1,5 +1,5 @@
 /**
- * Types only: what POST /v1/events needs of other rooms, and what its parts hand each other. Joined in main.ts and
+ * What POST /v1/events needs of other rooms, and what its parts hand each other. Types, joined in main.ts and
  * gateway-main.ts.
  */
 import type { PoolClient } from 'pg';
@@ -8,11 +8,12 @@ import type { Refusal } from '../refusals.ts';
 import type { Budget } from './budget.ts';
 import type { Skipped } from './skipped.ts';
 
-export type OnConflict = 'error' | 'update' | 'ignore';
+export const conflicts = ['error', 'update', 'ignore'] as const;
+export type OnConflict = (typeof conflicts)[number];
 
 export interface EventRooms {
   /** The table that a name means now, as SQL would; throws `relation_not_found`, `relation_not_writable`, `key_missing`. */
-  readonly find: (database: string, name: string, onConflict: OnConflict) => Promise<Target>;
+  readonly find: (database: string, name: string, onConflict: OnConflict) => Target | Promise<Target>;
   /** The engine says that the table is not what it was. */
   readonly forget: (database: string, name: string) => void;
   /** Throws `lane_full`, `draining`, before the body is read. */
@@ -42,6 +43,8 @@ export interface EventAnswer {
 
 /** Where a body comes from; throws Refused. */
 export interface BodySource {
+  /** All of it; null: it may be large, or longer than it looks, and `next` gives it piece by piece. */
+  readonly whole: (() => Promise<Buffer>) | null;
   /** The next bytes, or null behind the last ones. */
   next(): Promise<Buffer | null>;
 }

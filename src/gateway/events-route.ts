@@ -7,7 +7,7 @@ import { Body, isSmall, smallBody } from './body.ts';
 import type { Budget } from './budget.ts';
 import { ingestEvents } from './events.ts';
 import type { BodySource, EventAnswer, EventRooms, OnConflict } from './event-rooms.ts';
-import { sendObject } from './reply.ts';
+import { sendJson } from './reply.ts';
 import { eventsSchema } from './schemas.ts';
 
 export interface EventsRouteRooms {
@@ -38,16 +38,16 @@ export function eventsRoute(app: FastifyInstance, { rooms, bodies, database }: E
     try {
       const answer = await ingestEvents(rooms, event, source);
       request.told.rows = answer.rows;
-      return sendObject(reply, toJson(answer));
+      return sendJson(reply, eventsJson(answer));
     } finally {
       source.close();
     }
   });
 }
 
-function toJson({ rows, skipped }: EventAnswer): unknown {
-  if (skipped === null) return { rows };
-  return { rows, skipped: skipped.lines, skippedTotal: skipped.count };
+export function eventsJson({ rows, skipped }: EventAnswer): string {
+  if (skipped === null) return `{"rows":${rows}}`;
+  return JSON.stringify({ rows, skipped: skipped.lines, skippedTotal: skipped.count });
 }
 
 interface Source extends BodySource {
@@ -56,6 +56,34 @@ interface Source extends BodySource {
 
 /** What is held of a body at one time: all of a small one; of a large one, chunks and lines on their way. */
 const heldBytesMax = limits.eventsLineBytesMax;
+
+/** A body of at most `eventsLaneBytesMax`, held as a whole. */
+export class SmallSource implements Source {
+  readonly #request: IncomingMessage;
+  readonly #bodies: Budget;
+  #held = 0;
+
+  constructor(request: IncomingMessage, bodies: Budget) {
+    this.#request = request;
+    this.#bodies = bodies;
+  }
+
+  whole(): Promise<Buffer> {
+    const bytes = Number(this.#request.headers['content-length']);
+    if (!this.#bodies.take(bytes)) return Promise.reject(new Refused('overloaded'));
+    this.#held = bytes;
+    return smallBody(this.#request, limits.eventsPauseMs);
+  }
+
+  next(): Promise<null> {
+    return Promise.resolve(null);
+  }
+
+  close(): void {
+    this.#bodies.give(this.#held);
+    this.#held = 0;
+  }
+}
 
 function openSource(request: IncomingMessage, bodies: Budget): Source {
   let held = 0;
@@ -69,16 +97,7 @@ function openSource(request: IncomingMessage, bodies: Budget): Source {
     held = 0;
   };
   if (isSmall(request, limits.eventsLaneBytesMax)) {
-    let read = false;
-    return {
-      close,
-      next: async () => {
-        if (read) return null;
-        read = true;
-        hold(Number(request.headers['content-length']));
-        return smallBody(request, limits.eventsPauseMs);
-      },
-    };
+    return new SmallSource(request, bodies);
   }
   const body = new Body(request, bodyBounds);
   return {
@@ -86,6 +105,7 @@ function openSource(request: IncomingMessage, bodies: Budget): Source {
       body.close();
       close();
     },
+    whole: null,
     next: async () => {
       const piece = await body.next();
       if (piece !== null) hold(piece.length);

@@ -26,7 +26,8 @@ export async function ingestEvents(
   source: BodySource,
 ): Promise<EventAnswer> {
   const find = () => rooms.find(request.database, request.name, request.onConflict);
-  const target = await find();
+  const sought = find();
+  const target = sought instanceof Promise ? await sought : sought;
   rooms.admit(target);
   const body = new EventBody(source, rooms.codec);
   const small = await body.small();

@@ -2,9 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Guard } from './guard.ts';
 import type { GuardOptions } from './guard.ts';
-import { RateLimit } from './rate-limit.ts';
 
-const closed: GuardOptions = { host: '127.0.0.1', token: null, origins: [], hosts: [] };
+const closed: GuardOptions = { host: '127.0.0.1', token: null, origins: [], hosts: [], secure: false };
 const at = (host: string | undefined, origin?: string, localAddress = '127.0.0.1') => ({
   headers: {
     ...(host === undefined ? {} : { host }),
@@ -103,16 +102,16 @@ test('the token is asked for when there is one', () => {
   }
 });
 
-test('an address may come as often as it is allowed to, and others are not held back', () => {
-  const rates = new RateLimit(2, 2);
-  assert.deepEqual(
-    [0, 0, 0, 499, 500, 500].map((now) => rates.take('a', now)),
-    [true, true, false, false, true, false],
-  );
-  assert.equal(rates.take('b', 500), true);
-  assert.equal(rates.take('c', 500), true);
-  // Only two addresses are followed: the first is new again.
-  assert.equal(rates.take('a', 500), true);
-  const any = new RateLimit(0, 1);
-  assert.ok(Array.from({ length: 100 }, () => any.take('a', 0)).every(Boolean));
+test('a door that speaks TLS: no port means 443, and pages that came in the clear are none of its own', () => {
+  const guard = (host: string, origin?: string) =>
+    new Guard({ ...closed, secure: true }).place({ ...at(host, origin), localPort: 443 })?.code ?? 'ok';
+  assert.equal(guard('localhost'), 'ok');
+  assert.equal(guard('localhost:443'), 'ok');
+  assert.equal(guard('localhost:80'), 'host_refused');
+  assert.equal(guard('localhost', 'https://localhost'), 'ok');
+  assert.equal(guard('localhost', 'http://localhost'), 'page_refused');
+  assert.equal(place({ secure: true }, 'localhost:8000', 'https://localhost:8000'), 'ok');
+  assert.equal(place({ secure: true }, 'localhost:8000', 'http://localhost:8000'), 'page_refused');
+  // A proxy with TLS in front of a plain door.
+  assert.equal(place({ hosts: ['api.example'] }, 'api.example', 'https://api.example'), 'ok');
 });

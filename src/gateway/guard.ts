@@ -18,6 +18,8 @@ export interface GuardOptions {
   readonly origins: readonly string[];
   /** Names that it is called by besides its own address, with or without port; `*`: any. */
   readonly hosts: readonly string[];
+  /** Whether the door itself speaks TLS. */
+  readonly secure: boolean;
 }
 
 export interface GuardedRequest {
@@ -48,7 +50,7 @@ export class Guard {
       return refusal('host_refused', `the events gateway is not called ${shown(host)}`);
     }
     const origin = request.headers.origin?.toLowerCase();
-    if (origin === undefined || this.allows(origin) || isSameOrigin(origin, host)) return null;
+    if (origin === undefined || this.allows(origin) || this.#isSameOrigin(origin, host)) return null;
     return refusal('page_refused', `web pages of ${shown(origin)} may not call the events gateway`);
   }
 
@@ -70,11 +72,20 @@ export class Guard {
 
   #isOurs(host: string, request: GuardedRequest): boolean {
     if (this.#hosts.has('*') || this.#hosts.has(host)) return true;
-    const { name, port } = splitHost(host);
+    const { name, port } = splitHost(host, this.#options.secure ? 443 : 80);
     if (this.#hosts.has(name)) return true;
     if (port !== request.localPort) return false;
     const local = plainAddress(request.localAddress);
     return isLoopbackName(name) || plainAddress(name) === local || name === this.#options.host.toLowerCase();
+  }
+
+  /**
+   * A page that the gateway itself has served: its host has passed already. A proxy in front of a plain door may speak
+   * TLS; a page that came without it is none of a door that does, whoever changed it on its way.
+   */
+  #isSameOrigin(origin: string, host: string | undefined): boolean {
+    if (host === undefined) return false;
+    return origin === `https://${host}` || (!this.#options.secure && origin === `http://${host}`);
   }
 }
 
@@ -82,11 +93,11 @@ function digest(text: string): Buffer {
   return createHash('sha256').update(text).digest();
 }
 
-/** `[::1]:8000` → `::1` and 8000; no port means that of http. */
-function splitHost(host: string): { name: string; port: number } {
+/** `[::1]:8000` → `::1` and 8000; no port means that of the scheme. */
+function splitHost(host: string, implied: number): { name: string; port: number } {
   const parts = /^(?:\[([^\]]*)\]|([^:]*))(?::(\d{1,5}))?$/.exec(host);
   if (parts === null) return { name: host, port: -1 };
-  return { name: parts[1] ?? parts[2] ?? '', port: parts[3] === undefined ? 80 : Number(parts[3]) };
+  return { name: parts[1] ?? parts[2] ?? '', port: parts[3] === undefined ? implied : Number(parts[3]) };
 }
 
 function isLoopbackName(name: string): boolean {
@@ -97,11 +108,6 @@ function isLoopbackName(name: string): boolean {
 /** An IPv4 address on an IPv6 socket looks like ::ffff:127.0.0.1. */
 function plainAddress(address: string): string {
   return address.startsWith('::ffff:') ? address.slice('::ffff:'.length) : address;
-}
-
-/** A page that the gateway itself has served: its host has passed already. */
-function isSameOrigin(origin: string, host: string | undefined): boolean {
-  return host !== undefined && (origin === `http://${host}` || origin === `https://${host}`);
 }
 
 /** What a stranger wrote, short and harmless in a message. */

@@ -1,45 +1,23 @@
 /**
- * Answers of the events gateway. Takes a refusal, an SQL error or pieces of a result, gives them to Fastify's reply with
- * the headers that go with them. Decides nothing.
+ * Answers of the events gateway through Fastify. Takes an answer, an object or pieces of a result, gives them to Fastify's
+ * reply with the headers that go with them. Decides nothing.
  */
 import { Readable } from 'node:stream';
 import type { FastifyReply } from 'fastify';
 import { limits } from '../limits.ts';
-import { refusals } from '../refusals.ts';
-import type { Refusal, SqlError } from '../refusals.ts';
-import { isTransient } from './sql-sessions.ts';
+import { json } from './answers.ts';
+import type { Answer } from './answers.ts';
 
-const json = 'application/json; charset=utf-8';
-
-/** `more`: further members of the answer, e.g. the lines at fault. */
-export function sendRefusal(
-  reply: FastifyReply,
-  { code, message }: Refusal,
-  more: Readonly<Record<string, unknown>> = {},
-): FastifyReply {
-  const { status } = refusals[code];
-  reply.code(status).header('content-type', json);
-  if (status === 503 || status === 429) reply.header('retry-after', retryAfter());
-  if (status === 401) reply.header('www-authenticate', 'Bearer realm="headgate"');
-  if (status === 405) reply.header('allow', 'POST');
-  return reply.send(Buffer.from(JSON.stringify({ error: message, code, ...more })));
-}
-
-/** Spread, so that many senders do not return together. */
-function retryAfter(): string {
-  return String(1 + Math.floor(Math.random() * limits.retryAfterSecondsMax));
-}
-
-export function sendSqlError(reply: FastifyReply, error: SqlError): FastifyReply {
-  const { sqlstate, message, position, detail, hint } = error;
-  const again = isTransient(sqlstate);
-  reply.code(again ? 503 : 400).header('content-type', json);
-  if (again) reply.header('retry-after', retryAfter());
-  return reply.send(Buffer.from(JSON.stringify({ error: message, code: sqlstate, position, detail, hint })));
+export function sendAnswer(reply: FastifyReply, { status, headers, text }: Answer): FastifyReply {
+  return reply.code(status).headers(headers).send(text);
 }
 
 export function sendObject(reply: FastifyReply, value: unknown): FastifyReply {
-  return reply.header('content-type', json).send(Buffer.from(JSON.stringify(value)));
+  return sendJson(reply, JSON.stringify(value));
+}
+
+export function sendJson(reply: FastifyReply, text: string): FastifyReply {
+  return reply.header('content-type', json).send(text);
 }
 
 /** A small result leaves in one piece, with its length; a large one as fast as its reader reads. */

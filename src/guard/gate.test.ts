@@ -158,3 +158,32 @@ test('a gate: networks first, then addresses, an IPv6 network as one; tables apa
   now = 1_000;
   assert.equal(gate.refusesTable(table), null);
 });
+
+suite('several processes with one rate', () => {
+  test('keep it together over time, whoever takes what and whenever they tell each other', () => {
+    fc.assert(
+      fc.property(
+        fc.array(fc.tuple(fc.nat(2), fc.integer({ min: 1, max: 400 })), { minLength: 1, maxLength: 600 }),
+        (steps) => {
+          const rate = { count: 10, perMs: 1_000 };
+          const limits = [0, 1, 2].map(() => new RateLimit(rate, 100, true));
+          let [now, passed, toldAt] = [0, 0, 0];
+          for (const [which, pauseMs] of steps) {
+            now += pauseMs / 10;
+            if (now - toldAt >= 100) {
+              toldAt = now;
+              const told = limits.map((limit) => limit.told());
+              told.forEach((taken, from) =>
+                limits.forEach((limit, to) => to !== from && limit.charge(taken, now)),
+              );
+            }
+            if (limits[which]?.take('a', now) === 0) passed += 1;
+          }
+          // What one would let pass, and once more for each of the others before it has heard.
+          const alone = 10 + Math.ceil(now / 100);
+          assert.ok(passed <= alone + 2 * 12, `${passed} in ${now} ms`);
+        },
+      ),
+    );
+  });
+});

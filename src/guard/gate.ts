@@ -14,6 +14,7 @@ import type { Refusal } from '../refusals.ts';
 import { clientAddress } from './client-address.ts';
 import type { ForwardedHeader } from './client-address.ts';
 import { RateLimit } from './rate-limit.ts';
+import type { Taken } from './rate-limit.ts';
 
 export interface GateOptions {
   /** Networks of the owner's proxies; null: none is believed. */
@@ -25,8 +26,16 @@ export interface GateOptions {
   readonly addressRate: Rate | null;
   /** Requests for one table; null: any number. */
   readonly tableRate: Rate | null;
+  /** Other processes take requests at the same rates, and are told what passes here; default: none does. */
+  readonly shared?: boolean;
   /** A monotonic clock, ms. */
   readonly clock: () => number;
+}
+
+/** What passed in one process, for the others. */
+export interface Passed {
+  readonly addresses: Taken;
+  readonly tables: Taken;
 }
 
 export class Gate {
@@ -35,10 +44,11 @@ export class Gate {
   readonly #tables: RateLimit | null;
 
   constructor(options: GateOptions) {
-    const { addressRate, tableRate } = options;
+    const { addressRate, tableRate, shared = false } = options;
     this.#options = options;
-    this.#addresses = addressRate === null ? null : new RateLimit(addressRate, limits.rateAddressesMax);
-    this.#tables = tableRate === null ? null : new RateLimit(tableRate, limits.rateTablesMax);
+    this.#addresses =
+      addressRate === null ? null : new RateLimit(addressRate, limits.rateAddressesMax, shared);
+    this.#tables = tableRate === null ? null : new RateLimit(tableRate, limits.rateTablesMax, shared);
   }
 
   /** `peer` as a socket has it. */
@@ -67,6 +77,20 @@ export class Gate {
     if (this.#tables === null) return null;
     const name = JSON.stringify([database, schema, table]);
     return tooOften(this.#tables.take(name, this.#options.clock()), 'table');
+  }
+
+  /** What passed since this was asked last; null: nothing did, or nobody counts. */
+  passed(): Passed | null {
+    const addresses = this.#addresses?.told() ?? [];
+    const tables = this.#tables?.told() ?? [];
+    return addresses.length + tables.length === 0 ? null : { addresses, tables };
+  }
+
+  /** Counts what passed in another process. */
+  charge({ addresses, tables }: Passed): void {
+    const now = this.#options.clock();
+    this.#addresses?.charge(addresses, now);
+    this.#tables?.charge(tables, now);
   }
 }
 

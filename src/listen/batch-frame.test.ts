@@ -72,3 +72,22 @@ test('a large batch is read in one pass', () => {
   assert.equal(read.items, 20_000);
   assert.equal(read.removes?.filter((it) => it === 1).length, 5_000);
 });
+
+test('long strings end where JSON ends them, whatever is escaped in them', () => {
+  const piece = fc.oneof(
+    fc.constantFrom('\\', '"', '\\"', '\n', 'é'),
+    fc.integer({ min: 1, max: 200 }).map((n) => 'x'.repeat(n)),
+    fc.integer({ min: 1, max: 200 }).map((n) => '\\'.repeat(n)),
+  );
+  fc.assert(
+    fc.property(fc.array(piece, { maxLength: 20 }), (pieces) => {
+      const data = JSON.stringify(pieces.join(''));
+      const bytes = Buffer.from(`{"dml_batch_id":1,"items":[{"op":"insert","data":${data}}]}`);
+      const { items, spans } = readBatch(bytes);
+      assert.equal(items, 1);
+      assert.equal(bytes.subarray(spans[0], spans[1]).toString(), data);
+      assert.throws(() => readBatch(bytes.subarray(0, (spans[1] ?? 0) - 1)), /it ends in the middle/);
+    }),
+    { numRuns: 2_000 },
+  );
+});

@@ -9,35 +9,36 @@ import { Server as NetServer } from 'node:net';
 import type { AddressInfo, Socket } from 'node:net';
 import { once } from 'node:events';
 import { randomUUID } from 'node:crypto';
+import { Connection } from '../guard/connection.ts';
 import type { Gate } from '../guard/gate.ts';
+import { answerHalfClosed, createHttpServer } from '../guard/http-server.ts';
+import type { HttpServer } from '../guard/http-server.ts';
+import { protocolRefusal, refusalForParserError } from '../guard/protocol.ts';
 import type { TlsSource } from '../guard/tls-source.ts';
 import type { Ingest } from '../ingest.ts';
 import type { OpenStream } from '../ingest-stream.ts';
 import type { Closable } from '../kit/closer.ts';
 import { deferred } from '../kit/deferred.ts';
+import { PerTurn } from '../kit/per-turn.ts';
 import type { Limits } from '../limits.ts';
 import { limits as allLimits } from '../limits.ts';
 import type { Observe } from '../observations.ts';
 import type { Refusal } from '../refusals.ts';
 import { refusal } from '../refusals.ts';
 import { BytesInFlight } from './body.ts';
-import { Connection } from './connection.ts';
 import { Inflations } from './content-encoding.ts';
 import type { Room } from './exchange.ts';
 import { Exchange } from './exchange.ts';
 import type { OriginRule } from './handshake.ts';
 import { handshakeRefusal, originRule, withoutOffer } from './handshake.ts';
-import { protocolRefusal, refusalForParserError } from './protocol.ts';
 import { createRefusalReplies, rawMessage } from './reply.ts';
 import { isIngestTarget, isWebhookTarget } from './routes.ts';
-import { createHttpServer } from './server.ts';
-import type { HttpServer } from './server.ts';
 import { WebSocketDoor } from './websocket.ts';
 
 export interface ListenerOptions {
   readonly host: string;
-  /** 0 picks a free one. */
-  readonly port: number;
+  /** 0 picks a free one; null: it does not listen, and is handed its connections (`take`). */
+  readonly port: number | null;
   readonly ingest: Ingest;
   /** Takes the batches of WebSockets; without it there is no such door. */
   readonly openStream?: OpenStream;
@@ -60,6 +61,8 @@ export interface Listener extends Closable {
   readonly address: { readonly host: string; readonly port: number };
   /** How much is in flight at this moment. */
   readonly load: { readonly connections: number; readonly bytesInFlight: number };
+  /** Serves a connection that was accepted elsewhere, of which nothing was read. */
+  take(socket: Socket): void;
   /** From now on new requests are answered 503 and idle connections are closed; running requests finish. */
   drain(): void;
   /**
@@ -83,11 +86,16 @@ class HttpListener implements Listener {
   readonly #websockets: WebSocketDoor | null;
   readonly #mayOpen: OriginRule;
   readonly #connections = new Map<Socket, Connection>();
+  /** What the end of a connection takes, and what a request takes that did not wait for the answer before it. */
+  readonly #endings: PerTurn;
+  readonly #pipelined: PerTurn;
   readonly #emptied = deferred<void>();
   #closing: Promise<void> | null = null;
 
   constructor(options: ListenerOptions) {
     this.#limits = options.limits ?? allLimits;
+    this.#endings = new PerTurn(this.#limits.endingsPerTurnMax, setImmediate);
+    this.#pipelined = new PerTurn(this.#limits.pipelinedPerTurnMax, setImmediate);
     this.#room = {
       ingest: options.ingest,
       observe: options.observe,
@@ -115,13 +123,25 @@ class HttpListener implements Listener {
     return { connections: this.#connections.size, bytesInFlight: this.#room.inFlight.held };
   }
 
-  async open(host: string, port: number): Promise<void> {
+  async open(host: string, port: number | null): Promise<void> {
+    if (port === null) {
+      this.address = { host, port: 0 };
+      // Node begins to look after the time that headers and bodies take when it is told that the server listens.
+      this.#server.emit('listening');
+      return;
+    }
     const listening = once(this.#server, 'listening');
     this.#server.listen({ host, port, backlog: 4096 });
     await listening;
     this.#server.on('error', (error) => this.#failed(error));
     const { address, port: bound } = this.#server.address() as AddressInfo;
     this.address = { host: address, port: bound };
+  }
+
+  take(socket: Socket): void {
+    // As a server of HTTP has it by itself: who closes its own half after a request still reads the answer.
+    socket.allowHalfOpen = true;
+    this.#server.emit('connection', socket);
   }
 
   drain(): void {
@@ -178,8 +198,10 @@ class HttpListener implements Listener {
   }
 
   #createServer(tls: TlsSource | null): HttpServer {
-    const http = createHttpServer(this.#limits, tls);
+    const bounds = { ...this.#limits, connectionsMax: this.#limits.listenConnectionsMax };
+    const http = createHttpServer(bounds, tls);
     const { server } = http;
+    answerHalfClosed(server);
     http.connected((socket) => this.#connected(socket));
     server.on('request', (request, response) => this.#request(request, response, false));
     server.on('checkContinue', (request, response) => this.#request(request, response, true));
@@ -197,12 +219,13 @@ class HttpListener implements Listener {
   #connected(socket: Socket): void {
     // Given back to Node, with an offer passed over.
     if (this.#connections.has(socket)) return;
-    const connection = new Connection(socket, this.#limits);
+    const connection = new Connection(socket, this.#limits, this.#endings);
     this.#connections.set(socket, connection);
     socket.once('close', () => {
       this.#connections.delete(socket);
       if (this.#closing !== null && this.#connections.size === 0) this.#emptied.resolve();
-      if (connection.last?.received === false) connection.last.fail(refusal('request_aborted'));
+      const { last } = connection;
+      if (last?.received === false) this.#endings.run(() => last.fail(refusal('request_aborted')));
     });
   }
 
@@ -211,7 +234,14 @@ class HttpListener implements Listener {
     if (exchange === null) return;
     const passedOver = this.#connections.get(request.socket)?.takePassedOver() ?? null;
     const broken = protocolRefusal(request, this.#limits) ?? this.#impatience(request);
+    // What ends the connection is said at once: nothing behind it is a request any more.
     if (broken !== null) return exchange.refuse(broken, true);
+    const serve = () => this.#serve(request, exchange, passedOver);
+    if ((this.#connections.get(request.socket)?.owed ?? 0) > 1) this.#pipelined.run(serve);
+    else serve();
+  }
+
+  #serve(request: IncomingMessage, exchange: Exchange, passedOver: Refusal | null): void {
     const unwelcome = this.#room.gate?.refuses(exchange.remoteAddress) ?? null;
     if (unwelcome !== null) return exchange.refuse(unwelcome);
     if (this.#websockets !== null && isIngestTarget(exchange.target)) {
@@ -293,10 +323,14 @@ class HttpListener implements Listener {
       socket.destroy();
       return;
     }
-    if (connection.ending) return;
+    if (connection.ending || connection.broken) return;
+    connection.broken = true;
     const why = refusalForParserError(error);
-    if (connection.last?.received === false) connection.last.fail(why);
-    else this.#refuseConnection(connection, why);
+    const last = connection.last?.received === false ? connection.last : null;
+    this.#endings.run(() => {
+      if (last === null) this.#refuseConnection(connection, why);
+      else last.fail(why);
+    });
   }
 
   #refuseTunnel(socket: Socket, why: Refusal): void {

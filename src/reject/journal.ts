@@ -27,7 +27,8 @@ import { Waiting } from './waiting.ts';
 export interface JournalOptions {
   readonly database: string;
   readonly engine: Pick<Engine, 'clientConfig'>;
-  readonly retry: RetryRejected;
+  /** null: another process of this Headgate runs the retries. */
+  readonly retry: RetryRejected | null;
   /** Rows and days that are kept. */
   readonly rowsMax: number;
   readonly days: number;
@@ -115,7 +116,7 @@ export class Journal {
     try {
       await client.connect();
       client.on('notification', () => this.#wake());
-      await client.query('listen headgate_rejected');
+      if (this.#options.retry !== null) await client.query('listen headgate_rejected');
       await Promise.race([this.#serve(client, onWorking), lost]);
     } finally {
       this.#client = null;
@@ -132,7 +133,7 @@ export class Journal {
       const closing = signal.aborted;
       await this.#write(client);
       if (closing) return;
-      await this.#retryAll(client);
+      if (this.#options.retry !== null) await this.#retryAll(client, this.#options.retry);
       await this.#trimIfDue(client);
       onWorking();
       this.#said = false;
@@ -187,8 +188,8 @@ export class Journal {
     await client.query(trimRejected, [rowsMax, limits.rejectedBytesMax, days]);
   }
 
-  async #retryAll(client: Client): Promise<void> {
-    const { retry, observe, database, limits } = this.#options;
+  async #retryAll(client: Client, retry: RetryRejected): Promise<void> {
+    const { observe, database, limits } = this.#options;
     const { signal } = this.#closing;
     while (!signal.aborted) {
       const { rows } = await client.query<TakenRow>(takeRetries, [limits.rejectedRetriesMax]);

@@ -3,6 +3,7 @@ import { createHmac, createSecretKey } from 'node:crypto';
 import { equalTo, secureCompare, secureCompareAny } from './constant-time.ts';
 import { EvaluationError } from './errors.ts';
 import { hashName } from './functions-digests.ts';
+import { keyedHmac } from './hmac.ts';
 import { tokenKeys, verifyToken } from './jwt.ts';
 import { ecdsaKey, ed25519Key, rsaKey, verifyEcdsa, verifyEd25519, verifyRsa } from './keys.ts';
 import { type Implementation, type Row, functionsOf } from './table.ts';
@@ -22,17 +23,15 @@ function hmac(key: string | Buffer, data: Buffer, algorithm: string): Buffer {
 function preparedHmac([key, , algorithm]: readonly (Value | undefined)[]): Implementation | null {
   const hash = typeof algorithm === 'string' ? hashName(algorithm) : null;
   if (typeof key !== 'string' && !Buffer.isBuffer(key)) return null;
-  const object = createSecretKey(keyed(key));
   if (hash === null) {
+    const object = createSecretKey(keyed(key));
     return (_, data, name) =>
       createHmac(hashName(name as string), object)
         .update(data as Buffer)
         .digest();
   }
-  return (_, data) =>
-    createHmac(hash, object)
-      .update(data as Buffer)
-      .digest();
+  const made = keyedHmac(keyed(key), hash);
+  return (_, data) => made.digest(data as Buffer);
 }
 
 /** node:crypto writes hex and base64 itself, which spares a buffer; base64 of more than 54 bytes has line breaks. */
@@ -44,11 +43,8 @@ function encodedHmac(
   if (format !== 'hex' && format !== 'base64') return null;
   const hash = hashName(algorithm);
   if (hash === 'sha512' && format === 'base64') return null;
-  const object = createSecretKey(keyed(key));
-  return (_, data) =>
-    createHmac(hash, object)
-      .update(data as Buffer)
-      .digest(format);
+  const made = keyedHmac(keyed(key), hash);
+  return (_, data) => made.encoded(data as Buffer, format);
 }
 
 /** A side that is the same for every request is prepared once. */

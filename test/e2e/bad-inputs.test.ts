@@ -5,6 +5,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Client } from 'pg';
+import { gatewayConnections } from '../support/bad-inputs/gateway.ts';
 import { badRequests } from '../support/bad-inputs/http.ts';
 import { badStatements } from '../support/bad-inputs/sql.ts';
 import { badSockets } from '../support/bad-inputs/websocket.ts';
@@ -31,6 +32,7 @@ const tables = `
     mood mood, small small, net INET, uid UUID) WITH (connector = 'webhook');
   CREATE TRIGGER refuse BEFORE INSERT ON typed FOR EACH ROW EXECUTE FUNCTION refuse();
   CREATE TABLE plain (data jsonb);
+  CREATE TABLE t (n int);
   CREATE VIEW view AS SELECT data FROM doc`;
 
 /** A sender that does everything right, on a connection that it keeps. */
@@ -77,6 +79,21 @@ async function endOf(headgate: Headgate, messages: readonly (string | Buffer)[])
   return client.ended;
 }
 
+/** What the events gateway answers on one connection, in order. */
+async function answersOf(headgate: Headgate, bytes: string, count: number): Promise<string[]> {
+  const client = await RawClient.connect(headgate.ports.gateway.port);
+  client.send(bytes);
+  const got: string[] = [];
+  while (got.length < count) {
+    const answer = await client.answer();
+    if (answer === null) break;
+    const { code = '' } = JSON.parse(answer.body === '' ? '{}' : answer.body) as { code?: string };
+    got.push(`${answer.status} ${code}`.trim());
+  }
+  client.destroy();
+  return got;
+}
+
 async function sqlstateOf(client: Client, sql: string): Promise<string> {
   try {
     await client.query(sql);
@@ -87,7 +104,7 @@ async function sqlstateOf(client: Client, sql: string): Promise<string> {
 }
 
 test('bad inputs', async (t) => {
-  const headgate = await startHeadgate(t);
+  const headgate = await startHeadgate(t, { env: { EVENTS_API_ALLOWED_HOSTS: 'h' } });
   const client = await headgate.client(t);
   await client.query(tables);
   const honest = await Honest.connect(headgate);
@@ -126,6 +143,21 @@ test('bad inputs', async (t) => {
       await honest.post(name);
     }
     assert.deepEqual(wrong, []);
+  });
+
+  await t.test(`${gatewayConnections.length} connections of the events gateway`, async () => {
+    const wrong: string[] = [];
+    let good = 0;
+    for (const [name, bytes, expected] of gatewayConnections) {
+      const answers = await answersOf(headgate, bytes, expected.length);
+      if (answers.join() !== expected.join())
+        wrong.push(`${name}: ${answers.join()}, not ${expected.join()}`);
+      await honest.post(name);
+      good += bytes.includes('{"n":1}') ? answers.filter((it) => it === '200').length : 0;
+    }
+    assert.deepEqual(wrong, []);
+    const { rows } = await client.query<{ n: number }>('select count(*)::int as n from t');
+    assert((rows[0]?.n ?? 0) <= good, 'nothing is stored that was not answered 200');
   });
 
   await t.test('nothing of it is stored, and no bug was met', async () => {

@@ -31,9 +31,13 @@ export interface Posted {
 }
 
 /** One test for each kind of engine; steps of it are subtests, so that they share the program. */
-export function onEachEngine(name: string, body: (t: TestContext, doors: Doors) => Promise<void>): void {
+export function onEachEngine(
+  name: string,
+  body: (t: TestContext, doors: Doors) => Promise<void>,
+  env: Readonly<Record<string, string>> = {},
+): void {
   void test(`${name}, on the embedded engine`, async (t) => {
-    const headgate = await startHeadgate(t);
+    const headgate = await startHeadgate(t, { env });
     await body(t, await open(t, headgate, 'dev'));
   });
   void test(`${name}, on a PostgreSQL of somebody else`, async (t) => {
@@ -42,7 +46,7 @@ export function onEachEngine(name: string, body: (t: TestContext, doors: Doors) 
     const server = await startServer(dirname(postgres));
     onEnd(t, 'server', () => server.close());
     const dsn = `postgresql://root@/postgres?host=${encodeURIComponent(server.socketDir)}`;
-    const headgate = await startHeadgate(t, { env: { HEADGATE_DATABASE_URL: dsn } });
+    const headgate = await startHeadgate(t, { env: { ...env, HEADGATE_DATABASE_URL: dsn } });
     await body(t, await open(t, headgate, 'postgres'));
   });
 }

@@ -4,7 +4,9 @@ import type { TestContext } from 'node:test';
 import { eventRooms, openEventParts } from '../../src/gateway-events.ts';
 import { engineOf, otherSqlRooms } from '../../src/gateway-rooms.ts';
 import { openGateway } from '../../src/gateway/door.ts';
-import type { GatewayOptions } from '../../src/gateway/door.ts';
+import type { Gateway, GatewayOptions } from '../../src/gateway/door.ts';
+import { Gate } from '../../src/guard/gate.ts';
+import type { GateOptions } from '../../src/guard/gate.ts';
 import { Closer } from '../../src/kit/closer.ts';
 import { onEnd } from './cleanup.ts';
 import { Spy } from './postgres.ts';
@@ -28,10 +30,12 @@ export interface Said {
 export class TestGateway {
   readonly url: string;
   readonly spy: Spy;
+  readonly door: Gateway;
 
-  constructor(url: string, spy: Spy) {
+  constructor(url: string, spy: Spy, door: Gateway) {
     this.url = url;
     this.spy = spy;
+    this.door = door;
   }
 
   sql(body: string, path = '/v1/sql', init: RequestInit = {}): Promise<Answer> {
@@ -66,6 +70,18 @@ export async function request(url: string, init: RequestInit): Promise<Answer> {
   return { status: response.status, headers: response.headers, text, json };
 }
 
+/** Everybody may come, and nobody is believed, unless `options` say otherwise. */
+export function openGate(options: Partial<GateOptions> = {}): Gate {
+  const nobody = { trustedProxies: null, forwardedHeader: 'x-forwarded-for', allowed: null } as const;
+  return new Gate({
+    ...nobody,
+    addressRate: null,
+    tableRate: null,
+    clock: () => performance.now(),
+    ...options,
+  });
+}
+
 export async function openTestGateway(
   t: TestContext,
   database: TestDatabase,
@@ -82,7 +98,8 @@ export async function openTestGateway(
     token: null,
     origins: [],
     hosts: [],
-    rateMax: 0,
+    tls: null,
+    gate: openGate(),
     version: '0.0.0',
     metrics: null,
     observe: spy.observe,
@@ -95,5 +112,5 @@ export async function openTestGateway(
     ...options,
   });
   closer.add('door', () => gateway.close());
-  return new TestGateway(`http://127.0.0.1:${gateway.address.port}`, spy);
+  return new TestGateway(`http://127.0.0.1:${gateway.address.port}`, spy, gateway);
 }

@@ -15,6 +15,10 @@ import { onEnd } from './cleanup.ts';
 
 const cli = fileURLToPath(new URL('../../src/cli.js', import.meta.url));
 
+/** The whole suite on several listener processes: `HEADGATE_TEST_LISTENERS=2 npm test`. */
+const { HEADGATE_TEST_LISTENERS: count = '' } = process.env;
+const listeners = count === '' ? {} : { HEADGATE_LISTENERS: count };
+
 export interface Ports {
   readonly listen: { host: string; port: number };
   readonly sql: { host: string; port: number };
@@ -132,7 +136,7 @@ export async function spawnHeadgate(t: TestContext, options: StartOptions = {}):
     process.execPath,
     [cli, 'start', ...(options.onlyArgs ?? [`--data-dir=${dataDir}`, ...ports, ...(options.args ?? [])])],
     {
-      env: { PATH: process.env['PATH'], HOME: process.env['HOME'], ...options.env },
+      env: { PATH: process.env['PATH'], HOME: process.env['HOME'], ...listeners, ...options.env },
       stdio: ['ignore', 'pipe', 'pipe'],
     },
   );

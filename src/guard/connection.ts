@@ -1,10 +1,11 @@
 /**
- * One client connection of the webhook listener: which request came last on it, and how it ends. Takes the
+ * One client connection of a door that speaks HTTP: which request came last on it, and how it ends. Takes the
  * socket Node accepted; may close it. An ending connection answers what it owes, sends FIN, and is read for
  * a moment longer: closing a socket that still has unread bytes makes the kernel send RST, which takes the
  * answer away from a sender that is still writing.
  */
 import type { Socket } from 'node:net';
+import type { PerTurn } from '../kit/per-turn.ts';
 import type { Limits } from '../limits.ts';
 import type { Refusal } from '../refusals.ts';
 
@@ -37,15 +38,23 @@ export class Connection {
   upgraded = false;
   /** Why the request that comes next does not become one, although it offered to. */
   passedOver: Refusal | null = null;
+  /** What came on it was no request, or came too slowly, or not to its end: what follows is not told again. */
+  broken = false;
   /** Requests whose answers are not written yet. */
   owed = 0;
   #limits: Limits;
   #ending = false;
 
-  constructor(socket: Socket, limits: Limits) {
+  constructor(socket: Socket, limits: Limits, endings: PerTurn) {
     this.socket = socket;
     this.remoteAddress = socket.remoteAddress ?? '';
     this.#limits = limits;
+    // Node ends our half by itself when the sender has ended its own; thousands may do so in one instant.
+    const end = socket.end.bind(socket) as (...given: Parameters<Socket['end']>) => Socket;
+    socket.end = ((...given: Parameters<Socket['end']>) => {
+      endings.run(() => void end(...given));
+      return socket;
+    }) as Socket['end'];
   }
 
   /** True once the last answer is decided on: what arrives afterwards is not answered any more. */

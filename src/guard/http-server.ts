@@ -1,15 +1,23 @@
 /**
- * Node's HTTP server as the listener wants it, over TCP or over TLS. Takes limits and, for TLS, a TlsSource; gives
- * the server, and which of its events brings a connection that can speak HTTP. Touches no request.
+ * Node's HTTP server as the doors want it, over TCP or over TLS. Takes bounds and, for TLS, a TlsSource; gives the
+ * server, and which of its events brings a connection that can speak HTTP. Touches no request.
  */
 import { createServer } from 'node:http';
 import type { Server, ServerOptions } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import type { Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
-import { Handshakes } from '../guard/handshakes.ts';
-import type { TlsSource } from '../guard/tls-source.ts';
-import type { Limits } from '../limits.ts';
+import { Handshakes } from './handshakes.ts';
+import type { TlsSource } from './tls-source.ts';
+
+/** In bytes, ms and connections; of limits.ts. */
+export interface HttpBounds {
+  readonly headersBytesMax: number;
+  readonly headersTimeoutMs: number;
+  readonly requestTimeoutMs: number;
+  readonly keepAliveTimeoutMs: number;
+  readonly connectionsMax: number;
+}
 
 export interface HttpServer {
   readonly server: Server;
@@ -18,29 +26,34 @@ export interface HttpServer {
   /** Gives a connection that was taken from HTTP, e.g. by an upgrade that was passed over, back to it. */
   giveBack(socket: Socket): void;
   /** Ends the connections that have not come so far. */
-  endHandshakes(): void;
+  readonly endHandshakes: () => void;
 }
 
-export function createHttpServer(limits: Limits, tls: TlsSource | null): HttpServer {
-  const { headersTimeoutMs, requestTimeoutMs, keepAliveTimeoutMs, headersBytesMax } = limits;
+export function createHttpServer(bounds: HttpBounds, tls: TlsSource | null): HttpServer {
+  const { headersTimeoutMs, requestTimeoutMs, keepAliveTimeoutMs, headersBytesMax } = bounds;
   const options: ServerOptions = {
     maxHeaderSize: headersBytesMax,
     headersTimeout: headersTimeoutMs,
     requestTimeout: requestTimeoutMs,
     keepAliveTimeout: keepAliveTimeoutMs,
     connectionsCheckingInterval: Math.min(1_000, Math.ceil(headersTimeoutMs / 4)),
-    // Checked in protocol.ts, where the refusal has a body like all others.
+    // Checked in protocol.ts: there the refusal has a body like all others.
     requireHostHeader: false,
   };
-  const made = tls === null ? overTcp(options) : overTls(options, tls, limits);
+  const made = tls === null ? overTcp(options) : overTls(options, tls, headersTimeoutMs);
   const { server } = made;
   // Beyond this count Node would drop header lines silently, a signature among them; 0 keeps them all to be counted.
   server.maxHeadersCount = 0;
-  server.maxConnections = limits.listenConnectionsMax;
-  // A sender that closes its own half after the request (`nc -N`) still reads its answer. Not in Node's documents,
-  // but in its HTTP server since 0.x.
-  (server as Server & { httpAllowHalfOpen: boolean }).httpAllowHalfOpen = true;
+  server.maxConnections = bounds.connectionsMax;
   return made;
+}
+
+/**
+ * A sender that closes its own half after the request (`nc -N`) still reads its answer. Not in Node's documents, but in
+ * its HTTP server since 0.x.
+ */
+export function answerHalfClosed(server: Server): void {
+  (server as Server & { httpAllowHalfOpen: boolean }).httpAllowHalfOpen = true;
 }
 
 function overTcp(options: ServerOptions): HttpServer {
@@ -53,7 +66,7 @@ function overTcp(options: ServerOptions): HttpServer {
   };
 }
 
-function overTls(options: ServerOptions, tls: TlsSource, limits: Limits): HttpServer {
+function overTls(options: ServerOptions, tls: TlsSource, handshakeTimeout: number): HttpServer {
   const server = createTlsServer({
     ...options,
     ...tls.serverOptions,
@@ -63,7 +76,7 @@ function overTls(options: ServerOptions, tls: TlsSource, limits: Limits): HttpSe
     allowHalfOpen: true,
     noDelay: true,
     // A handshake counts as the beginning of the headers.
-    handshakeTimeout: limits.headersTimeoutMs,
+    handshakeTimeout,
   });
   tls.serve(server);
   const handshakes = new Handshakes<true>();

@@ -1,0 +1,52 @@
+/**
+ * The way of one document that waits alone: prepared statements, which PostgreSQL neither parses nor plans again, in one
+ * round trip. Keeps what the COPY of a group keeps: the number of the transaction goes out before the
+ * commit begins, and `confirm` runs after the table is locked. Pure: target and document in, messages out.
+ *
+ * It only ever says yes. What it fails with is not looked at by whoever refuses a row: the COPY is tried then, so that a
+ * row is judged in the same words whether it came alone or among others.
+ */
+import type { Rows, Target } from '../flow.ts';
+import { quoteIdentifier, quoteLiteral } from '../kit/sql-text.ts';
+import { toStatement } from './prepared.ts';
+import type { Statement } from './prepared.ts';
+import { relationName, typeOids } from './statements.ts';
+import { executeMessages, flushMessage } from './wire-message.ts';
+
+/** Sent first and at once: whoever loses the connection later, even while the table is locked, knows what to ask about. */
+export const numberStatement = toStatement(
+  `select pg_catalog.concat('xid ', pg_catalog.pg_current_xact_id())`,
+  [],
+);
+export const numberMessages = [...executeMessages(numberStatement.name, []), flushMessage];
+
+/** Stores `$1`. A plan of it is made anew when the table changes, and locks the table before anything is looked at. */
+export function singleRowStatement(target: Target): Statement {
+  const relation = relationName(target);
+  const column = quoteIdentifier(target.shape.columns[0]?.name ?? '');
+  // A statement of its own inside WITH, because RETURNING says nothing of a row that a trigger has taken away. COPY knows
+  // no rules and no policies: here the first are an error by themselves, and the second are made one.
+  const sql =
+    `with stored as (insert into ${relation} (${column}) values ($1)) ` +
+    `select headgate.confirm(${quoteLiteral(relation)}, ${target.oid}, ${quoteLiteral(target.shape.mark)}), ` +
+    `(case when pg_catalog.row_security_active(${target.oid}::pg_catalog.oid) then 'policies' else 'true' end)::bool`;
+  return toStatement(sql, [typeOids.jsonb]);
+}
+
+/** The document of a group that is one row; null: there are more, or it is large and better not copied. */
+export function singleDocument(members: readonly Rows[]): Buffer | null {
+  const only = members.length === 1 ? members[0] : undefined;
+  if (only === undefined || only.count !== 1 || only.bytes > singleBytesMax) return null;
+  const { bytes, spans } = only.documents;
+  return spans === null ? bytes : bytes.subarray(spans[0], spans[1]);
+}
+
+const singleBytesMax = 32 * 1024;
+
+export function singleRowMessages(statement: Statement, document: Buffer): Buffer[] {
+  // jsonb's binary form is a version and the text.
+  const value = Buffer.allocUnsafe(1 + document.length);
+  value[0] = 1;
+  value.set(document, 1);
+  return executeMessages(statement.name, [{ format: 1, value }]);
+}

@@ -1,0 +1,87 @@
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import type { Client } from 'pg';
+import { codes, commitRoom } from '../../test/support/commit-room.ts';
+import { rowsOf } from '../../test/support/rows.ts';
+import { runOurs } from '../../test/support/webhook-tables.ts';
+
+const create = (name: string) => `CREATE TABLE ${name} (data JSONB) WITH (connector = 'webhook')`;
+
+/** How many rows a table holds. */
+const count = async (client: Client, table: string) =>
+  (await client.query<{ n: number }>(`select count(*)::int as n from ${table}`)).rows[0]?.n;
+
+suite('a row that is alone', () => {
+  test('is stored as it is among others, and refused in the same words', async (t) => {
+    const { client, targetOf, send } = await commitRoom(t);
+    await runOurs(client, create('same'));
+    await client.query(`
+      alter table same add constraint has_n check ((data->'n') is not null);
+      create function deny() returns trigger language plpgsql as $$ begin
+        if new.data->>'bad' = 'late' then raise exception 'no %', new.data; end if; return null; end $$;
+      create constraint trigger deny after insert on same deferrable initially deferred for each row execute function deny();
+      create function skip() returns trigger language plpgsql as $$ begin
+        if new.data->>'bad' = 'skip' then return null; end if; return new; end $$;
+      create trigger skip before insert on same for each row execute function skip()`);
+    const target = await targetOf('same');
+    const documents = [
+      '{"n":1}',
+      ' {"n": 1.10, "n": 2.50} ',
+      '{"m":1}',
+      '{"n":1,"bad":"late"}',
+      '{"n":1,"bad":"skip"}',
+      '{"n":',
+      '{"n":"\\u0000"}',
+      '"x"',
+    ];
+    const good = rowsOf(target, '{"n":0}');
+    for (const document of documents) {
+      const [alone] = await send([rowsOf(target, document)]);
+      const [, among] = await send([good, rowsOf(target, document)]);
+      assert.deepEqual(alone, among, document);
+    }
+    const { rows } = await client.query<{ text: string }>(
+      `select data::text as text from same where data <> '{"n":0}' order by ctid`,
+    );
+    assert.deepEqual(
+      rows.map((row) => row.text),
+      ['{"n": 1}', '{"n": 1}', '{"n": 2.50}', '{"n": 2.50}'],
+    );
+  });
+
+  test('knows no rules, as COPY knows none', async (t) => {
+    const { client, targetOf, send } = await commitRoom(t);
+    await runOurs(client, create('ruled'));
+    await client.query(
+      'create table other (data jsonb); create rule also as on insert to ruled do also insert into other values (new.data)',
+    );
+    const target = await targetOf('ruled');
+    assert.deepEqual(codes(await send([rowsOf(target, '1')])), [1]);
+    assert.deepEqual([await count(client, 'ruled'), await count(client, 'other')], [1, 0]);
+    await client.query('drop rule also on ruled');
+    assert.deepEqual(codes(await send([rowsOf(target, '1')])), [1]);
+    assert.deepEqual([await count(client, 'ruled'), await count(client, 'other')], [2, 0]);
+  });
+
+  test('goes on through changes of its table that leave its columns as they are', async (t) => {
+    const { client, targetOf, send } = await commitRoom(t);
+    await runOurs(client, create('kept'));
+    const target = await targetOf('kept');
+    const one = async () => codes(await send([rowsOf(target, '1')]));
+    assert.deepEqual(await one(), [1]);
+    for (const change of [
+      'create index on kept ((data->>0))',
+      'truncate kept',
+      'cluster kept using kept_expr_idx',
+      'vacuum full kept',
+      `alter table kept set (fillfactor = 50)`,
+    ]) {
+      await client.query(change);
+      assert.deepEqual(await one(), [1], change);
+    }
+    await client.query('alter table kept add column more int');
+    assert.deepEqual(await one(), ['aborted table_changed']);
+    await client.query('alter table kept drop column more');
+    assert.deepEqual(await one(), ['aborted table_changed']);
+  });
+});

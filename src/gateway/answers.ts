@@ -1,0 +1,72 @@
+/**
+ * What the events gateway answers with. Takes refusals and errors, gives a status, headers and the text of the body, ready
+ * to be written; touches nothing.
+ */
+import { limits } from '../limits.ts';
+import type { Observation } from '../observations.ts';
+import { Refused, refusal, refusals } from '../refusals.ts';
+import type { Refusal, SqlError } from '../refusals.ts';
+import { LineRefused, reasonOf } from './line-refused.ts';
+import { isTransient, SqlRefused } from './sql-sessions.ts';
+
+export const json = 'application/json; charset=utf-8';
+
+/** What the log and the metrics are told of a request. */
+export interface Told {
+  code: Extract<Observation, { kind: 'gateway.answered' }>['code'];
+  rows: number;
+}
+
+export interface Answer {
+  readonly code: Told['code'];
+  readonly status: number;
+  /** In lower case. */
+  readonly headers: Readonly<Record<string, string>>;
+  readonly text: string;
+}
+
+/** `more`: further members of the answer, e.g. the line at fault. */
+export function refusalAnswer(
+  { code, message, retryAfterSeconds }: Refusal,
+  more: Readonly<Record<string, unknown>> = {},
+): Answer {
+  const { status } = refusals[code];
+  const headers: Record<string, string> = { 'content-type': json };
+  if (status === 503 || status === 429) headers['retry-after'] = retryAfter(retryAfterSeconds);
+  if (status === 401) headers['www-authenticate'] = 'Bearer realm="headgate"';
+  if (status === 405) headers['allow'] = 'POST';
+  return { code, status, headers, text: JSON.stringify({ error: message, code, ...more }) };
+}
+
+/** Spread, so that many senders do not return together. */
+export function retryAfter(seconds: number | undefined): string {
+  return String(seconds ?? 1 + Math.floor(Math.random() * limits.retryAfterSecondsMax));
+}
+
+/** The engine's own error; that of a moment is 503. */
+function sqlAnswer({ sqlstate, message, position, detail, hint }: SqlError): Answer {
+  const again = isTransient(sqlstate);
+  return {
+    code: 'sql_error',
+    status: again ? 503 : 400,
+    headers: again
+      ? { 'content-type': json, 'retry-after': retryAfter(undefined) }
+      : { 'content-type': json },
+    text: JSON.stringify({ error: message, code: sqlstate, position, detail, hint }),
+  };
+}
+
+/** null: nobody has thought of it, which is a bug. */
+export function answerTo(error: unknown): Answer | null {
+  if (error instanceof Refused) return refusalAnswer(error.refusal);
+  if (error instanceof LineRefused) {
+    const { code, message } = error.refusal;
+    return refusalAnswer(refusal(code, `line ${error.line}: ${reasonOf(message)}`), { line: error.line });
+  }
+  return error instanceof SqlRefused ? sqlAnswer(error.error) : null;
+}
+
+/** The answer to a bug; the log has the rest under the same id. */
+export function bugAnswer(requestId: string): Answer {
+  return refusalAnswer(refusal('internal'), { request_id: requestId });
+}

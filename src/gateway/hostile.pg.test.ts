@@ -1,0 +1,209 @@
+/**
+ * What the gateway answers to bytes that no client of good will sends, over TCP and over TLS: hostile.test.ts of the
+ * listener asks the same of the other door. Each is followed by a request that is good, and stores nothing but what
+ * was answered 200.
+ */
+import assert from 'node:assert/strict';
+import { lookup } from 'node:dns/promises';
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import type { TestContext } from 'node:test';
+import { suite, test } from 'node:test';
+import { e, gatewayConnections, row, select, sql } from '../../test/support/bad-inputs/gateway.ts';
+import type { End } from '../../test/support/bad-inputs/gateway.ts';
+import { testTls } from '../../test/support/certificates.ts';
+import { onEnd } from '../../test/support/cleanup.ts';
+import { openTestGateway } from '../../test/support/gateway.ts';
+import type { TestGateway } from '../../test/support/gateway.ts';
+import { testDatabase } from '../../test/support/postgres.ts';
+import { chunked, post, RawClient } from '../../test/support/raw-http.ts';
+import { limits } from '../limits.ts';
+import type { Limits } from '../limits.ts';
+
+const over = ['tcp', 'tls'] as const;
+type Over = (typeof over)[number];
+
+interface Opened {
+  readonly gateway: TestGateway;
+  readonly port: number;
+  /** Rows that were answered 200. */
+  rows: number;
+}
+
+async function open(t: TestContext, way: Over, own: Partial<Limits> = {}): Promise<Opened | null> {
+  const made = way === 'tls' ? await testTls() : null;
+  if (way === 'tls' && made === null) return null;
+  if (made !== null) onEnd(t, 'certificates', () => made.close());
+  const database = await testDatabase(t);
+  const client = await database.connect();
+  await client.query('CREATE TABLE t (n int)');
+  const gateway = await openTestGateway(t, database, {
+    hosts: ['h'],
+    tls: made?.source ?? null,
+    limits: { ...limits, lingerMs: 200, ...own },
+  });
+  onEnd(t, 'count', async () => {
+    const { rows } = await client.query<{ n: number }>('SELECT count(*)::int AS n FROM t');
+    assert.equal(rows[0]?.n, opened.rows, 'what is stored was answered 200');
+    assert.deepEqual(
+      gateway.spy.seen.filter(({ kind }) => kind === 'request.failed'),
+      [],
+    );
+  });
+  const opened = { gateway, port: Number(new URL(gateway.url).port), rows: 0 };
+  return opened;
+}
+
+function summary(status: number, body: string): string {
+  if (status < 300 || body === '') return String(status);
+  const parsed = JSON.parse(body) as { error: string; code: string };
+  assert.doesNotMatch(parsed.error, /\n|Error:|node_modules|\/src\//);
+  assert(status < 500 || status === 503, body);
+  return `${status} ${parsed.code}`;
+}
+
+async function answers(client: RawClient, opened: Opened, count: number): Promise<string[]> {
+  const got: string[] = [];
+  while (got.length < count) {
+    const answer = await client.answer();
+    if (answer === null) break;
+    if (answer.body === '{"rows":1}') opened.rows += 1;
+    assert.equal(/^retry-after: \d+$/im.test(answer.head), answer.status === 503);
+    assert.equal(/^allow: POST$/im.test(answer.head), answer.status === 405);
+    got.push(summary(answer.status, answer.body));
+  }
+  return got;
+}
+
+async function check(
+  way: Over,
+  opened: Opened,
+  bytes: readonly string[],
+  expected: readonly string[],
+  end: End,
+) {
+  const client = await RawClient.connect(opened.port, way);
+  for (const part of bytes) {
+    client.send(part);
+    await new Promise(setImmediate);
+  }
+  assert.deepEqual(await answers(client, opened, expected.length), expected);
+  if (end === 'stays') client.send(post(e, row));
+  else await client.closed;
+  assert.equal(client.unread, '');
+  const next = end === 'stays' ? client : await RawClient.connect(opened.port, way);
+  if (end === 'closes') next.send(post(e, row));
+  assert.deepEqual(await answers(next, opened, 1), ['200']);
+  next.destroy();
+  client.destroy();
+}
+
+for (const way of over) {
+  suite(`over ${way}`, () => {
+    test(`${gatewayConnections.length} connections, each followed by a good request`, async (t) => {
+      const opened = await open(t, way);
+      if (opened === null) return;
+      const wrong: string[] = [];
+      for (const [name, bytes, expected, end] of gatewayConnections) {
+        await check(way, opened, [bytes], expected, end).catch((error: Error) =>
+          wrong.push(`${name}: ${error.message}`),
+        );
+      }
+      assert.deepEqual(wrong, []);
+    });
+
+    test('the same answers when every byte comes alone', async (t) => {
+      const opened = await open(t, way);
+      if (opened === null) return;
+      for (const [name, bytes, expected, end] of gatewayConnections) {
+        if (bytes.length > 400) continue;
+        await check(way, opened, bytes.split(''), expected, end).catch((cause: unknown) => {
+          throw new Error(`differs in pieces: ${name}`, { cause });
+        });
+      }
+    });
+
+    test('slow headers, slow bodies and silence are answered 408', async (t) => {
+      const opened = await open(t, way, { headersTimeoutMs: 100, eventsUploadMs: 200 });
+      if (opened === null) return;
+      for (const bytes of [
+        '',
+        'POST /v1',
+        post(e, row).slice(0, -1),
+        chunked(e, [row]).slice(0, -3),
+        chunked(sql, [select]).slice(0, -3),
+      ]) {
+        const client = await RawClient.connect(opened.port, way);
+        client.send(bytes);
+        assert.deepEqual(await answers(client, opened, 1), ['408 request_timeout'], bytes);
+        await client.closed;
+        client.destroy();
+      }
+      await check(way, opened, [post(e, row)], ['200'], 'stays');
+    });
+
+    test('a reset at any byte stores nothing', async (t) => {
+      const opened = await open(t, way);
+      if (opened === null) return;
+      for (const request of [post(e, row, 'Expect: 100-continue\r\n'), chunked(e, ['{"n', '":1}'])]) {
+        for (let cut = 0; cut < request.length; cut += 5) {
+          const client = await RawClient.connect(opened.port, way);
+          client.send(request.slice(0, cut));
+          await new Promise((resolve) => client.socket.write('', resolve));
+          client.reset();
+        }
+      }
+      await check(way, opened, [post(e, row)], ['200'], 'stays');
+    });
+
+    test('draining: what runs is answered, what comes behind it is not begun, idle connections and handshakes end', async (t) => {
+      const opened = await open(t, way);
+      if (opened === null) return;
+      const [idle, running] = [
+        await RawClient.connect(opened.port, way),
+        await RawClient.connect(opened.port, way),
+      ];
+      const shaking = connect({ port: opened.port, host: '127.0.0.1' });
+      await once(shaking, 'connect');
+      const ended = once(shaking, 'close');
+      // Until its sender goes on, nothing but its first lines is there.
+      running.send(post(e, row).slice(0, -1));
+      await check(way, opened, [post(e, row)], ['200'], 'stays');
+      const drained = opened.gateway.door.drain();
+      running.send(`}${post(e, row)}`);
+      const got = await answers(running, opened, 2);
+      assert(['200', '200,503 draining'].includes(got.join()), got.join());
+      await Promise.all([idle.closed, running.closed, ended]);
+      await drained;
+      await assert.rejects(RawClient.connect(opened.port, way));
+    });
+  });
+}
+
+test('a door of TLS: a handshake that does not begin, or is none, ends, and costs the others nothing', async (t) => {
+  const opened = await open(t, 'tls', { headersTimeoutMs: 100 });
+  if (opened === null) return;
+  const strangers = [post(e, row), '\x16\x03\x01\x00\x05\x02\x00\x00\x01\x00', 'x'.repeat(50), ''];
+  for (const bytes of strangers) {
+    const stranger = connect({ port: opened.port, host: '127.0.0.1' });
+    let read = '';
+    stranger.on('error', () => undefined);
+    stranger.on('data', (data) => (read += data.toString('latin1')));
+    if (bytes !== '') stranger.write(bytes, 'latin1');
+    await once(stranger, 'close');
+    assert.doesNotMatch(read, /HTTP/);
+  }
+  await check('tls', opened, [post(e, row)], ['200'], 'stays');
+});
+
+test('localhost is both of its addresses', async (t) => {
+  const gateway = await openTestGateway(t, await testDatabase(t), { host: 'localhost' });
+  const { port } = gateway.door.address;
+  const found = await lookup('localhost', { all: true });
+  assert(found.length > 0);
+  for (const { address, family } of found) {
+    const name = family === 6 ? `[${address}]` : address;
+    const { status } = await fetch(`http://${name}:${port}/v1/healthz`);
+    assert.equal(status, 200, name);
+  }
+});

@@ -1,0 +1,33 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { quotaCores, resources } from './cores.ts';
+
+const files = (texts: Record<string, string>) => (path: string) => texts[path] ?? null;
+
+test('the least quota of all control groups above counts', () => {
+  const nested = {
+    '/proc/self/cgroup': '0::/a.slice/b.service\n',
+    '/sys/fs/cgroup/a.slice/b.service/cpu.max': 'max 100000\n',
+    '/sys/fs/cgroup/a.slice/cpu.max': '250000 100000\n',
+  };
+  assert.equal(quotaCores(files(nested)), 2.5);
+  assert.equal(
+    quotaCores(files({ '/proc/self/cgroup': '0::/\n', '/sys/fs/cgroup/cpu.max': '50000 100000' })),
+    0.5,
+  );
+});
+
+test('no quota, no control groups, and another form of them', () => {
+  assert.equal(
+    quotaCores(() => null),
+    Infinity,
+  );
+  assert.equal(quotaCores(files({ '/proc/self/cgroup': '4:cpu:/x\n' })), Infinity);
+  assert.equal(quotaCores(files({ '/sys/fs/cgroup/cpu.max': 'max 100000' })), Infinity);
+});
+
+test('this machine has cores and memory', () => {
+  const { cores, memoryBytes } = resources();
+  assert.ok(cores > 0 && Number.isFinite(cores));
+  assert.ok(memoryBytes > 0 && Number.isSafeInteger(memoryBytes));
+});

@@ -1,0 +1,132 @@
+/** Several listener processes on one port: what a sender and an owner see is one Headgate. */
+import assert from 'node:assert/strict';
+import { createServer } from 'node:net';
+import type { AddressInfo } from 'node:net';
+import { suite, test } from 'node:test';
+import { onEachEngine } from '../support/doors.ts';
+import { spawnHeadgate, startHeadgate } from '../support/headgate.ts';
+import { listenerProcesses, logOf, metricsOf, postAlone } from '../support/listeners.ts';
+import { onEnd } from '../support/cleanup.ts';
+import { within } from '../support/within.ts';
+
+const two = { HEADGATE_LISTENERS: '2' };
+const each = <T>(n: number, run: (i: number) => Promise<T>) =>
+  Promise.all(Array.from({ length: n }, (_, i) => run(i)));
+
+suite('two listener processes', () => {
+  test('share a port, and both serve; their metrics are one', async (t) => {
+    const headgate = await startHeadgate(t, { env: { ...two, HEADGATE_LOG_LEVEL: 'debug' } });
+    const client = await headgate.client(t);
+    await client.query(`CREATE TABLE t (data JSONB) WITH (connector = 'webhook')
+      VALIDATE AS secure_compare(headers->>'signature', 'test')`);
+    const url = `${headgate.webhookUrl}/dev/public/t`;
+    const answers = await each(40, (i) =>
+      postAlone(url, `{"i":${i}}`, { signature: i % 4 === 0 ? 'no' : 'test' }),
+    );
+    assert.deepEqual([answers.filter((it) => it === 200).length, answers.length], [30, 40]);
+    const metrics = await metricsOf(headgate);
+    const labels = 'database="dev",schema="public",table="t"';
+    assert.equal(metrics.get(`headgate_rows_total{${labels}}`), 30);
+    assert.equal(metrics.get(`headgate_requests_total{${labels},status="200",code="committed"}`), 30);
+    assert.equal(metrics.get('headgate_request_seconds_count'), 40);
+    assert.equal(metrics.get('headgate_tables{database="dev"}'), 1);
+    assert.equal(metrics.get('headgate_listener_processes{state="serving"}'), 2);
+    assert.ok((metrics.get('process_resident_memory_bytes{listener="2"}') ?? 0) > 0);
+    await within(2_000, async () => assert.match(headgate.stderr, /"rejected.stored"/));
+    const answered = logOf(headgate).filter((line) => line.kind === 'request.answered');
+    for (const listener of [1, 2]) assert.ok(answered.filter((it) => it.listener === listener).length >= 10);
+    assert.equal(answered.length, 40);
+  });
+
+  test('no secret goes to them by command line or environment', async (t) => {
+    const key = Buffer.alloc(32, 7).toString('base64');
+    const headgate = await startHeadgate(t, {
+      env: { ...two },
+      args: ['--gateway-port=0', '--table-rate=1000/s'],
+    });
+    const processes = listenerProcesses(headgate.child.pid ?? 0);
+    assert.equal(processes.length, 2);
+    for (const { cmdline, environ } of processes) {
+      assert.doesNotMatch(cmdline, /--data-dir|--table-rate|postgres/);
+      assert.doesNotMatch(environ, new RegExp(`${key}|MASTER_KEY|DATABASE_URL`));
+    }
+  });
+
+  test('a rate is kept by both together, over time', async (t) => {
+    const headgate = await startHeadgate(t, { env: { ...two, HEADGATE_ADDRESS_RATE: '10/h' } });
+    await (await headgate.client(t)).query(`CREATE TABLE t (data JSONB) WITH (connector = 'webhook')`);
+    const url = `${headgate.webhookUrl}/dev/public/t`;
+    const all: number[] = [];
+    await within(2_000, async () => {
+      const answers = await each(8, () => postAlone(url, '{}', {}));
+      all.push(...answers);
+      assert.deepEqual(new Set(answers), new Set([429]));
+    });
+    const passed = all.filter((status) => status === 200).length;
+    // Each lets pass what it may until it hears of the other.
+    assert.ok(passed >= 10 && passed <= 20, String(passed));
+  });
+
+  test('what cannot work is said in one line, and nothing is left', async (t) => {
+    const taken = createServer();
+    await new Promise<void>((resolve) => taken.listen(0, '127.0.0.1', resolve));
+    onEnd(t, 'port', () => void taken.close());
+    const { port } = taken.address() as AddressInfo;
+    const attempts: readonly (readonly [args: readonly string[], message: RegExp])[] = [
+      [['--listeners=33'], /^headgate: --listeners must be a whole number from 0 to 32\n$/],
+      [['--listeners=two'], /^headgate: --listeners must be a whole number/],
+      [['--listeners=2', `--listen-port=${port}`], /headgate: 127\.0\.0\.1:\d+ is in use/],
+      [
+        ['--listeners=2', '--listen-tls-cert=/nowhere/c.pem', '--listen-tls-key=/nowhere/k.pem'],
+        /headgate: TLS of the listen door: \/nowhere\/c\.pem cannot be read \(ENOENT\)\n$/,
+      ],
+      [
+        ['--listeners=2', '--listen-tls-cert=/nowhere/c.pem'],
+        /HEADGATE_LISTEN_TLS_KEY is not: TLS needs both/,
+      ],
+    ];
+    for (const [args, message] of attempts) {
+      const headgate = await spawnHeadgate(t, { args });
+      assert.equal((await headgate.ended).code, 1);
+      assert.match(headgate.stderr, message);
+      assert.doesNotMatch(headgate.stderr, /\n {4}at |listener\.lost/);
+      assert.deepEqual(listenerProcesses(headgate.child.pid ?? 0), []);
+    }
+  });
+});
+
+onEachEngine(
+  'owners of tables and several listener processes',
+  async (t, { client, database, headgate }) => {
+    const post = (path: string, key: string) =>
+      postAlone(`${headgate.webhookUrl}/${path}`, '{"a":1}', { authorization: key });
+    const all = async (path: string, key: string, status: number) =>
+      assert.deepEqual(new Set(await each(8, () => post(path, key))), new Set([status]));
+
+    await t.test('a table is there at once in all of them, a changed secret within a second', async () => {
+      await client.query(`CREATE SECRET k WITH (backend = 'meta') AS 'one'`);
+      await client.query(`CREATE TABLE keyed (data JSONB) WITH (connector = 'webhook')
+        VALIDATE SECRET k AS secure_compare(headers->>'authorization', k)`);
+      const path = `${database}/public/keyed`;
+      await all(path, 'one', 200);
+      await client.query(`ALTER SECRET k AS 'two'`);
+      await within(1_000, () => all(path, 'one', 401));
+      await all(path, 'two', 200);
+      await client.query('DROP TABLE keyed');
+      await within(1_000, () => all(path, 'two', 404));
+    });
+
+    await t.test('a database that all of them serve can be dropped, and made anew at once', async (t) => {
+      for (let round = 0; round < 3; round++) {
+        await client.query('CREATE DATABASE other');
+        const other = await headgate.client(t, 'other');
+        await other.query(`CREATE TABLE t (data JSONB) WITH (connector = 'webhook')`);
+        await all('other/public/t', '', 200);
+        assert.equal((await other.query('select from t')).rowCount, 8);
+        await other.end();
+        await client.query('DROP DATABASE other');
+      }
+    });
+  },
+  two,
+);
