@@ -32,3 +32,26 @@ test('many callers share runs, and each sees a run that began after its call', a
   await Promise.all(late);
   assert.equal(runs.length, 2);
 });
+
+test('patient callers wait for a pause between their own runs; others do not, and take them along', async () => {
+  let now = 1_000;
+  let runs = 0;
+  const refresher = new Refresher(
+    () => {
+      runs += 1;
+      return Promise.resolve();
+    },
+    () => now,
+  );
+  await refresher.run();
+  await refresher.run(3_600_000);
+  assert.equal(runs, 2, 'a run that others asked for is not waited behind');
+  now += 1;
+  const patient = refresher.run(3_600_000);
+  await refresher.run();
+  await patient;
+  assert.equal(runs, 3);
+  now += 3_600_000;
+  await refresher.run(3_600_000);
+  assert.equal(runs, 4);
+});

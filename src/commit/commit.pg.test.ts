@@ -176,7 +176,7 @@ suite('commit', () => {
     const alone = send('4');
     await untilACommitWaits(client);
     proxy.reset();
-    assert.deepEqual(codes(await alone), ['aborted engine_unavailable']);
+    assert.match(String(codes(await alone)), /^aborted (?:engine_unavailable|deadline)$/);
     await holder.query('rollback');
     assert.deepEqual(codes(await send('5')), [1]);
     assert.deepEqual(

@@ -2,6 +2,7 @@
  * What comes over the events gateway's connections by mistake or by malice, and a few requests that are good: bytes,
  * answers, and whether the connection stays. The gateway has a table `t (n int)` and is called `h`.
  */
+import { limits } from '../../../src/limits.ts';
 import { chunked, post } from '../raw-http.ts';
 
 export const e = '/v1/events?name=t';
@@ -104,5 +105,5 @@ export const gatewayConnections: [name: string, bytes: string, answers: string[]
   ['a broken body behind two good ones', post(sql, 'SELECT pg_sleep(0.05)') + post(e, row) + chunked(e, [row]).replace('7\r\n', 'zz\r\n'), ['200', '200', '400 malformed_request'], 'closes'],
   ['a good request behind a refused one', post(e, row, 'host: h\r\n') + post(e, row), ['400 malformed_request'], 'closes'],
   ['a request in the body of a refused one', post('/v1/nothing', post(e, row)) + post(sql, select), ['404 route_unknown', '200'], 'stays'],
-  ['33 that wait', post(sql, 'SELECT pg_sleep(0.02)').repeat(33), [...Array<string>(32).fill('200'), '503 overloaded'], 'closes'],
+  ['more that wait than may', post(sql, 'SELECT pg_sleep(0.02)').repeat(limits.pipelinedRequestsMax + 1), [...Array<string>(limits.pipelinedRequestsMax).fill('200'), '503 overloaded'], 'closes'],
 ]; // prettier-ignore
