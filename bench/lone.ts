@@ -1,7 +1,7 @@
 /**
- * One sender who waits for each answer: what a lone signed request takes, beside an INSERT that commits by itself of the
- * same row into the same engine, through `pg` and the engine's Unix socket, prepared; both clients are processes of
- * their own. The bare server says what of it is HTTP.
+ * One sender who waits for each answer: what a lone signed request takes, beside an INSERT of the same row into the same engine
+ * with its COMMIT, through `pg` and the engine's Unix socket, prepared: as a transaction, and as a statement that commits by itself.
+ * All clients are processes of their own. The bare server says what of it is HTTP.
  */
 import { runJson, script, start } from './processes.ts';
 import type { PgJob } from './pg-load.ts';
@@ -38,30 +38,37 @@ export const lone: Bench = {
         connections: 1,
         seconds,
       };
+      const store = (job: PgJob) =>
+        measureAny(service.pid, service.pid, () => runJson<LoadResult>(script('./pg-load.js'), job));
       const turns = await inTurns(rounds, 'one at a time', {
         ours: () => post(service.url('events'), service.pid),
-        insert: () =>
-          measureAny(service.pid, service.pid, () => runJson<LoadResult>(script('./pg-load.js'), insert)),
+        transaction: () => store({ ...insert, inTransaction: true }),
+        insert: () => store(insert),
         bare: () => post(`http://127.0.0.1:${bare.output.trim()}/`, bare.pid),
       });
-      const names = { ours: 'Headgate, 200 after COMMIT', insert: 'INSERT + COMMIT through `pg`', bare: 'bare `node:http`, stores nothing' } as const; // prettier-ignore
-      const lines = (['ours', 'insert', 'bare'] as const).map((name) => [
+      const names = { ours: 'Headgate, 200 after COMMIT', transaction: 'BEGIN, INSERT, COMMIT through `pg`', insert: 'INSERT that commits by itself, through `pg`', bare: 'bare `node:http`, stores nothing' } as const; // prettier-ignore
+      const lines = (['ours', 'transaction', 'insert', 'bare'] as const).map((name) => [
         names[name],
         spread(turns.map((turn) => turn[name].p50), 3),
         median(turns.map((turn) => turn[name].p99)).toFixed(2),
+        name === 'transaction' ? '' : spread(turns.map((turn) => turn[name].p50 / turn.transaction.p50)),
         name === 'insert' ? '' : spread(turns.map((turn) => turn[name].p50 / turn.insert.p50)),
-        `${name === 'insert' ? '–' : median(turns.map((turn) => turn[name].nodeCpuUs)).toFixed(0)} / ${name === 'bare' ? '–' : median(turns.map((turn) => turn[name].engineCpuUs)).toFixed(0)}`,
+        `${name === 'insert' || name === 'transaction' ? '–' : median(turns.map((turn) => turn[name].nodeCpuUs)).toFixed(0)} / ${name === 'bare' ? '–' : median(turns.map((turn) => turn[name].engineCpuUs)).toFixed(0)}`,
       ]); // prettier-ignore
       const head = [
         'one at a time',
         'p50, ms (min–max)',
         'p99, ms',
-        'p50 beside INSERT (min–max)',
+        'p50 beside BEGIN, INSERT, COMMIT (min–max)',
+        'p50 beside INSERT alone (min–max)',
         'CPU each, µs: program / engine',
       ];
       return {
         text: `${stamp()}; ${rounds} rounds of ${seconds} s in turns after one to warm up; medians. Body ${body.length} bytes, one keep-alive connection.\n\n${table(head, lines, 1)}`,
-        reached: { lone: median(turns.map((turn) => turn.ours.p50 / turn.insert.p50)) },
+        reached: {
+          lone: median(turns.map((turn) => turn.ours.p50 / turn.transaction.p50)),
+          loneAlone: median(turns.map((turn) => turn.ours.p50 / turn.insert.p50)),
+        },
       };
     } finally {
       await service.stop();

@@ -10,12 +10,14 @@ export interface PgJob {
   readonly sql: string;
   /** Prepared once on each connection; without them the statement goes as a simple query. */
   readonly values?: readonly string[];
+  /** Between BEGIN and COMMIT, each sent when the one before is answered; by default the statement commits by itself. */
+  readonly inTransaction?: boolean;
   readonly connections: number;
   readonly seconds: number;
 }
 
 const job = JSON.parse(readFileSync(0, 'utf8')) as PgJob;
-const { sql: text, values } = job;
+const { sql: text, values, inTransaction = false } = job;
 const latencies = new Latencies();
 const end = performance.now() + job.seconds * 1_000;
 
@@ -24,9 +26,11 @@ async function run(): Promise<void> {
   await client.connect();
   while (performance.now() < end) {
     const started = performance.now();
+    if (inTransaction) await client.query('BEGIN');
     await (values === undefined
       ? client.query(text)
       : client.query({ name: 'load', text, values: [...values] }));
+    if (inTransaction) await client.query('COMMIT');
     latencies.add(performance.now() - started);
   }
   await client.end();
