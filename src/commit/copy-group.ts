@@ -35,15 +35,17 @@ export function commitCopy(
   const { message, count } = statementOf(target, settings);
   const attempt = async (some: readonly Rows[]): Promise<Attempt> => {
     const single = hasOwn(settings) && !notSingly.has(target) ? singleDocument(some) : null;
+    let refusedSingly = false;
     if (single !== null) {
       const statement = singleOf(target);
       const stored = await session.storeSingle(statement, singleRowMessages(statement, single));
-      if (stored !== null) return stored;
+      if (stored !== null && stored !== 'not worth it') return stored;
+      refusedSingly = stored === null;
     }
     for (let tries = 1; ; tries++) {
       const [reply] = await session.send([message, ...copyMessages(some)], [count]);
       if (reply === undefined) return { kind: 'lost', reason: 'no answer' };
-      if (reply.kind === 'done' && single !== null) notSingly.add(target);
+      if (reply.kind === 'done' && refusedSingly) notSingly.add(target);
       if (reply.kind !== 'failed') return session.settled(reply);
       if (!isConflict(reply) || tries === conflictAttemptsMax) return reply;
     }

@@ -29,6 +29,22 @@ export class PreparedStatements {
   /** Prepared in a transaction that failed: there, or not. */
   #doubtful = new Set<string>();
   #forgetful = false;
+  /** Asked for lately and not prepared, in the order of asking. */
+  readonly #missed = new Set<string>();
+
+  /**
+   * Whether a statement that can be done without is worth preparing: it is there, there is room, or it is asked for a second time
+   * within as many others as the connection holds. Of very many tables in turn each would push out another that comes
+   * again as soon.
+   */
+  isWorthwhile({ name }: Statement): boolean {
+    if (this.#known.has(name) || this.size < limits.commitStatementsMax) return true;
+    if (this.#missed.delete(name)) return true;
+    this.#missed.add(name);
+    const [oldest] = this.#missed;
+    if (oldest !== undefined && this.#missed.size > limits.commitStatementsMax) this.#missed.delete(oldest);
+    return false;
+  }
 
   /** How many the connection may hold. */
   get size(): number {

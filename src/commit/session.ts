@@ -100,9 +100,13 @@ export class Session {
 
   /**
    * Stores one row by a prepared statement; null: nothing is stored, and there may be something about the row or the
-   * table that another way of storing it tells better.
+   * table that another way of storing it tells better. `'not worth it'`: nothing was asked of the engine.
    */
-  async storeSingle(statement: Statement, execute: readonly Buffer[]): Promise<Attempt | null> {
+  async storeSingle(
+    statement: Statement,
+    execute: readonly Buffer[],
+  ): Promise<Attempt | 'not worth it' | null> {
+    if (!this.#prepared.isWorthwhile(statement)) return 'not worth it';
     const prepare = this.#prepared.prepare([numberStatement, statement]);
     // Already preparing the other one may wait for a lock on the table.
     const first = prepare[0] === numberStatement.messages[0] ? numberStatement.messages.length : 0;
