@@ -27,6 +27,8 @@ export async function startService(more: readonly string[] = []): Promise<Servic
     '--sql-port=0',
     '--gateway-port=0',
     '--admin-port=0',
+    // One process, whatever the machine: figures are compared.
+    ...(more.some((flag) => flag.startsWith('--listeners=')) ? [] : ['--listeners=1']),
     ...more,
   ];
   const child = await start([script('../src/cli.js'), 'start', `--data-dir=${dataDir}`, ...flags], (text) =>

@@ -21,7 +21,10 @@ async function placeOf(doors: Doors): Promise<number> {
   let place = 0;
   await within(5_000, async () => {
     const all = await connections(doors);
-    assert.deepEqual(all.toSorted((a, b) => a - b), [0, 1]);
+    assert.deepEqual(
+      all.toSorted((a, b) => a - b),
+      [0, 1],
+    );
     place = all.indexOf(1) + 1;
   });
   return place;
