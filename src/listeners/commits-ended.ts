@@ -6,6 +6,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { Client } from 'pg';
 import type { Engine } from '../engine/engine.ts';
+import { hangUp } from '../engine/hang-up.ts';
 import { backoffMs } from '../kit/backoff.ts';
 import { limits } from '../limits.ts';
 
@@ -45,6 +46,6 @@ async function areGone(commitName: string, { engine }: Surroundings): Promise<bo
     );
     return rowCount === 0;
   } finally {
-    await client.end();
+    await hangUp(client);
   }
 }
