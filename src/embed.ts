@@ -12,7 +12,10 @@ import type { SettingName } from './settings.ts';
 export type { Observation, Observe } from './observations.ts';
 
 export interface HeadgateOptions {
-  /** The settings of docs/settings.md by their names here, e.g. `{ dataDir: '/tmp/x', listenPort: 0 }`. */
+  /**
+   * The settings of docs/settings.md by their names here, e.g. `{ dataDir: '/tmp/x', listenPort: 0 }`. One default is another:
+   * without `listeners` no other process is started.
+   */
   readonly settings?: HeadgateSettings;
   /**
    * Told of everything worth saying; must not throw. Without it nothing is said. With `listeners` above 1 the other
@@ -45,7 +48,7 @@ export interface RunningHeadgate {
 /** Resolves when every door is open. */
 export async function startHeadgate(options: HeadgateOptions = {}): Promise<RunningHeadgate> {
   // Through the table, so that a value is read and refused just as if it stood in the environment.
-  const env: Record<string, string> = {};
+  const env: Record<string, string> = { [settingsTable.listeners.env]: '1' };
   for (const [name, value] of Object.entries(options.settings ?? {})) {
     if (!Object.hasOwn(settingsTable, name)) throw new TypeError(`${name} is not a setting of Headgate`);
     if (value !== null && value !== undefined) env[settingsTable[name as SettingName].env] = String(value);

@@ -52,6 +52,22 @@ export interface StreamRooms {
   /** 0 ≤ random() < 1 */
   random(): number;
   readonly limits: Pick<Limits, 'streamPatienceMs' | 'streamRetryMs' | 'streamRetryMinMs'>;
+  /** Absent: all streams of a table come to this process, and its lane keeps their order. */
+  readonly fence?: StreamFence;
+}
+
+/** Keeps what a connection has left behind in one process before what its client sends again in another one. */
+export interface StreamFence {
+  /** Resolves when the other processes hold nothing more of what they held for this table; throws `deadline`. */
+  pass(table: Target): Promise<void>;
+  /** The streams of this process, for when another one asks. */
+  readonly streams: Set<FencedStream>;
+}
+
+export interface FencedStream {
+  readonly target: Target;
+  /** Resolves when every batch that it has now is committed, or is with the lane and the stream has ended. */
+  settled(): Promise<void>;
 }
 
 /** The upgrade as it arrived, with the first frame in the place of a body. */
@@ -84,6 +100,7 @@ export function createStreams(rooms: StreamRooms): OpenStream {
       if (error instanceof Refused) tellRejected(rooms, opening, target, error.refusal, null);
       throw error;
     }
+    if (rooms.fence !== undefined) await rooms.fence.pass(target);
     return new IngestStream(rooms, opening, target);
   };
 }
@@ -124,6 +141,8 @@ interface Entry {
   /** When it first failed, for a reason that may pass. */
   failedAtMs: number | null;
   attempts: number;
+  /** For who waits until it is committed or the stream has ended; null: nobody does. */
+  passed: Deferred<void> | null;
 }
 
 type Failure = Exclude<Outcome, { kind: 'committed' }> | { readonly kind: 'bug'; readonly error: unknown };
@@ -141,7 +160,7 @@ type Failure = Exclude<Outcome, { kind: 'committed' }> | { readonly kind: 'bug';
  */
 type State = 'idle' | 'handing' | 'broken' | 'recovering' | 'ended';
 
-class IngestStream implements Stream {
+class IngestStream implements Stream, FencedStream {
   readonly #rooms: StreamRooms;
   readonly #opening: Opening;
   #target: Target;
@@ -159,11 +178,23 @@ class IngestStream implements Stream {
     this.#rooms = rooms;
     this.#opening = opening;
     this.#target = target;
+    rooms.fence?.streams.add(this);
+  }
+
+  get target(): Target {
+    return this.#target;
+  }
+
+  settled(): Promise<void> {
+    const last = this.#entries.at(-1);
+    if (last === undefined || this.#state === 'ended') return Promise.resolve();
+    last.passed ??= deferred();
+    return last.passed.promise;
   }
 
   submit(batch: Batch): Promise<Outcome> {
     const answer = deferred<Outcome>();
-    this.#entries.push({ batch, answer, failure: null, failedAtMs: null, attempts: 0 });
+    this.#entries.push({ batch, answer, failure: null, failedAtMs: null, attempts: 0, passed: null });
     if (this.#state === 'idle') void this.#handOver();
     return answer.promise;
   }
@@ -227,6 +258,7 @@ class IngestStream implements Stream {
       this.#entries.shift();
       this.#handed -= 1;
       entry.answer.resolve(outcome);
+      entry.passed?.resolve();
     } else {
       // It was committed although one before it was not: the lane did not keep the order. Never to be told as stored,
       // and never to be tried again.
@@ -295,6 +327,10 @@ class IngestStream implements Stream {
   }
 
   #become(state: State): void {
-    if (this.#state !== 'ended') this.#state = state;
+    if (this.#state === 'ended') return;
+    this.#state = state;
+    if (state !== 'ended') return;
+    this.#rooms.fence?.streams.delete(this);
+    for (const { passed } of this.#entries) passed?.resolve();
   }
 }

@@ -354,6 +354,11 @@ export const limits = {
   /** First and longest pause before a listener process that ended is started again, in ms. */
   listenerBackoffMinMs: 50,
   listenerBackoffMs: 5_000,
+  /**
+   * How long the transactions of a listener process that was killed are waited for before streams are opened, in ms: longer
+   * than their statements may take (`commitStatementTimeoutMs`).
+   */
+  listenerLeftMs: 5_000,
   /** Observations of one listener process that wait to be told; those beyond are counted and forgotten. */
   listenerSaidMax: 10_000,
 

@@ -109,7 +109,7 @@ async function open(settings: Settings, log: Observe, version: string, closer: C
   const keys = await masterKeys(settings);
   const openDoor = webhookDoorOf({ settings, engine, log, observe });
   const rooms = await openWebhookRooms(
-    { settings, engine, keys, guards, limits, observe, openDoor, retries: true },
+    { settings, engine, keys, guards, limits, observe, openDoor, retries: true, oneOfSeveral: null },
     closer,
   );
   const { listener } = rooms;

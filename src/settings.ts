@@ -95,7 +95,7 @@ export const settingsTable = {
     'listeners',
     'HEADGATE_LISTENERS',
     'N',
-    1,
+    0,
     integer(0, 32),
     'processes that share the webhook listener; 0: by cores and memory (half the cores, 512 MiB each, at most 4)',
   ),

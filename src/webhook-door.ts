@@ -10,6 +10,7 @@ import { decodeInSlices } from './decode/decode.ts';
 import type { DoorGuards } from './door-guards.ts';
 import type { DecodeRequest, RejectedRequest, RetryRejected, Rows, Target } from './flow.ts';
 import { createStreams } from './ingest-stream.ts';
+import type { StreamFence } from './ingest-stream.ts';
 import { createIngest } from './ingest.ts';
 import { Turns } from './kit/turns.ts';
 import type { Closable } from './kit/closer.ts';
@@ -29,6 +30,8 @@ interface Stages {
   readonly guards: DoorGuards;
   readonly limits: Limits;
   readonly rejected: (request: RejectedRequest) => void;
+  /** null: no other process takes streams. */
+  readonly fence: StreamFence | null;
   readonly observe: Observe;
   /** A monotonic clock, ms. */
   readonly clock: () => number;
@@ -85,6 +88,7 @@ export async function openWebhooks<Door extends Closable>(
       clock,
       random: Math.random,
       limits,
+      ...(rooms.fence === null ? {} : { fence: rooms.fence }),
     }),
   });
   return {

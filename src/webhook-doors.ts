@@ -8,6 +8,7 @@ import { resources } from './kit/cores.ts';
 import type { Closable } from './kit/closer.ts';
 import { openListener } from './listen/http.ts';
 import type { ListenerOptions } from './listen/http.ts';
+import { commitsEnded } from './listeners/commits-ended.ts';
 import { Listeners } from './listeners/listeners.ts';
 import { listenersOf } from './listeners/share.ts';
 import { settingsOfListener } from './listeners/settings-of-listener.ts';
@@ -69,6 +70,8 @@ async function openProcesses(
   { settings, engine, log, observe }: Surroundings,
   of: number,
 ): Promise<WebhookDoor> {
+  const closing = new AbortController();
+  const [clock, random] = [() => performance.now(), Math.random];
   const listeners = await Listeners.open({
     host: settings.listenHost,
     port: settings.listenPort,
@@ -79,8 +82,13 @@ async function openProcesses(
     },
     observe,
     log,
-    clock: () => performance.now(),
-    random: Math.random,
+    clock,
+    random,
+    commitsEnded: (name) => commitsEnded(name, { engine, clock, random, signal: closing.signal }),
   });
-  return { address: listeners.address, load: nothing, listeners, close: () => listeners.close() };
+  const close = async () => {
+    await listeners.close();
+    closing.abort();
+  };
+  return { address: listeners.address, load: nothing, listeners, close };
 }

@@ -11,6 +11,7 @@ import { CommitPools } from './commit/commit-pools.ts';
 import type { DoorGuards } from './door-guards.ts';
 import type { Engine } from './engine/engine.ts';
 import type { RejectedRequest } from './flow.ts';
+import type { StreamFence } from './ingest-stream.ts';
 import type { Closable, Closer } from './kit/closer.ts';
 import type { Limits } from './limits.ts';
 import type { ListenerOptions } from './listen/http.ts';
@@ -34,6 +35,8 @@ export interface WebhookRoomsOptions<Door extends Closable> {
   readonly openDoor: (options: ListenerOptions) => Promise<Door>;
   /** Whether this process runs the retries of refused requests; one of several does. */
   readonly retries: boolean;
+  /** Of one of several processes: what keeps their streams in order, and what their commits are called at the engine. */
+  readonly oneOfSeveral: { readonly fence: StreamFence; readonly commitName: string } | null;
 }
 
 export interface WebhookRooms<Door extends Closable> {
@@ -74,7 +77,7 @@ export async function openWebhookRooms<Door extends Closable>(
     clock,
   });
   closer.add('catalog', () => catalog.close());
-  const pools = new CommitPools(engine, limits);
+  const pools = new CommitPools(engine, limits, options.oneOfSeveral?.commitName);
   closer.add('commit connections', () => pools.close());
   const commit = createCommit({ pools, limits, observe, clock });
   const lanes = new Lanes({ commit, limits, clock, endOfTurn: setImmediate });
@@ -84,7 +87,8 @@ export async function openWebhookRooms<Door extends Closable>(
   // unable as long as it only starts; an engine that is away is answered 503.
   await catalog.opened();
   const rejected = (request: RejectedRequest) => rejects.keep(request);
-  const stages = { settings, catalog, lanes, guards, limits, rejected, observe, clock };
+  const fence = options.oneOfSeveral?.fence ?? null;
+  const stages = { settings, catalog, lanes, guards, limits, rejected, fence, observe, clock };
   const { listener, retry } = await openWebhooks(stages, openDoor);
   closer.add('listener', () => listener.close());
   return { sealing, rejects, catalog, pools, lanes, listener };

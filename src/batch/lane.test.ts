@@ -257,6 +257,31 @@ suite('lane', () => {
     ]);
   });
 
+  test('has settled when the chains that were there are, whatever comes after, and late receipts too', async () => {
+    const { lane, at, endTurn, finish } = bench();
+    const chain: Chain = { broken: false };
+    let settled = 0;
+    const ask = () => void lane.settled().then(() => (settled += 1));
+    void lane.submit(rowsOf(one, 10));
+    endTurn();
+    ask();
+    await Promise.resolve();
+    assert.equal(settled, 1, 'nothing of a chain is there');
+    const late = lane.submit({ ...rowsOf(one, 10, 4), chain });
+    ask();
+    await finish();
+    void lane.submit(rowsOf(one, 10, 1, 1_000));
+    at.now = 200;
+    lane.expire(at.now);
+    assert.equal(codeOf(await late), 'unknown deadline');
+    ask();
+    assert.equal(settled, 1, 'it is still at the engine');
+    await finish();
+    await Promise.resolve();
+    assert.equal(settled, 3);
+    await finish();
+  });
+
   test('every receipt is settled exactly once, whatever happens in whatever order', async () => {
     const event = fc.oneof(
       fc.record({

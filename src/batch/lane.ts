@@ -53,6 +53,8 @@ interface Waiting {
   readonly rows: Rows;
   readonly receipt: Deferred<Outcome>;
   readonly deadline: number;
+  /** Its place among all that came. */
+  readonly ordinal: number;
   settled: boolean;
 }
 
@@ -67,6 +69,11 @@ export class Lane {
   #bytes = 0;
   /** No deadline of the queue, and none of the group at the engine, is before this. */
   #soonest = Infinity;
+  #ordinals = 0;
+  /** Of the last that belongs to a chain. */
+  #lastInOrder = 0;
+  /** Who waits until everything up to an ordinal is stored or never will be. */
+  #watchers: { readonly upTo: number; readonly tell: () => void }[] = [];
 
   constructor(options: LaneOptions) {
     this.#options = options;
@@ -102,7 +109,9 @@ export class Lane {
     }
     const receipt = deferred<Outcome>();
     const deadline = this.#options.clock() + rows.patienceMs;
-    this.#queue.push({ rows, receipt, deadline, settled: false });
+    const ordinal = ++this.#ordinals;
+    if (rows.chain !== null) this.#lastInOrder = ordinal;
+    this.#queue.push({ rows, receipt, deadline, ordinal, settled: false });
     this.#soonest = Math.min(this.#soonest, deadline);
     this.#rows += rows.count;
     this.#bytes += rows.bytes;
@@ -111,6 +120,14 @@ export class Lane {
       this.#options.endOfTurn(() => void this.#run());
     }
     return receipt.promise;
+  }
+
+  /** Resolves when the rows of chains that are here now are stored, or never will be: also those whose receipt is late. */
+  settled(): Promise<void> {
+    const upTo = this.#lastInOrder;
+    const first = this.#committing[0] ?? this.#queue[this.#head];
+    if (first === undefined || first.ordinal > upTo) return Promise.resolve();
+    return new Promise((tell) => this.#watchers.push({ upTo, tell }));
   }
 
   /** Settles what is past its deadline. Costs nothing while nothing can be. */
@@ -155,9 +172,19 @@ export class Lane {
       const members = this.#takeGroup();
       if (members.length > 0) await this.#commit(members);
       done?.();
+      if (this.#watchers.length > 0) this.#tellWatchers();
     }
+    this.#tellWatchers();
     this.#become('idle');
     this.#options.onIdle();
+  }
+
+  /** Nothing is at the engine. */
+  #tellWatchers(): void {
+    const first = this.#queue[this.#head]?.ordinal ?? Infinity;
+    const passed = this.#watchers.filter(({ upTo }) => upTo < first);
+    this.#watchers = this.#watchers.filter(({ upTo }) => upTo >= first);
+    for (const { tell } of passed) tell();
   }
 
   async #commit(members: readonly Waiting[]): Promise<void> {

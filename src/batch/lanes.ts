@@ -92,6 +92,11 @@ export class Lanes {
     return open.lane.submit(rows);
   }
 
+  /** Resolves when the rows of chains that are held for this table now are stored, or never will be. */
+  async settled(table: Pick<Target, 'database' | 'oid'>): Promise<void> {
+    await this.#lanes.get(laneKey(table, false))?.lane.settled();
+  }
+
   /** Refuses what comes, commits what waits, and resolves when nothing is left. */
   drain(): Promise<void> {
     this.#draining = true;
@@ -127,6 +132,6 @@ export class Lanes {
 }
 
 /** A renamed table keeps its lane, and a new table of an old name gets its own; large requests wait apart. */
-function laneKey(target: Target, aside: boolean): string {
+function laneKey(target: Pick<Target, 'database' | 'oid'>, aside: boolean): string {
   return `${target.oid}/${aside ? 'aside' : ''}/${target.database}`;
 }

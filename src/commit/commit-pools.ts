@@ -16,12 +16,15 @@ interface Open {
 export class CommitPools {
   readonly #engine: Pick<Engine, 'clientConfig' | 'doubt'>;
   readonly #limits: Pick<Limits, 'commitConnectionsMax' | 'commitStatementTimeoutMs'>;
+  readonly #applicationName: string;
   readonly #pools = new Map<string, Open>();
 
   constructor(
     engine: Pick<Engine, 'clientConfig' | 'doubt'>,
     limits: Pick<Limits, 'commitConnectionsMax' | 'commitStatementTimeoutMs'>,
+    applicationName = 'headgate commit',
   ) {
+    this.#applicationName = applicationName;
     this.#engine = engine;
     this.#limits = limits;
   }
@@ -76,7 +79,7 @@ export class CommitPools {
       max: this.#limits.commitConnectionsMax,
       connectionTimeoutMillis: this.#limits.commitStatementTimeoutMs,
       idleTimeoutMillis: 60_000,
-      application_name: 'headgate commit',
+      application_name: this.#applicationName,
       ...(shared ? {} : session),
     });
     // An idle connection that the engine closes is simply not there any more; the next commit opens another. One that

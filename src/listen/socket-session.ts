@@ -212,7 +212,8 @@ export class SocketSession {
     } catch (error) {
       return this.#refuse(error instanceof Refused ? lookupFailed(error.refusal) : this.#bug(error));
     }
-    if (this.#state !== 'opening') return;
+    // The connection ended meanwhile, and nobody else ends what was opened for it.
+    if (this.#state !== 'opening') return this.#stream.end();
     this.#become('open');
     this.#opened = true;
     this.#room.observe({ kind: 'websocket.opened', table: this.#table });

@@ -10,6 +10,7 @@
  */
 import { fork } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
 import type { Socket } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import type { Passed } from '../guard/gate.ts';
@@ -17,7 +18,7 @@ import { deferred } from '../kit/deferred.ts';
 import { readLines } from '../kit/read-lines.ts';
 import { limits } from '../limits.ts';
 import type { Observation } from '../observations.ts';
-import type { Assignment, FromListener, Question, Report, ToListener } from './messages.ts';
+import type { Assignment, FromListener, Question, Report, TableId, ToListener } from './messages.ts';
 
 /** A listener process cannot begin; the message is for the terminal. */
 export class ListenerError extends Error {
@@ -25,13 +26,18 @@ export class ListenerError extends Error {
 }
 
 export interface ChildOptions {
-  readonly assignment: Assignment;
+  readonly assignment: Omit<Assignment, 'commitName'>;
   readonly said: (observation: Observation) => void;
   readonly passed: (passed: Passed) => void;
+  /** It is about to open a stream of this table: resolves with whether all others have settled theirs. */
+  readonly fence: (table: TableId) => Promise<boolean>;
 }
 
+/** How a question ended: `late` and `gone` say nothing of what was asked. */
+type Answered = Report | 'done' | 'late' | 'gone';
+
 interface Asked {
-  readonly answered: ReturnType<typeof deferred<Report | null>>;
+  readonly answered: ReturnType<typeof deferred<Answered>>;
   readonly late: NodeJS.Timeout | null;
 }
 
@@ -50,6 +56,8 @@ export class ListenerChild {
   readonly serving: Promise<void>;
   /** Resolves with the reason when the process is gone and its last words are read. Never rejects. */
   readonly ended: Promise<string>;
+  /** What its commits are called at the engine. */
+  readonly commitName = `headgate commit ${randomUUID()}`;
   readonly #options: ChildOptions;
   readonly #process: ChildProcess;
   readonly #ready = deferred<void>();
@@ -80,7 +88,7 @@ export class ListenerChild {
       readLines(this.#process.stderr, limits.engineLogLineCharsMax, (line) =>
         options.said({ kind: 'listener.said', line }),
       );
-    this.#send({ kind: 'begin', assignment: options.assignment });
+    this.#send({ kind: 'begin', assignment: { ...options.assignment, commitName: this.commitName } });
     const late = setTimeout(() => this.kill('it was not ready in time'), limits.engineStartMs);
     void Promise.race([this.serving.catch(() => undefined), this.ended]).then(() => clearTimeout(late));
   }
@@ -117,11 +125,22 @@ export class ListenerChild {
   }
 
   /** null: it has done what was asked, or is gone, or took longer than `withinMs`. Never rejects. */
-  ask(question: Question, withinMs: number | null = limits.listenerAnswerMs): Promise<Report | null> {
-    if (this.#gone) return Promise.resolve(null);
+  async ask(question: Question, withinMs: number | null = limits.listenerAnswerMs): Promise<Report | null> {
+    const answer = await this.#ask(question, withinMs);
+    return typeof answer === 'string' ? null : answer;
+  }
+
+  /** What streams of this table have left in it; never rejects. */
+  async settle(table: TableId, withinMs: number): Promise<'settled' | 'late' | 'gone'> {
+    const answer = await this.#ask({ what: 'settle', table }, withinMs);
+    return answer === 'late' || answer === 'gone' ? answer : 'settled';
+  }
+
+  #ask(question: Question, withinMs: number | null): Promise<Answered> {
+    if (this.#gone) return Promise.resolve('gone');
     const id = ++this.#lastId;
-    const answered = deferred<Report | null>();
-    const late = withinMs === null ? null : setTimeout(() => this.#answer(id, null), withinMs);
+    const answered = deferred<Answered>();
+    const late = withinMs === null ? null : setTimeout(() => this.#answer(id, 'late'), withinMs);
     this.#asked.set(id, { answered, late });
     this.#send({ kind: 'ask', id, question });
     return answered.promise;
@@ -161,8 +180,13 @@ export class ListenerChild {
       case 'passed':
         this.#options.passed(message.passed);
         break;
+      case 'fence':
+        void this.#options
+          .fence(message.table)
+          .then((settled) => this.#send({ kind: 'fenced', id: message.id, settled }));
+        break;
       case 'answer':
-        this.#answer(message.id, message.report);
+        this.#answer(message.id, message.report ?? 'done');
         break;
     }
   }
@@ -178,13 +202,13 @@ export class ListenerChild {
     }
   }
 
-  #answer(id: number, report: Report | null): void {
+  #answer(id: number, answer: Answered): void {
     const asked = this.#asked.get(id);
-    if (report !== null) this.report = report;
+    if (typeof answer !== 'string') this.report = answer;
     if (asked === undefined) return;
     this.#asked.delete(id);
     if (asked.late !== null) clearTimeout(asked.late);
-    asked.answered.resolve(report);
+    asked.answered.resolve(answer);
   }
 
   async #end(): Promise<string> {
@@ -203,7 +227,7 @@ export class ListenerChild {
     this.#ready.reject(
       new ListenerError(this.#failure ?? `a listener process did not start: ${this.#why ?? reason}`),
     );
-    for (const id of this.#asked.keys()) this.#answer(id, null);
+    for (const id of this.#asked.keys()) this.#answer(id, 'gone');
     return this.#failure ?? this.#why ?? reason;
   }
 }

@@ -31,6 +31,9 @@ process.on('message', (message: ToListener, connection: Socket | undefined) => {
     case 'passed':
       service?.charge(message.passed);
       break;
+    case 'fenced':
+      service?.fenced(message.id, message.settled);
+      break;
   }
 });
 

@@ -19,21 +19,24 @@ import type { Passed } from '../guard/gate.ts';
 import type { Closable } from '../kit/closer.ts';
 import { limits } from '../limits.ts';
 import type { Observe } from '../observations.ts';
-import type { Assignment, Question } from './messages.ts';
-import type { ListenerChild } from './child.ts';
+import type { ChildOptions, ListenerChild } from './child.ts';
+import { Fences } from './fences.ts';
+import type { Question } from './messages.ts';
 import { Slot } from './slot.ts';
 
 export interface ListenersOptions {
   readonly host: string;
   /** 0 picks a free one. */
   readonly port: number;
-  readonly assignment: Assignment;
+  readonly assignment: ChildOptions['assignment'];
   readonly observe: Observe;
   /** Told of what the processes say, which they have counted themselves. */
   readonly log: Observe;
   /** A monotonic clock, ms. */
   readonly clock: () => number;
   readonly random: () => number;
+  /** Resolves when no transaction of commits of this name is left at the engine, or can be; never rejects. */
+  readonly commitsEnded: (commitName: string) => Promise<void>;
 }
 
 export class Listeners implements Closable {
@@ -41,6 +44,7 @@ export class Listeners implements Closable {
   readonly #options: ListenersOptions;
   readonly #server: Server;
   readonly #slots: readonly Slot[];
+  readonly #fences: Fences;
   /** Accepted, while no process serves. */
   readonly #waiting = new Set<Socket>();
   /** Where the search for the fewest begins: of equals it is each one's turn. */
@@ -63,6 +67,7 @@ export class Listeners implements Closable {
     this.#options = options;
     this.#server = createServer({ pauseOnConnect: true, noDelay: true, allowHalfOpen: true });
     this.#server.on('connection', (connection) => this.#accepted(connection));
+    this.#fences = new Fences(options.commitsEnded);
     this.#slots = Array.from({ length: options.assignment.of }, (_, i) => this.#slot(i + 1));
   }
 
@@ -128,10 +133,12 @@ export class Listeners implements Closable {
         assignment,
         said: (observation) => log({ ...observation, listener }),
         passed: (passed) => this.#passed(listener, passed),
+        fence: (table) => this.#fences.settle(table, this.#othersThan(listener)),
       },
       observe: (observation) => observe({ ...observation, listener }),
       changed: () => this.#passWaiting(),
       gone: (child) => {
+        void this.#fences.gone(child);
         for (const connection of child.takeBack()) this.#pass(connection);
       },
       clock,
@@ -141,6 +148,10 @@ export class Listeners implements Closable {
 
   #serving(): ListenerChild[] {
     return this.#slots.flatMap(({ serving }) => (serving === null ? [] : [serving]));
+  }
+
+  #othersThan(listener: number): ListenerChild[] {
+    return this.#slots.flatMap(({ child }, i) => (child === null || i + 1 === listener ? [] : [child]));
   }
 
   #accepted(connection: Socket): void {

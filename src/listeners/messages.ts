@@ -12,6 +12,14 @@ export interface Assignment {
   readonly reach: EngineReach | null;
   /** How many listener processes share the bounds of one Headgate. */
   readonly of: number;
+  /** What its commits are called at the engine: when it is gone they are known by it. */
+  readonly commitName: string;
+}
+
+export interface TableId {
+  readonly database: string;
+  /** pg_class.oid */
+  readonly oid: number;
 }
 
 export type Question =
@@ -20,6 +28,8 @@ export type Question =
   | { readonly what: 'ensure'; readonly database: string }
   /** This database is about to be dropped or renamed. */
   | { readonly what: 'release'; readonly database: string }
+  /** Another process opens a stream of this table: what streams have left here is to be stored before. */
+  | { readonly what: 'settle'; readonly table: TableId }
   /** Certificates are to be read again. */
   | { readonly what: 'reload' }
   /** Answers what was taken, takes nothing new, closes everything. */
@@ -37,7 +47,9 @@ export type ToListener =
   | { readonly kind: 'connection' }
   | { readonly kind: 'ask'; readonly id: number; readonly question: Question }
   /** What passed in other listener processes. */
-  | { readonly kind: 'passed'; readonly passed: Passed };
+  | { readonly kind: 'passed'; readonly passed: Passed }
+  /** Of the fence with this id: whether all others have settled what they had. */
+  | { readonly kind: 'fenced'; readonly id: number; readonly settled: boolean };
 
 export type FromListener =
   | { readonly kind: 'serving' }
@@ -47,5 +59,7 @@ export type FromListener =
   /** So many connections have come, and so many have ended. */
   | { readonly kind: 'connections'; readonly taken: number; readonly ended: number }
   | { readonly kind: 'passed'; readonly passed: Passed }
+  /** A stream of this table is about to be opened. */
+  | { readonly kind: 'fence'; readonly id: number; readonly table: TableId }
   /** `report`: of the question for it. Whatever else was asked is done, as well as it could be. */
   | { readonly kind: 'answer'; readonly id: number; readonly report: Report | null };

@@ -21,6 +21,7 @@ import { loadParser } from '../validate/expression.ts';
 import { masterKeys, openWebhookRooms, releaseDatabase } from '../webhook-rooms.ts';
 import type { WebhookRooms } from '../webhook-rooms.ts';
 import type { Assignment, FromListener, Question, Report } from './messages.ts';
+import { Fence } from './fence.ts';
 import { Saying } from './saying.ts';
 import { shareOf } from './share.ts';
 
@@ -31,10 +32,12 @@ export interface ListenerService {
   answer(question: Question): Promise<Report | null>;
   /** Counts what passed in another process. */
   charge: Gate['charge'];
+  /** The answer to a fence that it has asked for. */
+  fenced(id: number, settled: boolean): void;
 }
 
 export async function serveListener(
-  { settings, reach, of }: Assignment,
+  { settings, reach, of, commitName }: Assignment,
   send: (message: FromListener, written?: () => void) => void,
 ): Promise<ListenerService> {
   const closer = new Closer();
@@ -58,8 +61,10 @@ export async function serveListener(
     const limits = shareOf(allLimits, of, settings.bodyBytesMax);
     const keys = await masterKeys(settings);
     const openDoor: typeof openListener = (options) => openListener({ ...options, port: null });
+    const fence = new Fence((id, table) => send({ kind: 'fence', id, table }));
+    const oneOfSeveral = { fence, commitName };
     const opened = await openWebhookRooms(
-      { settings, engine, keys, guards, limits, observe, openDoor, retries: false },
+      { settings, engine, keys, guards, limits, observe, openDoor, retries: false, oneOfSeveral },
       closer,
     );
     rooms = opened;
@@ -67,11 +72,12 @@ export async function serveListener(
     const unavailable = () => engine.unavailable ?? opened.catalog.unavailable;
     return {
       take: takeConnections(opened.listener, send),
-      answer: answerQuestions(opened, guards.reload, closer, async () => ({
+      answer: answerQuestions({ ...opened, fence }, guards.reload, closer, async () => ({
         metrics: (await metrics.families()).map(finite),
         unavailable: unavailable(),
       })),
       charge: (passed) => guards.gate.charge(passed),
+      fenced: (id, settled) => fence.answered(id, settled),
     };
   } catch (error) {
     await closer.close();
@@ -106,7 +112,7 @@ function takeConnections(listener: Listener, send: (message: FromListener) => vo
 }
 
 function answerQuestions(
-  rooms: WebhookRooms<Listener>,
+  rooms: WebhookRooms<Listener> & { readonly fence: Fence },
   reload: (() => Promise<void>) | null,
   closer: Closer,
   report: () => Promise<Report>,
@@ -121,6 +127,9 @@ function answerQuestions(
         return null;
       case 'release':
         await releaseDatabase(rooms, question.database);
+        return null;
+      case 'settle':
+        await rooms.fence.settle(question.table, rooms.lanes);
         return null;
       case 'reload':
         await reload?.();

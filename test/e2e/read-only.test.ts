@@ -17,7 +17,7 @@ test('read-only for a while: 503, the connection is not kept, and by itself back
   assert.equal((await post()).status, 200);
   const committers = async () => {
     const { rows } = await client.query<{ pids: string }>(
-      `select string_agg(pid::text, ',' order by pid) as pids from pg_stat_activity where application_name = 'headgate commit'`,
+      `select string_agg(pid::text, ',' order by pid) as pids from pg_stat_activity where application_name like 'headgate commit%'`,
     );
     return rows[0]?.pids;
   };

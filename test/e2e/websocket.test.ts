@@ -122,7 +122,7 @@ onEachEngine('batches of a WebSocket', async (t, doors) => {
       else model.set(id, n);
       if (n % 50 === 25) {
         await client.query(
-          `select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'headgate commit'`,
+          `select pg_terminate_backend(pid) from pg_stat_activity where application_name like 'headgate commit%'`,
         );
       }
     }

@@ -15,9 +15,12 @@ import { onEnd } from './cleanup.ts';
 
 const cli = fileURLToPath(new URL('../../src/cli.js', import.meta.url));
 
-/** The whole suite on several listener processes: `HEADGATE_TEST_LISTENERS=2 npm test`. */
-const { HEADGATE_TEST_LISTENERS: count = '' } = process.env;
-const listeners = count === '' ? {} : { HEADGATE_LISTENERS: count };
+/**
+ * One, so that the suite means the same on every machine; the whole of it on several listener processes:
+ * `HEADGATE_TEST_LISTENERS=2 npm test`.
+ */
+const { HEADGATE_TEST_LISTENERS: count = '1' } = process.env;
+const listeners = { HEADGATE_LISTENERS: count === '' ? '1' : count };
 
 export interface Ports {
   readonly listen: { host: string; port: number };

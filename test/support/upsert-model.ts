@@ -64,7 +64,7 @@ export async function runPlan(doors: Doors, name: string, chosen: Plan, chaos: C
   const model = new Map<number, number>();
   const breakEngine = async () => {
     await chaos.query(
-      `select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'headgate commit'`,
+      `select pg_terminate_backend(pid) from pg_stat_activity where application_name like 'headgate commit%'`,
     );
   };
   const all = Array.from({ length: senders }, (_, i) =>
