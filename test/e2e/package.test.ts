@@ -68,7 +68,7 @@ suite('the npm package', () => {
       assert(files.includes(wanted), wanted);
     }
     const known =
-      /^(dist\/src\/.+\.(js|d\.ts|sql)|docs\/.+\.md|deploy\/(backup|systemd|nginx|caddy)\/[^/]+|[A-Z]+(\.md)?|package\.json)$/;
+      /^(dist\/src\/.+\.(js|d\.ts|sql)|docs\/.+\.(md|svg)|deploy\/(backup|systemd|nginx|caddy)\/[^/]+|[A-Z]+(\.md)?|package\.json)$/;
     assert.deepEqual(
       files.filter((file) => !known.test(file) || /\.(test|long)\.|stale/.test(file)),
       [],
