@@ -156,6 +156,8 @@ export class DatabaseCatalog {
     });
     if (this.#state === 'absent') throw new Refused('not_found');
     const key = tableKey(schema, table);
+    // What has told of the table may be being read just now.
+    await this.#refresher.current();
     const known = this.#snapshot.tables.get(key);
     if (known !== undefined) return known;
     // It may have been created a millisecond ago; strangers asking for nothing cost a bounded number of looks.

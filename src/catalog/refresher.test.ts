@@ -23,9 +23,11 @@ test('many callers share runs, and each sees a run that began after its call', a
   assert.equal(runs.length, 1);
   const secondBegun = nextBegin();
   const late = [refresher.run(), refresher.run(), refresher.run()];
+  const current = refresher.current();
   assert.equal(runs.length, 1, 'the next run waits for this one');
   runs[0]?.reject(new Error('engine away'));
   await assert.rejects(first, /engine away/);
+  await current;
   await secondBegun;
   assert.equal(runs.length, 2);
   runs[1]?.resolve();

@@ -29,6 +29,11 @@ export class Refresher {
     return this.#next;
   }
 
+  /** Resolves when the run that is under way has ended, however it did; at once when there is none. */
+  async current(): Promise<void> {
+    await this.#running?.catch(() => {});
+  }
+
   async #begin(pauseMs: number): Promise<void> {
     const hurry = pauseMs === 0 ? null : new AbortController();
     this.#hurry = hurry;
