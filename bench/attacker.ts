@@ -67,6 +67,17 @@ async function flood(
   );
 }
 
+/** Bodies of `count` times these chunks. */
+async function chunkedFlood(aim: Aim, connections: number, chunks: Buffer, count: number): Promise<void> {
+  const body = Buffer.concat([...Array.from({ length: count }, () => chunks), Buffer.from('0\r\n\r\n')]);
+  const start = `POST /webhook/dev/public/signed HTTP/1.1\r\nHost: h\r\nx-signature: 00\r\nTransfer-Encoding: chunked\r\n\r\n`;
+  await Promise.all(
+    Array.from({ length: connections }, async () => {
+      while (performance.now() < aim.end) aim.note(await ask(aim, start, body));
+    }),
+  );
+}
+
 async function hold(aim: Aim, connections: number, each: (socket: Socket, i: number) => void): Promise<void> {
   for (let i = 0; i < connections; i++) {
     const socket = dial(aim.port);
@@ -117,6 +128,9 @@ const attackers: Readonly<Record<string, (aim: Aim) => Promise<void>>> = {
   'forms of a million fields': (aim) => flood(aim, 2, 'form', fill('a=1&', 10 * MiB)),
   'forms of escapes': (aim) => flood(aim, 2, 'form', Buffer.concat([Buffer.from('a='), fill('%41', 24 * MiB)])),
   'unsigned large bodies': (aim) => flood(aim, 8, 'signed', randomBytes(bodyBytes), 'x-signature: 00\r\n'),
+  'more large bodies than are let in': (aim) => flood(aim, 32, 'signed', randomBytes(bodyBytes), 'x-signature: 00\r\n'),
+  'large bodies of no announced length': (aim) => chunkedFlood(aim, 8, Buffer.concat([Buffer.from('10000\r\n'), Buffer.alloc(65_536, 'x'), Buffer.from('\r\n')]), bodyBytes / 65_536),
+  'bodies in the smallest chunks': (aim) => chunkedFlood(aim, 8, fill('1\r\nx\r\n', 60_000), (4 * MiB) / 10_000),
   'bombs of gzip': (aim) => flood(aim, 8, 'open', gzipSync(Buffer.alloc(200 * MiB, 32)), 'Content-Encoding: gzip\r\n'),
   'bombs of brotli that fit': (aim) => flood(aim, 16, 'open', brotliCompressSync(Buffer.alloc(bodyBytes, 32)), 'Content-Encoding: br\r\n'),
   'every header there may be': (aim) => flood(aim, 32, 'open', Buffer.from('{}'), manyHeaders),

@@ -13,6 +13,7 @@ import type { Chain, CheckRequest, Documents, Outcome, RejectedRequest, Rows, Ta
 import { backoffMs } from './kit/backoff.ts';
 import { deferred } from './kit/deferred.ts';
 import type { Deferred } from './kit/deferred.ts';
+import { giveBackMade } from './kit/give-back.ts';
 import type { Limits } from './limits.ts';
 import type { TableName } from './observations.ts';
 import { refusal, Refused, refusals } from './refusals.ts';
@@ -230,7 +231,13 @@ class IngestStream implements Stream, FencedStream {
     const receipt = rooms.submit({ ...rows, chain: this.#chain });
     this.#handed += 1;
     this.#owed += 1;
-    void receipt.then((outcome) => this.#settled(entry, outcome));
+    void receipt.then((outcome) => {
+      if (outcome.kind === 'committed') {
+        // The engine has all of it, so nothing of it waits to be written any more.
+        giveBackMade(rows.documents.bytes, entry.batch.documents.bytes);
+      }
+      this.#settled(entry, outcome);
+    });
     // A receipt that is a refusal already is read before the next batch is handed over.
     await Promise.resolve();
   }

@@ -7,6 +7,7 @@
  * Takes an Arrival; gives an Outcome, or throws Refused with the codes of those stages. Touches nothing itself.
  */
 import type { Arrival, DecodeRequest, Outcome, RejectedRequest, Rows, Target } from './flow.ts';
+import { giveBack, giveBackMade } from './kit/give-back.ts';
 import type { TableName } from './observations.ts';
 import { Refused } from './refusals.ts';
 import type { Refusal } from './refusals.ts';
@@ -41,7 +42,7 @@ const changedAttemptsMax = 3;
 export function createIngest(rooms: IngestRooms): Ingest {
   return async (arrival, hooks) => {
     const name = rooms.route(arrival.target);
-    const got: Got = { target: null, body: null, authenticated: false };
+    const got: Got = { target: null, body: null, authenticated: false, submitted: false };
     try {
       for (let attempt = 1; ; attempt++) {
         const found = rooms.find(name);
@@ -58,7 +59,13 @@ export function createIngest(rooms: IngestRooms): Ingest {
         const rows = decoded instanceof Promise ? await decoded : decoded;
         // A batch of no lines: there is nothing to wait for.
         if (rows.count === 0) return { kind: 'committed', rows: 0 };
+        got.submitted = true;
         const outcome = await rooms.submit(rows);
+        if (outcome.kind === 'committed') {
+          // The engine has all of it, so nothing of it waits to be written any more.
+          giveBackMade(rows.documents.bytes, body);
+          return outcome;
+        }
         if (!wasChanged(outcome) || attempt === changedAttemptsMax) {
           const answer = named(outcome, rows);
           if (answer.kind === 'aborted') tellRejected(rooms, arrival, got, answer.refusal);
@@ -68,6 +75,7 @@ export function createIngest(rooms: IngestRooms): Ingest {
       }
     } catch (error) {
       if (error instanceof Refused) tellRejected(rooms, arrival, got, error.refusal);
+      if (got.body !== null && !got.submitted) giveBack(got.body);
       throw error;
     }
   };
@@ -78,6 +86,8 @@ interface Got {
   target: Target | null;
   body: Buffer | null;
   authenticated: boolean;
+  /** Its rows may be on their way to the engine. */
+  submitted: boolean;
 }
 
 function tellRejected(rooms: IngestRooms, arrival: Arrival, got: Got, refusal: Refusal): void {

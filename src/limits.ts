@@ -2,11 +2,17 @@
  * Every bound of Headgate in one place: name, value, unit last. A bound that a user may move is also a
  * setting (settings.ts) whose default stands here; crossing any of them is a refusal from refusals.ts.
  */
+import { operatorLimits } from './limits-operator.ts';
+
 export const limits = {
   /** Largest request body, before and after decompression, in bytes. */
   bodyBytesMax: 25 * 1024 * 1024,
   /** Bytes of all request bodies that are being read, checked or committed at one time. */
   bodiesInFlightBytesMax: 256 * 1024 * 1024,
+  /** Pieces that a body may come in (chunks, or segments as they were sent): so many … */
+  bodyPiecesMax: 4_096,
+  /** … and one more for each so many bytes of it. */
+  bodyPieceBytes: 64,
   /** Size of a request's header section, in bytes. */
   headersBytesMax: 16 * 1024,
   /** Number of header lines of a request. */
@@ -313,31 +319,7 @@ export const limits = {
   /** Tables with metrics of their own; those beyond are counted together as `other`. */
   metricTablesMax: 1_000,
 
-  /** How long one request to the Kubernetes API server may take, in ms. */
-  operatorRequestMs: 10_000,
-  /** How long one watch lasts before the operator asks again, in seconds: finds a connection that is dead. */
-  operatorWatchSeconds: 240,
-  /** Silence on a connection to the API server after which its other end is asked for a sign of life, in ms. */
-  operatorKeepAliveMs: 30_000,
-  /** Largest answer, and largest event of a watch, that the operator takes from the API server, in bytes. */
-  operatorAnswerBytesMax: 32 * 1024 * 1024,
-  /** Objects that one page of a list asks for. */
-  operatorListPageMax: 500,
-  /** Headgates that one operator looks after; those beyond are told so in the log. */
-  operatorResourcesMax: 5_000,
-  /** Headgates that are brought in line at one time. */
-  operatorReconcilesMax: 4,
-  /** How often a Headgate is looked at when nothing seems to have changed: also finds Secrets that did, in ms. */
-  operatorResyncMs: 300_000,
-  /** First and longest pause before something that failed is tried again, in ms. */
-  operatorBackoffMinMs: 500,
-  operatorBackoffMaxMs: 60_000,
-  /** How long a leader's word counts after its last sign of life, in seconds. */
-  operatorLeaseSeconds: 15,
-  /** A leader that could not renew its lease for so long steps down, in ms; well below `operatorLeaseSeconds`. */
-  operatorRenewDeadlineMs: 10_000,
-  /** Pause between two looks at the lease, in ms. */
-  operatorLeaseRetryMs: 2_000,
+  ...operatorLimits,
 
   /** Listener processes that there are by cores at most, however many there are of those. */
   listenersMax: 4,

@@ -45,7 +45,7 @@ export function decodeItems(target: Target, request: ItemsRequest): Rows {
 
 /** The same with a pause for others now and then, where there are many. */
 export function* itemsInSlices(target: Target, request: ItemsRequest): Generator<void, Rows> {
-  const { removes, rawHeaders } = request;
+  const { rawHeaders } = request;
   const { bytes: source, spans } = request.documents;
   const { intake } = target;
   const plan = planOf(target, intake.document === null ? readOptions(rawHeaders) : defaultOptions);
@@ -56,6 +56,23 @@ export function* itemsInSlices(target: Target, request: ItemsRequest): Generator
   const out = changesNothing(plan, included)
     ? null
     : new RowBytes(source.length, count * rowGrowth(plan, included));
+  try {
+    return yield* rowsOfItems(target, request, plan, included, out);
+  } catch (error) {
+    out?.drop();
+    throw error;
+  }
+}
+
+/** `out` null: the items are the rows as they are. */
+function* rowsOfItems(
+  target: Target,
+  { removes, documents: { bytes: source, spans } }: ItemsRequest,
+  plan: Plan,
+  included: Buffer | null,
+  out: RowBytes | null,
+): Generator<void, Rows> {
+  const count = spans.length / 2;
   const written = out === null ? null : new Spans(count);
   const keeps = new Keeps();
   const allUtf8 = isUtf8(source);

@@ -85,12 +85,31 @@ export function* readInSlices(
   firstLine: number,
   onProblem: OnLineProblem,
 ): Generator<void, LineRows> {
-  const lines = new Lines(body, firstLine);
-  const spans = new Spans(Math.ceil(body.length / expectedLineBytes));
-  const keeps = new Keeps();
   const out = changesNothing(plan, included)
     ? null
     : new RowBytes(body.length, Math.ceil(body.length / expectedLineBytes) * rowGrowth(plan, included));
+  try {
+    return yield* rowsInSlices({ body, plan, included, firstLine, onProblem }, out);
+  } catch (error) {
+    out?.drop();
+    throw error;
+  }
+}
+
+interface Reading {
+  readonly body: Buffer;
+  readonly plan: Plan;
+  readonly included: Buffer | null;
+  readonly firstLine: number;
+  readonly onProblem: OnLineProblem;
+}
+
+/** `out` null: the lines are the rows as they are. */
+function* rowsInSlices(reading: Reading, out: RowBytes | null): Generator<void, LineRows> {
+  const { body, plan, included, onProblem } = reading;
+  const lines = new Lines(body, reading.firstLine);
+  const spans = new Spans(Math.ceil(body.length / expectedLineBytes));
+  const keeps = new Keeps();
   let sliceEnd = limits.decodeSliceBytes;
   while (lines.next()) {
     const { start, end, number } = lines;

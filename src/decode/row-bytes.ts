@@ -2,6 +2,7 @@
  * The documents of one request as they are being made: bytes that grow up to a bound, and where each document begins
  * and ends. May refuse with `body_too_large`: INCLUDE columns are repeated in every row of a batch.
  */
+import { giveBack } from '../kit/give-back.ts';
 import { limits } from '../limits.ts';
 import { Refused } from '../refusals.ts';
 
@@ -102,6 +103,11 @@ export class RowBytes {
     return this.#bytes.subarray(0, this.length);
   }
 
+  /** Nothing will come of it: the rows are refused. */
+  drop(): void {
+    giveBack(this.#bytes);
+  }
+
   #reserve(more: number): void {
     const needed = this.length + more;
     if (needed <= this.#bytes.length) return;
@@ -112,6 +118,7 @@ export class RowBytes {
       );
     const larger = Buffer.allocUnsafe(Math.min(this.#bytesMax, Math.max(needed, this.#bytes.length * 2)));
     this.#bytes.copy(larger, 0, 0, this.length);
+    giveBack(this.#bytes);
     this.#bytes = larger;
   }
 }

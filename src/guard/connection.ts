@@ -22,7 +22,7 @@ export interface LiveRequest {
 
 /** Node's HTTPParser, as far as it is needed here. */
 interface Parser {
-  readonly constructor: { readonly kOnHeadersComplete?: number };
+  readonly constructor: { readonly kOnHeadersComplete?: number; readonly kOnBody?: number };
   [callback: number]: unknown;
 }
 
@@ -72,13 +72,25 @@ export class Connection {
    * another protocol follows, which it does not read on into.
    */
   stopParsing(): void {
+    this.#callBack('kOnHeadersComplete', () => otherProtocol);
+  }
+
+  /**
+   * No body is wanted any more on this connection: what comes of one is read past, without an object for each of its
+   * chunks, of which 64 KiB can have ten thousand. Node's parser calls nobody where there is nobody to call.
+   */
+  skipBody(): void {
+    this.#callBack('kOnBody', null);
+  }
+
+  #callBack(event: 'kOnHeadersComplete' | 'kOnBody', callback: (() => number) | null): void {
     const { parser } = this.socket as Socket & { parser?: Parser | null };
-    const name = parser?.constructor.kOnHeadersComplete;
-    if (!parser || name === undefined) return;
-    const callback = parser[name];
-    parser[name] = () => otherProtocol;
+    const name = parser?.constructor[event];
+    if (!parser || name === undefined || parser[name] === callback) return;
+    const before = parser[name];
+    parser[name] = callback;
     // Parsers are used again for other connections.
-    this.socket.once('close', () => (parser[name] = callback));
+    this.socket.once('close', () => (parser[name] = before));
   }
 
   takePassedOver(): Refusal | null {

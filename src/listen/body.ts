@@ -1,10 +1,12 @@
 /**
  * Reading one request's body. Takes the request and the count of body bytes in flight, gives the bytes as
- * they came; may refuse with `body_too_large`, `overloaded` and whatever `fail` is told; touches no socket.
+ * they came; may refuse with `body_too_large`, `overloaded`,
+ * `malformed_request` (too many small chunks) and whatever `fail` is told; touches no socket.
  */
 import type { IncomingMessage } from 'node:http';
+import { Gathered } from '../kit/gathered.ts';
 import type { Refusal } from '../refusals.ts';
-import { Refused } from '../refusals.ts';
+import { refusal, Refused } from '../refusals.ts';
 
 /** Counts bytes held on behalf of requests. Asking beyond the bound is refused, never queued. */
 export class BytesInFlight {
@@ -74,33 +76,36 @@ export class Share {
   }
 }
 
-const empty = Buffer.alloc(0);
-/** Up to this size pieces are put together at the end. */
-const wholeBytesMin = 1024 * 1024;
+/** What a body may be. */
+export interface BodyBounds {
+  /** Of what really arrives: a chunked body announces no size. */
+  readonly bytesMax: number;
+  /** Pieces that it may come in besides one for each `pieceBytes`. */
+  readonly piecesMax: number;
+  readonly pieceBytes: number;
+}
 
 export class BodyReader {
   readonly promise: Promise<Buffer>;
   #resolve!: (body: Buffer) => void;
   #reject!: (refused: Refused) => void;
-  #share: Share;
-  #bytesMax: number;
-  #chunks: Buffer[] = [];
-  /** As long as the length that was announced. */
-  #whole: Buffer | null = null;
-  readonly #length: number;
-  #bytes = 0;
+  readonly #share: Share;
+  readonly #bounds: BodyBounds;
+  readonly #skipRest: () => void;
+  readonly #gathered = new Gathered();
   #settled = false;
 
-  /** Starts reading at once. `bytesMax` counts what really arrives: a chunked body announces no size. */
-  constructor(request: IncomingMessage, share: Share, bytesMax: number) {
+  /** Starts reading at once. `skipRest` is called when what else comes of the body is not wanted. */
+  constructor(request: IncomingMessage, share: Share, bounds: BodyBounds, skipRest: () => void) {
     this.#share = share;
-    this.#bytesMax = bytesMax;
-    this.#length = Number(request.headers['content-length'] ?? 0);
+    this.#bounds = bounds;
+    this.#skipRest = skipRest;
     this.promise = new Promise((resolve, reject) => {
       this.#resolve = resolve;
       this.#reject = reject;
     });
     // After a refusal the rest keeps being read and dropped, until the answer closes the connection.
+    // Node hands over a copy of its own for each piece (node_http_parser.cc, on_body): it is ours to keep.
     request.on('data', (chunk: Buffer) => this.#receive(chunk));
     request.on('end', () => this.#finish());
   }
@@ -108,49 +113,38 @@ export class BodyReader {
   fail(refusal: Refusal): void {
     if (this.#settled) return;
     this.#settled = true;
-    this.#drop();
+    this.#gathered.drop();
     this.#reject(new Refused(refusal.code, refusal.message));
   }
 
   /** Drops what was read: the request is answered, and its body, if it is not whole yet, will never be asked for. */
   abandon(): void {
+    if (this.#settled) return;
     this.#settled = true;
-    this.#drop();
-  }
-
-  #drop(): void {
-    this.#chunks = [];
-    this.#whole = null;
+    this.#gathered.drop();
   }
 
   #receive(chunk: Buffer): void {
     if (this.#settled) return;
-    this.#bytes += chunk.length;
-    if (this.#bytes > this.#bytesMax) return this.fail(new Refused('body_too_large').refusal);
-    if (!this.#share.take(chunk.length)) return this.fail(new Refused('overloaded').refusal);
-    this.#keep(chunk);
+    const why = this.#refusal(chunk.length);
+    if (why === null) return this.#gathered.add(chunk);
+    this.fail(why);
+    this.#skipRest();
   }
 
-  /** What becomes large goes to its place at once, so that it is never held twice; what is only announced takes no room. */
-  #keep(chunk: Buffer): void {
-    if (this.#whole === null && this.#length > wholeBytesMin && this.#bytes > wholeBytesMin) {
-      this.#whole = Buffer.allocUnsafe(this.#length);
-      let at = 0;
-      for (const held of this.#chunks) at += held.copy(this.#whole, at);
-      this.#chunks = [];
-    }
-    if (this.#whole === null) this.#chunks.push(chunk);
-    else chunk.copy(this.#whole, this.#bytes - chunk.length);
+  /** null: it may be kept. */
+  #refusal(bytes: number): Refusal | null {
+    const { bytesMax, piecesMax, pieceBytes } = this.#bounds;
+    const { length, pieces } = this.#gathered;
+    if (length + bytes > bytesMax) return refusal('body_too_large');
+    if (pieces >= piecesMax + length / pieceBytes)
+      return refusal('malformed_request', 'the body comes in too many small chunks');
+    return this.#share.take(bytes) ? null : refusal('overloaded');
   }
 
   #finish(): void {
     if (this.#settled) return;
     this.#settled = true;
-    const chunks = this.#chunks;
-    const whole = this.#whole;
-    this.#drop();
-    if (whole !== null) return this.#resolve(whole);
-    // Node hands over a copy of its own for each piece read (node_http_parser.cc, on_body): it is ours to keep.
-    this.#resolve(chunks.length === 1 ? (chunks[0] ?? empty) : Buffer.concat(chunks, this.#bytes));
+    this.#resolve(this.#gathered.done());
   }
 }

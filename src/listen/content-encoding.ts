@@ -5,6 +5,7 @@
  * comes out is counted as it comes, and a body that grows beyond its bound is given up there.
  */
 import * as zlib from 'node:zlib';
+import { giveBack } from '../kit/give-back.ts';
 import type { Limits } from '../limits.ts';
 import type { Refusal, RefusalCode } from '../refusals.ts';
 import { refusal, Refused } from '../refusals.ts';
@@ -102,7 +103,11 @@ export class Inflation {
 
   async #run(body: Buffer, codings: readonly Coding[]): Promise<Buffer> {
     let bytes = body;
-    for (const coding of codings) bytes = this.#small(bytes, coding) ?? (await this.#large(bytes, coding));
+    for (const coding of codings) {
+      const packed = bytes;
+      bytes = this.#small(packed, coding) ?? (await this.#large(packed, coding));
+      giveBack(packed);
+    }
     return bytes;
   }
 

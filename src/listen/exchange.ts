@@ -149,7 +149,15 @@ export class Exchange implements Arrival, LiveRequest {
       this.#awaitsContinue = false;
       this.#response.writeContinue();
     }
-    this.#reader = new BodyReader(this.#request, this.#share, this.#room.bodyBytesMax);
+    const bounds = {
+      bytesMax: this.#room.bodyBytesMax,
+      piecesMax: limits.bodyPiecesMax,
+      pieceBytes: limits.bodyPieceBytes,
+    };
+    this.#reader = new BodyReader(this.#request, this.#share, bounds, () => {
+      // The answer to a body of no announced length that is refused is the last one on its connection.
+      if (this.#request.headers['transfer-encoding'] !== undefined) this.#connection.skipBody();
+    });
     if ('code' in codings || codings.length === 0) return this.#reader.promise;
     return this.#reader.promise.then((body) => this.#inflate(body, codings));
   }
@@ -208,7 +216,10 @@ export class Exchange implements Arrival, LiveRequest {
     // While draining, the answer that closes a connection is the last one owed on it.
     const { ebbing, draining } = this.#room;
     const closes = this.#closes || ((ebbing || draining) && connection.last === this);
-    if (closes) connection.endAfterAnswer();
+    if (closes) {
+      connection.endAfterAnswer();
+      connection.skipBody();
+    }
     this.#response.writeHead(reply.status, closes ? reply.closingHeaders : reply.headers);
     const isPost = this.method === 'POST';
     if (!isPost || !endInOneWrite(this.#response, reply.body)) this.#response.end(reply.body, 'latin1');

@@ -1,0 +1,40 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import { Gathered } from './gathered.ts';
+
+test('pieces of any sizes become the same bytes in the same order', () => {
+  const size = fc.oneof(fc.nat(10), fc.nat(5_000), fc.integer({ min: 30_000, max: 70_000 }));
+  fc.assert(
+    fc.property(fc.array(size, { maxLength: 60 }), (sizes) => {
+      const gathered = new Gathered();
+      const pieces = sizes.map((bytes, i) => Buffer.alloc(bytes, i + 1));
+      const expected = Buffer.concat(pieces);
+      for (const piece of pieces) gathered.add(piece);
+      assert.equal(gathered.length, expected.length);
+      assert.equal(gathered.pieces, sizes.length);
+      assert.ok(gathered.done().equals(expected));
+    }),
+  );
+});
+
+test('a million bytes that come one by one take little more than a million bytes', () => {
+  const gathered = new Gathered();
+  const before = process.memoryUsage();
+  for (let i = 0; i < 1_000_000; i++) gathered.add(Buffer.from([i]));
+  const { arrayBuffers, heapUsed } = process.memoryUsage();
+  // What is left of those that were added may not have been collected yet; kept, they would be some 200 MB.
+  assert.ok(arrayBuffers + heapUsed - before.arrayBuffers - before.heapUsed < 64_000_000);
+  assert.equal(gathered.done().length, 1_000_000);
+});
+
+test('what nothing comes of is given back', () => {
+  const gathered = new Gathered();
+  const pieces = Array.from({ length: 3 }, () => Buffer.alloc(65_536));
+  for (const piece of pieces) gathered.add(piece);
+  gathered.drop();
+  assert.deepEqual(
+    pieces.map(({ length }) => length),
+    [0, 0, 0],
+  );
+});

@@ -1,0 +1,76 @@
+/**
+ * Bytes that come in pieces and are wanted in one. Takes pieces, which are its own from then on; gives one buffer. Holds
+ * little more than the bytes themselves, however small the pieces are: a buffer of one byte costs a few hundred.
+ */
+import { giveBack } from './give-back.ts';
+
+/** Pieces of this size are kept as they are; smaller ones are put together. */
+const pieceBytesMin = 32 * 1024;
+const blockBytesMin = 4 * 1024;
+const blockBytesMax = 64 * 1024;
+
+const empty = Buffer.alloc(0);
+
+export class Gathered {
+  /** Bytes of all pieces. */
+  length = 0;
+  /** How many pieces there were. */
+  pieces = 0;
+  readonly #parts: Buffer[] = [];
+  /** What the parts are views of. */
+  readonly #stores: Buffer[] = [];
+  /** The last block, with room for more behind the first `#used` bytes; null: there is none. */
+  #block: Buffer | null = null;
+  #used = 0;
+
+  add(piece: Buffer): void {
+    this.length += piece.length;
+    this.pieces += 1;
+    let rest = piece;
+    while (rest.length > 0) {
+      if (this.#block === null && (rest.length >= pieceBytesMin || this.pieces === 1)) {
+        this.#parts.push(rest);
+        this.#stores.push(piece);
+        return;
+      }
+      this.#block ??= Buffer.allocUnsafeSlow(
+        Math.min(blockBytesMax, Math.max(blockBytesMin, this.length, rest.length)),
+      );
+      const fits = rest.copy(this.#block, this.#used);
+      this.#used += fits;
+      rest = rest.subarray(fits);
+      if (this.#used === this.#block.length) this.#seal();
+    }
+    giveBack(piece);
+  }
+
+  /** All of them in order; nothing is held here any more. */
+  done(): Buffer {
+    this.#seal();
+    const parts = this.#parts.splice(0);
+    const stores = this.#stores.splice(0);
+    const [only] = parts;
+    if (parts.length < 2) return only ?? empty;
+    const whole = Buffer.allocUnsafe(this.length);
+    let at = 0;
+    for (const part of parts) at += part.copy(whole, at);
+    for (const store of stores) giveBack(store);
+    return whole;
+  }
+
+  /** Nothing will come of them. */
+  drop(): void {
+    this.#seal();
+    this.#parts.length = 0;
+    for (const store of this.#stores.splice(0)) giveBack(store);
+  }
+
+  #seal(): void {
+    if (this.#block !== null) {
+      this.#parts.push(this.#block.subarray(0, this.#used));
+      this.#stores.push(this.#block);
+    }
+    this.#block = null;
+    this.#used = 0;
+  }
+}

@@ -1,0 +1,41 @@
+/**
+ * Memory of large buffers, given back when they are done with: what V8 will collect some time later is memory all the
+ * same, and a flood of large bodies brings more of it than is held. Takes a buffer and empties it.
+ */
+import { MessageChannel } from 'node:worker_threads';
+
+/** Smaller ones are not worth it, and may be a part of what Node shares out among several (`Buffer.poolSize`, 8 KiB). */
+const bytesMin = 32 * 1024;
+
+let nowhere: MessageChannel['port1'] | null = null;
+
+/**
+ * Gives back the memory of a buffer at once. To be called by who knows that nobody reads it any more, the kernel included:
+ * everything written from it has been written. Any view of it is empty from then on, so that whoever was forgotten reads
+ * nothing, and never what the memory holds next. A buffer that is a part of something larger is left alone: the rest of
+ * that may be somebody else's.
+ */
+export function giveBack(buffer: Buffer): void {
+  if (buffer.byteLength === buffer.buffer.byteLength) giveBackStore(buffer);
+}
+
+/** The same for a view of memory that is all of one owner, with whatever is in front of it and behind it. */
+export function giveBackStore({ buffer: memory }: Buffer): void {
+  if (memory.byteLength < bytesMin || !(memory instanceof ArrayBuffer)) return;
+  // What is transferred to a port whose other end is closed is dropped there and then; no other call of Node frees an
+  // ArrayBuffer that V8 still knows of (`transfer(0)`, where it is there, keeps the accounting but not the promptness).
+  nowhere ??= closedPort();
+  nowhere.postMessage(null, [memory]);
+}
+
+/** Gives back `source`, and `made` of it, which is a view of the same memory or of all of its own. */
+export function giveBackMade(made: Buffer, source: Buffer): void {
+  if (made.buffer !== source.buffer) giveBackStore(made);
+  giveBack(source);
+}
+
+function closedPort(): MessageChannel['port1'] {
+  const { port1, port2 } = new MessageChannel();
+  port2.close();
+  return port1;
+}

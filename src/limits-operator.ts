@@ -1,0 +1,28 @@
+/** The bounds of `headgate operator`, a part of `limits` (limits.ts). */
+export const operatorLimits = {
+  /** How long one request to the Kubernetes API server may take, in ms. */
+  operatorRequestMs: 10_000,
+  /** How long one watch lasts before the operator asks again, in seconds: finds a connection that is dead. */
+  operatorWatchSeconds: 240,
+  /** Silence on a connection to the API server after which its other end is asked for a sign of life, in ms. */
+  operatorKeepAliveMs: 30_000,
+  /** Largest answer, and largest event of a watch, that the operator takes from the API server, in bytes. */
+  operatorAnswerBytesMax: 32 * 1024 * 1024,
+  /** Objects that one page of a list asks for. */
+  operatorListPageMax: 500,
+  /** Headgates that one operator looks after; those beyond are told so in the log. */
+  operatorResourcesMax: 5_000,
+  /** Headgates that are brought in line at one time. */
+  operatorReconcilesMax: 4,
+  /** How often a Headgate is looked at when nothing seems to have changed: also finds Secrets that did, in ms. */
+  operatorResyncMs: 300_000,
+  /** First and longest pause before something that failed is tried again, in ms. */
+  operatorBackoffMinMs: 500,
+  operatorBackoffMaxMs: 60_000,
+  /** How long a leader's word counts after its last sign of life, in seconds. */
+  operatorLeaseSeconds: 15,
+  /** A leader that could not renew its lease for so long steps down, in ms; well below `operatorLeaseSeconds`. */
+  operatorRenewDeadlineMs: 10_000,
+  /** Pause between two looks at the lease, in ms. */
+  operatorLeaseRetryMs: 2_000,
+} as const;
