@@ -1,5 +1,5 @@
 /**
- * A hostile client, a process of its own: `attacker.js NAME LISTEN_PORT SQL_PORT SECONDS`. Prints what it was answered.
+ * A hostile client, a process of its own: `attacker.js NAME LISTEN_PORT SQL_PORT GATEWAY_PORT SECONDS`. Prints what it was answered.
  */
 import { randomBytes } from 'node:crypto';
 import { connect } from 'node:net';
@@ -13,6 +13,7 @@ import { WebSocket } from 'ws';
 interface Aim {
   readonly port: number;
   readonly sqlPort: number;
+  readonly gatewayPort: number;
   /** performance.now() at which it is over. */
   readonly end: number;
   /** Counts what was answered. */
@@ -68,12 +69,29 @@ async function flood(
 }
 
 /** Bodies of `count` times these chunks. */
-async function chunkedFlood(aim: Aim, connections: number, chunks: Buffer, count: number): Promise<void> {
+async function chunkedFlood(
+  aim: Aim,
+  connections: number,
+  chunks: Buffer,
+  count: number,
+  target = '/webhook/dev/public/signed',
+): Promise<void> {
   const body = Buffer.concat([...Array.from({ length: count }, () => chunks), Buffer.from('0\r\n\r\n')]);
-  const start = `POST /webhook/dev/public/signed HTTP/1.1\r\nHost: h\r\nx-signature: 00\r\nTransfer-Encoding: chunked\r\n\r\n`;
+  const start = `POST ${target} HTTP/1.1\r\nHost: localhost:${aim.gatewayPort}\r\nx-signature: 00\r\nTransfer-Encoding: chunked\r\n\r\n`;
   await Promise.all(
     Array.from({ length: connections }, async () => {
       while (performance.now() < aim.end) aim.note(await ask(aim, start, body));
+    }),
+  );
+}
+
+/** The same body over and over to the events gateway. */
+async function gatewayFlood(aim: Aim, connections: number, target: string, body: Buffer): Promise<void> {
+  const start = `POST ${target} HTTP/1.1\r\nHost: localhost:${aim.gatewayPort}\r\nContent-Length: ${body.length}\r\n\r\n`;
+  const at = { ...aim, port: aim.gatewayPort };
+  await Promise.all(
+    Array.from({ length: connections }, async () => {
+      while (performance.now() < aim.end) aim.note(await ask(at, start, body));
     }),
   );
 }
@@ -157,6 +175,11 @@ const attackers: Readonly<Record<string, (aim: Aim) => Promise<void>>> = {
   'WebSockets: the largest batches': (aim) => sockets(aim, 4, Array.from({ length: 20 }, (_, i) => `{"dml_batch_id":${i},"items":[{"op":"insert","data":"${'x'.repeat(15 * MiB)}"}]}`)),
   'WebSockets: batches of small items': (aim) => sockets(aim, 2, Array.from({ length: 4 }, (_, i) => `{"dml_batch_id":${i},"items":[${'{"op":"insert","data":1},'.repeat(190_000)}{"op":"insert","data":1}]}`)),
   'WebSockets: 2,000 that say nothing': (aim) => hold(aim, 2_000, (socket) => socket.write('GET /ingest/dev/public/open HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n')),
+  'events: 100 MiB of small lines': (aim) => gatewayFlood(aim, 4, '/v1/events?name=plain', fill('{"a":1}\n', 100 * MiB)),
+  'events: lines as large as may be': (aim) => gatewayFlood(aim, 32, '/v1/events?name=plain', Buffer.from(`{"b":"${'x'.repeat(15 * MiB)}"}\n`.repeat(6))),
+  'events: in the smallest chunks': (aim) => chunkedFlood({ ...aim, port: aim.gatewayPort }, 8, fill('1\r\n \r\n', 60_000), (4 * MiB) / 10_000, '/v1/events?name=plain'),
+  'SQL over HTTP: the largest statements': (aim) => gatewayFlood(aim, 32, '/v1/sql', Buffer.from(`select length('${'x'.repeat(15 * MiB)}')`)),
+  'SQL over HTTP: the largest results': (aim) => gatewayFlood(aim, 16, '/v1/sql', Buffer.from(`select repeat('x', 60000000)`)),
   'SQL: 1,000 connections that say nothing': (aim) => hold({ ...aim, port: aim.sqlPort }, 1_000, () => undefined),
   'unknown paths': (aim) => flood(aim, 32, randomBytes(8).toString('hex'), Buffer.from('{}')),
 }; // prettier-ignore
@@ -177,10 +200,11 @@ function told(): string {
 }
 
 if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {
-  const [name = '', port, sqlPort, seconds] = process.argv.slice(2);
+  const [name = '', port, sqlPort, gatewayPort, seconds] = process.argv.slice(2);
   await attackers[name]?.({
     port: Number(port),
     sqlPort: Number(sqlPort),
+    gatewayPort: Number(gatewayPort),
     end: performance.now() + Number(seconds) * 1_000,
     note: (what) => void seen.set(what, (seen.get(what) ?? 0) + 1),
   });

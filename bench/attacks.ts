@@ -61,12 +61,11 @@ async function attack(name: string, service: Service, seconds: number): Promise<
   // The peak begins anew (proc(5)).
   writeFileSync(`/proc/${service.pid}/clear_refs`, '5');
   await longestStallMs(service);
-  const { listen, sql } = service.ports;
-  const attacker = spawn(
-    process.execPath,
-    [script('./attacker.js'), name, String(listen.port), String(sql.port), String(seconds)],
-    { stdio: ['ignore', 'pipe', 'inherit'] },
-  );
+  const { listen, sql, gateway } = service.ports;
+  const ports = [listen.port, sql.port, gateway?.port ?? 0].map(String);
+  const attacker = spawn(process.execPath, [script('./attacker.js'), name, ...ports, String(seconds)], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
   let said = '';
   attacker.stdout.setEncoding('utf8').on('data', (text: string) => (said += text));
   const times = await honest(service.url('honest'), once(attacker, 'close'));
@@ -98,6 +97,7 @@ export const attacks: Bench = {
           create table honest (data jsonb) with (connector = 'webhook');
           create table open (data jsonb) with (connector = 'webhook');
           create table typed (id bigint, note text, n numeric) with (connector = 'webhook');
+          create table plain (a bigint, b text);
           create table wide (data jsonb) include headers as headers include timestamp as at
             with (connector = 'webhook', is_batched = true);
           create table lines (data jsonb) with (connector = 'webhook', is_batched = true);

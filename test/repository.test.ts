@@ -101,7 +101,12 @@ suite('repository', () => {
 
   test('no limit is without a reader', () => {
     const tables = ['src/limits.ts', 'src/limits-operator.ts'];
-    const names = [...tables.map(read).join('').matchAll(/^ {2}(\w+):/gm)].map(([, name]) => name ?? '');
+    const names = [
+      ...tables
+        .map(read)
+        .join('')
+        .matchAll(/^ {2}(\w+):/gm),
+    ].map(([, name]) => name ?? '');
     const texts = code.filter((name) => !tables.includes(name)).map(read);
     assert.deepEqual(
       names.filter((name) => !texts.some((text) => text.includes(name))),

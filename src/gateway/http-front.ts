@@ -35,6 +35,8 @@ export interface FrontOptions {
   readonly limits?: Limits;
 }
 
+const tooManyChunks = refusal('malformed_request', 'the body comes in too many small chunks');
+
 type Handler = (request: IncomingMessage, response: ServerResponse) => void;
 
 /** Requests whose senders keep their bodies back until they read `100 Continue`. */
@@ -162,6 +164,9 @@ export class HttpFront {
     const exchange = new Exchange(connection, request, response, (why) => this.#words(why, connection));
     connection.owed += 1;
     connection.last = exchange;
+    connection.boundChunks(
+      request.headers['transfer-encoding'] === undefined ? null : () => exchange.fail(tooManyChunks),
+    );
     this.#owed += 1;
     response.on('close', () => {
       connection.owed -= 1;

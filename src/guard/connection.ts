@@ -23,10 +23,21 @@ export interface LiveRequest {
 /** Node's HTTPParser, as far as it is needed here. */
 interface Parser {
   readonly constructor: { readonly kOnHeadersComplete?: number; readonly kOnBody?: number };
+  readonly socket?: Socket | null;
   [callback: number]: unknown;
 }
 
-/** What that callback returns for an upgrade. */
+type ParserCallback = (this: Parser, ...given: unknown[]) => unknown;
+
+/** What has come of one body in chunks. */
+interface Chunks {
+  number: number;
+  bytes: number;
+  /** null: it has a length. */
+  exceeded: (() => void) | null;
+}
+
+/** What the callback for headers returns for an upgrade. */
 const otherProtocol = 2;
 
 export class Connection {
@@ -44,6 +55,7 @@ export class Connection {
   owed = 0;
   #limits: Limits;
   #ending = false;
+  #chunks: Chunks | null = null;
 
   constructor(socket: Socket, limits: Limits, endings: PerTurn) {
     this.socket = socket;
@@ -72,25 +84,50 @@ export class Connection {
    * another protocol follows, which it does not read on into.
    */
   stopParsing(): void {
-    this.#callBack('kOnHeadersComplete', () => otherProtocol);
+    this.#callBack('kOnHeadersComplete', () => () => otherProtocol);
   }
 
   /**
-   * No body is wanted any more on this connection: what comes of one is read past, without an object for each of its
-   * chunks, of which 64 KiB can have ten thousand. Node's parser calls nobody where there is nobody to call.
+   * Bounds how small the chunks of the body are that follows: 64 KiB of a connection can have ten thousand, each of which
+   * costs what a request does. `exceeded` is called once, and what comes after is read past: Node's parser calls nobody
+   * where there is nobody to call. null: the body that follows has a length.
    */
-  skipBody(): void {
-    this.#callBack('kOnBody', null);
+  boundChunks(exceeded: (() => void) | null): void {
+    if (this.#chunks === null && exceeded === null) return;
+    this.#chunks ??= this.#watchChunks();
+    Object.assign(this.#chunks, { number: 0, bytes: 0, exceeded });
   }
 
-  #callBack(event: 'kOnHeadersComplete' | 'kOnBody', callback: (() => number) | null): void {
+  #watchChunks(): Chunks {
+    const chunks: Chunks = { number: 0, bytes: 0, exceeded: null };
+    const { bodyPiecesMax, bodyPieceBytes } = this.#limits;
+    this.#callBack('kOnBody', (parser, before) => (...given) => {
+      const [chunk] = given as [Buffer];
+      // Node has taken the parser from this connection, which has become something else, and given it to another one.
+      if (parser.socket !== this.socket) return before.apply(parser, given);
+      chunks.number += 1;
+      chunks.bytes += chunk.length;
+      const { exceeded } = chunks;
+      if (exceeded === null || chunks.number <= bodyPiecesMax + chunks.bytes / bodyPieceBytes)
+        return before.apply(parser, given);
+      this.#callBack('kOnBody', () => null);
+      return exceeded();
+    });
+    return chunks;
+  }
+
+  #callBack(
+    event: 'kOnHeadersComplete' | 'kOnBody',
+    make: (parser: Parser, before: ParserCallback) => ParserCallback | null,
+  ): void {
     const { parser } = this.socket as Socket & { parser?: Parser | null };
     const name = parser?.constructor[event];
-    if (!parser || name === undefined || parser[name] === callback) return;
+    if (!parser || name === undefined) return;
     const before = parser[name];
-    parser[name] = callback;
+    if (typeof before !== 'function') return;
+    parser[name] = make(parser, before as ParserCallback);
     // Parsers are used again for other connections.
-    this.socket.once('close', () => (parser[name] = before));
+    this.socket.prependOnceListener('close', () => (parser[name] = before));
   }
 
   takePassedOver(): Refusal | null {

@@ -1,7 +1,6 @@
 /**
  * Reading one request's body. Takes the request and the count of body bytes in flight, gives the bytes as
- * they came; may refuse with `body_too_large`, `overloaded`,
- * `malformed_request` (too many small chunks) and whatever `fail` is told; touches no socket.
+ * they came; may refuse with `body_too_large`, `overloaded` and whatever `fail` is told; touches no socket.
  */
 import type { IncomingMessage } from 'node:http';
 import { Gathered } from '../kit/gathered.ts';
@@ -76,30 +75,19 @@ export class Share {
   }
 }
 
-/** What a body may be. */
-export interface BodyBounds {
-  /** Of what really arrives: a chunked body announces no size. */
-  readonly bytesMax: number;
-  /** Pieces that it may come in besides one for each `pieceBytes`. */
-  readonly piecesMax: number;
-  readonly pieceBytes: number;
-}
-
 export class BodyReader {
   readonly promise: Promise<Buffer>;
   #resolve!: (body: Buffer) => void;
   #reject!: (refused: Refused) => void;
   readonly #share: Share;
-  readonly #bounds: BodyBounds;
-  readonly #skipRest: () => void;
+  readonly #bytesMax: number;
   readonly #gathered = new Gathered();
   #settled = false;
 
-  /** Starts reading at once. `skipRest` is called when what else comes of the body is not wanted. */
-  constructor(request: IncomingMessage, share: Share, bounds: BodyBounds, skipRest: () => void) {
+  /** Starts reading at once. `bytesMax` counts what really arrives: a chunked body announces no size. */
+  constructor(request: IncomingMessage, share: Share, bytesMax: number) {
     this.#share = share;
-    this.#bounds = bounds;
-    this.#skipRest = skipRest;
+    this.#bytesMax = bytesMax;
     this.promise = new Promise((resolve, reject) => {
       this.#resolve = resolve;
       this.#reject = reject;
@@ -126,20 +114,9 @@ export class BodyReader {
 
   #receive(chunk: Buffer): void {
     if (this.#settled) return;
-    const why = this.#refusal(chunk.length);
-    if (why === null) return this.#gathered.add(chunk);
-    this.fail(why);
-    this.#skipRest();
-  }
-
-  /** null: it may be kept. */
-  #refusal(bytes: number): Refusal | null {
-    const { bytesMax, piecesMax, pieceBytes } = this.#bounds;
-    const { length, pieces } = this.#gathered;
-    if (length + bytes > bytesMax) return refusal('body_too_large');
-    if (pieces >= piecesMax + length / pieceBytes)
-      return refusal('malformed_request', 'the body comes in too many small chunks');
-    return this.#share.take(bytes) ? null : refusal('overloaded');
+    if (this.#gathered.length + chunk.length > this.#bytesMax) return this.fail(refusal('body_too_large'));
+    if (!this.#share.take(chunk.length)) return this.fail(refusal('overloaded'));
+    this.#gathered.add(chunk);
   }
 
   #finish(): void {

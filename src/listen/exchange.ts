@@ -21,6 +21,8 @@ import { parseCodings } from './content-encoding.ts';
 import type { RefusalReplies, Reply } from './reply.ts';
 import { committedReply, failureReply, preflightReply } from './reply.ts';
 
+const tooManyChunks = refusal('malformed_request', 'the body comes in too many small chunks');
+
 /** What all exchanges of one listener share. */
 export interface Room {
   readonly ingest: Ingest;
@@ -80,6 +82,9 @@ export class Exchange implements Arrival, LiveRequest {
     const peer = connection.remoteAddress;
     this.remoteAddress = room.gate?.clientAddress(peer, request.headers) ?? peer;
     connection.last = this;
+    connection.boundChunks(
+      request.headers['transfer-encoding'] === undefined ? null : () => this.fail(tooManyChunks),
+    );
   }
 
   get received(): boolean {
@@ -149,15 +154,7 @@ export class Exchange implements Arrival, LiveRequest {
       this.#awaitsContinue = false;
       this.#response.writeContinue();
     }
-    const bounds = {
-      bytesMax: this.#room.bodyBytesMax,
-      piecesMax: limits.bodyPiecesMax,
-      pieceBytes: limits.bodyPieceBytes,
-    };
-    this.#reader = new BodyReader(this.#request, this.#share, bounds, () => {
-      // The answer to a body of no announced length that is refused is the last one on its connection.
-      if (this.#request.headers['transfer-encoding'] !== undefined) this.#connection.skipBody();
-    });
+    this.#reader = new BodyReader(this.#request, this.#share, this.#room.bodyBytesMax);
     if ('code' in codings || codings.length === 0) return this.#reader.promise;
     return this.#reader.promise.then((body) => this.#inflate(body, codings));
   }
@@ -216,10 +213,7 @@ export class Exchange implements Arrival, LiveRequest {
     // While draining, the answer that closes a connection is the last one owed on it.
     const { ebbing, draining } = this.#room;
     const closes = this.#closes || ((ebbing || draining) && connection.last === this);
-    if (closes) {
-      connection.endAfterAnswer();
-      connection.skipBody();
-    }
+    if (closes) connection.endAfterAnswer();
     this.#response.writeHead(reply.status, closes ? reply.closingHeaders : reply.headers);
     const isPost = this.method === 'POST';
     if (!isPost || !endInOneWrite(this.#response, reply.body)) this.#response.end(reply.body, 'latin1');

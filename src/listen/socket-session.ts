@@ -48,7 +48,7 @@ export interface SocketRoom {
 
 type State = 'silent' | 'opening' | 'open' | 'ending' | 'closed';
 /** Why the socket is not read. */
-type Stall = 'opening' | 'unacked' | 'unread' | 'memory';
+type Stall = 'opening' | 'unacked' | 'unread' | 'memory' | 'turn';
 
 interface Pending {
   readonly id: bigint;
@@ -58,6 +58,8 @@ interface Pending {
 }
 
 export class SocketSession {
+  /** Told of each message that took long to put together, after it. */
+  onLarge: () => void = () => undefined;
   readonly #room: SocketRoom;
   readonly #ws: WebSocket;
   readonly #opening: Omit<Opening, 'arrivedAtMs' | 'body'>;
@@ -124,6 +126,15 @@ export class SocketSession {
 
   relieve(): void {
     this.#stall('memory', false);
+  }
+
+  /** Is not read in this turn of the event loop, where its next message may become whole and take long. */
+  wait(): void {
+    if (this.#partial.held > this.#room.limits.decodeSliceBytes) this.#stall('turn', true);
+  }
+
+  goOn(): void {
+    this.#stall('turn', false);
   }
 
   /** Looks at what takes too long. To be called now and then. */
@@ -194,6 +205,7 @@ export class SocketSession {
       if (this.#waiting.length >= websocketUnackedMax || this.#waitingBytes >= websocketUnackedBytesMax)
         this.#stall('opening', true);
     } else this.#read(data, binary);
+    if (data.length > this.#room.limits.decodeSliceBytes) this.onLarge();
   }
 
   #read(data: Buffer, binary: boolean): void {

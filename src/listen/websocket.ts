@@ -50,6 +50,7 @@ export class WebSocketDoor {
       const session = new SocketSession(this.#room, ws, socket, request);
       this.#sessions.add(session);
       ws.once('close', () => this.#sessions.delete(session));
+      session.onLarge = () => this.#giveTurns();
       socket.on('data', () => this.#watch());
       if (this.#starving) session.starve();
       if (this.#draining) session.drain();
@@ -80,6 +81,14 @@ export class WebSocketDoor {
       this.#starving = false;
       for (const session of this.#sessions) session.relieve();
     }
+  }
+
+  /** One large message a turn of the event loop: others get theirs between two of them. */
+  #giveTurns(): void {
+    for (const session of this.#sessions) session.wait();
+    setImmediate(() => {
+      for (const session of this.#sessions) session.goOn();
+    });
   }
 
   #sweep(): void {
