@@ -277,7 +277,7 @@ export const limits = {
   /** Lines that on_error=skip lists; those beyond are counted. */
   eventsSkippedMax: 1_000,
   /** Bodies of the events gateway that are held in memory at one time, in bytes. */
-  gatewayBodiesBytesMax: 256 * 1024 * 1024,
+  gatewayBodiesBytesMax: 128 * 1024 * 1024,
   /** Requests of the events gateway at one time. */
   gatewayRequestsMax: 1_000,
   /** Connections of the events gateway; one more is closed as it arrives. */
@@ -289,7 +289,7 @@ export const limits = {
   /** Largest result of POST /v1/sql, both as it comes from the engine and as JSON, in bytes. */
   gatewayResultBytesMax: 64 * 1024 * 1024,
   /** All results that are being read or sent at one time, in bytes. */
-  gatewayResultsBytesMax: 256 * 1024 * 1024,
+  gatewayResultsBytesMax: 128 * 1024 * 1024,
   /** How long one request of POST /v1/sql may run, in ms. */
   gatewaySqlTimeoutMs: 30_000,
   /** How long a cancelled statement may take to end before its connection is cut off, in ms. */

@@ -1,7 +1,9 @@
 /**
  * Cuts a streamed body where lines end: chunks go in, whole lines come out, as many together as have arrived. Holds at
- * most one line; may refuse with `body_too_large`.
+ * most one line; may refuse with `body_too_large`. Chunks are its own from then on, and the memory of what comes out is
+ * its taker's, who may give it back.
  */
+import { giveBack } from '../kit/give-back.ts';
 import { Refused } from '../refusals.ts';
 
 export class LineSplitter {
@@ -24,13 +26,13 @@ export class LineSplitter {
       this.#hold(chunk);
       return null;
     }
+    // A part of the chunk would keep all of it in memory.
+    const rest = Buffer.from(chunk.subarray(last + 1));
     this.#hold(chunk.subarray(0, last + 1));
     const lines = this.#take();
-    const rest = chunk.subarray(last + 1);
-    if (rest.length > 0) {
-      this.#bound(rest.length);
-      this.#hold(rest);
-    }
+    if (lines.bytes.buffer !== chunk.buffer) giveBack(chunk);
+    this.#bound(rest.length);
+    this.#hold(rest);
     return lines;
   }
 

@@ -9,6 +9,7 @@ import type { Readable } from 'node:stream';
 import { createGunzip } from 'node:zlib';
 import type { Gunzip } from 'node:zlib';
 import { deferred } from '../kit/deferred.ts';
+import { Gathered } from '../kit/gathered.ts';
 import { limits } from '../limits.ts';
 import { Refused } from '../refusals.ts';
 
@@ -112,18 +113,14 @@ export function isSmall(request: IncomingMessage, bytesMax: number): boolean {
 /** A small body in one buffer, without a reader in between: most requests have one. */
 export function smallBody(request: IncomingMessage, pauseMs: number): Promise<Buffer> {
   return new Promise((resolve, reject) => {
-    let only: Buffer | null = null;
-    let pieces: Buffer[] | null = null;
+    const gathered = new Gathered();
     // What came in one piece with its headers is there already; only what is still on its way is waited for.
     const late = (): void => reject(new Refused('request_timeout'));
     const timer = request.complete ? null : setTimeout(late, pauseMs);
-    request.on('data', (piece: Buffer) => {
-      if (only === null) only = piece;
-      else (pieces ??= [only]).push(piece);
-    });
+    request.on('data', (piece: Buffer) => gathered.add(piece));
     request.on('end', () => {
       if (timer !== null) clearTimeout(timer);
-      resolve(pieces === null ? (only ?? Buffer.of()) : Buffer.concat(pieces));
+      resolve(gathered.done());
     });
     request.on('error', () => {
       if (timer !== null) clearTimeout(timer);
@@ -139,16 +136,19 @@ export async function wholeBody(
   hold: (bytes: number) => boolean,
 ): Promise<Buffer> {
   const body = new Body(request, options);
-  const pieces: Buffer[] = [];
+  const gathered = new Gathered();
   try {
     for (let piece = await body.next(); piece !== null; piece = await body.next()) {
       if (!hold(piece.length)) throw new Refused('overloaded');
-      pieces.push(piece);
+      gathered.add(piece);
     }
+  } catch (error) {
+    gathered.drop();
+    throw error;
   } finally {
     body.close();
   }
-  return pieces.length === 1 ? (pieces[0] ?? Buffer.of()) : Buffer.concat(pieces);
+  return gathered.done();
 }
 
 /**

@@ -5,6 +5,8 @@
  * with. Holds at most `eventsLaneBytesMax` of a body, a chunk and a line.
  */
 import type { Rows, Target } from '../flow.ts';
+import { Gathered } from '../kit/gathered.ts';
+import { giveBackStore } from '../kit/give-back.ts';
 import { limits } from '../limits.ts';
 import { Refused } from '../refusals.ts';
 import type { BodySource, EventCodec, LineBlock } from './event-rooms.ts';
@@ -49,7 +51,7 @@ export class EventBody {
     return this.#lines(target, { bytes: body, firstLine: 1 }, skipped);
   }
 
-  /** The rows of a large body, a chunk at a time. */
+  /** The rows of a large body, a chunk at a time. Their memory is their taker's, who may give it back. */
   async *chunks(target: Target, skipped: Skipped | null): AsyncGenerator<Rows> {
     let head = this.#head ?? Buffer.of();
     this.#head = null;
@@ -66,14 +68,21 @@ export class EventBody {
     const splitter = this.#codec.splitter(limits.eventsLineBytesMax);
     for (let chunk = head; ;) {
       const block = splitter.push(chunk);
-      const rows = block === null ? null : this.#lines(target, block, skipped);
+      const rows = block === null ? null : this.#linesOfBlock(target, block, skipped);
       if (rows !== null) yield rows;
       if (ended) break;
       ({ bytes: chunk, ended } = await collect(this.#source, [], limits.eventsChunkBytesMax));
     }
     const last = splitter.end();
-    const rows = last === null ? null : this.#lines(target, last, skipped);
+    const rows = last === null ? null : this.#linesOfBlock(target, last, skipped);
     if (rows !== null) yield rows;
+  }
+
+  /** The block is used up: its memory is that of the rows, or free. */
+  #linesOfBlock(target: Target, block: LineBlock, skipped: Skipped | null): Rows | null {
+    const rows = this.#lines(target, block, skipped);
+    if (rows?.documents.bytes.buffer !== block.bytes.buffer) giveBackStore(block.bytes);
+    return rows;
   }
 
   /** A body whose first line is no document by itself, and that is one as a whole. */
@@ -117,19 +126,14 @@ async function collect(
   begun: readonly Buffer[],
   bytesMax: number,
 ): Promise<{ bytes: Buffer; ended: boolean }> {
-  const pieces = [...begun];
-  let bytes = pieces.reduce((sum, piece) => sum + piece.length, 0);
-  while (bytes <= bytesMax) {
+  const gathered = new Gathered();
+  for (const piece of begun) gathered.add(piece);
+  while (gathered.length <= bytesMax) {
     const piece = await source.next();
-    if (piece === null) return { bytes: joined(pieces), ended: true };
-    pieces.push(piece);
-    bytes += piece.length;
+    if (piece === null) return { bytes: gathered.done(), ended: true };
+    gathered.add(piece);
   }
-  return { bytes: joined(pieces), ended: false };
-}
-
-function joined(pieces: readonly Buffer[]): Buffer {
-  return pieces.length === 1 ? (pieces[0] ?? Buffer.of()) : Buffer.concat(pieces);
+  return { bytes: gathered.done(), ended: false };
 }
 
 const isBlank = (byte: number | undefined): boolean =>

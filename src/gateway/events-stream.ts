@@ -5,6 +5,7 @@
  * `deadline` when the engine needs more than `eventsDeadlineMs` behind the last byte.
  */
 import type { Target } from '../flow.ts';
+import { giveBackStore } from '../kit/give-back.ts';
 import { limits } from '../limits.ts';
 import { Refused } from '../refusals.ts';
 import type { EventBody } from './event-body.ts';
@@ -50,7 +51,7 @@ async function storeAll(
   let storing: Promise<void> = Promise.resolve();
   for await (const rows of body.chunks(target, skipped)) {
     await storing;
-    storing = transaction.store(rows);
+    storing = transaction.store(rows).then(() => giveBackStore(rows.documents.bytes));
     // Awaited in the next round; until then its failure is nobody's surprise.
     storing.catch(() => {});
   }

@@ -9,6 +9,7 @@ import type { DatabaseError, PoolClient } from 'pg';
 import { cutOff } from '../engine/hang-up.ts';
 import { faultOf, isConnectionLost, sqlstateOf } from '../engine/sqlstate.ts';
 import type { Column, Rows, Target } from '../flow.ts';
+import { giveBack } from '../kit/give-back.ts';
 import { limits } from '../limits.ts';
 import { Refused } from '../refusals.ts';
 import type { FailedRow, TransactionRooms } from './event-rooms.ts';
@@ -116,8 +117,10 @@ export class EventTransaction {
 
   async #store(rows: Rows, from: number, to: number): Promise<void> {
     await this.#run('savepoint headgate');
+    const documents = documentsOf(rows, from, to);
     try {
-      await this.#query(this.#text, [documentsOf(rows, from, to)]);
+      await this.#query(this.#text, [documents]);
+      giveBack(documents);
     } catch (error) {
       const state = sqlstateOf(error);
       if (state === null || faultOf(state) !== 'row') throw this.#failure(error);
@@ -207,15 +210,17 @@ function asFailedRow(error: unknown): FailedRow {
   return { sqlstate: code, message, constraint: constraint ?? null, column: column ?? null };
 }
 
-const comma = Buffer.from(',');
-
 /** Rows as one JSON array. */
 function documentsOf({ documents: { bytes, spans } }: Rows, from: number, to: number): Buffer {
-  const pieces: Buffer[] = [Buffer.from('[')];
+  if (spans === null) return Buffer.concat([Buffer.from('['), bytes, Buffer.from(']')]);
+  let length = 1;
+  for (let row = from; row < to; row++) length += (spans[2 * row + 1] ?? 0) - (spans[2 * row] ?? 0) + 1;
+  const array = Buffer.allocUnsafe(length);
+  let at = 0;
   for (let row = from; row < to; row++) {
-    if (row > from) pieces.push(comma);
-    pieces.push(spans === null ? bytes : bytes.subarray(spans[2 * row], spans[2 * row + 1]));
+    array[at] = row === from ? 0x5b : 0x2c;
+    at += 1 + bytes.copy(array, at + 1, spans[2 * row], spans[2 * row + 1]);
   }
-  pieces.push(Buffer.from(']'));
-  return Buffer.concat(pieces);
+  array[at] = 0x5d;
+  return array;
 }
