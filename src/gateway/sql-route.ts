@@ -1,5 +1,6 @@
 /** POST /v1/sql: body → statement → session → JSON. Takes requests, gives results; each stage may refuse, and only then. */
 import type { FastifyInstance } from 'fastify';
+import { giveBack } from '../kit/give-back.ts';
 import { limits } from '../limits.ts';
 import { Refused } from '../refusals.ts';
 import { isSmall, smallBody, wholeBody } from './body.ts';
@@ -8,6 +9,7 @@ import { sendPieces } from './reply.ts';
 import { sqlSchema } from './schemas.ts';
 import { parseSqlRequest } from './sql-request.ts';
 import type { SqlRequest } from './sql-request.ts';
+import type { SqlResult } from './sql-result.ts';
 import type { SqlSessions } from './sql-sessions.ts';
 import type { IncomingMessage } from 'node:http';
 
@@ -30,12 +32,23 @@ export function sqlRoute(app: FastifyInstance, { sessions, bodies, database }: S
     { schema: sqlSchema },
     async (request, reply) => {
       const name = database(request.query.database);
-      const statement = await readStatement(request.raw, bodies);
+      const held = new Held(bodies);
       const gone = new AbortController();
       const onClose = (): void => gone.abort();
-      reply.raw.once('close', onClose);
-      const result = await sessions.run(name, statement, gone.signal);
-      reply.raw.off('close', onClose);
+      const run = async (): Promise<SqlResult> => {
+        let statement: SqlRequest | null = null;
+        try {
+          statement = await readStatement(request.raw, held);
+          reply.raw.once('close', onClose);
+          return await sessions.run(name, statement, gone.signal);
+        } finally {
+          // A statement that waits for its turn is held as well; what is written to the engine is a copy.
+          held.release();
+          if (statement !== null) giveBack(statement.sql);
+          reply.raw.off('close', onClose);
+        }
+      };
+      const result = await run();
       if (reply.raw.destroyed) result.release();
       else reply.raw.once('close', () => result.release());
       request.told.rows = result.rows;
@@ -44,24 +57,40 @@ export function sqlRoute(app: FastifyInstance, { sessions, bodies, database }: S
   );
 }
 
-async function readStatement(request: IncomingMessage, bodies: Budget): Promise<SqlRequest> {
+/** What one statement takes of the memory for bodies. */
+class Held {
+  readonly #bodies: Budget;
+  #bytes = 0;
+
+  constructor(bodies: Budget) {
+    this.#bodies = bodies;
+  }
+
+  /** As it came, and again as it is written to the engine. */
+  take(statementBytes: number): boolean {
+    const bytes = 2 * statementBytes;
+    if (!this.#bodies.take(bytes)) return false;
+    this.#bytes += bytes;
+    return true;
+  }
+
+  release(): void {
+    this.#bodies.give(this.#bytes);
+    this.#bytes = 0;
+  }
+}
+
+async function readStatement(request: IncomingMessage, held: Held): Promise<SqlRequest> {
   if (isSmall(request, limits.eventsLaneBytesMax)) {
+    if (!held.take(Number(request.headers['content-length']))) throw new Refused('overloaded');
     return parseSqlRequest(await smallBody(request, limits.eventsPauseMs));
   }
-  let held = 0;
-  const hold = (bytes: number): boolean => {
-    if (!bodies.take(bytes)) return false;
-    held += bytes;
-    return true;
-  };
   try {
-    return parseSqlRequest(await wholeBody(request, bodyBounds, hold));
+    return parseSqlRequest(await wholeBody(request, bodyBounds, (bytes) => held.take(bytes)));
   } catch (error) {
     if (error instanceof Refused && error.refusal.code === 'body_too_large') {
       throw new Refused('body_too_large', `the SQL is larger than ${limits.gatewaySqlBytesMax} bytes`);
     }
     throw error;
-  } finally {
-    bodies.give(held);
   }
 }

@@ -9,6 +9,7 @@
 import type { Socket } from 'node:net';
 import type { Connection, DatabaseError, PoolClient } from 'pg';
 import { cutOff } from '../engine/hang-up.ts';
+import { giveBack } from '../kit/give-back.ts';
 import { limits } from '../limits.ts';
 import type { Field, SqlResult } from './sql-result.ts';
 import { bind, describePortal, describeStatement, execute, parse, query, sync } from './wire-messages.ts';
@@ -129,6 +130,11 @@ abstract class Run {
     stream.uncork();
   }
 
+  /** The engine has read all of it. */
+  protected giveBackMessages(): void {
+    for (const message of this.#messages) giveBack(message);
+  }
+
   abstract handleError(error: Error | DatabaseError): void;
   abstract handleReadyForQuery(): void;
 
@@ -208,6 +214,7 @@ class StatementRun extends Run {
   }
 
   handleReadyForQuery(): void {
+    this.giveBackMessages();
     this.#finish({ kind: 'done' });
   }
 

@@ -3,11 +3,13 @@
  * a text with a zero byte was refused before. Pure. Source: PostgreSQL's manual, "Message Formats".
  */
 function message(type: string, ...parts: readonly Buffer[]): Buffer {
-  const body = Buffer.concat(parts);
   const head = Buffer.allocUnsafe(5);
   head.write(type, 0, 'latin1');
-  head.writeInt32BE(body.length + 4, 1);
-  return Buffer.concat([head, body]);
+  head.writeInt32BE(
+    parts.reduce((bytes, part) => bytes + part.length, 4),
+    1,
+  );
+  return Buffer.concat([head, ...parts]);
 }
 
 const text = (value: string): Buffer => Buffer.from(`${value}\0`, 'utf8');
