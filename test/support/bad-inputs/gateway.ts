@@ -55,6 +55,8 @@ export const gatewayConnections: [name: string, bytes: string, answers: string[]
   ['far too large, unsent', head(`POST ${e} HTTP/1.1`, 'Content-Length: 999999999999'), ['413 body_too_large'], 'closes'],
   ['far too large SQL, unsent', head(`POST ${sql} HTTP/1.1`, 'Content-Length: 999999999999'), ['413 body_too_large'], 'closes'],
   ['far too large to count', head(`POST ${e} HTTP/1.1`, `Content-Length: ${'9'.repeat(40)}`), ['400 malformed_request'], 'closes'],
+  ['a body in too many small chunks', chunked(e, Array.from({ length: limits.bodyPiecesMax * 2 }, () => ' ')), ['400 malformed_request'], 'closes'],
+  ['SQL in too many small chunks', chunked(sql, Array.from({ length: limits.bodyPiecesMax * 2 }, () => ' ')), ['400 malformed_request'], 'closes'],
   ['a coding that is not known', post(e, row, 'Content-Encoding: constructor\r\n'), ['415 encoding_unsupported'], 'stays'],
   ['gzip that is none', post(e, row, 'Content-Encoding: gzip\r\n'), ['400 malformed_query'], 'stays'],
   ['Expect on another path', head('POST /v1/nothing HTTP/1.1', 'Expect: 100-continue', 'Content-Length: 9'), ['404 route_unknown'], 'closes'],
