@@ -32,6 +32,7 @@ async function halfLoad(
     body,
     connections: counted,
     seconds,
+    warmUpSeconds: 1,
     perSecond,
   };
   const results: LoadResult[] = [];
@@ -152,7 +153,7 @@ export const singleEvents: Bench = {
           '',
           costs(measured),
           '',
-          `Half load: ${half.toFixed(0)} requests a second over ${counted} connections, due at even distances whether or not earlier ones were answered, each latency from when its request was due (an open loop: nothing is left out): p50 **${median(halves.map(({ p50 }) => p50)).toFixed(1)}** ms, p99 ${spread(
+          `Half load: ${half.toFixed(0)} requests a second over ${counted} connections, due at even distances whether or not earlier ones were answered, each latency from when its request was due (an open loop: nothing is left out), after a second of the same in which the connections open: p50 **${median(halves.map(({ p50 }) => p50)).toFixed(1)}** ms, p99 ${spread(
             halves.map(({ p99 }) => p99),
             1,
           )} ms, most ${Math.max(...halves.map(({ max }) => max)).toFixed(0)} ms.`,

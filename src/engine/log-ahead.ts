@@ -123,7 +123,10 @@ class FolderUnfit extends Error {
   override readonly name = 'FolderUnfit';
 }
 
-interface Folder {
+/** The server, or what stands before it. */
+export type Asked = Pick<Client, 'query'>;
+
+export interface Folder {
   readonly handle: FileHandle;
   /** By which files in it are named. */
   readonly path: string;
@@ -133,7 +136,7 @@ interface Folder {
  * Whoever is superuser in the database can put a symlink in the place of pg_wal, and root would make files where it leads
  * to, and give them away. So root works in the folder that was opened and looked at, whatever the path leads to since.
  */
-async function openFolder(path: string, user: SystemUser | null): Promise<Folder> {
+export async function openFolder(path: string, user: SystemUser | null): Promise<Folder> {
   const handle = await open(path, 'r');
   try {
     if (user === null) return { handle, path };
@@ -146,7 +149,7 @@ async function openFolder(path: string, user: SystemUser | null): Promise<Folder
   }
 }
 
-async function position(client: Client): Promise<Position> {
+async function position(client: Asked): Promise<Position> {
   const { rows } = await client.query<Position>({ text: whereIsIt, values: [limits.engineLogAheadMax] });
   const [row] = rows;
   if (row === undefined) throw new Error('the server did not say where its log is');
@@ -154,8 +157,8 @@ async function position(client: Client): Promise<Position> {
 }
 
 /** Makes the nearest one that is missing, but not the very next. False: nothing was to be done, or could be. */
-async function makeNext(
-  client: Client,
+export async function makeNext(
+  client: Asked,
   { handle, path }: Folder,
   user: SystemUser | null,
   signal: AbortSignal,
