@@ -21,6 +21,8 @@ export interface RawJob {
   readonly body: string;
   readonly connections: number;
   readonly seconds: number;
+  /** Sent before that in the same way, and not counted: connections open, and this process's own code becomes warm. */
+  readonly warmUpSeconds?: number;
   /** null: as many as are answered. */
   readonly perSecond: number | null;
   readonly intervalSeconds?: number;
@@ -136,12 +138,15 @@ export async function rawLoad(job: RawJob, onInterval: (interval: Interval) => v
   let taken = 0;
   let underWay = 0;
   const startedAt = performance.now();
-  const endAt = startedAt + job.seconds * 1_000;
+  const countedAt = startedAt + (job.warmUpSeconds ?? 0) * 1_000;
+  const endAt = countedAt + job.seconds * 1_000;
 
   const answered: Answered = (connection, ok, dueAt) => {
     const now = performance.now();
-    total.add(ok, now - dueAt);
-    part.add(ok, now - dueAt);
+    if (dueAt >= countedAt || !ok) {
+      total.add(ok, now - dueAt);
+      part.add(ok, now - dueAt);
+    }
     underWay -= 1;
     if (job.perSecond === null && now < endAt) {
       underWay += 1;
@@ -171,7 +176,7 @@ export async function rawLoad(job: RawJob, onInterval: (interval: Interval) => v
   const { intervalSeconds } = job;
   for (;;) {
     const now = performance.now();
-    if (intervalSeconds !== undefined && now >= startedAt + interval * intervalSeconds * 1_000) {
+    if (intervalSeconds !== undefined && now >= countedAt + interval * intervalSeconds * 1_000) {
       onInterval({ ...part.result(intervalSeconds), atSeconds: interval * intervalSeconds });
       part.clear();
       interval += 1;

@@ -7,7 +7,7 @@ import type { RawJob } from './raw-load.ts';
 import { inTurns, spread, stamp, table } from './report.ts';
 import type { Bench, Effort } from './report.ts';
 import { measure, startService } from './service.ts';
-import type { LoadResult, Measured, Service } from './service.ts';
+import type { LoadResult, Measured } from './service.ts';
 import { body, createSigned, secret, signedHeaders } from './signed.ts';
 import { median } from './statistics.ts';
 import { linePlot } from './svg.ts';
@@ -21,27 +21,46 @@ type Turn = Readonly<Record<'ours' | 'bare', Measured>>;
 
 const of = (turns: readonly Turn[], pick: (turn: Turn) => number) => median(turns.map(pick));
 
+/** A second of the same goes before what is counted, or does not. */
+const warmUps = { warm: 1, cold: 0 } as const;
+
 async function halfLoad(
-  service: Service,
+  url: string,
   perSecond: number,
-  { rounds, seconds }: Effort,
-): Promise<LoadResult[]> {
-  const job: RawJob = {
-    url: service.url('events'),
-    headers,
-    body,
-    connections: counted,
-    seconds,
-    perSecond,
-  };
-  const results: LoadResult[] = [];
+  seconds: number,
+  warmUpSeconds: number,
+): Promise<LoadResult> {
+  const job: RawJob = { url, headers, body, connections: counted, seconds, warmUpSeconds, perSecond };
+  const result = await runJson<LoadResult>(script('./raw-load.js'), job);
+  if (result.other > 0) throw new Error(`${result.other} requests at half load were not answered 200`);
+  console.error(`half load, ${perSecond.toFixed(0)}/s: p50 ${result.p50} ms, p99 ${result.p99} ms`);
+  return result;
+}
+
+/** In turns, ours and the server that stores nothing, from the first request on and after a second of warming up. */
+async function halfLoads(ours: string, bare: string, perSecond: number, { rounds, seconds }: Effort) {
+  const halves: Readonly<Record<'ours' | 'bare' | 'cold' | 'bareCold', LoadResult>>[] = [];
   for (let round = 0; round < rounds; round++) {
-    const result = await runJson<LoadResult>(script('./raw-load.js'), job);
-    if (result.other > 0) throw new Error(`${result.other} requests at half load were not answered 200`);
-    console.error(`half load, ${perSecond.toFixed(0)}/s: p50 ${result.p50} ms, p99 ${result.p99} ms`);
-    results.push(result);
+    const run = (url: string, name: keyof typeof warmUps) => halfLoad(url, perSecond, seconds, warmUps[name]);
+    halves.push({
+      ours: await run(ours, 'warm'),
+      bare: await run(bare, 'warm'),
+      cold: await run(ours, 'cold'),
+      bareCold: await run(bare, 'cold'),
+    });
   }
-  return results;
+  const p99 = (name: keyof (typeof halves)[number]) => halves.map((half) => half[name].p99);
+  const p50 = median(halves.map(({ ours: { p50 } }) => p50));
+  const most = Math.max(...halves.map(({ ours: { max } }) => max));
+  return {
+    text: [
+      `Half load: ${perSecond.toFixed(0)} requests a second over ${counted} connections, due at even distances whether or not earlier ones were answered, each latency from when its request was due (an open loop), after a second of the same:`,
+      `p50 **${p50.toFixed(1)}** ms, p99 ${spread(p99('ours'), 1)} ms, most ${most.toFixed(0)} ms; the bare server: p99 ${spread(p99('bare'), 1)} ms.`,
+      `Without that second, that is with the moment in which all connections open and the generator is cold: p99 ${spread(p99('cold'), 1)} ms, the bare server ${spread(p99('bareCold'), 1)} ms.`,
+    ].join(' '),
+    requests: halves.reduce((sum, { ours: one, cold }) => sum + one.requests + cold.requests, 0),
+    p99: median(p99('ours')),
+  };
 }
 
 function rates(measured: ReadonlyMap<number, readonly Turn[]>): string {
@@ -137,13 +156,13 @@ export const singleEvents: Bench = {
       }
       const turns = measured.get(counted) ?? [];
       const half = of(turns, (r) => r.ours.perSecond) / 2;
-      const halves = await halfLoad(service, half, effort);
+      const bareUrl = `http://127.0.0.1:${bare.output.trim()}/`;
+      const halves = await halfLoads(service.url('events'), bareUrl, half, effort);
       const { rows } = await service.client.query<{ n: string }>('select count(*) as n from events');
-      const answered = [...[...measured.values()].flat().map(({ ours }) => ours), ...halves];
-      const stored = answered.reduce((sum, { requests }) => sum + requests, 0);
+      const answered = [...measured.values()].flat().map(({ ours }) => ours.requests);
+      const stored = answered.reduce((sum, requests) => sum + requests, halves.requests);
       // autocannon stops without reading its last answers: those rows are stored and not counted.
       if (Number(rows[0]?.n) < stored) throw new Error(`${stored} answered 200, only ${rows[0]?.n} stored`);
-      const worst = median(halves.map(({ p99 }) => p99));
       return {
         text: [
           `${stamp()}; ${rounds} rounds of ${seconds} s in turns after one to warm up; medians. Body ${body.length} bytes. Server, engine and load generator share the machine.`,
@@ -152,14 +171,11 @@ export const singleEvents: Bench = {
           '',
           costs(measured),
           '',
-          `Half load: ${half.toFixed(0)} requests a second over ${counted} connections, due at even distances whether or not earlier ones were answered, each latency from when its request was due (an open loop: nothing is left out): p50 **${median(halves.map(({ p50 }) => p50)).toFixed(1)}** ms, p99 ${spread(
-            halves.map(({ p99 }) => p99),
-            1,
-          )} ms, most ${Math.max(...halves.map(({ max }) => max)).toFixed(0)} ms.`,
+          halves.text,
         ].join('\n'),
         reached: {
           bare: of(turns, (r) => r.ours.perSecond / r.bare.perSecond),
-          halfLoad: worst,
+          halfLoad: halves.p99,
           memory: of(turns, (r) => r.ours.largestRssMiB),
         },
         plots: plots(measured),

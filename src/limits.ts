@@ -364,14 +364,14 @@ export const limits = {
   engineFarewellMs: 1_000,
   /** Pause between two signs of life on the supervising connection, in ms. */
   engineHeartbeatMs: 5_000,
-  /**
-   * Connections of the embedded engine: `sqlConnectionsMax` for the SQL door's clients, the rest for Headgate's own
-   * (`commitConnectionsMax` per busy database, the catalog's, the supervisor's), so that no number of psql sessions
-   * keeps a request from being committed.
-   */
+  /** Connections of the embedded engine: beside `sqlConnectionsMax` there are some left for Headgate's own at any time. */
   engineConnectionsMax: 300,
   /** One line of the embedded engine's log, in characters; the rest of a longer line is left out. */
   engineLogLineCharsMax: 2_000,
+  /** Segments of the embedded engine's log that are made ahead, while this much disk is free, and how often is looked, in ms. */
+  engineLogAheadMax: 8,
+  engineLogAheadFreeBytes: 1024 * 1024 * 1024,
+  engineLogLookMs: 1_000,
   /** How long the claims of two Headgates that start on one data directory may take to settle, in ms. */
   dataDirLockMs: 3_000,
 } as const;

@@ -137,6 +137,7 @@ async function open(settings: Settings, log: Observe, version: string, closer: C
   };
   await writePorts(settings.dataDir, doors, closer);
   observe({ kind: 'service.ready' });
+  engine.opened?.();
 
   let stopping: Promise<void> | null = null;
   const stop = async (reason: string) => {

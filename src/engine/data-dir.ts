@@ -13,6 +13,7 @@
  */
 import { lchown, mkdtemp, open, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { resources } from '../kit/cores.ts';
 import { headgateConf, includeLine, initdbArgs } from './embedded-config.ts';
 import { EngineError } from './engine.ts';
 import { canEnter, runAs, type SystemUser } from './system-user.ts';
@@ -127,7 +128,7 @@ export async function createCluster(dir: DataDir, binaries: string, user: System
       );
     }
     await asOwner(user, part, `${writeConf} && printf %s "$2" >> postgresql.conf`, [
-      headgateConf(),
+      headgateConf(resources().memoryBytes),
       includeLine,
     ]);
     await syncFolder(part);
@@ -143,7 +144,9 @@ export async function createCluster(dir: DataDir, binaries: string, user: System
 export async function prepareCluster(dir: DataDir, user: SystemUser | null): Promise<void> {
   await removeLeftovers(dir);
   // Only the folder of the socket stands between it, where everybody is trusted, and the machine's other users.
-  await asOwner(user, dir.cluster, `${writeConf} && mkdir -p run && chmod 700 run`, [headgateConf()]);
+  await asOwner(user, dir.cluster, `${writeConf} && mkdir -p run && chmod 700 run`, [
+    headgateConf(resources().memoryBytes),
+  ]);
   const mark = join(dir.path, 'headgate.json');
   await writeFile(mark, `${JSON.stringify({ format, postgres: postgresMajor })}\n`, {
     flag: 'wx',

@@ -38,7 +38,18 @@ export function fixedSettings(socketDir: string): Record<string, string> {
   };
 }
 
-const ingestion: readonly (readonly [name: string, value: string, reason: string])[] = [
+type Choice = readonly [name: string, value: string, reason: string];
+
+/**
+ * An eighth of the memory, between PostgreSQL's own default and what takes an index over some ten million rows. Not a
+ * quarter, as is usual where PostgreSQL has a machine to itself: the system's cache, Headgate and whatever else runs
+ * there need theirs.
+ */
+export function sharedBuffersMiB(memoryBytes: number): number {
+  return Math.min(1_024, Math.max(128, Math.floor(memoryBytes / 8 / 2 ** 20)));
+}
+
+const ingestion = (memoryBytes: number): readonly Choice[] => [
   [
     'max_connections',
     `${limits.engineConnectionsMax}`,
@@ -46,21 +57,30 @@ const ingestion: readonly (readonly [name: string, value: string, reason: string
   ],
   [
     'shared_buffers',
-    '128MB',
-    'enough for indexes in use; touched pages are real memory, so not more by default',
+    `${sharedBuffersMiB(memoryBytes)}MB`,
+    'an eighth of the memory, at most 1 GB: an index that fits is not read again; memory only where it is used',
   ],
   ['max_wal_size', '4GB', 'few checkpoints while rows pour in; also bounds the log replayed after a crash'],
-  ['min_wal_size', '1GB', 'segments are recycled instead of created: a new one costs tens of ms'],
+  [
+    'min_wal_size',
+    '1GB',
+    'segments are recycled; new ones are made ahead, up to an eighth of this and 128 MB',
+  ],
   ['checkpoint_timeout', '15min', 'each checkpoint makes every touched page be logged in full again'],
-  ['wal_compression', 'off', 'documents are compressed by TOAST already; the packaged build has no lz4'],
+  [
+    'wal_compression',
+    'off',
+    'pglz costs a scattered upsert four times its CPU; the packaged build has no lz4',
+  ],
   ['jit', 'off', 'statements are short, and the packaged build has none'],
   ['synchronous_commit', 'on', 'a table may choose otherwise: webhook.wait_for_persistence'],
   ['autovacuum', 'on', 'insert-only tables too need their freezing and statistics'],
   ['idle_in_transaction_session_timeout', '1h', 'a forgotten BEGIN must not hold back vacuum for ever'],
 ];
 
-export function headgateConf(): string {
-  const lines = ingestion.map(([name, value, reason]) => `# ${reason}\n${name} = '${value}'\n`);
+/** `memoryBytes`: of the machine, or what the container may use. */
+export function headgateConf(memoryBytes: number): string {
+  const lines = ingestion(memoryBytes).map(([name, value, reason]) => `# ${reason}\n${name} = '${value}'\n`);
   return [
     '# Written by Headgate at every start; edits here are lost. To choose another value, set it in',
     '# postgresql.conf below the line that includes this file.\n',

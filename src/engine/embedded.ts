@@ -25,6 +25,7 @@ import { findPackage, usableBinaries } from './embedded-binaries.ts';
 import { Postmaster, type PostmasterOptions, stopOrphan } from './embedded-process.ts';
 import { type Endpoint, type Engine, EngineError } from './engine.ts';
 import { EngineWatch } from './engine-watch.ts';
+import { LogAhead } from './log-ahead.ts';
 import { openShortPath } from './short-path.ts';
 import { chooseUser, type SystemUser } from './system-user.ts';
 
@@ -97,6 +98,12 @@ async function open(options: EmbeddedOptions, closer: Closer): Promise<Engine> {
   });
   closer.add('watch', () => watch.close());
   await firstStart(watch, supervisor);
+  const logAhead = new LogAhead({
+    cluster: dir.cluster,
+    user: launch.user,
+    clientConfig: () => clientConfig('postgres'),
+  });
+  closer.add('log ahead', () => logAhead.close());
   return {
     kind: 'embedded',
     defaultDatabase,
@@ -108,6 +115,7 @@ async function open(options: EmbeddedOptions, closer: Closer): Promise<Engine> {
     get unavailable() {
       return watch.unavailable;
     },
+    opened: () => logAhead.start(),
     close: async () => {
       await closer.close();
       observe({ kind: 'engine.stopped', engine: 'embedded' });

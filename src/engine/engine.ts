@@ -34,6 +34,8 @@ export interface Engine {
   readonly serverVersion: number;
   /** null: reachable; otherwise why not, in one line without credentials. */
   readonly unavailable: string | null;
+  /** Headgate's doors are open: what the engine has to do, and can wait for that, begins. */
+  opened?(): void;
   /** Stops supervising and, where the engine is ours, the engine itself. */
   close(): Promise<void>;
 }
