@@ -55,6 +55,8 @@ export const limits = {
   decodeSliceBytes: 512 * 1024,
   /** What the numbers of one document may be longer when they are written without exponents, in bytes. */
   jsonNumberGrowthBytesMax: 16 * 1024 * 1024,
+  /** Squares of the numbers of members of large JSON objects, added up over one body: one object may have 31,622. */
+  jsonMembersSquaredMax: 1_000_000_000,
   /** Lines that are told to have been left out of one request; the others are counted. */
   skippedLinesMax: 1_000,
 
