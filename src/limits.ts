@@ -370,8 +370,8 @@ export const limits = {
   drainIdleMs: 200,
   /** How long the embedded engine may take to accept its first connection, in ms. */
   engineStartMs: 30_000,
-  /** Longest pause between two attempts to start or reach the engine, in ms. */
-  engineBackoffMs: 5_000,
+  /** Longest pause between two attempts to start or reach the engine, in ms: so long an outage goes on after its end. */
+  engineBackoffMs: 1_000,
   /** First pause between two such attempts, in ms; each further one doubles it up to `engineBackoffMs`. */
   engineBackoffMinMs: 50,
   /** How long the embedded engine may take for a clean stop before its sessions are cut off, in ms. */
