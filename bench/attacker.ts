@@ -9,6 +9,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
 import { brotliCompressSync, gzipSync } from 'node:zlib';
 import { WebSocket } from 'ws';
+import { colliding, objectOf, slowToSort } from '../test/support/key-floods.ts';
 
 interface Aim {
   readonly port: number;
@@ -96,6 +97,13 @@ async function gatewayFlood(aim: Aim, connections: number, target: string, body:
   );
 }
 
+/** A body that takes seconds to make; the time counts from then on. */
+function prepared(aim: Aim, table: string, make: () => string): Promise<void> {
+  const leftMs = aim.end - performance.now();
+  const body = Buffer.from(make());
+  return flood({ ...aim, end: performance.now() + leftMs }, 4, table, body);
+}
+
 async function hold(aim: Aim, connections: number, each: (socket: Socket, i: number) => void): Promise<void> {
   for (let i = 0; i < connections; i++) {
     const socket = dial(aim.port);
@@ -140,6 +148,8 @@ const attackers: Readonly<Record<string, (aim: Aim) => Promise<void>>> = {
   'batches of a million lines': (aim) => flood(aim, 2, 'lines', fill('{"id":123456789}\n', 16 * MiB)),
   'numbers without end': (aim) => flood(aim, 4, 'typed', Buffer.from(`{"id":1,"n":${'9'.repeat(5 * MiB)}}`)),
   'hundreds of thousands of keys': (aim) => flood(aim, 4, 'typed', Buffer.from(`{${keys()}}`)),
+  'keys that are the slowest to sort': (aim) => prepared(aim, 'open', () => objectOf(slowToSort(31_622))),
+  'keys that collide': (aim) => prepared(aim, 'typed', () => objectOf(colliding(8_000, Math.random))),
   'batches of small lines': (aim) => flood(aim, 2, 'wide', fill('1\n')),
   'batches with every header': (aim) => flood(aim, 2, 'wide', fill(`{"a":"${'x'.repeat(150)}"}\n`), 'x-a: 1\r\n'.repeat(50)),
   'batches that headers make too large': (aim) => flood(aim, 2, 'wide', fill('1\n'), manyHeaders),

@@ -61,6 +61,8 @@ export const limits = {
   decodeSliceBytes: 512 * 1024,
   /** What the numbers of one document may be longer when they are written without exponents, in bytes. */
   jsonNumberGrowthBytesMax: 16 * 1024 * 1024,
+  /** Squares of the numbers of members of large JSON objects, added up over one body: one object may have 31,622. */
+  jsonMembersSquaredMax: 1_000_000_000,
   /** Lines that are told to have been left out of one request; the others are counted. */
   skippedLinesMax: 1_000,
 
@@ -350,8 +352,8 @@ export const limits = {
   drainIdleMs: 200,
   /** How long the embedded engine may take to accept its first connection, in ms. */
   engineStartMs: 30_000,
-  /** Longest pause between two attempts to start or reach the engine, in ms. */
-  engineBackoffMs: 5_000,
+  /** Longest pause between two attempts to start or reach the engine, in ms: so long an outage goes on after its end. */
+  engineBackoffMs: 1_000,
   /** First pause between two such attempts, in ms; each further one doubles it up to `engineBackoffMs`. */
   engineBackoffMinMs: 50,
   /** How long the embedded engine may take for a clean stop before its sessions are cut off, in ms. */

@@ -167,6 +167,19 @@ suite('deploy/', () => {
   });
 });
 
+test('docs/operating.md explains every metric and every kind of log line', async () => {
+  const page = read('docs/operating.md');
+  const kinds = [...read('src/observations.ts').matchAll(/\bkind: '([\w.]+)'/g)].map(([, kind = '']) => kind);
+  assert(kinds.length > 40);
+  const metrics = [...(await knownMetrics()).keys()]
+    .map((name) => name.replace(/_(?:bucket|sum|count)$/, ''))
+    .filter((name) => name.startsWith('headgate_'));
+  const silent = [...kinds, ...metrics].filter(
+    (word) => !page.includes(`\`${word}\``) && !page.includes(`\`${word}{`),
+  );
+  assert.deepEqual(silent, []);
+});
+
 test('100,000 unknown paths, tables and addresses make no series', async () => {
   const metrics = createMetrics({
     tablesMax: 100,

@@ -57,11 +57,15 @@ async function ask(
   clock: Clock,
 ): Promise<Fate | null | 'ask again'> {
   const client = await pools.connect(lost.database);
+  // Before anything is asked: another life may never have given this number out, and then the question is an error.
+  if (incarnationOf(client) !== lost.incarnation) {
+    client.release();
+    return null;
+  }
   let usable = false;
   try {
     const { status, replicated } = await readStatus(client, lost.xid, clock);
     usable = true;
-    if (incarnationOf(client) !== lost.incarnation) return null;
     if (status === 'in progress') return 'ask again';
     if (status === 'aborted') return 'aborted';
     if (status !== 'committed') return null;

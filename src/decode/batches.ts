@@ -11,7 +11,7 @@ import { atOnce } from '../kit/turns.ts';
 import { limits } from '../limits.ts';
 import { checkDocument, lineRows, oneRow } from './decode.ts';
 import { includedMembers } from './includes.ts';
-import { scanItem, scanJson } from './json-scan.ts';
+import { scanItem, scanJson, scannedEffort, tooManyMembersReason } from './json-scan.ts';
 import { readLines } from './lines.ts';
 import { defaultOptions, readOptions } from './options.ts';
 import { noObject, problemText, refuseBody } from './problems.ts';
@@ -76,6 +76,7 @@ function* rowsOfItems(
   const written = out === null ? null : new Spans(count);
   const keeps = new Keeps();
   const allUtf8 = isUtf8(source);
+  let effort = 0;
   let sliceEnd = (spans[0] ?? 0) + limits.decodeSliceBytes;
   for (let i = 0; i < count; i++) {
     const start = skipSpace(source, spans[2 * i] ?? 0);
@@ -88,6 +89,9 @@ function* rowsOfItems(
     const removed = removes?.[i] === 1;
     const problem = itemProblem(target, plan, source, start, end, allUtf8, removed);
     if (problem !== null) throw refuseBody('payload_undecodable', problem, `item ${i + 1}`);
+    effort += scannedEffort();
+    if (effort > limits.jsonMembersSquaredMax)
+      throw refuseBody('payload_undecodable', tooManyMembersReason, `item ${i + 1}`);
     if (out === null) continue;
     const at = out.length;
     const kept = writeRow(out, plan, included, source, start, end);
@@ -95,7 +99,7 @@ function* rowsOfItems(
     written?.add(at, out.length, i + 1);
   }
   const documents = { bytes: out?.done() ?? source, spans: written?.places() ?? spans };
-  const rows = lineRows(target, { documents, count, lines: null, keeps: keeps.done() }, null);
+  const rows = lineRows(target, { documents, count, lines: null, keeps: keeps.done(), effort }, null);
   return { ...rows, removes: removes?.includes(1) === true ? removes : null };
 }
 
@@ -126,8 +130,8 @@ function deleteProblem({ shape }: Target, plan: Plan, bytes: Buffer, start: numb
 
 /** One JSON object whose keys are columns, whatever the target's intake says. */
 export function decodeObject(target: Target, body: Buffer, patienceMs: number): Rows {
-  checkDocument(body, 'payload_undecodable');
-  return { ...oneRow(target, planByKeys(target.shape), null, body), patienceMs };
+  const effort = checkDocument(body, 'payload_undecodable');
+  return { ...oneRow(target, planByKeys(target.shape), null, body, effort), patienceMs };
 }
 
 /** One JSON object a line, all or nothing; `firstLine` is the number of the first one, from 1. */

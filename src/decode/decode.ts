@@ -10,7 +10,7 @@ import { atOnce } from '../kit/turns.ts';
 import { limits } from '../limits.ts';
 import { documentOf } from './bodies.ts';
 import { includedMembers } from './includes.ts';
-import { scanJson } from './json-scan.ts';
+import { scanJson, scannedEffort } from './json-scan.ts';
 import { type LineRows, readInSlices } from './lines.ts';
 import { defaultOptions, readOptions } from './options.ts';
 import { type BodyCode, noObject, problemText, refuseBody } from './problems.ts';
@@ -31,49 +31,59 @@ export function* decodeInSlices(target: Target, request: DecodeRequest): Generat
   const isOneDocument = intake.format === 'json' && !intake.batched;
   if (isOneDocument && shape.way === 'copy') {
     // The hot path: the body is the row.
-    checkDocument(body, code);
-    return wholeBody(target, body, null);
+    return wholeBody(target, body, null, checkDocument(body, code));
   }
   const plan = planOf(target, intake.document === null ? readOptions(rawHeaders) : defaultOptions);
   const included = includedMembers(intake, rawHeaders, arrivedAtMs);
   if (isOneDocument) {
-    checkDocument(body, code);
-    return oneRow(target, plan, included, body);
+    const effort = checkDocument(body, code);
+    return oneRow(target, plan, included, body, effort);
   }
-  if (intake.format !== 'json') return oneRow(target, plan, included, documentOf(target, body, code));
+  if (intake.format !== 'json') return oneRow(target, plan, included, documentOf(target, body, code), 0);
   const read = yield* readInSlices(body, plan, included, 1, (line, problem) => {
     throw refuseBody(code, problemText(problem), `line ${line}`);
   });
   return lineRows(target, read, null);
 }
 
-export function checkDocument(body: Buffer, code: BodyCode): void {
+/** Gives what its objects may cost the engine; see scannedEffort. */
+export function checkDocument(body: Buffer, code: BodyCode): number {
   const problem = scanJson(body, { depthMax: limits.jsonDepthMax });
   if (problem !== null) throw refuseBody(code, problemText(problem));
+  return scannedEffort();
 }
 
 /** The row of one document that jsonb takes. */
-export function oneRow(target: Target, plan: Plan, included: Buffer | null, body: Buffer): Rows {
-  if (changesNothing(plan, included) && !plan.typed) return wholeBody(target, body, null);
+export function oneRow(
+  target: Target,
+  plan: Plan,
+  included: Buffer | null,
+  body: Buffer,
+  effort: number,
+): Rows {
+  if (changesNothing(plan, included) && !plan.typed) return wholeBody(target, body, null, effort);
   const start = skipSpace(body, 0);
   if (!isRow(plan, body, start)) throw refuseBody('payload_undecodable', noObject);
-  if (changesNothing(plan, included)) return wholeBody(target, body, null);
+  if (changesNothing(plan, included)) return wholeBody(target, body, null, effort);
   let end = body.length;
   while (isJsonSpace(body[end - 1])) end--;
   const out = new RowBytes(end - start, rowGrowth(plan, included) + spareBytes);
   const kept = writeRow(out, plan, included, body, start, end);
-  return wholeBody(target, out.done(), kept);
+  return wholeBody(target, out.done(), kept, effort);
 }
 
 /** Room for a few numbers that become moments. */
 const spareBytes = 64;
 
-function wholeBody(target: Target, body: Buffer, kept: readonly string[] | null): Rows {
+/** A body at `jsonMembersSquaredMax` counts like the bytes of a whole group: it is committed by itself. */
+const effortPerByte = limits.jsonMembersSquaredMax / limits.groupBytesMax;
+
+function wholeBody(target: Target, body: Buffer, kept: readonly string[] | null, effort: number): Rows {
   return {
     target,
     documents: { bytes: body, spans: null },
     count: 1,
-    bytes: body.length,
+    bytes: body.length + Math.ceil(effort / effortPerByte),
     removes: null,
     keeps: kept === null ? null : new Map([[0, kept]]),
     lines: null,
@@ -84,12 +94,13 @@ function wholeBody(target: Target, body: Buffer, kept: readonly string[] | null)
 
 /** The rows of many documents; `patienceMs` null: as long as their number and size deserve. */
 export function lineRows(target: Target, read: LineRows, patienceMs: number | null): Rows {
-  const { documents, count, lines, keeps } = read;
+  const { documents, count, lines, keeps, effort } = read;
   const bytes =
     documents.bytes.length +
     (documents.spans?.byteLength ?? 0) +
     (lines?.byteLength ?? 0) +
-    (keeps?.size ?? 0) * keptRowBytes;
+    (keeps?.size ?? 0) * keptRowBytes +
+    Math.ceil(effort / effortPerByte);
   return {
     target,
     documents,

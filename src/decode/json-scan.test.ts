@@ -4,7 +4,7 @@ import { createRequire } from 'node:module';
 import * as fc from 'fast-check';
 import { targetOf } from '../../test/support/rows.ts';
 import { Refused } from '../refusals.ts';
-import { scanJson } from './json-scan.ts';
+import { scanJson, scannedEffort } from './json-scan.ts';
 import { decodeRequest } from './decode.ts';
 
 /** The package's own types describe it as a module of its default export only. */
@@ -90,4 +90,19 @@ test('numbers that would be very much longer when they are read back are refused
   assert.equal(scanJson(Buffer.from(`[${'0e1000000000,'.repeat(1_000)}1e-300]`), { depthMax: 10 }), null);
   assert.equal(scanJson(Buffer.from(`[${'1.5e-7,'.repeat(100_000)}1]`), { depthMax: 10 }), null);
   for (let i = 0; i < 10; i++) assert.equal(scanJson(Buffer.from(numbers(100)), { depthMax: 10 }), null);
+});
+
+test('the members of large objects are counted together, each object by its own', () => {
+  const object = (members: number) => `{${Array.from({ length: members }, (_, i) => `"${i}":1`).join()}}`;
+  const reasonOf = (text: string) => scanJson(Buffer.from(text), { depthMax: 10 })?.reason ?? null;
+  const tooMany = 'its objects have too many members';
+  assert.equal(reasonOf(object(31_622)), null);
+  assert.equal(scannedEffort(), 31_622 ** 2);
+  assert.equal(reasonOf(object(31_623)), tooMany);
+  assert.equal(reasonOf(`[{"a":${object(22_360)}},${object(22_360)}]`), null);
+  assert.equal(reasonOf(`[{"a":${object(22_361)}},${object(22_361)}]`), tooMany);
+  // Neither the elements of arrays nor the members of small objects count.
+  assert.equal(reasonOf(`[${'1,'.repeat(100_000)}1]`), null);
+  assert.equal(reasonOf(`[${Array<string>(1_500).fill(object(1_024)).join()}]`), null);
+  assert.equal(scannedEffort(), 0);
 });

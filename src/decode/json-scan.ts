@@ -2,7 +2,8 @@
  * Says whether bytes are a JSON document that PostgreSQL's jsonb can store, without asking it. Pure; one pass,
  * no recursion, nothing allocated for a document that is accepted. jsonb takes RFC 8259 in UTF-8, except:
  * `\u0000`, surrogates that do not come in pairs, and numbers that its numeric type cannot hold. Documents whose numbers
- * would be very much longer when they are read back are refused here although it takes them. One value is
+ * would be very much longer when they are read back, and those whose objects have so many members that sorting them could
+ * keep the engine busy for minutes, are refused here although it takes them. One value is
  * refused here that servers from version 16 on would take: a zero with the exponent ±1073741823. Proven against
  * a server by json-scan.pg.test.ts.
  */
@@ -31,6 +32,9 @@ export interface JsonScanOptions {
   readonly depthMax: number;
 }
 
+/** Also of the lines of one body together. */
+export const tooManyMembersReason = 'its objects have too many members';
+
 const reasons = [
   'it ends in the middle',
   'unexpected character',
@@ -42,6 +46,7 @@ const reasons = [
   'nested too deeply',
   'unexpected character',
   'its numbers are too long when they are written out',
+  tooManyMembersReason,
 ] as const;
 type Reason = number;
 const endsEarly: Reason = 0;
@@ -55,6 +60,7 @@ const tooDeep: Reason = 7;
 /** A comma or a closing bracket behind the whole document. */
 const behind: Reason = 8;
 const tooLongNumbers: Reason = 9;
+const tooManyMembers: Reason = 10;
 const reasonsMax = 16;
 
 export function scanJson(bytes: Uint8Array, options: JsonScanOptions): JsonProblem | null {
@@ -102,6 +108,8 @@ const commaOrEnd = 5;
 
 /** Open containers, 1 for an object. Scanning is synchronous, so that one stack serves all calls. */
 let open = new Uint8Array(1024);
+/** How many members each of them has. */
+let memberCounts = new Uint32Array(1024);
 
 /** A zero has no digits before its point, and no more behind it than numeric keeps. */
 const zeroDigitsMax = 16_383;
@@ -109,14 +117,32 @@ const zeroDigitsMax = 16_383;
 /** What the numbers of the document are longer without their exponents. */
 let growth = 0;
 
+/** The squares of the numbers of members of its large objects, added up. */
+let effort = 0;
+/** Objects up to this many members cost the engine no more than their bytes do, whatever their keys are. */
+const freeMembersMax = 1_024;
+
+/**
+ * Of the document that was scanned last: what its objects may cost the engine, as `limits.jsonMembersSquaredMax` counts.
+ * jsonb sorts the members of an object by a quicksort, and json_to_recordset keeps them in a hash table without a seed. For
+ * both there are keys that make each member be compared with all, and neither listens to a cancel or a timeout meanwhile.
+ */
+export function scannedEffort(): number {
+  return effort;
+}
+
 /** Bytes that a string may hold as they are: neither quote, nor backslash, nor control character. */
 const plain = Uint8Array.from({ length: 256 }, (_, byte) =>
   byte >= 32 && byte !== 34 && byte !== 92 ? 1 : 0,
 );
 
 function scanDocument(bytes: Uint8Array, start: number, depthMax: number, onOneLine: boolean): number {
-  if (open.length <= depthMax) open = new Uint8Array(depthMax + 1);
+  if (open.length <= depthMax) {
+    open = new Uint8Array(depthMax + 1);
+    memberCounts = new Uint32Array(depthMax + 1);
+  }
   growth = 0;
+  effort = 0;
   const n = bytes.length;
   let state = value;
   let depth = 0;
@@ -139,12 +165,14 @@ function scanDocument(bytes: Uint8Array, start: number, depthMax: number, onOneL
     } else if (c === 58 /* : */) {
       if (state !== colon) return failure(unexpected, i);
       state = value;
+      memberCounts[depth]!++;
       i++;
     } else if (c === 123 /* { */ || c === 91 /* [ */) {
       if (state > valueOrEnd) return failure(unexpected, i);
       if (depth === depthMax) return failure(tooDeep, i);
       depth++;
       open[depth] = c === 123 ? 1 : 0;
+      memberCounts[depth] = 0;
       state = c === 123 ? keyOrEnd : valueOrEnd;
       i++;
     } else if (c === 125 /* } */ || c === 93 /* ] */) {
@@ -153,6 +181,7 @@ function scanDocument(bytes: Uint8Array, start: number, depthMax: number, onOneL
       if (depth === 0) return failure(state === commaOrEnd ? behind : unexpected, i);
       if (open[depth] !== isObject) return failure(unexpected, i);
       if (state !== commaOrEnd && state !== emptyState) return failure(unexpected, i);
+      if (isObject === 1 && isLarge(memberCounts[depth]!)) return failure(tooManyMembers, i);
       depth--;
       state = commaOrEnd;
       i++;
@@ -164,6 +193,13 @@ function scanDocument(bytes: Uint8Array, start: number, depthMax: number, onOneL
     }
   }
   return state === commaOrEnd && depth === 0 ? i : failure(endsEarly, n);
+}
+
+/** Counts an object; whether it is one too many. */
+function isLarge(members: number): boolean {
+  if (members <= freeMembersMax) return false;
+  effort += members * members;
+  return effort > limits.jsonMembersSquaredMax;
 }
 
 /** From behind the opening quote to behind the closing one. */

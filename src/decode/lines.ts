@@ -7,7 +7,7 @@ import type { Documents } from '../flow.ts';
 import { isJsonSpace } from '../kit/json-grammar.ts';
 import { atOnce } from '../kit/turns.ts';
 import { limits } from '../limits.ts';
-import { type JsonProblem, scanJson, scanLine } from './json-scan.ts';
+import { type JsonProblem, scanJson, scanLine, scannedEffort, tooManyMembersReason } from './json-scan.ts';
 import { noObject } from './problems.ts';
 import { changesNothing, isRow, type Plan, rowGrowth, writeRow } from './reshape.ts';
 import { Keeps, RowBytes, Spans } from './row-bytes.ts';
@@ -21,6 +21,8 @@ class Lines {
   number: number;
   /** What keeps the line from being a document. */
   problem: JsonProblem | null = null;
+  /** What the objects of all lines so far may cost the engine; see scannedEffort. */
+  effort = 0;
   #next = 0;
   readonly #body: Buffer;
   readonly #allUtf8: boolean;
@@ -40,12 +42,19 @@ class Lines {
     if (at >= body.length) return false;
     this.start = at;
     const lineEnd = this.#allUtf8 ? scanLine(body, at, scanOptions) : -1;
-    if (lineEnd >= 0) this.problem = null;
+    if (lineEnd >= 0) this.problem = this.#addEffort();
     let end = lineEnd >= 0 ? lineEnd : this.#refused(at);
     this.#next = end + 1;
     while (isJsonSpace(body[end - 1])) end--;
     this.end = end;
     return true;
+  }
+
+  #addEffort(): JsonProblem | null {
+    if (this.effort + scannedEffort() > limits.jsonMembersSquaredMax)
+      return { reason: tooManyMembersReason, offset: null };
+    this.effort += scannedEffort();
+    return null;
   }
 
   /** Says why; gives the end of the line. */
@@ -65,6 +74,8 @@ export interface LineRows {
   readonly count: number;
   readonly lines: Uint32Array | null;
   readonly keeps: ReadonlyMap<number, readonly string[]> | null;
+  /** What the objects of the rows may cost the engine; see scannedEffort. */
+  readonly effort: number;
 }
 
 /** Told of a line that is no row, with the reason; throws, or lets it be left out. */
@@ -131,5 +142,5 @@ function* rowsInSlices(reading: Reading, out: RowBytes | null): Generator<void, 
     }
   }
   const documents = { bytes: out === null ? body : out.done(), spans: spans.places() };
-  return { documents, count: spans.count, lines: spans.lines(), keeps: keeps.done() };
+  return { documents, count: spans.count, lines: spans.lines(), keeps: keeps.done(), effort: lines.effort };
 }

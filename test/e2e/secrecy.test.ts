@@ -7,6 +7,25 @@ import { within } from '../support/within.ts';
 
 const canary = 'tweet-7391-tweet';
 
+/** A literal in each place that an expression has for one, accepted or not. */
+const literals = [
+  `secure_compare(headers->>'a', E'${canary}\\n')`,
+  `secure_compare(headers->>'a', $x$${canary}$x$)`,
+  `secure_compare(headers->>'a', U&'${canary}')`,
+  `secure_compare('${canary}', headers->>'a')`,
+  `secure_compare(headers->>'a', ('${canary}'::text || '${canary}')::text)`,
+  `secure_compare(headers->>'a', encode(hmac('${canary}', data, 'sha256'), 'hex'))`,
+  `secure_compare(headers->>'a', encode(digest(convert_to('${canary}', 'UTF8') || data, 'sha256'), 'hex'))`,
+  `secure_compare(headers->>'a', CASE WHEN headers->>'b' = 'x' THEN '${canary}' ELSE upper('${canary}') END)`,
+  `secure_compare_any(headers->>'a', ARRAY['${canary}', 'b-${canary}'])`,
+  `secure_compare_any(headers->>'a', string_to_array('${canary},${canary}', ','))`,
+  `secure_compare(coalesce(headers->>'a', '${canary}'), replace('${canary}', 'x', 'y'))`,
+  `secure_compare(headers->>'a', '{"k":"${canary}"}'::jsonb->>'k')`,
+  `headers->>'a' IN ('${canary}', 'b')`,
+  `secure_compare(headers->>'a', '${canary}') OR headers->>'b' LIKE '${canary}%'`,
+  `secure_compare(headers->>'${canary}', 1 / '${canary}')`,
+];
+
 test('a key is nowhere in the clear: log, engine log, data directory, sessions, catalog, errors, metrics', async (t) => {
   const headgate = await startHeadgate(t, { args: ['--log-level=debug'] });
   const client = await headgate.client(t);
@@ -47,6 +66,21 @@ test('a key is nowhere in the clear: log, engine log, data directory, sessions, 
     seen.push((await headgate.post(`dev/public/${table}`, '{}', { authorization: 'Bearer tweet' })).text);
     seen.push((await client.query(`SHOW CREATE TABLE ${table}`)).rows);
   }
+  let made = 0;
+  for (const [i, literal] of literals.entries()) {
+    // By the extended protocol; what is not accepted must not be shown either.
+    const text = `CREATE TABLE l${i} (data JSONB) WITH (connector = 'webhook') VALIDATE AS ${literal}`;
+    const error = await client.query({ name: `l${i}`, text }).then(() => null, String);
+    if (error !== null) {
+      seen.push(error);
+      continue;
+    }
+    made++;
+    seen.push((await client.query(`SHOW CREATE TABLE l${i}`)).rows);
+    seen.push((await client.query(`EXPLAIN VALIDATE l${i} WITH (headers = '{"a":"b"}', body = 'x')`)).rows);
+    seen.push((await headgate.post(`dev/public/l${i}`, '{}', { a: 'b' })).text);
+  }
+  assert(made >= 9, `${made} tables`);
   seen.push((await client.query('SHOW SECRETS')).rows);
   for (const relation of ['secret', 'webhook_table', 'catalog_rows']) {
     seen.push((await client.query(`select * from headgate.${relation}`)).rows);

@@ -12,8 +12,10 @@ const secret = 'failover test';
 
 export interface Failovers {
   readonly tally: Tally;
-  /** From the order to take over to the first request answered 200, one for each failover. */
+  /** From the order to take over to the first request answered 200, one for each failover … */
   readonly backMs: readonly number[];
+  /** … and from the moment at which the standby says that it has. */
+  readonly afterMs: readonly number[];
 }
 
 /** `random` gives the moment of each death, 0 to 1. */
@@ -38,6 +40,7 @@ export async function failovers(
     while (ledger.committed < committed) await delay(5);
   };
   const backMs: number[] = [];
+  const afterMs: number[] = [];
   for (let i = 0; i < count; i++) {
     await until(ledger.committed + 200);
     // The moment of the death is part of the experiment, not a wait for something.
@@ -46,13 +49,15 @@ export async function failovers(
     const before = ledger.committed;
     const started = performance.now();
     await replicas.promote();
+    const promoted = performance.now();
     await until(before + 1);
     backMs.push(performance.now() - started);
+    afterMs.push(performance.now() - promoted);
     await replicas.follow();
   }
   await until(ledger.committed + 200);
   ledger.stop();
   await load;
   const tally = await ledger.tally(await headgate.client(t, 'postgres'), 'ledger');
-  return { tally, backMs };
+  return { tally, backMs, afterMs };
 }

@@ -1,0 +1,43 @@
+/** No room for the engine's log: PostgreSQL panics, and cannot recover either until there is room again. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { startHeadgate } from '../support/headgate.ts';
+import { smallDisk } from '../support/small-disk.ts';
+import { within } from '../support/within.ts';
+
+test('the log is full: PANIC, 503, and by itself back when there is room, with all that was answered 200', async (t) => {
+  const { dataDir, fill } = await smallDisk(t);
+  if (fill === null) return t.skip('no disk of its own can be filled here');
+  const headgate = await startHeadgate(t, { dataDir });
+  const client = await headgate.client(t);
+  await client.query(`CREATE TABLE t (data JSONB) WITH (connector = 'webhook')`);
+  const answers = new Map<number, number>();
+  const post = async () => {
+    const id = answers.size;
+    answers.set(id, 0);
+    const { status, headers } = await headgate.post('dev/public/t', `{"id":${id}}`);
+    answers.set(id, status);
+    assert(status === 200 || (status === 503 && headers.get('retry-after') !== null), `${status}`);
+    return status;
+  };
+  for (let i = 0; i < 20; i++) assert.equal(await post(), 200);
+  const free = await fill();
+  // Each ends a file of the log, and the next one has no room.
+  await assert.rejects(async () => {
+    for (;;) await client.query(`select pg_logical_emit_message(true, '', ''), pg_switch_wal()`);
+  });
+  await within(20_000, async () => {
+    assert.equal(await post(), 503);
+    assert.match(headgate.stderr, /PANIC: .{1,200}No space left on device/);
+  });
+  await free();
+  await within(20_000, async () => assert.equal(await post(), 200));
+  const { rows } = await (
+    await headgate.client(t)
+  ).query<{ id: number; copies: number }>(
+    `select (data ->> 'id')::int as id, count(*)::int as copies from t group by 1`,
+  );
+  const stored = new Map(rows.map(({ id, copies }) => [id, copies]));
+  for (const [id, status] of answers)
+    assert((stored.get(id) ?? 0) <= 1 && (status !== 200 || stored.has(id)), `${id}: ${status}`);
+});

@@ -1,0 +1,168 @@
+/**
+ * Keys of JSON objects, forms and headers that collide in hash tables, or that are slow to sort: through every door,
+ * into every kind of table. Each gets its answer, others are served meanwhile, and what was answered 200 is stored.
+ */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { TestContext } from 'node:test';
+import { limits } from '../../src/limits.ts';
+import { startHeadgate } from '../support/headgate.ts';
+import type { Headgate } from '../support/headgate.ts';
+import { colliding, likeNumbers, objectOf, slowToSort } from '../support/key-floods.ts';
+import { seededRandom } from '../support/random.ts';
+import { post, RawClient } from '../support/raw-http.ts';
+import { within } from '../support/within.ts';
+import { WsClient } from '../support/ws-client.ts';
+
+const tables = `
+  CREATE TABLE honest (data JSONB) WITH (connector = 'webhook');
+  CREATE TABLE doc (data JSONB) WITH (connector = 'webhook');
+  CREATE TABLE typed (id INT, more JSONB) WITH (connector = 'webhook');
+  CREATE TABLE keyed (id INT PRIMARY KEY) WITH (connector = 'webhook');
+  CREATE TABLE included (data JSONB) INCLUDE HEADERS AS headers WITH (connector = 'webhook');
+  CREATE TABLE lines (id INT) WITH (connector = 'webhook', is_batched = true);
+  CREATE TABLE form (data JSONB) WITH (connector = 'webhook', format = 'form');
+  CREATE TABLE typed_form (id INT) WITH (connector = 'webhook', format = 'form');
+  CREATE TABLE checked (data JSONB) WITH (connector = 'webhook') VALIDATE AS
+    convert_from(data, 'UTF8')::jsonb = convert_from(data, 'UTF8')::jsonb
+    AND secure_compare(headers->>'x-key', 'secret') AND secure_compare(query->>'1000000000', 'x');
+  CREATE TABLE event (id INT)`;
+
+/** As many members as one object may have, and one more than that. */
+const membersMax = Math.floor(Math.sqrt(limits.jsonMembersSquaredMax));
+const tooMany = objectOf(Array.from({ length: membersMax + 1 }, (_, i) => `k${i}`));
+
+async function started(t: TestContext): Promise<Headgate> {
+  const headgate = await startHeadgate(t);
+  const client = await headgate.client(t);
+  await client.query(tables);
+  await within(2_000, async () => assert.equal((await headgate.post('dev/public/honest', '{}')).status, 200));
+  return headgate;
+}
+
+test('keys that collide, or are slow to sort, are stored through every door', async (t) => {
+  const { random, seed } = seededRandom();
+  t.diagnostic(`seed ${seed}`);
+  const headgate = await started(t);
+  const floods = [colliding(1_500, random), slowToSort(3_000), likeNumbers(3_000)];
+  const bodies = floods.map((keys) => objectOf(keys, '"id":1,'));
+  const stored = new Map<string, number>();
+  const took = (table: string, rows: number) => stored.set(table, (stored.get(table) ?? 0) + rows);
+  const to = async (table: string, body: string, headers: Record<string, string> = {}) => {
+    const { status, text } = await headgate.post(`dev/public/${table}`, body, headers);
+    assert.equal(status, 200, `${table}: ${text}`);
+    took(table.replace(/\?.*/, ''), (JSON.parse(text) as { rows: number }).rows);
+  };
+  const headers = Object.fromEntries(likeNumbers(180).map((name) => [name, 'x']));
+  const query = likeNumbers(500).map((name) => `${name}=x`);
+  for (const [i, keys] of floods.entries()) {
+    const body = bodies[i] ?? '';
+    await to('doc', body);
+    await to('typed', body.replace('{', '{"more":[{"a":1}],'));
+    await to('keyed', body);
+    await to('included', body, headers);
+    await to('lines', `${body}\n${body}\n`);
+    const fields = ['id=1', ...keys.map((key) => `${encodeURIComponent(key)}=1`)].join('&');
+    await to('form', fields);
+    await to('typed_form', fields);
+    await to(`checked?${query.join('&')}`, body, { 'x-key': 'secret' });
+    for (const events of [body, `${body}\n${body}`]) {
+      const url = `${headgate.gatewayUrl}/v1/events?name=event`;
+      const response = await fetch(url, { method: 'POST', body: events });
+      const text = await response.text();
+      assert.equal(response.status, 200, text);
+      took('event', (JSON.parse(text) as { rows: number }).rows);
+    }
+  }
+  const url = headgate.webhookUrl.replace(/^http(.*)webhook$/, 'ws$1ingest/dev/public/typed');
+  const socket = await WsClient.open(url);
+  t.after(() => socket.ws.terminate());
+  for (const [i, body] of bodies.entries())
+    socket.ws.send(`{"dml_batch_id":${i},"items":[{"op":"insert","data":${body}}]}`);
+  await socket.acked(bodies.length);
+  took('typed', bodies.length);
+
+  stored.set('keyed', 1);
+  const client = await headgate.client(t);
+  for (const [table, count] of stored) {
+    const { rows } = await client.query(`select count(*)::int as n from ${table}`);
+    assert.deepEqual(rows, [{ n: count }], table);
+  }
+  const { rows } = await client.query(
+    `select (select count(*)::int from doc, jsonb_object_keys(data)) as members,
+       (select min(n)::int from included, lateral (select count(*) as n from jsonb_object_keys(headers)) as h) >= 180 as headers`,
+  );
+  assert.deepEqual(rows, [{ members: 7_503, headers: true }]);
+});
+
+test('an object of too many members is refused at every door, and so are many that are large', async (t) => {
+  const headgate = await started(t);
+  const reason = /its objects have too many members/;
+  const large = objectOf(Array.from({ length: 12_000 }, (_, i) => `k${i}`));
+  const many = Array<string>(7).fill(large);
+  const asked: [table: string, body: string][] = [
+    ['doc', tooMany],
+    ['doc', `[[{"a":${tooMany}}]]`],
+    ['doc', `[${many.join()}]`],
+    ['typed', tooMany],
+    ['included', tooMany],
+    ['lines', `{"id":1}\n${tooMany}\n`],
+    ['lines', many.join('\n')],
+  ];
+  for (const [table, body] of asked) {
+    const { status, text } = await headgate.post(`dev/public/${table}`, body);
+    assert.equal(status, 422, `${table}: ${text}`);
+    assert.match(text, reason);
+  }
+  const fields = Array.from({ length: limits.formFieldsMax + 1 }, (_, i) => `${i}=1`).join('&');
+  for (const table of ['form', 'typed_form'])
+    assert.equal((await headgate.post(`dev/public/${table}`, fields)).status, 413);
+  for (const body of [tooMany, `{"id":1}\n${tooMany}`, many.join('\n')]) {
+    const response = await fetch(`${headgate.gatewayUrl}/v1/events?name=event`, { method: 'POST', body });
+    assert.equal(response.status, 422);
+    assert.match(await response.text(), reason);
+  }
+  const url = headgate.webhookUrl.replace(/^http(.*)webhook$/, 'ws$1ingest/dev/public/typed');
+  for (const items of [[tooMany], many]) {
+    const socket = await WsClient.open(url);
+    const data = items.map((item) => `{"op":"insert","data":${item}}`).join();
+    socket.ws.send(`{"dml_batch_id":1,"items":[${data}]}`);
+    assert.match((await socket.ended).fatal ?? '', reason);
+  }
+  const client = await headgate.client(t);
+  const counts = ['doc', 'typed', 'included', 'lines', 'form', 'typed_form', 'event'];
+  for (const table of counts)
+    assert.deepEqual((await client.query(`select count(*)::int as n from ${table}`)).rows, [{ n: 0 }], table);
+});
+
+test('others are answered before the largest objects that are the slowest to sort', async (t) => {
+  const headgate = await started(t);
+  const body = objectOf(slowToSort(membersMax));
+  const answered: string[] = [];
+  const floods = Array.from({ length: 8 }, async () => {
+    const client = await RawClient.connect(headgate.ports.listen.port);
+    t.after(() => client.destroy());
+    client.send(post('/webhook/dev/public/doc', body));
+    const answer = await client.answer();
+    answered.push('flood');
+    return answer?.status;
+  });
+  const honest = await RawClient.connect(headgate.ports.listen.port);
+  t.after(() => honest.destroy());
+  const ended = Promise.all(floods);
+  for (let i = 0; i < 5; i++) {
+    honest.send(post('/webhook/dev/public/honest', '{}'));
+    assert.equal((await honest.answer())?.status, 200);
+    answered.push('honest');
+  }
+  const statuses = await ended;
+  assert.equal(answered.at(-1), 'flood', answered.join());
+  assert(
+    statuses.every((status) => status === 200 || status === 503),
+    statuses.join(),
+  );
+  const client = await headgate.client(t);
+  const { rows } = await client.query<{ n: number }>('select count(*)::int as n from doc');
+  const committed = statuses.filter((status) => status === 200).length;
+  assert((rows[0]?.n ?? 0) >= committed, 'nothing that was answered 200 is lost');
+});

@@ -1,0 +1,21 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { colliding, slowToSort } from './key-floods.ts';
+import { testDatabase } from './postgres.ts';
+import { seededRandom } from './random.ts';
+
+test('the keys of one hash are what PostgreSQL hashes alike', async (t) => {
+  const { random, seed } = seededRandom();
+  const keys = colliding(500, random);
+  const client = await (await testDatabase(t)).connect();
+  const { rows } = await client.query(
+    `select count(distinct key)::int as keys, count(distinct hashtext(key))::int as hashes from unnest($1::text[]) as key`,
+    [keys],
+  );
+  assert.deepEqual(rows, [{ keys: 500, hashes: 1 }], `seed ${seed}`);
+});
+
+test('the keys that are slow to sort differ', () => {
+  const keys = slowToSort(10_000);
+  assert.equal(new Set(keys).size, 10_000);
+});
