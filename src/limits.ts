@@ -267,7 +267,7 @@ export const limits = {
   /** One event, in bytes. */
   eventsLineBytesMax: 16 * 1024 * 1024,
   /** What one statement of such a transaction takes, in bytes. */
-  eventsChunkBytesMax: 2 * 1024 * 1024,
+  eventsChunkBytesMax: 512 * 1024,
   /** Such transactions at one time. */
   eventsStreamsMax: 4,
   /** Longest pause between two parts of a body that is being sent, in ms. */
@@ -290,6 +290,8 @@ export const limits = {
   gatewaySqlParamsMax: 65_535,
   /** Largest result of POST /v1/sql, both as it comes from the engine and as JSON, in bytes. */
   gatewayResultBytesMax: 64 * 1024 * 1024,
+  /** A result beyond this is read from the engine when no other such one is, in bytes. */
+  gatewayLargeResultBytes: 2 * 1024 * 1024,
   /** All results that are being read or sent at one time, in bytes. */
   gatewayResultsBytesMax: 128 * 1024 * 1024,
   /** How long one request of POST /v1/sql may run, in ms. */

@@ -10,6 +10,7 @@ import type { Socket } from 'node:net';
 import type { Connection, DatabaseError, PoolClient } from 'pg';
 import { cutOff } from '../engine/hang-up.ts';
 import { giveBack } from '../kit/give-back.ts';
+import type { Slots } from '../kit/slots.ts';
 import { limits } from '../limits.ts';
 import type { Field, SqlResult } from './sql-result.ts';
 import { bind, describePortal, describeStatement, execute, parse, query, sync } from './wire-messages.ts';
@@ -30,6 +31,8 @@ export interface RunOptions {
   /** Texts of the parameters; null: the simple protocol, which takes several statements. */
   readonly values: readonly (string | null)[] | null;
   readonly result: SqlResult;
+  /** Whose turn it is to read a large result. */
+  readonly large: Slots;
 }
 
 const discardAll = query(Buffer.from('DISCARD ALL'));
@@ -37,7 +40,7 @@ const rollback = query(Buffer.from('ROLLBACK'));
 
 /** Runs it and makes the session new; never rejects. */
 export async function runSql(client: PoolClient, options: RunOptions): Promise<Ran> {
-  const stop = watchSize(client);
+  const stop = watchSize(client, options.large);
   const onNotice = (notice: { severity?: string | undefined; message?: string | undefined }): void => {
     options.result.notice(notice.severity ?? 'NOTICE', notice.message ?? '');
   };
@@ -100,18 +103,26 @@ function resetOnly(client: PoolClient, message: Buffer): Promise<boolean> {
 
 /**
  * One message of the engine is held until it is whole, and one value may be a gigabyte: so the bytes are counted as
- * they come. The returned function ends the watch and says whether they were too many.
+ * they come, and large results are read one after the other, which takes several times their size each. The returned
+ * function ends the watch and says whether they were too many.
  */
-function watchSize(client: PoolClient): () => boolean {
+function watchSize(client: PoolClient, large: Slots): () => boolean {
   const { stream } = (client as unknown as { connection: { stream: Socket } }).connection;
   let bytes = 0;
+  let done: (() => void) | null = null;
   const count = (chunk: Buffer): void => {
     bytes += chunk.length;
     if (bytes > limits.gatewayResultBytesMax) cutOff(client);
+    else if (bytes > limits.gatewayLargeResultBytes && done === null) {
+      stream.pause();
+      done = large.take(() => void stream.resume());
+    }
   };
   stream.on('data', count);
   return () => {
     stream.off('data', count);
+    done?.();
+    stream.resume();
     return bytes > limits.gatewayResultBytesMax;
   };
 }

@@ -12,6 +12,7 @@ import type { ClientBase, ClientConfig, DatabaseError, PoolClient } from 'pg';
 import { cutOff } from '../engine/hang-up.ts';
 import { isConnectionLost, sqlstateOf } from '../engine/sqlstate.ts';
 import type { RewriteSql, Rewritten } from '../flow.ts';
+import { Slots } from '../kit/slots.ts';
 import { limits } from '../limits.ts';
 import { Refused } from '../refusals.ts';
 import type { SqlError } from '../refusals.ts';
@@ -63,6 +64,7 @@ export class SqlSessions {
   readonly #rooms: SqlRooms;
   readonly #databases = new Map<string, Database>();
   readonly #sessions = new WeakMap<ClientBase, Session>();
+  readonly #large = new Slots(1);
   #closed = false;
 
   constructor(rooms: SqlRooms) {
@@ -137,7 +139,7 @@ export class SqlSessions {
       }
       values = request.params.map((param, index) => paramText(param, types[index] ?? 0));
     }
-    const ran = await runSql(client, { sql, values, result });
+    const ran = await runSql(client, { sql, values, result, large: this.#large });
     if (rewritten !== null) result.rename(rewritten.tags);
     return { ...ran, rewritten, translate };
   }

@@ -185,6 +185,29 @@ test('a result beyond the bound is refused, whether it is many rows or one value
   assert.deepEqual(await gateway.rows('SELECT 1 AS n'), [{ n: 1 }]);
 });
 
+test('large results are read one after the other, those of clients that leave are passed over, and small ones go on', async (t) => {
+  const gateway = await openTestGateway(t, await testDatabase(t));
+  const leaving = new AbortController();
+  const ask = (i: number, init: RequestInit = {}) =>
+    gateway.sql(`SELECT ${i} AS n, repeat('x', 8000000) AS x FROM generate_series(1, 2)`, '/v1/sql', init);
+  const left = [ask(0, { signal: leaving.signal }), ask(1, { signal: leaving.signal })];
+  const large = [2, 3, 4, 5].map((i) => ask(i));
+  assert.deepEqual(await gateway.rows('SELECT 1 AS n'), [{ n: 1 }]);
+  leaving.abort();
+  await Promise.allSettled(left);
+  for (const [i, answer] of (await Promise.all(large)).entries()) {
+    assert.equal(answer.status, 200);
+    const rows = answer.json.rows as { n: number; x: string }[];
+    assert.deepEqual(
+      rows.map(({ n, x }) => [n, x.length]),
+      [
+        [i + 2, 8_000_000],
+        [i + 2, 8_000_000],
+      ],
+    );
+  }
+});
+
 test('a statement whose client has left is cancelled', async (t) => {
   const database = await testDatabase(t);
   const gateway = await openTestGateway(t, database);

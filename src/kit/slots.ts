@@ -1,0 +1,34 @@
+/** So many at a time, the others in the order in which they came. Takes callbacks; calls each at most once. */
+export class Slots {
+  #free: number;
+  readonly #waiting = new Set<() => void>();
+
+  constructor(max: number) {
+    this.#free = max;
+  }
+
+  /** Calls `ready`, at once or when it is its turn. What is returned gives the slot back, or the place in the queue. */
+  take(ready: () => void): () => void {
+    let state: 'waits' | 'has it' | 'done' = 'waits';
+    const begin = () => {
+      state = 'has it';
+      this.#free -= 1;
+      ready();
+    };
+    if (this.#free > 0) begin();
+    else this.#waiting.add(begin);
+    return () => {
+      if (state === 'waits') this.#waiting.delete(begin);
+      if (state === 'has it') this.#give();
+      state = 'done';
+    };
+  }
+
+  #give(): void {
+    this.#free += 1;
+    const [next] = this.#waiting;
+    if (next === undefined) return;
+    this.#waiting.delete(next);
+    next();
+  }
+}
