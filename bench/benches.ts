@@ -12,12 +12,14 @@ import type { Bench } from './report.ts';
 import { scale } from './scale.ts';
 import { tableShapes } from './shapes.ts';
 import { singleEvents } from './single-events.ts';
+import { slowDisk } from './slow-disk.ts';
 import { soak } from './soak.ts';
 import { sqlDoor } from './sql-door.ts';
 
 export const benches: readonly Bench[] = [
   singleEvents,
   comparison,
+  slowDisk,
   lone,
   bodies,
   tableShapes,

@@ -2,14 +2,13 @@
  * Signed, durable single events at 256 connections: Headgate, and what else takes webhooks into PostgreSQL, in turns in
  * one run and in one engine. A contestant that cannot run loses its line and nothing more.
  */
-import { runJson, script } from './processes.ts';
-import { bare, byHand, connections, nodeRed, pgbenchInserts, webhookPsql } from './contestants.ts';
+import { bare, byHand, connections, headgate, nodeRed, pgbenchInserts, webhookPsql } from './contestants.ts';
 import type { Contestant } from './contestants.ts';
 import { spread, stamp, table } from './report.ts';
 import type { Bench } from './report.ts';
-import { measureAny, startService } from './service.ts';
-import type { LoadResult, Measured, Service } from './service.ts';
-import { body, createSigned, signedHeaders } from './signed.ts';
+import { startService } from './service.ts';
+import type { Measured, Service } from './service.ts';
+import { body } from './signed.ts';
 import { median } from './statistics.ts';
 import { barPlot } from './svg.ts';
 
@@ -30,24 +29,6 @@ const entries: readonly Entry[] = [
   { name: '`webhook` + psql', open: webhookPsql },
   { name: 'pgbench, one INSERT a transaction', open: pgbenchInserts },
 ];
-
-async function headgate(service: Service): Promise<Contestant> {
-  await createSigned(service.client, 'events');
-  const job = {
-    url: service.url('events'),
-    connections,
-    headers: signedHeaders(body),
-    bodies: [body],
-  };
-  return {
-    table: 'events',
-    run: (seconds) =>
-      measureAny(service.pid, service.pid, () =>
-        runJson<LoadResult>(script('./load.js'), { ...job, seconds }),
-      ),
-    stop: () => Promise.resolve(),
-  };
-}
 
 interface Running extends Entry {
   readonly contestant: Contestant;

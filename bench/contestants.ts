@@ -15,7 +15,7 @@ import { childrenOf, freePort, runJson, script, source, start } from './processe
 import type { Started } from './processes.ts';
 import { measureAny } from './service.ts';
 import type { LoadResult, Measured, Service } from './service.ts';
-import { body, secret, signedHeaders } from './signed.ts';
+import { body, createSigned, secret, signedHeaders } from './signed.ts';
 import { Latencies } from './statistics.ts';
 
 export const connections = 256;
@@ -38,7 +38,7 @@ function overHttp(service: Service, started: Started, url: string, table: string
     table,
     run: async (seconds) => {
       const job = { url, connections, seconds, headers, bodies: [body] };
-      const measured = await measureAny(started.pid, service.pid, () =>
+      const measured = await measureAny(started.pid, service.enginePid, () =>
         runJson<LoadResult>(script('./load.js'), job),
       );
       if (measured.requests === 0) throw new Error('no request was answered 2xx');
@@ -64,6 +64,19 @@ function answers(url: string): Promise<boolean> {
     sent.once('error', () => resolve(false));
     sent.end(body);
   });
+}
+
+export async function headgate(service: Service): Promise<Contestant> {
+  await createSigned(service.client, 'events');
+  const job = { url: service.url('events'), connections, headers, bodies: [body] };
+  return {
+    table: 'events',
+    run: (seconds) =>
+      measureAny(service.pid, service.enginePid, () =>
+        runJson<LoadResult>(script('./load.js'), { ...job, seconds }),
+      ),
+    stop: () => Promise.resolve(),
+  };
 }
 
 export async function bare(service: Service): Promise<Contestant> {
@@ -200,7 +213,7 @@ export async function pgbenchInserts(service: Service): Promise<Contestant> {
     table,
     note: 'as many clients, no HTTP and no signature, prepared; CPU of the engine alone',
     run: async (seconds) => ({
-      ...(await measureAny(service.pid, service.pid, () => run(seconds))),
+      ...(await measureAny(service.pid, service.enginePid, () => run(seconds))),
       nodeCpuUs: Number.NaN,
       rssMiB: Number.NaN,
     }),

@@ -8,6 +8,8 @@ import { runJson, script, start, treeUsage } from './processes.ts';
 
 export interface Service {
   readonly pid: number;
+  /** Of the process below which the engine is. */
+  readonly enginePid: number;
   readonly ports: {
     readonly listen: { port: number };
     readonly sql: { port: number };
@@ -76,6 +78,7 @@ export async function startIn(dataDir: string, options: ServiceOptions = {}): Pr
     await client.connect();
     return {
       pid: child.pid,
+      enginePid: child.pid,
       ports,
       client,
       engine: { host: join(dataDir, 'pg/run'), port: 5_432, user: 'root', database },
