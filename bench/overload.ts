@@ -100,7 +100,9 @@ function empty() {
 export const overload: Bench = {
   name: 'overload',
   page: 'docs/reliability.md',
-  run: async ({ rounds, seconds }: Effort) => {
+  run: async ({ rounds, seconds: given }: Effort) => {
+    // How a table gets used to the flood is a part of it, and not most of it.
+    const seconds = Math.max(given, 8);
     const service = await startService();
     try {
       await service.client.query(`

@@ -21,6 +21,8 @@ import type { EventCodec, EventRooms, FailedRow, OnConflict } from './gateway/ev
 import type { NamedEngine } from './gateway-rooms.ts';
 import { engineOf } from './gateway-rooms.ts';
 import type { Closer } from './kit/closer.ts';
+import { resources } from './kit/cores.ts';
+import { Slots } from './kit/slots.ts';
 import { limits } from './limits.ts';
 import type { Observe } from './observations.ts';
 import { Refused } from './refusals.ts';
@@ -124,6 +126,7 @@ export function eventRooms({ engine, pools, lanes, clock }: EventParts, closer: 
     codec,
     streams: new Budget(limits.eventsStreamsMax),
     transaction: {
+      turns: new Slots(Math.max(1, Math.floor(resources().cores / 2))),
       connect: (database) => streams.connect(database),
       store: (target) => storeStatement(target),
       confirm: (target) => ({

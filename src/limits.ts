@@ -33,6 +33,8 @@ export const limits = {
   targetBytesMax: 8 * 1024,
   /** What a request in flight is counted as besides its body, in bytes: bounds how many there are. */
   requestCostBytes: 2 * 1024,
+  /** From this size on what is done with whole bodies is done for one of them at a time, with rests between, in bytes. */
+  spacedBodyBytes: 1024 * 1024,
   /** Body left unread behind an early answer that is still read away to keep the connection, in bytes. */
   unreadBodyBytesMax: 64 * 1024,
   /** How long a closed connection is still read, so that its sender gets to the answer, in ms. */
@@ -270,6 +272,8 @@ export const limits = {
   eventsChunkBytesMax: 512 * 1024,
   /** Such transactions at one time. */
   eventsStreamsMax: 4,
+  /** How long the next one waits while a statement of another is at the engine, in ms. */
+  eventsTurnMs: 500,
   /** Longest pause between two parts of a body that is being sent, in ms. */
   eventsPauseMs: 30_000,
   /** From the first byte of a body to its last, in ms. */

@@ -4,6 +4,7 @@
  */
 import type { PoolClient } from 'pg';
 import type { Column, Outcome, Rows, Target } from '../flow.ts';
+import type { Slots } from '../kit/slots.ts';
 import type { Refusal } from '../refusals.ts';
 import type { Budget } from './budget.ts';
 import type { Skipped } from './skipped.ts';
@@ -96,6 +97,8 @@ export interface TransactionRooms {
   readonly probe: (column: Column) => string;
   /** What is told of a row that the engine refuses; `misfit`: the column whose value it could not read. */
   readonly explain: (failed: FailedRow, misfit: Column | null) => Refusal;
+  /** Whose chunk is at the engine: one after the other leaves processors and log for small requests, and takes no longer. */
+  readonly turns: Slots;
   /** A monotonic clock, ms. */
   readonly clock: () => number;
 }

@@ -70,7 +70,7 @@ export class EventTransaction {
 
   /** One call at a time. */
   store(rows: Rows): Promise<void> {
-    this.#working = this.#storeAndConfirm(rows);
+    this.#working = this.#rooms.turns.run(limits.eventsTurnMs, () => this.#storeAndConfirm(rows));
     return this.#working;
   }
 

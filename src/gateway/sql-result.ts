@@ -1,8 +1,10 @@
 /**
  * What the engine answers, as JSON text. Takes messages of one request in turn, gives pieces of the answer's body;
  * refuses (returns false) beyond `gatewayResultBytesMax`, or when all results together hold too much. Rows become text
- * as they come, so that a large result is held once; those with a type that is not known yet wait for its name.
+ * as they come, so that a large result is held once; those with a type that is not known yet wait for its name, and large
+ * values for `settleLarge`, which takes them in slices.
  */
+import { setImmediate as endOfTurn } from 'node:timers/promises';
 import { limits } from '../limits.ts';
 import type { Budget } from './budget.ts';
 import { builtinTypes, encodeText, goneType } from './sql-types.ts';
@@ -18,6 +20,8 @@ export type TypeLookup = (oid: number) => SqlType | undefined;
 /** What one value costs while it waits, besides its text, in bytes. */
 const waitingValueBytes = 64;
 const chunkChars = 64 * 1024;
+/** A value of so many characters is encoded in slices of so many. */
+const largeChars = 1024 * 1024;
 
 interface Statement {
   readonly fields: readonly Field[];
@@ -59,8 +63,19 @@ export class SqlResult {
       return this.#hold(values.reduce((sum, value) => sum + waitingValueBytes + (value?.length ?? 0), 0));
     }
     const before = statement.text.bytes;
-    statement.text.add(rowText(statement.encoders, values, statement.rows === 1));
+    addRow(statement.text, statement.encoders, values, statement.rows === 1);
     return this.#hold(statement.text.bytes - before);
+  }
+
+  /** Encodes the large values. Whether there was room. */
+  async settleLarge(): Promise<boolean> {
+    for (const { text } of [...this.#statements, ...(this.#open === null ? [] : [this.#open])]) {
+      for (const grown of text.settle()) {
+        if (!this.#hold(grown)) return false;
+        await endOfTurn();
+      }
+    }
+    return true;
   }
 
   /** `tag`: e.g. `INSERT 0 3`, `CREATE TABLE`. */
@@ -102,7 +117,7 @@ export class SqlResult {
       statement.encoders = encoders;
       for (const [index, values] of statement.waiting.splice(0).entries()) {
         const before = statement.text.bytes;
-        statement.text.add(rowText(encoders, values, index === 0));
+        addRow(statement.text, encoders, values, index === 0);
         if (!this.#hold(statement.text.bytes - before)) return false;
       }
     }
@@ -186,25 +201,34 @@ function uniqueNames(fields: readonly Field[]): string[] {
   });
 }
 
-function rowText(
+function addRow(
+  to: Text,
   encoders: readonly { readonly key: string; readonly type: SqlType }[],
   values: readonly (string | null)[],
   first: boolean,
-): string {
+): void {
   let text = first ? '{' : ',{';
   for (let i = 0; i < values.length; i++) {
     const value = values[i] ?? null;
     const column = encoders[i];
     if (i > 0) text += ',';
     text += column?.key ?? `${encodeText(String(i))}:`;
-    text += value === null ? 'null' : (column?.type.encode ?? encodeText)(value);
+    const encode = column?.type.encode ?? encodeText;
+    if (value === null) text += 'null';
+    else if (encode !== encodeText || value.length < largeChars) text += encode(value);
+    else {
+      to.add(`${text}"`);
+      to.addLarge(value);
+      text = '"';
+    }
   }
-  return `${text}}`;
+  to.add(`${text}}`);
 }
 
 /** A long text in pieces of bytes, and its end still as a string. */
 class Text {
-  readonly #chunks: Buffer[] = [];
+  /** What is still a string is the inside of a JSON string, not encoded yet. */
+  #chunks: (Buffer | string)[] = [];
   #bytesDone = 0;
   #tail = '';
 
@@ -215,15 +239,59 @@ class Text {
 
   add(text: string): void {
     this.#tail += text;
-    if (this.#tail.length < chunkChars) return;
+    if (this.#tail.length >= chunkChars) this.#flush();
+  }
+
+  addLarge(value: string): void {
+    this.#flush();
+    this.#chunks.push(value);
+    this.#bytesDone += value.length;
+  }
+
+  /** Encodes large values, a slice at each step; gives how much longer than its characters a slice has become. */
+  *settle(): Iterable<number> {
+    if (this.#chunks.every((chunk) => typeof chunk !== 'string')) return;
+    const chunks = this.#chunks.toReversed();
+    const encoded: (Buffer | string)[] = [];
+    this.#chunks = encoded;
+    for (let chunk = chunks.pop(); chunk !== undefined; chunk = chunks.pop()) {
+      if (typeof chunk !== 'string') {
+        encoded.push(chunk);
+        continue;
+      }
+      for (let from = 0; from < chunk.length;) {
+        const to = wholeCharacters(chunk, from + largeChars);
+        const slice = Buffer.from(inside(chunk.slice(from, to)), 'utf8');
+        encoded.push(slice);
+        this.#bytesDone += slice.length - (to - from);
+        yield slice.length - (to - from);
+        from = to;
+      }
+    }
+  }
+
+  *pieces(): Iterable<string | Buffer> {
+    for (const chunk of this.#chunks) yield typeof chunk === 'string' ? inside(chunk) : chunk;
+    if (this.#tail !== '') yield this.#tail;
+  }
+
+  #flush(): void {
+    if (this.#tail === '') return;
     const chunk = Buffer.from(this.#tail, 'utf8');
     this.#chunks.push(chunk);
     this.#bytesDone += chunk.length;
     this.#tail = '';
   }
+}
 
-  *pieces(): Iterable<string | Buffer> {
-    yield* this.#chunks;
-    if (this.#tail !== '') yield this.#tail;
-  }
+/** What a JSON string has between its quotes. */
+function inside(text: string): string {
+  return encodeText(text).slice(1, -1);
+}
+
+/** The end of a slice that ends about there: not between the halves of a surrogate pair. */
+function wholeCharacters(text: string, end: number): number {
+  if (end >= text.length) return text.length;
+  const last = text.charCodeAt(end - 1);
+  return last >= 0xd8_00 && last < 0xdc_00 ? end + 1 : end;
 }

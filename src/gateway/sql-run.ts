@@ -50,7 +50,9 @@ export async function runSql(client: PoolClient, options: RunOptions): Promise<R
       client.query(new StatementRun(client, options, (it, promise) => resolve({ end: it, reset: promise })));
     });
     client.off('notice', onNotice);
-    const tooLarge = stop();
+    // Before the next large one is read: it takes several times its size.
+    const hasRoom = end.kind !== 'done' || (await options.result.settleLarge());
+    const tooLarge = stop() || !hasRoom;
     if (tooLarge || end.kind === 'lost' || end.kind === 'copying' || end.kind === 'too_large') {
       cutOff(client);
       return { end: tooLarge ? { kind: 'too_large' } : end, clean: false };

@@ -83,7 +83,7 @@ export class SqlSessions {
       clean = ran.clean && !watch.cancelled;
       if (ran.end.kind === 'done') {
         if (clean) await learnTypes(client, database, result.unknownTypes());
-        if (!result.settleTypes()) throw new Refused('result_too_large');
+        if (!result.settleTypes() || !(await result.settleLarge())) throw new Refused('result_too_large');
         return result;
       }
       throw failureOf(ran, request, watch.late);

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { deferred } from './deferred.ts';
 import { Slots } from './slots.ts';
 
 test('so many at a time, in order; who leaves the queue is passed over, and giving back twice changes nothing', () => {
@@ -20,4 +21,31 @@ test('so many at a time, in order; who leaves the queue is passed over, and givi
   slots.take(() => void begun.push(7));
   slots.take(() => void begun.push(8));
   assert.deepEqual(begun, [0, 1, 2, 4, 5, 6, 7]);
+});
+
+test('work waits for its turn, and not for what is stuck', async () => {
+  const slots = new Slots(1);
+  const works = Array.from({ length: 4 }, () => deferred<number>());
+  const begun: number[] = [];
+  const run = (i: number, heldMsMax: number) =>
+    slots.run(heldMsMax, () => {
+      begun.push(i);
+      return works[i]?.promise ?? assert.fail();
+    });
+  const first = run(0, 60_000);
+  const failing = run(1, 60_000);
+  const stuck = run(2, 1);
+  const last = run(3, 60_000);
+  await new Promise(setImmediate);
+  assert.deepEqual(begun, [0]);
+  works[0]?.resolve(10);
+  assert.equal(await first, 10);
+  works[1]?.reject(new Error('it failed'));
+  await assert.rejects(failing, /it failed/);
+  works[3]?.resolve(13);
+  assert.equal(await last, 13);
+  assert.deepEqual(begun, [0, 1, 2, 3]);
+  works[2]?.resolve(12);
+  assert.equal(await stuck, 12);
+  assert.equal(await slots.run(60_000, () => Promise.resolve(14)), 14);
 });

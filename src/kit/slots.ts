@@ -24,6 +24,22 @@ export class Slots {
     };
   }
 
+  /**
+   * Runs the work when it is its turn. Whoever takes longer than `heldMsMax` goes on beside the next one: what is stuck holds
+   * nobody up.
+   */
+  async run<T>(heldMsMax: number, work: () => Promise<T>): Promise<T> {
+    let done = () => {};
+    await new Promise<void>((ready) => (done = this.take(ready)));
+    const timer = setTimeout(done, heldMsMax);
+    try {
+      return await work();
+    } finally {
+      clearTimeout(timer);
+      done();
+    }
+  }
+
   #give(): void {
     this.#free += 1;
     const [next] = this.#waiting;

@@ -81,13 +81,23 @@ export class BodyReader {
   #reject!: (refused: Refused) => void;
   readonly #share: Share;
   readonly #bytesMax: number;
+  readonly #turn: (bytes: number) => Promise<void> | null;
   readonly #gathered = new Gathered();
   #settled = false;
 
-  /** Starts reading at once. `bytesMax` counts what really arrives: a chunked body announces no size. */
-  constructor(request: IncomingMessage, share: Share, bytesMax: number) {
+  /**
+   * Starts reading at once. `bytesMax` counts what really arrives: a chunked body announces no size. `turn` is what a body
+   * that has come waits for, still in pieces; null: nothing.
+   */
+  constructor(
+    request: IncomingMessage,
+    share: Share,
+    bytesMax: number,
+    turn: (bytes: number) => Promise<void> | null,
+  ) {
     this.#share = share;
     this.#bytesMax = bytesMax;
+    this.#turn = turn;
     this.promise = new Promise((resolve, reject) => {
       this.#resolve = resolve;
       this.#reject = reject;
@@ -122,6 +132,9 @@ export class BodyReader {
   #finish(): void {
     if (this.#settled) return;
     this.#settled = true;
-    this.#resolve(this.#gathered.done());
+    const turn = this.#turn(this.#gathered.length);
+    if (turn === null) return this.#resolve(this.#gathered.done());
+    // Those that wait are not put together yet: what their pieces were made of is used again by the next ones.
+    void turn.then(() => this.#resolve(this.#gathered.done()));
   }
 }

@@ -31,6 +31,8 @@ export interface Room {
   readonly bodyBytesMax: number;
   readonly inFlight: BytesInFlight;
   readonly inflations: Inflations;
+  /** What is done with a large body as a whole, such as its HMAC, is done for one of them at a time; null: this one is small. */
+  readonly bodyTurn: (bytes: number) => Promise<void> | null;
   readonly refusalReply: RefusalReplies;
   readonly now: () => number;
   /** null: everybody may come, and no proxy is believed. */
@@ -154,9 +156,14 @@ export class Exchange implements Arrival, LiveRequest {
       this.#awaitsContinue = false;
       this.#response.writeContinue();
     }
-    this.#reader = new BodyReader(this.#request, this.#share, this.#room.bodyBytesMax);
+    const { bodyBytesMax, bodyTurn } = this.#room;
+    this.#reader = new BodyReader(this.#request, this.#share, bodyBytesMax, bodyTurn);
     if ('code' in codings || codings.length === 0) return this.#reader.promise;
-    return this.#reader.promise.then((body) => this.#inflate(body, codings));
+    return this.#reader.promise.then(async (read) => {
+      const body = await this.#inflate(read, codings);
+      await bodyTurn(body.length);
+      return body;
+    });
   }
 
   #inflate(body: Buffer, codings: readonly Coding[]): Promise<Buffer> {

@@ -20,6 +20,7 @@ import type { OpenStream } from '../ingest-stream.ts';
 import type { Closable } from '../kit/closer.ts';
 import { deferred } from '../kit/deferred.ts';
 import { PerTurn } from '../kit/per-turn.ts';
+import { Spaced } from '../kit/spaced.ts';
 import type { Limits } from '../limits.ts';
 import { limits as allLimits } from '../limits.ts';
 import type { Observe } from '../observations.ts';
@@ -96,6 +97,7 @@ class HttpListener implements Listener {
     this.#limits = options.limits ?? allLimits;
     this.#endings = new PerTurn(this.#limits.endingsPerTurnMax, setImmediate);
     this.#pipelined = new PerTurn(this.#limits.pipelinedPerTurnMax, setImmediate);
+    const spaced = new Spaced({ clock: () => performance.now(), endOfTurn: setImmediate, after: setTimeout });
     this.#room = {
       ingest: options.ingest,
       observe: options.observe,
@@ -103,6 +105,7 @@ class HttpListener implements Listener {
       bodyBytesMax: options.bodyBytesMax,
       inFlight: new BytesInFlight(this.#limits.bodiesInFlightBytesMax),
       inflations: new Inflations(this.#limits),
+      bodyTurn: (bytes) => (bytes < this.#limits.spacedBodyBytes ? null : spaced.turn()),
       refusalReply: createRefusalReplies(options.random ?? Math.random, this.#limits.retryAfterSecondsMax),
       now: options.now,
       gate: options.gate ?? null,
