@@ -101,7 +101,7 @@ function compared(samples: readonly Sample[]): string {
   const late = samples.slice(-sixth);
   const lines = figures.map(([name, digits, of]) => {
     const [a, b] = [median(early.map(of)), median(late.map(of))];
-    return [name, a.toFixed(digits), b.toFixed(digits), (b / a).toFixed(2), Math.max(...samples.map(of)).toFixed(digits)];
+    return [name, a.toFixed(digits), b.toFixed(digits), (b / a).toFixed(2), Math.max(...samples.map(of).filter((it) => !Number.isNaN(it))).toFixed(digits)];
   }); // prettier-ignore
   return table(['', 'second sixth of the time', 'last sixth', 'ratio', 'most'], lines, 1);
 }
