@@ -18,6 +18,12 @@ COPY package.json package-lock.json .npmrc ./
 # With the packages' scripts: the embedded PostgreSQL makes its symlinks then, which a read-only root forbids later.
 RUN npm ci --omit=dev --no-audit --no-fund
 
+# `headgate operator` alone needs the Kubernetes client: installed one folder above, where Node looks next.
+FROM ${NODE_IMAGE} AS operator-client
+WORKDIR /build
+COPY deploy/docker/operator/package.json deploy/docker/operator/package-lock.json .npmrc ./
+RUN npm ci --no-audit --no-fund
+
 FROM ${NODE_IMAGE} AS headgate
 # With an entry in /etc/passwd: initdb asks for the name of its user.
 RUN groupadd --gid 10001 headgate \
@@ -25,6 +31,7 @@ RUN groupadd --gid 10001 headgate \
  && install -d -o 10001 -g 10001 -m 0700 /data
 WORKDIR /opt/headgate
 COPY --from=dependencies /build/node_modules ./node_modules
+COPY --from=operator-client /build/node_modules /opt/node_modules
 COPY --from=build /build/dist ./dist
 COPY package.json LICENSE NOTICE ./
 COPY deploy/docker/healthcheck.mjs ./
@@ -37,5 +44,5 @@ EXPOSE 4560 4561 4567
 STOPSIGNAL SIGTERM
 # The process answers, not the database: restarting Headgate brings no database back.
 HEALTHCHECK --interval=10s --timeout=3s --start-period=40s --retries=3 CMD ["node", "/opt/headgate/healthcheck.mjs"]
-ENTRYPOINT ["node", "/opt/headgate/dist/src/cli.js"]
+ENTRYPOINT ["node", "/opt/headgate/dist/src/app/cli.js"]
 CMD ["start"]

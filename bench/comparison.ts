@@ -2,7 +2,7 @@
  * Signed, durable single events at 256 connections: Headgate, and what else takes webhooks into PostgreSQL, in turns in
  * one run and in one engine. A contestant that cannot run loses its line and nothing more.
  */
-import { bare, byHand, connections, headgate, nodeRed, pgbenchInserts, webhookPsql } from './contestants.ts';
+import { bare, connections, fastify, headgate, nodeRed, pgbenchInserts, webhookPsql } from './contestants.ts';
 import type { Contestant } from './contestants.ts';
 import { spread, stamp, table } from './report.ts';
 import type { Bench } from './report.ts';
@@ -18,13 +18,12 @@ interface Entry {
 }
 
 const ours = 'Headgate';
-const fastify = ['Fastify + `pg`, pool of 10', 'Fastify + `pg`, pool of 32, prepared'] as const;
 
 const entries: readonly Entry[] = [
   { name: ours, open: headgate },
   { name: 'bare `node:http`, stores nothing', open: bare },
-  { name: fastify[0], open: byHand(10, 'plain') },
-  { name: fastify[1], open: byHand(32, 'prepared') },
+  fastify.plain,
+  fastify.prepared,
   { name: 'Node-RED', open: nodeRed },
   { name: '`webhook` + psql', open: webhookPsql },
   { name: 'pgbench, one INSERT a transaction', open: pgbenchInserts },
@@ -112,7 +111,7 @@ export const comparison: Bench = {
       const whole = running.filter(({ name }) => !failed.has(name));
       const rate = (name: string) =>
         median(whole.find((it) => it.name === name)?.results.map((it) => it.perSecond) ?? []);
-      const best = Math.max(...fastify.map(rate).filter((value) => !Number.isNaN(value)));
+      const best = Math.max(...Object.values(fastify).map(({ name }) => rate(name)).filter((value) => !Number.isNaN(value)));
       const head = [
         'contestant',
         'req/s (min–max)',

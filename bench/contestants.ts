@@ -84,7 +84,7 @@ export async function bare(service: Service): Promise<Contestant> {
   return overHttp(service, started, `http://127.0.0.1:${started.output.trim()}/`, null);
 }
 
-export function byHand(pool: number, form: 'plain' | 'prepared') {
+function byHand(pool: number, form: 'plain' | 'prepared') {
   return async (service: Service): Promise<Contestant> => {
     const table = await tableFor(service, `by_hand_${pool}`);
     const args = [secret, JSON.stringify(service.engine), table, String(pool), form];
@@ -95,6 +95,12 @@ export function byHand(pool: number, form: 'plain' | 'prepared') {
 
 const nodeRedVersion = '4.1.8';
 const pgVersion = (createRequire(import.meta.url)('pg/package.json') as { version: string }).version;
+
+/** The service that most people write by hand, in both of its forms. */
+export const fastify = {
+  plain: { name: 'Fastify + `pg`, pool of 10', open: byHand(10, 'plain') },
+  prepared: { name: 'Fastify + `pg`, pool of 32, prepared', open: byHand(32, 'prepared') },
+};
 
 /** Into a folder of its own below the system's for temporary files, where the next run finds it. */
 async function installNodeRed(): Promise<string> {

@@ -4,7 +4,7 @@
  */
 import { execFileSync } from 'node:child_process';
 import { decodeRequest } from '../src/decode/decode.ts';
-import type { Target } from '../src/flow.ts';
+import type { Target } from '../src/tables/flow.ts';
 import { typedTarget } from '../test/support/documents.ts';
 import { targetOf } from '../test/support/rows.ts';
 

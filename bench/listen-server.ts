@@ -1,10 +1,10 @@
 /** One HTTP server for bench/listen.ts: `listener` with an ingest that only reads the body, or bare `node:http`. */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { limits } from '../src/limits.ts';
+import { limits } from '../src/tables/limits.ts';
 import { openListener } from '../src/listen/http.ts';
 import { parseWebhookTarget } from '../src/listen/routes.ts';
-import { Refused } from '../src/refusals.ts';
+import { Refused } from '../src/tables/refusals.ts';
 
 const routes = new Map<string, { database: string; schema: string; table: string }>();
 

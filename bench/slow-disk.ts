@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { startServer } from '../test/support/server.ts';
 import type { TestServer } from '../test/support/server.ts';
-import { byHand, connections, headgate } from './contestants.ts';
+import { connections, fastify, headgate } from './contestants.ts';
 import type { Contestant } from './contestants.ts';
 import { source } from './processes.ts';
 import { inTurns, spread, stamp, table } from './report.ts';
@@ -21,8 +21,7 @@ const waitsMs = [1, 4];
 
 const entries = {
   ours: { name: 'Headgate', open: headgate },
-  plain: { name: 'Fastify + `pg`, pool of 10', open: byHand(10, 'plain') },
-  prepared: { name: 'Fastify + `pg`, pool of 32, prepared', open: byHand(32, 'prepared') },
+  ...fastify,
 };
 type Name = keyof typeof entries;
 const names = Object.keys(entries) as Name[];

@@ -4,7 +4,7 @@
  */
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { fileURLToPath } from 'node:url';
-import { type CheckRequest } from '../src/flow.ts';
+import { type CheckRequest } from '../src/tables/flow.ts';
 import { loadParser, parseExpression } from '../src/validate/expression.ts';
 import { table } from './report.ts';
 import { median } from './statistics.ts';

@@ -15,4 +15,4 @@ const project = join(root, process.argv.includes('--package') ? 'tsconfig.packag
 const { status } = spawnSync(process.execPath, [tsc, '-p', project], { stdio: 'inherit' });
 if (status !== 0) process.exit(status ?? 1);
 cpSync(join(root, 'src/catalog/migrations'), join(root, 'dist/src/catalog/migrations'), { recursive: true });
-chmodSync(join(root, 'dist/src/cli.js'), 0o755);
+chmodSync(join(root, 'dist/src/app/cli.js'), 0o755);

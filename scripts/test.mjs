@@ -1,12 +1,17 @@
-// Runs the test files found in dist/. `--long` adds the crash and fuzz runs that take minutes;
-// any other argument is a part of a file name: only files that contain one of them run.
-import { spawn } from 'node:child_process';
-import { readdirSync } from 'node:fs';
+// Runs the test files found in dist/, each in a process of its own, two at a time. `--long` adds the crash and fuzz runs
+// that take minutes; any other argument is a part of a file name: only files that contain one of them run.
+//
+// A file that does not end is ended, with everything that it started, and named: the suite ends whatever hangs.
+import { spawn, spawnSync } from 'node:child_process';
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 const args = process.argv.slice(2);
 const long = args.includes('--long');
 const wanted = args.filter((arg) => !arg.startsWith('--'));
+const minutes = Number(args.find((arg) => arg.startsWith('--minutes='))?.slice(10) ?? (long ? 240 : 15));
+const concurrency = 2;
 const files = readdirSync('dist', { recursive: true })
   .map((file) => join('dist', file))
   .filter((file) => file.endsWith(long ? '.long.js' : '.test.js'))
@@ -17,7 +22,90 @@ if (files.length === 0) {
   process.exit(1);
 }
 
-const child = spawn(process.execPath, ['--test', '--test-concurrency=2', '--enable-source-maps', ...files], {
-  stdio: 'inherit',
-});
-child.on('exit', (code, signal) => process.exit(signal ? 1 : (code ?? 1)));
+// Made once for all files, which copy it. Where it cannot be made, the first test that needs a server says why.
+const folder = mkdtempSync(join(tmpdir(), 'headgate-template-'));
+process.on('exit', () => rmSync(folder, { recursive: true, force: true }));
+const template = join(folder, 'data');
+const made = spawnSync(process.execPath, ['dist/test/support/template.js', template], { stdio: 'ignore' });
+const env = { ...process.env, ...(made.status === 0 ? { HEADGATE_TEST_TEMPLATE: template } : {}) };
+
+const totals = { tests: 0, pass: 0, fail: 0, skipped: 0, todo: 0 };
+const failed = [];
+const running = new Set();
+const waiting = [...files];
+const started = Date.now();
+await Promise.all(Array.from({ length: concurrency }, work));
+report();
+
+async function work() {
+  for (let file = waiting.shift(); file !== undefined; file = waiting.shift()) await runFile(file);
+}
+
+function runFile(file) {
+  return new Promise((resolve) => {
+    const reporter = process.stdout.isTTY ? ['--test-reporter=spec'] : [];
+    // A group of its own, so that what it started can be ended with it; servers of tests end with the process that holds
+    // their pipe.
+    const child = spawn(process.execPath, ['--enable-source-maps', ...reporter, file], {
+      stdio: ['ignore', 'pipe', 'pipe'],
+      detached: true,
+      env,
+    });
+    running.add(child);
+    let output = '';
+    for (const stream of [child.stdout, child.stderr])
+      stream.setEncoding('utf8').on('data', (text) => (output += text));
+    let late = false;
+    const limit = setTimeout(() => {
+      late = true;
+      kill(child);
+    }, minutes * 60_000);
+    child.once('exit', (code, signal) => {
+      clearTimeout(limit);
+      // What it left behind would hold its output open.
+      const held = setTimeout(() => {
+        for (const stream of [child.stdout, child.stderr]) stream.destroy();
+      }, 2_000);
+      child.once('close', () => {
+        clearTimeout(held);
+        running.delete(child);
+        tell(file, output, late, code, signal);
+        resolve();
+      });
+    });
+  });
+}
+
+function tell(file, output, late, code, signal) {
+  // Each file's own totals are added up instead.
+  const lines = output.replaceAll(/^(?:#|ℹ) (\w+) ([\d.]+)\n/gm, (_, name, count) => {
+    if (name in totals) totals[name] += Number(count);
+    return '';
+  });
+  process.stdout.write(`# ${file}\n${lines}`);
+  if (code === 0 && signal === null) return;
+  const why = late ? `did not end within ${minutes} minutes` : `ended with ${signal ?? code}`;
+  failed.push(`${file} ${why}`);
+}
+
+function report() {
+  const counted = Object.entries(totals).map(([name, count]) => `# ${name} ${count}`);
+  console.log([`# files ${files.length}`, ...counted, `# duration_ms ${Date.now() - started}`].join('\n'));
+  for (const line of failed) console.log(`*** ${line}`);
+  process.exitCode = failed.length === 0 ? 0 : 1;
+}
+
+function kill(child) {
+  try {
+    process.kill(-child.pid, 'SIGKILL');
+  } catch {
+    // It has ended by itself.
+  }
+}
+
+// Ctrl-C in a terminal reaches this process alone: the others are groups of their own.
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'])
+  process.on(signal, () => {
+    for (const child of running) kill(child);
+    process.exit(1);
+  });

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { suite, test } from 'node:test';
 import { parse } from 'yaml';
 import { createMetrics } from '../src/admin/metrics.ts';
-import type { Observation, TableName } from '../src/observations.ts';
+import type { Observation, TableName } from '../src/tables/observations.ts';
 
 const root = new URL('../../', import.meta.url);
 const read = (path: string) => readFileSync(new URL(path, root), 'utf8');
@@ -114,7 +114,9 @@ suite('deploy/', () => {
     const rules = groups.flatMap((group) => group.rules);
     assert.equal(new Set(rules.map(({ alert }) => alert)).size, rules.length);
     const headings = new Set(
-      [...read('docs/operating.md').matchAll(/^#+ (.*)$/gm)].map(([, title = '']) => title.toLowerCase()),
+      [...read('docs/operating/monitoring.md').matchAll(/^#+ (.*)$/gm)].map(([, title = '']) =>
+        title.toLowerCase(),
+      ),
     );
     for (const rule of rules) {
       assert.match(rule.alert, /^Headgate[A-Z]\w+$/);
@@ -122,9 +124,9 @@ suite('deploy/', () => {
       assert.match(rule.labels.severity, /^(critical|warning|info)$/);
       checkExpression(rule.expr, known);
       const [page, anchor = ''] = rule.annotations.runbook.split('#');
-      assert.equal(page, 'docs/operating.md');
+      assert.equal(page, 'docs/operating/monitoring.md');
       assert.equal(anchor, rule.alert.toLowerCase());
-      assert(headings.has(anchor), `docs/operating.md has no section ${rule.alert}`);
+      assert(headings.has(anchor), `docs/operating/monitoring.md has no section ${rule.alert}`);
       for (const [, label = ''] of rule.annotations.summary.matchAll(/\$labels\.(\w+)/g))
         assert(
           scraped.has(label) || rule.expr.includes(label) || ['database', 'schema', 'table'].includes(label),
@@ -167,9 +169,13 @@ suite('deploy/', () => {
   });
 });
 
-test('docs/operating.md explains every metric and every kind of log line', async () => {
-  const page = read('docs/operating.md');
-  const kinds = [...read('src/observations.ts').matchAll(/\bkind: '([\w.]+)'/g)].map(([, kind = '']) => kind);
+test('docs/operating/ explains every metric and every kind of log line', async () => {
+  const page = ['monitoring', 'security', 'scaling']
+    .map((name) => read(`docs/operating/${name}.md`))
+    .join('');
+  const kinds = [...read('src/tables/observations.ts').matchAll(/\bkind: '([\w.]+)'/g)].map(
+    ([, kind = '']) => kind,
+  );
   assert(kinds.length > 40);
   const metrics = [...(await knownMetrics()).keys()]
     .map((name) => name.replace(/_(?:bucket|sum|count)$/, ''))

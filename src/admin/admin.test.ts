@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Observation, TableName } from '../observations.ts';
+import type { Observation, TableName } from '../tables/observations.ts';
 import { openAdmin } from './admin.ts';
 import { createLog } from './log.ts';
 import { createMetrics } from './metrics.ts';

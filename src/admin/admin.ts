@@ -5,7 +5,7 @@
 import type { AddressInfo } from 'node:net';
 import { fastify } from 'fastify';
 import type { Closable } from '../kit/closer.ts';
-import { refusal, refusals } from '../refusals.ts';
+import { refusal, refusals } from '../tables/refusals.ts';
 import type { Metrics } from './metrics.ts';
 
 export interface AdminOptions {

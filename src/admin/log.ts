@@ -1,10 +1,15 @@
 /**
  * Observations as log lines. Takes every observation and writes one line for each that is severe enough: a JSON
- * object, or the same for people. Touches nothing but the given `write`. Whatever text came from outside stays
+ * object, or the same for people, who are also told in short of the requests that were answered (request-lines.ts). Touches nothing but the given `write`. Whatever text came from outside stays
  * inside its field: JSON escapes it, and the pretty form escapes everything a terminal would act on.
  */
 import { pino } from 'pino';
-import type { Observation, Observe, TableName } from '../observations.ts';
+import { limits } from '../tables/limits.ts';
+import { isRefused, requestLines } from './request-lines.ts';
+import type { RequestLine } from './request-lines.ts';
+import type { Observation, Observe, TableName } from '../tables/observations.ts';
+import { Thinned } from './thinned.ts';
+import type { ThinnedOptions } from './thinned.ts';
 
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error';
 
@@ -15,6 +20,8 @@ export interface LogOptions {
   readonly write: (line: string) => void;
   /** ms since 1970 */
   readonly now: () => number;
+  /** null: however many lines of one kind come, all are written. */
+  readonly thinned?: Pick<ThinnedOptions, 'clock' | 'after'> | null;
 }
 
 const severity: Record<LogLevel, number> = { debug: 20, info: 30, warn: 40, error: 50 };
@@ -26,10 +33,12 @@ const levels: { readonly [kind in Observation['kind']]: LogLevel } = {
   'websocket.opened': 'debug',
   'websocket.closed': 'debug',
   'batch.answered': 'debug',
+  'requests.more': 'debug',
   'group.committed': 'debug',
   'group.aborted': 'warn',
   'group.unknown': 'warn',
   'group.settled': 'warn',
+  'keys.ignored': 'debug',
   'values.nulled': 'debug',
   'engine.starting': 'info',
   'engine.ready': 'info',
@@ -39,10 +48,12 @@ const levels: { readonly [kind in Observation['kind']]: LogLevel } = {
   'engine.stopped': 'info',
   'catalog.loaded': 'debug',
   'catalog.unreadable': 'error',
+  'catalog.sealed_otherwise': 'error',
   'catalog.table_unusable': 'error',
   'catalog.migrated': 'info',
   'rejected.stored': 'debug',
   'rejected.dropped': 'debug',
+  'commit.connections_limited': 'warn',
   'rejected.unwritable': 'warn',
   'rejected.retried': 'info',
   'sql.connected': 'debug',
@@ -51,6 +62,7 @@ const levels: { readonly [kind in Observation['kind']]: LogLevel } = {
   'sql.rewritten': 'debug',
   'sql.failed': 'error',
   'tls.loaded': 'info',
+  'tls.doubtful': 'warn',
   'tls.unusable': 'error',
   'door.opened': 'info',
   'operator.leading': 'info',
@@ -64,20 +76,59 @@ const levels: { readonly [kind in Observation['kind']]: LogLevel } = {
   'listener.started': 'info',
   'listener.lost': 'error',
   'listener.said': 'warn',
+  'log.lost': 'error',
+  'log.thinned': 'warn',
   'service.ready': 'info',
   'service.draining': 'info',
+  'service.cut_off': 'error',
   'service.stopped': 'info',
 };
 
 type Fields = Readonly<Record<string, unknown>>;
 
+/** A log at `debug` was asked to say everything: it is not thinned. */
 export function createLog(options: LogOptions): Observe {
   const least = severity[options.level];
-  const write = options.format === 'json' ? jsonWriter(options) : prettyWriter(options);
+  const writer = writerOf(options);
+  const lines = tellsRequests(options) ? requestLines(requestWriter(options)) : null;
+  const write = (observation: Observation): void =>
+    writer(levelOf(observation), observation.kind, fieldsOf(observation));
+  const { thinned: timing = null } = options;
+  const thinned =
+    timing === null || options.level === 'debug'
+      ? null
+      : new Thinned({
+          ...timing,
+          burst: limits.logBurstMax,
+          perSecond: limits.logLinesPerSecondMax,
+          leftOut: (of, left) => write({ kind: 'log.thinned', of, lines: left }),
+        });
   return (observation) => {
     const level = levelOf(observation);
-    if (severity[level] >= least) write(level, observation.kind, fieldsOf(observation));
+    lines?.(observation);
+    if (severity[level] < least) return;
+    if (observation.kind === 'service.stopped') thinned?.tellAll();
+    // What an engine says at its end is not to be lost in a flood of its smaller complaints.
+    const kind = level === levels[observation.kind] ? observation.kind : `${observation.kind} ${level}`;
+    if (thinned?.passes(kind) !== false) write(observation);
   };
+}
+
+/** One observation as the log's line. */
+export function logLine(options: Pick<LogOptions, 'format' | 'now'>, observation: Observation): string {
+  let text = '';
+  const write = writerOf({ ...options, level: 'debug', write: (line) => (text = line) });
+  write(levelOf(observation), observation.kind, fieldsOf(observation));
+  return text;
+}
+
+function writerOf(options: LogOptions): Write {
+  return options.format === 'json' ? jsonWriter(options) : prettyWriter(options);
+}
+
+/** Whether a log has a short line for requests: one for people, at `info`. At `debug` it has a long one. */
+export function tellsRequests({ format, level }: { format: string; level: LogLevel }): boolean {
+  return format === 'pretty' && level === 'info';
 }
 
 /** Whether a log of that level says it. */
@@ -86,7 +137,10 @@ export function isSaid(observation: Observation, level: LogLevel): boolean {
 }
 
 function levelOf(observation: Observation): LogLevel {
-  return observation.kind === 'engine.said' ? levelOfEngine(observation.line) : levels[observation.kind];
+  if (observation.kind === 'engine.said') return levelOfEngine(observation.line);
+  // Clients that look at it are turned away now, not soon.
+  if (observation.kind === 'tls.doubtful' && observation.state !== 'expires soon') return 'error';
+  return levels[observation.kind];
 }
 
 /**
@@ -158,6 +212,32 @@ function prettyWriter({ write, now }: LogOptions): Write {
     write(`${time} ${level.toUpperCase().padEnd(5)} ${kind}${text.join('')}\n`);
   };
 }
+
+function requestWriter({ write, now }: LogOptions): (line: RequestLine) => void {
+  return (line) => write(`${new Date(now()).toISOString().slice(11, 23)} ${requestText(line)}\n`);
+}
+
+/** `200 dev.public.orders  1 row  2.1 ms`, `401 dev.public.orders  signature_failed  127.0.0.1` */
+function requestText(line: RequestLine): string {
+  if (line.kind === 'requests.more') {
+    const refused = line.refused === 0 ? '' : `, ${count(line.refused)} refused`;
+    return `and ${count(line.requests)} more${refused}`;
+  }
+  const status = line.kind === 'batch.answered' ? (isRefused(line) ? 'no ' : 'ack') : line.status;
+  const where =
+    line.kind === 'gateway.answered'
+      ? `gateway ${line.route}`
+      : line.table === null
+        ? '-'
+        : prettyValue(tableText(line.table));
+  const from = 'remoteAddress' in line ? [prettyValue(line.remoteAddress)] : [];
+  const what = isRefused(line)
+    ? [line.code, ...from]
+    : [`${count(line.rows)} ${line.rows === 1 ? 'row' : 'rows'}`, `${prettyValue(line.seconds * 1_000)} ms`];
+  return [`${status} ${where}`, ...what].join('  ');
+}
+
+const count = (value: number): string => value.toLocaleString('en-US');
 
 /** Bare when it is one plain word, otherwise a JSON string in which nothing but printable ASCII and letters is left. */
 function prettyValue(value: unknown): string {

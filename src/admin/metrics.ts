@@ -4,8 +4,8 @@
  * them, the rest together as `other`) and words of our own tables: no request can make a new series.
  */
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
-import { limits } from '../limits.ts';
-import type { Observation, Observe, TableName } from '../observations.ts';
+import { limits } from '../tables/limits.ts';
+import type { Observation, Observe, TableName } from '../tables/observations.ts';
 import type { MetricFamily } from './merged-metrics.ts';
 import { registerWatch } from './watch-metrics.ts';
 import type { ListenerState } from './watch-metrics.ts';
@@ -35,6 +35,8 @@ const tableLabels = ['database', 'schema', 'table'] as const;
 interface Series {
   readonly labels: TableName;
   rows: number;
+  /** Documents with members that were not stored. */
+  ignored: number;
   readonly answers: Map<string, { readonly status: number; count: number }>;
   /** Batches of WebSockets, by code. */
   readonly batches: Map<string, number>;
@@ -77,7 +79,7 @@ class TableCounts {
 }
 
 function newSeries(labels: TableName): Series {
-  return { labels, rows: 0, answers: new Map(), batches: new Map() };
+  return { labels, rows: 0, ignored: 0, answers: new Map(), batches: new Map() };
 }
 
 function countAnswer(series: Series, status: number, code: string, rows: number): void {
@@ -106,6 +108,8 @@ export function createMetrics(options: MetricsOptions): Metrics {
         series.rows += observation.rows;
         series.batches.set(observation.code, (series.batches.get(observation.code) ?? 0) + 1);
         events.batchSeconds.observe(observation.seconds);
+      } else if (observation.kind === 'keys.ignored') {
+        counts.of(observation.table).ignored += observation.documents;
       } else {
         count(events, observation);
         watch(observation);
@@ -130,6 +134,18 @@ function registerTableCounters(registry: Registry, counts: TableCounts): void {
         for (const { labels, answers } of counts.all()) {
           for (const [code, { status, count }] of answers) this.inc({ ...labels, status, code }, count);
         }
+      },
+    }),
+  );
+  registry.registerMetric(
+    new Counter({
+      name: 'headgate_ignored_keys_documents_total',
+      help: 'Documents stored without some members, because their keys are no columns (on_unknown), by table',
+      labelNames: [...tableLabels],
+      registers: [],
+      collect() {
+        this.reset();
+        for (const { labels, ignored } of counts.all()) if (ignored > 0) this.inc({ ...labels }, ignored);
       },
     }),
   );

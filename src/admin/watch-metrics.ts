@@ -5,8 +5,8 @@
  */
 import { Counter, Gauge } from 'prom-client';
 import type { Registry } from 'prom-client';
-import { limits } from '../limits.ts';
-import type { Observation } from '../observations.ts';
+import { limits } from '../tables/limits.ts';
+import type { Observation } from '../tables/observations.ts';
 
 export interface WatchOptions {
   /** What `/readyz` answers. */

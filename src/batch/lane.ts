@@ -26,11 +26,11 @@
  */
 import { deferred } from '../kit/deferred.ts';
 import type { Deferred } from '../kit/deferred.ts';
-import type { CommitGroup, Group, Outcome, Rows } from '../flow.ts';
-import type { Limits } from '../limits.ts';
-import { refusal } from '../refusals.ts';
+import type { Slots } from '../kit/slots.ts';
+import type { CommitGroup, Group, Outcome, Rows } from '../tables/flow.ts';
+import type { Limits } from '../tables/limits.ts';
+import { refusal } from '../tables/refusals.ts';
 import type { Pace } from './pace.ts';
-import type { Passes } from './side-track.ts';
 
 export type LaneState = 'idle' | 'gathering' | 'committing';
 
@@ -44,7 +44,7 @@ export interface LaneOptions {
   /** Runs its argument when the current turn of the event loop has handled its sockets (setImmediate). */
   readonly endOfTurn: (run: () => void) => void;
   /** Only who holds one of them commits a group; null: every lane does when it has one. */
-  readonly passes: Passes | null;
+  readonly passes: Slots | null;
   /** Told when the lane has nothing left, so that its owner may forget it. */
   readonly onIdle: () => void;
 }
@@ -168,7 +168,7 @@ export class Lane {
     const { passes } = this.#options;
     while (this.#head < this.#queue.length) {
       // Who waits for a pass still stands in the queue, and is certainly not stored.
-      const done = passes === null ? null : await passes.take();
+      const done = passes === null ? null : await passes.turn();
       const members = this.#takeGroup();
       if (members.length > 0) await this.#commit(members);
       done?.();

@@ -5,14 +5,15 @@
  * `draining`, `deadline`, `chain_broken`.
  * Owns the one timer of the batch room, which settles receipts past their deadline.
  */
-import type { Outcome, Rows, Target } from '../flow.ts';
-import type { TableName } from '../observations.ts';
-import { Refused, refusal } from '../refusals.ts';
-import type { Limits } from '../limits.ts';
+import type { Outcome, Rows, Target } from '../tables/flow.ts';
+import { Slots } from '../kit/slots.ts';
+import type { TableName } from '../tables/observations.ts';
+import { Refused, refusal } from '../tables/refusals.ts';
+import type { Limits } from '../tables/limits.ts';
 import { Lane } from './lane.ts';
 import type { LaneOptions } from './lane.ts';
 import { Pace } from './pace.ts';
-import { goesAside, Passes } from './side-track.ts';
+import { goesAside } from './side-track.ts';
 
 /** How often receipts are compared with their deadline, ms: the answer comes at most this much late. */
 const sweepIntervalMs = 50;
@@ -37,14 +38,14 @@ export class Lanes {
   readonly #paces = new WeakMap<Target, Pace>();
   readonly #lanes = new Map<string, { readonly lane: Lane; readonly table: Target }>();
   /** For the large requests of all tables together. */
-  readonly #passes: Passes;
+  readonly #passes: Slots;
   readonly #sweeper: NodeJS.Timeout;
   #draining = false;
   #whenIdle: (() => void)[] = [];
 
   constructor(options: LanesOptions) {
     this.#options = options;
-    this.#passes = new Passes(options.limits.largeCommitsMax);
+    this.#passes = new Slots(options.limits.largeCommitsMax);
     this.#sweeper = setInterval(() => this.#sweep(), sweepIntervalMs);
     this.#sweeper.unref();
   }

@@ -7,7 +7,7 @@
  * twice as many rows would take less makes them twice as large. How long a row waits is believed to have grown only when two
  * groups in turn say so: a hiccup (of a disk, of a lock) makes a few groups smaller, and refuses nobody.
  */
-import type { Limits } from '../limits.ts';
+import type { Limits } from '../tables/limits.ts';
 
 export class Pace {
   readonly #limits: Pick<Limits, 'groupRowsMax' | 'groupTargetMs'>;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { rowsOf as documentsOf, targetOf } from '../../test/support/rows.ts';
-import type { Chain, Group, Outcome, Rows, Target } from '../flow.ts';
+import type { Chain, Group, Outcome, Rows, Target } from '../tables/flow.ts';
 import { deferred } from '../kit/deferred.ts';
 import type { Deferred } from '../kit/deferred.ts';
 import { Lanes } from './lanes.ts';

@@ -6,9 +6,9 @@
  * already has a catalog is found when a request names it. Touches one connection per served database.
  */
 import type { Engine } from '../engine/engine.ts';
-import type { Target } from '../flow.ts';
-import type { TableName } from '../observations.ts';
-import { Refused } from '../refusals.ts';
+import type { Target } from '../tables/flow.ts';
+import type { TableName } from '../tables/observations.ts';
+import { Refused } from '../tables/refusals.ts';
 import { DatabaseCatalog } from './database-catalog.ts';
 import type { DatabaseCatalogOptions } from './database-catalog.ts';
 import { readMigrations } from './migrate.ts';

@@ -4,7 +4,7 @@
  * States, moved by `#become` alone:
  *   connecting  no connection, or one whose snapshot is not read yet: `find` waits, at most `catalogWaitMs`.
  *   watching    the snapshot is what the engine said last, and the engine tells when that changes (LISTEN), or is
- *               asked regularly where it cannot tell (no event triggers).
+ *               asked regularly where it cannot tell (no event triggers, a pooler in between).
  *   absent      the database has no catalog and none was to be made; final.
  *   closed      final.
  *
@@ -18,25 +18,21 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { Client } from 'pg';
 import type { Engine } from '../engine/engine.ts';
 import { hangUp } from '../engine/hang-up.ts';
-import type { Target } from '../flow.ts';
+import type { Target } from '../tables/flow.ts';
 import { deferred } from '../kit/deferred.ts';
-import type { Limits } from '../limits.ts';
-import type { Observe } from '../observations.ts';
-import { Refused } from '../refusals.ts';
+import type { Limits } from '../tables/limits.ts';
+import type { Observe } from '../tables/observations.ts';
+import { Refused } from '../tables/refusals.ts';
 import { catalogVersion, migrate } from './migrate.ts';
 import type { Migration } from './migrate.ts';
 import { Refresher } from './refresher.ts';
-import { catalogRowsSql, emptySnapshot, nextSnapshot, tableKey } from './snapshot.ts';
+import { hears, listen, readChannels, unlisten } from './listening.ts';
+import type { ChannelNames } from './listening.ts';
+import { pinned, readFingerprint, readOwned, readTables } from './reading.ts';
+import { keyProblem, sealOldChecks } from './sealed.ts';
+import type { KeyRooms } from './sealed.ts';
+import { emptySnapshot, nextSnapshot, tableKey } from './snapshot.ts';
 import type { CatalogRow, Snapshot, SnapshotRooms } from './snapshot.ts';
-
-const readOwnedRows = `${catalogRowsSql(`
-    select w.relation::pg_catalog.oid from headgate.webhook_table w
-    join pg_catalog.pg_class c on c.oid = w.relation
-    join pg_catalog.pg_namespace n on n.oid = c.relnamespace
-    join pg_catalog.pg_roles r on r.rolname = $1
-    where ($2::text is null or n.nspname = $2) and c.relname = $3
-      and pg_catalog.pg_has_role(r.oid, c.relowner, 'MEMBER')`)}
-  order by schema_name limit $4`;
 
 export type CatalogState = 'connecting' | 'watching' | 'absent' | 'closed';
 
@@ -44,19 +40,22 @@ export interface DatabaseCatalogOptions {
   readonly database: string;
   readonly engine: Engine;
   readonly migrations: readonly Migration[];
-  readonly rooms: SnapshotRooms;
+  readonly rooms: SnapshotRooms & KeyRooms;
   readonly limits: Pick<
     Limits,
     | 'catalogWaitMs'
     | 'catalogMissIntervalMs'
     | 'catalogPollIntervalMs'
     | 'catalogHeartbeatMs'
+    | 'catalogEchoMs'
     | 'explainTablesMax'
     | 'engineBackoffMs'
   >;
   readonly observe: Observe;
   /** Told whenever the catalog of this database is there and read. */
   readonly served?: (database: string) => void;
+  /** Told when somebody has asked for a retry of a refused request. */
+  readonly retryAsked?: (database: string) => void;
   /** A monotonic clock, ms. */
   readonly clock: () => number;
 }
@@ -75,6 +74,10 @@ export class DatabaseCatalog {
   #client: Client | null = null;
   #create: boolean;
   #reason = 'the catalog is not read yet';
+  /** Why what is sealed does not open; null: it does. */
+  #keyProblem: string | null = null;
+  /** The last run that was asked for by a notification: any number of them are one. */
+  #told: Promise<void> | null = null;
   /** The error of the last attempt, for who asked for the catalog to be made. */
   #error: unknown = null;
 
@@ -90,9 +93,9 @@ export class DatabaseCatalog {
     return this.#state;
   }
 
-  /** null while watching; otherwise why not, in one line. */
+  /** null while watching with the right master key; otherwise why not, in one line. */
   get unavailable(): string | null {
-    return this.#state === 'watching' ? null : this.#reason;
+    return this.#state === 'watching' ? this.#keyProblem : this.#reason;
   }
 
   get snapshot(): Snapshot {
@@ -128,19 +131,15 @@ export class DatabaseCatalog {
   }
 
   /** One query on the catalog's own connection; throws when there is none. */
-  async query<Row extends object>(sql: string, values: readonly unknown[] = []): Promise<readonly Row[]> {
+  async query<Row extends object>(sql: string): Promise<readonly Row[]> {
     if (this.#client === null) throw new Refused('engine_unavailable');
-    return (await this.#client.query<Row>(sql, [...values])).rows;
+    return pinned<Row>(this.#client, sql);
   }
 
   /** Asked of the engine, not of the snapshot: the tables of that name that `user` may own, as they are committed. */
   ownedRows(user: string, schema: string | null, table: string): Promise<readonly CatalogRow[]> {
-    return this.query<CatalogRow>(readOwnedRows, [
-      user,
-      schema,
-      table,
-      this.#options.limits.explainTablesMax,
-    ]);
+    if (this.#client === null) throw new Refused('engine_unavailable');
+    return readOwned(this.#client, user, schema, table, this.#options.limits.explainTablesMax);
   }
 
   async close(): Promise<void> {
@@ -209,6 +208,8 @@ export class DatabaseCatalog {
     lost.catch(() => {});
     try {
       await client.connect();
+      // Compiling what is asked of a few rows of the catalog would take longer than the wait for it.
+      await client.query(`select pg_catalog.set_config('jit', 'off', false)`);
       this.#client = client;
       if (this.#create) {
         const { from, to } = await migrate(client, migrations);
@@ -218,32 +219,61 @@ export class DatabaseCatalog {
         return;
       }
       this.#create = true;
-      await client.query('call headgate.place_restored()');
-      await client.query('listen headgate_catalog');
-      client.on('notification', () => void this.#refresher.run().catch(() => {}));
+      await pinned(client, 'call headgate.settle()');
+      await this.#lookAfterSeals(client);
+      const channels = await readChannels(client);
+      client.on('notification', ({ channel }) => this.#hear(channel, channels));
+      const pid = await listen(client, Object.values(channels));
       this.#fingerprint = null;
       await this.#refresher.run();
       this.#become('watching', '');
       onWatching();
       this.#options.served?.(database);
-      await Promise.race([lost, this.#keepComparing(client)]);
+      await Promise.race([lost, this.#keepComparing(client, channels, pid)]);
     } finally {
       this.#client = null;
       await hangUp(client);
     }
   }
 
+  /** Says what keeps the sealed values closed; a key that comes back later is found as well. */
+  async #lookAfterSeals(client: Client): Promise<void> {
+    const { database, rooms, observe } = this.#options;
+    const problem = await keyProblem(client, database, rooms);
+    if (problem !== null && problem !== this.#keyProblem)
+      observe({ kind: 'catalog.sealed_otherwise', database, reason: problem });
+    this.#keyProblem = problem;
+    if (problem === null) await sealOldChecks(client, rooms);
+  }
+
+  /** Strangers may send what they like: what is kept of any number of notifications is one run. */
+  #hear(channel: string, channels: ChannelNames): void {
+    if (channel === channels.rejected) this.#options.retryAsked?.(this.#options.database);
+    if (channel !== channels.catalog) return;
+    const next = this.#refresher.run();
+    if (next === this.#told) return;
+    this.#told = next;
+    next.catch(() => {});
+  }
+
   /** Asks the engine now and then: for changes it cannot tell of, and whether it still answers. */
-  async #keepComparing(client: Client): Promise<void> {
-    const { limits } = this.#options;
-    const { rows } = await client.query<{ event_triggers: boolean }>(
+  async #keepComparing(client: Client, channels: ChannelNames, pid: number): Promise<void> {
+    const { limits, engine, database } = this.#options;
+    const [capability] = await this.query<{ event_triggers: boolean }>(
       'select event_triggers from headgate.capability',
     );
-    const told = rows[0]?.event_triggers === true;
+    const echo = { ...engine.clientConfig(database), connectionTimeoutMillis: limits.catalogWaitMs };
+    const heard = await hears(client, echo, channels.catalog, limits.catalogEchoMs, this.#closing.signal);
+    if (!heard) await unlisten(client, Object.values(channels), pid);
+    const told = heard && capability?.event_triggers === true;
     const pauseMs = told ? limits.catalogHeartbeatMs : limits.catalogPollIntervalMs;
     while (this.#client === client && !this.#isFinal()) {
-      await delay(pauseMs, undefined, { signal: this.#closing.signal });
       await this.#refresher.run();
+      await delay(pauseMs, undefined, { signal: this.#closing.signal });
+      if (this.#keyProblem !== null) {
+        await this.#lookAfterSeals(client);
+        this.#doubted = true;
+      }
     }
   }
 
@@ -253,13 +283,14 @@ export class DatabaseCatalog {
     if (client === null) throw new Error(this.#reason);
     const whatever = this.#doubted;
     this.#doubted = false;
-    const marks = await client.query<{ mark: string }>('select headgate.catalog_fingerprint()::text as mark');
-    const mark = marks.rows[0]?.mark ?? '';
+    const mark = await readFingerprint(client);
     if (mark === this.#fingerprint && !whatever) return;
-    const { rows } = await client.query<CatalogRow>(catalogRowsSql());
+    // Roles that were renamed or dropped, too, have changed the fingerprint.
+    if (this.#fingerprint !== null) await pinned(client, 'call headgate.settle()');
+    const { rows, unread } = await readTables(client);
     const { database, rooms, observe } = this.#options;
     const before = this.#snapshot;
-    const next = nextSnapshot(before, database, rows, rooms);
+    const next = nextSnapshot(before, database, rows, rooms, unread);
     this.#snapshot = next;
     this.#fingerprint = mark;
     const { tables, unusable, version } = next;

@@ -4,7 +4,7 @@ import { after, before, suite, test } from 'node:test';
 import { Client } from 'pg';
 import { debianBin, embeddedBin, startServer, type TestServer } from '../../test/support/server.ts';
 import { summary } from '../../test/support/webhook-targets.ts';
-import { limits } from '../limits.ts';
+import { limits } from '../tables/limits.ts';
 import { Relations } from './relations.ts';
 import type { RelationWay } from './relations.ts';
 
@@ -13,13 +13,15 @@ function relationsOn(bin: string): void {
   let client: Client;
   let now = 0;
   let asked = 0;
+  /** What the server gives a client: SET below. */
+  const path = 'app, public';
 
   const open = (bounds: { relationsMax?: number } = {}): Relations =>
     new Relations({
       database: 'postgres',
       query: async (sql, values) => {
         asked++;
-        return (await client.query<object>(sql, [...values])).rows;
+        return (await client.query<object>(sql, [...values, path])).rows;
       },
       limits: { ...limits, ...bounds },
       clock: () => now,

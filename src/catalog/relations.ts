@@ -2,15 +2,15 @@
  * Any relation of one database that rows can be inserted into, by the name that an application gives it: for the events
  * gateway, which stands in front of any PostgreSQL, with the schema `headgate` or without.
  *
- * Takes a name as SQL writes it (`orders`, `app.orders`, `"Orders"`), resolved as the session that answers resolves it;
+ * Takes a name as SQL writes it (`orders`, `app.orders`, `"Orders"`), resolved as any session of that role resolves it;
  * gives Targets; refuses with `relation_not_found`, `relation_not_writable` and `key_missing`. Touches the database
  * through the one function it is given, whose every call is a transaction of its own. What was found is remembered for a
  * moment, what was not is looked for again.
  */
-import type { Target } from '../flow.ts';
-import type { Limits } from '../limits.ts';
-import { Refused } from '../refusals.ts';
-import { relationColumns, relationsSql, toShape } from './shape.ts';
+import type { Target } from '../tables/flow.ts';
+import type { Limits } from '../tables/limits.ts';
+import { Refused } from '../tables/refusals.ts';
+import { relationColumns, relationsSql, toCode, toShape } from './shape.ts';
 import type { RelationRow } from './shape.ts';
 
 /** What becomes of a row whose key is there already: refused by the engine, replaced, or left out. */
@@ -18,7 +18,7 @@ export type RelationWay = 'insert' | 'upsert' | 'ignore';
 
 export interface RelationsOptions {
   readonly database: string;
-  /** Throws the engine's error. */
+  /** Adds the search_path that a client of that role has to the parameters. Throws the engine's error. */
   readonly query: (sql: string, values: readonly unknown[]) => Promise<readonly object[]>;
   readonly limits: Pick<Limits, 'relationsMax' | 'relationAgeMs'>;
   /** A monotonic clock, ms. */
@@ -26,18 +26,31 @@ export interface RelationsOptions {
 }
 
 interface Known {
-  readonly row: RelationRow;
+  readonly row: FoundRow;
   readonly until: number;
   /** By way, so that a relation that did not change is the same object. */
   readonly targets: Map<RelationWay, Target>;
 }
 
-const lookup = `select ${relationColumns}, pg_catalog.has_any_column_privilege(s.relation, 'INSERT') as permitted
-  from (${relationsSql('select pg_catalog.to_regclass($1)::pg_catalog.oid as relation')}) as s`;
+/** Lock tables that somebody else has made are his to lock. */
+const hasLocks = `exists (
+  select from pg_catalog.pg_class l
+  join pg_catalog.pg_namespace ln on ln.oid operator(pg_catalog.=) l.relnamespace
+  join pg_catalog.pg_roles o on o.oid operator(pg_catalog.=) l.relowner
+  where ln.nspname operator(pg_catalog.=) 'headgate' and l.relname operator(pg_catalog.=) 'commit_lock_0'
+    and pg_catalog.has_schema_privilege(ln.oid, 'USAGE') and pg_catalog.has_table_privilege(l.oid, 'UPDATE')
+    and (o.rolsuper or o.rolname operator(pg_catalog.=) current_user))`;
+
+const lookup = `select ${relationColumns}, pg_catalog.has_any_column_privilege(s.relation, 'INSERT') as permitted,
+  ${hasLocks} as has_locks
+  from (${relationsSql(`
+    select pg_catalog.to_regclass($1)::pg_catalog.oid as relation
+    from (select pg_catalog.set_config('search_path', $2, true) as set offset 0) as path where path.set is not null`)}) as s`;
 
 interface FoundRow extends RelationRow {
   /** The role that asks may insert, into some column at least. */
   readonly permitted: boolean;
+  readonly has_locks: boolean;
 }
 
 /** Schemas of PostgreSQL's own, with those of temporary tables, and of Headgate's. */
@@ -80,7 +93,7 @@ export class Relations {
     return known !== undefined && known.until > this.#options.clock() ? known : null;
   }
 
-  #remember(name: string, row: RelationRow): Known {
+  #remember(name: string, row: FoundRow): Known {
     const { limits, clock } = this.#options;
     const before = this.#known.get(name);
     // The Targets of a relation that did not change stay as they are.
@@ -116,7 +129,7 @@ export class Relations {
     }
   }
 
-  async #look(name: string): Promise<RelationRow> {
+  async #look(name: string): Promise<FoundRow> {
     // to_regclass() of later versions takes a number for an oid.
     if (name.includes('\0') || /^\s*[-+\d]/.test(name)) throw notFound(name);
     let rows: readonly FoundRow[];
@@ -135,9 +148,11 @@ export class Relations {
   }
 }
 
-function toTarget(database: string, name: string, row: RelationRow, way: RelationWay): Target {
+function toTarget(database: string, name: string, row: FoundRow, way: RelationWay): Target {
   const shape = toShape(row, { way, document: null, includes: [], misfits: 'reject' });
   if (typeof shape === 'string') throw notWritable(name, `cannot take rows: ${shape}`);
+  const code = toCode(row);
+  if (typeof code === 'string') throw notWritable(name, `cannot take rows: ${code}`);
   if (way !== 'insert' && shape.key.length === 0) {
     throw new Refused('key_missing', `"${name}" has no primary key that a row could say`);
   }
@@ -148,9 +163,18 @@ function toTarget(database: string, name: string, row: RelationRow, way: Relatio
     oid: row.relation,
     check: null,
     waitsForDisk: true,
+    hasLocks: row.has_locks,
     // With its key also where rows are only inserted: a commit takes a key that it did not know for a changed table.
     shape,
-    intake: { format: 'json', batched: false, document: null, includes: [], hiddenHeaders: new Set() },
+    code,
+    intake: {
+      format: 'json',
+      batched: false,
+      document: null,
+      unknown: 'ignore',
+      includes: [],
+      hiddenHeaders: new Set(),
+    },
   };
 }
 

@@ -177,9 +177,10 @@ suite('shapes of tables that change', () => {
       assert(rows[0] !== undefined);
       return rows[0];
     };
-    const { relation, mark } = await read();
+    const { relation, mark, code } = await read();
+    const names = ['public."Conf irm"', relation];
     const confirm = (known: string): Promise<unknown> =>
-      client.query('SELECT headgate.confirm($1, $2, $3)', ['public."Conf irm"', relation, known]);
+      client.query('SELECT headgate.confirm($1, $2, $3, $4)', [...names, known, code.owner]);
     const changed = { code: 'HG001' };
     await confirm(mark);
     await assert.rejects(confirm(''), changed);
@@ -197,12 +198,21 @@ suite('shapes of tables that change', () => {
       'ALTER m SET DEFAULT 2',
       'ALTER m SET NOT NULL',
       'DROP m',
+      'ADD CHECK (data IS NOT NULL) NOT VALID',
+      'ENABLE ROW LEVEL SECURITY',
+      'CREATE INDEX ON "Conf irm" (length(data::text))',
+      'CREATE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN RETURN NEW; END$$; CREATE TRIGGER f BEFORE INSERT ON "Conf irm" FOR EACH ROW EXECUTE FUNCTION f()',
+      'CREATE OR REPLACE TRIGGER f AFTER INSERT ON "Conf irm" FOR EACH ROW EXECUTE FUNCTION f()',
+      'CREATE RULE r AS ON INSERT TO "Conf irm" DO ALSO NOTHING',
     ]) {
-      await client.query(`ALTER TABLE "Conf irm" ${step}`);
+      await client.query(step.startsWith('CREATE') ? step : `ALTER TABLE "Conf irm" ${step}`);
       await assert.rejects(confirm(last), changed, step);
       last = (await read()).mark;
       await confirm(last);
     }
+    await client.query('CREATE ROLE confirm_other; ALTER TABLE "Conf irm" OWNER TO confirm_other');
+    await assert.rejects(confirm((await read()).mark), changed, 'another owner');
+    await client.query('ALTER TABLE "Conf irm" OWNER TO current_user; DROP ROLE confirm_other');
     await client.query('DROP TABLE "Conf irm"; CREATE TABLE "Conf irm" (data jsonb)');
     await assert.rejects(confirm(last), changed);
   });

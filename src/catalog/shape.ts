@@ -3,7 +3,16 @@
  * any relation, and `toShape`, which makes a Shape of the answer or says why rows cannot be written. Pure; the text runs
  * on PostgreSQL 14 to 18 and needs no schema `headgate`.
  */
-import type { Column, KeyColumn, Shape } from '../flow.ts';
+import type { Code, Column, Equality, KeyColumn, Shape } from '../tables/flow.ts';
+import {
+  assumableSql,
+  inertSql,
+  involvedSql,
+  lateCodeSql,
+  markSql,
+  ownersSql,
+  trustedSql,
+} from './owner-code.ts';
 
 /** What `relationsSql` yields. */
 export interface RelationRow {
@@ -23,6 +32,28 @@ export interface RelationRow {
    * DEFERRABLE or WITHOUT OVERLAPS.
    */
   readonly key: readonly number[];
+  /** How the index of the key compares its columns, in the same order. */
+  readonly equalities: readonly Equality[];
+  readonly code: CodeRow;
+}
+
+/** Whose code runs when rows are stored. */
+export interface CodeRow {
+  /** pg_class.relowner */
+  readonly owner: number;
+  readonly owner_name: string;
+  /** Headgate's role. */
+  readonly role: string;
+  /** Every owner of a relation that takes part could do all that Headgate's role can. */
+  readonly trusted: boolean;
+  /** One that could not, and is not the owner; null: there is none. */
+  readonly stranger: string | null;
+  /** Headgate's role can become the owner. */
+  readonly assumable: boolean;
+  /** See Code.inert. */
+  readonly inert: boolean;
+  /** A trigger that may run at COMMIT, where nothing holds it to its owner's rights; null: there is none. */
+  readonly late: string | null;
 }
 
 export interface ColumnRow {
@@ -42,7 +73,7 @@ export interface ColumnRow {
 
 /** What the columns of `relationsSql` are called, for lists of them. */
 export const relationColumns =
-  'relation, schema_name, table_name, relation_kind, insertable, mark, columns, key';
+  'relation, schema_name, table_name, relation_kind, insertable, mark, columns, key, equalities, code';
 
 /**
  * A query for RelationRows. `asked` is a query that yields oids as `relation`.
@@ -53,31 +84,53 @@ export const relationColumns =
 export function relationsSql(asked: string): string {
   return `
 with asked as materialized (
-  select r.relation, pg_catalog.set_config('search_path', 'pg_catalog', true) as path from (${asked}) as r
+  select r.relation, pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true) as path from (${asked}) as r
 )
 select c.oid as relation, n.nspname::text as schema_name, c.relname::text as table_name,
   c.relkind::text as relation_kind,
   c.relkind in ('r', 'p') or pg_catalog.pg_relation_is_updatable(c.oid, false) & 8 = 8 as insertable,
-  attributes.mark, coalesce(attributes.columns, '[]') as columns, coalesce(primary_key.columns, '[]') as key
+  ${markSql('c')} as mark, coalesce(attributes.columns, '[]') as columns, coalesce(primary_key.columns, '[]') as key,
+  coalesce(primary_key.equalities, '[]') as equalities, ${codeSql} as code
 from asked
 join pg_catalog.pg_class c on c.oid = asked.relation
 join pg_catalog.pg_namespace n on n.oid = c.relnamespace
 cross join lateral (
-  select ${markSql} as mark, pg_catalog.json_agg(${columnSql} order by a.attnum) filter (where not a.attisdropped) as columns
+  select pg_catalog.json_agg(${columnSql} order by a.attnum) filter (where not a.attisdropped) as columns
   from pg_catalog.pg_attribute a
   left join pg_catalog.pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
   left join pg_catalog.pg_type t on t.oid = a.atttypid
   where a.attrelid = asked.relation and a.attnum > 0
 ) as attributes
 left join lateral (
-  select pg_catalog.array_to_json((i.indkey::pg_catalog.int2[])[0:i.indnkeyatts - 1]) as columns
+  select pg_catalog.array_to_json((i.indkey::pg_catalog.int2[])[0:i.indnkeyatts - 1]) as columns, (
+    select pg_catalog.json_agg(pg_catalog.json_build_object(
+        'operator', pg_catalog.format('%I.%s', en.nspname, eo.oprname),
+        'type', case when et.typtype <> 'p' then pg_catalog.format_type(et.oid, -1) end) order by o.place)
+    from pg_catalog.unnest(i.indclass::pg_catalog.oid[]) with ordinality as o (class, place)
+    join pg_catalog.pg_opclass oc on oc.oid = o.class
+    join pg_catalog.pg_type et on et.oid = oc.opcintype
+    join pg_catalog.pg_amop am on am.amopfamily = oc.opcfamily and am.amopstrategy = 3
+      and am.amoplefttype = oc.opcintype and am.amoprighttype = oc.opcintype
+    join pg_catalog.pg_operator eo on eo.oid = am.amopopr
+    join pg_catalog.pg_namespace en on en.oid = eo.oprnamespace
+    where o.place <= i.indnkeyatts) as equalities
   from pg_catalog.pg_index i
   where i.indrelid = asked.relation and i.indisprimary and i.indimmediate and not i.indisexclusion
 ) as primary_key on true`;
 }
 
-/** The version of a table's columns, dropped ones too: the transactions that wrote their rows of the catalog. */
-const markSql = `pg_catalog.string_agg(a.xmin::pg_catalog.text, '.' order by a.attnum)`;
+/** A CodeRow. */
+const codeSql = `pg_catalog.json_build_object(
+    'owner', c.relowner::pg_catalog.int8,
+    'owner_name', pg_catalog.pg_get_userbyid(c.relowner),
+    'role', current_user,
+    'trusted', not exists (select from (${ownersSql('c.oid')}) as o where not ${trustedSql('o.relowner')}),
+    'stranger', (select o.name from (${ownersSql('c.oid')}) as o
+      where o.relowner <> c.relowner and not ${trustedSql('o.relowner')} order by o.name limit 1),
+    'assumable', ${assumableSql('c.relowner')},
+    'inert', ${inertSql('c')},
+    'late', (select t.tgname from pg_catalog.pg_trigger t
+      where t.tgrelid in (${involvedSql('c.oid')}) and ${lateCodeSql('t')} order by t.tgname limit 1))`;
 
 const expressionSql = 'pg_catalog.pg_get_expr(d.adbin, d.adrelid)';
 
@@ -138,26 +191,30 @@ export function toShape(row: RelationRow, choice: ShapeChoice): Shape | string {
   return {
     mark: row.mark,
     way: choice.way ?? (key.length > 0 ? 'upsert' : appends),
-    columns: columns.map(toColumn),
+    columns: columns.map((column) => toColumn(column, document)),
     key,
+    document,
     misfits,
   };
 }
 
-function toColumn({ name, type, base, fallback }: ColumnRow): Column {
-  return { name, type, baseType: base, fallback };
+function toColumn({ name, type, base, fallback }: ColumnRow, document: string | null): Column {
+  // A row of a document table always says its document.
+  return { name, type, baseType: base, fallback: name === document ? null : fallback };
 }
 
 /** Empty also where the rows do not say their key, as with an identity column: then each of them is new. */
 function keyOf(row: RelationRow, written: readonly ColumnRow[]): readonly KeyColumn[] | string {
   const places = new Set(written.map(({ place }) => place));
   const key: KeyColumn[] = [];
-  for (const place of row.key) {
+  for (const [i, place] of row.key.entries()) {
+    const known = row.equalities[i];
+    const equality = known === undefined ? {} : { equality: known };
     const column = row.columns.find((it) => it.place === place);
     if (column === undefined) return [];
     const { name, generated, reads } = column;
     if (places.has(place)) {
-      key.push({ name, generated: null });
+      key.push({ name, generated: null, ...equality });
       continue;
     }
     if (generated === null) return [];
@@ -166,7 +223,21 @@ function keyOf(row: RelationRow, written: readonly ColumnRow[]): readonly KeyCol
       const other = row.columns.find((it) => it.place === unwritten)?.name ?? '';
       return `the primary key's column "${name}" is computed from "${other}", which no row fills`;
     }
-    key.push({ name, generated });
+    key.push({ name, generated, ...equality });
   }
   return key;
+}
+
+/** Whose code rows of this relation run, or in one line why none of it may run. */
+export function toCode({ schema_name, table_name, code }: RelationRow): Code | string {
+  const { owner, owner_name: ownerName, inert } = code;
+  if (code.trusted) return { owner, ownerName, as: 'headgate', inert, catalogued: false };
+  const name = `"${schema_name}"."${table_name}"`;
+  if (code.stranger !== null && code.stranger !== ownerName)
+    return `rows of ${name} would run code of role "${code.stranger}" with the rights of its owner "${ownerName}": give every table that takes part the same owner`;
+  if (code.late !== null && !inert)
+    return `the deferrable trigger or constraint "${code.late}" of role "${ownerName}" would run at COMMIT with the rights of Headgate's role "${code.role}": make it NOT DEFERRABLE`;
+  if (code.assumable) return { owner, ownerName, as: 'owner', inert, catalogued: false };
+  if (inert) return { owner, ownerName, as: 'nobody', inert, catalogued: false };
+  return `rows of ${name} run code of its owner "${ownerName}", which Headgate's role "${code.role}" cannot run with no more than that role's rights: GRANT "${ownerName}" TO "${code.role}", and let that role create schemas in the database`;
 }

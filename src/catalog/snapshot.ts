@@ -4,8 +4,9 @@
  * columns no longer take what it was made for, is in the snapshot as unusable: its requests are answered 503, never
  * accepted unchecked, and never stored in another form.
  */
-import type { Check, Include, Intake, Shape, Target } from '../flow.ts';
-import { relationColumns, relationsSql, toShape, typeOids } from './shape.ts';
+import type { Check, Code, Include, Intake, Shape, Target, WhyRefused } from '../tables/flow.ts';
+import { identities, openCheck } from './seals.ts';
+import { relationColumns, relationsSql, toCode, toShape, typeOids } from './shape.ts';
 import type { RelationRow } from './shape.ts';
 
 /** A table's row of the view headgate.catalog_rows, and its shape. */
@@ -17,10 +18,12 @@ export interface CatalogRow extends RelationRow {
   readonly takes_document: boolean;
   /** … this one; null: it is gone. */
   readonly document: string | null;
+  /** The column that takes members whose keys are no columns; null: there is none, or it is gone. */
+  readonly collect: string | null;
   readonly includes: readonly IncludeRow[];
-  /** Masked where it holds a key; null: no VALIDATE. */
+  /** As it is shown: masked where it holds a key; null: no VALIDATE. */
   readonly expression: string | null;
-  /** The whole expression, when the masked one is not the whole. */
+  /** What is believed, see seals.ts. */
   readonly sealed_expression: string | null;
   readonly seal_id: string | null;
   readonly secrets: readonly SealedSecret[];
@@ -33,11 +36,9 @@ interface IncludeRow {
 }
 
 /** `asked`: a query that yields oids of webhook tables as `relation`. */
-export function catalogRowsSql(
-  asked = 'select relation::pg_catalog.oid from headgate.webhook_table',
-): string {
+export function catalogRowsSql(asked = 'select relation from headgate.catalog_sizes where fits'): string {
   const ofTable =
-    'payload, options, takes_document, document, includes, expression, sealed_expression, seal_id, secrets';
+    'payload, options, takes_document, document, collect, includes, expression, sealed_expression, seal_id, secrets';
   return `select ${relationColumns}, ${ofTable}
   from (select relation, ${ofTable} from headgate.catalog_rows) as t
   join (${relationsSql(asked)}) as s using (relation)`;
@@ -51,6 +52,19 @@ export interface SealedSecret {
   readonly sealed: string;
 }
 
+/** A webhook table that is too large to be read. */
+export interface UnreadRow {
+  readonly relation: number;
+  readonly schema_name: string;
+  readonly table_name: string;
+}
+
+export const unreadRowsSql =
+  'select relation, schema_name, table_name from headgate.catalog_sizes where not fits';
+
+const tooLarge =
+  'its VALIDATE, secrets, defaults and generated columns, or those of all tables of its owner, take too much of the catalog';
+
 export interface SnapshotRooms {
   /** Opens what `seal` sealed; throws. */
   open(sealed: string, identity: string): string;
@@ -60,6 +74,7 @@ export interface SnapshotRooms {
 
 export interface CompiledCheck {
   readonly check: Check;
+  readonly why?: WhyRefused;
   /** Lower-case names of the headers that it reads; null: it reads all of them. */
   readonly headers: readonly string[] | null;
 }
@@ -85,18 +100,13 @@ export function tableKey(schema: string, table: string): string {
   return `${schema}\0${table}`;
 }
 
-/** The identities that sealed texts are bound to. The DDL seals under the same. */
-export const identities = {
-  secret: (name: string, sealId: string) => `secret:${name}:${sealId}`,
-  expression: (sealId: string) => `expression:${sealId}`,
-};
-
 /** The next picture. Targets of tables that did not change are the same objects as before. */
 export function nextSnapshot(
   before: Snapshot,
   database: string,
   rows: readonly CatalogRow[],
   rooms: SnapshotRooms,
+  unread: readonly UnreadRow[] = [],
 ): Snapshot {
   const tables = new Map<string, Target>();
   const sources = new Map<string, string>();
@@ -116,6 +126,11 @@ export function nextSnapshot(
     tables.set(key, made.target);
     if (made.unusable !== null) unusable.set(key, made.unusable);
   }
+  for (const { relation: oid, schema_name: schema, table_name: table } of unread) {
+    const key = tableKey(schema, table);
+    tables.set(key, unreadTarget({ database, schema, table, oid }));
+    unusable.set(key, tooLarge);
+  }
   return { version: before.version + 1, tables, sources, unusable };
 }
 
@@ -125,7 +140,8 @@ const credentialHeaders = ['authorization', 'cookie', 'proxy-authorization'];
 /** null: the table takes what it was made for. */
 export function shapeProblem(row: CatalogRow): string | null {
   const shape = shapeOf(row);
-  return typeof shape === 'string' ? shape : null;
+  const code = toCode(row);
+  return typeof shape === 'string' ? shape : typeof code === 'string' ? code : null;
 }
 
 function shapeOf(row: CatalogRow): Shape | string {
@@ -143,9 +159,23 @@ function shapeOf(row: CatalogRow): Shape | string {
     includes,
     misfits: row.options['on_type_error'] === 'null' ? 'null' : 'reject',
   });
-  if (typeof shape !== 'string' && shape.columns.every(({ name }) => includes.includes(name)))
+  if (typeof shape === 'string') return shape;
+  if (shape.columns.every(({ name }) => includes.includes(name)))
     return 'no column of the table takes the body any more';
-  return shape;
+  return collectProblem(row, shape) ?? shape;
+}
+
+function collectProblem({ options, collect }: CatalogRow, shape: Shape): string | null {
+  if (options['on_unknown'] !== 'collect') return null;
+  if (collect === null) return 'the column that takes keys which are no columns is gone';
+  const column = shape.columns.find(({ name }) => name === collect);
+  const fits = column !== undefined && bodyTypes.json.includes(column.baseType);
+  return fits ? null : `the column "${collect}", which takes keys that are no columns, is no JSONB any more`;
+}
+
+function unknownOf({ options, collect }: CatalogRow): Intake['unknown'] {
+  if (options['on_unknown'] === 'collect' && collect !== null) return { into: collect };
+  return options['on_unknown'] === 'reject' ? 'reject' : 'ignore';
 }
 
 /** What a column that takes the whole body may be of, by the body's format. */
@@ -168,7 +198,8 @@ function toTarget(
 ): { target: Target; unusable: string | null } {
   const shape = shapeOf(row);
   let compiled: CompiledCheck | null = null;
-  let unusable = typeof shape === 'string' ? shape : null;
+  const code = toCode(row);
+  let unusable = shapeProblem(row);
   if (unusable === null) {
     try {
       compiled = makeCheck(row, rooms);
@@ -185,12 +216,16 @@ function toTarget(
       table,
       oid,
       check: unusable === null ? (compiled?.check ?? null) : 'unusable',
+      whyRefused: compiled?.why,
       waitsForDisk: row.options['webhook.wait_for_persistence'] !== false,
+      hasLocks: true,
       shape: usable,
+      code: typeof code === 'string' ? nobodys(row) : { ...code, catalogued: true },
       intake: {
         format: formatOf(row),
         batched: row.options['is_batched'] === true,
         document: row.takes_document ? row.document : null,
+        unknown: unknownOf(row),
         includes: includesOf(row, usable),
         hiddenHeaders: hiddenHeaders(compiled),
       },
@@ -199,9 +234,32 @@ function toTarget(
   };
 }
 
+function unreadTarget(name: Pick<Target, 'database' | 'schema' | 'table' | 'oid'>): Target {
+  return {
+    ...name,
+    check: 'unusable',
+    waitsForDisk: true,
+    hasLocks: true,
+    shape: unusableShape(''),
+    code: { owner: 0, ownerName: '', as: 'nobody', inert: false, catalogued: true },
+    intake: {
+      format: 'json',
+      batched: false,
+      document: null,
+      unknown: 'ignore',
+      includes: [],
+      hiddenHeaders: null,
+    },
+  };
+}
+
 /** Of a table whose requests are all answered 503. */
 function unusableShape(mark: string): Shape {
-  return { mark, way: 'insert', columns: [], key: [], misfits: 'reject' };
+  return { mark, way: 'insert', columns: [], key: [], document: null, misfits: 'reject' };
+}
+
+function nobodys({ code: { owner, owner_name: ownerName } }: CatalogRow): Code {
+  return { owner, ownerName, as: 'nobody', inert: false, catalogued: true };
 }
 
 /** Only what can be written: a column may have become an identity. */
@@ -241,13 +299,9 @@ export function openSource(row: CatalogRow, rooms: Pick<SnapshotRooms, 'open'>):
       throw new Error(`secret ${name}: ${(error as Error).message}`, { cause: error });
     }
   }
-  let expression = row.expression;
-  if (row.sealed_expression !== null) {
-    try {
-      expression = rooms.open(row.sealed_expression, identities.expression(row.seal_id ?? ''));
-    } catch (error) {
-      throw new Error(`VALIDATE expression: ${(error as Error).message}`, { cause: error });
-    }
+  try {
+    return { expression: openCheck(row, rooms), payload: row.payload, secrets };
+  } catch (error) {
+    throw new Error(`VALIDATE expression: ${(error as Error).message}`, { cause: error });
   }
-  return { expression, payload: row.payload, secrets };
 }

@@ -69,7 +69,7 @@ export class HeadgateError extends Error {
 }
 
 /** After these, and after no answer at all, the rows may have been stored. */
-const uncertain = new Set(['commit_unknown', 'deadline', 'no_answer']);
+const uncertain = new Set(['commit_unknown', 'deadline', 'no_answer', 'results_full']);
 const firstPauseMs = 200;
 const longestPauseMs = 10_000;
 

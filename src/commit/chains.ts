@@ -1,6 +1,6 @@
 /** Which rows of a group may still be stored, as far as their chains go: none after rows that were not. Pure. */
-import type { Chain, Outcome, Rows } from '../flow.ts';
-import { refusal } from '../refusals.ts';
+import type { Chain, Outcome, Rows } from '../tables/flow.ts';
+import { refusal } from '../tables/refusals.ts';
 
 export const chainBroken: Outcome = { kind: 'aborted', refusal: refusal('chain_broken') };
 

@@ -1,47 +1,118 @@
 /**
  * Connections for commits, per database and apart from every other use of the engine. Opened when needed, kept
  * while used, bounded by `commitConnectionsMax`; waiting for one is bounded by the commit's deadline.
+ *
+ * A server, a database or a role that has no connection left (53300) says how many there are to be had: the pool takes what it
+ * has for its size, and whoever asks waits for one of those. After a while it tries to have more again.
  */
+import { performance } from 'node:perf_hooks';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Pool } from 'pg';
 import type { ClientBase, PoolClient } from 'pg';
 import type { Engine } from '../engine/engine.ts';
-import { sqlstateOf } from '../engine/sqlstate.ts';
-import type { Limits } from '../limits.ts';
+import { refusesParameters, sqlstateOf } from '../engine/sqlstate.ts';
+import { backoffMs } from '../kit/backoff.ts';
+import { limits as allLimits } from '../tables/limits.ts';
+import type { Limits } from '../tables/limits.ts';
+import type { Observe } from '../tables/observations.ts';
+import { quoteLiteral } from '../kit/sql-text.ts';
+import { KeptSessions } from './kept-sessions.ts';
+import { forgetPrepared } from './prepared.ts';
+import { safePath } from './statements.ts';
 
 interface Open {
   readonly pool: Pool;
   readonly shared: boolean;
+  /** When the engine last had no connection left for it. */
+  limitedAtMs: number | null;
+  /** Whether the log has been told. */
+  said: boolean;
+  readonly kept: KeptSessions;
 }
 
 export class CommitPools {
   readonly #engine: Pick<Engine, 'clientConfig' | 'doubt'>;
   readonly #limits: Pick<Limits, 'commitConnectionsMax' | 'commitStatementTimeoutMs'>;
   readonly #applicationName: string;
+  readonly #observe: Observe;
   readonly #pools = new Map<string, Open>();
 
   constructor(
     engine: Pick<Engine, 'clientConfig' | 'doubt'>,
     limits: Pick<Limits, 'commitConnectionsMax' | 'commitStatementTimeoutMs'>,
     applicationName = 'headgate commit',
+    observe: Observe = () => undefined,
   ) {
+    this.#observe = observe;
     this.#applicationName = applicationName;
     this.#engine = engine;
     this.#limits = limits;
   }
 
-  /** A connection to commit on; throws when none can be had in time. Give it back with `release`. */
-  async connect(database: string): Promise<PoolClient> {
-    const open = this.#pools.get(database) ?? this.#open(database, false);
-    try {
-      return await open.pool.connect();
-    } catch (error) {
-      if (open.shared || !refusesParameters(error)) throw error;
-      const next = this.#pools.get(database);
-      // Another request of the same moment may have found out already.
-      if (next === undefined || next === open) this.#open(database, true);
-      if (next === open) void open.pool.end();
-      return this.connect(database);
+  /**
+   * A connection to commit on, for rows of `table` perhaps one in which only code of that table has run; throws when none can
+   * be had in time. Give it back with `release`, or with giveBackStained.
+   */
+  async connect(database: string, table: number | null = null): Promise<PoolClient> {
+    const latest = performance.now() + this.#limits.commitStatementTimeoutMs;
+    for (let attempt = 1; ; attempt++) {
+      const open = this.#pools.get(database) ?? this.#open(database, false);
+      this.#growAgain(open);
+      const own = table === null ? null : open.kept.take(table);
+      if (own !== null) return own;
+      try {
+        return (await this.#lastOf(open)) ?? (await open.pool.connect());
+      } catch (error) {
+        if (!open.shared && refusesParameters(error)) this.#share(database, open);
+        else if (sqlstateOf(error) !== '53300' || performance.now() >= latest) throw error;
+        else await this.#takeAsSize(database, open, error as Error, attempt);
+      }
     }
+  }
+
+  /** Where all connections are lent: one that is kept for another table, as new; null: there are others, or none is. */
+  async #lastOf({ pool, kept }: Open): Promise<PoolClient | null> {
+    const isFull = pool.idleCount === 0 && pool.totalCount >= pool.options.max;
+    const client = isFull ? kept.takeAny() : null;
+    if (client === null) return null;
+    try {
+      await renewSession(client, this.#limits.commitStatementTimeoutMs);
+      return client;
+    } catch {
+      client.release(true);
+      return null;
+    }
+  }
+
+  #share(database: string, open: Open): void {
+    const next = this.#pools.get(database);
+    // Another request of the same moment may have found out already.
+    if (next === undefined || next === open) this.#open(database, true);
+    if (next === open) void open.pool.end();
+  }
+
+  /** The engine has no more connections than these. */
+  async #takeAsSize(
+    database: string,
+    open: Open,
+    { message: reason }: Error,
+    attempt: number,
+  ): Promise<void> {
+    const connections = open.pool.totalCount;
+    open.limitedAtMs = performance.now();
+    open.pool.options.max = Math.max(1, connections);
+    if (!open.said) this.#observe({ kind: 'commit.connections_limited', database, connections, reason });
+    open.said = true;
+    // Without one of its own there is none that could be given back.
+    if (connections === 0)
+      await sleep(backoffMs(attempt, allLimits.fateRetryMinMs, allLimits.fateRetryMs, Math.random));
+  }
+
+  #growAgain(open: Open): void {
+    if (open.limitedAtMs === null) return;
+    if (performance.now() - open.limitedAtMs < allLimits.commitConnectionsAgainMs) return;
+    open.limitedAtMs = null;
+    open.pool.options.max = this.#limits.commitConnectionsMax;
   }
 
   /**
@@ -50,6 +121,28 @@ export class CommitPools {
    */
   isShared(database: string): boolean {
     return this.#pools.get(database)?.shared === true;
+  }
+
+  /**
+   * Takes back a connection in whose session code has run: of `table` alone, for which it is kept a while, or of any. It is
+   * lent to others when the session is as new. Behind the answers; nobody waits for it but who wants the last connection.
+   */
+  giveBackStained(database: string, client: PoolClient, table: number | null = null): void {
+    const open = this.#pools.get(database);
+    // What a shared session has to be cleaned of went with the transaction.
+    if (open?.shared === true) return client.release();
+    // Who waits for a connection is not left waiting for one that is kept.
+    if (open === undefined || table === null || open.pool.waitingCount > 0) return this.#renew(client, false);
+    stained.add(client);
+    open.kept.keep(table, client);
+  }
+
+  #renew(client: PoolClient, broken: boolean): void {
+    if (broken) return client.release(true);
+    renewSession(client, this.#limits.commitStatementTimeoutMs).then(
+      () => client.release(),
+      () => client.release(true),
+    );
   }
 
   /** A server that took rows does not take them any more. */
@@ -61,6 +154,7 @@ export class CommitPools {
   async release(database: string): Promise<void> {
     const open = this.#pools.get(database);
     this.#pools.delete(database);
+    open?.kept.close();
     await open?.pool.end();
   }
 
@@ -80,36 +174,107 @@ export class CommitPools {
       connectionTimeoutMillis: this.#limits.commitStatementTimeoutMs,
       idleTimeoutMillis: 60_000,
       application_name: this.#applicationName,
-      ...(shared ? {} : session),
+      ...(shared ? { onConnect: lookAtSession as (client: ClientBase) => void } : session),
     });
     // An idle connection that the engine closes is simply not there any more; the next commit opens another. One that
     // breaks while it commits tells its group; as an event the error is nobody's.
     pool.on('error', () => {});
     pool.on('connect', (client) => client.on('error', () => {}));
-    const open = { pool, shared };
+    const letGo = (client: PoolClient, broken: boolean) => this.#renew(client, broken);
+    const kept = new KeptSessions({ limits: allLimits, letGo });
+    const open: Open = { pool, shared, kept, limitedAtMs: null, said: false };
     this.#pools.set(database, open);
     return open;
   }
 }
 
-/** PgBouncer takes only the few parameters that it can keep apart for each of its clients. */
-function refusesParameters(error: unknown): boolean {
-  return error instanceof Error && error.message.startsWith('unsupported startup parameter');
+/** What a session was before any code ran in it. */
+export interface SessionFacts {
+  /** Headgate's role. */
+  readonly role: string;
+  /** The search_path that the server gives this role: what the code of tables sees, as it does for any other client. */
+  readonly path: string;
+  /** The least of synchronous_commit that makes a row durable on this server. */
+  readonly commit: string;
 }
+
+const facts = new WeakMap<ClientBase, SessionFacts>();
+
+/** Throws where the connection is none of a pool of this file. */
+export function factsOf(client: ClientBase): SessionFacts {
+  const known = facts.get(client);
+  if (known === undefined) throw new Error('a connection that no pool has prepared');
+  return known;
+}
+
+interface Found {
+  readonly role: string;
+  readonly path: string;
+  readonly commit: string;
+}
+
+const foundSql = `select current_user as role, pg_catalog.current_setting('synchronous_commit') as commit`;
 
 /**
  * A 200 promises a durable row: a server configured for less still waits for its own disk here. And what ends a
  * transaction must see a table that was changed while its first statement waited for a lock: a server whose default
  * is one picture of the data per transaction is asked for one per statement. Warnings are heard: one of them says that
  * a commit is not as durable as it should be.
+ *
+ * Nothing that others have made may stand before PostgreSQL's own in Headgate's SQL, not even what an owner of the
+ * database has set for all: no operator and no cast is used before the path is set.
  */
 async function prepareSession(client: ClientBase): Promise<void> {
-  await client.query(
-    `select set_config('default_transaction_isolation', 'read committed', false), set_config('synchronous_commit',
-       case current_setting('synchronous_commit') when 'off' then 'on' else current_setting('synchronous_commit') end,
-       false), set_config('client_min_messages', 'warning', false)`,
+  const { rows } = await client.query<Found>(
+    `${foundSql}, pg_catalog.current_setting('search_path') as path, pg_catalog.set_config('search_path', '${safePath}', false)`,
   );
+  await client.query(sessionSql, [remember(client, rows[0]).commit]);
   incarnations.set(client, await readIncarnation(client));
+}
+
+const sessionSql = `select pg_catalog.set_config('search_path', '${safePath}', false),
+  pg_catalog.set_config('default_transaction_isolation', 'read committed', false), pg_catalog.set_config('jit', 'off', false),
+  pg_catalog.set_config('synchronous_commit', $1, false), pg_catalog.set_config('client_min_messages', 'warning', false)`;
+
+/** Of a session that others use too, and in which nothing is set. */
+async function lookAtSession(client: ClientBase): Promise<void> {
+  const { rows } = await client.query<Found>(
+    `${foundSql}, s.reset_val as path from pg_catalog.pg_settings s
+     where s.name operator(pg_catalog.=) 'search_path'::pg_catalog.text`,
+  );
+  remember(client, rows[0]);
+}
+
+function remember(client: ClientBase, found: Found | undefined): SessionFacts {
+  const { role = '', path = '', commit = 'on' } = found ?? {};
+  const known = { role, path, commit: commit === 'off' ? 'on' : commit };
+  facts.set(client, known);
+  return known;
+}
+
+/**
+ * Makes the session of a connection as it was when it was opened: settings, role, temporary tables, prepared statements,
+ * cursors, advisory locks and LISTEN, whatever code has left of them. Rejects when the connection is not to be used again.
+ */
+export async function renewSession(client: ClientBase, timeoutMs: number): Promise<void> {
+  const query = { text: 'discard all', query_timeout: timeoutMs };
+  await client.query(query);
+  await client.query({ ...query, text: sessionSql, values: [factsOf(client).commit] });
+  forgetPrepared(client);
+  stained.delete(client);
+}
+
+/** Kept for the table whose code has run in it. */
+const stained = new WeakSet<ClientBase>();
+
+/** What code has set, and what Headgate sets: three statements in front of a group of the same table. */
+export const resetCount = 3;
+
+/** The statements that put back all settings; null: nobody has changed any. Asked once for each time it is lent. */
+export function resetSql(client: ClientBase): string | null {
+  if (!stained.delete(client)) return null;
+  const set = sessionSql.replace('$1', quoteLiteral(factsOf(client).commit));
+  return `reset session authorization; reset all; ${set}`;
 }
 
 const incarnations = new WeakMap<ClientBase, string | null>();
@@ -124,7 +289,7 @@ export function incarnationOf(client: ClientBase): string | null {
  * over, so that a number means something within one life of one server only. A new process has another start time; a
  * recovery inside the same one, after a backend was killed, begins its statistics anew.
  */
-const incarnationSql = `select concat(pg_catalog.pg_postmaster_start_time(), ' ', stats_reset) as life
+const incarnationSql = `select pg_catalog.concat(pg_catalog.pg_postmaster_start_time(), ' ', stats_reset) as life
   from pg_catalog.pg_stat_bgwriter where stats_reset is not null and not pg_catalog.pg_is_in_recovery()`;
 
 async function readIncarnation(client: ClientBase): Promise<string | null> {

@@ -10,7 +10,7 @@ import { codes, commitRoom, untilACommitWaits } from '../../test/support/commit-
 import { rowsOf } from '../../test/support/rows.ts';
 import { runOurs } from '../../test/support/webhook-tables.ts';
 import type { Endpoint } from '../engine/engine.ts';
-import { limits } from '../limits.ts';
+import { limits } from '../tables/limits.ts';
 import { CommitPools } from './commit-pools.ts';
 import { createCommit } from './commit.ts';
 

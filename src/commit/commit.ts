@@ -9,17 +9,18 @@
  * delays a group, and a slow table delays another only when `commitConnectionsMax` tables are slow at one time.
  */
 import type { PoolClient } from 'pg';
-import type { CommitGroup, Group, Outcome } from '../flow.ts';
-import type { Limits } from '../limits.ts';
-import type { Observe } from '../observations.ts';
-import { refusal, refusals } from '../refusals.ts';
-import type { Refusal } from '../refusals.ts';
+import type { CommitGroup, Group, Ignored, Outcome, Target } from '../tables/flow.ts';
+import type { Limits } from '../tables/limits.ts';
+import type { Observe } from '../tables/observations.ts';
+import { refusal, refusals } from '../tables/refusals.ts';
+import type { Refusal } from '../tables/refusals.ts';
 import { incarnationOf } from './commit-pools.ts';
 import type { CommitPools } from './commit-pools.ts';
 import { commitCopy } from './copy-group.ts';
 import { commitDecoded } from './decoded-group.ts';
-import { fateOf } from './fate.ts';
+import { askOn, fateOf } from './fate.ts';
 import { Session } from './session.ts';
+import type { Fate } from './session.ts';
 
 export interface CommitOptions {
   readonly pools: CommitPools;
@@ -28,11 +29,14 @@ export interface CommitOptions {
     | 'ackDeadlineMs'
     | 'commitStatementTimeoutMs'
     | 'groupNamedRefusalsMax'
+    | 'groupFruitlessMax'
     | 'groupProbesMax'
     | 'groupNulledProbesMax'
     | 'groupTriedRowsMax'
   >;
   readonly observe: Observe;
+  /** Told of documents that were stored without some of their members. */
+  readonly ignored?: (target: Target, ignored: Ignored) => void;
   /** A monotonic clock, ms. */
   readonly clock: () => number;
 }
@@ -44,7 +48,7 @@ export function createCommit(options: CommitOptions): CommitGroup {
     const started = clock();
     let client: PoolClient;
     try {
-      client = await pools.connect(target.database);
+      client = await pools.connect(target.database, target.oid);
     } catch (error) {
       const reason = error instanceof Error ? error.message : String(error);
       observe({ kind: 'group.aborted', table: target, rows: group.rows, sqlstate: '08001', reason });
@@ -52,7 +56,12 @@ export function createCommit(options: CommitOptions): CommitGroup {
     }
     const patienceMs = members.reduce((most, rows) => Math.max(most, rows.patienceMs), 0);
     const deadline = started + patienceMs;
-    const lent = new Lent(client);
+    const leftMs = () => deadline - clock();
+    const told = (fate: Fate | null) => {
+      observe({ kind: 'group.settled', table: target, rows: group.rows, fate: fate ?? 'unknown' });
+      return fate;
+    };
+    const lent = new Lent(client, pools, target);
     const session = new Session({
       client,
       clock,
@@ -64,21 +73,26 @@ export function createCommit(options: CommitOptions): CommitGroup {
         // The lost connection makes room for the one that is asked.
         lent.giveBack(false);
         const lost = { ...target, xid, incarnation: incarnationOf(client) };
-        const fate = await fateOf(lost, pools, { leftMs: () => deadline - clock(), random: Math.random });
-        observe({ kind: 'group.settled', table: target, rows: group.rows, fate: fate ?? 'unknown' });
-        return fate;
+        return told(await fateOf(lost, pools, { leftMs, random: Math.random }));
+      },
+      fateHere: async (xid) => {
+        const fate = await askOn(client, { ...target, xid }, { leftMs }).catch(() => null);
+        return told(fate === 'ask again' ? null : fate);
       },
     });
+    let stained = true;
     try {
       const outcomes =
-        target.shape.way === 'copy'
-          ? await commitCopy(session, target, members, limits.groupNamedRefusalsMax)
+        target.shape.way === 'copy' && target.code.as !== 'owner'
+          ? await commitCopy(session, target, members, limits)
           : await commitDecoded(session, target, members, options);
       tell(observe, group, outcomes, (clock() - started) / 1_000);
+      tellIgnored(options, group, outcomes);
+      stained = outcomes.some((it) => it.kind === 'aborted' && it.refusal.code === 'table_changed');
       return outcomes;
     } finally {
       // A connection in an unknown state is not lent again.
-      lent.giveBack(session.usable);
+      lent.giveBack(session.usable, stained);
     }
   };
 }
@@ -86,14 +100,24 @@ export function createCommit(options: CommitOptions): CommitGroup {
 /** A connection of the pool, to be given back once. */
 class Lent {
   readonly #client: PoolClient;
+  readonly #pools: CommitPools;
+  readonly #target: Target;
   #isLent = true;
 
-  constructor(client: PoolClient) {
+  constructor(client: PoolClient, pools: CommitPools, target: Target) {
     this.#client = client;
+    this.#pools = pools;
+    this.#target = target;
   }
 
-  giveBack(usable: boolean): void {
-    if (this.#isLent) this.#client.release(!usable);
+  /** `stained`: something of a table may have run in its session that the catalog did not know of. */
+  giveBack(usable: boolean, stained = false): void {
+    if (this.#isLent) {
+      const { database, code, oid } = this.#target;
+      const whose = stained ? null : oid;
+      if (usable && (stained || !code.inert)) this.#pools.giveBackStained(database, this.#client, whose);
+      else this.#client.release(!usable);
+    }
     this.#isLent = false;
   }
 }
@@ -136,6 +160,23 @@ function tell(observe: Observe, group: Group, outcomes: readonly Outcome[], seco
       sqlstate: refusals[worst.refusal.code].sqlstate,
       reason: worst.refusal.message,
     });
+}
+
+function tellIgnored(
+  { observe, ignored: told }: CommitOptions,
+  { target, members }: Group,
+  outcomes: readonly Outcome[],
+): void {
+  let documents = 0;
+  let keys: readonly string[] = [];
+  members.forEach(({ ignored }, i) => {
+    if (ignored === null || outcomes[i]?.kind !== 'committed') return;
+    documents += ignored.documents;
+    ({ keys } = ignored);
+  });
+  if (documents === 0) return;
+  observe({ kind: 'keys.ignored', table: target, documents, keys });
+  told?.(target, { documents, keys });
 }
 
 function isSendersAffair({ code }: Refusal): boolean {

@@ -1,13 +1,18 @@
 /** The way of rows of one JSONB column without a key: the documents as they are, in one binary COPY; one that is alone as a prepared INSERT. */
-import type { Outcome, Rows, Target } from '../flow.ts';
-import { refusal } from '../refusals.ts';
-import { copyMessages, groupStatement } from './copy-message.ts';
+import type { Outcome, Rows, Target } from '../tables/flow.ts';
+import { refusal } from '../tables/refusals.ts';
+import type { Limits } from '../tables/limits.ts';
+import { copyMessages, groupStatement, noRowsStatement } from './copy-message.ts';
+import type { GroupStatement } from './copy-message.ts';
 import { commitIsolating } from './isolate.ts';
-import { aborted, isConflict, judgeGroup } from './judge.ts';
+import type { Judged } from './isolate.ts';
+import { aborted, outcomeOf, verdictOf } from './judge.ts';
 import { documentRefusal } from './reasons.ts';
 import type { Statement } from './prepared.ts';
 import type { Failed } from './round-trip.ts';
-import type { Attempt, Session } from './session.ts';
+import type { Session } from './session.ts';
+import { changed, isChanged } from './told.ts';
+import type { Attempt } from './told.ts';
 import { singleDocument, singleRowMessages, singleRowStatement } from './single-row.ts';
 import type { Settings } from './table-statements.ts';
 import { queryMessage } from './wire-message.ts';
@@ -15,9 +20,8 @@ import { queryMessage } from './wire-message.ts';
 /** Attempts of one group that the engine ended for reasons of its own (deadlock, serialization). */
 const conflictAttemptsMax = 3;
 
-interface CopyStatement {
+interface CopyStatement extends GroupStatement {
   readonly message: Buffer;
-  readonly count: number;
 }
 
 const statements = new WeakMap<Target, CopyStatement>();
@@ -25,55 +29,123 @@ const singles = new WeakMap<Target, Statement>();
 /** Tables, or engines, that take a COPY and not that statement: a rule is one reason. They are not asked twice for each row. */
 const notSingly = new WeakSet<Target>();
 
-export function commitCopy(
+export async function commitCopy(
   session: Session,
   target: Target,
   members: readonly Rows[],
-  namedRefusalsMax: number,
+  { groupNamedRefusalsMax, groupFruitlessMax }: Pick<Limits, 'groupNamedRefusalsMax' | 'groupFruitlessMax'>,
 ): Promise<readonly Outcome[]> {
-  const settings = session.settings(target);
-  const { message, count } = statementOf(target, settings);
-  const attempt = async (some: readonly Rows[]): Promise<Attempt> => {
-    const single = hasOwn(settings) && !notSingly.has(target) ? singleDocument(some) : null;
-    let refusedSingly = false;
-    if (single !== null) {
-      const statement = singleOf(target);
-      const stored = await session.storeSingle(statement, singleRowMessages(statement, single));
-      if (stored !== null && stored !== 'not worth it') return stored;
-      refusedSingly = stored === null;
-    }
-    for (let tries = 1; ; tries++) {
-      const [reply] = await session.send([message, ...copyMessages(some)], [count]);
-      if (reply === undefined) return { kind: 'lost', reason: 'no answer' };
-      if (reply.kind === 'done' && refusedSingly) notSingly.add(target);
-      if (reply.kind !== 'failed') return session.settled(reply);
-      if (!isConflict(reply) || tries === conflictAttemptsMax) return reply;
-    }
-  };
+  const group = new CopyGroup(session, target);
   return commitIsolating(
     {
-      attempt,
-      judge: async (failed) => {
-        const outcome = judgeGroup(failed);
-        if (outcome !== null) return { blame: 'group', outcome };
-        if (failed.sqlstate === '23505' && (await session.hasKey(target)))
-          return { blame: 'group', outcome: aborted(refusal('table_changed')) };
-        return { blame: 'row', outcome: aborted(documentRefusal(failed)) };
-      },
+      attempt: (some) => group.attempt(some),
+      judge: (failed) => group.judge(failed),
+      stands: () => group.stands(),
       lineOf: (failed) => lineOf(failed, target.table),
-      namedRefusalsMax,
+      namedRefusalsMax: groupNamedRefusalsMax,
+      fruitlessMax: groupFruitlessMax,
     },
     members,
   );
 }
 
-function statementOf(target: Target, settings: Settings): CopyStatement {
+class CopyGroup {
+  readonly #session: Session;
+  readonly #target: Target;
+  readonly #settings: Settings;
+  readonly #statement: CopyStatement;
+  /** How often the group may be tried again because the engine preferred others. */
+  #conflictsLeft = conflictAttemptsMax - 1;
+  /** The first refusal asks whether it is the table. */
+  #standing: Promise<Outcome | null> | null = null;
+
+  constructor(session: Session, target: Target) {
+    this.#session = session;
+    this.#target = target;
+    this.#settings = session.settings(target);
+    this.#statement = statementOf(session, target, this.#settings);
+  }
+
+  async attempt(some: readonly Rows[]): Promise<Attempt> {
+    const single = await this.#single(some);
+    if (single !== null && !isTriedAgain(single)) return single;
+    const first = await this.#copy(some);
+    if (first.kind === 'committed' && single !== null) notSingly.add(this.#target);
+    if (first.kind !== 'failed' || some.length > 1 || some[0]?.count !== 1) return first;
+    if (single?.kind === 'failed') return better(single, first);
+    // One that nobody can name the fault of is not refused for what happened once.
+    return verdictOf(first) === 'suspect' ? this.#copy(some) : first;
+  }
+
+  /** null: rows of this group do not go that way. */
+  async #single(some: readonly Rows[]): Promise<Attempt | null> {
+    const { as, inert } = this.#target.code;
+    const singly = hasOwn(this.#settings) && as === 'headgate' && inert && !notSingly.has(this.#target);
+    const document = singly ? singleDocument(some) : null;
+    if (document === null) return null;
+    const statement = singleOf(this.#target);
+    const execute = singleRowMessages(statement, document);
+    const stored = await this.#session.storeSingle(statement, this.#target, execute);
+    return stored === 'not worth it' ? null : stored;
+  }
+
+  async #copy(some: readonly Rows[]): Promise<Attempt> {
+    const { message, count, checks } = this.#statement;
+    for (;;) {
+      const [reply] = await this.#session.send([message, ...copyMessages(some)], [count]);
+      if (reply === undefined) return { kind: 'lost', reason: 'no answer' };
+      if (reply.kind !== 'failed') return this.#session.settled(reply);
+      if (isChanged(reply, checks)) return changed;
+      if (verdictOf(reply) !== 'conflict' || this.#conflictsLeft <= 0) return this.#session.settled(reply);
+      this.#conflictsLeft -= 1;
+    }
+  }
+
+  async judge(failed: Failed): Promise<Judged> {
+    const outcome = outcomeOf(failed);
+    const verdict = verdictOf(failed);
+    if (outcome !== null) {
+      const cut = verdict === 'conflict' || verdict === 'beyond';
+      return { blame: cut ? 'elsewhere' : 'group', outcome };
+    }
+    if (failed.sqlstate === '23505' && (await this.#session.hasKey(this.#target)))
+      return { blame: 'group', outcome: aborted(refusal('table_changed')) };
+    this.#standing ??= this.stands();
+    const standing = await this.#standing;
+    if (standing !== null) return { blame: 'group', outcome: standing };
+    return { blame: verdict === 'row' ? 'row' : 'suspect', outcome: aborted(documentRefusal(failed)) };
+  }
+
+  stands(): Promise<Outcome | null> {
+    const { facts, shared } = this.#session;
+    const { sql, count, checks } = noRowsStatement(this.#target, this.#settings, facts, shared);
+    return this.#session.takesNoRowsBy([queryMessage(sql), ...copyMessages([])], count, checks);
+  }
+}
+
+/** Whether a row that the prepared statement did not store may be told better, or stored, by the COPY. */
+function isTriedAgain(attempt: Attempt): boolean {
+  if (attempt.kind !== 'failed') return false;
+  // A prepared statement that is gone is not needed.
+  if (attempt.sqlstate === '26000') return true;
+  return ['row', 'suspect', 'conflict'].includes(verdictOf(attempt));
+}
+
+/**
+ * Of a row that neither way stores: a COPY names the words that a group would read, and an engine that spreads its tables
+ * over servers hides there which constraint it was.
+ */
+function better(single: Failed, copy: Failed): Failed {
+  return verdictOf(copy) === 'suspect' && /^(23|P0)/.test(single.sqlstate) ? single : copy;
+}
+
+function statementOf(session: Session, target: Target, settings: Settings): CopyStatement {
   // Almost every group has the same settings: those of the connection.
-  const usual = settings.timeoutMs === null;
+  const usual = settings.timeoutMs === null && !session.shared;
   const known = usual ? statements.get(target) : undefined;
   if (known !== undefined) return known;
-  const { sql, count } = groupStatement(target, settings);
-  const made = { message: queryMessage(sql), count };
+  const statement = groupStatement(target, settings, session.facts, session.shared);
+  const made = { ...statement, message: queryMessage(statement.sql) };
   if (usual) statements.set(target, made);
   return made;
 }

@@ -43,14 +43,16 @@ test('the bytes are one CopyData and one CopyDone whose lengths and rows are exa
   );
 });
 
+const facts = { role: 'hg', path: '"$user", public', commit: 'on' };
+
 test('names are quoted, and quoted again as text', () => {
-  const sql = groupStatement(target, { commit: 'as it is', timeoutMs: null }).sql;
+  const { sql } = groupStatement(target, { commit: 'as it is', timeoutMs: null }, facts, false);
   assert(sql.includes(String.raw`copy "pu""blic"."o'rd\ers" ("da ta") from stdin (format binary)`), sql);
-  assert(sql.includes(String.raw`headgate.confirm( E'"pu""blic"."o''rd\\ers"', 7, '750.751')`), sql);
+  assert(sql.includes(String.raw`headgate.confirm( E'"pu""blic"."o''rd\\ers"', 7, '750.751', 10)`), sql);
   assert(!sql.includes('synchronous_commit'));
   assert(
-    groupStatement(target, { commit: 'off', timeoutMs: null }).sql.startsWith(
-      'set local synchronous_commit = off; select pg_catalog.concat(',
+    groupStatement(target, { commit: 'off', timeoutMs: null }, facts, false).sql.startsWith(
+      'set local synchronous_commit = off; select headgate.hold(',
     ),
   );
 });

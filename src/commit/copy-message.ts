@@ -3,10 +3,12 @@
  * protocol lets a client send CopyData before it has seen CopyInResponse (after an error the backend throws
  * stray CopyData and CopyDone away), so a group costs one round trip.
  */
-import type { Group, Target } from '../flow.ts';
+import type { Group, Target } from '../tables/flow.ts';
 import { quoteIdentifier, quoteLiteral } from '../kit/sql-text.ts';
 import { mergedBytes, Pieces } from './pieces.ts';
-import { relationName, settingStatements } from './statements.ts';
+import type { SessionFacts } from './commit-pools.ts';
+import { heldTextSql, lockSql } from './hold.ts';
+import { cleanUpStatements, relationName, safePath, settingStatements } from './statements.ts';
 import type { Settings } from './table-statements.ts';
 import { documentCount, documentLength } from './wire-message.ts';
 
@@ -18,25 +20,67 @@ const copyDone = Buffer.from([0x63, 0, 0, 0, 4]);
 const rowHeaderBytes = 7;
 const jsonbVersion = 1;
 
-/** The statements of a group's transaction, and how many they are. */
+export interface GroupStatement {
+  readonly sql: string;
+  /** How many statements it holds. */
+  readonly count: number;
+  /** Which of them look at the table, and fail when it has changed, from 0. */
+  readonly checks: readonly number[];
+}
+
+/** The statements of a group's transaction. */
 export function groupStatement(
   target: Target,
   { commit, timeoutMs }: Settings,
-): { readonly sql: string; readonly count: number } {
+  facts: SessionFacts,
+  shared: boolean,
+): GroupStatement {
+  const { shape, code } = target;
   const relation = relationName(target);
-  const column = quoteIdentifier(target.shape.columns[0]?.name ?? '');
+  const column = quoteIdentifier(shape.columns[0]?.name ?? '');
+  const set = (name: string, to: string) => `pg_catalog.set_config('${name}', ${quoteLiteral(to)}, true)`;
+  const confirm = `select headgate.confirm(${quoteLiteral(relation)}, ${target.oid}, ${quoteLiteral(shape.mark)}, ${code.owner})`;
   // A simple query of several statements is one transaction: it commits after the last of them. `confirm` comes
-  // after COPY has locked the table, so that no row commits into a table that was replaced under the same name.
-  const statements = [
+  // after COPY, so that no row commits into a table that was replaced under the same name.
+  const before = [
+    ...(shared ? [`select ${set('search_path', safePath)}`] : []),
     ...(commit === 'off' ? ['set local synchronous_commit = off'] : []),
     ...(commit === 'at least on' ? [settingStatements.durable] : []),
     ...(timeoutMs === null ? [] : [`set local statement_timeout = ${Math.ceil(timeoutMs)}`]),
-    // Comes with CopyInResponse, thus before the commit: the number to ask for when the answer to that is lost.
-    `select pg_catalog.concat('xid ', pg_catalog.pg_current_xact_id())`,
-    `copy ${relation} (${column}) from stdin (format binary)`,
-    `select headgate.confirm(${quoteLiteral(relation)}, ${target.oid}, ${quoteLiteral(target.shape.mark)})`,
   ];
-  return { sql: statements.join('; '), count: statements.length };
+  // Comes with CopyInResponse, thus before the commit: the number to ask for when the answer to that is lost.
+  const hold = `select headgate.hold(${quoteLiteral(relation)}, ${target.oid}, ${code.owner}, '')`;
+  const holding =
+    code.as === 'nobody'
+      ? [lockSql(target), `${confirm}, pg_catalog.concat('xid ', pg_catalog.pg_current_xact_id())`]
+      : [hold, ...(code.inert ? [] : [heldTextSql(target)])];
+  const looking = new Set([...holding, confirm]);
+  const copy = `copy ${relation} (${column}) from stdin (format binary)`;
+  const ending = commit === 'off' ? 'off' : facts.commit;
+  // What the code of the table sees is the path of any client, and what it has set does not hold for COMMIT.
+  const statements = code.inert
+    ? [...before, ...holding, copy, confirm]
+    : [
+        ...before,
+        ...holding,
+        `select ${set('search_path', facts.path)}`,
+        copy,
+        `select ${set('search_path', safePath)}, ${set('synchronous_commit', ending)}`,
+        confirm,
+        ...(shared ? cleanUpStatements(ending) : [`select ${set('search_path', facts.path)}`]),
+      ];
+  const checks = statements.flatMap((it, i) => (looking.has(it) ? [i] : []));
+  return { sql: statements.join('; '), count: statements.length, checks };
+}
+
+/** The same in a transaction that stays open, for no rows whose storing is taken back. */
+export function noRowsStatement(...of: Parameters<typeof groupStatement>): GroupStatement {
+  const { sql, count, checks } = groupStatement(...of);
+  return {
+    sql: `begin isolation level read committed; ${sql}`,
+    count: count + 1,
+    checks: checks.map((it) => it + 1),
+  };
 }
 
 /** CopyData with all rows of the group, then CopyDone, as buffers to be written one after the other. */

@@ -3,14 +3,14 @@
  * What does not go together is settled member by member (settle.ts); a sender reads which value of its own does not
  * fit, as far as the group's questions and time allow.
  */
-import type { Outcome, Rows, Target } from '../flow.ts';
-import type { Limits } from '../limits.ts';
-import type { Observe } from '../observations.ts';
-import { refusal } from '../refusals.ts';
-import { aborted, isConflict, judgeGroup, mayBeValue } from './judge.ts';
+import type { Outcome, Rows, Target } from '../tables/flow.ts';
+import type { Limits } from '../tables/limits.ts';
+import type { Observe } from '../tables/observations.ts';
+import { refusal } from '../tables/refusals.ts';
+import { aborted, outcomeOf, verdictOf } from './judge.ts';
 import { withNulls } from './nulls.ts';
 import { Probes } from './probes.ts';
-import { misfitRefusal, rowRefusal } from './reasons.ts';
+import { documentRefusal, misfitRefusal, rowRefusal } from './reasons.ts';
 import type { Failed } from './round-trip.ts';
 import type { Session } from './session.ts';
 import { settle } from './settle.ts';
@@ -52,18 +52,21 @@ class DecodedGroup {
   readonly #table: TableStatements;
   readonly #options: DecodedOptions;
   readonly #probes: Probes;
+  /** Documents that go whole into one column: there is nothing to ask about their values. */
+  readonly #whole: boolean;
 
   constructor(session: Session, table: TableStatements, options: DecodedOptions) {
     this.#session = session;
     this.#table = table;
     this.#options = options;
-    this.#probes = new Probes(this.#send, table, options.limits.groupProbesMax);
+    this.#probes = new Probes(this.#send, table, session.facts, options.limits.groupProbesMax);
+    this.#whole = table.target.shape.way === 'copy';
   }
 
   readonly #send: Session['send'] = (messages, expected) => this.#session.send(messages, expected);
 
   refuse(member: Rows): Outcome | null {
-    if (this.#table.remove !== null || member.removes?.includes(1) !== true) return null;
+    if (this.#table.removes || member.removes?.includes(1) !== true) return null;
     return { ...aborted(withoutKey), row: member.removes.indexOf(1) };
   }
 
@@ -76,9 +79,15 @@ class DecodedGroup {
   }
 
   judge(failed: Failed) {
-    if (isConflict(failed)) return { blame: 'again' } as const;
-    const outcome = mayBeValue(failed) ? null : judgeGroup(failed);
-    return outcome === null ? ({ blame: 'row' } as const) : ({ blame: 'group', outcome } as const);
+    const verdict = verdictOf(failed);
+    if (verdict === 'row' || verdict === 'suspect') return { blame: verdict } as const;
+    if (verdict === 'conflict') return { blame: 'again' } as const;
+    if (verdict === 'beyond') return { blame: 'elsewhere' } as const;
+    return { blame: 'group', outcome: outcomeOf(failed) ?? aborted(refusal('internal')) } as const;
+  }
+
+  stands(): Promise<Outcome | null> {
+    return this.#session.takesNoRows(this.#table);
   }
 
   async explain(member: Rows, failed: Failed): Promise<Outcome> {
@@ -89,16 +98,15 @@ class DecodedGroup {
       (await this.#session.hasKey(this.#table.target))
     )
       return aborted(refusal('table_changed'));
-    const misfit = mayBeMisfit(failed) ? await this.#probes.first(member) : null;
+    const misfit = mayBeMisfit(failed) && !this.#whole ? await this.#probes.first(member) : null;
     if (misfit !== null) return { ...aborted(misfitRefusal(misfit)), row: misfit.row };
-    const group = judgeGroup(failed);
-    if (group !== null) return group;
     const row = await this.#rowAtFault(member);
     // Nothing may be asked any more: what is certain is that a value of the row could not be read.
-    const it =
-      this.#probes.exhausted && failed.sqlstate.startsWith('22')
+    const it = this.#whole
+      ? documentRefusal(failed)
+      : this.#probes.exhausted && failed.sqlstate.startsWith('22')
         ? refusal('payload_undecodable')
-        : rowRefusal(failed);
+        : rowRefusal(failed, shape.key);
     return row === null ? aborted(it) : { ...aborted(it), row };
   }
 
@@ -109,12 +117,13 @@ class DecodedGroup {
   async sift(members: readonly Rows[], failed: Failed): Promise<readonly (Rows | Outcome)[]> {
     const { target } = this.#table;
     // Nobody is refused for a table that is not this one any more.
-    const current = await this.#session.confirm(this.#table);
+    const suspect = verdictOf(failed) === 'suspect';
+    const current = await (suspect ? this.stands() : this.#session.confirm(this.#table));
     if (current !== null) return members.map(() => current);
     const nulls = target.shape.misfits === 'null';
-    if (!mayBeMisfit(failed) || (members.length === 1 && !nulls)) return members;
+    if (this.#whole || !mayBeMisfit(failed) || (members.length === 1 && !nulls)) return members;
     const questions = nulls ? this.#options.limits.groupNulledProbesMax : probesOf(members);
-    const probes = new Probes(this.#send, this.#table, questions);
+    const probes = new Probes(this.#send, this.#table, this.#session.facts, questions);
     const sifted: (Rows | Outcome)[] = [...members];
     for (const i of await probes.failing(members)) {
       const member = members[i];
@@ -125,7 +134,9 @@ class DecodedGroup {
   }
 
   async #withNulls(member: Rows, probes: Probes): Promise<Rows> {
-    const misfits = await probes.all(member);
+    const { document } = this.#table.target.shape;
+    // A document is the row: without it nothing of what was sent would be stored.
+    const misfits = (await probes.all(member)).filter(({ column }) => column.name !== document);
     this.nulled += misfits.length;
     return misfits.length === 0 ? member : withNulls(member, misfits);
   }
@@ -153,7 +164,7 @@ class DecodedGroup {
       if (tried > this.#options.limits.groupTriedRowsMax) return null;
       const some = { ...member, count: middle };
       const failed = await this.#session.wouldFail(this.#table, [some]);
-      if (failed !== null && this.judge(failed).blame !== 'row') return null;
+      if (failed !== null && outcomeOf(failed) !== null) return null;
       if (failed === null) good = middle;
       else bad = middle;
       const left = this.#session.leftMs;

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { onEnd } from '../../test/support/cleanup.ts';
 import { testDatabase } from '../../test/support/postgres.ts';
-import { limits } from '../limits.ts';
+import { limits } from '../tables/limits.ts';
 import { CommitPools, incarnationOf } from './commit-pools.ts';
 import { fateOf } from './fate.ts';
 

@@ -1,12 +1,13 @@
 /**
- * What became of a transaction whose answer was lost. Takes its number and the life of the server that gave it out; asks
- * another connection until it knows or no time is left. Gives `committed`, `aborted`, or null, where nobody can know: the
- * server was started or recovered since, or another one answers. Touches the engine; stores nothing.
+ * What became of a transaction whose answer was lost, or left it in doubt. Takes its number and the life of the server that
+ * gave it out; asks another connection until it knows or no time is left. Gives `committed`, `aborted`, or null, where nobody
+ * can know: the server was started or recovered since, another one answers, or rows are kept by further servers, which may
+ * have committed what this one has rolled back. Touches the engine; stores nothing.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { PoolClient } from 'pg';
+import type { ClientBase } from 'pg';
 import { backoffMs } from '../kit/backoff.ts';
-import { limits } from '../limits.ts';
+import { limits } from '../tables/limits.ts';
 import { incarnationOf } from './commit-pools.ts';
 import type { CommitPools } from './commit-pools.ts';
 import { roundTrip } from './round-trip.ts';
@@ -31,10 +32,12 @@ interface Clock {
 interface Status {
   readonly status: string | null;
   readonly replicated: boolean;
+  readonly spread: boolean;
 }
 
 const statusSql = `select pg_catalog.pg_xact_status($1::text::pg_catalog.xid8) as status,
-  pg_catalog.current_setting('synchronous_standby_names') <> '' as replicated`;
+  pg_catalog.current_setting('synchronous_standby_names') <> '' as replicated,
+  exists (select from pg_catalog.pg_extension where extname = 'citus') as spread`;
 
 /** Its commit ends when the standbys have everything that was written before it. */
 const barrier = queryMessage(`select pg_catalog.pg_logical_emit_message(true, 'headgate', '')`);
@@ -64,23 +67,33 @@ async function ask(
   }
   let usable = false;
   try {
-    const { status, replicated } = await readStatus(client, lost.xid, clock);
+    const answer = await askOn(client, lost, clock);
     usable = true;
-    if (status === 'in progress') return 'ask again';
-    if (status === 'aborted') return 'aborted';
-    if (status !== 'committed') return null;
-    if (!replicated || !lost.waitsForDisk) return 'committed';
-    // It is committed on this server; what its sender was promised is that the standby has it as well.
-    const [reply] = await roundTrip(client, [barrier], [1], Math.max(1, clock.leftMs()));
-    usable = reply?.kind !== 'lost';
-    return reply?.kind === 'done' ? 'committed' : null;
+    return answer;
   } finally {
     client.release(!usable);
   }
 }
 
-async function readStatus(client: PoolClient, xid: string, clock: Clock): Promise<Status> {
+/** What the server of this connection knows of a transaction that it has numbered. Rejects when the connection fails. */
+export async function askOn(
+  client: ClientBase,
+  { xid, waitsForDisk }: Pick<LostTransaction, 'xid' | 'waitsForDisk'>,
+  clock: Pick<Clock, 'leftMs'>,
+): Promise<Fate | null | 'ask again'> {
+  const { status, replicated, spread } = await readStatus(client, xid, clock);
+  if (status === 'in progress') return 'ask again';
+  if (status === 'aborted') return spread ? null : 'aborted';
+  if (status !== 'committed') return null;
+  if (!replicated || !waitsForDisk) return 'committed';
+  // It is committed on this server; what its sender was promised is that the standby has it as well.
+  const [reply] = await roundTrip(client, [barrier], [1], Math.max(1, clock.leftMs()));
+  if (reply?.kind === 'lost') throw new Error(reply.reason);
+  return reply?.kind === 'done' ? 'committed' : null;
+}
+
+async function readStatus(client: ClientBase, xid: string, clock: Pick<Clock, 'leftMs'>): Promise<Status> {
   const query = { text: statusSql, values: [xid], query_timeout: Math.max(1, Math.ceil(clock.leftMs())) };
   const { rows } = await client.query<Status>(query);
-  return rows[0] ?? { status: null, replicated: true };
+  return rows[0] ?? { status: null, replicated: true, spread: true };
 }

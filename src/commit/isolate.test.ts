@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { rowsOf as membersRows, targetOf } from '../../test/support/rows.ts';
-import type { Chain, Outcome, Rows } from '../flow.ts';
-import { refusal } from '../refusals.ts';
-import type { Attempt } from './session.ts';
+import type { Chain, Outcome, Rows } from '../tables/flow.ts';
+import { refusal } from '../tables/refusals.ts';
+import type { Attempt } from './told.ts';
 import { commitIsolating } from './isolate.ts';
 
 const target = targetOf();
@@ -15,10 +15,13 @@ const failed = (line: number | null): Attempt => ({
   sqlstate: '22P02',
   message: '',
   completed: 0,
+  atCommit: false,
+  xid: null,
   constraint: null,
   column: null,
   placed: false,
   where: line === null ? '' : String(line),
+  routine: null,
 });
 const lineOf = ({ where }: { where: string }) => (where === '' ? null : Number(where));
 
@@ -41,6 +44,8 @@ function engineOf(bad: ReadonlySet<Rows>, names: boolean) {
     },
     lineOf,
     judge: () => Promise.resolve({ blame: 'row' as const, outcome: rowRefused }),
+    stands: () => Promise.resolve(null),
+    fruitlessMax: 48,
   };
 }
 
@@ -102,6 +107,8 @@ test('a fault of nobody is one outcome for all; a lost connection is unknown for
     attempt: () => Promise.resolve(failed(null)),
     lineOf,
     judge: () => Promise.resolve({ blame: 'group' as const, outcome: away }),
+    stands: () => Promise.resolve(null),
+    fruitlessMax: 48,
     namedRefusalsMax: 3,
   };
   assert.deepEqual(
@@ -114,10 +121,48 @@ test('a fault of nobody is one outcome for all; a lost connection is unknown for
     attempt: () => Promise.resolve(answers.shift() ?? failed(null)),
     lineOf,
     judge: () => Promise.resolve({ blame: 'row' as const, outcome: rowRefused }),
+    stands: () => Promise.resolve(null),
+    fruitlessMax: 48,
     namedRefusalsMax: 3,
   };
   assert.deepEqual(
     (await commitIsolating(halves, members)).map((o) => o.kind),
     ['committed', 'committed', 'unknown', 'unknown'],
   );
+});
+
+test('what is no row’s fault costs its rows 503 and nobody else anything, and ends soon where nothing can be stored', async () => {
+  const away: Outcome = { kind: 'aborted', refusal: refusal('engine_unavailable') };
+  const members = Array.from({ length: 2_048 }, () => rowsOf(1));
+  const judge = () => Promise.resolve({ blame: 'elsewhere' as const, outcome: away });
+  const some = engineOf(new Set(members.slice(0, 10)), true);
+  const outcomes = await commitIsolating({ ...some, judge, namedRefusalsMax: 3 }, members);
+  assert.deepEqual(
+    outcomes.map((o) => o.kind),
+    members.map((_, i) => (i < 10 ? 'aborted' : 'committed')),
+  );
+  const all = engineOf(new Set(members), true);
+  assert.deepEqual(
+    await commitIsolating({ ...all, judge, namedRefusalsMax: 3 }, members),
+    members.map(() => away),
+  );
+  assert.equal(all.seen.attempts, 48);
+});
+
+test('a suspected row is not refused because the engine names it, nor for a table that is another one by then', async () => {
+  const changed: Outcome = { kind: 'aborted', refusal: refusal('table_changed') };
+  const members = Array.from({ length: 64 }, () => rowsOf(1));
+  for (const instead of [null, changed]) {
+    const engine = engineOf(new Set(members.slice(5, 6)), true);
+    const rooms = {
+      ...engine,
+      judge: () => Promise.resolve({ blame: 'suspect' as const, outcome: rowRefused }),
+      stands: () => Promise.resolve(instead),
+      namedRefusalsMax: 3,
+    };
+    const outcomes = await commitIsolating(rooms, members);
+    assert.deepEqual(outcomes[5], instead ?? rowRefused);
+    assert.equal(outcomes.filter(({ kind }) => kind === 'committed').length, 63);
+    assert.equal(engine.seen.attempts, 13);
+  }
 });

@@ -3,21 +3,34 @@
  * are made by the function it is given.
  *
  * The engine names the row in most cases: that member is refused and the rest goes again. When it names none, or
- * has named `namedRefusalsMax` already, the group is cut in halves: at most 2n − 1 further attempts for n members.
+ * has named `namedRefusalsMax` already, or when it is not sure that it is the row's fault, the group is cut in halves: at
+ * most 2n − 1 further attempts for n members. Where it is no row's fault that goes on only while parts can be stored.
  */
-import type { Outcome, Rows } from '../flow.ts';
-import { refusal } from '../refusals.ts';
+import type { Outcome, Rows } from '../tables/flow.ts';
+import { refusal } from '../tables/refusals.ts';
 import { chainBroken, Chains } from './chains.ts';
 import type { Failed } from './round-trip.ts';
-import type { Attempt } from './session.ts';
+import type { Attempt } from './told.ts';
 
 export interface IsolateRooms {
   attempt(members: readonly Rows[]): Promise<Attempt>;
-  /** What a failed attempt means: this row is refused, or all of the members share one outcome. */
-  judge(failed: Failed): Promise<{ readonly blame: 'row' | 'group'; readonly outcome: Outcome }>;
+  judge(failed: Failed): Promise<Judged>;
+  /** Asked before rows are refused that were only suspected: null, or the outcome of them all instead. */
+  stands(): Promise<Outcome | null>;
   /** The 1-based row of the group that the engine named, or null. */
   lineOf(failed: Failed): number | null;
   readonly namedRefusalsMax: number;
+  readonly fruitlessMax: number;
+}
+
+/**
+ * What a failed attempt means, and the outcome of a member that fails with it alone. `row`: a row is refused. `suspect`: a row
+ * is, when it fails alone. `elsewhere`: it is no row's fault, and some rows may be stored without others. `group`: the
+ * outcome of all members.
+ */
+export interface Judged {
+  readonly blame: 'row' | 'suspect' | 'elsewhere' | 'group';
+  readonly outcome: Outcome;
 }
 
 /** One outcome per member, in order. */
@@ -28,6 +41,7 @@ export async function commitIsolating(
   const isolating = new Isolating(rooms);
   const places = members.map((rows, place): Place => ({ rows, place, outcome: null }));
   await isolating.run(places, rooms.namedRefusalsMax);
+  await isolating.confirmSuspects();
   isolating.chains.end();
   return places.map(({ outcome }) => outcome ?? unreachable());
 }
@@ -41,6 +55,11 @@ interface Place {
 class Isolating {
   readonly chains = new Chains();
   readonly #rooms: IsolateRooms;
+  readonly #suspects: Place[] = [];
+  /** Attempts since something was stored last that failed by no row's fault. */
+  #fruitless = 0;
+  /** What the rest of the group comes to without being tried. */
+  #end: Outcome | null = null;
 
   constructor(rooms: IsolateRooms) {
     this.#rooms = rooms;
@@ -51,24 +70,42 @@ class Isolating {
       if (this.chains.isBroken(place.rows, place.place)) this.#settle(place, chainBroken);
     const places = given.filter(({ outcome }) => outcome === null);
     if (places.length === 0) return;
+    if (this.#end !== null) return this.#settleAll(places, this.#end);
     const attempt = await this.#rooms.attempt(places.map(({ rows }) => rows));
     if (attempt.kind === 'committed') {
+      this.#fruitless = 0;
       for (const place of places) this.#settle(place, { kind: 'committed', rows: place.rows.count });
       return;
     }
-    if (attempt.kind === 'lost') return places.forEach((place) => this.#settle(place, lost));
+    if (attempt.kind === 'lost') return this.#settleAll(places, lost);
     const { blame, outcome } = await this.#rooms.judge(attempt);
-    const line = this.#rooms.lineOf(attempt);
-    const named = line === null || blame === 'group' ? undefined : atLine(places, line);
-    if (named !== undefined && (namedLeft > 0 || places.length === 1)) {
-      this.#settle(named.place, outcome.kind === 'aborted' ? { ...outcome, row: named.row } : outcome);
-      return this.run(places, namedLeft - 1);
+    if (blame === 'row') {
+      const line = this.#rooms.lineOf(attempt);
+      const named = line === null ? undefined : atLine(places, line);
+      if (named !== undefined && (namedLeft > 0 || places.length === 1)) {
+        this.#settle(named.place, outcome.kind === 'aborted' ? { ...outcome, row: named.row } : outcome);
+        return this.run(places, namedLeft - 1);
+      }
     }
-    if (blame === 'group' || places.length === 1)
-      return places.forEach((place) => this.#settle(place, outcome));
+    if (blame === 'elsewhere' && ++this.#fruitless >= this.#rooms.fruitlessMax) this.#end = outcome;
+    if (blame === 'group' || places.length === 1 || this.#end !== null) {
+      if (blame === 'suspect') this.#suspects.push(...places);
+      return this.#settleAll(places, outcome);
+    }
     const middle = places.length >> 1;
     await this.run(places.slice(0, middle), 0);
     await this.run(places.slice(middle), 0);
+  }
+
+  /** The table may have become another one since the first row was suspected. */
+  async confirmSuspects(): Promise<void> {
+    if (this.#suspects.length === 0) return;
+    const instead = await this.#rooms.stands();
+    if (instead !== null) for (const place of this.#suspects) place.outcome = instead;
+  }
+
+  #settleAll(places: readonly Place[], outcome: Outcome): void {
+    for (const place of places) this.#settle(place, outcome);
   }
 
   #settle(place: Place, outcome: Outcome): void {

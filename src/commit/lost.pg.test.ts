@@ -12,7 +12,7 @@ import { startServer } from '../../test/support/server.ts';
 import { within } from '../../test/support/within.ts';
 import { runOurs } from '../../test/support/webhook-tables.ts';
 import { toShape } from '../catalog/shape.ts';
-import type { Outcome, Target } from '../flow.ts';
+import type { Outcome, Target } from '../tables/flow.ts';
 
 interface Seen {
   readonly settled: readonly string[];
@@ -119,6 +119,37 @@ suite('lost', () => {
     await within(10_000, async () => assert.deepEqual(codes(await send([rowsOf(target, '{"id":2}')])), [1]));
   });
 
+  test('fewer connections than there may be are the size of the pool: who comes waits, and the log is told once', async (t) => {
+    const { client, target, spy, send, engine } = await ownServer(t);
+    await client.query('create role few login connection limit 2; grant all on t to few');
+    const few = committer(
+      t,
+      { clientConfig: (database) => ({ ...engine.clientConfig(database), user: 'few' }) },
+      spy,
+    );
+    const rows = Array.from({ length: 60 }, (_, id) => rowsOf(target, `{"id":${id}}`));
+    const outcomes = await Promise.all(rows.map((it) => few([it])));
+    assert.deepEqual(new Set(codes(outcomes.flat())), new Set([1]));
+    assert.equal((await client.query('select distinct id from t')).rowCount, 60);
+    const said = spy.seen.filter(({ kind }) => kind === 'commit.connections_limited');
+    assert.equal(said.length, 1);
+    // None at all, and one as soon as somebody leaves.
+    await client.query('create role single login connection limit 1; grant all on t to single');
+    const other = new Client({ ...engine.clientConfig('postgres'), user: 'single' });
+    await other.connect();
+    const late = committer(
+      t,
+      { clientConfig: (database) => ({ ...engine.clientConfig(database), user: 'single' }) },
+      spy,
+    );
+    const limited = spy.next('commit.connections_limited');
+    const waits = late([rowsOf(target, '{"id":60}')]);
+    assert.equal((await limited).connections, 0);
+    await other.end();
+    assert.deepEqual(codes(await waits), [1]);
+    assert.deepEqual(codes(await send([rowsOf(target, '{"id":61}')])), [1]);
+  });
+
   test('a commit whose wait for the standby is cut short is not told as stored', async (t) => {
     const { client, target, send, spy } = await ownServer(t, ['synchronous_standby_names=nobody']);
     const sent = send([rowsOf(target, '{"id":1}')]);
@@ -180,7 +211,7 @@ async function ownServer(t: TestContext, settings: readonly string[] = []) {
   const target = madeTarget({ database: 'postgres', table: 't', oid: row.relation, shape });
   const spy = new Spy();
   const engine = { clientConfig: (database: string) => ({ ...config, database }) };
-  return { client, connect, target, spy, send: committer(t, engine, spy) };
+  return { client, connect, target, spy, engine, send: committer(t, engine, spy) };
 }
 
 /** Whether a commit waits for a standby; it is given up after that. */

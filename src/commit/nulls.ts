@@ -1,5 +1,5 @@
 /** Documents in which values that do not fit are NULL, pure: the last of two members of one name is the one that counts. */
-import type { Column, Rows } from '../flow.ts';
+import type { Column, Rows } from '../tables/flow.ts';
 
 const braceOpen = 0x7b;
 const braceClose = 0x7d;

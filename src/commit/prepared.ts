@@ -5,7 +5,8 @@
  * prepared again, from then on in each transaction.
  */
 import { createHash } from 'node:crypto';
-import { limits } from '../limits.ts';
+import type { ClientBase } from 'pg';
+import { limits } from '../tables/limits.ts';
 import { closeMessage, parseMessage } from './wire-message.ts';
 
 export interface Statement {
@@ -28,9 +29,14 @@ export class PreparedStatements {
   readonly #known = new Set<string>();
   /** Prepared in a transaction that failed: there, or not. */
   #doubtful = new Set<string>();
-  #forgetful = false;
+  #forgetful: boolean;
   /** Asked for lately and not prepared, in the order of asking. */
   readonly #missed = new Set<string>();
+
+  /** `shared`: others use the session too, and a name may mean what somebody else's code has put there. */
+  constructor(shared = false) {
+    this.#forgetful = shared;
+  }
 
   /**
    * Whether a statement that can be done without is worth preparing: it is there, there is room, or it is asked for a second time
@@ -90,4 +96,18 @@ export class PreparedStatements {
     this.#forgetful = true;
     this.#known.clear();
   }
+}
+
+const ofConnections = new WeakMap<ClientBase, PreparedStatements>();
+
+/** `shared`: see the constructor. */
+export function preparedOn(client: ClientBase, shared: boolean): PreparedStatements {
+  const known = ofConnections.get(client) ?? new PreparedStatements(shared);
+  ofConnections.set(client, known);
+  return known;
+}
+
+/** The session has been made as new, and holds no statement. */
+export function forgetPrepared(client: ClientBase): void {
+  ofConnections.delete(client);
 }

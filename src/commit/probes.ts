@@ -3,12 +3,12 @@
  * round trip, narrowing down to the row and the column. What is asked is always about the rows of one sender, so that
  * the engine's reason holds nobody else's data. Changes nothing; the number of questions is bounded.
  */
-import type { Column, Rows } from '../flow.ts';
+import type { Column, Rows } from '../tables/flow.ts';
 import { isValue } from './judge.ts';
 import type { Failed, Reply } from './round-trip.ts';
-import type { TableStatements } from './table-statements.ts';
-import type { Statement } from './prepared.ts';
-import { executeMessages, syncMessage } from './wire-message.ts';
+import type { SessionFacts } from './commit-pools.ts';
+import type { Question, TableStatements } from './table-statements.ts';
+import { syncMessage } from './wire-message.ts';
 import type { Part } from './wire-message.ts';
 
 export interface Misfit {
@@ -32,6 +32,7 @@ const questionsMax = 256;
 export class Probes {
   readonly #send: (messages: readonly Buffer[], expected: readonly number[]) => Promise<Reply[]>;
   readonly #table: TableStatements;
+  readonly #facts: SessionFacts;
   #left: number;
   /** A pooler hands each question to another session: each prepares its statement again. */
   #forgetful = false;
@@ -40,10 +41,12 @@ export class Probes {
   constructor(
     send: (messages: readonly Buffer[], expected: readonly number[]) => Promise<Reply[]>,
     table: TableStatements,
+    facts: SessionFacts,
     questionsLeft: number,
   ) {
     this.#send = send;
     this.#table = table;
+    this.#facts = facts;
     this.#left = questionsLeft;
   }
 
@@ -78,13 +81,14 @@ export class Probes {
   /** Which of these requests hold a value that does not fit: their places. */
   failing(members: readonly Rows[]): Promise<number[]> {
     const { columns } = this.#table.target.shape;
-    const statement = this.#table.probe(columns);
+    const whole = (rows: Rows) => part(rows, { from: 0, to: rows.count }, rows.removes);
     return this.#searchAll(members.length, (ranges) =>
       this.#ask(
-        ranges.map(({ from, to }) => ({
-          statement,
-          value: members.slice(from, to).map((rows) => part(rows, { from: 0, to: rows.count }, rows.removes)),
-        })),
+        ranges.map(
+          ({ from, to }) =>
+            () =>
+              this.#table.probe(columns, members.slice(from, to).map(whole), this.#facts),
+        ),
       ),
     );
   }
@@ -107,11 +111,12 @@ export class Probes {
 
   /** The first row that deletes and whose key cannot be read, or is missing. */
   async #firstRemoved(rows: Rows): Promise<Misfit | null> {
-    const statement = this.#table.removeProbe;
-    if (rows.removes === null || !rows.removes.includes(1) || statement === null) return null;
+    if (rows.removes === null || !rows.removes.includes(1) || !this.#table.removes) return null;
     const stays = rows.removes.map((flag) => 1 - flag);
     const found = await this.#search(rows.count, (ranges) =>
-      this.#ask(ranges.map(({ from, to }) => ({ statement, value: [part(rows, { from, to }, stays)] }))),
+      this.#ask(
+        ranges.map((range) => () => this.#table.removeProbe([part(rows, range, stays)], this.#facts)),
+      ),
     );
     return found === null ? null : { row: found.at, column: null, failed: found.failed };
   }
@@ -150,12 +155,12 @@ export class Probes {
     return found;
   }
 
-  #decode(rows: Rows, range: Range, columns: readonly Column[]): Question {
-    return { statement: this.#table.probe(columns), value: [part(rows, range, rows.removes)] };
+  #decode(rows: Rows, range: Range, columns: readonly Column[]): Ask {
+    return () => this.#table.probe(columns, [part(rows, range, rows.removes)], this.#facts);
   }
 
   /** What each question fails with, or null. Questions that may not be asked any more fail with nothing. */
-  async #ask(questions: readonly Question[]): Promise<(Failed | null)[]> {
+  async #ask(questions: readonly Ask[]): Promise<(Failed | null)[]> {
     const answers: (Failed | null)[] = [];
     for (let at = 0; at < questions.length && this.#left > 0; at += questionsMax) {
       const some = questions.slice(at, at + Math.min(questionsMax, this.#left));
@@ -172,14 +177,15 @@ export class Probes {
   }
 
   /** Each question on its own: what it fails with keeps nothing else from being asked. */
-  async #put(questions: readonly Question[]): Promise<Reply[]> {
+  async #put(questions: readonly Ask[]): Promise<Reply[]> {
     const messages: Buffer[] = [];
-    let prepared: Statement | null = null;
-    for (const { statement, value } of questions) {
-      if (this.#forgetful || prepared === null || !same(prepared, statement))
-        messages.push(...statement.messages);
-      prepared = statement;
-      messages.push(...executeMessages(statement.name, [{ format: 0, value: [...value] }]), syncMessage);
+    let parsed: Buffer | null = null;
+    for (const ask of questions) {
+      const question = ask();
+      if (question === null) throw new Error('a table without a key has no rows that delete');
+      if (this.#forgetful || parsed?.equals(question.parse) !== true) messages.push(question.parse);
+      parsed = question.parse;
+      messages.push(...question.messages, syncMessage);
     }
     const replies = await this.#send(
       messages,
@@ -192,15 +198,8 @@ export class Probes {
   }
 }
 
-/** A statement over some rows. */
-interface Question {
-  readonly statement: Statement;
-  readonly value: readonly Part[];
-}
-
-function same(a: Statement, b: Statement): boolean {
-  return a.messages.every((message, i) => b.messages[i]?.equals(message) === true);
-}
+/** A question about some rows, made when it is put. */
+type Ask = () => Question | null;
 
 function part({ documents }: Rows, { from, to }: Range, without: Uint8Array | null): Part {
   return { documents, from, to, without };

@@ -3,9 +3,11 @@
  * engine's sentence only where it is about this sender's own value. DETAIL, and texts written by triggers, may hold
  * other rows' data and are never told.
  */
-import { limits } from '../limits.ts';
-import { refusal, refusals } from '../refusals.ts';
-import type { Refusal } from '../refusals.ts';
+import type { Column } from '../tables/flow.ts';
+import { limits } from '../tables/limits.ts';
+import { refusal, refusals } from '../tables/refusals.ts';
+import type { Refusal } from '../tables/refusals.ts';
+import { isRaised } from './judge.ts';
 import type { Misfit } from './probes.ts';
 import type { Failed } from './round-trip.ts';
 import { keyMissing } from './statements.ts';
@@ -21,24 +23,43 @@ export function misfitRefusal({ column, failed }: Misfit): Refusal {
   return refusal('payload_undecodable', `${message}: ${place}${reason}`);
 }
 
-/** A row that could be read, and does not fit the table. */
-export function rowRefusal({ sqlstate, constraint, column }: Failed): Refusal {
+/** Where PostgreSQL finds that a row fits no partition, or not the one it was written into. */
+const partitionRoutines = new Set(['ExecFindPartition', 'ExecPartitionCheckEmitError']);
+
+/**
+ * A row that could be read, and does not fit the table. A document without its key reads what RisingWave says of one: its
+ * clients look for these words.
+ */
+export function rowRefusal(
+  { sqlstate, constraint, column, routine }: Pick<Failed, 'sqlstate' | 'constraint' | 'column' | 'routine'>,
+  key: readonly Pick<Column, 'name'>[] = [],
+): Refusal {
   if (constraint !== null) return refusal('row_refused', `the row violates the constraint ${constraint}`);
-  if (sqlstate === '23502' && column !== null)
-    return refusal('row_refused', `column "${column}" must not be null`);
+  // A trigger may say 23514 too, and of something else.
+  if (sqlstate === '23514' && partitionRoutines.has(routine ?? ''))
+    return refusal('row_refused', 'no partition of the table takes the row');
+  if (sqlstate === '23502' && column !== null) {
+    const reason = `column "${column}" must not be null`;
+    const decoding = key.some(({ name }) => name === column);
+    return refusal('row_refused', decoding ? `${refusals.payload_undecodable.message}: ${reason}` : reason);
+  }
   return refusal('row_refused');
 }
 
 /** A document that jsonb does not take, or a row that does not fit the table of one column. */
 export function documentRefusal(failed: Failed): Refusal {
-  if (failed.constraint === null && /^(22P0[25]|22021|22003|22P03|54)/.test(failed.sqlstate))
+  if (
+    failed.constraint === null &&
+    !isRaised(failed) &&
+    /^(22P0[25]|22021|22003|22P03|54)/.test(failed.sqlstate)
+  )
     return refusal('body_not_json');
   return rowRefusal(failed);
 }
 
 /** The engine's own words about a value it was given, and not those of a function that somebody has written. */
-function isOwnSentence({ sqlstate }: Failed): boolean {
-  return /^(22|2350|23514|42846|54)/.test(sqlstate);
+function isOwnSentence(failed: Failed): boolean {
+  return !isRaised(failed) && /^(22|2350|23514|42846|54)/.test(failed.sqlstate);
 }
 
 function shortened(text: string): string {

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
+import { migrate, readMigrations } from '../catalog/migrate.ts';
 import { codes, commitRoom, committer, messages } from '../../test/support/commit-room.ts';
 import { rowsOf } from '../../test/support/rows.ts';
-import type { Chain, Rows } from '../flow.ts';
+import type { Chain, Rows } from '../tables/flow.ts';
 
 const json = (value: unknown) => JSON.stringify(value);
 const decode = 'failed to decode webhook JSON payload';
@@ -35,7 +36,7 @@ suite('rows that the engine refuses', () => {
         rowsOf(target, ...[1, 2, 3, 500, 4].map((amount) => json({ id: 906 + amount, amount }))),
         'the row violates the constraint small [3]',
       ],
-      [rowsOf(target, '{"amount":1}'), 'column "id" must not be null [0]'],
+      [rowsOf(target, '{"amount":1}'), `${decode}: column "id" must not be null [0]`],
       [rowsOf(target, '{"id":907}', '{"id":908,"no \\"t":null}'), 'column "no "t" must not be null [1]'],
       [
         rowsOf(target, '{"id":99999999999}'),
@@ -130,7 +131,7 @@ suite('rows that the engine refuses', () => {
     ]);
     const broken = await tableOf('b');
     const refused = await send([rowsOf(broken, '{"id":1}'), rowsOf(broken, '{"id":2}')]);
-    assert.deepEqual(codes(refused), ['aborted table_changed', 'aborted table_changed']);
+    assert.deepEqual(codes(refused), ['aborted row_refused', 'aborted row_refused']);
   });
 
   test('what a trigger says is not told', async (t) => {
@@ -232,7 +233,8 @@ suite('rows that the engine refuses', () => {
     const { client, database, spy, tableOf, send } = await commitRoom(t);
     const other = committer(t, database.engine, spy);
     await client.query('create table t (id int primary key, v int)');
-    const target = await tableOf('t');
+    await migrate(client, await readMigrations());
+    const target = { ...(await tableOf('t')), hasLocks: true };
     const outcomes: string[] = [];
     const storm = async (sender: typeof send, seed: number) => {
       for (let round = 0; round < 60; round++) {

@@ -3,8 +3,8 @@
  * that it is ready once for every Query and every Sync in it, and each of these answers becomes one Reply.
  *
  * Ends: `done` only when the backend has said that it is idle again and every statement had completed; `failed` when
- * the backend refused with an ERROR, which ends an implicit transaction with nothing stored; `lost` for everything
- * else (the connection ended, a FATAL, silence past the deadline), where nobody knows. What was committed on this server
+ * the backend refused with an ERROR and is ready again, which ends an implicit transaction with nothing stored; `lost` for
+ * everything else (the connection ended, also behind an ERROR, a FATAL, silence past the deadline), where nobody knows. What was committed on this server
  * alone, because somebody cut short the wait for its standby, is `lost` too: it may be gone with the server.
  *
  * A statement may tell the number of its transaction in a row of its own, `xid 1234`: whoever knows it can ask another
@@ -19,6 +19,10 @@ export interface Failed {
   readonly message: string;
   /** Statements that had completed before, of those that this answer is about. */
   readonly completed: number;
+  /** All statements had ended, and what failed is the commit. */
+  readonly atCommit: boolean;
+  /** The number of the transaction, where it has come. */
+  readonly xid: string | null;
   /** Where the engine says what it was about; names only, never values. */
   readonly constraint: string | null;
   readonly column: string | null;
@@ -26,6 +30,8 @@ export interface Failed {
   readonly placed: boolean;
   /** The engine's CONTEXT. */
   readonly where: string;
+  /** The engine's function that raised it; null: the engine names none. */
+  readonly routine: string | null;
 }
 
 export type Reply =
@@ -109,6 +115,10 @@ class Answer {
   #tag = '';
   #xid: string | null = null;
   #isCutShort = false;
+  /** What the engine has refused with, until it is ready again. */
+  #error: DatabaseError | null = null;
+  /** Whether the statement that is running has returned a row. */
+  #hasRow = false;
   #ended = false;
 
   constructor(
@@ -155,6 +165,7 @@ class Answer {
 
   handleCommandComplete(message: { readonly text?: string }): void {
     this.#completed++;
+    this.#hasRow = false;
     this.#tag = message.text ?? '';
   }
 
@@ -169,26 +180,41 @@ class Answer {
     this.#finish({ kind: 'done', tag: this.#tag, xid: this.#xid });
   }
 
-  handleError(error: Error | DatabaseError): void {
-    if (!('severity' in error) || error.code === undefined) {
-      this.lose(error.message);
-      return;
-    }
-    if (!isDefinite(error.severity, error.code)) {
-      this.lose(`${error.code} ${error.message}`);
-      return;
-    }
+  /** The engine is ready for what comes next, behind an ERROR. */
+  readonly #ready = (): void => {
+    const error = this.#error;
+    if (error === null) return;
+    if (this.#isLast && this.#client.getTransactionStatus() !== 'I')
+      return this.lose('the backend was left in a transaction');
+    // The last statement of a Query completes behind the commit; that it has returned its row says that it has ended.
+    const left = this.#statements - this.#completed;
     this.#finish({
       kind: 'failed',
-      sqlstate: error.code,
+      sqlstate: error.code ?? '',
       message: error.message,
       completed: this.#completed,
+      atCommit: left === 0 || (left === 1 && this.#hasRow),
+      xid: this.#xid,
       constraint: error.constraint ?? null,
       column: error.column ?? null,
       placed: error.position !== undefined,
       where: error.where ?? '',
+      routine: error.routine ?? null,
     });
+  };
+
+  handleError(error: Error | DatabaseError): void {
+    if (!('severity' in error) || error.code === undefined) return this.lose(error.message);
+    this.#error = error;
+    // node-postgres takes an ERROR for the end of a query, and tells it nothing of what comes behind. That may be the end of
+    // the connection: a FATAL, also one behind an ERROR, may come after the commit that it interrupts.
+    const { connection } = this.#client as unknown as { readonly connection: Connection };
+    connection.on('readyForQuery', this.#ready);
+    this.#client.on('error', this.#gone);
+    this.#client.on('end', this.#gone);
   }
+
+  readonly #gone = (): void => this.lose(`${this.#error?.code ?? ''} ${this.#error?.message ?? ''}`);
 
   handleCopyInResponse(): void {
     // The rows are on their way already.
@@ -200,6 +226,7 @@ class Answer {
 
   /** What else the statements return is not looked at. */
   handleDataRow({ fields }: { readonly fields: readonly (string | null)[] }): void {
+    this.#hasRow = true;
     for (const field of fields) this.#xid = /^xid (\d+)$/.exec(field ?? '')?.[1] ?? this.#xid;
   }
 
@@ -218,15 +245,12 @@ class Answer {
   #finish(reply: Reply): void {
     if (this.#ended) return;
     this.#ended = true;
+    if (this.#error !== null) {
+      const { connection } = this.#client as unknown as { readonly connection: Connection };
+      connection.off('readyForQuery', this.#ready);
+      this.#client.off('error', this.#gone);
+      this.#client.off('end', this.#gone);
+    }
     this.#end(reply);
   }
-}
-
-/**
- * Whether the statement certainly ended with nothing stored. A FATAL may come after the commit that it interrupts,
- * so only an ERROR is a definite no; the severity's text is translated by servers with other lc_messages, and then
- * these classes, which no FATAL of a running session has, say the same.
- */
-function isDefinite(severity: string | undefined, sqlstate: string): boolean {
-  return severity === 'ERROR' || /^(0A|2[1-7]|4|54|55|57014|P0|HG)/.test(sqlstate);
 }

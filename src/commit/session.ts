@@ -3,26 +3,34 @@
  * Gives what became of each; a connection that was lost is not used again.
  */
 import type { PoolClient } from 'pg';
-import { faultOf } from '../engine/sqlstate.ts';
-import type { Outcome, Rows, Target } from '../flow.ts';
-import { limits } from '../limits.ts';
-import { refusal } from '../refusals.ts';
-import { aborted, judgeGroup, tableChanged } from './judge.ts';
-import { PreparedStatements } from './prepared.ts';
-import type { Statement } from './prepared.ts';
+import type { Outcome, Rows, Target } from '../tables/flow.ts';
+import { limits } from '../tables/limits.ts';
+import { refusal } from '../tables/refusals.ts';
+import { aborted, failedHere, isInDoubt, isRaised, outcomeOf } from './judge.ts';
+import { factsOf, resetCount, resetSql } from './commit-pools.ts';
+import type { SessionFacts } from './commit-pools.ts';
+import { Executors } from './executors.ts';
+import {
+  heldMessages,
+  heldStatement,
+  holdMessages,
+  holdStatement,
+  lockMessages,
+  numberMessages,
+  numberStatement,
+} from './hold.ts';
+import { preparedOn } from './prepared.ts';
+import type { PreparedStatements, Statement } from './prepared.ts';
 import { roundTrip } from './round-trip.ts';
 import type { Failed, Lost, Reply } from './round-trip.ts';
 import { toRuns } from './runs.ts';
-import { numberMessages, numberStatement } from './single-row.ts';
-import { executeSteps, settingSteps } from './table-statements.ts';
+import { executeSteps, settingSteps, statementsOf } from './table-statements.ts';
 import type { Settings, Step, TableStatements } from './table-statements.ts';
+import { asAttempt, changed, isChanged, isForgotten, standing, told } from './told.ts';
+import type { Attempt } from './told.ts';
 import { flushMessage, queryMessage, syncMessage } from './wire-message.ts';
-
-/** What became of some rows that were tried. */
-export type Attempt =
-  | { readonly kind: 'committed' }
-  | Failed
-  | { readonly kind: 'lost'; readonly reason: string };
+import { cleanUp, markOf, nothing, pathIsSafe, savepoint } from './session-care.ts';
+import type { Fixed } from './session-care.ts';
 
 export interface SessionOptions {
   readonly client: PoolClient;
@@ -37,30 +45,41 @@ export interface SessionOptions {
   readonly readOnly?: () => void;
   /** What became of a transaction whose end was lost with the connection; null: nobody knows. Called at most once. */
   readonly fateOf: (xid: string) => Promise<Fate | null>;
+  /** The same, asked on this connection, which has answered. */
+  readonly fateHere: (xid: string) => Promise<Fate | null>;
 }
 
 /** How a transaction has ended. */
 export type Fate = 'committed' | 'aborted';
 
-const prepared = new WeakMap<PoolClient, PreparedStatements>();
-
 export class Session {
   readonly #options: SessionOptions;
   readonly #prepared: PreparedStatements;
+  readonly #executors: Executors;
   #usable = true;
   /** One row a statement: set when the engine says that one statement met a row twice. */
   #singly = false;
 
   constructor(options: SessionOptions) {
     this.#options = options;
-    const known = prepared.get(options.client) ?? new PreparedStatements();
-    prepared.set(options.client, known);
-    this.#prepared = known;
+    this.#prepared = preparedOn(options.client, options.shared);
+    this.#executors = new Executors(options.client, this.facts.role, (messages, expected) =>
+      this.send(messages, expected),
+    );
+  }
+
+  get facts(): SessionFacts {
+    return factsOf(this.#options.client);
   }
 
   /** Whether the connection may be lent again. */
   get usable(): boolean {
     return this.#usable;
+  }
+
+  /** Others use it between transactions. */
+  get shared(): boolean {
+    return this.#options.shared;
   }
 
   get leftMs(): number {
@@ -74,80 +93,139 @@ export class Session {
     return { commit, timeoutMs };
   }
 
+  /** What synchronous_commit is when the transaction ends, whatever code has made of it. */
+  commitOf({ waitsForDisk }: Target): string {
+    return waitsForDisk ? this.facts.commit : 'off';
+  }
+
   /** Sends messages with so many answers (see roundTrip); never fails, and fails at once when no time is left. */
   async send(messages: Iterable<Buffer>, expected: readonly number[]): Promise<Reply[]> {
-    if (!this.#usable) return expected.map(() => failed('08003', 'the connection was lost'));
+    if (!this.#usable) return expected.map(() => failedHere('08003', 'the connection was lost'));
     const left = this.leftMs;
-    if (left <= 0) return expected.map(() => failed('57014', 'deadline'));
-    const replies = await roundTrip(this.#options.client, messages, expected, left);
+    if (left <= 0) return expected.map(() => failedHere('57014', 'deadline'));
+    const replies = await this.#exchange(messages, expected, left);
     if (replies.some((reply) => reply.kind === 'lost')) this.#usable = false;
     // The server became a standby: this connection stays one to a standby.
-    if (replies.some((reply) => reply.kind === 'failed' && reply.sqlstate === '25006')) {
+    if (replies.some((reply) => reply.kind === 'failed' && reply.sqlstate === '25006' && !isRaised(reply))) {
       this.#usable = false;
       this.#options.readOnly?.();
     }
     return replies;
   }
 
-  /** What became of a transaction: where its end was lost, another connection is asked. */
+  /** What code of this table has set in the session is put back first, in a transaction of its own. */
+  async #exchange(messages: Iterable<Buffer>, expected: readonly number[], left: number): Promise<Reply[]> {
+    const { client } = this.#options;
+    const reset = resetSql(client);
+    if (reset === null) return roundTrip(client, messages, expected, left);
+    const all = inTurn([queryMessage(reset)], messages);
+    const [done, ...replies] = await roundTrip(client, all, [resetCount, ...expected], left);
+    if (done?.kind !== 'done') this.#usable = false;
+    return replies;
+  }
+
+  /** What became of a transaction: where its end was lost, or left in doubt, it is asked about. */
   async settled(reply: Reply): Promise<Attempt> {
-    if (reply.kind !== 'lost') return asAttempt(reply);
-    const fate = reply.xid === null ? null : await this.#options.fateOf(reply.xid);
+    if (reply.kind === 'done') return { kind: 'committed' };
+    if (reply.kind === 'failed' && !isInDoubt(reply)) return reply;
+    const fate = reply.xid === null ? null : await this.#fateOf(reply, reply.xid);
     if (fate === 'committed') return { kind: 'committed' };
-    if (fate === 'aborted') return failed('08006', `rolled back: ${reply.reason}`);
+    if (reply.kind === 'failed')
+      return fate === 'aborted' ? reply : { kind: 'lost', reason: `${reply.sqlstate} ${reply.message}` };
+    if (fate === 'aborted') return failedHere('08006', `rolled back: ${reply.reason}`);
     return reply;
   }
 
+  #fateOf({ kind }: Reply, xid: string): Promise<Fate | null> {
+    const { fateOf, fateHere } = this.#options;
+    return kind === 'lost' ? fateOf(xid) : fateHere(xid);
+  }
+
   /**
-   * Stores one row by a prepared statement; null: nothing is stored, and there may be something about the row or the
+   * Stores one row by a prepared statement. What fails is stored nowhere, and there may be something about the row or the
    * table that another way of storing it tells better. `'not worth it'`: nothing was asked of the engine.
    */
   async storeSingle(
     statement: Statement,
+    target: Target,
     execute: readonly Buffer[],
-  ): Promise<Attempt | 'not worth it' | null> {
+  ): Promise<Attempt | 'not worth it'> {
     if (!this.#prepared.isWorthwhile(statement)) return 'not worth it';
-    const prepare = this.#prepared.prepare([numberStatement, statement]);
-    // Already preparing the other one may wait for a lock on the table.
-    const first = prepare[0] === numberStatement.messages[0] ? numberStatement.messages.length : 0;
-    const messages = [
-      ...prepare.slice(0, first),
-      ...numberMessages,
-      ...prepare.slice(first),
-      ...execute,
-      syncMessage,
-    ];
-    const [reply = lost] = await this.send(messages, [2]);
-    if (reply.kind === 'lost') return this.settled(reply);
-    if (reply.kind === 'failed') {
-      if (reply.sqlstate === statementMissing) this.#prepared.forgotten();
-      return faultOf(reply.sqlstate) === 'transient' ? reply : null;
-    }
-    this.#prepared.succeeded();
-    return { kind: 'committed' };
+    // Without a wait: otherwise whoever loses the connection meanwhile does not know the number of the transaction.
+    const [reply = lost] = await this.send(this.#single(statement, execute, [holdStatement], target), [2]);
+    if (reply.kind === 'failed' && reply.completed === 0 && reply.sqlstate === lockHeld)
+      return this.#storeSinglePatiently(statement, target, execute);
+    return this.#singleEnd(reply, 0);
+  }
+
+  /** As storeSingle, in more steps: the number first and at once, then the wait for the lock. */
+  async #storeSinglePatiently(
+    statement: Statement,
+    target: Target,
+    execute: readonly Buffer[],
+  ): Promise<Attempt> {
+    const held = heldStatement(target);
+    const messages = this.#single(statement, execute, [numberStatement, held], target);
+    const [reply = lost] = await this.send(messages, [4]);
+    return this.#singleEnd(reply, 2);
+  }
+
+  /** `before`: what goes in front of the row, each with what it needs. */
+  #single(
+    statement: Statement,
+    execute: readonly Buffer[],
+    before: readonly Statement[],
+    target: Target,
+  ): Buffer[] {
+    const prepare = this.#prepared.prepare([...before, statement]);
+    // Already preparing the row's own statement may wait for a lock on the table.
+    const own = prepare.indexOf(statement.messages[0] ?? syncMessage);
+    const first = own < 0 ? prepare.length : own;
+    const [, held] = before;
+    const hold =
+      held === undefined
+        ? [...holdMessages(target, 'nowait'), flushMessage]
+        : [...numberMessages, ...lockMessages(target), ...heldMessages(held, target)];
+    return [...prepare.slice(0, first), ...hold, ...prepare.slice(first), ...execute, syncMessage];
+  }
+
+  /** `checks`: which statement looks at the table before the row. */
+  #singleEnd(reply: Reply, checks: number): Promise<Attempt> | Attempt {
+    if (reply.kind === 'done') this.#prepared.succeeded();
+    if (isForgotten(reply)) this.#prepared.forgotten();
+    if (reply.kind === 'failed' && isChanged(reply, [checks])) return changed;
+    return this.settled(reply);
   }
 
   /** Stores the rows of these members in one transaction. */
   async store(table: TableStatements, members: readonly Rows[]): Promise<Attempt> {
     const rows = this.#steps(table, members);
-    const steps = [...this.#before(table, rows), ...rows, table.confirm];
+    const steps = [...this.#before(table, rows), ...rows, ...this.#after(table)];
+    const first = this.#first;
+    const last = this.#last(table.target);
     for (let tries = 1; ; tries++) {
-      const statements = steps.map((step) => step.statement);
-      const prepare = this.#prepared.prepare(statements);
+      const prepare = this.#prepared.prepare(statementsOf(steps));
       // The number of the transaction is sent out before its commit begins.
-      const messages = inTurn(prepare, executeSteps(steps), [flushMessage, syncMessage]);
-      const [reply = lost] = await this.send(messages, [steps.length]);
+      const messages = inTurn(first.messages, prepare, executeSteps(steps), last.messages, [
+        flushMessage,
+        syncMessage,
+      ]);
+      const [reply = lost] = await this.send(messages, [first.count + steps.length + last.count]);
       if (reply.kind === 'done') {
         this.#prepared.succeeded();
+        if (table.target.code.as === 'owner') this.#executors.verify(table.target);
         return { kind: 'committed' };
       }
       if (reply.kind === 'failed') {
-        if (reply.sqlstate === statementMissing && tries === 1) {
+        if (isForgotten(reply) && tries === 1) {
           this.#prepared.forgotten();
           continue;
         }
-        if (reply.completed === steps.length - 1 && reply.sqlstate === '22P02')
-          return failed(tableChanged, 'the table has changed');
+        const mended = await this.#executors.mend(table.target, reply);
+        if (mended === 'again') continue;
+        if (mended !== null) return mended;
+        const known = told(reply, steps, first.count);
+        if (known !== reply) return known;
         if (reply.sqlstate === metTwice && !this.#singly) {
           this.#singly = true;
           return this.store(table, members);
@@ -164,33 +242,47 @@ export class Session {
   async storeEach(table: TableStatements, units: readonly (readonly Rows[])[]): Promise<Attempt[]> {
     const steps = units.map((members) => this.#steps(table, members));
     const before = this.#before(table, steps.flat());
-    const messages = [beginMessage, ...this.#prepareAgain([...before, ...steps.flat(), table.confirm])];
-    messages.push(...executeSteps(before), syncMessage, savepointMessage);
-    const expected = [1, before.length, 2];
-    for (const unit of steps) {
-      messages.push(...executeSteps(unit), syncMessage, savepointMessage, rollbackMessage);
-      expected.push(unit.length, 2, 1);
-    }
-    messages.push(...executeSteps([table.confirm]), syncMessage, commitMessage);
-    expected.push(1, 1);
-    const replies = await this.send(messages, expected);
+    const after = this.#after(table);
+    const [first, last] = [this.#first, this.#last(table.target)];
+    const mark = markOf(table.target, this.facts);
+    const send = () => {
+      const prepare = this.#prepareAgain([...before, ...steps.flat(), ...after]);
+      const messages = [beginMessage, ...first.messages, ...prepare];
+      messages.push(...executeSteps(before), syncMessage, mark.message);
+      const expected = [1, first.count + before.length, mark.count];
+      for (const unit of steps) {
+        messages.push(...executeSteps(unit), syncMessage, mark.message, rollbackMessage);
+        expected.push(unit.length, mark.count, 1);
+      }
+      messages.push(...executeSteps(after), ...last.messages, syncMessage, commitMessage);
+      expected.push(after.length + last.count, 1);
+      return this.send(messages, expected);
+    };
+    let replies = await send();
+    const [, second] = replies;
+    const mended = second?.kind === 'failed' ? await this.#executors.mend(table.target, second) : null;
+    if (mended === 'again') replies = await send();
+    else if (mended !== null) return units.map(() => mended);
     const [confirmed = lost, ended = lost] = replies.slice(-2);
     const committed =
-      ended.kind === 'lost' && confirmed.kind === 'done'
-        ? await this.settled({ ...ended, xid: confirmed.xid })
+      ended.kind !== 'done' && confirmed.kind === 'done'
+        ? await this.settled({
+            ...ended,
+            xid: confirmed.xid,
+            ...(ended.kind === 'failed' && { atCommit: true }),
+          })
         : ended;
     const opened = replies.slice(0, 3).find((reply) => reply.kind !== 'done');
-    if (opened !== undefined) return units.map(() => asAttempt(opened));
+    if (opened !== undefined) return units.map(() => told(asAttempt(opened), before, first.count));
     if (ended.kind === 'done' && ended.tag === 'COMMIT') this.#prepared.succeeded();
     return units.map((_, i) => {
       const [stored = lost, checked = lost] = replies.slice(3 + 3 * i);
       // A table that has changed refuses nobody.
-      if (confirmed.kind === 'failed')
-        return confirmed.sqlstate === '22P02' ? failed(tableChanged, 'the table has changed') : confirmed;
-      if (stored.kind === 'failed') return stored;
+      if (confirmed.kind === 'failed') return told(confirmed, after, 0);
+      if (stored.kind === 'failed') return told(stored, steps[i] ?? [], 0);
       if (checked.kind === 'failed') return checked;
       if (committed.kind === 'done' && committed.tag !== 'COMMIT')
-        return failed('40000', 'the transaction was rolled back');
+        return failedHere('40000', 'the transaction was rolled back');
       return asAttempt(committed);
     });
   }
@@ -199,66 +291,105 @@ export class Session {
   async wouldFail(table: TableStatements, members: readonly Rows[]): Promise<Failed | null> {
     const rows = this.#steps(table, members);
     const steps = [...this.#before(table, rows), ...rows];
-    const prepare = [beginMessage, ...this.#prepareAgain(steps)];
+    const first = this.#first;
+    const mark = markOf(table.target, this.facts);
+    const prepare = [beginMessage, ...first.messages, ...this.#prepareAgain(steps)];
     const replies = await this.send(
-      inTurn(prepare, executeSteps(steps), [syncMessage, checkMessage, abortMessage]),
-      [1, steps.length, 1, 1],
+      inTurn(prepare, executeSteps(steps), [syncMessage, mark.message, abortMessage]),
+      [1, first.count + steps.length, mark.count, 1],
     );
-    return replies.find((reply) => reply.kind === 'failed') ?? null;
+    const failed = replies.find((reply) => reply.kind === 'failed');
+    return failed === undefined ? null : told(failed, steps, first.count);
   }
 
   /** null: the table is the one of the target; otherwise the outcome of rows that were made for it. */
   async confirm(table: TableStatements): Promise<Outcome | null> {
-    const { statement, messages } = table.confirm;
+    const first = this.#first;
+    const prepare = this.#prepared.prepare(statementsOf([table.confirm]), true);
     const [reply = lost] = await this.send(
-      [...this.#prepared.prepare([statement], true), ...messages(), syncMessage],
-      [1],
+      [...first.messages, ...prepare, ...table.confirm.messages(), syncMessage],
+      [first.count + 1],
     );
     if (reply.kind === 'done') return null;
     if (reply.kind === 'lost') return aborted(refusal('engine_unavailable'));
-    return judgeGroup(reply) ?? aborted(refusal('table_changed'));
+    return outcomeOf(reply) ?? aborted(refusal('table_changed'));
+  }
+
+  /**
+   * Stores no rows, in the way in which rows are stored, and takes back what statement triggers do then. null: the table is
+   * the one of the target, Headgate may write to it and the engine takes transactions; otherwise the outcome of rows.
+   */
+  async takesNoRows(table: TableStatements): Promise<Outcome | null> {
+    const rows = table.noRows(this.facts, this.commitOf(table.target));
+    const steps = [...this.#before(table, rows), ...rows, table.confirm];
+    const first = this.#first;
+    const prepare = [beginMessage, ...first.messages, ...this.#prepareAgain(steps)];
+    const [, reply = lost] = await this.send(
+      inTurn(prepare, executeSteps(steps), [syncMessage, abortMessage]),
+      [1, first.count + steps.length, 1],
+    );
+    return standing(reply.kind === 'failed' ? told(reply, steps, first.count) : reply);
+  }
+
+  /** The same for a Query of `count` statements, of which the first opens a transaction and those at `checks` confirm the table. */
+  async takesNoRowsBy(
+    query: readonly Buffer[],
+    count: number,
+    checks: readonly number[],
+  ): Promise<Outcome | null> {
+    const [reply = lost] = await this.send([...query, abortMessage], [count, 1]);
+    return standing(reply.kind === 'failed' && isChanged(reply, checks) ? changed : reply);
   }
 
   /** Whether the table has a primary key now. */
   async hasKey({ oid }: Target): Promise<boolean> {
-    const has = 'exists (select from pg_catalog.pg_index where indisprimary and indrelid';
-    const sql = `select (case when ${has} = ${oid}) then 'a key' else 'true' end)::bool`;
+    const has =
+      'exists (select from pg_catalog.pg_index where indisprimary and indrelid operator(pg_catalog.=)';
+    const sql = `select (case when ${has} ${oid}::pg_catalog.oid) then 'a key' else 'true' end)::pg_catalog.bool`;
     const [reply] = await this.send([queryMessage(sql)], [1]);
     return reply?.kind === 'failed' && reply.sqlstate === '22P02';
   }
 
   /** What every transaction begins with. */
   #before(table: TableStatements, rows: readonly Step[]): Step[] {
-    return [...settingSteps(this.settings(table.target)), ...table.lock(rows)];
+    const { target } = table;
+    return [
+      ...settingSteps(this.settings(target), target),
+      ...table.before(rows, this.facts, this.#executors.isVerified(target)),
+    ];
+  }
+
+  #after(table: TableStatements): Step[] {
+    return table.after(this.facts, this.commitOf(table.target));
+  }
+
+  get #first(): Fixed {
+    return this.#options.shared ? pathIsSafe : nothing;
+  }
+
+  #last(target: Target): Fixed {
+    return this.#options.shared && !target.code.inert ? cleanUp(this.commitOf(target)) : nothing;
   }
 
   #steps(table: TableStatements, members: readonly Rows[]): Step[] {
     const rowsMax = this.#singly ? 1 : Infinity;
-    return table.steps(toRuns(members, { rowsMax, bytesMax: limits.groupBytesMax }));
+    const runs = toRuns(members, { rowsMax, bytesMax: limits.groupBytesMax });
+    return table.steps(runs, this.facts, this.commitOf(table.target));
   }
 
   /** Where much depends on it, nothing is left to what the connection may have forgotten. */
   #prepareAgain(steps: readonly Step[]): Buffer[] {
-    return this.#prepared.prepare(
-      steps.map((step) => step.statement),
-      true,
-    );
+    return this.#prepared.prepare(statementsOf(steps), true);
   }
 }
 
-const statementMissing = '26000';
+/** Somebody holds the table, and nobody waits. */
+const lockHeld = '55P03';
 /** One statement met the same row twice: keys that differ in a document are one key to the engine. */
 const metTwice = '21000';
 
-const savepoint = 'headgate';
 const beginMessage = queryMessage('begin isolation level read committed');
-/**
- * After a unit that succeeded this marks where it ended, and after one that failed it fails too: either way going back
- * to the latest mark leaves exactly the units that succeeded.
- */
-const savepointMessage = queryMessage(`set constraints all immediate; savepoint ${savepoint}`);
 const rollbackMessage = queryMessage(`rollback to savepoint ${savepoint}`);
-const checkMessage = queryMessage('set constraints all immediate');
 const commitMessage = queryMessage('commit');
 const abortMessage = queryMessage('rollback');
 
@@ -266,21 +397,4 @@ const lost: Lost = { kind: 'lost', reason: 'no answer', xid: null };
 
 function* inTurn(...parts: readonly Iterable<Buffer>[]): Generator<Buffer> {
   for (const part of parts) yield* part;
-}
-
-function asAttempt(reply: Reply | Attempt): Attempt {
-  return reply.kind === 'done' ? { kind: 'committed' } : reply;
-}
-
-function failed(sqlstate: string, message: string): Failed {
-  return {
-    kind: 'failed',
-    sqlstate,
-    message,
-    completed: 0,
-    constraint: null,
-    column: null,
-    placed: false,
-    where: '',
-  };
 }

@@ -2,10 +2,10 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { rowsOf, targetOf } from '../../test/support/rows.ts';
-import type { Chain, Outcome, Rows } from '../flow.ts';
-import { refusal } from '../refusals.ts';
+import type { Chain, Outcome, Rows } from '../tables/flow.ts';
+import { refusal } from '../tables/refusals.ts';
 import type { Failed } from './round-trip.ts';
-import type { Attempt } from './session.ts';
+import type { Attempt } from './told.ts';
 import { settle } from './settle.ts';
 
 const target = targetOf({ shape: { way: 'insert' } });
@@ -15,10 +15,13 @@ const failedWith = (sqlstate: string): Failed => ({
   sqlstate,
   message: '',
   completed: 0,
+  atCommit: false,
+  xid: null,
   constraint: null,
   column: null,
   placed: false,
   where: '',
+  routine: null,
 });
 
 interface Kind {
@@ -71,6 +74,7 @@ function engineOf(members: readonly Rows[], kinds: readonly Kind[], conflicts: n
       judge: ({ sqlstate }: Failed) => ({
         blame: sqlstate === '40P01' ? ('again' as const) : ('row' as const),
       }),
+      stands: () => Promise.resolve(null),
       explain: () => Promise.resolve(refused),
       sift: (some: readonly Rows[]) =>
         Promise.resolve(some.map((rows) => (sifts.has(rows) ? refused : rows))),
@@ -161,4 +165,27 @@ test('a lost connection is unknown for what was sent, and only for that', async 
     outcomes.map((o) => o.kind),
     ['committed', 'aborted', 'unknown', 'unknown'],
   );
+});
+
+test('members that are only suspected fail alone twice, together, before they are refused', async () => {
+  const members = Array.from({ length: 2_048 }, () => rowsOf(target, '1'));
+  const seen = { transactions: 0 };
+  const fail = () => failedWith('XX000');
+  const rooms = {
+    ...engineOf(members, [], 0).rooms,
+    judge: () => ({ blame: 'suspect' as const }),
+    store: () => Promise.resolve((seen.transactions++, fail())),
+    storeEach: (units: readonly unknown[]) => Promise.resolve((seen.transactions++, units.map(fail))),
+  };
+  const outcomes = await settle(rooms, members);
+  assert.deepEqual(
+    outcomes,
+    members.map(() => refused),
+  );
+  assert.equal(seen.transactions, 1 + 1 + 5 + 2 * 35);
+  const changed: Outcome = { kind: 'aborted', refusal: refusal('table_changed') };
+  assert.deepEqual(await settle({ ...rooms, stands: () => Promise.resolve(changed) }, members.slice(0, 2)), [
+    changed,
+    changed,
+  ]);
 });

@@ -7,11 +7,11 @@
  * The parts are tried in order, and a member is refused for good only when no row before it may still come: it may
  * need one of them. Rows of a chain never pass earlier rows of it, and are not tried once one of those was refused.
  */
-import type { Chain, Outcome, Rows } from '../flow.ts';
-import { refusal } from '../refusals.ts';
+import type { Chain, Outcome, Rows } from '../tables/flow.ts';
+import { refusal } from '../tables/refusals.ts';
 import { chainBroken, Chains } from './chains.ts';
 import type { Failed } from './round-trip.ts';
-import type { Attempt } from './session.ts';
+import type { Attempt } from './told.ts';
 
 export interface SettleRooms {
   /** The outcome of a member that is not even tried; null: it is. */
@@ -20,10 +20,17 @@ export interface SettleRooms {
   store(members: readonly Rows[]): Promise<Attempt>;
   /** Each unit on its own, in order, in one transaction. */
   storeEach(units: readonly (readonly Rows[])[]): Promise<readonly Attempt[]>;
-  /** What a failed attempt means: a row of it is at fault, or it was nobody's fault: `again` soon, or an outcome for all. */
+  /**
+   * What a failed attempt means: a row of it is at fault, or may be (`suspect`: it is when it fails alone, twice), or it was
+   * nobody's fault: `again` soon, perhaps without the others (`elsewhere`), or an outcome for all.
+   */
   judge(
     failed: Failed,
-  ): { readonly blame: 'row' | 'again' } | { readonly blame: 'group'; readonly outcome: Outcome };
+  ):
+    | { readonly blame: 'row' | 'suspect' | 'again' | 'elsewhere' }
+    | { readonly blame: 'group'; readonly outcome: Outcome };
+  /** Asked before members are refused that were only suspected: null, or the outcome of them all instead. */
+  stands(): Promise<Outcome | null>;
   /** The outcome of a member that was refused alone. */
   explain(member: Rows, failed: Failed): Promise<Outcome>;
   /** After a row was refused: each member as it goes on, or the outcome of one that cannot be stored in any order. */
@@ -41,15 +48,18 @@ interface Member {
   readonly place: number;
   rows: Rows;
   outcome: Outcome | null;
+  /** How often it failed alone and was nevertheless tried again. */
+  alone: number;
 }
 
 type Unit = readonly Member[];
 
 /** One outcome per member, in order. */
 export async function settle(rooms: SettleRooms, given: readonly Rows[]): Promise<readonly Outcome[]> {
-  const members: Member[] = given.map((rows, place) => ({ place, rows, outcome: null }));
+  const members: Member[] = given.map((rows, place) => ({ place, rows, outcome: null, alone: 0 }));
   const settling = new Settling(rooms);
   await settling.run(members);
+  await settling.confirmSuspects();
   settling.chains.end();
   return members.map(({ outcome }) => outcome ?? unreachable());
 }
@@ -57,6 +67,7 @@ export async function settle(rooms: SettleRooms, given: readonly Rows[]): Promis
 class Settling {
   readonly chains = new Chains();
   readonly #rooms: SettleRooms;
+  readonly #suspects: Member[] = [];
 
   constructor(rooms: SettleRooms) {
     this.#rooms = rooms;
@@ -72,7 +83,8 @@ class Settling {
     const given = ready.map(({ rows }) => rows);
     const attempt = await this.#store(ready);
     if (this.#settleWhole(ready, attempt) || attempt.kind !== 'failed') return;
-    const left = await this.#sift(ready, attempt);
+    const nobodys = /^(again|elsewhere)$/.test(this.#rooms.judge(attempt).blame);
+    const left = nobodys ? ready : await this.#sift(ready, attempt);
     if (left.length === 0) return;
     let failed = attempt;
     if (left.length < ready.length || left.some(({ rows }, i) => rows !== given[i])) {
@@ -81,7 +93,8 @@ class Settling {
       failed = again;
     }
     const [only] = left;
-    if (left.length === 1 && only !== undefined) return this.#refuse(only, failed);
+    const { blame } = this.#rooms.judge(failed);
+    if (blame === 'row' && left.length === 1 && only !== undefined) return this.#refuse(only, failed);
     await this.#settleParts(left);
   }
 
@@ -106,8 +119,8 @@ class Settling {
     else if (attempt.kind === 'lost') this.#refuseAll(unit, lost);
     else {
       const judged = this.#rooms.judge(attempt);
-      if (judged.blame === 'row') return false;
-      this.#refuseAll(unit, judged.blame === 'group' ? judged.outcome : away);
+      if (judged.blame !== 'group') return false;
+      this.#refuseAll(unit, judged.outcome);
     }
     return true;
   }
@@ -165,19 +178,31 @@ class Settling {
 
   /** What of this unit has to be tried again; `behind`: rows before it have to be, too. */
   async #settleUnit(unit: Unit, end: Attempt, behind: boolean): Promise<Unit[]> {
-    if (end.kind === 'failed') {
-      const { blame } = this.#rooms.judge(end);
-      if (blame === 'again') return [unit];
-      if (blame === 'row' && unit.length > 1) return cut(unit);
-      if (blame === 'row' && behind) return [unit];
-      const [only] = unit;
-      if (blame === 'row' && only !== undefined) {
-        await this.#refuse(only, end);
-        return [];
-      }
+    if (end.kind !== 'failed') {
+      this.#settleWhole(unit, end);
+      return [];
     }
-    this.#settleWhole(unit, end);
+    const judged = this.#rooms.judge(end);
+    const [only] = unit;
+    if (judged.blame === 'group') this.#refuseAll(unit, judged.outcome);
+    else if (unit.length > 1) return cut(unit);
+    else if (only !== undefined) {
+      if (judged.blame === 'row' && behind) return [unit];
+      only.alone += 1;
+      if (judged.blame === 'again' && only.alone < conflictAttemptsMax) return [unit];
+      if (judged.blame === 'suspect' && only.alone < suspectAttemptsMax) return [unit];
+      if (judged.blame === 'row' || judged.blame === 'suspect') await this.#refuse(only, end);
+      else this.#refuseAll(unit, away);
+      if (judged.blame === 'suspect') this.#suspects.push(only);
+    }
     return [];
+  }
+
+  /** The table may have become another one since the first row was suspected. */
+  async confirmSuspects(): Promise<void> {
+    if (this.#suspects.length === 0) return;
+    const instead = await this.#rooms.stands();
+    if (instead !== null) for (const member of this.#suspects) member.outcome = instead;
   }
 
   /** Those that may still be stored; the others are refused because rows before them were. */
@@ -200,8 +225,10 @@ class Settling {
   }
 }
 
-/** Attempts of one group that the engine ended for the sake of another transaction (deadlock, serialization). */
+/** Attempts of a group, or of a member alone, that the engine ended for no fault of theirs (deadlock, serialization). */
 const conflictAttemptsMax = 3;
+/** Attempts of one member that fails alone with what may be said of the table as well. */
+const suspectAttemptsMax = 2;
 
 const lost: Outcome = { kind: 'unknown', refusal: refusal('commit_unknown') };
 const away: Outcome = { kind: 'aborted', refusal: refusal('engine_unavailable') };

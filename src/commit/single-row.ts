@@ -1,24 +1,17 @@
 /**
  * The way of one document that waits alone: prepared statements, which PostgreSQL neither parses nor plans again, in one
- * round trip. Keeps what the COPY of a group keeps: the number of the transaction goes out before the
- * commit begins, and `confirm` runs after the table is locked. Pure: target and document in, messages out.
+ * round trip. Keeps what the COPY of a group keeps: the table is locked and its owner
+ * known before anything of it runs, the number of the transaction goes out before the commit begins, and `confirm` runs. Pure: target and document in, messages out.
  *
  * It only ever says yes. What it fails with is not looked at by whoever refuses a row: the COPY is tried then, so that a
  * row is judged in the same words whether it came alone or among others.
  */
-import type { Rows, Target } from '../flow.ts';
+import type { Rows, Target } from '../tables/flow.ts';
 import { quoteIdentifier, quoteLiteral } from '../kit/sql-text.ts';
 import { toStatement } from './prepared.ts';
 import type { Statement } from './prepared.ts';
 import { relationName, typeOids } from './statements.ts';
-import { executeMessages, flushMessage } from './wire-message.ts';
-
-/** Sent first and at once: whoever loses the connection later, even while the table is locked, knows what to ask about. */
-export const numberStatement = toStatement(
-  `select pg_catalog.concat('xid ', pg_catalog.pg_current_xact_id())`,
-  [],
-);
-export const numberMessages = [...executeMessages(numberStatement.name, []), flushMessage];
+import { executeMessages } from './wire-message.ts';
 
 /** Stores `$1`. A plan of it is made anew when the table changes, and locks the table before anything is looked at. */
 export function singleRowStatement(target: Target): Statement {
@@ -28,8 +21,8 @@ export function singleRowStatement(target: Target): Statement {
   // no rules and no policies: here the first are an error by themselves, and the second are made one.
   const sql =
     `with stored as (insert into ${relation} (${column}) values ($1)) ` +
-    `select headgate.confirm(${quoteLiteral(relation)}, ${target.oid}, ${quoteLiteral(target.shape.mark)}), ` +
-    `(case when pg_catalog.row_security_active(${target.oid}::pg_catalog.oid) then 'policies' else 'true' end)::bool`;
+    `select headgate.confirm(${quoteLiteral(relation)}, ${target.oid}, ${quoteLiteral(target.shape.mark)}, ${target.code.owner}), ` +
+    `(case when pg_catalog.row_security_active(${target.oid}::pg_catalog.oid) then 'policies' else 'true' end)::pg_catalog.bool`;
   return toStatement(sql, [typeOids.jsonb]);
 }
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { rowsOf, targetOf } from '../../test/support/rows.ts';
-import type { Column, Rows, Shape } from '../flow.ts';
+import type { Column, Rows, Shape } from '../tables/flow.ts';
 import { withNulls } from './nulls.ts';
 import { PreparedStatements, toStatement } from './prepared.ts';
 import { toRuns } from './runs.ts';
@@ -22,13 +22,13 @@ test('plain inserts read the rows and nothing else', () => {
   const columns = [column('id', 'bigint'), column('a"b', 'public."my type"')];
   assert.equal(
     storeStatement(target({ way: 'insert', columns })),
-    'insert into "public"."T ""x""" ("id", "a""b") select "id", "a""b" from json_to_recordset($1) as r("id" bigint, "a""b" public."my type")',
+    'insert into "public"."T ""x""" ("id", "a""b") select "id", "a""b" from pg_catalog.json_to_recordset($1) as r("id" bigint, "a""b" public."my type")',
   );
   assert.equal(removeStatement(target({ way: 'insert', columns })), null);
   assert.match(storeStatement(target({ way: 'ignore', columns })), / on conflict do nothing$/);
   assert.equal(
-    probeStatement(columns.slice(1)),
-    'select count(*) from json_to_recordset($1) as r("a""b" public."my type")',
+    probeStatement(target({ way: 'insert', columns }), columns.slice(1)),
+    'select pg_catalog.count(*) from pg_catalog.json_to_recordset($1) as r("a""b" public."my type")',
   );
 });
 
@@ -52,7 +52,7 @@ test('an upsert takes the last row of each key, in the order of keys, and replac
   );
   assert.match(
     sql,
-    /coalesce\("w", case when \("headgate_doc" operator\(pg_catalog.->\) 'w'::text\) is null then \(3\) end\) as "w"/,
+    /coalesce\("w", case when \("headgate_doc" operator\(pg_catalog.->\) 'w'::pg_catalog\.text\) is null then \(3\) end\) as "w"/,
   );
   const keysOnly = storeStatement(target({ way: 'upsert', columns: columns.slice(0, 1), key: [key('id')] }));
   assert.match(keysOnly, /on conflict \("id"\) do nothing$/);
@@ -65,7 +65,10 @@ test('a generated key is computed from the columns; one that only the engine fil
     storeStatement(target(shape)),
     /select f\.\*, \(lower\(email\)\) as "lower" from \(select "email", "headgate_ord" from/,
   );
-  assert.match(removeStatement(target(shape)) ?? '', /on \("lower"\).* t\."lower" = i\."lower"$/);
+  assert.match(
+    removeStatement(target(shape)) ?? '',
+    /on \("lower"\).* t\."lower" operator\(pg_catalog\.=\) i\."lower"$/,
+  );
   const identity = target({ way: 'upsert', columns, key: [key('id')] });
   assert.doesNotMatch(storeStatement(identity), /conflict/);
   assert.equal(removeStatement(identity), null);

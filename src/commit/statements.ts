@@ -2,7 +2,8 @@
  * The SQL of one version of a table, pure: shape in, statement texts out. Every statement takes the documents as one
  * JSON array, `$1`, and lets the engine decode them, so that its types, domains and casts are what they are in SQL.
  */
-import type { Column, Shape, Target } from '../flow.ts';
+import { markSql } from '../catalog/owner-code.ts';
+import type { Column, KeyColumn, Shape, Target } from '../tables/flow.ts';
 import { quoteIdentifier as quote, quoteLiteral } from '../kit/sql-text.ts';
 
 /** pg_type.oid, fixed in every PostgreSQL. */
@@ -12,95 +13,162 @@ export function relationName({ schema, table }: Pick<Target, 'schema' | 'table'>
   return `${quote(schema)}.${quote(table)}`;
 }
 
-/** Stores the rows of `$1`; a row that is there already keeps its columns of the names `kept`. */
+/** What Headgate's own SQL is read under: nothing that others have made comes before PostgreSQL's. */
+export const safePath = 'pg_catalog, pg_temp';
+
+/**
+ * A condition that is true and, before the first row is looked at, sets the path that the table's own functions see: what
+ * ordinary clients have. The statement itself, with its defaults as PostgreSQL prints them, has been read under
+ * `safePath` by then. Left out where no code runs.
+ */
+function underPath({ code }: Target): string {
+  return code.inert ? '' : `(select pg_catalog.set_config('search_path', $2, true)) is not null`;
+}
+
+const where = (condition: string): string => (condition === '' ? '' : ` where ${condition}`);
+
+/** Stores the documents of `$1` as they are into the one column, which is jsonb. */
+export function storeDocumentsStatement(target: Target): string {
+  const column = quote(target.shape.columns[0]?.name ?? '');
+  return (
+    `insert into ${relationName(target)} (${column}) select d::pg_catalog.text::pg_catalog.jsonb ` +
+    `from pg_catalog.json_array_elements($1) as e (d)${where(underPath(target))}`
+  );
+}
+
+/** Stores the rows of `$1`, `$2`: see underPath; a row that is there already keeps its columns of the names `kept`. */
 export function storeStatement(target: Target, kept: readonly string[] = []): string {
   const { shape } = target;
-  const names = shape.columns.map(({ name }) => quote(name));
-  const into = `insert into ${relationName(target)} (${names.join(', ')}) `;
+  const code = where(underPath(target));
+  const written = names(shape.columns);
+  const into = `insert into ${relationName(target)} (${written}) `;
   const key = sortKey(shape);
   if (key === null) {
     const conflict = shape.way === 'ignore' ? ' on conflict do nothing' : '';
-    return `${into}select ${names.join(', ')} from ${filled(shape)}${conflict}`;
+    return `${into}select ${written} from ${filled(shape)}${code}${conflict}`;
   }
   const order = key.join(', ');
   const ord = internalName(shape, 'ord');
   // Every Headgate takes the rows of one statement in the order of their keys: none waits for another in a circle
   // (see `lockStatements`).
   if (shape.way === 'ignore')
-    return `${into}select ${names.join(', ')} from ${keyed(shape)} order by ${order}, ${ord} on conflict (${order}) do nothing`;
+    return `${into}select ${written} from ${keyed(shape)}${code} order by ${order}, ${ord} on conflict (${order}) do nothing`;
   // The last row of a key is the one that stays: one statement may touch a row only once.
   return (
-    `${into}select distinct on (${order}) ${names.join(', ')} from ${keyed(shape)} order by ${order}, ${ord} desc ` +
+    `${into}select distinct on (${order}) ${written} from ${keyed(shape)}${code} order by ${order}, ${ord} desc ` +
     `on conflict (${order}) ${replacement(shape, kept)}`
   );
 }
 
 /**
- * Deletes what has the key of a row in `$1` whose byte in `$2` is 1 and after which no other row has that key. Reads
- * nothing but the key. null: there is no key, or none that a document holds.
+ * Deletes what has the key of a row in `$1` whose byte in `$3` is 1 and after which no other row has that key. Reads
+ * nothing but the key. `$2`: see underPath. null: there is no key, or none that a document holds.
  */
 export function removeStatement(target: Target): string | null {
   const key = sortKey(target.shape);
   if (key === null) return null;
   const bare = keyOnly(target.shape);
   const ord = internalName(bare, 'ord');
-  const removed = `get_byte($2, (${ord} - 1)::int) = 1`;
+  const place = `(${ord} operator(pg_catalog.-) 1::pg_catalog.int8)::pg_catalog.int4`;
+  const removed = `pg_catalog.get_byte($3, ${place}) operator(pg_catalog.=) 1`;
   const items =
     `select distinct on (${key.join(', ')}) ${key.join(', ')}, ` +
-    `(case when not ${removed} then 'false' when ${missing(key)} then '${keyMissing}' else 'true' end)::bool as gone ` +
-    `from ${keyed(bare)} order by ${key.join(', ')}, ${ord} desc`;
-  const same = key.map((k) => `t.${k} = i.${k}`).join(' and ');
+    `(case when not ${removed} then 'false' when ${missing(key)} then '${keyMissing}' else 'true' end)::pg_catalog.bool as gone ` +
+    `from ${keyed(bare)}${where(underPath(target))} order by ${key.join(', ')}, ${ord} desc`;
+  const same = target.shape.key.map(equals).join(' and ');
   return `delete from ${relationName(target)} t using (${items}) i where i.gone and ${same}`;
 }
 
+/** As the key's own index compares: another operator of that name may be in the way, or mean something else. */
+function equals({ name, equality }: KeyColumn): string {
+  const { operator, type } = equality ?? { operator: 'pg_catalog.=', type: null };
+  const side = (row: string) => `${row}.${quote(name)}${type === null ? '' : `::${type}`}`;
+  return `${side('t')} operator(${operator}) ${side('i')}`;
+}
+
 /** Decodes the keys of `$1` as `removeStatement` does, fails where one is missing, and changes nothing. */
-export function removeProbeStatement({ shape }: Target): string | null {
+export function removeProbeStatement(target: Target): string | null {
+  const { shape } = target;
   const key = sortKey(shape);
   if (key === null) return null;
-  const check = `(case when ${missing(key)} then '${keyMissing}' else 'true' end)::bool`;
-  return `select count(${check}) from ${keyed(keyOnly(shape))}`;
+  const check = `(case when ${missing(key)} then '${keyMissing}' else 'true' end)::pg_catalog.bool`;
+  return `select pg_catalog.count(${check}) from ${keyed(keyOnly(shape))}${where(underPath(target))}`;
 }
 
 /** What the engine is made to stumble over when a row that deletes has no key. */
 export const keyMissing = 'key_missing';
 
 /** Decodes these columns of `$1` and throws them away. */
-export function probeStatement(columns: readonly Column[]): string {
-  if (columns.length === 0) return 'select count(*) from json_array_elements($1)';
-  return `select count(*) from json_to_recordset($1) as r(${definitions(columns)})`;
+export function probeStatement(target: Target, columns: readonly Column[]): string {
+  const { document } = target.shape;
+  const code = where(underPath(target));
+  if (columns.length === 0)
+    return `select pg_catalog.count(*) from pg_catalog.json_array_elements($1)${code}`;
+  const made = columns.map((column) => madeOf(column, document, documentName(columns)));
+  const values = made.flatMap((it) => (it === null ? [] : [`pg_catalog.count(${it})`]));
+  if (values.length === 0)
+    return `select pg_catalog.count(*) from pg_catalog.json_to_recordset($1) as r(${definitions(columns, document)})${code}`;
+  return `select ${values.join(', ')} from ${rowsFrom(columns, document, true)} as r(${names(columns)}, ${documentName(columns)})${code}`;
 }
 
 /**
- * Ends every transaction: is the table still what the rows were made for? Its name still leads to the same relation,
- * and no column was added, changed or dropped. Fails when not. The statements before it hold a lock on the table, so
- * that the answer stays true until COMMIT. Works where there is no schema `headgate`. Tells the number of the transaction,
- * for when the answer to its commit is lost.
+ * Ends every transaction: is the table still what the rows were made for? Its name still leads to the same relation, its
+ * owner is the same, no column was added, changed or dropped, and no code. Fails when not. The statements before it hold a
+ * lock on the table, so that the answer stays true until COMMIT. Works where there is no schema `headgate`. Tells the
+ * number of the transaction, for when the answer to its commit is lost.
  */
 export const confirmStatement =
-  `select (case when pg_catalog.to_regclass($1) = $2 and ` +
-  `(select pg_catalog.string_agg(a.xmin::text, '.' order by a.attnum) from pg_catalog.pg_attribute a ` +
-  `where a.attrelid = $2 and a.attnum > 0) = $3 then 'true' else 'table_changed' end)::bool, ` +
+  `select (case when pg_catalog.to_regclass($1) operator(pg_catalog.=) $2 and exists (` +
+  `select from pg_catalog.pg_class c where c.oid operator(pg_catalog.=) $2 and c.relowner operator(pg_catalog.=) $4 and ` +
+  `${markSql('c')} operator(pg_catalog.=) $3) then 'true' else 'table_changed' end)::pg_catalog.bool, ` +
+  `pg_catalog.concat('xid ', pg_catalog.pg_current_xact_id_if_assigned())`;
+
+/** The same where there is the schema `headgate`: the engine has the question planned. Fails with HG001. */
+export const confirmCataloguedStatement =
+  `select headgate.confirm($1, $2, $3, $4), ` +
   `pg_catalog.concat('xid ', pg_catalog.pg_current_xact_id_if_assigned())`;
 
 /**
  * Taken first by every transaction that replaces or deletes rows by their key, with the oid of the table as `$1`.
  * Transactions of one statement go side by side, because they take rows in the order of their keys. One of several
  * statements comes back to smaller keys, and goes alone: no two transactions of Headgates wait for each other in a
- * circle, which PostgreSQL would notice only after a second. The first number is Headgate's own.
+ * circle, which PostgreSQL would notice only after a second, as it does where the database has no schema `headgate`. What
+ * is locked is one of a number of empty tables that nobody else may lock; tables that share one wait for each other's.
  */
 export const lockStatements = {
-  shared: 'select pg_catalog.pg_advisory_xact_lock_shared(1212498244, $1::int8::bit(32)::int4)',
-  alone: 'select pg_catalog.pg_advisory_xact_lock(1212498244, $1::int8::bit(32)::int4)',
+  shared: 'select headgate.lock_keys($1, false)',
+  alone: 'select headgate.lock_keys($1, true)',
 } as const;
 
 /** What holds for one transaction only. */
 export const settingStatements = {
   asynchronous: `select pg_catalog.set_config('synchronous_commit', 'off', true)`,
   durable:
-    `select pg_catalog.set_config('synchronous_commit', coalesce(nullif(pg_catalog.current_setting('synchronous_commit'), ` +
-    `'off'), 'on'), true)`,
+    `select pg_catalog.set_config('synchronous_commit', case when pg_catalog.current_setting('synchronous_commit') ` +
+    `operator(pg_catalog.=) 'off' then 'on' else pg_catalog.current_setting('synchronous_commit') end, true)`,
   timeout: `select pg_catalog.set_config('statement_timeout', $1, true)`,
+  path: `select pg_catalog.set_config('search_path', $1, true)`,
+  /** What code may have changed and the transaction depends on: the path, and whether COMMIT waits for the disk. */
+  pins:
+    `select pg_catalog.set_config('search_path', '${safePath}', true), ` +
+    `pg_catalog.set_config('synchronous_commit', $1, true), ` +
+    `pg_catalog.concat('xid ', pg_catalog.pg_current_xact_id_if_assigned())`,
 } as const;
+
+/**
+ * Ends a transaction that ran code in a session that others use next: what it may have left there. `commit`: see
+ * settingStatements.pins.
+ */
+export function cleanUpStatements(commit: string): string[] {
+  return [
+    'reset session authorization',
+    'reset all',
+    'unlisten *',
+    'close all',
+    'discard temp',
+    `select pg_catalog.pg_advisory_unlock_all(), pg_catalog.set_config('synchronous_commit', ${quoteLiteral(commit)}, true)`,
+  ];
+}
 
 /** Whether rows of this table are found by their key. */
 export function isKeyed(shape: Shape): boolean {
@@ -137,9 +205,9 @@ function replacement({ columns, key }: Shape, kept: readonly string[]): string {
 
 /** The rows of `$1` with their columns, and defaults where a document has no such key. */
 function filled(shape: Shape): string {
-  const { columns } = shape;
-  if (columns.every(({ fallback }) => fallback === null))
-    return `json_to_recordset($1) as r(${definitions(columns)})`;
+  const { columns, document } = shape;
+  if (columns.every((column) => column.fallback === null && madeOf(column, document, '') === null))
+    return `pg_catalog.json_to_recordset($1) as r(${definitions(columns, document)})`;
   return `(${selectFilled(shape, [], false)}) as f`;
 }
 
@@ -152,35 +220,89 @@ function keyed(shape: Shape): string {
 }
 
 function selectFilled(shape: Shape, more: readonly string[], ordered: boolean): string {
-  const { columns } = shape;
-  const documents = columns.some(({ fallback }) => fallback !== null);
+  const { columns, document } = shape;
   const doc = internalName(shape, 'doc');
-  const values = columns.map(({ name, fallback }) => {
-    const column = quote(name);
-    if (fallback === null) return column;
+  const readsDocuments = columns.some(
+    (column) => column.fallback !== null || carriageOf(column, document) === 'raw',
+  );
+  const values = columns.map((column) => {
+    const { name, fallback } = column;
+    const made = madeOf(column, document, doc);
+    const value = made ?? quote(name);
+    if (fallback === null) return made === null ? value : `${value} as ${quote(name)}`;
     // A key that is missing is SQL's NULL here; one whose value is null is not. A value needs no second look.
-    const missing = `(${doc} operator(pg_catalog.->) ${quoteLiteral(name)}::text) is null`;
-    return `coalesce(${column}, case when ${missing} then (${fallback}) end) as ${column}`;
+    const missing = `(${doc} operator(pg_catalog.->) ${quoteLiteral(name)}::pg_catalog.text) is null`;
+    return `coalesce(${value}, case when ${missing} then (${fallback}) end) as ${quote(name)}`;
   });
-  const names = columns.map(({ name }) => quote(name));
-  const sources = [`json_to_recordset($1) as (${definitions(columns)})`];
-  if (documents) {
-    sources.push('json_array_elements($1)');
-    names.push(doc);
-  }
-  if (ordered) names.push(internalName(shape, 'ord'));
+  const aliases = [names(columns), ...(readsDocuments ? [doc] : [])];
+  if (ordered) aliases.push(internalName(shape, 'ord'));
   return (
-    `select ${[...values, ...more].join(', ')} from rows from (${sources.join(', ')}) ` +
-    `${ordered ? 'with ordinality ' : ''}as r(${names.join(', ')})`
+    `select ${[...values, ...more].join(', ')} from ${rowsFrom(columns, document, readsDocuments)} ` +
+    `${ordered ? 'with ordinality ' : ''}as r(${aliases.join(', ')})`
   );
 }
 
-function definitions(columns: readonly Column[]): string {
-  return columns.map(({ name, type }) => `${quote(name)} ${type}`).join(', ');
+/** The rows of `$1`, each with its document where that is wanted. */
+function rowsFrom(columns: readonly Column[], document: string | null, withDocuments: boolean): string {
+  const documents = withDocuments ? ', pg_catalog.json_array_elements($1)' : '';
+  return `rows from (pg_catalog.json_to_recordset($1) as (${definitions(columns, document)})${documents})`;
+}
+
+/**
+ * How the engine reads the value of a column, where json_to_recordset would not give what was sent: it makes SQL's NULL of
+ * a JSON null, and writes strings anew, which shows in columns of type JSON.
+ */
+type Carriage = 'plain' | 'null is a value' | 'text' | 'raw';
+
+function carriageOf({ name, baseType }: Column, document: string | null): Carriage {
+  if (name !== document) return baseType === typeOids.json ? 'raw' : 'plain';
+  if (baseType === typeOids.json) return 'text';
+  return baseType === typeOids.jsonb ? 'null is a value' : 'plain';
+}
+
+/** What the value of a column is made of; null: it is read as it has to be. `doc`: what its row's document is called. */
+function madeOf(column: Column, document: string | null, doc: string): string | null {
+  const { name, type } = column;
+  switch (carriageOf(column, document)) {
+    case 'plain':
+      return null;
+    case 'null is a value':
+      return `coalesce(${quote(name)}, 'null'::pg_catalog.jsonb)::${type}`;
+    case 'text':
+      return `${quote(name)}::${type}`;
+    case 'raw':
+      return `(case when ${quote(name)} is not null then ${doc} operator(pg_catalog.->) ${quoteLiteral(name)}::pg_catalog.text end)::${type}`;
+  }
+}
+
+/** As json_to_recordset reads it: a domain would refuse what is about to be put right. */
+function readType(column: Column, document: string | null): string {
+  switch (carriageOf(column, document)) {
+    case 'plain':
+      return column.type;
+    case 'null is a value':
+      return 'pg_catalog.jsonb';
+    case 'text':
+      return 'pg_catalog.text';
+    case 'raw':
+      return 'pg_catalog.json';
+  }
+}
+
+function definitions(columns: readonly Column[], document: string | null): string {
+  return columns.map((column) => `${quote(column.name)} ${readType(column, document)}`).join(', ');
+}
+
+function names(columns: readonly Column[]): string {
+  return columns.map(({ name }) => quote(name)).join(', ');
+}
+
+function documentName(columns: readonly Column[]): string {
+  return internalName({ columns, key: [] }, 'doc');
 }
 
 /** A name that no column of the table has. */
-function internalName({ columns, key }: Shape, word: string): string {
+function internalName({ columns, key }: Pick<Shape, 'columns' | 'key'>, word: string): string {
   const taken = new Set([...columns, ...key].map(({ name }) => name));
   let name = `headgate_${word}`;
   while (taken.has(name)) name += '_';

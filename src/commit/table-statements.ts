@@ -1,121 +1,264 @@
 /**
  * What is sent for the rows of one version of a table: its statements, made once, and the steps that a transaction
- * takes. Pure.
+ * takes. Pure. Rows of a table whose code runs as its owner go through that role's function (executor.ts); between them
+ * and COMMIT stands nothing that a session remembers by name, because such code could have put something else there.
  */
-import type { Column, Target } from '../flow.ts';
+import type { Column, Target } from '../tables/flow.ts';
+import type { SessionFacts } from './commit-pools.ts';
+import { executorCall, executorCheck, permissionCheck } from './executor.ts';
+import type { Privilege } from './executor.ts';
+import { heldMessages, heldStatement, holdMessages, holdStatement, lockMessages, textOf } from './hold.ts';
 import { toStatement } from './prepared.ts';
 import type { Statement } from './prepared.ts';
 import type { Run } from './runs.ts';
 import {
+  confirmCataloguedStatement,
   confirmStatement,
   isKeyed,
   lockStatements,
+  probeStatement,
   relationName,
   removeProbeStatement,
   removeStatement,
   settingStatements,
-  probeStatement,
+  storeDocumentsStatement,
   storeStatement,
   typeOids,
 } from './statements.ts';
 import { executeMessages, parseMessage } from './wire-message.ts';
-import type { Parameter } from './wire-message.ts';
+import type { Parameter, Part } from './wire-message.ts';
 
 /** One statement with its parameters, as it goes out. */
 export interface Step {
-  readonly statement: Statement;
+  /** null: it is parsed each time, under no name. */
+  readonly statement: Statement | null;
   /** Made when they are about to be written, so that a large request is not held twice. */
   readonly messages: () => readonly Buffer[];
+  /** It stores nothing, and fails with 22P02 when the table, or what is needed for it, is not what it was. */
+  readonly checks?: true;
+  readonly deletes?: true;
+  /** It calls the function of the table's owner, which looks at the table by itself. */
+  readonly calls?: true;
 }
 
-function toStep(statement: Statement, parameters: readonly Parameter[]): Step {
+/** A statement with the types of its parameters. */
+interface Sql {
+  readonly text: string;
+  readonly types: readonly number[];
+  /** Made when it is first used. */
+  statement: Statement | null;
+}
+
+function sql(text: string, types: readonly number[]): Sql {
+  return { text, types, statement: null };
+}
+
+function named(of: Sql, parameters: readonly Parameter[]): Step {
+  of.statement ??= toStatement(of.text, of.types);
+  const { statement } = of;
   return { statement, messages: () => executeMessages(statement.name, parameters) };
 }
 
+function nameless({ text: of, types }: Sql, parameters: readonly Parameter[]): Step {
+  return {
+    statement: null,
+    messages: () => [parseMessage('', of, types), ...executeMessages('', parameters)],
+  };
+}
+
 /** A step that is always the same. */
-function fixed({ statement, messages }: Step): Step {
-  const made = messages();
-  return { statement, messages: () => made };
+function fixed(step: Step): Step {
+  const made = step.messages();
+  return { ...step, messages: () => made };
 }
 
 const { bytea, int8, json, oid, text } = typeOids;
 
 /** Sets of kept columns whose statement is remembered; more are made when they come. */
 const keptVariantsMax = 64;
+const executorTypes = [text, oid, text, text, json, text, bytea];
+const rowTypes = [json, text, bytea];
 
 export class TableStatements {
   readonly target: Target;
   /** Says whether the table is still the one of the target. */
   readonly confirm: Step;
-  /** null: rows of this table cannot be deleted by their key. */
-  readonly remove: Statement | null;
-  readonly removeProbe: Statement | null;
-  readonly #store = new Map<string, Statement>();
+  /** Whether rows of this table can be deleted by their key. */
+  readonly removes: boolean;
+  readonly #remove: Sql | null;
+  readonly #removeProbe: Sql | null;
+  readonly #store = new Map<string, Sql>();
   readonly #locks: { readonly shared: Step; readonly alone: Step } | null;
+  readonly #hold: readonly Step[];
+  readonly #asOwner: boolean;
 
   constructor(target: Target) {
     this.target = target;
-    this.confirm = fixed(
-      toStep(confirm, [textOf(relationName(target)), textOf(String(target.oid)), textOf(target.shape.mark)]),
-    );
+    const { code } = target;
+    this.#asOwner = code.as === 'owner';
+    const step = this.#asOwner ? nameless : named;
+    const ask = code.catalogued ? confirmCatalogued : confirm;
+    this.confirm = { ...fixed(step(ask, confirmParameters(target))), checks: true };
     const table = [textOf(String(target.oid))];
-    this.#locks = isKeyed(target.shape)
-      ? { shared: fixed(toStep(lockShared, table)), alone: fixed(toStep(lockAlone, table)) }
-      : null;
+    this.#locks =
+      target.hasLocks && isKeyed(target.shape)
+        ? { shared: fixed(step(lockShared, table)), alone: fixed(step(lockAlone, table)) }
+        : null;
     const remove = removeStatement(target);
-    this.remove = remove === null ? null : toStatement(remove, [json, bytea]);
+    this.removes = remove !== null;
+    this.#remove = remove === null ? null : sql(remove, rowTypes);
     const probe = removeProbeStatement(target);
-    this.removeProbe = probe === null ? null : { name: '', messages: [parseMessage('', probe, [json])] };
+    this.#removeProbe = probe === null ? null : sql(probe, rowTypes);
+    this.#hold = holdSteps(target, this.confirm);
   }
 
-  store(kept: readonly string[]): Statement {
-    const key = kept.join('\0');
-    let statement = this.#store.get(key);
-    if (statement === undefined) {
-      statement = toStatement(storeStatement(this.target, kept), [json]);
-      if (this.#store.size < keptVariantsMax) this.#store.set(key, statement);
-    }
-    return statement;
+  /** Decodes these columns of some rows and throws them away. */
+  probe(columns: readonly Column[], parts: readonly Part[], facts: SessionFacts): Question {
+    return this.#probe(sql(probeStatement(this.target, columns), rowTypes), parts, facts);
   }
 
-  /** Decodes these columns and throws them away. */
-  probe(columns: readonly Column[]): Statement {
-    const sql = probeStatement(columns);
-    return { name: '', messages: [parseMessage('', sql, [json])] };
+  /** Decodes the keys of rows that are deleted; null: none can be. */
+  removeProbe(parts: readonly Part[], facts: SessionFacts): Question | null {
+    return this.#removeProbe === null ? null : this.#probe(this.#removeProbe, parts, facts);
   }
 
-  /** What a transaction begins with that takes these steps; empty where rows have no key. */
-  lock(steps: readonly Step[]): Step[] {
-    if (this.#locks === null) return [];
-    return [steps.length > 1 ? this.#locks.alone : this.#locks.shared];
+  /** What a transaction begins with that takes these steps. `isVerified`: see executorCheck. */
+  before(steps: readonly Step[], { role }: SessionFacts, isVerified: boolean): Step[] {
+    const count = steps.filter(({ statement }) => statement !== pinned.statement).length;
+    const lock = this.#locks === null ? [] : [count > 1 ? this.#locks.alone : this.#locks.shared];
+    if (!this.#asOwner) return [...lock, ...this.#hold];
+    // The function locks the table and looks at it by itself.
+    const { code, oid: table, shape } = this.target;
+    const privileges: Privilege[] = ['INSERT'];
+    if (shape.way === 'upsert') privileges.push('UPDATE');
+    if (steps.some(({ deletes }) => deletes === true)) privileges.push('DELETE');
+    const checks = isVerified ? [] : [executorCheck(role, code)];
+    checks.push(permissionCheck(table, privileges));
+    return [...lock, ...checks.map((it) => ({ ...nameless(sql(it, []), []), checks: true }) as const)];
+  }
+
+  /** The step that stores no rows. */
+  noRows(facts: SessionFacts, commit: string): Step[] {
+    return this.#pinned(this.#rows(this.#storing([]), [], null, facts), commit);
   }
 
   /** The steps that store these rows, in order. */
-  steps(runs: readonly Run[]): Step[] {
+  steps(runs: readonly Run[], facts: SessionFacts, commit: string): Step[] {
     const steps: Step[] = [];
+    const add = (step: Step) => steps.push(...this.#pinned(step, commit));
     for (const { kept, parts, rows, removes } of runs) {
-      const documents = { format: 0, value: parts } as const;
       if (removes === null) {
-        steps.push(toStep(this.store(kept), [documents]));
+        add(this.#rows(this.#storing(kept), parts, null, facts));
         continue;
       }
       // What is stored and deleted again is stored first; a key whose last row stores it is not deleted.
       const removed = removes.reduce((sum, flag) => sum + flag, 0);
-      if (removed < rows) steps.push(toStep(this.store(kept), [documents]));
-      if (this.remove === null) throw new Error('rows of a table without a key are not deleted');
-      const all = { format: 0, value: parts.map((part) => ({ ...part, without: null })) } as const;
-      steps.push(toStep(this.remove, [all, { format: 1, value: removes }]));
+      if (removed < rows) add(this.#rows(this.#storing(kept), parts, null, facts));
+      if (this.#remove === null) throw new Error('rows of a table without a key are not deleted');
+      const all = parts.map((part) => ({ ...part, without: null }));
+      add({ ...this.#rows(this.#remove, all, removes, facts), deletes: true });
     }
     return steps;
   }
+
+  /** What a transaction ends with. */
+  after(facts: SessionFacts, commit: string): Step[] {
+    const { inert } = this.target.code;
+    // The function has looked whether the table is what it was, and the path is safe again.
+    if (this.#asOwner) return [nameless(pins, [textOf(commit)])];
+    // Triggers that fire at COMMIT see what those before them have seen.
+    return inert ? [this.confirm] : [this.confirm, named(path, [textOf(facts.path)])];
+  }
+
+  /** What code has set does not hold for what comes next. */
+  #pinned(step: Step, commit: string): Step[] {
+    if (this.#asOwner || this.target.code.inert) return [step];
+    return [step, named(pinned, [textOf(commit)])];
+  }
+
+  #storing(kept: readonly string[]): Sql {
+    const key = kept.join('\0');
+    let storing = this.#store.get(key);
+    if (storing === undefined) {
+      const { target } = this;
+      const raw = target.shape.way === 'copy';
+      storing = sql(raw ? storeDocumentsStatement(target) : storeStatement(target, kept), rowTypes);
+      if (this.#store.size < keptVariantsMax) this.#store.set(key, storing);
+    }
+    return storing;
+  }
+
+  #rows(of: Sql, parts: readonly Part[], removes: Buffer | null, facts: SessionFacts): Step {
+    const documents = { format: 0, value: parts } as const;
+    if (this.#asOwner) {
+      const { call, parameters } = this.#call(of, documents, removes, facts);
+      return { ...nameless(call, parameters), calls: true };
+    }
+    return named(of, [documents, textOf(facts.path), { format: 1, value: removes }]);
+  }
+
+  #call(of: Sql, documents: Parameter, removes: Buffer | null, facts: SessionFacts) {
+    const [name, place, mark] = confirmParameters(this.target);
+    const call = sql(executorCall(facts.role, this.target.code), executorTypes);
+    const last = [textOf(facts.path), { format: 1, value: removes } as const];
+    return { call, parameters: [name, place, mark, textOf(of.text), documents, ...last] };
+  }
+
+  #probe(of: Sql, parts: readonly Part[], facts: SessionFacts): Question {
+    const documents = { format: 0, value: parts } as const;
+    const nothing = { format: 1, value: null } as const;
+    const { call, parameters } = this.#asOwner
+      ? this.#call(of, documents, null, facts)
+      : { call: of, parameters: [documents, textOf(facts.path), nothing] };
+    return {
+      parse: parseMessage('', call.text, call.types),
+      messages: executeMessages('', parameters),
+    };
+  }
 }
 
-const lockShared = toStatement(lockStatements.shared, [int8]);
-const lockAlone = toStatement(lockStatements.alone, [int8]);
-const confirm = toStatement(confirmStatement, [text, oid, text]);
-const setAsynchronous = fixed(toStep(toStatement(settingStatements.asynchronous, []), []));
-const setDurable = fixed(toStep(toStatement(settingStatements.durable, []), []));
-const setTimeoutTo = toStatement(settingStatements.timeout, [text]);
+/** A statement under no name, and its execution, apart: the next question may be put with the same one. */
+export interface Question {
+  readonly parse: Buffer;
+  readonly messages: readonly Buffer[];
+}
+
+/** What comes before anything of a table runs in Headgate's own session. */
+function holdSteps(target: Target, confirm: Step): readonly Step[] {
+  const { as, inert, catalogued } = target.code;
+  const lock: Step = catalogued
+    ? { statement: holdStatement, messages: () => holdMessages(target, ''), checks: true }
+    : { statement: null, messages: () => lockMessages(target) };
+  // What nobody may act for is looked at as a whole before any row.
+  if (as === 'nobody') return [{ statement: null, messages: () => lockMessages(target) }, confirm];
+  if (catalogued && inert) return [fixed(lock)];
+  const question = heldStatement(target);
+  const held = { statement: question, messages: () => heldMessages(question, target), checks: true } as const;
+  return [fixed(lock), fixed(held)];
+}
+
+function confirmParameters({ schema, table, oid: place, shape, code }: Target) {
+  return [
+    textOf(relationName({ schema, table })),
+    textOf(String(place)),
+    textOf(shape.mark),
+    textOf(String(code.owner)),
+  ] as const;
+}
+
+const lockShared = sql(lockStatements.shared, [int8]);
+const lockAlone = sql(lockStatements.alone, [int8]);
+const confirmCatalogued = sql(confirmCataloguedStatement, [text, oid, text, oid]);
+const confirm = sql(confirmStatement, [text, oid, text, oid]);
+const setAsynchronous = sql(settingStatements.asynchronous, []);
+const setDurable = sql(settingStatements.durable, []);
+const setTimeoutTo = sql(settingStatements.timeout, [text]);
+const path = sql(settingStatements.path, [text]);
+const pins = sql(settingStatements.pins, [text]);
+const pinned: Sql & { statement: Statement } = {
+  ...pins,
+  statement: toStatement(settingStatements.pins, [text]),
+};
 
 /** What holds for one transaction only. */
 export interface Settings {
@@ -125,11 +268,12 @@ export interface Settings {
   readonly timeoutMs: number | null;
 }
 
-export function settingSteps({ commit, timeoutMs }: Settings): Step[] {
+export function settingSteps({ commit, timeoutMs }: Settings, target: Target): Step[] {
+  const step = target.code.as === 'owner' ? nameless : named;
   const steps: Step[] = [];
-  if (commit === 'off') steps.push(setAsynchronous);
-  if (commit === 'at least on') steps.push(setDurable);
-  if (timeoutMs !== null) steps.push(toStep(setTimeoutTo, [textOf(String(Math.ceil(timeoutMs)))]));
+  if (commit === 'off') steps.push(step(setAsynchronous, []));
+  if (commit === 'at least on') steps.push(step(setDurable, []));
+  if (timeoutMs !== null) steps.push(step(setTimeoutTo, [textOf(String(Math.ceil(timeoutMs)))]));
   return steps;
 }
 
@@ -137,6 +281,6 @@ export function* executeSteps(steps: readonly Step[]): Generator<Buffer> {
   for (const step of steps) yield* step.messages();
 }
 
-function textOf(value: string): Parameter {
-  return { format: 0, value: Buffer.from(value) };
+export function* statementsOf(steps: readonly Step[]): Generator<Statement> {
+  for (const { statement } of steps) if (statement !== null) yield statement;
 }

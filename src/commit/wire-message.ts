@@ -2,7 +2,7 @@
  * Messages of a PostgreSQL client, pure: what the commit stage sends. Documents go into a message without a copy
  * where they are large, so a message is a list of buffers to be written one after the other.
  */
-import type { Documents } from '../flow.ts';
+import type { Documents } from '../tables/flow.ts';
 import { mergedBytes, Pieces } from './pieces.ts';
 
 /** Some rows of one request. */
@@ -18,7 +18,8 @@ export interface Part {
 export interface Parameter {
   /** 0: text, 1: binary. */
   readonly format: 0 | 1;
-  readonly value: Buffer | Part[];
+  /** null: NULL. */
+  readonly value: Buffer | readonly Part[] | null;
 }
 
 /** A Query message. */
@@ -46,7 +47,7 @@ export const flushMessage = message(0x48);
 /** Binds the unnamed portal to a prepared statement and executes it. */
 export function executeMessages(statement: string, parameters: readonly Parameter[]): Buffer[] {
   const name = text(statement);
-  const sizes = parameters.map(({ value }) => (Buffer.isBuffer(value) ? whole(value) : sizeOf(value)));
+  const sizes = parameters.map(({ value }) => sizeOfValue(value));
   const fixed = 4 + 1 + name.length + 2 + 2 * sizes.length + 2 + 4 * sizes.length + 2;
   const sum = (of: keyof Size) => sizes.reduce((bytes, size) => bytes + size[of], 0);
   const out = new Pieces(1 + fixed + sum('merged') + executeAll.length);
@@ -58,7 +59,8 @@ export function executeMessages(statement: string, parameters: readonly Paramete
   for (const { format } of parameters) out.int16(format);
   out.int16(parameters.length);
   parameters.forEach(({ value }, i) => {
-    out.int32(sizes[i]?.bytes ?? 0);
+    out.int32(value === null ? -1 : (sizes[i]?.bytes ?? 0));
+    if (value === null) return;
     if (Buffer.isBuffer(value)) out.copy(value);
     else writeArray(out, value);
   });
@@ -90,6 +92,11 @@ interface Size {
   readonly bytes: number;
   /** Of them, those that are copied. */
   readonly merged: number;
+}
+
+function sizeOfValue(value: Parameter['value']): Size {
+  if (value === null) return { bytes: 0, merged: 0 };
+  return Buffer.isBuffer(value) ? whole(value) : sizeOf(value);
 }
 
 function whole(value: Buffer): Size {

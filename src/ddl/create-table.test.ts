@@ -64,11 +64,7 @@ const refused: [string, string, RegExp][] = [
     '42601',
     /at or near "COOKIE"/,
   ],
-  [
-    "CREATE TABLE t (data JSONB) ¶PARTITION BY HASH (data) WITH (connector = 'webhook')",
-    '0A000',
-    /PARTITION BY/,
-  ],
+  ["CREATE TABLE t (data JSONB) ¶PARTITION OF u WITH (connector = 'webhook')", '0A000', /PARTITION OF/],
   ["CREATE TABLE t (data JSONB) WITH (connector = 'webhook') ¶TABLESPACE x", '0A000', /TABLESPACE/],
   ["CREATE TABLE t ¶OF u WITH (connector = 'webhook')", '0A000', /OF/],
   [

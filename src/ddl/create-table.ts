@@ -16,7 +16,7 @@ import {
 } from './validate-clause.ts';
 
 const form =
-  "The form is: CREATE TABLE name (data JSONB) [INCLUDE ...] WITH (connector = 'webhook') [VALIDATE ...]";
+  "The form is: CREATE TABLE name (data JSONB) [INCLUDE ...] [PARTITION BY ...] WITH (connector = 'webhook') [VALIDATE ...]";
 const optionNames = [
   'connector',
   'is_batched',
@@ -24,6 +24,8 @@ const optionNames = [
   'on_type_error',
   'format',
   'document',
+  'on_unknown',
+  'collect_into',
 ];
 const formats = ['json', 'form', 'text', 'bytes'];
 
@@ -72,7 +74,9 @@ export function createTable(cursor: Cursor, rooms: ValidateRooms): Plan {
   refuseOther(cursor);
   if (cursor.peek() !== '(') cursor.unexpected(form);
   const list = parseColumns(cursor);
+  const before = parsePartition(cursor);
   const includes = parseIncludes(cursor);
+  const partition = before ?? parsePartition(cursor);
   refuseOther(cursor);
   if (!cursor.accept('with')) cursor.unexpected(form);
   const options = parseOptions(cursor);
@@ -84,6 +88,7 @@ export function createTable(cursor: Cursor, rooms: ValidateRooms): Plan {
   const statement: Piece[] = [{ start, end: headEnd }, ' ', { start: name.start, end: name.end }, ' '];
   statement.push(...renamedColumns(list), ...undeclared(includes, list));
   statement.push({ start: list.closeAt, end: list.closeAt + 1 });
+  if (partition !== null) statement.push(' ', partition);
   const args = [
     { statement },
     name.schema,
@@ -110,6 +115,20 @@ function refuseTemporary(cursor: Cursor): void {
   });
 }
 
+/** PARTITION BY strategy (…), which is PostgreSQL's own; null: there is none. */
+function parsePartition(cursor: Cursor): Piece | null {
+  const start = cursor.offset;
+  if (!cursor.accept('partition', 'by')) return null;
+  cursor.identifier();
+  cursor.expect('(');
+  for (let depth = 1; depth > 0; cursor.take()) {
+    const sign = cursor.peek();
+    if (sign === '(') depth++;
+    else if (sign === ')') depth--;
+  }
+  return { start, end: cursor.behind };
+}
+
 /** Clauses that PostgreSQL knows and a webhook table does not have. */
 function refuseOther(cursor: Cursor): void {
   const clauses = ['of', 'partition', 'inherits', 'using', 'tablespace', 'on', 'as', 'without'];
@@ -124,16 +143,37 @@ function refuseOther(cursor: Cursor): void {
   );
 }
 
-/** As they stand in the catalog: what was given, with values of their own type. What `document` says is kept apart. */
+/**
+ * As they stand in the catalog: what was given, with values of their own type. What `document` says is kept apart, and the
+ * catalog keeps the column of `collect_into` apart.
+ */
 function storedOptions(options: readonly Option[]): { readonly [name: string]: string | boolean } {
   const stored: { [name: string]: string | boolean } = {};
   for (const option of options) {
     if (option.name === 'connector') stored[option.name] = 'webhook';
-    else if (option.name === 'on_type_error') stored[option.name] = oneOf(option, 'reject', 'null');
+    else if (changeableOptions.includes(option.name)) stored[option.name] = changeableValue(option);
     else if (option.name === 'format') stored[option.name] = oneOf(option, ...formats);
     else if (option.name !== 'document') stored[option.name] = booleanOf(option);
   }
   return stored;
+}
+
+/** What ALTER TABLE … SET may change: it decides about values and keys, not what a row is. */
+export const changeableOptions = ['on_type_error', 'on_unknown', 'collect_into'];
+
+export function changeableValue(option: Option): string {
+  if (option.name === 'on_type_error') return oneOf(option, 'reject', 'null');
+  return option.name === 'on_unknown' ? oneOf(option, 'ignore', 'reject', 'collect') : option.value;
+}
+
+/** Keys that are no columns are collected, and into a column: one without the other means nothing. */
+export function refuseHalfCollect(options: readonly Option[]): void {
+  const unknown = options.find(({ name }) => name === 'on_unknown');
+  const into = options.find(({ name }) => name === 'collect_into');
+  const collects = unknown?.value.toLowerCase() === 'collect';
+  const hint = "The form is: on_unknown = 'collect', collect_into = 'column'.";
+  if (into !== undefined && unknown !== undefined && !collects)
+    throw new StatementError('22023', "collect_into needs on_unknown = 'collect'", into.nameAt, { hint });
 }
 
 /** What cannot work, as far as the statement shows it; the rest is refused when PostgreSQL has made the table. */
@@ -145,6 +185,7 @@ function refuseUnusable(list: ColumnList, includes: readonly Include[], options:
   const connector = option('connector');
   if (connector !== null) oneOf(connector, 'webhook');
   refuseUnknown(options, optionNames, 'a webhook table');
+  refuseHalfCollect(options);
   const given = option('format');
   const format = given === null ? 'json' : oneOf(given, ...formats);
   const batched = option('is_batched');

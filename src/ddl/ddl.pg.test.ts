@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { after, before, suite, test } from 'node:test';
-import { Door, migration, rows, webhook } from '../../test/support/ddl-door.ts';
+import { migrate, readMigrations } from '../catalog/migrate.ts';
+import { Door, rows, webhook } from '../../test/support/ddl-door.ts';
 import { debianBin, embeddedBin, startServer, type TestServer } from '../../test/support/server.ts';
 import { toBytes } from '../../test/support/ddl-rooms.ts';
 import { readSnapshot } from '../../test/support/webhook-targets.ts';
@@ -12,6 +13,7 @@ function statements(bin: string, owner: 'root' | 'keeper'): void {
   let root: Door;
   let app: Door;
   let events: string[];
+  let channel = '';
   const open = async (user: string): Promise<Door> => {
     const door = new Door(server.socketDir, user);
     await door.client.connect();
@@ -24,12 +26,15 @@ function statements(bin: string, owner: 'root' | 'keeper'): void {
     await root.client.query(`CREATE ROLE keeper LOGIN; CREATE ROLE client LOGIN; CREATE ROLE other LOGIN;
       GRANT CREATE ON DATABASE postgres TO keeper, client; GRANT CREATE ON SCHEMA public TO client; CREATE SCHEMA place; CREATE SCHEMA app AUTHORIZATION client`);
     const maker = await open(owner);
-    await maker.client.query(`BEGIN; SET LOCAL search_path = pg_catalog; ${migration}; COMMIT`);
+    await migrate(maker.client, await readMigrations());
     await maker.client.end();
     app = await open('client');
     events = [];
     root.client.on('notification', (message) => events.push(message.channel));
-    await root.client.query('LISTEN headgate_catalog');
+    [[channel]] = (await rows(root, `SELECT name FROM headgate.channel WHERE purpose = 'catalog'`)) as [
+      [string],
+    ];
+    await root.client.query(`LISTEN ${channel}`);
   });
   after(async () => {
     await root.client.end();
@@ -117,17 +122,10 @@ function statements(bin: string, owner: 'root' | 'keeper'): void {
       'UPDATE headgate.webhook_table SET expression = NULL',
       'DELETE FROM headgate.secret',
       'DELETE FROM headgate.webhook_table_secret',
+      "INSERT INTO headgate.webhook_table (relation, payload, options, includes) VALUES ('app.gh', 'x', '{}', '[]')",
     ]) {
-      await other.client.query(sql);
+      assert.equal((await other.fails(sql)).code, '42501', sql);
     }
-    assert.equal(
-      (
-        await other.fails(
-          "INSERT INTO headgate.webhook_table (relation, payload, options, includes) VALUES ('app.gh', 'x', '{}', '[]')",
-        )
-      ).code,
-      '42501',
-    );
     await root.client.query('CREATE SCHEMA theirs AUTHORIZATION other');
     assert.equal(
       (await other.fails(`${webhook('theirs.t')} VALIDATE SECRET app.s AS s = 'x'`)).code,
@@ -352,7 +350,7 @@ function statements(bin: string, owner: 'root' | 'keeper'): void {
       const now = await look();
       assert.notEqual(now, last, step);
       last = now;
-      if (owner === 'root') assert.deepEqual(events, ['headgate_catalog'], step);
+      if (owner === 'root') assert.deepEqual(events, [channel], step);
     }
     const left = await rows(
       root,
@@ -360,7 +358,7 @@ function statements(bin: string, owner: 'root' | 'keeper'): void {
     );
     assert.deepEqual(left, [[owner === 'root' ? 0 : 1]]);
     await app.run('DROP DOMAIN score; DROP TABLE quiet');
-    await app.client.query('CALL headgate.forget_dropped()');
+    await root.client.query('CALL headgate.settle()');
     assert.deepEqual(
       await rows(
         root,

@@ -1,8 +1,10 @@
 /**
- * ALTER TABLE … VALIDATE and DROP VALIDATE, SHOW, DESCRIBE, FLUSH, and PostgreSQL's own statements about whole databases,
+ * ALTER TABLE … VALIDATE, DROP VALIDATE and SET of options, SHOW, DESCRIBE, FLUSH, and PostgreSQL's own statements about whole databases,
  * which need every connection of Headgate's to be gone. Takes tokens, gives a plan, or null for what is PostgreSQL's.
  */
+import { changeableOptions, changeableValue, refuseHalfCollect } from './create-table.ts';
 import type { Cursor, Name } from './cursor.ts';
+import { parseOptions, refuseUnknown } from './options.ts';
 import {
   type Plan,
   callPlan,
@@ -32,20 +34,35 @@ export function alterTable(cursor: Cursor, rooms: ValidateRooms): Plan | null {
     const args = [relationArgument(name), displayName(name), ifExists, original, callerPath];
     return callPlan('ALTER TABLE', 'drop_validate', args, lexical.text);
   }
+  if (action === 'set') return setOptions(cursor, name, ifExists);
   cursor.expect('validate');
   const validation = sealValidation(parseValidate(cursor, rooms), rooms);
   const args = [relationArgument(name), displayName(name), ifExists, { json: validation }, callerSchemas];
   return callPlan('ALTER TABLE', 'alter_webhook_table', args, lexical.text);
 }
 
+/** SET ( option = value [, …] ) of options that a webhook table has; PostgreSQL has none of these names. */
+function setOptions(cursor: Cursor, name: Name, ifExists: boolean): Plan {
+  cursor.expect('set');
+  const options = parseOptions(cursor);
+  cursor.expectEnd();
+  refuseUnknown(options, changeableOptions, 'ALTER TABLE of a webhook table');
+  refuseHalfCollect(options);
+  const changes = Object.fromEntries(options.map((option) => [option.name, changeableValue(option)]));
+  const args = [relationArgument(name), displayName(name), ifExists, { json: changes }];
+  return callPlan('ALTER TABLE', 'alter_options', args, cursor.lexical.text);
+}
+
 /** What is done to the table: looks past its name, which ends where no dot follows. */
-function findAction(cursor: Cursor): 'validate' | 'drop' | null {
+function findAction(cursor: Cursor): 'validate' | 'drop' | 'set' | null {
   let ahead = 1;
   while (cursor.peek(ahead) === '.') ahead += 2;
   if (cursor.peek(ahead) === '*') ahead++;
   const word = cursor.peek(ahead);
   const next = cursor.peek(ahead + 1);
   if (word === 'validate') return next === 'constraint' ? null : 'validate';
+  if (word === 'set' && next === '(')
+    return changeableOptions.includes(cursor.peek(ahead + 2)) ? 'set' : null;
   // ALTER TABLE t DROP validate CASCADE, or one action of several, drops a column of that name.
   const last = cursor.isLast(ahead + 1);
   return word === 'drop' && next === 'validate' && last ? 'drop' : null;

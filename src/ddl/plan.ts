@@ -38,6 +38,11 @@ interface Statement {
 export const callerSchemas: Argument = { sql: 'pg_catalog.current_schemas(false)' };
 export const callerPath: Argument = { sql: 'pg_catalog.current_setting($hg$search_path$hg$)' };
 
+/** Words of our own. */
+export function textArray(words: readonly string[]): Argument {
+  return { sql: `${quoteText(`{${words.join(',')}}`)}::pg_catalog.text[]` };
+}
+
 /** The relation a name means in the client's session, or NULL. */
 export function relationArgument(name: Name): Argument {
   return { sql: `pg_catalog.to_regclass(${quoteText(quoteName(name))})` };

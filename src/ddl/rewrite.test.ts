@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { assertRefused, fromBytes, testRooms, toBytes, utf8 } from '../../test/support/ddl-rooms.ts';
-import type { Rewrite } from '../flow.ts';
-import { limits } from '../limits.ts';
+import type { Rewrite } from '../tables/flow.ts';
+import { limits } from '../tables/limits.ts';
 import { createRewriter } from './rewrite.ts';
 
 function rewritten(
@@ -185,21 +185,29 @@ test('literals of an expression that are secrets leave masked, beside the sealed
   assert.match(fromBytes(sql), /"expression":"secure_compare\(headers->>'é', '\*{8}'\)"/);
   assert.deepEqual(rooms.sealed, [
     {
-      identity: 'expression:00000000-0000-4000-8000-000000000001',
-      plaintext: "secure_compare(headers->>'é', 'key $hg$ 1')",
+      identity: 'check:00000000-0000-4000-8000-000000000001',
+      plaintext: JSON.stringify({
+        expression: "secure_compare(headers->>'é', 'key $hg$ 1')",
+        shown: "secure_compare(headers->>'é', '********')",
+        payload: null,
+        secrets: [],
+      }),
     },
   ]);
 });
 
-test('what holds no secret literal is not sealed, and comments inside are blanked without moving anything', () => {
+test('a check is sealed whatever it holds, and comments inside are blanked without moving anything', () => {
   const rooms = testRooms();
   const { sql } = rewritten(
     `ALTER TABLE t VALIDATE SECRET s AS a = -- 'key'\n s /* 'key2' */ || 'x'`,
     utf8,
     rooms,
   );
-  assert.match(sql, /"expression":"a = {9}\\n s {14}\|\| 'x'","sealed":null/);
-  assert.deepEqual(rooms.sealed, []);
+  assert.match(sql, /"expression":"a = {9}\\n s {14}\|\| 'x'","sealed":"/);
+  assert.deepEqual(
+    rooms.sealed.map(({ plaintext }) => JSON.parse(plaintext) as unknown),
+    [{ expression: `a =${' '.repeat(9)}\n s${' '.repeat(14)}|| 'x'`, payload: null, secrets: ['s'] }],
+  );
 });
 
 test('comments around our statements are left out, those of others stay', () => {

@@ -5,8 +5,8 @@
  * several statements and as a prepared statement. Secrets are sealed here and leave in no other form. Refuses with
  * PostgreSQL's own errors and positions. Touches the catalog (migrations) only through `before`.
  */
-import type { Rewrite, RewriteSql, Rewritten, SqlSession } from '../flow.ts';
-import type { SqlError } from '../refusals.ts';
+import type { Rewrite, RewriteSql, Rewritten, SqlSession } from '../tables/flow.ts';
+import type { SqlError } from '../tables/refusals.ts';
 import { createTable, isWebhookTable } from './create-table.ts';
 import { Cursor, StatementError } from './cursor.ts';
 import { type ExplainRooms, explainValidate } from './explain-statement.ts';
@@ -33,7 +33,8 @@ export function createRewriter(rooms: DdlRooms): RewriteSql {
 }
 
 /** Each of our statements holds one of these words. */
-const ourWords = /secret|connector|validate|show|describe|flush|database|string/i;
+const ourWords =
+  /secret|connector|validate|show|describe|flush|database|string|on_unknown|on_type_error|collect_into/i;
 /** How one of our statements, or white space or a comment before it, begins. */
 const ourFirst = /^(?:[cCaAdDfF\s;/-]|[sS][hH]|[eE][xX][pP])/;
 

@@ -2,10 +2,11 @@
  * CREATE, ALTER and DROP SECRET. Takes tokens, gives a CALL that carries the sealed value only; refuses an empty or
  * overlong value and unknown options (22023).
  */
-import { limits } from '../limits.ts';
+import { identities } from '../catalog/seals.ts';
+import { limits } from '../tables/limits.ts';
 import { StatementError, type Cursor, type Name } from './cursor.ts';
 import { oneOf, parseOptions, refuseUnknown } from './options.ts';
-import { callPlan, callerSchemas, type Plan } from './plan.ts';
+import { callPlan, callerSchemas, textArray, type Plan } from './plan.ts';
 import type { ValidateRooms } from './validate-clause.ts';
 
 /** PostgreSQL's bound on a name, in bytes. It cuts longer ones; a secret is sealed under its name, so it is refused. */
@@ -19,9 +20,18 @@ export function createSecret(cursor: Cursor, rooms: ValidateRooms): Plan {
   if (!cursor.accept('with'))
     cursor.unexpected("The form is: CREATE SECRET name WITH (backend = 'meta') AS '...'");
   const backend = parseBackend(cursor);
-  const { sealId, sealed } = sealValue(cursor, name, rooms);
-  const args = [name.schema, name.name, ifNotExists, backend, sealId, sealed, callerSchemas];
-  return callPlan('CREATE SECRET', 'create_secret', args, cursor.lexical.text);
+  const { sealId, sealed, forms } = sealValue(cursor, name, rooms);
+  const args = [
+    name.schema,
+    name.name,
+    ifNotExists,
+    backend,
+    sealId,
+    sealed,
+    textArray(forms),
+    callerSchemas,
+  ];
+  return callPlan('CREATE SECRET', 'create_formed_secret', args, cursor.lexical.text);
 }
 
 export function alterSecret(cursor: Cursor, rooms: ValidateRooms): Plan {
@@ -29,9 +39,9 @@ export function alterSecret(cursor: Cursor, rooms: ValidateRooms): Plan {
   cursor.expect('alter', 'secret');
   const name = secretName(cursor);
   const backend = cursor.accept('with') ? parseBackend(cursor) : null;
-  const { sealId, sealed } = sealValue(cursor, name, rooms);
-  const args = [name.schema, name.name, backend, sealId, sealed, callerSchemas];
-  return callPlan('ALTER SECRET', 'alter_secret', args, cursor.lexical.text);
+  const { sealId, sealed, forms } = sealValue(cursor, name, rooms);
+  const args = [name.schema, name.name, backend, sealId, sealed, textArray(forms), callerSchemas];
+  return callPlan('ALTER SECRET', 'alter_formed_secret', args, cursor.lexical.text);
 }
 
 export function dropSecret(cursor: Cursor): Plan {
@@ -61,8 +71,15 @@ function parseBackend(cursor: Cursor): string {
   return oneOf(backend, 'meta');
 }
 
+interface SealedValue {
+  readonly sealId: string;
+  readonly sealed: string;
+  /** What it looks like, as senders ask for one; nothing else is ever told of it. */
+  readonly forms: readonly string[];
+}
+
 /** AS '…' to the end of the statement. */
-function sealValue(cursor: Cursor, name: Name, rooms: ValidateRooms): { sealId: string; sealed: string } {
+function sealValue(cursor: Cursor, name: Name, rooms: ValidateRooms): SealedValue {
   cursor.expect('as');
   const at = cursor.offset;
   const value = cursor.literal(true);
@@ -73,5 +90,6 @@ function sealValue(cursor: Cursor, name: Name, rooms: ValidateRooms): { sealId: 
     throw new StatementError('22023', `a secret has at most ${limits.secretBytesMax} bytes`, at);
   }
   const sealId = rooms.newId();
-  return { sealId, sealed: rooms.seal(value, `secret:${name.name}:${sealId}`) };
+  const sealed = rooms.seal(value, identities.secret(name.name, sealId));
+  return { sealId, sealed, forms: rooms.secretForms(value) };
 }

@@ -2,10 +2,11 @@ import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import * as fc from 'fast-check';
 import type { DatabaseError } from 'pg';
-import { Door, migration } from '../../test/support/ddl-door.ts';
+import { migrate, readMigrations } from '../catalog/migrate.ts';
+import { Door } from '../../test/support/ddl-door.ts';
 import { startServer, type TestServer } from '../../test/support/server.ts';
 import { readSnapshot, summary } from '../../test/support/webhook-targets.ts';
-import type { Target } from '../flow.ts';
+import type { Target } from '../tables/flow.ts';
 
 const names = ['a', 'b', 'data', '"Qu""ote"', '"ä ö"', 'id'];
 
@@ -81,7 +82,7 @@ suite('SHOW CREATE TABLE', () => {
     server = await startServer();
     door = new Door(server.socketDir, 'root');
     await door.client.connect();
-    await door.client.query(`BEGIN; SET LOCAL search_path = pg_catalog; ${migration}; COMMIT`);
+    await migrate(door.client, await readMigrations());
     await door.client
       .query(`CREATE SCHEMA app; CREATE TYPE app.mood AS ENUM ('ok'); CREATE DOMAIN app.score AS int DEFAULT 1;
       ALTER DATABASE postgres SET client_min_messages TO warning; SET client_min_messages TO warning`);

@@ -1,9 +1,10 @@
 /**
  * VALIDATE [SECRET name, …] AS expression, or VALIDATE SECRET name, … USING sender, which stands for the sender's
  * expression. Takes tokens, gives the clause; and a clause as the value the catalog stores:
- * with every secret literal masked, and the whole text sealed beside it. Refuses what the expression's own parser
+ * with every secret literal masked, and the whole sealed beside it. Refuses what the expression's own parser
  * refuses, where it stands. Touches nothing but the seal and the ids it is handed.
  */
+import { sealCheck } from '../catalog/seals.ts';
 import { StatementError, type Cursor, type Name } from './cursor.ts';
 import { nameOf } from './literal.ts';
 import { Undecodable, decodeText } from './text.ts';
@@ -25,8 +26,25 @@ export interface ValidateRooms {
   readonly newId: () => string;
   /** The expression of a known sender, spelled out for the secret of this name; null: no such sender. */
   readonly expandSender: (sender: string, secret: string) => string | null;
+  /** What a known sender asks for besides its expression. */
+  readonly demandsOf: (sender: string) => SenderDemands;
+  /** The forms, of those that senders ask for, that a secret's value has. */
+  readonly secretForms: (value: string) => readonly string[];
   /** Senders whose names are like this one, best first. */
   readonly nearestSenders: (name: string) => readonly string[];
+}
+
+export interface SenderDemands {
+  /** The form of its secrets, and what to say of one that has another; null: any text will do. */
+  readonly form: ({ readonly form: string } & Caution) | null;
+  /** Why no request of this sender would be accepted, whatever the secret is. */
+  readonly cautions: readonly Caution[];
+}
+
+/** A warning: `{secret}` in it stands for the secret's name. */
+export interface Caution {
+  readonly message: string;
+  readonly hint: string;
 }
 
 export interface ValidateClause {
@@ -35,18 +53,21 @@ export interface ValidateClause {
   readonly text: string;
   /** Where it starts in the client's text, in bytes; or where the sender's name stands. */
   readonly start: number;
-  /** The text is a sender's: its places are not places in the client's text. */
-  readonly fromSender: boolean;
+  /** The text is this sender's: its places are not places in the client's text. null: it is the client's own. */
+  readonly sender: string | null;
 }
 
-/** The shape that headgate.set_validation reads. */
+/** The shape that headgate.set_validation and headgate.warn read. */
 export interface Validation {
   readonly payload: string | null;
   readonly expression: string;
-  readonly sealed: string | null;
-  readonly sealId: string | null;
+  /** The check as it was compiled and judged here: the catalog believes nothing else. */
+  readonly sealed: string;
+  readonly sealId: string;
   readonly secrets: readonly { readonly schema: string | null; readonly name: string }[];
   readonly warnings: readonly string[];
+  readonly form: SenderDemands['form'];
+  readonly cautions: readonly Caution[];
 }
 
 const takenNames = new Set(['headers', 'payload', 'method', 'path', 'query', 'url']);
@@ -71,7 +92,7 @@ export function parseValidate(cursor: Cursor, rooms: ValidateRooms): ValidateCla
   cursor.expect('as');
   if (cursor.atEnd) cursor.unexpected();
   const start = cursor.offset;
-  return { secrets, text: expressionText(cursor), start, fromSender: false };
+  return { secrets, text: expressionText(cursor), start, sender: null };
 }
 
 /** The sender's expression for each of the secrets: while one takes the place of another, both are good. */
@@ -83,7 +104,7 @@ function senderClause(cursor: Cursor, secrets: readonly Name[], rooms: ValidateR
     ({ name }) => rooms.expandSender(sender, name) ?? unknownSender(sender, start, rooms),
   );
   const text = texts.length === 1 ? texts.join('') : texts.map((one) => `(${one})`).join('\nOR ');
-  return { secrets, text, start, fromSender: true };
+  return { secrets, text, start, sender };
 }
 
 function unknownSender(sender: string, at: number, rooms: ValidateRooms): never {
@@ -127,19 +148,26 @@ function expressionText(cursor: Cursor): string {
 }
 
 export function sealValidation(clause: ValidateClause, rooms: ValidateRooms): Validation {
-  const { text } = clause;
+  const { text, sender } = clause;
+  const { form, cautions } = sender === null ? nothingAsked : rooms.demandsOf(sender);
   const check = parse(clause, rooms);
   const masked = maskLiterals(text, check.secretLiterals);
-  const sealId = masked === text ? null : rooms.newId();
+  const sealId = rooms.newId();
+  const secrets = clause.secrets.map(({ name }) => name);
+  const sealed = { expression: text, shown: masked, payload: check.payloadName, secrets };
   return {
     payload: check.payloadName,
     expression: masked,
-    sealed: sealId === null ? null : rooms.seal(text, `expression:${sealId}`),
+    sealed: sealCheck(sealed, sealId, rooms),
     sealId,
     secrets: clause.secrets.map(({ schema, name }) => ({ schema, name })),
     warnings: check.warnings,
+    form,
+    cautions,
   };
 }
+
+const nothingAsked: SenderDemands = { form: null, cautions: [] };
 
 function parse(clause: ValidateClause, rooms: ValidateRooms): ParsedCheck {
   try {
@@ -148,7 +176,7 @@ function parse(clause: ValidateClause, rooms: ValidateRooms): ParsedCheck {
     if (!isRefusal(error)) throw error;
     const { sqlstate, message, position, hint, detail } = error;
     const at =
-      position === null || clause.fromSender
+      position === null || clause.sender !== null
         ? clause.start
         : clause.start + Buffer.byteLength(clause.text.slice(0, position), 'utf8');
     throw new StatementError(sqlstate, message, at, {

@@ -2,10 +2,10 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { documentsOf, typedTarget } from '../../test/support/documents.ts';
 import { targetOf } from '../../test/support/rows.ts';
-import type { Target } from '../flow.ts';
+import type { Target } from '../tables/flow.ts';
 import { Elements } from '../kit/json-walk.ts';
-import { limits } from '../limits.ts';
-import { Refused } from '../refusals.ts';
+import { limits } from '../tables/limits.ts';
+import { Refused } from '../tables/refusals.ts';
 import { decodeGoodLines, decodeItems, decodeLines, decodeObject } from './batches.ts';
 
 const refusedWith = (message: string) => (error: unknown) =>

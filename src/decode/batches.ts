@@ -4,20 +4,22 @@
  * `invalid_option`, `body_too_large`. Touches nothing.
  */
 import { isUtf8 } from 'node:buffer';
-import type { Documents, Rows, Target } from '../flow.ts';
+import type { Documents, Rows, Target } from '../tables/flow.ts';
 import { isJsonSpace } from '../kit/json-grammar.ts';
 import { skipSpace } from '../kit/json-walk.ts';
 import { atOnce } from '../kit/turns.ts';
-import { limits } from '../limits.ts';
+import { limits } from '../tables/limits.ts';
 import { checkDocument, lineRows, oneRow } from './decode.ts';
 import { includedMembers } from './includes.ts';
-import { scanItem, scanJson, scannedEffort, tooManyMembersReason } from './json-scan.ts';
+import { type JsonProblem, scanItem, scanJson, scannedEffort, tooManyMembersReason } from './json-scan.ts';
 import { readLines } from './lines.ts';
 import { defaultOptions, readOptions } from './options.ts';
-import { noObject, problemText, refuseBody } from './problems.ts';
+import { noObject, problemSentence, refuseBody, refuseProblem } from './problems.ts';
 import {
   changesNothing,
+  ignoredOf,
   isRow,
+  keyProblem,
   namesRow,
   type Plan,
   planByKeys,
@@ -77,6 +79,7 @@ function* rowsOfItems(
   const keeps = new Keeps();
   const allUtf8 = isUtf8(source);
   let effort = 0;
+  let ignored = 0;
   let sliceEnd = (spans[0] ?? 0) + limits.decodeSliceBytes;
   for (let i = 0; i < count; i++) {
     const start = skipSpace(source, spans[2 * i] ?? 0);
@@ -88,7 +91,8 @@ function* rowsOfItems(
     while (end > start && isJsonSpace(source[end - 1])) end--;
     const removed = removes?.[i] === 1;
     const problem = itemProblem(target, plan, source, start, end, allUtf8, removed);
-    if (problem !== null) throw refuseBody('payload_undecodable', problem, `item ${i + 1}`);
+    if (problem !== null) throw refuseProblem('payload_undecodable', problem, `item ${i + 1}`);
+    if (!removed && plan.keys !== null && plan.keys.unknown > 0) ignored++;
     effort += scannedEffort();
     if (effort > limits.jsonMembersSquaredMax)
       throw refuseBody('payload_undecodable', tooManyMembersReason, `item ${i + 1}`);
@@ -99,11 +103,17 @@ function* rowsOfItems(
     written?.add(at, out.length, i + 1);
   }
   const documents = { bytes: out?.done() ?? source, spans: written?.places() ?? spans };
-  const rows = lineRows(target, { documents, count, lines: null, keeps: keeps.done(), effort }, null);
+  const read = {
+    documents,
+    count,
+    lines: null,
+    keeps: keeps.done(),
+    effort,
+    ignored: ignoredOf(plan, ignored),
+  };
+  const rows = lineRows(target, read, null);
   return { ...rows, removes: removes?.includes(1) === true ? removes : null };
 }
-
-const scanOptions = { depthMax: limits.jsonDepthMax };
 
 function itemProblem(
   target: Target,
@@ -113,15 +123,21 @@ function itemProblem(
   end: number,
   allUtf8: boolean,
   removed: boolean,
-): string | null {
+): JsonProblem | null {
+  const scanOptions = plan.keys === null ? plainScan : { ...plainScan, keys: plan.keys };
   const behind = allUtf8 ? scanItem(bytes, start, scanOptions) : -1;
   if (behind < end || skipSpace(bytes, end) < behind) {
     const problem = scanJson(bytes.subarray(start, end), scanOptions);
-    if (problem !== null) return problemText(problem);
+    if (problem !== null) return problem;
   }
-  if (!isRow(plan, bytes, start)) return noObject;
-  return removed ? deleteProblem(target, plan, bytes, start) : null;
+  if (!isRow(plan, bytes, start)) return { reason: noObject, offset: null };
+  if (!removed) return keyProblem(plan, bytes, start);
+  // Of a row to delete nothing but its key is looked at.
+  const reason = deleteProblem(target, plan, bytes, start);
+  return reason === null ? null : { reason, offset: null };
 }
+
+const plainScan = { depthMax: limits.jsonDepthMax };
 
 function deleteProblem({ shape }: Target, plan: Plan, bytes: Buffer, start: number): string | null {
   if (shape.key.length === 0) return 'deletes need the primary key, and the table has none';
@@ -130,14 +146,15 @@ function deleteProblem({ shape }: Target, plan: Plan, bytes: Buffer, start: numb
 
 /** One JSON object whose keys are columns, whatever the target's intake says. */
 export function decodeObject(target: Target, body: Buffer, patienceMs: number): Rows {
-  const effort = checkDocument(body, 'payload_undecodable');
-  return { ...oneRow(target, planByKeys(target.shape), null, body, effort), patienceMs };
+  const plan = planByKeys(target.shape);
+  const effort = checkDocument(body, 'payload_undecodable', plan.keys);
+  return { ...oneRow(target, plan, null, body, effort), patienceMs };
 }
 
 /** One JSON object a line, all or nothing; `firstLine` is the number of the first one, from 1. */
 export function decodeLines(target: Target, body: Buffer, patienceMs: number, firstLine = 1): Rows {
   const read = readLines(body, planByKeys(target.shape), null, firstLine, (line, problem) => {
-    throw refuseBody('payload_undecodable', problemText(problem), `line ${line}`);
+    throw refuseProblem('payload_undecodable', problem, `line ${line}`);
   });
   return lineRows(target, read, patienceMs);
 }
@@ -160,7 +177,7 @@ export function decodeGoodLines(target: Target, body: Buffer, patienceMs: number
   let skippedCount = 0;
   const read = readLines(body, planByKeys(target.shape), null, firstLine, (line, problem) => {
     skippedCount++;
-    if (skipped.length < limits.skippedLinesMax) skipped.push({ line, reason: problemText(problem) });
+    if (skipped.length < limits.skippedLinesMax) skipped.push({ line, reason: problemSentence(problem) });
   });
   return { rows: lineRows(target, read, patienceMs), skipped, skippedCount };
 }

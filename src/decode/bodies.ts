@@ -3,10 +3,10 @@
  * string. May refuse with the code it is given, and `body_too_large`.
  */
 import { isUtf8 } from 'node:buffer';
-import type { Target } from '../flow.ts';
+import type { Target } from '../tables/flow.ts';
 import { formPartBytes, formParts, isEscapedPart } from '../kit/form.ts';
-import { limits } from '../limits.ts';
-import { Refused } from '../refusals.ts';
+import { limits } from '../tables/limits.ts';
+import { Refused } from '../tables/refusals.ts';
 import { type BodyCode, refuseBody } from './problems.ts';
 
 export function documentOf(target: Target, body: Buffer, code: BodyCode): Buffer {

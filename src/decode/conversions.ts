@@ -3,7 +3,7 @@
  * for a large integer. Only values of the columns themselves, not what stands inside arrays or composites. What does
  * not convert stays as it is: PostgreSQL says then what is wrong with it. Pure.
  */
-import type { Column } from '../flow.ts';
+import type { Column } from '../tables/flow.ts';
 import { isNumber, isString, stringAt } from '../kit/json-walk.ts';
 import { momentText, timeText, type Unit, wholeMomentText } from './epoch.ts';
 import type { DecodeOptions } from './options.ts';

@@ -5,7 +5,7 @@ import * as fc from 'fast-check';
 import type { Client } from 'pg';
 import { documentsOf, typedTarget } from '../../test/support/documents.ts';
 import { testDatabase } from '../../test/support/postgres.ts';
-import type { Include, Rows } from '../flow.ts';
+import type { Include, Rows } from '../tables/flow.ts';
 import { decodeRequest } from './decode.ts';
 
 const quoted = (name: string) => `"${name.replaceAll('"', '""')}"`;
@@ -144,10 +144,13 @@ test('INCLUDE columns win over members of any spelling, and all other members ke
       const [column = '', ...others] = columns;
       const includes: Include[] = [{ what: 'header', header: 'X-Id', column }];
       const target = typedTarget(Object.fromEntries(columns.map((name) => [name, 'text'])), { includes });
-      const written = members.map(([at, value, escaped]): [string, string, string] => {
+      // One that the body fills, without which the document would be of another table.
+      const [filled = ''] = others;
+      const more = members.map(([at, value, escaped]): [string, string, string] => {
         const name = columns[at % columns.length] ?? '';
         return [name, value, escaped ? escapeAll(name) : JSON.stringify(name)];
       });
+      const written: [string, string, string][] = [[filled, '', JSON.stringify(filled)], ...more];
       const body = `{${written.map(([, value, key]) => ` ${key} : ${JSON.stringify(value)}`).join(',')} }\r\n`;
       const sent = Buffer.from(header.trim()).toString('latin1');
       const rows = decodeRequest(target, request(body, ['x-ID', sent]));

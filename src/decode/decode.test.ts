@@ -3,9 +3,9 @@ import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { documentsOf, typedTarget } from '../../test/support/documents.ts';
 import { targetOf } from '../../test/support/rows.ts';
-import type { Intake, Target } from '../flow.ts';
-import { limits } from '../limits.ts';
-import { Refused } from '../refusals.ts';
+import type { Intake, Target } from '../tables/flow.ts';
+import { limits } from '../tables/limits.ts';
+import { Refused } from '../tables/refusals.ts';
 import { formObject } from '../validate/form.ts';
 import { decodeRequest } from './decode.ts';
 import { scanJson } from './json-scan.ts';
@@ -150,7 +150,7 @@ test('a batch is what its lines are one by one', () => {
       fc.dictionary(fc.constantFrom('id', 'at', 'x', 'key'), fc.jsonValue()),
       fc.constantFrom('', '\r'),
     )
-    .map(([before, object, after]) => `${before}${JSON.stringify(object)}${after}`);
+    .map(([before, object, after]) => `${before}${JSON.stringify({ id: 1, ...object })}${after}`);
   fc.assert(
     fc.property(
       fc.array(fc.oneof({ weight: 5, arbitrary: line }, fc.constant(' '))),
@@ -171,8 +171,10 @@ test('a batch is what its lines are one by one', () => {
   );
 });
 
-test('a batch has its time: a million rows about half a minute, one document the usual', () => {
+test('a batch has its time: a million rows about half a minute, one document the usual, a large one more', () => {
   assert.equal(decodeRequest(document, request('1')).patienceMs, limits.ackDeadlineMs);
+  const large = decodeRequest(document, request(JSON.stringify('x'.repeat(16 * 2 ** 20))));
+  assert.ok(large.patienceMs >= limits.ackDeadlineMs + 16 * limits.largeMiBPatienceMs, `${large.patienceMs}`);
   const million = decodeRequest(withIntake(document, { batched: true }), request('1\n'.repeat(1_000_000)));
   assert.equal(million.count, 1_000_000);
   assert.ok(million.patienceMs > 25_000 && million.patienceMs < 35_000, `${million.patienceMs}`);
@@ -300,7 +302,10 @@ test('anything at all is rows that jsonb takes, or refused', () => {
         }
       } catch (error) {
         if (!(error instanceof Refused)) throw error;
-        assert.ok(['body_not_json', 'payload_undecodable'].includes(error.refusal.code));
+        assert.ok(
+          ['body_not_json', 'payload_undecodable', 'no_column_matched'].includes(error.refusal.code),
+          error.refusal.code,
+        );
       }
     }),
     { numRuns: 20_000 },

@@ -3,18 +3,28 @@
  * JSON document a row, byte for byte but for what INCLUDE adds and what is converted. May refuse with `body_not_json`,
  * `payload_undecodable`, `invalid_option`, `body_too_large`. Touches nothing.
  */
-import type { DecodeRequest, Rows, Target } from '../flow.ts';
+import type { DecodeRequest, Rows, Target } from '../tables/flow.ts';
 import { skipSpace } from '../kit/json-walk.ts';
 import { isJsonSpace } from '../kit/json-grammar.ts';
 import { atOnce } from '../kit/turns.ts';
-import { limits } from '../limits.ts';
+import { limits } from '../tables/limits.ts';
 import { documentOf } from './bodies.ts';
 import { includedMembers } from './includes.ts';
 import { scanJson, scannedEffort } from './json-scan.ts';
 import { type LineRows, readInSlices } from './lines.ts';
 import { defaultOptions, readOptions } from './options.ts';
-import { type BodyCode, noObject, problemText, refuseBody } from './problems.ts';
-import { changesNothing, isRow, type Plan, planOf, rowGrowth, writeRow } from './reshape.ts';
+import type { Keys } from './keys.ts';
+import { type BodyCode, noObject, refuseBody, refuseProblem } from './problems.ts';
+import {
+  changesNothing,
+  ignoredOf,
+  isRow,
+  keyProblem,
+  type Plan,
+  planOf,
+  rowGrowth,
+  writeRow,
+} from './reshape.ts';
 import { RowBytes } from './row-bytes.ts';
 
 export function decodeRequest(target: Target, request: DecodeRequest): Rows {
@@ -31,29 +41,33 @@ export function* decodeInSlices(target: Target, request: DecodeRequest): Generat
   const isOneDocument = intake.format === 'json' && !intake.batched;
   if (isOneDocument && shape.way === 'copy') {
     // The hot path: the body is the row.
-    return wholeBody(target, body, null, checkDocument(body, code));
+    return wholeBody(target, body, null, checkDocument(body, code, null));
   }
   const plan = planOf(target, intake.document === null ? readOptions(rawHeaders) : defaultOptions);
   const included = includedMembers(intake, rawHeaders, arrivedAtMs);
   if (isOneDocument) {
-    const effort = checkDocument(body, code);
+    const effort = checkDocument(body, code, plan.keys);
     return oneRow(target, plan, included, body, effort);
   }
-  if (intake.format !== 'json') return oneRow(target, plan, included, documentOf(target, body, code), 0);
+  if (intake.format !== 'json') {
+    const document = documentOf(target, body, code);
+    if (plan.keys !== null) checkDocument(document, code, plan.keys);
+    return oneRow(target, plan, included, document, 0);
+  }
   const read = yield* readInSlices(body, plan, included, 1, (line, problem) => {
-    throw refuseBody(code, problemText(problem), `line ${line}`);
+    throw refuseProblem(code, problem, `line ${line}`);
   });
   return lineRows(target, read, null);
 }
 
 /** Gives what its objects may cost the engine; see scannedEffort. */
-export function checkDocument(body: Buffer, code: BodyCode): number {
-  const problem = scanJson(body, { depthMax: limits.jsonDepthMax });
-  if (problem !== null) throw refuseBody(code, problemText(problem));
+export function checkDocument(body: Buffer, code: BodyCode, keys: Keys | null): number {
+  const problem = scanJson(body, { depthMax: limits.jsonDepthMax, keys });
+  if (problem !== null) throw refuseProblem(code, problem);
   return scannedEffort();
 }
 
-/** The row of one document that jsonb takes. */
+/** The row of one document that jsonb takes, and that was scanned last. */
 export function oneRow(
   target: Target,
   plan: Plan,
@@ -62,14 +76,17 @@ export function oneRow(
   effort: number,
 ): Rows {
   if (changesNothing(plan, included) && !plan.typed) return wholeBody(target, body, null, effort);
-  const start = skipSpace(body, 0);
+  const start = plan.asText ? 0 : skipSpace(body, 0);
   if (!isRow(plan, body, start)) throw refuseBody('payload_undecodable', noObject);
-  if (changesNothing(plan, included)) return wholeBody(target, body, null, effort);
+  const problem = keyProblem(plan, body, start);
+  if (problem !== null) throw refuseProblem('payload_undecodable', problem);
+  const ignored = ignoredOf(plan, plan.keys !== null && plan.keys.unknown > 0 ? 1 : 0);
+  if (changesNothing(plan, included)) return { ...wholeBody(target, body, null, effort), ignored };
   let end = body.length;
-  while (isJsonSpace(body[end - 1])) end--;
+  while (!plan.asText && isJsonSpace(body[end - 1])) end--;
   const out = new RowBytes(end - start, rowGrowth(plan, included) + spareBytes);
   const kept = writeRow(out, plan, included, body, start, end);
-  return wholeBody(target, out.done(), kept, effort);
+  return { ...wholeBody(target, out.done(), kept, effort), ignored };
 }
 
 /** Room for a few numbers that become moments. */
@@ -79,22 +96,24 @@ const spareBytes = 64;
 const effortPerByte = limits.jsonMembersSquaredMax / limits.groupBytesMax;
 
 function wholeBody(target: Target, body: Buffer, kept: readonly string[] | null, effort: number): Rows {
+  const bytes = body.length + Math.ceil(effort / effortPerByte);
   return {
     target,
     documents: { bytes: body, spans: null },
     count: 1,
-    bytes: body.length + Math.ceil(effort / effortPerByte),
+    bytes,
     removes: null,
     keeps: kept === null ? null : new Map([[0, kept]]),
     lines: null,
-    patienceMs: limits.ackDeadlineMs,
+    patienceMs: bytes > limits.groupBytesMax ? patienceMs(0, bytes) : limits.ackDeadlineMs,
     chain: null,
+    ignored: null,
   };
 }
 
-/** The rows of many documents; `patienceMs` null: as long as their number and size deserve. */
-export function lineRows(target: Target, read: LineRows, patienceMs: number | null): Rows {
-  const { documents, count, lines, keeps, effort } = read;
+/** The rows of many documents; `givenMs`, how long they are waited for, null: as long as their number and size deserve. */
+export function lineRows(target: Target, read: LineRows, givenMs: number | null): Rows {
+  const { documents, count, lines, keeps, effort, ignored } = read;
   const bytes =
     documents.bytes.length +
     (documents.spans?.byteLength ?? 0) +
@@ -109,16 +128,22 @@ export function lineRows(target: Target, read: LineRows, patienceMs: number | nu
     removes: null,
     keeps,
     lines,
-    patienceMs: patienceMs ?? batchPatienceMs(count, bytes),
+    patienceMs: givenMs ?? patienceMs(count, bytes),
     chain: null,
+    ignored,
   };
 }
 
 /** What an entry of a Map takes, about. */
 const keptRowBytes = 64;
 
-export function batchPatienceMs(rows: number, bytes: number): number {
-  const forRows = (rows * limits.batchRowPatienceUs) / 1_000;
-  const forBytes = (bytes / (1024 * 1024)) * limits.batchMiBPatienceMs;
-  return Math.ceil(limits.ackDeadlineMs + forRows + forBytes);
+/**
+ * How long a request is waited for. One that is larger than a group is committed by itself, so that nobody else waits
+ * for it, and gets what the engine needs for the slowest bytes there are, on a machine that is slow.
+ */
+export function patienceMs(rows: number, bytes: number): number {
+  const { ackDeadlineMs, batchRowPatienceUs, batchMiBPatienceMs, largeMiBPatienceMs, groupBytesMax } = limits;
+  const forRows = (rows * batchRowPatienceUs) / 1_000;
+  const perMiB = bytes > groupBytesMax ? largeMiBPatienceMs : batchMiBPatienceMs;
+  return Math.ceil(ackDeadlineMs + forRows + (bytes / (1024 * 1024)) * perMiB);
 }

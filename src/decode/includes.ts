@@ -3,7 +3,7 @@
  * Pure.
  */
 import { isUtf8 } from 'node:buffer';
-import type { Include, Intake } from '../flow.ts';
+import type { Include, Intake } from '../tables/flow.ts';
 
 /** `"id":"…","headers":{…}`: what stands between the braces; null: the table has no INCLUDE column. */
 export function includedMembers(

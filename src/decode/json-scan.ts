@@ -18,9 +18,11 @@ import {
   isSurrogate,
   isSurrogatePair,
 } from '../kit/json-grammar.ts';
-import { limits } from '../limits.ts';
+import { limits } from '../tables/limits.ts';
 
 export interface JsonProblem {
+  /** Absent: it is no document that could be stored. */
+  readonly code?: 'no_column_matched' | 'key_unknown';
   /** What is wrong, without a word of the document itself. */
   readonly reason: string;
   /** 0-based byte where it was noticed; null where no place is known. */
@@ -30,6 +32,15 @@ export interface JsonProblem {
 export interface JsonScanOptions {
   /** Nesting of arrays and objects; PostgreSQL itself gives up near 16,000 with an error that is hard to contain. */
   readonly depthMax: number;
+  /** Told of the keys of the outermost object; absent: nobody is. */
+  readonly keys?: KeySink | null;
+}
+
+export interface KeySink {
+  /** A document begins. */
+  begin(): void;
+  /** The characters of a key as they were written, without its quotes. */
+  see(bytes: Uint8Array, start: number, end: number): void;
 }
 
 /** Also of the lines of one body together. */
@@ -65,7 +76,7 @@ const reasonsMax = 16;
 
 export function scanJson(bytes: Uint8Array, options: JsonScanOptions): JsonProblem | null {
   if (!isUtf8(bytes)) return { reason: 'it is not valid UTF-8', offset: null };
-  const result = scanDocument(bytes, 0, options.depthMax, false);
+  const result = scanDocument(bytes, 0, options, false);
   if (result >= 0) return null;
   const failure = -1 - result;
   const offset = Math.floor(failure / reasonsMax);
@@ -78,7 +89,7 @@ export function scanJson(bytes: Uint8Array, options: JsonScanOptions): JsonProbl
  * no such document, and scanJson over the line says why.
  */
 export function scanLine(bytes: Uint8Array, start: number, options: JsonScanOptions): number {
-  const result = scanDocument(bytes, start, options.depthMax, true);
+  const result = scanDocument(bytes, start, options, true);
   return result >= 0 ? result : -1;
 }
 
@@ -87,7 +98,7 @@ export function scanLine(bytes: Uint8Array, start: number, options: JsonScanOpti
  * document, and scanJson over it says why.
  */
 export function scanItem(bytes: Uint8Array, start: number, options: JsonScanOptions): number {
-  const result = scanDocument(bytes, start, options.depthMax, false);
+  const result = scanDocument(bytes, start, options, false);
   if (result >= 0) return result;
   const failure = -1 - result;
   return failure % reasonsMax === behind ? Math.floor(failure / reasonsMax) : -1;
@@ -136,7 +147,13 @@ const plain = Uint8Array.from({ length: 256 }, (_, byte) =>
   byte >= 32 && byte !== 34 && byte !== 92 ? 1 : 0,
 );
 
-function scanDocument(bytes: Uint8Array, start: number, depthMax: number, onOneLine: boolean): number {
+function scanDocument(
+  bytes: Uint8Array,
+  start: number,
+  { depthMax, keys = null }: JsonScanOptions,
+  onOneLine: boolean,
+): number {
+  keys?.begin();
   if (open.length <= depthMax) {
     open = new Uint8Array(depthMax + 1);
     memberCounts = new Uint32Array(depthMax + 1);
@@ -154,8 +171,10 @@ function scanDocument(bytes: Uint8Array, start: number, depthMax: number, onOneL
       i++;
     } else if (c === 34 /* " */) {
       if (state > key) return failure(unexpected, i);
-      i = scanString(bytes, i + 1, n);
+      const from = i + 1;
+      i = scanString(bytes, from, n);
       if (i < 0) return i;
+      if (keys !== null && depth === 1 && state >= keyOrEnd) keys.see(bytes, from, i - 1);
       state = state >= keyOrEnd ? colon : commaOrEnd;
     } else if (c === 44 /* , */) {
       if (state !== commaOrEnd) return failure(unexpected, i);

@@ -4,7 +4,7 @@
  * its taker's, who may give it back.
  */
 import { giveBack } from '../kit/give-back.ts';
-import { Refused } from '../refusals.ts';
+import { Refused } from '../tables/refusals.ts';
 
 export class LineSplitter {
   /** The number of the first line that the next block begins with, from 1. */

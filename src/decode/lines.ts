@@ -3,13 +3,21 @@
  * blank ones are no rows but are counted. No object is made for a line, so that a million of them are a list of numbers.
  */
 import { isUtf8 } from 'node:buffer';
-import type { Documents } from '../flow.ts';
+import type { Documents, Ignored } from '../tables/flow.ts';
 import { isJsonSpace } from '../kit/json-grammar.ts';
 import { atOnce } from '../kit/turns.ts';
-import { limits } from '../limits.ts';
-import { type JsonProblem, scanJson, scanLine, scannedEffort, tooManyMembersReason } from './json-scan.ts';
+import { limits } from '../tables/limits.ts';
+import {
+  type JsonProblem,
+  type JsonScanOptions,
+  type KeySink,
+  scanJson,
+  scanLine,
+  scannedEffort,
+  tooManyMembersReason,
+} from './json-scan.ts';
 import { noObject } from './problems.ts';
-import { changesNothing, isRow, type Plan, rowGrowth, writeRow } from './reshape.ts';
+import { changesNothing, ignoredOf, isRow, keyProblem, type Plan, rowGrowth, writeRow } from './reshape.ts';
 import { Keeps, RowBytes, Spans } from './row-bytes.ts';
 
 /** The lines of a body that are not blank: `next` until it says false. */
@@ -17,6 +25,9 @@ class Lines {
   /** Without the blanks around it. */
   start = 0;
   end = 0;
+  /** With them. */
+  lineStart = 0;
+  lineEnd = 0;
   /** Counted from 1. */
   number: number;
   /** What keeps the line from being a document. */
@@ -26,9 +37,11 @@ class Lines {
   #next = 0;
   readonly #body: Buffer;
   readonly #allUtf8: boolean;
+  readonly #scanOptions: JsonScanOptions;
 
-  constructor(body: Buffer, firstNumber: number) {
+  constructor(body: Buffer, firstNumber: number, keys: KeySink | null) {
     this.#body = body;
+    this.#scanOptions = { depthMax: limits.jsonDepthMax, keys };
     this.number = firstNumber - 1;
     // A line end is never a part of another character, so that the whole is UTF-8 when each line is.
     this.#allUtf8 = isUtf8(body);
@@ -38,13 +51,19 @@ class Lines {
     const body = this.#body;
     let at = this.#next;
     this.number++;
-    for (; isJsonSpace(body[at]); at++) if (body[at] === 10) this.number++;
+    this.lineStart = at;
+    for (; isJsonSpace(body[at]); at++) {
+      if (body[at] !== 10) continue;
+      this.number++;
+      this.lineStart = at + 1;
+    }
     if (at >= body.length) return false;
     this.start = at;
-    const lineEnd = this.#allUtf8 ? scanLine(body, at, scanOptions) : -1;
+    const lineEnd = this.#allUtf8 ? scanLine(body, at, this.#scanOptions) : -1;
     if (lineEnd >= 0) this.problem = this.#addEffort();
     let end = lineEnd >= 0 ? lineEnd : this.#refused(at);
     this.#next = end + 1;
+    this.lineEnd = end < body.length && body[end - 1] === 13 ? end - 1 : end;
     while (isJsonSpace(body[end - 1])) end--;
     this.end = end;
     return true;
@@ -62,12 +81,10 @@ class Lines {
     const body = this.#body;
     const newline = body.indexOf(10, start);
     const end = newline < 0 ? body.length : newline;
-    this.problem = scanJson(body.subarray(start, end), scanOptions);
+    this.problem = scanJson(body.subarray(start, end), this.#scanOptions);
     return end;
   }
 }
-
-const scanOptions = { depthMax: limits.jsonDepthMax };
 
 export interface LineRows {
   readonly documents: Documents;
@@ -76,6 +93,7 @@ export interface LineRows {
   readonly keeps: ReadonlyMap<number, readonly string[]> | null;
   /** What the objects of the rows may cost the engine; see scannedEffort. */
   readonly effort: number;
+  readonly ignored: Ignored | null;
 }
 
 /** Told of a line that is no row, with the reason; throws, or lets it be left out. */
@@ -118,7 +136,8 @@ interface Reading {
 /** `out` null: the lines are the rows as they are. */
 function* rowsInSlices(reading: Reading, out: RowBytes | null): Generator<void, LineRows> {
   const { body, plan, included, onProblem } = reading;
-  const lines = new Lines(body, reading.firstLine);
+  const lines = new Lines(body, reading.firstLine, plan.keys);
+  let ignored = 0;
   const spans = new Spans(Math.ceil(body.length / expectedLineBytes));
   const keeps = new Keeps();
   let sliceEnd = limits.decodeSliceBytes;
@@ -130,17 +149,35 @@ function* rowsInSlices(reading: Reading, out: RowBytes | null): Generator<void, 
     }
     if (lines.problem !== null) {
       onProblem(number, lines.problem);
-    } else if (!isRow(plan, body, start)) {
+      continue;
+    }
+    if (!isRow(plan, body, start)) {
       onProblem(number, { reason: noObject, offset: null });
-    } else if (out === null) {
+      continue;
+    }
+    const problem = keyProblem(plan, body, start);
+    if (problem !== null) {
+      onProblem(number, problem);
+      continue;
+    }
+    if (plan.keys !== null && plan.keys.unknown > 0) ignored++;
+    if (out === null) {
       spans.add(start, end, number);
     } else {
       const at = out.length;
-      const kept = writeRow(out, plan, included, body, start, end);
+      const [from, to] = plan.asText ? [lines.lineStart, lines.lineEnd] : [start, end];
+      const kept = writeRow(out, plan, included, body, from, to);
       if (kept !== null) keeps.add(spans.count, kept);
       spans.add(at, out.length, number);
     }
   }
   const documents = { bytes: out === null ? body : out.done(), spans: spans.places() };
-  return { documents, count: spans.count, lines: spans.lines(), keeps: keeps.done(), effort: lines.effort };
+  return {
+    documents,
+    count: spans.count,
+    lines: spans.lines(),
+    keeps: keeps.done(),
+    effort: lines.effort,
+    ignored: ignoredOf(plan, ignored),
+  };
 }

@@ -3,7 +3,7 @@
  * large numbers. RisingWave's names and meanings; a header of that prefix with an unknown name is ignored as there, and
  * of several with one name the first counts. May refuse with `invalid_option`.
  */
-import { Refused } from '../refusals.ts';
+import { Refused } from '../tables/refusals.ts';
 
 export interface DecodeOptions {
   readonly timestamp: 'milli' | 'guess';

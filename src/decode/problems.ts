@@ -1,16 +1,31 @@
 /** The sentences in which a body is refused: what was to be read, and why it could not be. */
-import { Refused, refusals } from '../refusals.ts';
+import { Refused, refusals } from '../tables/refusals.ts';
 import type { JsonProblem } from './json-scan.ts';
 
 /** For a table that takes the whole document, and for one whose columns its keys fill. */
 export type BodyCode = 'body_not_json' | 'payload_undecodable';
+
+/** `code`: for a body that is no document that could be stored. */
+export function refuseProblem(code: BodyCode, problem: JsonProblem, place: string | null = null): Refused {
+  return refuseBody(problem.code ?? code, problemText(problem), place);
+}
+
+/** The problem as a sentence of its own. */
+export function problemSentence(problem: JsonProblem): string {
+  const text = problemText(problem);
+  return problem.code === undefined ? text : `${refusals[problem.code].message}: ${text}`;
+}
 
 export function problemText({ reason, offset }: JsonProblem): string {
   return offset === null ? reason : `${reason} at byte ${offset}`;
 }
 
 /** `place` says where in the request, e.g. `line 7`. */
-export function refuseBody(code: BodyCode, reason: string, place: string | null = null): Refused {
+export function refuseBody(
+  code: BodyCode | NonNullable<JsonProblem['code']>,
+  reason: string,
+  place: string | null = null,
+): Refused {
   const sentence = `${refusals[code].message}: ${reason}`;
   return new Refused(code, place === null ? sentence : `${place}: ${sentence}`);
 }

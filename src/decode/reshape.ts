@@ -4,9 +4,11 @@
  * over members of the same name, because the engine takes the last; values are converted in their places. All else
  * stays byte for byte. Takes documents that scanJson has accepted. Pure.
  */
-import type { Include, Shape, Target } from '../flow.ts';
+import type { Ignored, Intake, Shape, Target } from '../tables/flow.ts';
 import { isString, Members, skipSpace } from '../kit/json-walk.ts';
 import { conversionOf, type Convert } from './conversions.ts';
+import type { JsonProblem } from './json-scan.ts';
+import { Keys } from './keys.ts';
 import { type DecodeOptions, defaultOptions } from './options.ts';
 import type { RowBytes } from './row-bytes.ts';
 
@@ -14,9 +16,15 @@ import type { RowBytes } from './row-bytes.ts';
 export interface Plan {
   /** `{"data":`; null: the document is the row. */
   readonly head: Buffer | null;
+  /** The document goes in as a string that holds its text, blanks around it included; see Shape.document. */
+  readonly asText: boolean;
   /** Documents must be objects, because their keys are columns. */
   readonly typed: boolean;
   readonly columns: readonly PlannedColumn[];
+  /** Which keys of a document are columns; null: the document has none that fill any. */
+  readonly keys: Keys | null;
+  /** The column that takes the members whose keys are none, as one object; null: no column does. */
+  readonly collect: string | null;
   /** Columns of the primary key that a document itself must have to name a row; null: no document can. */
   readonly key: readonly Buffer[] | null;
 }
@@ -37,10 +45,10 @@ const byKeys = new WeakMap<Shape, Plan>();
 
 export function planOf(target: Target, options: DecodeOptions): Plan {
   const { shape, intake } = target;
-  if (options !== defaultOptions) return makePlan(shape, intake.document, intake.includes, options);
+  if (options !== defaultOptions) return makePlan(shape, intake, options);
   const known = ordinary.get(target);
   if (known !== undefined) return known;
-  const plan = makePlan(shape, intake.document, intake.includes, options);
+  const plan = makePlan(shape, intake, options);
   ordinary.set(target, plan);
   return plan;
 }
@@ -48,15 +56,17 @@ export function planOf(target: Target, options: DecodeOptions): Plan {
 export function planByKeys(shape: Shape): Plan {
   const known = byKeys.get(shape);
   if (known !== undefined) return known;
-  const plan = makePlan(shape, null, [], defaultOptions);
+  const plan = makePlan(shape, { document: null, includes: [], unknown: 'ignore' }, defaultOptions);
   byKeys.set(shape, plan);
   return plan;
 }
 
+/** pg_type.oid */
+const jsonType = 114;
+
 function makePlan(
   shape: Shape,
-  document: string | null,
-  includes: readonly Include[],
+  { document, includes, unknown }: Pick<Intake, 'document' | 'includes' | 'unknown'>,
   options: DecodeOptions,
 ): Plan {
   const included = new Set(includes.map((include) => include.column));
@@ -65,7 +75,16 @@ function makePlan(
     .map(({ name }) => Buffer.from(name));
   if (document !== null) {
     const head = shape.way === 'copy' ? null : Buffer.from(`{${JSON.stringify(document)}:`);
-    return { head, typed: false, columns: [], key: key.length === 0 ? key : null };
+    const asText = shape.columns.some(({ name, baseType }) => name === document && baseType === jsonType);
+    return {
+      head,
+      asText,
+      typed: false,
+      columns: [],
+      keys: null,
+      collect: null,
+      key: key.length === 0 ? key : null,
+    };
   }
   const keyNames = new Set(shape.key.map(({ name }) => name));
   const columns = shape.columns
@@ -77,12 +96,29 @@ function makePlan(
       keepable: options.toast && shape.way === 'upsert' && !keyNames.has(column.name),
     }))
     .filter(({ convert, keepable }) => convert !== null || keepable);
-  return { head: null, typed: true, columns, key };
+  const collect = typeof unknown === 'object' ? unknown.into : null;
+  // What INCLUDE fills, no member of that name does; and what collects them all takes none for itself.
+  const names = shape.columns
+    .map(({ name }) => name)
+    .filter((name) => !included.has(name) && name !== collect);
+  const keys = new Keys(names, unknown === 'reject');
+  return { head: null, asText: false, typed: true, columns, keys, collect, key };
 }
 
 /** Whether every row of this plan is its document as it arrived. */
 export function changesNothing(plan: Plan, included: Buffer | null): boolean {
-  return plan.head === null && included === null && plan.columns.length === 0;
+  return plan.head === null && included === null && plan.columns.length === 0 && plan.collect === null;
+}
+
+/** What is wrong with the keys of the document that was scanned last, and that begins at `start`. */
+export function keyProblem({ keys, collect }: Plan, bytes: Buffer, start: number): JsonProblem | null {
+  return keys === null || keys.unknown === 0 ? null : keys.problem(bytes, start, collect !== null);
+}
+
+/** What of so many documents is not stored. */
+export function ignoredOf({ keys, collect }: Plan, documents: number): Ignored | null {
+  if (keys === null || collect !== null || documents === 0) return null;
+  return { documents, keys: keys.remembered };
 }
 
 /** What a row has more than its document, in bytes; what conversions add is not counted. */
@@ -95,7 +131,7 @@ const closingBrace = 0x7d;
 const comma = 0x2c;
 
 /**
- * Appends the row of the document from `start` to `end`, which are no blanks. Gives the columns that it leaves as they
+ * Appends the row of the document from `start` to `end`, which are no blanks unless it is kept as text. Gives the columns that it leaves as they
  * are in a row that is there already, or null.
  */
 export function writeRow(
@@ -108,7 +144,8 @@ export function writeRow(
 ): readonly string[] | null {
   if (plan.head !== null) {
     out.write(plan.head);
-    out.copy(bytes, start, end);
+    if (plan.asText) writeText(out, bytes, start, end);
+    else out.copy(bytes, start, end);
     if (included !== null) out.byte(comma);
     closeRow(out, included);
     return null;
@@ -118,12 +155,60 @@ export function writeRow(
     return null;
   }
   kept.clear();
+  if (plan.collect !== null && plan.keys !== null && plan.keys.unknown > 0) {
+    writeCollected(out, plan, plan.keys, bytes, start);
+    if (included !== null) out.byte(comma);
+    closeRow(out, included);
+    return keptColumns(plan);
+  }
   const from = plan.columns.length === 0 ? start : writeConverted(out, plan.columns, bytes, start);
   out.copy(bytes, from, end - 1);
   if (included !== null && bytes[skipSpace(bytes, start + 1)] !== closingBrace) out.byte(comma);
   closeRow(out, included);
+  return keptColumns(plan);
+}
+
+function keptColumns({ columns }: Plan): readonly string[] | null {
   if (kept.size === 0) return null;
-  return plan.columns.filter(({ column }) => kept.has(column)).map(({ column }) => column);
+  return columns.filter(({ column }) => kept.has(column)).map(({ column }) => column);
+}
+
+/** The document without its closing brace: its columns' members, and all others as one object in a column. */
+function writeCollected(
+  out: RowBytes,
+  { columns, collect }: Plan,
+  keys: Keys,
+  bytes: Buffer,
+  start: number,
+): void {
+  out.byte(openingBrace);
+  for (const known of [true, false]) {
+    if (!known) out.write(Buffer.from(`${JSON.stringify(collect)}:{`));
+    let first = true;
+    members.open(bytes, start);
+    while (members.next()) {
+      const { keyStart, keyEnd, valueStart, valueEnd } = members;
+      if (keys.isKnown(bytes, keyStart, keyEnd) !== known) continue;
+      if (!first && !known) out.byte(comma);
+      first = false;
+      out.copy(bytes, keyStart - 1, valueStart);
+      const column = known ? columnOfMember(columns) : null;
+      const text = column === null ? null : replacement(column, bytes, valueStart, valueEnd);
+      if (text === null) out.copy(bytes, valueStart, valueEnd);
+      else out.ascii(text);
+      if (known) out.byte(comma);
+    }
+  }
+  out.byte(closingBrace);
+  members.open(nothing, 0);
+}
+
+const quote = 0x22;
+
+function writeText(out: RowBytes, bytes: Buffer, start: number, end: number): void {
+  out.byte(quote);
+  out.escaped(bytes, start, end);
+  out.byte(quote);
 }
 
 function closeRow(out: RowBytes, included: Buffer | null): void {

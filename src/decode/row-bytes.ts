@@ -3,8 +3,8 @@
  * and ends. May refuse with `body_too_large`: INCLUDE columns are repeated in every row of a batch.
  */
 import { giveBack } from '../kit/give-back.ts';
-import { limits } from '../limits.ts';
-import { Refused } from '../refusals.ts';
+import { limits } from '../tables/limits.ts';
+import { Refused } from '../tables/refusals.ts';
 
 /** A list of numbers without an object for each. */
 class Numbers {
@@ -67,6 +67,14 @@ export class Spans {
   }
 }
 
+const backslash = 0x5c;
+/** What is escaped of a JSON document's text, by its letter behind the backslash: a document holds no other controls. */
+const escapeLetters = new Uint8Array(256);
+for (const [char, letter] of ['""', '\\\\', '\nn', '\rr', '\tt'])
+  escapeLetters[char!.charCodeAt(0)] = letter!.charCodeAt(0);
+/** An escaped text may be twice as long: so much of it is made room for at one time. */
+const escapedAtOnceBytes = 64 * 1024;
+
 export class RowBytes {
   length = 0;
   #bytes: Buffer;
@@ -92,6 +100,23 @@ export class RowBytes {
   ascii(text: string): void {
     this.#reserve(text.length);
     this.length += this.#bytes.write(text, this.length, 'latin1');
+  }
+
+  /** The text of a JSON document as the inside of a JSON string. */
+  escaped(source: Buffer, start: number, end: number): void {
+    for (let at = start; at < end; at += escapedAtOnceBytes) {
+      const until = Math.min(end, at + escapedAtOnceBytes);
+      this.#reserve(2 * (until - at));
+      const bytes = this.#bytes;
+      let { length } = this;
+      for (let i = at; i < until; i++) {
+        const code = source[i]!;
+        const letter = escapeLetters[code]!;
+        if (letter !== 0) bytes[length++] = backslash;
+        bytes[length++] = letter === 0 ? code : letter;
+      }
+      this.length = length;
+    }
   }
 
   byte(code: number): void {

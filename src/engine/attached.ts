@@ -4,7 +4,7 @@
  * stops nothing; holds one idle connection to know whether the engine is there.
  */
 import type { ClientConfig } from 'pg';
-import type { Observe } from '../observations.ts';
+import type { Observe } from '../tables/observations.ts';
 import type { Engine } from './engine.ts';
 import { EngineWatch } from './engine-watch.ts';
 

@@ -2,8 +2,8 @@
  * One Headgate per data directory, by a lock that dies with its process. Takes a folder, gives a held lock;
  * refuses with DataDirInUse; touches only sockets named `claim-…` in that folder.
  *
- * Node has no flock, a pid file outlives its process, and an abstract socket exists on Linux alone and not
- * across containers that share a volume. So each Headgate makes a *claim*: a listening Unix socket under a name
+ * Not every machine has a program that takes a lock of the kernel (folder-lock.ts), a pid file outlives its process, and an
+ * abstract socket exists on Linux alone and not across containers that share a volume. So each Headgate makes a *claim*: a listening Unix socket under a name
  * never used again, which the kernel makes dead, for everyone to see, at the moment its process ends.
  *
  * 1. Make the socket under a hidden name, listen, then rename it to `claim-<pid>-<random>`: a claim that can be
@@ -21,15 +21,16 @@ import { readdir, rename, rm } from 'node:fs/promises';
 import { connect, createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
 import type { Closable } from '../kit/closer.ts';
-import { limits } from '../limits.ts';
+import { limits } from '../tables/limits.ts';
 
 /** Another live process holds the folder. */
 export class DataDirInUse extends Error {
   override readonly name = 'DataDirInUse';
-  readonly pid: number;
+  /** null: not known. */
+  readonly pid: number | null;
 
-  constructor(pid: number) {
-    super(`in use by pid ${pid}`);
+  constructor(pid: number | null) {
+    super(pid === null ? 'in use' : `in use by pid ${pid}`);
     this.pid = pid;
   }
 }

@@ -38,13 +38,13 @@ export function dataDirAt(path: string): DataDir {
 export async function inspectDataDir(dir: DataDir): Promise<'new' | 'ours'> {
   const names = await readdir(dir.path).catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT') return [] as string[];
-    throw new EngineError(`the data directory ${dir.path} cannot be read: ${error.code ?? error.message}`);
+    throw new EngineError(unusable(`the data directory ${dir.path}`, error));
   });
   const marked = names.includes('headgate.json');
   if (marked) await readMark(dir);
   if (names.includes('pg')) {
     const inside = await readdir(dir.cluster).catch((error: NodeJS.ErrnoException) => {
-      throw new EngineError(`the database in ${dir.cluster} cannot be read: ${error.code ?? error.message}`);
+      throw new EngineError(unusable(`the database in ${dir.cluster}`, error));
     });
     // The mark is written last; a kill just before it leaves a whole cluster that our file in it tells ours.
     if (!marked && !inside.includes('headgate.conf')) throw foreign(dir, 'pg');
@@ -59,6 +59,19 @@ export async function inspectDataDir(dir: DataDir): Promise<'new' | 'ours'> {
   const stranger = names.find((name) => !ownNames.test(name));
   if (stranger !== undefined) throw foreign(dir, stranger);
   return 'new';
+}
+
+/** What the system refused, in a sentence with the cure. */
+export function unusable(what: string, error: NodeJS.ErrnoException): string {
+  const { code } = error;
+  if (code === 'ENOTDIR') return `${what} is a file, or lies in one: name a folder`;
+  if (code === 'EROFS') return `${what} is on a file system that is mounted read-only: mount it for writing`;
+  if (code === 'ENOSPC' || code === 'EDQUOT') return `${what} cannot be written: the disk is full`;
+  if (code === 'EACCES' || code === 'EPERM') {
+    const who = process.geteuid?.() ?? 'another';
+    return `${what} belongs to another user than the one that Headgate runs as (uid ${who}): run it as its owner, or give the folder to that user with chown -R`;
+  }
+  return `${what} cannot be used: ${error.message}`;
 }
 
 function foreign(dir: DataDir, what: string): EngineError {
@@ -85,8 +98,9 @@ async function readMark(dir: DataDir): Promise<void> {
 async function checkCluster(dir: DataDir): Promise<void> {
   const read = (name: string): Promise<Buffer> =>
     readFile(join(dir.cluster, name)).catch((error: NodeJS.ErrnoException) => {
-      const why = error.code === 'ENOENT' ? `${name} is missing` : `${name} cannot be read (${error.code})`;
-      throw new EngineError(`the database in ${dir.cluster} is damaged: ${why}`);
+      if (error.code === 'ENOENT')
+        throw new EngineError(`the database in ${dir.cluster} is damaged: ${name} is missing`);
+      throw new EngineError(unusable(`the database in ${dir.cluster}`, error));
     });
   const major = (await read('PG_VERSION')).toString('latin1').trim();
   if (major !== String(postgresMajor)) {

@@ -3,7 +3,7 @@
  * promises goes on the command line, where no file overrides it; what is a good choice for ingestion goes to
  * `headgate.conf`, which postgresql.conf includes, so that an owner can overrule it below that line. Pure.
  */
-import { limits } from '../limits.ts';
+import { limits } from '../tables/limits.ts';
 
 /** Settings that hold whatever postgresql.conf and ALTER SYSTEM say. `socketDir` may be relative to the cluster. */
 export function fixedSettings(socketDir: string): Record<string, string> {

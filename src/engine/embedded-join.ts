@@ -3,11 +3,11 @@
  * refuses with EngineError a folder that is none. Touches nothing.
  */
 import { realpath } from 'node:fs/promises';
-import { connect } from 'node:net';
 import { join, resolve } from 'node:path';
 import { dataDirAt, inspectDataDir } from './data-dir.ts';
 import { EngineError } from './engine.ts';
 import type { Engine } from './engine.ts';
+import { listens } from './orphan.ts';
 import { openShortPath } from './short-path.ts';
 
 /** null: nobody runs it. */
@@ -28,15 +28,4 @@ export async function joinEmbeddedEngine(
   }
   await short.close();
   return null;
-}
-
-function listens(path: string): Promise<boolean> {
-  return new Promise((resolved) => {
-    const socket = connect(path);
-    socket.once('connect', () => {
-      socket.destroy();
-      resolved(true);
-    });
-    socket.once('error', () => resolved(false));
-  });
 }

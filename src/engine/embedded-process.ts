@@ -1,19 +1,19 @@
 /**
- * One run of the embedded PostgreSQL as a child process: start, readiness, clean stop, and the orphan that an
- * earlier Headgate may have left. Takes a prepared cluster, gives a Postmaster; refuses with EngineError; says
- * the server's log lines as `engine.said`. Never removes postmaster.pid: that file is PostgreSQL's own guard.
+ * One run of the embedded PostgreSQL as a child process: start, readiness, clean stop. Takes a prepared
+ * cluster that nobody serves, gives a Postmaster; refuses with EngineError; says the server's log lines as `engine.said`.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
-import { readFile, readlink, realpath } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Writable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { readLines } from '../kit/read-lines.ts';
-import { limits } from '../limits.ts';
-import type { Observe } from '../observations.ts';
+import { limits } from '../tables/limits.ts';
+import type { Observe } from '../tables/observations.ts';
 import { fixedSettings } from './embedded-config.ts';
 import { EngineError } from './engine.ts';
-import { childEnv, runAs, type SystemUser } from './system-user.ts';
+import { readPidFile, strangerEnv } from './orphan.ts';
+import { killServer, sendSelf, startedBy } from './server-processes.ts';
+import { childEnv, type SystemUser } from './system-user.ts';
 
 /**
  * The watchdog. Its shell forks a reader of fd 3, a pipe whose other end Headgate holds, and becomes postgres. When
@@ -62,6 +62,8 @@ export class Postmaster {
           signal === null ? `PostgreSQL exited with code ${code}` : `PostgreSQL was ended by ${signal}`;
         // Its last words may still be in the pipe, which orphaned backends can hold open for a moment.
         void Promise.race([closed, sleep(500, undefined, { ref: false })]).then(() => {
+          // Backends that hang hold its other end for as long as they do, and it must not hold this process.
+          child.stderr?.destroy();
           if (this.#lastFatal !== null) this.endReason = this.#lastFatal;
           resolve(this.endReason ?? '');
         });
@@ -71,16 +73,14 @@ export class Postmaster {
 
   static async start(options: PostmasterOptions): Promise<Postmaster> {
     const { binaries, cluster, clusterPath, user } = options;
-    const settings = Object.entries(fixedSettings('run')).flatMap(([name, value]) => [
-      '-c',
-      `${name}=${value}`,
-    ]);
+    const all = { ...fixedSettings('run'), [startedBy]: process.pid };
+    const settings = Object.entries(all).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
     const child = spawn(
       '/bin/sh',
       ['-c', watchdog, join(binaries, 'bin', 'postgres'), '-D', clusterPath, ...settings],
       {
         cwd: cluster,
-        env: { ...childEnv, ...(await strangerEnv(cluster)) },
+        env: { ...childEnv, ...(await strangerEnv(cluster, user)) },
         stdio: ['ignore', 'ignore', 'pipe', 'pipe'],
         // A session of its own: Ctrl-C in the terminal is for Headgate, which then stops its engine in order.
         detached: true,
@@ -109,108 +109,29 @@ export class Postmaster {
    * (SIGQUIT) and the log is replayed at the next start, which costs time and no data.
    */
   async stop(stopMs: number = limits.engineStopMs): Promise<void> {
-    for (const signal of ['SIGINT', 'SIGQUIT', 'SIGKILL'] as const) {
+    for (const signal of ['SIGINT', 'SIGQUIT'] as const) {
       if (this.endReason === null) this.#child.kill(signal);
-      const late = new AbortController();
-      const timer = sleep(stopMs, 'late' as const, { signal: late.signal }).catch(() => 'late' as const);
-      const first = await Promise.race([this.ended.then(() => 'ended' as const), timer]);
-      late.abort();
-      if (first === 'ended') return;
+      if (await this.#endsIn(stopMs)) return;
     }
+    await this.kill();
+    if (await this.#endsIn(stopMs)) return;
     throw new EngineError(`PostgreSQL (pid ${this.pid}) does not stop`);
+  }
+
+  /** SIGKILL, for a server that is hung: itself and its backends, which would otherwise be left with its memory. */
+  async kill(): Promise<void> {
+    if (this.endReason === null) await killServer(this.pid, sendSelf);
+  }
+
+  async #endsIn(ms: number): Promise<boolean> {
+    const late = new AbortController();
+    const timer = sleep(ms, false, { signal: late.signal }).catch(() => false);
+    const ended = await Promise.race([this.ended.then(() => true), timer]);
+    late.abort();
+    return ended;
   }
 
   #releaseWatchdog(): void {
     (this.#child.stdio[3] as Writable | null)?.end('\n');
   }
-}
-
-interface PidFile {
-  readonly pid: number;
-  readonly status: string;
-}
-
-async function readPidFile(cluster: string): Promise<PidFile | null> {
-  const text = await readFile(join(cluster, 'postmaster.pid'), 'latin1').catch(() => '');
-  const lines = text.split('\n');
-  const pid = Number(lines[0]);
-  return Number.isInteger(pid) && pid > 0 ? { pid, status: lines[7]?.trim() ?? '' } : null;
-}
-
-/**
- * Stops a postmaster that outlived its Headgate, so that this one can start its own. Needs the lock of the data
- * directory: with it, whatever still serves the cluster is nobody's. Gives the pid, or null: there was none.
- */
-export async function stopOrphan(
-  cluster: string,
-  user: SystemUser | null,
-  deadlineMs: number,
-): Promise<number | null> {
-  const file = await readPidFile(cluster);
-  if (file === null) return null;
-  const whose = await ownerOfPid(file.pid, cluster);
-  if (whose === 'stranger') return null;
-  if (whose === 'by hand') {
-    throw new EngineError(
-      `the database in ${cluster} is in use by a PostgreSQL that Headgate did not start (pid ${file.pid})`,
-    );
-  }
-  for (let waitedMs = 0; waitedMs < deadlineMs; waitedMs += 20) {
-    if (waitedMs === 0) await signal(file.pid, 'INT', user);
-    else if (waitedMs === limits.engineStopMs) await signal(file.pid, 'QUIT', user);
-    if ((await ownerOfPid(file.pid, cluster)) !== 'ours') return file.pid;
-    await sleep(20);
-  }
-  throw new EngineError(`the PostgreSQL of an earlier Headgate (pid ${file.pid}) does not stop`);
-}
-
-/** Sent by the server's own user, not by root: should the pid have changed hands, it meets none but that user's. */
-async function signal(pid: number, name: string, user: SystemUser | null): Promise<void> {
-  await runAs(user, '/bin/sh', ['-c', `kill -${name} "$1"`, 'sh', String(pid)]);
-}
-
-/** Who has the pid that postmaster.pid names: a postmaster works in its cluster's folder. A zombie is gone. */
-async function ownerOfPid(pid: number, cluster: string): Promise<'ours' | 'by hand' | 'stranger'> {
-  const process = await (globalThis.process.platform === 'linux' ? procOf(pid) : psOf(pid));
-  if (process === null) return 'stranger';
-  const serves =
-    process.cwd === null ? process.command.includes(cluster) : process.cwd === (await realpath(cluster));
-  if (!serves || !/postgres/.test(process.command)) return 'stranger';
-  return process.command.includes('cluster_name=headgate') ? 'ours' : 'by hand';
-}
-
-interface ProcessView {
-  readonly command: string;
-  /** null: not known here. */
-  readonly cwd: string | null;
-}
-
-async function procOf(pid: number): Promise<ProcessView | null> {
-  try {
-    const folder = join('/proc', String(pid));
-    // A zombie has an empty command line and no folder any more.
-    const [command, cwd] = await Promise.all([
-      readFile(join(folder, 'cmdline'), 'latin1'),
-      readlink(join(folder, 'cwd')),
-    ]);
-    return command === '' ? null : { command, cwd };
-  } catch {
-    return null;
-  }
-}
-
-async function psOf(pid: number): Promise<ProcessView | null> {
-  const shown = await runAs(null, '/bin/ps', ['-o', 'stat=,command=', '-p', String(pid)]);
-  return !shown.ok || /^\s*Z/.test(shown.stdout) ? null : { command: shown.stdout, cwd: null };
-}
-
-/**
- * In a restarted container the pid in postmaster.pid may be that of another process of the same user, and
- * PostgreSQL would refuse to start for its sake. stopOrphan has seen that it serves no cluster of ours; this is
- * the variable by which pg_ctl tells PostgreSQL to disregard one pid. Its check of shared memory still stands.
- */
-async function strangerEnv(cluster: string): Promise<Record<string, string>> {
-  const file = await readPidFile(cluster);
-  if (file === null || (await ownerOfPid(file.pid, cluster)) !== 'stranger') return {};
-  return { PG_GRANDPARENT_PID: String(file.pid) };
 }

@@ -10,8 +10,8 @@ import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client, ClientConfig } from 'pg';
 import { Closer } from '../kit/closer.ts';
-import { limits } from '../limits.ts';
-import type { Observe } from '../observations.ts';
+import { limits } from '../tables/limits.ts';
+import type { Observe } from '../tables/observations.ts';
 import {
   type DataDir,
   createCluster,
@@ -19,13 +19,16 @@ import {
   inspectDataDir,
   prepareCluster,
   reachablePath,
+  unusable,
 } from './data-dir.ts';
 import { DataDirInUse, lockFolder } from './data-dir-lock.ts';
 import { findPackage, usableBinaries } from './embedded-binaries.ts';
-import { Postmaster, type PostmasterOptions, stopOrphan } from './embedded-process.ts';
-import { type Endpoint, type Engine, EngineError } from './engine.ts';
+import { lockByKernel } from './folder-lock.ts';
+import { Postmaster, type PostmasterOptions } from './embedded-process.ts';
+import { type Engine, EngineError } from './engine.ts';
 import { EngineWatch } from './engine-watch.ts';
 import { LogAhead } from './log-ahead.ts';
+import { refuseUnseenServer, stopOrphan } from './orphan.ts';
 import { openShortPath } from './short-path.ts';
 import { chooseUser, type SystemUser } from './system-user.ts';
 
@@ -71,20 +74,23 @@ async function open(options: EmbeddedOptions, closer: Closer): Promise<Engine> {
   await mkdir(join(dir.path, 'lock'), { recursive: true, mode: 0o700 });
   const lock = await lockFolder(join(short.path, 'lock'));
   closer.add('lock', () => lock.close());
+  const kernelLock = await lockByKernel(dir.path);
+  closer.add('lock of the kernel', () => kernelLock?.close());
 
-  const launch = await prepare(dir, packageDir, options);
+  const endpoint = { kind: 'unix', path: join(short.path, 'pg', 'run', '.s.PGSQL.5432') } as const;
+  const launch = await prepare(dir, packageDir, endpoint.path, options);
   const supervisor = new Supervisor(launch);
   closer.add('server', () => supervisor.close());
 
-  const endpoint: Endpoint = { kind: 'unix', path: join(short.path, 'pg', 'run', '.s.PGSQL.5432') };
-  const clientConfig = (database: string): ClientConfig => ({
+  const clientConfigAs = (database: string, user: string): ClientConfig => ({
     host: join(short.path, 'pg', 'run'),
     port: 5432,
-    user: role,
+    user,
     database,
     ssl: false,
     application_name: 'headgate',
   });
+  const clientConfig = (database: string): ClientConfig => clientConfigAs(database, role);
   const watch = new EngineWatch({
     engine: 'embedded',
     // Not `dev`: a connection that is always there would keep its owner from dropping or renaming it.
@@ -108,6 +114,7 @@ async function open(options: EmbeddedOptions, closer: Closer): Promise<Engine> {
     kind: 'embedded',
     defaultDatabase,
     clientConfig,
+    clientConfigAs,
     endpoint: () => endpoint,
     get serverVersion() {
       return watch.serverVersion;
@@ -115,7 +122,11 @@ async function open(options: EmbeddedOptions, closer: Closer): Promise<Engine> {
     get unavailable() {
       return watch.unavailable;
     },
+    get readOnly() {
+      return watch.readOnly;
+    },
     opened: () => logAhead.start(),
+    cutOff: () => supervisor.kill(),
     close: async () => {
       await closer.close();
       observe({ kind: 'engine.stopped', engine: 'embedded' });
@@ -127,6 +138,7 @@ async function open(options: EmbeddedOptions, closer: Closer): Promise<Engine> {
 async function prepare(
   dir: DataDir,
   packageDir: string,
+  socket: string,
   options: EmbeddedOptions,
 ): Promise<PostmasterOptions> {
   const { observe, sharedDir = '/var/lib/headgate' } = options;
@@ -139,7 +151,10 @@ async function prepare(
     copyTo: [join(dir.path, 'bin'), ...(user === null ? [] : [sharedDir])],
   });
   if (state === 'new') await createCluster(dir, binaries, user);
-  else await reportOrphan(dir, user, observe);
+  else {
+    await reportOrphan(dir, user, observe);
+    await refuseUnseenServer(dir.cluster, socket);
+  }
   await prepareCluster(dir, user);
   return {
     binaries,
@@ -169,8 +184,8 @@ async function firstStart(watch: EngineWatch, supervisor: Supervisor): Promise<v
   );
   try {
     const first = await Promise.race([watch.settled, deadline]);
-    if (first === 'late' || first === null || supervisor.running) return;
-    throw new EngineError(`the embedded PostgreSQL did not start: ${watch.unavailable ?? first.message}`);
+    if (first === null || supervisor.running) return;
+    throw new EngineError(`the embedded PostgreSQL did not start: ${watch.unavailable ?? String(first)}`);
   } finally {
     late.abort();
   }
@@ -215,6 +230,11 @@ class Supervisor {
     this.#closed = true;
     await this.#postmaster?.stop();
   }
+
+  async kill(): Promise<void> {
+    this.#closed = true;
+    await this.#postmaster?.kill();
+  }
 }
 
 async function ensureDatabase(client: Client): Promise<void> {
@@ -225,10 +245,11 @@ async function ensureDatabase(client: Client): Promise<void> {
 /** One line for the terminal. What the system refused is named with its path; a bug of ours keeps its stack. */
 function plainly(error: unknown, dataDir: string): unknown {
   if (error instanceof DataDirInUse) {
-    return new EngineError(`the data directory ${dataDir} is in use by another Headgate (pid ${error.pid})`);
+    const who = error.pid === null ? '' : ` (pid ${error.pid})`;
+    return new EngineError(`the data directory ${dataDir} is in use by another Headgate${who}`);
   }
   if (error instanceof Error && (error as NodeJS.ErrnoException).syscall !== undefined) {
-    return new EngineError(`the data directory ${dataDir} cannot be used: ${error.message}`);
+    return new EngineError(unusable(`the data directory ${dataDir}`, error as NodeJS.ErrnoException));
   }
   return error;
 }

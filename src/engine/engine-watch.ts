@@ -11,10 +11,11 @@ import { Client, type ClientConfig } from 'pg';
 import { backoffMs } from '../kit/backoff.ts';
 import type { Closable } from '../kit/closer.ts';
 import { deferred } from '../kit/deferred.ts';
-import { limits } from '../limits.ts';
-import type { Observe } from '../observations.ts';
+import { limits } from '../tables/limits.ts';
+import type { Observe } from '../tables/observations.ts';
 import { EngineError } from './engine.ts';
 import { hangUp } from './hang-up.ts';
+import { readOnlyReason } from './writability.ts';
 
 export interface WatchOptions {
   /** The engine's name in observations. */
@@ -41,9 +42,13 @@ export interface WatchOptions {
 /** Oldest server that Headgate's catalog and commit statements work on. */
 const versionMin = 140_000;
 
+const words = { standby: 'a standby', 'read-only': 'read-only (default_transaction_read_only)' };
+
 export class EngineWatch implements Closable {
   serverVersion = 0;
   unavailable: string | null = 'the database is starting';
+  /** null: it takes writes, as far as is known; otherwise why not, in one line. */
+  readOnly: string | null = null;
   /** Resolves at the first success with null, or at the first failure that does not pass, with its error. */
   readonly settled: Promise<Error | null>;
   readonly #options: WatchOptions;
@@ -152,6 +157,11 @@ export class EngineWatch implements Closable {
   }
 
   async #check(client: Client): Promise<unknown> {
+    // What is older speaks the protocol and has other functions.
+    if (this.serverVersion >= versionMin) {
+      const reason = await readOnlyReason(client);
+      this.readOnly = reason === null ? null : `nothing can be written: the database is ${words[reason]}`;
+    }
     return this.#options.check?.(client) ?? client.query('select');
   }
 

@@ -5,6 +5,7 @@
  */
 import type { ConnectionOptions } from 'node:tls';
 import type { ClientConfig } from 'pg';
+import { PlainError } from '../kit/plain-error.ts';
 
 /** How to dial the engine's own port: the SQL door's relay speaks to it byte by byte. */
 export type Endpoint =
@@ -27,6 +28,8 @@ export interface Engine {
    * a pool made with it follows when another is chosen.
    */
   clientConfig(database: string): ClientConfig;
+  /** The same as another role; absent where Headgate does not decide who is let in without a password. */
+  clientConfigAs?(database: string, role: string): ClientConfig;
   endpoint(): Endpoint;
   /** A write was refused because the server is read-only (25006): looks at once whether another is to be used. */
   doubt?(): void;
@@ -34,13 +37,17 @@ export interface Engine {
   readonly serverVersion: number;
   /** null: reachable; otherwise why not, in one line without credentials. */
   readonly unavailable: string | null;
+  /** null: it takes writes, as far as is known; otherwise why not. What only reads can go on. */
+  readonly readOnly?: string | null;
   /** Headgate's doors are open: what the engine has to do, and can wait for that, begins. */
   opened?(): void;
+  /** Ends at once, without order, an engine that is ours and does not end by itself. Never rejects. */
+  cutOff?(): Promise<void>;
   /** Stops supervising and, where the engine is ours, the engine itself. */
   close(): Promise<void>;
 }
 
 /** The engine cannot be started or used as configured; the message is one line for the terminal. */
-export class EngineError extends Error {
+export class EngineError extends PlainError {
   override readonly name = 'EngineError';
 }

@@ -1,7 +1,7 @@
 /** How connections of node-postgres to the engine end, whatever state the engine is in. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client, ClientBase } from 'pg';
-import { limits } from '../limits.ts';
+import { limits } from '../tables/limits.ts';
 
 /** Ends the connection, and past a short while its socket: a vanished peer never answers a farewell. */
 export async function hangUp(client: Client): Promise<void> {

@@ -17,7 +17,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client, type ClientConfig } from 'pg';
 import type { Closable } from '../kit/closer.ts';
-import { limits } from '../limits.ts';
+import { limits } from '../tables/limits.ts';
 import { hangUp } from './hang-up.ts';
 import type { SystemUser } from './system-user.ts';
 

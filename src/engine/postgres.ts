@@ -3,7 +3,7 @@
  * is there or not; of several servers it uses one that takes writes, and looks again when that one is lost; refuses with EngineError a string that can never work. Touches nothing on the server: it
  * holds one idle connection to know whether the server is there.
  */
-import type { Observe } from '../observations.ts';
+import type { Observe } from '../tables/observations.ts';
 import { parseDsn } from './dsn.ts';
 import type { Engine } from './engine.ts';
 import { EngineWatch } from './engine-watch.ts';
@@ -49,6 +49,9 @@ export async function openPostgresEngine({
     },
     get unavailable() {
       return watch.unavailable;
+    },
+    get readOnly() {
+      return watch.readOnly;
     },
     close: async () => {
       await watch.close();

@@ -5,7 +5,7 @@
  */
 import { Pool } from 'pg';
 import type { Closable } from '../kit/closer.ts';
-import { limits } from '../limits.ts';
+import { limits } from '../tables/limits.ts';
 import type { Engine } from './engine.ts';
 
 /** As PostgreSQL does: a role whose time is over has no password. */

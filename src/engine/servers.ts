@@ -5,10 +5,11 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client, type ClientConfig } from 'pg';
-import { limits } from '../limits.ts';
+import { limits } from '../tables/limits.ts';
 import type { Dsn, Server } from './dsn.ts';
 import { EngineError } from './engine.ts';
 import { hangUp } from './hang-up.ts';
+import { readOnlyReason } from './writability.ts';
 
 /** What a server has said of itself: it is the one, or why it cannot be. */
 interface Found {
@@ -80,13 +81,10 @@ export class Servers {
   async check(client: Client): Promise<void> {
     const { sessions } = this.#dsn;
     if (sessions === 'any') return void (await client.query('select'));
-    const answer = await client.query<{ standby: boolean; readonly: boolean }>(
-      `select pg_catalog.pg_is_in_recovery() as standby,
-         pg_catalog.current_setting('default_transaction_read_only')::bool as readonly`,
-    );
-    const { standby, readonly } = answer.rows[0] ?? { standby: false, readonly: false };
-    if (standby) throw new EngineError('the server is a standby');
-    if (readonly && sessions === 'read-write') throw new EngineError('the server is read-only');
+    const refuses = await readOnlyReason(client);
+    if (refuses === 'standby') throw new EngineError('the server is a standby');
+    if (refuses === 'read-only' && sessions === 'read-write')
+      throw new EngineError('the server is read-only');
   }
 
   /** The server, or the same without TLS, or why neither; never rejects. */

@@ -2,68 +2,67 @@
  * THE table of SQLSTATEs for whoever writes rows: takes an error of an engine connection, gives what it means
  * for the rows that were being written. Pure; may touch nothing. Codes are PostgreSQL's (appendix A of its
  * manual); an exact code wins over its class, the first two characters.
+ *
+ * A code alone is little proof: whoever writes a trigger, a check's function or a type chooses what it fails with.
+ * commit/judge.ts says what is asked beside.
  */
 
 /**
  * `row`: a row of this group is at fault; the others can be written without it.
- * `catalog`: the table or the right to it is not what it was: read the catalog again before trying again.
- * `transient`: nothing is wrong with the rows; the same statement can succeed later.
- * `bug`: Headgate sent something it should not have, or the engine is broken; no retry helps.
+ * `suspect`: a row, or the table and the right to it, which are then not what they were.
+ * `conflict`: the engine preferred another transaction; the same rows can succeed at once.
+ * `beyond`: something that rows of this kind need cannot be reached (a foreign server, a node, a file).
+ * `engine`: the engine takes no rows now, or not in this time.
+ * `bug`: Headgate sent something it should not have; no retry helps.
  */
-export type Fault = 'row' | 'catalog' | 'transient' | 'bug';
+export type Fault = 'row' | 'suspect' | 'conflict' | 'beyond' | 'engine' | 'bug';
 
 const classes: Readonly<Record<string, Fault>> = {
-  '08': 'transient', // connection exception
+  '08': 'beyond', // connection exception: this connection has just answered, so it is another one
   '20': 'row', // case not found: PL/pgSQL in a trigger
   '09': 'row', // triggered action exception
-  '0A': 'catalog', // feature not supported: the table became a view, a foreign table …
   '21': 'row', // cardinality violation: one statement met the same key twice
   '22': 'row', // data exception
   '23': 'row', // integrity constraint violation
-  '25': 'bug', // invalid transaction state
-  '26': 'transient', // a prepared statement is gone: a pooler between gave us another session
+  '26': 'engine', // a prepared statement is gone: a pooler between gave us another session
   '27': 'row', // triggered data change violation
   '2D': 'row', // invalid transaction termination: a trigger's function tried to commit
   '2F': 'row', // SQL routine exception: a trigger's function ended without a row
-  '28': 'transient', // invalid authorization: the owner is changing a password, not the sender
+  '28': 'beyond', // invalid authorization, to whatever a trigger logs in to
   '38': 'row', // external routine exception: a trigger's function raised it
   '39': 'row', // external routine invocation exception
-  '3D': 'catalog', // the database is gone
-  '3F': 'catalog', // the schema is gone
-  '40': 'transient', // transaction rollback: serialization failure, deadlock
-  '42': 'catalog', // access rule violation: undefined table or column, insufficient privilege, wrong type
+  '40': 'conflict', // transaction rollback: serialization failure, deadlock
   '44': 'row', // WITH CHECK OPTION violation
-  '53': 'transient', // insufficient resources: disk full, out of memory, too many connections
+  '53': 'engine', // insufficient resources: disk full, out of memory, too many connections
   '54': 'row', // program limit exceeded: a document too deep or too long for jsonb, an index row too large
-  '55': 'transient', // object not in prerequisite state
-  '57': 'transient', // operator intervention: cancel, timeout, shutdown, starting up
-  '58': 'transient', // system error outside PostgreSQL: I/O
-  '72': 'transient', // snapshot too old
-  F0: 'transient', // configuration file error
-  HV: 'transient', // a foreign data wrapper could not reach its server
+  '57': 'engine', // operator intervention: cancel, timeout, shutdown, starting up
+  '58': 'engine', // system error outside PostgreSQL: I/O
+  '72': 'beyond', // snapshot too old
+  F0: 'engine', // configuration file error
+  HV: 'beyond', // a foreign data wrapper could not reach its server
   P0: 'row', // PL/pgSQL: RAISE EXCEPTION in a trigger
 };
 
 const codes: Readonly<Record<string, Fault>> = {
-  '22P03': 'catalog', // invalid binary representation: the column is no longer of the type we encode for
   '22P04': 'bug', // bad COPY file format: our framing
-  '25006': 'transient', // read-only transaction: the server became a standby
-  '25P03': 'transient', // idle-in-transaction timeout
-  '25P04': 'transient', // transaction timeout
+  '25006': 'engine', // read-only transaction: the server became a standby
+  '25P03': 'engine', // idle-in-transaction timeout
+  '25P04': 'engine', // transaction timeout
   '40002': 'row', // a deferred constraint
-  '42601': 'bug', // syntax error
-  '42P18': 'bug', // indeterminate datatype
-  '54011': 'bug', // too many columns
-  '54023': 'bug', // too many arguments
-  '55000': 'catalog', // e.g. no row may be inserted into this relation
-  XX000: 'catalog', // what a statement meets that runs into a DROP or ALTER: could not open relation with OID …
-  XX001: 'bug', // data corrupted
-  XX002: 'bug', // index corrupted
+  '55P03': 'conflict', // a lock that somebody did not want to wait for
+  '58P01': 'beyond', // a file that is not there, which may be one that a function reads
+  '58P02': 'beyond', // a file that is there already
+  XX001: 'beyond', // data corrupted: of the place that this row came to
+  XX002: 'beyond', // index corrupted
 };
 
-/** A SQLSTATE without an entry is a bug: it is met once, then it gets one. */
+/**
+ * What is not here is `suspect`: 0A000 (the table became a view), 3D and 3F (database, schema gone), 42 (undefined table or
+ * column, insufficient privilege, wrong type), 55000, XX000 (what a statement meets that runs into a DROP or ALTER)
+ * say that the table is another one, and come of functions and types just as well; so do codes that nobody knows.
+ */
 export function faultOf(sqlstate: string): Fault {
-  return codes[sqlstate] ?? classes[sqlstate.slice(0, 2)] ?? 'bug';
+  return codes[sqlstate] ?? classes[sqlstate.slice(0, 2)] ?? 'suspect';
 }
 
 /** The SQLSTATE an engine answered with, or null: the error did not come from the engine. */
@@ -93,9 +92,7 @@ export function isConnectionLost(error: unknown): boolean {
   return lostTexts.test(error.message);
 }
 
-/** What an error met on an engine connection means for the rows. */
-export function classify(error: unknown): Fault {
-  const state = sqlstateOf(error);
-  if (state !== null) return faultOf(state);
-  return isConnectionLost(error) ? 'transient' : 'bug';
+/** PgBouncer takes only the few start-up parameters that it can keep apart for each of its clients. */
+export function refusesParameters(error: unknown): boolean {
+  return error instanceof Error && error.message.startsWith('unsupported startup parameter');
 }

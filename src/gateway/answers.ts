@@ -2,10 +2,10 @@
  * What the events gateway answers with. Takes refusals and errors, gives a status, headers and the text of the body, ready
  * to be written; touches nothing.
  */
-import { limits } from '../limits.ts';
-import type { Observation } from '../observations.ts';
-import { Refused, refusal, refusals } from '../refusals.ts';
-import type { Refusal, SqlError } from '../refusals.ts';
+import { limits } from '../tables/limits.ts';
+import type { Observation } from '../tables/observations.ts';
+import { Refused, refusal, refusals } from '../tables/refusals.ts';
+import type { Refusal, SqlError } from '../tables/refusals.ts';
 import { LineRefused, reasonOf } from './line-refused.ts';
 import { isTransient, SqlRefused } from './sql-sessions.ts';
 

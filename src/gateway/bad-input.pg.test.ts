@@ -14,7 +14,8 @@ const events: readonly (readonly [string, string, number, string, RegExp])[] = [
   ['', good, 400, 'malformed_query', /'name'/],
   ['name=', good, 400, 'malformed_query', /name/],
   ['name=t&name=u', good, 400, 'malformed_query', /name/],
-  ['name=t&on_error=ignore', good, 400, 'malformed_query', /on_error/],
+  ['name=t&on_error=ignore', good, 400, 'malformed_query', /on_error is one of fail, skip, not "ignore"/],
+  ['name=t&onconflict=update', good, 400, 'malformed_query', /unknown parameter "onconflict".*on_conflict/],
   ['name=t&on_conflict=replace', good, 400, 'malformed_query', /on_conflict/],
   ['name=nope', good, 404, 'relation_not_found', /no such table "nope"/],
   ['name=public.nope', good, 404, 'relation_not_found', /no such table/],
@@ -110,7 +111,7 @@ const events: readonly (readonly [string, string, number, string, RegExp])[] = [
     '{"id":1,"m":"angry"}',
     422,
     'payload_undecodable',
-    /line 1: column "m": invalid input value for enum mood/,
+    /line 1: column "m": invalid input value for enum public.mood/,
   ],
   [
     'name=t',
@@ -126,7 +127,7 @@ const events: readonly (readonly [string, string, number, string, RegExp])[] = [
   ['name=t', `${good}\n{"id":1}`, 422, 'row_refused', /line 2: the row violates the constraint t_pkey/],
   ['name=t', '{"id":1,"parent":77}', 422, 'row_refused', /the row violates the constraint t_parent_fkey/],
   ['name=guarded', '{"n":1}', 422, 'row_refused', /line 1: the row does not fit the table/],
-  ['name=parted', '{"n":5}', 422, 'row_refused', /line 1: the row does not fit the table/],
+  ['name=parted', '{"n":5}', 422, 'row_refused', /line 1: no partition of the table takes the row/],
   [
     'name=t',
     `${good}\n`.repeat(60_000),
@@ -246,6 +247,8 @@ test('without the token, from a foreign page or under a foreign name nothing is 
     [{ authorization: `Basic ${token}` }, 401, 'token_required'],
     [{ ...authorized, origin: 'https://evil.example', 'content-type': 'text/plain' }, 403, 'page_refused'],
     [{ ...authorized, origin: 'null', 'content-type': 'text/plain' }, 403, 'page_refused'],
+    [{ ...authorized, 'sec-fetch-site': 'cross-site' }, 403, 'page_refused'],
+    [{ ...authorized, 'sec-fetch-site': 'same-site' }, 403, 'page_refused'],
   ];
   for (const [headers, status, code] of cases) {
     for (const path of ['/v1/sql', '/v1/events?name=t']) {
@@ -286,7 +289,7 @@ test('without the token, from a foreign page or under a foreign name nothing is 
 
 test('a rate is kept for each address', async (t) => {
   const gateway = await openTestGateway(t, await testDatabase(t), {
-    gate: openGate({ addressRate: { count: 3, perMs: 1_000 } }),
+    gate: openGate({ addressRate: { count: 3, perMs: 1_000, burst: 3 } }),
   });
   const answers = await Promise.all(Array.from({ length: 8 }, () => gateway.sql('SELECT 1')));
   const refused = answers.filter(({ status }) => status === 429);

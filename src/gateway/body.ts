@@ -10,8 +10,8 @@ import { createGunzip } from 'node:zlib';
 import type { Gunzip } from 'node:zlib';
 import { deferred } from '../kit/deferred.ts';
 import { Gathered } from '../kit/gathered.ts';
-import { limits } from '../limits.ts';
-import { Refused } from '../refusals.ts';
+import { limits } from '../tables/limits.ts';
+import { Refused } from '../tables/refusals.ts';
 
 export interface BodyOptions {
   readonly bytesMax: number;
@@ -110,22 +110,37 @@ export function isSmall(request: IncomingMessage, bytesMax: number): boolean {
   return length !== undefined && Number(length) <= bytesMax && !isGzip(request);
 }
 
-/** A small body in one buffer, without a reader in between: most requests have one. */
+/**
+ * A small body in one buffer, without a reader in between: most requests have one. Its sender may have left while the
+ * request waited for something else: nothing comes of it any more, and nobody says so again.
+ */
 export function smallBody(request: IncomingMessage, pauseMs: number): Promise<Buffer> {
+  if (request.destroyed) return Promise.reject(new Refused('request_aborted'));
   return new Promise((resolve, reject) => {
     const gathered = new Gathered();
     // What came in one piece with its headers is there already; only what is still on its way is waited for.
-    const late = (): void => reject(new Refused('request_timeout'));
-    const timer = request.complete ? null : setTimeout(late, pauseMs);
-    request.on('data', (piece: Buffer) => gathered.add(piece));
-    request.on('end', () => {
+    const timer = request.complete ? null : setTimeout(() => fail('request_timeout'), pauseMs);
+    const add = (piece: Buffer): void => gathered.add(piece);
+    // The listener for errors stays: one that is on its way already would be nobody's, and end the process.
+    const settle = (): void => {
       if (timer !== null) clearTimeout(timer);
+      request.off('data', add).off('end', end).off('close', gone);
+    };
+    let settled = false;
+    const fail = (code: 'request_timeout' | 'request_aborted'): void => {
+      if (settled) return;
+      settled = true;
+      settle();
+      gathered.drop();
+      reject(new Refused(code));
+    };
+    const gone = (): void => fail('request_aborted');
+    const end = (): void => {
+      settled = true;
+      settle();
       resolve(gathered.done());
-    });
-    request.on('error', () => {
-      if (timer !== null) clearTimeout(timer);
-      reject(new Refused('request_aborted'));
-    });
+    };
+    request.on('data', add).on('end', end).on('error', gone).on('close', gone);
   });
 }
 

@@ -1,6 +1,7 @@
-/** Bytes that many may hold together. Takes and gives numbers; touches nothing. */
+/** Bytes that many may hold together. Takes and gives numbers; calls back who waits for room, in the order in which they came. */
 export class Budget {
   readonly #bytesMax: number;
+  readonly #waiting = new Set<{ readonly bytes: number; readonly ready: () => void }>();
   #held = 0;
 
   constructor(bytesMax: number) {
@@ -11,14 +12,31 @@ export class Budget {
     return this.#held;
   }
 
+  fits(bytes: number): boolean {
+    return this.#held === 0 || this.#held + bytes <= this.#bytesMax;
+  }
+
   /** Whether the bytes could be had. Whoever has nothing yet always gets them if nobody else holds any. */
   take(bytes: number): boolean {
-    if (this.#held > 0 && this.#held + bytes > this.#bytesMax) return false;
+    if (!this.fits(bytes)) return false;
     this.#held += bytes;
     return true;
   }
 
   give(bytes: number): void {
     this.#held -= bytes;
+    for (const waiting of this.#waiting) {
+      if (!this.fits(waiting.bytes)) return;
+      this.#waiting.delete(waiting);
+      waiting.ready();
+    }
+  }
+
+  /** Calls back when so much could be had, at once if it could. What is returned ends the waiting. */
+  whenRoom(bytes: number, ready: () => void): () => void {
+    const waiting = { bytes, ready };
+    if (this.#waiting.size === 0 && this.fits(bytes)) ready();
+    else this.#waiting.add(waiting);
+    return () => void this.#waiting.delete(waiting);
   }
 }

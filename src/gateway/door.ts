@@ -8,13 +8,12 @@ import type { AddressInfo } from 'node:net';
 import { performance } from 'node:perf_hooks';
 import { fastify } from 'fastify';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { fastifySwagger } from '@fastify/swagger';
-import type { Gate } from '../guard/gate.ts';
+import type { Gate } from '../access/gate.ts';
 import type { Closable } from '../kit/closer.ts';
-import { limits } from '../limits.ts';
-import type { Observe } from '../observations.ts';
-import { refusal } from '../refusals.ts';
-import type { Refusal } from '../refusals.ts';
+import { limits } from '../tables/limits.ts';
+import type { Observe } from '../tables/observations.ts';
+import { refusal } from '../tables/refusals.ts';
+import type { Refusal } from '../tables/refusals.ts';
 import { answerTo, bugAnswer, refusalAnswer } from './answers.ts';
 import type { Told } from './answers.ts';
 import { Budget } from './budget.ts';
@@ -28,7 +27,8 @@ import { askForBody, holdsBody, HttpFront } from './http-front.ts';
 import type { FrontOptions } from './http-front.ts';
 import { sendAnswer, sendObject } from './reply.ts';
 import { requestIdOf } from './request-id.ts';
-import { healthSchema, openapi } from './schemas.ts';
+import { openapiDocument } from './openapi.ts';
+import { ResultMemory } from './sql-result.ts';
 import { sqlRoute } from './sql-route.ts';
 import { SqlSessions } from './sql-sessions.ts';
 import type { SqlRooms } from './sql-sessions.ts';
@@ -47,7 +47,7 @@ export interface GatewayRooms {
   readonly database: (name: string | undefined) => string;
   /** null: requests can be taken; otherwise why not, in one line without credentials. */
   readonly unavailable: () => string | null;
-  readonly sql: Omit<SqlRooms, 'budget'>;
+  readonly sql: Omit<SqlRooms, 'memory'>;
   readonly events: EventRooms;
 }
 
@@ -98,16 +98,16 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
   });
   const sessions = new SqlSessions({
     ...options.rooms.sql,
-    budget: new Budget(limits.gatewayResultsBytesMax),
+    memory: new ResultMemory(),
   });
   // Bodies are read by the routes, as bytes, whatever they call themselves.
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('*', (_request, _payload, done) => done(null));
-  await app.register(fastifySwagger, openapi(options.version));
   addGuards(app, options, guard, front);
   addErrors(app, options.observe);
   await app.register((routes, _options, done) => {
-    sqlRoute(routes, { sessions, bodies, database });
+    const { gatewayReadPauseMs: readPauseMs } = options.limits ?? limits;
+    sqlRoute(routes, { sessions, bodies, database, readPauseMs });
     eventsRoute(routes, { rooms: events, bodies, database });
     addOtherRoutes(routes, options);
     done();
@@ -247,18 +247,18 @@ function addErrors(app: FastifyInstance, observe: Observe): void {
 }
 
 function addOtherRoutes(app: FastifyInstance, options: GatewayOptions): void {
-  app.get('/v1/healthz', { schema: healthSchema }, (request, reply) => {
+  app.get('/v1/healthz', (request, reply) => {
     const reason = options.rooms.unavailable();
     if (reason === null) return sendObject(reply, { status: 'ok' });
     request.told.code = 'engine_unavailable';
     return sendAnswer(reply, refusalAnswer(refusal('engine_unavailable')));
   });
-  app.get('/v1/openapi.json', { schema: { hide: true } }, (_request, reply) =>
-    sendObject(reply, app.swagger()),
-  );
+  const { version, token } = options;
+  const document = openapiDocument({ version, asksForToken: token !== null });
+  app.get('/v1/openapi.json', (_request, reply) => sendObject(reply, document));
   const { metrics } = options;
   if (metrics === null) return;
-  app.get('/v1/metrics', { schema: { hide: true } }, async (_request, reply) =>
+  app.get('/v1/metrics', async (_request, reply) =>
     reply.header('content-type', metrics.contentType).send(await metrics.text()),
   );
 }

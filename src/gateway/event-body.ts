@@ -4,11 +4,11 @@
  * Rows, of a small body at once and of a large one in chunks; refuses with `event_not_object` and what the codec refuses
  * with. Holds at most `eventsLaneBytesMax` of a body, a chunk and a line.
  */
-import type { Rows, Target } from '../flow.ts';
+import type { Rows, Target } from '../tables/flow.ts';
 import { Gathered } from '../kit/gathered.ts';
 import { giveBackStore } from '../kit/give-back.ts';
-import { limits } from '../limits.ts';
-import { Refused } from '../refusals.ts';
+import { limits } from '../tables/limits.ts';
+import { Refused } from '../tables/refusals.ts';
 import type { BodySource, EventCodec, LineBlock } from './event-rooms.ts';
 import { asLineRefused, reasonOf } from './line-refused.ts';
 import type { Skipped } from './skipped.ts';

@@ -3,9 +3,9 @@
  * gateway-main.ts.
  */
 import type { PoolClient } from 'pg';
-import type { Column, Outcome, Rows, Target } from '../flow.ts';
+import type { Column, Outcome, Rows, Target } from '../tables/flow.ts';
 import type { Slots } from '../kit/slots.ts';
-import type { Refusal } from '../refusals.ts';
+import type { Refusal } from '../tables/refusals.ts';
 import type { Budget } from './budget.ts';
 import type { Skipped } from './skipped.ts';
 
@@ -85,18 +85,53 @@ export interface LineSplitter {
   end(): LineBlock | null;
 }
 
+/** A statement with its parameters. */
+export interface EventSql {
+  readonly text: string;
+  readonly values: readonly (string | Buffer | null)[];
+}
+
+/** What is sent for the rows of one table, in order. */
+export interface TransactionSql {
+  /** Before the transaction: fails with 22P02 when `make` has to run first. null: nothing has to be there. */
+  readonly check: EventSql | null;
+  readonly make: EventSql | null;
+  /** Behind BEGIN; 22P02: the table, or who may write into it, has changed. */
+  readonly first: readonly EventSql[];
+  /** Stores the documents, a JSON array. */
+  readonly store: (documents: Buffer) => EventSql;
+  /** Behind rows that were stored. */
+  readonly stored: readonly EventSql[];
+  /** Decodes one column and changes nothing. */
+  readonly probe: (column: Column, documents: Buffer) => EventSql;
+  /** Fails with 22P02 when the table is not the one of the target. */
+  readonly confirm: EventSql;
+  /** In front of COMMIT. */
+  readonly last: readonly EventSql[];
+}
+
 /** The commit room, as far as a transaction of one large body goes. */
 export interface TransactionRooms {
   /** A connection of a pool for such transactions; throws what keeps one from being had. */
   readonly connect: (database: string) => Promise<PoolClient>;
-  /** Stores the documents of `$1`, a JSON array. */
-  readonly store: (target: Target) => string;
-  /** Fails with 22P02 when the table is not the one of the target. */
-  readonly confirm: (target: Target) => { readonly text: string; readonly values: readonly string[] };
-  /** Decodes one column of `$1` and changes nothing. */
-  readonly probe: (column: Column) => string;
+  /** Takes it back; `broken`: it is in no state to be lent again. */
+  readonly giveBack: (client: PoolClient, target: Target, broken: boolean) => void;
+  readonly sql: (target: Target, client: PoolClient) => TransactionSql;
   /** What is told of a row that the engine refuses; `misfit`: the column whose value it could not read. */
   readonly explain: (failed: FailedRow, misfit: Column | null) => Refusal;
+  /** Whose fault a failed statement is, as for a group of webhooks. */
+  readonly verdict: (
+    failed: FailedRow,
+  ) => 'row' | 'suspect' | 'table' | 'conflict' | 'beyond' | 'engine' | 'bug';
+  /** Whether a commit that failed with this may have stored its rows nevertheless. */
+  readonly isInDoubt: (failed: FailedRow) => boolean;
+  /** What became of the transaction of this number; asks on a connection that has answered. null: nobody knows. */
+  readonly fate: (
+    client: PoolClient,
+    target: Target,
+    xid: string,
+    leftMs: () => number,
+  ) => Promise<'committed' | 'aborted' | null>;
   /** Whose chunk is at the engine: one after the other leaves processors and log for small requests, and takes no longer. */
   readonly turns: Slots;
   /** A monotonic clock, ms. */
@@ -108,4 +143,6 @@ export interface FailedRow {
   readonly message: string;
   readonly constraint: string | null;
   readonly column: string | null;
+  /** The engine's function that raised it. */
+  readonly routine: string | null;
 }

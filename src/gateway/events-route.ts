@@ -1,27 +1,21 @@
 /** POST /v1/events: its parameters, its body, its answer. Takes requests, gives row counts; refuses as events.ts does. */
 import type { IncomingMessage } from 'node:http';
 import type { FastifyInstance } from 'fastify';
-import { limits } from '../limits.ts';
-import { Refused } from '../refusals.ts';
+import { limits } from '../tables/limits.ts';
+import { Refused } from '../tables/refusals.ts';
 import { Body, isSmall, smallBody } from './body.ts';
 import type { Budget } from './budget.ts';
 import { ingestEvents } from './events.ts';
-import type { BodySource, EventAnswer, EventRooms, OnConflict } from './event-rooms.ts';
+import { conflicts } from './event-rooms.ts';
+import type { BodySource, EventAnswer, EventRequest, EventRooms } from './event-rooms.ts';
+import { eventParameters, readQuery } from './query.ts';
 import { sendJson } from './reply.ts';
-import { eventsSchema } from './schemas.ts';
 
 export interface EventsRouteRooms {
   readonly rooms: EventRooms;
   /** Of all bodies in memory. */
   readonly bodies: Budget;
   readonly database: (name: string | undefined) => string;
-}
-
-interface Query {
-  readonly name: string;
-  readonly database?: string;
-  readonly on_error?: 'fail' | 'skip';
-  readonly on_conflict?: OnConflict;
 }
 
 const bodyBounds = {
@@ -31,9 +25,8 @@ const bodyBounds = {
 };
 
 export function eventsRoute(app: FastifyInstance, { rooms, bodies, database }: EventsRouteRooms): void {
-  app.post<{ Querystring: Query }>('/v1/events', { schema: eventsSchema }, async (request, reply) => {
-    const { name, on_error: onError, on_conflict: onConflict = 'error' } = request.query;
-    const event = { database: database(request.query.database), name, onConflict, skips: onError === 'skip' };
+  app.post('/v1/events', async (request, reply) => {
+    const event = eventOf(request.url, database);
     const source = openSource(request.raw, bodies);
     try {
       const answer = await ingestEvents(rooms, event, source);
@@ -43,6 +36,18 @@ export function eventsRoute(app: FastifyInstance, { rooms, bodies, database }: E
       source.close();
     }
   });
+}
+
+/** What a request target asks for; throws Refused. */
+export function eventOf(target: string, database: EventsRouteRooms['database']): EventRequest {
+  const given = readQuery(target, eventParameters);
+  const { name = '', on_error: onError, on_conflict: onConflict } = given;
+  return {
+    database: database(given.database),
+    name,
+    onConflict: conflicts.find((it) => it === onConflict) ?? 'error',
+    skips: onError === 'skip',
+  };
 }
 
 export function eventsJson({ rows, skipped }: EventAnswer): string {
@@ -69,6 +74,8 @@ export class SmallSource implements Source {
   }
 
   whole(): Promise<Buffer> {
+    // Whoever has left while the table was looked for holds nothing, and keeps nobody else from being served.
+    if (this.#request.destroyed) return Promise.reject(new Refused('request_aborted'));
     const bytes = Number(this.#request.headers['content-length']);
     if (!this.#bodies.take(bytes)) return Promise.reject(new Refused('overloaded'));
     this.#held = bytes;

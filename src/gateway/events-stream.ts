@@ -4,10 +4,10 @@
  * `overloaded` when `eventsStreamsMax` are under way, with what the body and the transaction refuse with, and with
  * `deadline` when the engine needs more than `eventsDeadlineMs` behind the last byte.
  */
-import type { Target } from '../flow.ts';
+import type { Target } from '../tables/flow.ts';
 import { giveBackStore } from '../kit/give-back.ts';
-import { limits } from '../limits.ts';
-import { Refused } from '../refusals.ts';
+import { limits } from '../tables/limits.ts';
+import { Refused } from '../tables/refusals.ts';
 import type { EventBody } from './event-body.ts';
 import type { EventAnswer, EventRequest, EventRooms } from './event-rooms.ts';
 import { EventTransaction } from './events-transaction.ts';

@@ -7,23 +7,33 @@
  */
 import type { DatabaseError, PoolClient } from 'pg';
 import { cutOff } from '../engine/hang-up.ts';
-import { faultOf, isConnectionLost, sqlstateOf } from '../engine/sqlstate.ts';
-import type { Column, Rows, Target } from '../flow.ts';
+import { notConnected } from '../engine/not-connected.ts';
+import { isConnectionLost, sqlstateOf } from '../engine/sqlstate.ts';
+import type { Column, Rows, Target } from '../tables/flow.ts';
 import { giveBack } from '../kit/give-back.ts';
-import { limits } from '../limits.ts';
-import { Refused } from '../refusals.ts';
-import type { FailedRow, TransactionRooms } from './event-rooms.ts';
+import { limits } from '../tables/limits.ts';
+import { Refused } from '../tables/refusals.ts';
+import type { EventSql, FailedRow, TransactionRooms, TransactionSql } from './event-rooms.ts';
 import { LineRefused, lineOf, reasonOf } from './line-refused.ts';
 import type { Skipped } from './skipped.ts';
+
+const noExecutor =
+  "the function through which rows are stored with the rights of the table's owner cannot be made";
+const runsLate =
+  'a deferrable trigger or constraint of a table that takes part would run at COMMIT, with other rights than its owner has';
 
 export class EventTransaction {
   readonly #client: PoolClient;
   readonly #rooms: TransactionRooms;
   readonly #target: Target;
   readonly #skipped: Skipped | null;
-  readonly #text: string;
+  readonly #sql: TransactionSql;
   #rows = 0;
   #confirmed = false;
+  /** A row was suspected, and it is not the table. */
+  #stands = false;
+  /** The number of the transaction. */
+  #xid: string | null = null;
   /** When the sender is told that it took too long; Infinity while it is still sending. */
   #deadline = Infinity;
   /** What is at the engine now. */
@@ -37,7 +47,7 @@ export class EventTransaction {
     this.#rooms = rooms;
     this.#target = target;
     this.#skipped = skipped;
-    this.#text = rooms.store(target);
+    this.#sql = rooms.sql(target, client);
   }
 
   /** `skipped`: takes the rows that are left out; null: the first bad row ends it all. */
@@ -46,17 +56,29 @@ export class EventTransaction {
     target: Target,
     skipped: Skipped | null,
   ): Promise<EventTransaction> {
-    const client = await rooms.connect(target.database).catch(() => {
-      throw new Refused('engine_unavailable');
+    const client = await rooms.connect(target.database).catch((error: unknown) => {
+      throw notConnected(error);
     });
     const transaction = new EventTransaction(client, rooms, target, skipped);
     try {
-      await transaction.#run('begin isolation level read committed');
+      await transaction.#begin();
     } catch (error) {
       await transaction.end();
       throw error;
     }
     return transaction;
+  }
+
+  async #begin(): Promise<void> {
+    const { check, make, first } = this.#sql;
+    if (check !== null && make !== null && (await this.#hasChanged(check))) {
+      await this.#query(make.text).catch(() => {
+        // Another Headgate may have made it at the same time.
+      });
+      if (await this.#hasChanged(check)) throw new Refused('table_unusable', noExecutor);
+    }
+    await this.#run('begin isolation level read committed');
+    for (const sql of first) if (await this.#hasChanged(sql)) throw new Refused('table_changed');
   }
 
   get rows(): number {
@@ -76,18 +98,25 @@ export class EventTransaction {
 
   async #storeAndConfirm(rows: Rows): Promise<void> {
     await this.#store(rows, 0, rows.count);
-    if (this.#confirmed) return;
     // Whoever has written into a table keeps it as it is until the end of the transaction.
-    const { text, values } = this.#rooms.confirm(this.#target);
-    try {
-      await this.#query(text, [...values]);
-    } catch (error) {
-      throw sqlstateOf(error) === '22P02' ? new Refused('table_changed') : this.#failure(error);
-    }
+    if (this.#confirmed || this.#rows === 0) return;
+    await this.#confirm();
     this.#confirmed = true;
   }
 
+  async #confirm(): Promise<void> {
+    const { text, values } = this.#sql.confirm;
+    try {
+      const { rows } = await this.#query(text, values);
+      for (const value of Object.values(rows[0] ?? {}))
+        this.#xid = /^xid (\d+)$/.exec(String(value))?.[1] ?? this.#xid;
+    } catch (error) {
+      throw sqlstateOf(error) === '22P02' ? new Refused('table_changed') : this.#failure(error);
+    }
+  }
+
   async commit(): Promise<void> {
+    for (const { text, values } of this.#sql.last) await this.#run(text, values);
     try {
       const { command } = await this.#query('commit');
       if (command !== 'COMMIT') throw new Refused('internal');
@@ -95,15 +124,33 @@ export class EventTransaction {
     } catch (error) {
       this.#state = 'broken';
       if (error instanceof Refused) throw error;
-      if (isConnectionLost(error)) throw new Refused('commit_unknown');
+      if (await this.#isCommitted(error)) {
+        this.#state = 'committed';
+        return;
+      }
       // A deferred constraint: which row it was, the engine does not say.
       const failed = asFailedRow(error);
-      if (faultOf(failed.sqlstate) === 'row') {
+      if (this.#mayBeRow(failed)) {
         const { code, message } = this.#rooms.explain(failed, null);
         throw new Refused(code, message);
       }
       throw this.#failure(error);
     }
+  }
+
+  /** What a COMMIT that failed has come to; throws `commit_unknown` where nobody knows. */
+  async #isCommitted(error: unknown): Promise<boolean> {
+    if (sqlstateOf(error) === null) throw new Refused('commit_unknown');
+    // An ERROR is final when the engine is ready for what comes next; a FATAL, also one behind it, may come too late.
+    await this.#query('select').catch(() => {
+      throw new Refused('commit_unknown');
+    });
+    if (!this.#rooms.isInDoubt(asFailedRow(error))) return false;
+    const leftMs = () => Math.min(limits.eventsDeadlineMs, this.#deadline - this.#rooms.clock());
+    const xid = this.#xid;
+    const fate = xid === null ? null : await this.#rooms.fate(this.#client, this.#target, xid, leftMs);
+    if (fate === null) throw new Refused('commit_unknown');
+    return fate === 'committed';
   }
 
   /** Rolls back what is not committed, and gives the connection back. Never rejects. */
@@ -112,26 +159,45 @@ export class EventTransaction {
     this.#ending = true;
     await this.#working.catch(() => {});
     if (this.#state === 'open') await this.#rollback().catch(() => (this.#state = 'broken'));
-    this.#client.release(this.#state === 'broken');
+    this.#rooms.giveBack(this.#client, this.#target, this.#state === 'broken');
   }
 
   async #store(rows: Rows, from: number, to: number): Promise<void> {
     await this.#run('savepoint headgate');
     const documents = documentsOf(rows, from, to);
     try {
-      await this.#query(this.#text, [documents]);
+      const { text, values } = this.#sql.store(documents);
+      await this.#query(text, values);
       giveBack(documents);
     } catch (error) {
-      const state = sqlstateOf(error);
-      if (state === null || faultOf(state) !== 'row') throw this.#failure(error);
+      const isAnswer = sqlstateOf(error) !== null && this.#foundByFunction(error) === null;
+      if (!isAnswer || !this.#mayBeRow(asFailedRow(error))) throw this.#failure(error);
       await this.#run('rollback to savepoint headgate');
+      if (this.#rooms.verdict(asFailedRow(error)) === 'suspect') await this.#stand();
       if (to - from === 1) return this.#refuse(rows, from, asFailedRow(error));
       const middle = from + Math.floor((to - from) / 2);
       await this.#store(rows, from, middle);
       return this.#store(rows, middle, to);
     }
+    for (const { text, values } of this.#sql.stored) await this.#run(text, values);
     await this.#run('release savepoint headgate');
     this.#rows += to - from;
+  }
+
+  #mayBeRow(failed: FailedRow): boolean {
+    return /^(row|suspect)$/.test(this.#rooms.verdict(failed));
+  }
+
+  /** Throws when no row at all can be stored: then it is the table, or the right to it. */
+  async #stand(): Promise<void> {
+    if (this.#stands) return;
+    await this.#run('savepoint headgate');
+    const { text, values } = this.#sql.store(Buffer.from('[]'));
+    await this.#run(text, values);
+    for (const it of this.#sql.stored) await this.#run(it.text, it.values);
+    await this.#confirm();
+    await this.#run('rollback to savepoint headgate');
+    this.#stands = true;
   }
 
   async #refuse(rows: Rows, row: number, failed: FailedRow): Promise<void> {
@@ -148,9 +214,10 @@ export class EventTransaction {
     for (const column of this.#target.shape.columns) {
       await this.#run('savepoint headgate');
       try {
-        await this.#query(this.#rooms.probe(column), [document]);
+        const { text, values } = this.#sql.probe(column, document);
+        await this.#query(text, values);
       } catch (error) {
-        if (isConnectionLost(error)) throw this.#failure(error);
+        if (sqlstateOf(error) === null) throw this.#failure(error);
         await this.#run('rollback to savepoint headgate');
         if (sqlstateOf(error) === sqlstate) return column;
       }
@@ -158,9 +225,20 @@ export class EventTransaction {
     return null;
   }
 
-  async #run(text: string): Promise<void> {
+  /** Whether what must be as it was is not. */
+  async #hasChanged({ text, values }: EventSql): Promise<boolean> {
     try {
-      await this.#query(text);
+      await this.#query(text, values);
+      return false;
+    } catch (error) {
+      if (sqlstateOf(error) === '22P02') return true;
+      throw this.#failure(error);
+    }
+  }
+
+  async #run(text: string, values: EventSql['values'] = []): Promise<void> {
+    try {
+      await this.#query(text, values);
     } catch (error) {
       throw this.#failure(error);
     }
@@ -176,15 +254,28 @@ export class EventTransaction {
   }
 
   /** An engine that stays silent is not waited for: its own bound on statements is a little shorter. */
-  async #query(text: string, values: readonly (string | Buffer)[] = []): Promise<{ command: string }> {
+  async #query(
+    text: string,
+    values: EventSql['values'] = [],
+  ): Promise<{ readonly command: string; readonly rows: readonly object[] }> {
     const left = Math.min(limits.eventsDeadlineMs, this.#deadline - this.#rooms.clock());
     if (left <= 0 || this.#ending) throw new Refused('deadline');
     const timer = setTimeout(() => cutOff(this.#client), left + limits.gatewayCancelMs);
     try {
-      return await this.#client.query({ text, values: [...values] });
+      return await this.#client.query<object>({ text, values: [...values] });
     } finally {
       clearTimeout(timer);
     }
+  }
+
+  /** What the function of the table's owner raises by itself: its context has one line, that of what it runs has more. */
+  #foundByFunction(error: unknown): Refused | null {
+    if (this.#target.code.as !== 'owner') return null;
+    const { where = '' } = error as DatabaseError;
+    if (where.includes('\n')) return null;
+    const state = sqlstateOf(error);
+    if (state === 'HG003') return new Refused('table_unusable', runsLate);
+    return state === 'HG001' ? new Refused('table_changed') : null;
   }
 
   #failure(error: unknown): Error {
@@ -192,13 +283,19 @@ export class EventTransaction {
     const state = sqlstateOf(error);
     if (state === null && !isConnectionLost(error)) return error as Error;
     if (isConnectionLost(error)) this.#state = 'broken';
-    if (state === '57014') return new Refused('deadline');
-    switch (state === null ? 'transient' : faultOf(state)) {
-      case 'catalog':
+    if (state === null) return new Refused('engine_unavailable');
+    const found = this.#foundByFunction(error);
+    if (found !== null) return found;
+    switch (this.#rooms.verdict(asFailedRow(error))) {
+      case 'table':
+      case 'suspect':
         return new Refused('table_changed');
-      case 'transient':
+      case 'conflict':
+      case 'beyond':
       case 'row':
         return new Refused('engine_unavailable');
+      case 'engine':
+        return new Refused(state === '57014' ? 'deadline' : 'engine_unavailable');
       case 'bug':
         return error as Error;
     }
@@ -206,8 +303,14 @@ export class EventTransaction {
 }
 
 function asFailedRow(error: unknown): FailedRow {
-  const { code = '', message, constraint, column } = error as DatabaseError;
-  return { sqlstate: code, message, constraint: constraint ?? null, column: column ?? null };
+  const { code = '', message, constraint, column, routine } = error as DatabaseError;
+  return {
+    sqlstate: code,
+    message,
+    constraint: constraint ?? null,
+    column: column ?? null,
+    routine: routine ?? null,
+  };
 }
 
 /** Rows as one JSON array. */

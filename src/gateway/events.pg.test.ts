@@ -22,7 +22,7 @@ test('one object, several lines, and what counts as which', async (t) => {
     ['\n\n {"id":1}\n\n\t{"id":2} \n \n', 2],
     ['{\n  "id": 1,\n  "doc": {\n    "a": [1,\n 2]}\n}\n', 1],
     ['{}', 1],
-    ['{"unknown":1}\n{"id":2,"unknown":{"x":1}}', 2],
+    ['{"name":null,"unknown":1}\n{"id":2,"unknown":{"x":1}}', 2],
     ['{"id":12345678901,"name":"é😀\\u0041","doc":12345678901234567890.10}', 1],
   ];
   for (const [body, rows] of bodies) {

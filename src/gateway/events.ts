@@ -8,9 +8,9 @@
  * Takes the request's parameters and its body; gives how many rows are committed, or throws Refused, or LineRefused
  * where the line at fault is known. Touches nothing itself.
  */
-import type { Outcome, Rows } from '../flow.ts';
-import { limits } from '../limits.ts';
-import { Refused } from '../refusals.ts';
+import type { Outcome, Rows } from '../tables/flow.ts';
+import { limits } from '../tables/limits.ts';
+import { Refused } from '../tables/refusals.ts';
 import { EventBody } from './event-body.ts';
 import type { BodySource, EventAnswer, EventRequest, EventRooms } from './event-rooms.ts';
 import { streamEvents } from './events-stream.ts';

@@ -6,17 +6,16 @@
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { performance } from 'node:perf_hooks';
-import type { Gate } from '../guard/gate.ts';
-import { limits } from '../limits.ts';
-import type { Observe } from '../observations.ts';
+import type { Gate } from '../access/gate.ts';
+import { limits } from '../tables/limits.ts';
+import type { Observe } from '../tables/observations.ts';
 import { answerTo, bugAnswer, json } from './answers.ts';
 import type { Answer } from './answers.ts';
 import { isSmall, readAway } from './body.ts';
 import type { EventRequest } from './event-rooms.ts';
 import { ingestEvents } from './events.ts';
-import { eventsJson, SmallSource } from './events-route.ts';
+import { eventOf, eventsJson, SmallSource } from './events-route.ts';
 import type { EventsRouteRooms } from './events-route.ts';
-import { conflicts } from './event-rooms.ts';
 import type { Guard } from './guard.ts';
 import { holdsBody } from './http-front.ts';
 import { requestIdOf } from './request-id.ts';
@@ -101,40 +100,22 @@ export class ExpressEvents {
   #eventOf(url: string): EventRequest | null {
     const known = this.#asked.get(url);
     if (known !== undefined) return known;
-    const event = this.#read(url.slice(path.length));
+    const event = this.#read(url);
     if (this.#asked.size >= limits.eventsTargetsMax) this.#asked.clear();
     this.#asked.set(url, event);
     return event;
   }
 
-  /** null: the parameters are not as the schema has them, or not as plain as they could be. */
-  #read(query: string): EventRequest | null {
-    if (/%(?![0-9a-f]{2})/i.test(query)) return null;
-    const given = new Map<string, string>();
-    for (const [name, value] of new URLSearchParams(query)) {
-      if (given.has(name) || value.includes('\ufffd')) return null;
-      given.set(name, value);
-    }
-    const [name = '', database, onError = 'fail', onConflict = 'error'] = parameters.map((it) =>
-      given.get(it),
-    );
-    const conflict = conflicts.find((it) => it === onConflict);
-    if (name === '' || conflict === undefined || !['fail', 'skip'].includes(onError)) return null;
-    if ([...given.keys()].some((it) => !parameters.includes(it))) return null;
+  /** null: the target is refused, where everything else is refused, too. */
+  #read(url: string): EventRequest | null {
     try {
-      return {
-        database: this.#rooms.database(database),
-        name,
-        onConflict: conflict,
-        skips: onError === 'skip',
-      };
+      return eventOf(url, this.#rooms.database);
     } catch {
       return null;
     }
   }
 }
 
-const parameters = ['name', 'database', 'on_error', 'on_conflict'];
 const jsonOnly = { 'content-type': json };
 
 function write(response: ServerResponse, requestId: string, { status, headers, text }: Answer): void {

@@ -115,3 +115,21 @@ test('a door that speaks TLS: no port means 443, and pages that came in the clea
   // A proxy with TLS in front of a plain door.
   assert.equal(place({ hosts: ['api.example'] }, 'api.example', 'https://api.example'), 'ok');
 });
+
+test('a browser that keeps its page to itself is told by the site it names', () => {
+  const from = (site: string, options: Partial<GuardOptions> = {}, origin?: string) => {
+    const request = at('localhost:8000', origin);
+    const headers = { ...request.headers, 'sec-fetch-site': site };
+    return new Guard({ ...closed, ...options }).place({ ...request, headers })?.code ?? 'ok';
+  };
+  assert.deepEqual(
+    ['same-origin', 'none'].map((site) => from(site)),
+    ['ok', 'ok'],
+  );
+  for (const site of ['cross-site', 'same-site', 'Cross-Site', 'cross-site, none', '']) {
+    assert.equal(from(site), 'page_refused', site);
+    assert.equal(from(site, { origins: ['https://app.example'] }), 'page_refused', site);
+    assert.equal(from(site, { origins: ['https://app.example'] }, 'https://app.example'), 'ok', site);
+    assert.equal(from(site, { origins: ['*'] }), 'ok', site);
+  }
+});

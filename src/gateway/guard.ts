@@ -7,8 +7,8 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 import { isIP } from 'node:net';
-import { refusal } from '../refusals.ts';
-import type { Refusal } from '../refusals.ts';
+import { refusal } from '../tables/refusals.ts';
+import type { Refusal } from '../tables/refusals.ts';
 
 export interface GuardOptions {
   /** The address that the gateway was told to listen on. */
@@ -50,6 +50,9 @@ export class Guard {
       return refusal('host_refused', `the events gateway is not called ${shown(host)}`);
     }
     const origin = request.headers.origin?.toLowerCase();
+    if (origin === undefined && this.#isOfAnotherSite(request.headers['sec-fetch-site'])) {
+      return refusal('page_refused', 'web pages of other sites may not call the events gateway');
+    }
     if (origin === undefined || this.allows(origin) || this.#isSameOrigin(origin, host)) return null;
     return refusal('page_refused', `web pages of ${shown(origin)} may not call the events gateway`);
   }
@@ -68,6 +71,15 @@ export class Guard {
       'token_required',
       given === undefined ? undefined : 'the bearer token is not the right one',
     );
+  }
+
+  /**
+   * Browsers leave Origin out of some requests (GET, HEAD), and say of each whose page it is of. Without its name an origin that
+   * is allowed cannot be told from one that is not.
+   */
+  #isOfAnotherSite(site: string | string[] | undefined): boolean {
+    if (site === undefined || this.#origins.has('*')) return false;
+    return !['same-origin', 'none'].includes(String(site).toLowerCase());
   }
 
   #isOurs(host: string, request: GuardedRequest): boolean {

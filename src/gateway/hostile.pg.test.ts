@@ -17,8 +17,8 @@ import { openTestGateway } from '../../test/support/gateway.ts';
 import type { TestGateway } from '../../test/support/gateway.ts';
 import { testDatabase } from '../../test/support/postgres.ts';
 import { chunked, post, RawClient } from '../../test/support/raw-http.ts';
-import { limits } from '../limits.ts';
-import type { Limits } from '../limits.ts';
+import { limits } from '../tables/limits.ts';
+import type { Limits } from '../tables/limits.ts';
 
 const over = ['tcp', 'tls'] as const;
 type Over = (typeof over)[number];
@@ -205,5 +205,26 @@ test('localhost is both of its addresses', async (t) => {
     const name = family === 6 ? `[${address}]` : address;
     const { status } = await fetch(`http://${name}:${port}/v1/healthz`);
     assert.equal(status, 200, name);
+  }
+});
+
+test('HEAD is answered without a body, also where it cannot be read', async (t) => {
+  const opened = await open(t, 'tcp');
+  assert(opened !== null);
+  const head = (...lines: string[]) => `HEAD ${sql} HTTP/1.1\r\nHost: h\r\n${lines.join('\r\n')}\r\n\r\n`;
+  const cases: [bytes: string, status: number][] = [
+    [head(`X: ${'x'.repeat(20_000)}`), 431],
+    [`HEAD /${'x'.repeat(30_000)}`, 414],
+    [head('nonsense'), 400],
+    [head('Authorization: Bearer a', 'Authorization: Bearer b'), 400],
+    [`${head('Transfer-Encoding: chunked')}zz\r\n`, 400],
+    [head('Connection: close'), 405],
+  ];
+  for (const [bytes, status] of cases) {
+    const client = await RawClient.connect(opened.port);
+    client.send(bytes);
+    await client.closed;
+    assert.match(client.unread, new RegExp(`^HTTP/1.1 ${status} [^]*\\r\\n\\r\\n$`), bytes.slice(0, 60));
+    client.destroy();
   }
 });

@@ -10,19 +10,19 @@ import { lookup } from 'node:dns/promises';
 import { once } from 'node:events';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
-import { Connection } from '../guard/connection.ts';
-import type { LiveRequest } from '../guard/connection.ts';
-import type { Gate } from '../guard/gate.ts';
-import { createHttpServer } from '../guard/http-server.ts';
-import type { HttpServer } from '../guard/http-server.ts';
-import { protocolRefusal, refusalForParserError } from '../guard/protocol.ts';
-import type { TlsSource } from '../guard/tls-source.ts';
+import { Connection } from '../access/connection.ts';
+import type { LiveRequest } from '../access/connection.ts';
+import type { Gate } from '../access/gate.ts';
+import { createHttpServer } from '../access/http-server.ts';
+import type { HttpServer } from '../access/http-server.ts';
+import { isHeadOfParserError, protocolRefusal, refusalForParserError } from '../access/protocol.ts';
+import type { TlsSource } from '../access/tls-source.ts';
 import { PerTurn } from '../kit/per-turn.ts';
-import { limits as allLimits } from '../limits.ts';
-import type { Limits } from '../limits.ts';
-import type { Observe } from '../observations.ts';
-import { refusal, refusals } from '../refusals.ts';
-import type { Refusal } from '../refusals.ts';
+import { limits as allLimits } from '../tables/limits.ts';
+import type { Limits } from '../tables/limits.ts';
+import type { Observe } from '../tables/observations.ts';
+import { refusal, refusals } from '../tables/refusals.ts';
+import type { Refusal } from '../tables/refusals.ts';
 import { refusalAnswer } from './answers.ts';
 
 export interface FrontOptions {
@@ -161,7 +161,9 @@ export class HttpFront {
     const connection = this.#connections.get(request.socket);
     // What comes behind the last answer of a connection is read and dropped.
     if (connection === undefined || connection.ending) return;
-    const exchange = new Exchange(connection, request, response, (why) => this.#words(why, connection));
+    const exchange = new Exchange(connection, request, response, (why) =>
+      this.#words(why, connection, request.method === 'HEAD'),
+    );
     connection.owed += 1;
     connection.last = exchange;
     connection.boundChunks(
@@ -176,6 +178,7 @@ export class HttpFront {
     const refused =
       protocolRefusal(request, this.#limits) ??
       targetRefusal(request.url ?? '') ??
+      doubledRefusal(request.rawHeaders) ??
       this.#impatience(connection) ??
       unmet ??
       (this.#draining ? refusal('draining') : null);
@@ -194,7 +197,7 @@ export class HttpFront {
   }
 
   /** What is no HTTP, too slow, or has too large headers. */
-  #broken(error: NodeJS.ErrnoException, socket: Socket): void {
+  #broken(error: NodeJS.ErrnoException & { rawPacket?: Buffer }, socket: Socket): void {
     const connection = this.#connections.get(socket);
     // Without a connection it is a handshake that failed: there is nobody to talk HTTP to.
     if (connection === undefined || !socket.writable || /^(ECONNRESET|EPIPE)$/.test(error.code ?? '')) {
@@ -204,7 +207,7 @@ export class HttpFront {
     if (connection.ending) return;
     const why = refusalForParserError(error);
     if (connection.last?.received === false) connection.last.fail(why);
-    else connection.endWithMessage(() => this.#words(why, connection));
+    else connection.endWithMessage(() => this.#words(why, connection, isHeadOfParserError(error)));
   }
 
   #tunnel(socket: Socket): void {
@@ -216,14 +219,14 @@ export class HttpFront {
     socket.resume();
   }
 
-  /** A whole answer, for a connection that has no request to answer. */
-  #words(why: Refusal, connection: Connection): string {
+  /** A whole answer, for a connection that has no request to answer, or none that Fastify will. */
+  #words(why: Refusal, connection: Connection, isHead = false): string {
     const { status, headers, body } = message(why);
     const lines = Object.entries({ ...headers, Connection: 'close' }).map(
       ([name, value]) => `${name}: ${value}`,
     );
     this.#tell(why, connection, null);
-    return `HTTP/1.1 ${status} ${why.code}\r\n${lines.join('\r\n')}\r\n\r\n${body}`;
+    return `HTTP/1.1 ${status} ${why.code}\r\n${lines.join('\r\n')}\r\n\r\n${isHead ? '' : body}`;
   }
 
   #tell({ code }: Refusal, connection: Connection, request: IncomingMessage | null): void {
@@ -292,6 +295,16 @@ class Exchange implements LiveRequest {
     connection.last = this.#before;
     connection.endWithMessage(() => (this.answered ? '' : this.#words(why)));
   }
+}
+
+/** Node takes the first of two Authorizations, and a proxy may have looked at the other one. */
+function doubledRefusal(rawHeaders: readonly string[]): Refusal | null {
+  let found = 0;
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    const name = rawHeaders[i];
+    if (name?.length === 13 && name.toLowerCase() === 'authorization') found += 1;
+  }
+  return found > 1 ? refusal('malformed_request', 'more than one Authorization header') : null;
 }
 
 /** Fastify reads a target with a fragment as if it had none, and answers a broken escape past all hooks. */

@@ -2,9 +2,9 @@
  * What is wrong with one line of a body. Takes refusals of the decode and commit rooms, which speak of webhooks, gives
  * them as a sender of events reads them; touches nothing.
  */
-import type { Rows } from '../flow.ts';
-import { refusal, Refused, refusals } from '../refusals.ts';
-import type { Refusal } from '../refusals.ts';
+import type { Rows } from '../tables/flow.ts';
+import { refusal, Refused, refusals } from '../tables/refusals.ts';
+import type { Refusal } from '../tables/refusals.ts';
 
 /** A refusal that is about one line, counted from 1. */
 export class LineRefused extends Error {

@@ -1,7 +1,7 @@
 /** By which a request is found in the log. Takes its headers, gives the id that its sender chose, or a new one. */
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
-import { limits } from '../limits.ts';
+import { limits } from '../tables/limits.ts';
 
 const accepted = /^[\w.:+=@/-]+$/;
 

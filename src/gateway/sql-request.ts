@@ -4,8 +4,8 @@
  * its Content-Type, which `curl -d` sets to that of a form: no statement begins with a brace. Pure.
  */
 import { isUtf8 } from 'node:buffer';
-import { limits } from '../limits.ts';
-import { Refused } from '../refusals.ts';
+import { limits } from '../tables/limits.ts';
+import { Refused } from '../tables/refusals.ts';
 import { arrayText } from './array-text.ts';
 import type { ArrayValue } from './array-text.ts';
 import { arrayItems, objectMembers } from './json-values.ts';
@@ -37,7 +37,10 @@ export function parseSqlRequest(body: Buffer): SqlRequest {
   }
   const members = objectMembers(text);
   const unknown = [...members.keys()].find((name) => name !== 'sql' && name !== 'params');
-  if (unknown !== undefined) refuse('the JSON form of the body has the members sql and params only');
+  if (unknown !== undefined) {
+    const shown = JSON.stringify(unknown.slice(0, 60));
+    refuse(`unknown member ${shown}: the JSON form of the body has the members sql and params only`);
+  }
   const sqlText: unknown = JSON.parse(members.get('sql') ?? 'null');
   if (typeof sqlText !== 'string') return refuse('the JSON form of the body is {"sql": "…", "params": […]}');
   if (sqlText.trim() === '') refuse('the body holds no SQL');

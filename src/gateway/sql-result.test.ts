@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { limits } from '../limits.ts';
-import { Budget } from './budget.ts';
-import { SqlResult } from './sql-result.ts';
+import { limits } from '../tables/limits.ts';
+import { ResultMemory, SqlResult } from './sql-result.ts';
 
 const text = { name: 'a', dataTypeID: 25 };
 const number = { name: 'n', dataTypeID: 23 };
 
-function made(budget = new Budget(limits.gatewayResultsBytesMax)) {
-  return { budget, result: new SqlResult(() => undefined, budget) };
+function made(bytesMax?: number) {
+  const memory = new ResultMemory(bytesMax);
+  return { memory, budget: memory.all, result: new SqlResult(() => undefined, memory) };
 }
 
 function bodyOf(result: SqlResult): { rows: unknown } {
@@ -51,11 +51,51 @@ suite('large values', () => {
     assert(result.row(['\u0001'.repeat(limits.gatewayResultBytesMax / 4)]));
     result.complete('SELECT 1');
     assert.equal(await result.settleLarge(), false);
-    const other = made(new Budget(5 * 1024 * 1024));
+    assert.equal(result.refused, 'result_too_large');
+    const other = made(5 * 1024 * 1024);
     other.result.describe([text]);
     assert(other.result.row(['"'.repeat(3 * 1024 * 1024)]));
+    other.result.complete('SELECT 1');
     assert.equal(await other.result.settleLarge(), false);
+    assert.equal(other.result.refused, 'results_full', 'it may be sent again');
     other.result.release();
     assert(other.budget.take(5 * 1024 * 1024));
   });
+});
+
+test('what a few hold beyond the share of each leaves room for others, and is given back', () => {
+  const memory = new ResultMemory();
+  const value = 'x'.repeat(1024 * 1024);
+  const filled = () => {
+    const result = new SqlResult(() => undefined, memory);
+    result.describe([text]);
+    let rows = 0;
+    while (rows < 60 && result.row([value])) rows++;
+    return { result, rows };
+  };
+  const large = [filled(), filled(), filled()];
+  assert.deepEqual(
+    large.map(({ rows }) => rows >= 15),
+    [true, true, true],
+  );
+  assert.deepEqual(
+    large.map(({ result }) => result.overflowed && result.refused),
+    [false, 'results_full', 'results_full'],
+  );
+  for (const { result } of large) result.release();
+  assert.deepEqual([memory.all.held, memory.beyond.held], [0, 0]);
+});
+
+test('who waits for room is called when it is there, in turn, and not after it has left', () => {
+  const { budget } = made(100);
+  assert(budget.take(90));
+  const called: string[] = [];
+  budget.whenRoom(50, () => called.push('first'));
+  const leave = budget.whenRoom(5, () => called.push('left'));
+  budget.whenRoom(5, () => called.push('last'));
+  leave();
+  budget.give(20);
+  assert.deepEqual(called, []);
+  budget.give(30);
+  assert.deepEqual(called, ['first', 'last']);
 });

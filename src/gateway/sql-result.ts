@@ -1,18 +1,36 @@
 /**
  * What the engine answers, as JSON text. Takes messages of one request in turn, gives pieces of the answer's body;
- * refuses (returns false) beyond `gatewayResultBytesMax`, or when all results together hold too much. Rows become text
+ * refuses (returns false, and says why) beyond `gatewayResultBytesMax`, or when all results together hold too much. Rows become text
  * as they come, so that a large result is held once; those with a type that is not known yet wait for its name, and large
  * values for `settleLarge`, which takes them in slices.
  */
 import { setImmediate as endOfTurn } from 'node:timers/promises';
-import { limits } from '../limits.ts';
-import type { Budget } from './budget.ts';
+import { limits } from '../tables/limits.ts';
+import { Budget } from './budget.ts';
 import { builtinTypes, encodeText, goneType } from './sql-types.ts';
 import type { SqlType } from './sql-types.ts';
 
 export interface Field {
   readonly name: string;
   readonly dataTypeID: number;
+}
+
+export interface Notice {
+  readonly severity: string;
+  readonly message: string;
+  readonly detail: string | undefined;
+  readonly hint: string | undefined;
+}
+
+/** What all results hold together. */
+export class ResultMemory {
+  readonly all: Budget;
+  /** Of that, what results hold beyond the share that every one may have: a few must not fill it. */
+  readonly beyond = new Budget(limits.gatewayResultSharesBytesMax);
+
+  constructor(bytesMax: number = limits.gatewayResultsBytesMax) {
+    this.all = new Budget(bytesMax);
+  }
 }
 
 export type TypeLookup = (oid: number) => SqlType | undefined;
@@ -37,15 +55,54 @@ interface Statement {
 
 export class SqlResult {
   readonly #known: TypeLookup;
-  readonly #budget: Budget;
+  readonly #memory: ResultMemory;
   readonly #statements: Statement[] = [];
-  readonly #notices: { readonly severity: string; readonly message: string }[] = [];
+  readonly #notices: Notice[] = [];
   #open: Statement | null = null;
   #held = 0;
+  /** Of `#held`, what is beyond the share that every result may have. */
+  #heldBeyond = 0;
+  #refused: 'result_too_large' | 'results_full' | null = null;
 
-  constructor(known: TypeLookup, budget: Budget) {
+  constructor(known: TypeLookup, memory: ResultMemory) {
     this.#known = known;
-    this.#budget = budget;
+    this.#memory = memory;
+  }
+
+  /** Something of it found no room. */
+  get overflowed(): boolean {
+    return this.#refused !== null;
+  }
+
+  /** Why there was no room: for ever, or for the moment. */
+  get refused(): 'result_too_large' | 'results_full' {
+    return this.#refused ?? 'result_too_large';
+  }
+
+  /** Waits for room for more, a while; calls back with whether there is any. What is returned ends the waiting. */
+  whenRoom(ready: (room: boolean) => void): () => void {
+    let timer: NodeJS.Timeout | null = null;
+    const settle = (room: boolean): void => {
+      end();
+      if (!room) this.#refused ??= 'results_full';
+      ready(room);
+    };
+    let stop: () => void = () => {};
+    const end = (): void => {
+      stop();
+      if (timer !== null) clearTimeout(timer);
+    };
+    let there = false;
+    stop = this.#memory.all.whenRoom(limits.gatewayResultRoomBytes, () => {
+      there = true;
+      settle(true);
+    });
+    if (!there) timer = setTimeout(() => settle(false), limits.gatewayResultRoomMs);
+    return end;
+  }
+
+  get hasRoom(): boolean {
+    return this.#memory.all.fits(limits.gatewayResultRoomBytes);
   }
 
   /** The column descriptions of the statement whose rows follow. */
@@ -69,7 +126,7 @@ export class SqlResult {
 
   /** Encodes the large values. Whether there was room. */
   async settleLarge(): Promise<boolean> {
-    for (const { text } of [...this.#statements, ...(this.#open === null ? [] : [this.#open])]) {
+    for (const { text } of this.#statements) {
       for (const grown of text.settle()) {
         if (!this.#hold(grown)) return false;
         await endOfTurn();
@@ -96,8 +153,10 @@ export class SqlResult {
     });
   }
 
-  notice(severity: string, message: string): void {
-    if (this.#notices.length < limits.gatewayNoticesMax) this.#notices.push({ severity, message });
+  notice(notice: Notice): void {
+    if (this.#notices.length >= limits.gatewayNoticesMax) return;
+    const { message, detail = '', hint = '' } = notice;
+    if (this.#hold(message.length + detail.length + hint.length)) this.#notices.push(notice);
   }
 
   /** Types whose rows still wait. */
@@ -147,8 +206,10 @@ export class SqlResult {
   }
 
   release(): void {
-    this.#budget.give(this.#held);
+    this.#memory.all.give(this.#held);
+    this.#memory.beyond.give(this.#heldBeyond);
     this.#held = 0;
+    this.#heldBeyond = 0;
   }
 
   get bytes(): number {
@@ -156,10 +217,21 @@ export class SqlResult {
   }
 
   #hold(bytes: number): boolean {
-    if (this.#held + bytes > limits.gatewayResultBytesMax) return false;
-    if (!this.#budget.take(bytes)) return false;
-    this.#held += bytes;
+    const held = this.#held + bytes;
+    if (held > limits.gatewayResultBytesMax) return this.#refuse('result_too_large');
+    const beyond = Math.max(0, held - limits.gatewayResultShareBytes);
+    if (beyond > this.#heldBeyond && !this.#memory.beyond.take(beyond - this.#heldBeyond)) {
+      return this.#refuse('results_full');
+    }
+    this.#heldBeyond = Math.max(beyond, this.#heldBeyond);
+    if (!this.#memory.all.take(bytes)) return this.#refuse('results_full');
+    this.#held = held;
     return true;
+  }
+
+  #refuse(why: 'result_too_large' | 'results_full'): false {
+    this.#refused ??= why;
+    return false;
   }
 }
 
@@ -251,18 +323,17 @@ class Text {
   /** Encodes large values, a slice at each step; gives how much longer than its characters a slice has become. */
   *settle(): Iterable<number> {
     if (this.#chunks.every((chunk) => typeof chunk !== 'string')) return;
-    const chunks = this.#chunks.toReversed();
-    const encoded: (Buffer | string)[] = [];
-    this.#chunks = encoded;
-    for (let chunk = chunks.pop(); chunk !== undefined; chunk = chunks.pop()) {
+    const chunks = this.#chunks;
+    this.#chunks = [];
+    for (const chunk of chunks) {
       if (typeof chunk !== 'string') {
-        encoded.push(chunk);
+        this.#chunks.push(chunk);
         continue;
       }
       for (let from = 0; from < chunk.length;) {
         const to = wholeCharacters(chunk, from + largeChars);
         const slice = Buffer.from(inside(chunk.slice(from, to)), 'utf8');
-        encoded.push(slice);
+        this.#chunks.push(slice);
         this.#bytesDone += slice.length - (to - from);
         yield slice.length - (to - from);
         from = to;

@@ -1,12 +1,12 @@
 /** POST /v1/sql: body → statement → session → JSON. Takes requests, gives results; each stage may refuse, and only then. */
 import type { FastifyInstance } from 'fastify';
 import { giveBack } from '../kit/give-back.ts';
-import { limits } from '../limits.ts';
-import { Refused } from '../refusals.ts';
+import { limits } from '../tables/limits.ts';
+import { Refused } from '../tables/refusals.ts';
 import { isSmall, smallBody, wholeBody } from './body.ts';
 import type { Budget } from './budget.ts';
+import { readQuery, sqlParameters } from './query.ts';
 import { sendPieces } from './reply.ts';
-import { sqlSchema } from './schemas.ts';
 import { parseSqlRequest } from './sql-request.ts';
 import type { SqlRequest } from './sql-request.ts';
 import type { SqlResult } from './sql-result.ts';
@@ -18,6 +18,8 @@ export interface SqlRouteRooms {
   /** Of all bodies in memory. */
   readonly bodies: Budget;
   readonly database: (name: string | undefined) => string;
+  /** How long the reader of a result may read nothing of it, in ms. */
+  readonly readPauseMs: number;
 }
 
 const bodyBounds = {
@@ -26,35 +28,35 @@ const bodyBounds = {
   wholeMs: limits.eventsUploadMs,
 };
 
-export function sqlRoute(app: FastifyInstance, { sessions, bodies, database }: SqlRouteRooms): void {
-  app.post<{ Querystring: { database?: string } }>(
-    '/v1/sql',
-    { schema: sqlSchema },
-    async (request, reply) => {
-      const name = database(request.query.database);
-      const held = new Held(bodies);
-      const gone = new AbortController();
-      const onClose = (): void => gone.abort();
-      const run = async (): Promise<SqlResult> => {
-        let statement: SqlRequest | null = null;
-        try {
-          statement = await readStatement(request.raw, held);
-          reply.raw.once('close', onClose);
-          return await sessions.run(name, statement, gone.signal);
-        } finally {
-          // A statement that waits for its turn is held as well; what is written to the engine is a copy.
-          held.release();
-          if (statement !== null) giveBack(statement.sql);
-          reply.raw.off('close', onClose);
-        }
-      };
-      const result = await run();
-      if (reply.raw.destroyed) result.release();
-      else reply.raw.once('close', () => result.release());
-      request.told.rows = result.rows;
-      return sendPieces(reply, result.body(), result.bytes);
-    },
-  );
+export function sqlRoute(
+  app: FastifyInstance,
+  { sessions, bodies, database, readPauseMs }: SqlRouteRooms,
+): void {
+  app.post('/v1/sql', async (request, reply) => {
+    const name = database(readQuery(request.url, sqlParameters).database);
+    const held = new Held(bodies);
+    const gone = new AbortController();
+    const onClose = (): void => gone.abort();
+    const run = async (): Promise<SqlResult> => {
+      let statement: SqlRequest | null = null;
+      try {
+        statement = await readStatement(request.raw, held);
+        if (reply.raw.destroyed) gone.abort();
+        reply.raw.once('close', onClose);
+        return await sessions.run(name, statement, gone.signal);
+      } finally {
+        // A statement that waits for its turn is held as well; what is written to the engine is a copy.
+        held.release();
+        if (statement !== null) giveBack(statement.sql);
+        reply.raw.off('close', onClose);
+      }
+    };
+    const result = await run();
+    if (reply.raw.destroyed) result.release();
+    else reply.raw.once('close', () => result.release());
+    request.told.rows = result.rows;
+    return sendPieces(reply, result.body(), { bytes: result.bytes, readPauseMs });
+  });
 }
 
 /** What one statement takes of the memory for bodies. */

@@ -11,7 +11,7 @@ import type { Connection, DatabaseError, PoolClient } from 'pg';
 import { cutOff } from '../engine/hang-up.ts';
 import { giveBack } from '../kit/give-back.ts';
 import type { Slots } from '../kit/slots.ts';
-import { limits } from '../limits.ts';
+import { limits } from '../tables/limits.ts';
 import type { Field, SqlResult } from './sql-result.ts';
 import { bind, describePortal, describeStatement, execute, parse, query, sync } from './wire-messages.ts';
 
@@ -35,14 +35,18 @@ export interface RunOptions {
   readonly large: Slots;
 }
 
+/** As node-postgres has it of the engine's message. */
+type Told = Partial<Record<'severity' | 'message' | 'detail' | 'hint', string | undefined>>;
+
 const discardAll = query(Buffer.from('DISCARD ALL'));
 const rollback = query(Buffer.from('ROLLBACK'));
 
 /** Runs it and makes the session new; never rejects. */
 export async function runSql(client: PoolClient, options: RunOptions): Promise<Ran> {
-  const stop = watchSize(client, options.large);
-  const onNotice = (notice: { severity?: string | undefined; message?: string | undefined }): void => {
-    options.result.notice(notice.severity ?? 'NOTICE', notice.message ?? '');
+  const stop = watchSize(client, options);
+  const onNotice = (notice: Told): void => {
+    const { severity = 'NOTICE', message = '', detail, hint } = notice;
+    options.result.notice({ severity, message, detail, hint });
   };
   client.on('notice', onNotice);
   try {
@@ -52,7 +56,7 @@ export async function runSql(client: PoolClient, options: RunOptions): Promise<R
     client.off('notice', onNotice);
     // Before the next large one is read: it takes several times its size.
     const hasRoom = end.kind !== 'done' || (await options.result.settleLarge());
-    const tooLarge = stop() || !hasRoom;
+    const tooLarge = stop() || !hasRoom || options.result.overflowed;
     if (tooLarge || end.kind === 'lost' || end.kind === 'copying' || end.kind === 'too_large') {
       cutOff(client);
       return { end: tooLarge ? { kind: 'too_large' } : end, clean: false };
@@ -108,21 +112,33 @@ function resetOnly(client: PoolClient, message: Buffer): Promise<boolean> {
  * they come, and large results are read one after the other, which takes several times their size each. The returned
  * function ends the watch and says whether they were too many.
  */
-function watchSize(client: PoolClient, large: Slots): () => boolean {
+function watchSize(client: PoolClient, { large, result }: RunOptions): () => boolean {
   const { stream } = (client as unknown as { connection: { stream: Socket } }).connection;
   let bytes = 0;
   let done: (() => void) | null = null;
+  let endWaiting: () => void = () => {};
+  // Whose turn it is waits for its readers of before to have read: nothing is thrown away that only has to wait.
+  const goOn = (): void => {
+    endWaiting = result.whenRoom((room) => {
+      if (room) stream.resume();
+      else cutOff(client);
+    });
+  };
   const count = (chunk: Buffer): void => {
     bytes += chunk.length;
     if (bytes > limits.gatewayResultBytesMax) cutOff(client);
     else if (bytes > limits.gatewayLargeResultBytes && done === null) {
       stream.pause();
-      done = large.take(() => void stream.resume());
+      done = large.take(goOn);
+    } else if (done !== null && !result.hasRoom) {
+      stream.pause();
+      goOn();
     }
   };
   stream.on('data', count);
   return () => {
     stream.off('data', count);
+    endWaiting();
     done?.();
     stream.resume();
     return bytes > limits.gatewayResultBytesMax;

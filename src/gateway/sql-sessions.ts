@@ -10,17 +10,18 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { Pool } from 'pg';
 import type { ClientBase, ClientConfig, DatabaseError, PoolClient } from 'pg';
 import { cutOff } from '../engine/hang-up.ts';
-import { isConnectionLost, sqlstateOf } from '../engine/sqlstate.ts';
-import type { RewriteSql, Rewritten } from '../flow.ts';
+import { notConnected } from '../engine/not-connected.ts';
+import { isConnectionLost } from '../engine/sqlstate.ts';
+import type { RewriteSql, Rewritten } from '../tables/flow.ts';
 import { Slots } from '../kit/slots.ts';
-import { limits } from '../limits.ts';
-import { Refused } from '../refusals.ts';
-import type { SqlError } from '../refusals.ts';
-import { SqlFailure } from '../refusals.ts';
-import type { Budget } from './budget.ts';
+import { limits } from '../tables/limits.ts';
+import { Refused } from '../tables/refusals.ts';
+import type { SqlError } from '../tables/refusals.ts';
+import { SqlFailure } from '../tables/refusals.ts';
 import { needsTypes, paramText } from './sql-request.ts';
 import type { SqlRequest } from './sql-request.ts';
 import { SqlResult } from './sql-result.ts';
+import type { ResultMemory } from './sql-result.ts';
 import { parameterTypes, runSql } from './sql-run.ts';
 import type { RunEnd } from './sql-run.ts';
 import { typeOf, typeQuery } from './sql-types.ts';
@@ -30,10 +31,12 @@ import { cancelRequest } from './wire-messages.ts';
 export interface SqlRooms {
   /** For a client of the pg package; throws Refused when the gateway does not serve such a database. */
   readonly clientConfig: (database: string) => ClientConfig;
+  /** Resolves when there is such a database and its role may work in it; throws Refused. */
+  readonly ready: (database: string) => Promise<void>;
   readonly rewrite: RewriteSql;
-  /** An error of the engine as if it had read the client's own text. */
-  readonly translate: (error: DatabaseError, original: Buffer, rewritten: Rewritten) => SqlError;
-  readonly budget: Budget;
+  /** An error of the engine as if it had read the client's own text; null: it has. */
+  readonly translate: (error: DatabaseError, original: Buffer, rewritten: Rewritten | null) => SqlError;
+  readonly memory: ResultMemory;
 }
 
 /** What the engine said about the client's SQL: answered with its SQLSTATE. */
@@ -73,9 +76,10 @@ export class SqlSessions {
 
   /** The result's `release` is the caller's. Throws Refused or SqlRefused. `signal`: the client has left. */
   async run(name: string, request: SqlRequest, signal: AbortSignal): Promise<SqlResult> {
+    await this.#rooms.ready(name);
     const database = this.#open(name);
     const client = await this.#borrow(database);
-    const result = new SqlResult((oid) => database.types.get(oid), this.#rooms.budget);
+    const result = new SqlResult((oid) => database.types.get(oid), this.#rooms.memory);
     const watch = new Cancellation(client, database.config, signal);
     let clean = false;
     try {
@@ -83,10 +87,10 @@ export class SqlSessions {
       clean = ran.clean && !watch.cancelled;
       if (ran.end.kind === 'done') {
         if (clean) await learnTypes(client, database, result.unknownTypes());
-        if (!result.settleTypes() || !(await result.settleLarge())) throw new Refused('result_too_large');
+        if (!result.settleTypes() || !(await result.settleLarge())) throw new Refused(result.refused);
         return result;
       }
-      throw failureOf(ran, request, watch.late);
+      throw failureOf(ran, request, result, watch.late);
     } catch (error) {
       result.release();
       throw error;
@@ -210,15 +214,12 @@ export class SqlSessions {
     try {
       return await pool.connect();
     } catch (error) {
-      const state = sqlstateOf(error);
       if (!database.shared && refusesParameters(error)) {
         await this.release(database.name);
         return this.#borrow(this.#add(database.name, database.config, true));
       }
       if (pool.totalCount === 0) void this.release(database.name).catch(() => {});
-      if (state === '3D000') throw new Refused('database_unknown');
-      // What the engine says names roles and hosts; the log of the engine's watch has it.
-      throw new Refused('engine_unavailable');
+      throw notConnected(error);
     }
   }
 }
@@ -246,6 +247,7 @@ export function isTransient(sqlstate: string): boolean {
 function failureOf(
   ran: { end: RunEnd; rewritten: Rewritten | null; translate: SqlRooms['translate'] },
   request: SqlRequest,
+  result: SqlResult,
   late: boolean,
 ): Error {
   const { end, rewritten, translate } = ran;
@@ -255,9 +257,7 @@ function failureOf(
       const { error } = end;
       if (isConnectionLost(error)) return new Refused('engine_unavailable');
       if (late) return new SqlRefused({ sqlstate: '57014', message: timeout });
-      return new SqlRefused(
-        rewritten === null ? plainError(error) : translate(error, request.sql, rewritten),
-      );
+      return new SqlRefused(translate(error, request.sql, rewritten));
     }
     case 'open_transaction':
       return new SqlRefused({
@@ -272,7 +272,7 @@ function failureOf(
         hint: 'Send rows with POST /v1/events, read them with SELECT, or use a PostgreSQL connection.',
       });
     case 'too_large':
-      return new Refused('result_too_large');
+      return new Refused(result.refused);
     default:
       if (late) return new SqlRefused({ sqlstate: '57014', message: timeout });
       return new Refused(
@@ -280,16 +280,6 @@ function failureOf(
         'the connection to the database was lost; the SQL may have taken effect',
       );
   }
-}
-
-export function plainError(error: DatabaseError): SqlError {
-  return {
-    sqlstate: error.code ?? 'XX000',
-    message: error.message,
-    ...(error.detail === undefined ? {} : { detail: error.detail }),
-    ...(error.hint === undefined ? {} : { hint: error.hint }),
-    ...(error.position === undefined ? {} : { position: Number(error.position) }),
-  };
 }
 
 /** The rewriter counts bytes from 1, and quotes the client's bytes as latin1; a reader counts characters. */

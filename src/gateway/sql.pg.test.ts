@@ -72,6 +72,13 @@ test('several statements, commands, notices and names that come twice', async (t
   assert.deepEqual(json['notices'], [
     { severity: 'NOTICE', message: 'table "nothing" does not exist, skipping' },
   ]);
+  const raised = await gateway.sql(
+    "DO $$ BEGIN RAISE WARNING 'w' USING DETAIL = 'the detail', HINT = 'the hint'; END $$",
+  );
+  assert.equal(
+    raised.text.slice(raised.text.indexOf('"notices"')),
+    '"notices":[{"severity":"WARNING","message":"w","detail":"the detail","hint":"the hint"}]}',
+  );
   assert.deepEqual((await gateway.sql('-- a comment')).json.rows, []);
 });
 

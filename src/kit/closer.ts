@@ -10,6 +10,8 @@ export interface Closable {
 export class Closer implements Closable {
   #closers: { name: string; close: () => Promise<void> | void }[] = [];
   #closing: Promise<void> | null = null;
+  /** The name of what is being closed now; null: nothing. */
+  closing: string | null = null;
 
   add(name: string, close: () => Promise<void> | void): void {
     this.#closers.push({ name, close });
@@ -23,12 +25,14 @@ export class Closer implements Closable {
   async #closeAll(): Promise<void> {
     const failures: Error[] = [];
     for (let next = this.#closers.pop(); next !== undefined; next = this.#closers.pop()) {
+      this.closing = next.name;
       try {
         await next.close();
       } catch (cause) {
         failures.push(new Error(`closing ${next.name} failed`, { cause }));
       }
     }
+    this.closing = null;
     if (failures.length > 0) throw new AggregateError(failures, failures.map((f) => f.message).join('; '));
   }
 }

@@ -88,9 +88,11 @@ test('networks: what is in them, and what is none', () => {
 });
 
 test('rates and loopback', () => {
-  assert.deepEqual(parseRate('100/s'), { count: 100, perMs: 1_000 });
-  assert.deepEqual(parseRate(' 600 / min '), { count: 600, perMs: 60_000 });
-  assert.deepEqual(parseRate('1/h'), { count: 1, perMs: 3_600_000 });
+  assert.deepEqual(parseRate('100/s'), { count: 100, perMs: 1_000, burst: 10 });
+  assert.deepEqual(parseRate(' 600 / min '), { count: 600, perMs: 60_000, burst: 60 });
+  assert.deepEqual(parseRate('1/h'), { count: 1, perMs: 3_600_000, burst: 1 });
+  assert.deepEqual(parseRate('100/s burst 250'), { count: 100, perMs: 1_000, burst: 250 });
+  assert.equal(parseRate('50/s')?.burst, 10);
   for (const none of ['', '0/s', '10', '10/d', '-1/s', '1.5/s', '10/ss', '1e3/s', '1000000000/s'])
     assert.equal(parseRate(none), null, none);
   for (const host of ['localhost', '::1', '127.0.0.1', '127.8.9.10']) assert.ok(isLoopbackHost(host));

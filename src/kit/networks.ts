@@ -2,11 +2,20 @@
 import { BlockList, isIP } from 'node:net';
 import { canonicalAddress } from './address.ts';
 
+/** `10.0.0.1/8`: its address is not the first one of its network, so that either may have been meant. */
+export interface Wide {
+  readonly text: string;
+  readonly network: string;
+  readonly address: string;
+}
+
 export class Networks {
   readonly #list: BlockList;
+  readonly wide: readonly Wide[];
 
-  private constructor(list: BlockList) {
+  private constructor(list: BlockList, wide: readonly Wide[]) {
     this.#list = list;
+    this.wide = wide;
   }
 
   /** Texts between commas or blanks; gives the one that is no network instead when there is such a one. */
@@ -15,7 +24,7 @@ export class Networks {
     const words = text.split(/[\s,]+/).filter((word) => word !== '');
     if (words.length === 0) return { wrong: text };
     for (const word of words) if (!addNetwork(list, word)) return { wrong: word };
-    return new Networks(list);
+    return new Networks(list, words.flatMap(wideOf));
   }
 
   /** `address` as canonicalAddress() gives it. */
@@ -37,4 +46,35 @@ function addNetwork(list: BlockList, word: string): boolean {
   if (!/^\d{1,3}$/.test(length) || Number(length) > bits) return false;
   list.addSubnet(address, Number(length), family);
   return true;
+}
+
+/** Of a word that is a network. */
+function wideOf(text: string): Wide[] {
+  const [address = '', length] = text.split('/');
+  if (length === undefined) return [];
+  const bytes = addressBytes(address);
+  const kept = bytes.map(
+    (byte, i) => byte & (0xff00 >> Math.min(8, Math.max(0, Number(length) - i * 8))) & 0xff,
+  );
+  if (kept.every((byte, i) => byte === bytes[i])) return [];
+  return [{ text, network: `${addressText(kept)}/${length}`, address }];
+}
+
+/** 4 of IPv4, 16 of IPv6. */
+function addressBytes(address: string): readonly number[] {
+  if (isIP(address) === 4) return address.split('.').map(Number);
+  // The parser of URLs writes every IPv6 address one way, in hexadecimal groups with one gap.
+  const [head = '', tail] = new URL(`http://[${address}]`).hostname.slice(1, -1).split('::');
+  const groups = (text: string) => (text === '' ? [] : text.split(':').map((group) => parseInt(group, 16)));
+  const [front, back] = [groups(head), groups(tail ?? '')];
+  const gap = Array.from({ length: 8 - front.length - back.length }, () => 0);
+  return [...front, ...gap, ...back].flatMap((group) => [group >> 8, group & 0xff]);
+}
+
+function addressText(bytes: readonly number[]): string {
+  if (bytes.length === 4) return bytes.join('.');
+  const groups = bytes.flatMap((byte, i) =>
+    i % 2 === 0 ? [((byte << 8) | (bytes[i + 1] ?? 0)).toString(16)] : [],
+  );
+  return new URL(`http://[${groups.join(':')}]`).hostname.slice(1, -1);
 }

@@ -1,14 +1,24 @@
-/** How many in how long: `100/s`, `600/min`, `5000/h`. */
+/** How many in how long: `100/s`, `600/min`, `5000/h`; and how many of them at once: `100/s burst 50`. */
 export interface Rate {
   readonly count: number;
   readonly perMs: number;
+  /** So many may come at once: in any `perMs` there are `count + burst` at most. */
+  readonly burst: number;
 }
 
 const units: Readonly<Record<string, number>> = { s: 1_000, min: 60_000, h: 3_600_000 };
+const form = /^\s*([1-9]\d{0,8})\s*\/\s*(s|min|h)(?:\s+burst\s+([1-9]\d{0,8}))?\s*$/;
 
 /** null: the text is no rate. */
 export function parseRate(text: string): Rate | null {
-  const [, digits = '', unit = ''] = /^\s*([1-9]\d{0,8})\s*\/\s*(s|min|h)\s*$/.exec(text) ?? [];
+  const [, digits = '', unit = '', burst] = form.exec(text) ?? [];
   const perMs = units[unit];
-  return perMs === undefined ? null : { count: Number(digits), perMs };
+  const count = Number(digits);
+  if (perMs === undefined) return null;
+  return { count, perMs, burst: burst === undefined ? usualBurst(count) : Number(burst) };
+}
+
+/** A tenth of the number; 10 where that is less, as far as the number itself goes. */
+export function usualBurst(count: number): number {
+  return Math.max(Math.min(count, 10), Math.ceil(count / 10));
 }

@@ -1,4 +1,4 @@
-/** So many at a time, the others in the order in which they came. Takes callbacks; calls each at most once. */
+/** So many at a time, the others in the order in which they came. Takes callbacks or work; calls each at most once. */
 export class Slots {
   #free: number;
   readonly #waiting = new Set<() => void>();
@@ -24,13 +24,19 @@ export class Slots {
     };
   }
 
+  /** Resolves when it is its turn, with what gives the slot back. */
+  turn(): Promise<() => void> {
+    return new Promise((resolve) => {
+      const done = this.take(() => resolve(() => done()));
+    });
+  }
+
   /**
    * Runs the work when it is its turn. Whoever takes longer than `heldMsMax` goes on beside the next one: what is stuck holds
    * nobody up.
    */
   async run<T>(heldMsMax: number, work: () => Promise<T>): Promise<T> {
-    let done = () => {};
-    await new Promise<void>((ready) => (done = this.take(ready)));
+    const done = await this.turn();
     const timer = setTimeout(done, heldMsMax);
     try {
       return await work();

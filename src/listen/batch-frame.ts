@@ -3,8 +3,8 @@
  * what it says, or throws Refused with `malformed_payload`, `timestamp_skew` or `body_too_large`. Of a batch only the frame around its
  * items is read here; each item's `data` is found, not looked into: the table decides what it must be.
  */
-import { limits } from '../limits.ts';
-import { refusals, Refused } from '../refusals.ts';
+import { limits } from '../tables/limits.ts';
+import { refusals, Refused } from '../tables/refusals.ts';
 
 export interface BatchFrame {
   readonly id: bigint;

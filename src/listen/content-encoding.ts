@@ -6,10 +6,10 @@
  */
 import * as zlib from 'node:zlib';
 import { giveBack } from '../kit/give-back.ts';
-import type { Limits } from '../limits.ts';
-import type { Refusal, RefusalCode } from '../refusals.ts';
-import { refusal, Refused } from '../refusals.ts';
-import type { Share } from './body.ts';
+import type { Limits } from '../tables/limits.ts';
+import type { Refusal, RefusalCode } from '../tables/refusals.ts';
+import { refusal, Refused } from '../tables/refusals.ts';
+import type { Share } from './in-flight.ts';
 
 /** As node:zlib calls them. */
 export type Coding = 'gzip' | 'deflate' | 'br';
@@ -151,7 +151,8 @@ export class Inflation {
         if (stream.destroyed) return;
         bytes += piece.length;
         if (bytes > this.#bytesMax) return fail('body_too_large');
-        if (!this.#share.take(piece.length)) return fail('overloaded');
+        const why = this.#share.take(piece.length);
+        if (why !== null) return fail(why.code);
         pieces.push(piece);
       });
       stream.on('error', () => fail('malformed_encoding'));
@@ -165,7 +166,8 @@ export class Inflation {
 
   #take(bytes: number): void {
     if (bytes > this.#bytesMax) throw new Refused('body_too_large');
-    if (!this.#abandoned && !this.#share.take(bytes)) throw new Refused('overloaded');
+    const why = this.#abandoned ? null : this.#share.take(bytes);
+    if (why !== null) throw new Refused(why.code);
   }
 }
 

@@ -1,23 +1,24 @@
 /**
  * One request and its answer. Takes a request as Node's parser saw it, hands it to the ingest sentence as an
  * `Arrival`, and writes exactly one answer whatever happens meanwhile; says what was answered. May refuse the
- * body with `encoding_unsupported`, `malformed_encoding`, `length_required`, `body_too_large`, `overloaded`, and with what ended the
+ * body with `encoding_unsupported`, `malformed_encoding`, `length_required`, `body_too_large`, `overloaded`, `sender_overloaded`, and with what ended the
  * connection: `request_timeout`, `malformed_request`, `request_aborted`.
  */
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { Arrival, Outcome } from '../flow.ts';
-import type { Connection, LiveRequest } from '../guard/connection.ts';
-import type { Gate } from '../guard/gate.ts';
-import type { Ingest } from '../ingest.ts';
-import type { Limits } from '../limits.ts';
-import type { Observe, TableName } from '../observations.ts';
-import type { Refusal } from '../refusals.ts';
-import { refusal, Refused } from '../refusals.ts';
-import type { BytesInFlight } from './body.ts';
-import { BodyReader, Share } from './body.ts';
+import type { Arrival, Outcome } from '../tables/flow.ts';
+import type { Connection, LiveRequest } from '../access/connection.ts';
+import type { Gate } from '../access/gate.ts';
+import type { Ingest } from '../ingest/ingest.ts';
+import type { Limits } from '../tables/limits.ts';
+import type { Observe, TableName } from '../tables/observations.ts';
+import type { Refusal } from '../tables/refusals.ts';
+import { refusal, Refused } from '../tables/refusals.ts';
+import { BodyReader } from './body.ts';
 import type { Coding, Inflation, Inflations } from './content-encoding.ts';
 import { parseCodings } from './content-encoding.ts';
+import type { BytesInFlight } from './in-flight.ts';
+import { Share } from './in-flight.ts';
 import type { RefusalReplies, Reply } from './reply.ts';
 import { committedReply, failureReply, preflightReply } from './reply.ts';
 
@@ -76,13 +77,13 @@ export class Exchange implements Arrival, LiveRequest {
     this.#request = request;
     this.#response = response;
     this.#awaitsContinue = awaitsContinue;
-    this.#share = new Share(room.inFlight);
     this.method = request.method ?? '';
     this.target = request.url ?? '';
     this.rawHeaders = request.rawHeaders;
     this.arrivedAtMs = room.now();
     const peer = connection.remoteAddress;
     this.remoteAddress = room.gate?.clientAddress(peer, request.headers) ?? peer;
+    this.#share = new Share(room.inFlight, this.remoteAddress, (why) => this.fail(why));
     connection.last = this;
     connection.boundChunks(
       request.headers['transfer-encoding'] === undefined ? null : () => this.fail(tooManyChunks),
@@ -116,7 +117,8 @@ export class Exchange implements Arrival, LiveRequest {
 
   /** Sends the request through the stages. The answer follows when they have decided. */
   run(): void {
-    if (!this.#share.take(this.#room.limits.requestCostBytes)) return this.refuse(refusal('overloaded'));
+    const why = this.#share.take(this.#room.limits.requestCostBytes);
+    if (why !== null) return this.refuse(why);
     this.#ingest().then(
       (outcome) =>
         outcome.kind === 'committed'
@@ -148,7 +150,7 @@ export class Exchange implements Arrival, LiveRequest {
   }
 
   body(): Promise<Buffer> {
-    const { limits } = this.#room;
+    const { limits, bodyBytesMax, bodyTurn } = this.#room;
     const codings = parseCodings(this.#request.headers['content-encoding'], limits.contentCodingsMax);
     const why = this.#failure ?? ('code' in codings ? codings : this.#bodyRefusal());
     if (why !== null) return Promise.reject(new Refused(why.code, why.message));
@@ -156,7 +158,6 @@ export class Exchange implements Arrival, LiveRequest {
       this.#awaitsContinue = false;
       this.#response.writeContinue();
     }
-    const { bodyBytesMax, bodyTurn } = this.#room;
     this.#reader = new BodyReader(this.#request, this.#share, bodyBytesMax, bodyTurn);
     if ('code' in codings || codings.length === 0) return this.#reader.promise;
     return this.#reader.promise.then(async (read) => {
@@ -181,9 +182,8 @@ export class Exchange implements Arrival, LiveRequest {
     const length = headers['content-length'];
     if (length === undefined) return refusal('length_required');
     if (Number(length) > this.#room.bodyBytesMax) return refusal('body_too_large');
-    // Only what has arrived is held, so that announcing much and sending nothing takes nothing from others;
-    // but a body that would not fit now is not begun.
-    return this.#share.fits(Number(length)) ? null : refusal('overloaded');
+    // A body that would not fit now is not begun.
+    return this.#share.refuses(Number(length));
   }
 
   #refuseFor(error: unknown): void {

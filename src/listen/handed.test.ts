@@ -7,7 +7,7 @@ import { text } from 'node:stream/consumers';
 import { suite, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import { onEnd } from '../../test/support/cleanup.ts';
-import { limits } from '../limits.ts';
+import { limits } from '../tables/limits.ts';
 import { openListener } from './http.ts';
 
 const request = 'POST /webhook/d/s/t HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\n{}';

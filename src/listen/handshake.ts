@@ -4,8 +4,8 @@
  * `malformed_request`. Whether the table exists is asked later, with the first frame.
  */
 import type { IncomingMessage } from 'node:http';
-import type { Refusal } from '../refusals.ts';
-import { refusal } from '../refusals.ts';
+import type { Refusal } from '../tables/refusals.ts';
+import { refusal } from '../tables/refusals.ts';
 import { parseIngestTarget } from './routes.ts';
 
 /** Sixteen bytes in base64 (RFC 6455 §4.1). */

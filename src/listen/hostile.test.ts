@@ -5,7 +5,7 @@ import { chunked, post, RawClient } from '../../test/support/raw-http.ts';
 import { streamRooms } from '../../test/support/streams.ts';
 import type { TestListener } from '../../test/support/test-listener.ts';
 import { startListener } from '../../test/support/test-listener.ts';
-import { createStreams } from '../ingest-stream.ts';
+import { createStreams } from '../ingest/ingest-stream.ts';
 
 const t = '/webhook/dev/public/t';
 const none = '/webhook/dev/public/none';
@@ -40,6 +40,7 @@ const cases: [name: string, bytes: string, answers: string[], end: 'closes' | 's
   ['a POST that offers h2c', post(t, '{}', 'Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AA\r\n'), ['200'], 'stays'],
   ['200 headers', post(t, '{}', 'X: 1\r\n'.repeat(198)), ['200'], 'stays'],
   ['OPTIONS', head(`OPTIONS ${t} HTTP/1.1`, 'Origin: https://a', 'Access-Control-Request-Headers: x-a, content-type'), ['204'], 'stays'],
+
 
   // Other paths and methods.
   ['no such table', post(none, '{}'), ['404 not_found'], 'stays'],
@@ -235,4 +236,26 @@ test('the same answers when every byte comes alone', async () => {
       throw new Error(`differs in pieces: ${name}`, { cause });
     });
   }
+});
+
+test('HEAD is answered without a body, also where it cannot be read', async () => {
+  const { port } = servers.tcp ?? assert.fail();
+  const cases: [bytes: string, status: number][] = [
+    [head(`HEAD ${t} HTTP/1.1`, `X: ${'x'.repeat(20_000)}`), 431],
+    [`HEAD ${t}?${'x'.repeat(30_000)}`, 414],
+    [head(`HEAD ${t} HTTP/1.1`, 'nonsense'), 400],
+    [head(`HEAD ${t} HTTP/1.1`, 'Connection: close'), 405],
+  ];
+  for (const [bytes, status] of cases) {
+    const client = await RawClient.connect(port);
+    client.send(bytes);
+    await client.closed;
+    assert.match(client.unread, new RegExp(`^HTTP/1.1 ${status} [^]*\\r\\n\\r\\n$`), bytes.slice(0, 60));
+    client.destroy();
+  }
+  const other = await RawClient.connect(port);
+  other.send(post(t, '{}') + head(`PUT ${t} HTTP/1.1`, 'X: HEAD', 'nonsense'));
+  assert.equal((await other.answer())?.status, 200);
+  assert.match((await other.answer())?.body ?? '', /malformed_request/);
+  other.destroy();
 });

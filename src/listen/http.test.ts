@@ -1,15 +1,15 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import type { TestContext } from 'node:test';
-import { test } from 'node:test';
+import { test, type TestContext } from 'node:test';
 import { promisify } from 'node:util';
 import { chunked, post, RawClient } from '../../test/support/raw-http.ts';
 import type { TestListener, TestListenerOptions } from '../../test/support/test-listener.ts';
 import { startListener } from '../../test/support/test-listener.ts';
-import type { Outcome } from '../flow.ts';
+import { requireTool } from '../../test/support/tools.ts';
+import type { Outcome } from '../tables/flow.ts';
 import { deferred } from '../kit/deferred.ts';
-import { limits } from '../limits.ts';
-import type { RefusalCode } from '../refusals.ts';
+import { limits } from '../tables/limits.ts';
+import type { RefusalCode } from '../tables/refusals.ts';
 
 const path = '/webhook/dev/public/t';
 const committed: Outcome = { kind: 'committed', rows: 1 };
@@ -52,6 +52,7 @@ test('fetch posts, reads the answer and keeps the connection', async (t) => {
 });
 
 test('curl posts with Expect: 100-continue, chunked, and reads a refusal of a body it was about to send', async (t) => {
+  if (requireTool(t, 'curl') === null) return;
   const server = await listen(t, { bodyBytesMax: 3_000_000 });
   const url = `http://127.0.0.1:${server.port}`;
   const curl = async (...args: string[]) =>

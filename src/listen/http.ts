@@ -9,31 +9,32 @@ import { Server as NetServer } from 'node:net';
 import type { AddressInfo, Socket } from 'node:net';
 import { once } from 'node:events';
 import { randomUUID } from 'node:crypto';
-import { Connection } from '../guard/connection.ts';
-import type { Gate } from '../guard/gate.ts';
-import { answerHalfClosed, createHttpServer } from '../guard/http-server.ts';
-import type { HttpServer } from '../guard/http-server.ts';
-import { protocolRefusal, refusalForParserError } from '../guard/protocol.ts';
-import type { TlsSource } from '../guard/tls-source.ts';
-import type { Ingest } from '../ingest.ts';
-import type { OpenStream } from '../ingest-stream.ts';
+import { Connection } from '../access/connection.ts';
+import type { Gate } from '../access/gate.ts';
+import { answerHalfClosed, createHttpServer } from '../access/http-server.ts';
+import type { HttpServer } from '../access/http-server.ts';
+import { isHeadOfParserError, protocolRefusal, refusalForParserError } from '../access/protocol.ts';
+import type { TlsSource } from '../access/tls-source.ts';
+import type { Ingest } from '../ingest/ingest.ts';
+import type { OpenStream } from '../ingest/ingest-stream.ts';
 import type { Closable } from '../kit/closer.ts';
 import { deferred } from '../kit/deferred.ts';
 import { PerTurn } from '../kit/per-turn.ts';
 import { Spaced } from '../kit/spaced.ts';
-import type { Limits } from '../limits.ts';
-import { limits as allLimits } from '../limits.ts';
-import type { Observe } from '../observations.ts';
-import type { Refusal } from '../refusals.ts';
-import { refusal } from '../refusals.ts';
-import { BytesInFlight } from './body.ts';
+import type { Limits } from '../tables/limits.ts';
+import { limits as allLimits } from '../tables/limits.ts';
+import type { Observe } from '../tables/observations.ts';
+import type { Refusal } from '../tables/refusals.ts';
+import { refusal } from '../tables/refusals.ts';
 import { Inflations } from './content-encoding.ts';
 import type { Room } from './exchange.ts';
 import { Exchange } from './exchange.ts';
 import type { OriginRule } from './handshake.ts';
+import { BytesInFlight } from './in-flight.ts';
 import { handshakeRefusal, originRule, withoutOffer } from './handshake.ts';
 import { createRefusalReplies, rawMessage } from './reply.ts';
 import { isIngestTarget, isWebhookTarget } from './routes.ts';
+import { Backlogs } from './unacked.ts';
 import { WebSocketDoor } from './websocket.ts';
 
 export interface ListenerOptions {
@@ -114,7 +115,10 @@ class HttpListener implements Listener {
     };
     this.#mayOpen = originRule(options.websocketOrigins ?? null);
     const { openStream } = options;
-    this.#websockets = openStream === undefined ? null : new WebSocketDoor({ ...this.#room, openStream });
+    this.#websockets =
+      openStream === undefined
+        ? null
+        : new WebSocketDoor({ ...this.#room, openStream, backlogs: new Backlogs(this.#limits) });
     this.#http = this.#createServer(options.tls ?? null);
   }
 
@@ -292,6 +296,7 @@ class HttpListener implements Listener {
   #offerRefusal(request: IncomingMessage, connection: Connection): Refusal | null {
     if (!isIngestTarget(request.url ?? '')) return refusal('not_found');
     if (this.#room.draining) return refusal('draining');
+    if (this.#room.inFlight.exhausted) this.#room.inFlight.relieve();
     if (this.#room.inFlight.exhausted) return refusal('overloaded');
     const refused = protocolRefusal(request, this.#limits) ?? handshakeRefusal(request, this.#mayOpen);
     const { gate } = this.#room;
@@ -320,7 +325,7 @@ class HttpListener implements Listener {
     this.#exchange(request, response, true)?.refuse(refusal('expectation_failed'), true);
   }
 
-  #clientError(error: NodeJS.ErrnoException, socket: Socket): void {
+  #clientError(error: NodeJS.ErrnoException & { rawPacket?: Buffer }, socket: Socket): void {
     const connection = this.#connections.get(socket);
     if (connection === undefined || !socket.writable || /^(ECONNRESET|EPIPE)$/.test(error.code ?? '')) {
       socket.destroy();
@@ -331,7 +336,7 @@ class HttpListener implements Listener {
     const why = refusalForParserError(error);
     const last = connection.last?.received === false ? connection.last : null;
     this.#endings.run(() => {
-      if (last === null) this.#refuseConnection(connection, why);
+      if (last === null) this.#refuseConnection(connection, why, isHeadOfParserError(error));
       else last.fail(why);
     });
   }
@@ -345,10 +350,10 @@ class HttpListener implements Listener {
     socket.resume();
   }
 
-  #refuseConnection(connection: Connection, why: Refusal): void {
+  #refuseConnection(connection: Connection, why: Refusal, isHead = false): void {
     if (connection.ending) return;
     const reply = this.#room.refusalReply(why);
-    connection.endWithMessage(() => rawMessage(reply, this.#room.now()));
+    connection.endWithMessage(() => rawMessage(isHead ? { ...reply, body: '' } : reply, this.#room.now()));
     this.#room.observe({
       kind: 'request.answered',
       table: null,

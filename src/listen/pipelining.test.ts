@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { post, RawClient } from '../../test/support/raw-http.ts';
 import { startListener } from '../../test/support/test-listener.ts';
 import { deferred } from '../kit/deferred.ts';
-import { limits } from '../limits.ts';
+import { limits } from '../tables/limits.ts';
 
 const path = '/webhook/dev/public/t';
 

@@ -3,8 +3,8 @@
  * written; touches nothing. Bodies are ASCII (other characters are escaped), so one char is one byte.
  */
 import { STATUS_CODES } from 'node:http';
-import type { Refusal, RefusalCode } from '../refusals.ts';
-import { refusal, refusals } from '../refusals.ts';
+import type { Refusal, RefusalCode } from '../tables/refusals.ts';
+import { refusal, refusals } from '../tables/refusals.ts';
 
 export interface Reply {
   readonly status: number;
@@ -77,7 +77,7 @@ export function preflightReply(
   return { status: 204, headers, closingHeaders: [...headers, 'Connection', 'close'], body: '' };
 }
 
-/** Gives the reply to a refusal. Retryable 503s say when to come back, spread so that senders do not return all at once. */
+/** Gives the reply to a refusal. 503s, and what is like them, say when to come back, spread so that senders do not return all at once. */
 export type RefusalReplies = (it: Refusal) => Reply;
 
 export function createRefusalReplies(random: () => number, retryAfterSecondsMax: number): RefusalReplies {
@@ -85,7 +85,7 @@ export function createRefusalReplies(random: () => number, retryAfterSecondsMax:
   const variants = (it: Refusal): readonly Reply[] =>
     it.retryAfterSeconds !== undefined
       ? [refusalReply(it, ['Retry-After', String(it.retryAfterSeconds)])]
-      : refusals[it.code].status === 503
+      : refusals[it.code].status === 503 || it.code === 'sender_overloaded'
         ? Array.from({ length: retryAfterSecondsMax }, (_, i) =>
             refusalReply(it, ['Retry-After', String(i + 1)]),
           )

@@ -2,9 +2,9 @@
  * From a request target to the table it names. Pure: takes the target as received, gives the three names or
  * a refusal (`malformed_path`, `not_found`); whether such a table exists is the catalog's to say.
  */
-import type { TableName } from '../observations.ts';
-import type { Refusal } from '../refusals.ts';
-import { refusal } from '../refusals.ts';
+import type { TableName } from '../tables/observations.ts';
+import type { Refusal } from '../tables/refusals.ts';
+import { refusal } from '../tables/refusals.ts';
 
 const webhookPrefix = '/webhook/';
 const ingestPrefix = '/ingest/';

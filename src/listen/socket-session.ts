@@ -21,17 +21,19 @@ import { randomUUID } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import type { WebSocket } from 'ws';
-import type { Outcome } from '../flow.ts';
-import type { Opening, OpenStream, Stream } from '../ingest-stream.ts';
-import type { Gate } from '../guard/gate.ts';
-import type { Limits } from '../limits.ts';
-import type { Observe, TableName } from '../observations.ts';
-import type { Refusal, RefusalCode } from '../refusals.ts';
-import { refusal, Refused, refusals } from '../refusals.ts';
+import type { Outcome } from '../tables/flow.ts';
+import type { Opening, OpenStream, Stream } from '../ingest/ingest-stream.ts';
+import type { Gate } from '../access/gate.ts';
+import type { Limits } from '../tables/limits.ts';
+import type { Observe, TableName } from '../tables/observations.ts';
+import type { Refusal, RefusalCode } from '../tables/refusals.ts';
+import { refusal, Refused, refusals } from '../tables/refusals.ts';
 import { readBatch, readInit } from './batch-frame.ts';
-import type { BytesInFlight } from './body.ts';
-import { Share } from './body.ts';
+import type { BytesInFlight } from './in-flight.ts';
+import { Share } from './in-flight.ts';
 import { PartialMessage } from './partial-message.ts';
+import { Unacked } from './unacked.ts';
+import type { Backlogs, Pending } from './unacked.ts';
 import { binaryRefused, closeCode, closeCodes, lookupFailed, named } from './socket-words.ts';
 
 /** What all WebSockets of one listener share. */
@@ -40,6 +42,7 @@ export interface SocketRoom {
   readonly observe: Observe;
   readonly limits: Limits;
   readonly inFlight: BytesInFlight;
+  readonly backlogs: Backlogs;
   /** ms since 1970 */
   readonly now: () => number;
   /** Knows whom a trusted proxy speaks for. */
@@ -48,31 +51,23 @@ export interface SocketRoom {
 
 type State = 'silent' | 'opening' | 'open' | 'ending' | 'closed';
 /** Why the socket is not read. */
-type Stall = 'opening' | 'unacked' | 'unread' | 'memory' | 'turn';
-
-interface Pending {
-  readonly id: bigint;
-  readonly bytes: number;
-  readonly startedMs: number;
-  outcome: Outcome | null;
-}
+type Stall = 'opening' | 'unacked' | 'unread' | 'memory' | 'table' | 'turn';
 
 export class SocketSession {
   /** Told of each message that took long to put together, after it. */
   onLarge: () => void = () => undefined;
   readonly #room: SocketRoom;
   readonly #ws: WebSocket;
+  readonly #socket: Socket;
   readonly #opening: Omit<Opening, 'arrivedAtMs' | 'body'>;
   readonly #openedMs: number;
   readonly #share: Share;
   readonly #partial = new PartialMessage();
   readonly #stalls = new Set<Stall>();
-  /** Batches that are not answered, in order. */
-  readonly #pending: Pending[] = [];
+  readonly #unacked: Unacked;
   /** Messages that came while the stream was being opened. */
   #waiting: { readonly data: Buffer; readonly binary: boolean }[] = [];
   #waitingBytes = 0;
-  #unackedBytes = 0;
   #state: State = 'silent';
   #stream: Stream | null = null;
   #lastId: bigint | null = null;
@@ -93,11 +88,13 @@ export class SocketSession {
   constructor(room: SocketRoom, ws: WebSocket, socket: Socket, request: IncomingMessage) {
     this.#room = room;
     this.#ws = ws;
+    this.#unacked = new Unacked(room.limits);
+    this.#socket = socket;
     const { method = '', url = '', rawHeaders } = request;
     const peer = socket.remoteAddress ?? '';
     const remoteAddress = room.gate?.clientAddress(peer, request.headers) ?? peer;
     this.#opening = { method, target: url, rawHeaders, remoteAddress };
-    this.#share = new Share(room.inFlight);
+    this.#share = new Share(room.inFlight, remoteAddress, (why) => this.#makeWay(why));
     this.#openedMs = performance.now();
     this.#heardMs = this.#openedMs;
     socket.prependListener('data', (chunk: Buffer) => this.#received(chunk.length));
@@ -188,8 +185,20 @@ export class SocketSession {
   /** What is held in memory on behalf of this connection. */
   #account(): void {
     const { requestCostBytes } = this.#room.limits;
-    const bytes = requestCostBytes + this.#partial.held + this.#waitingBytes + this.#unackedBytes;
-    this.#share.hold(this.#gone ? 0 : bytes);
+    const loose = this.#partial.held + this.#waitingBytes;
+    if (this.#gone) this.#share.release();
+    else this.#share.hold(requestCostBytes + loose + this.#unacked.bytes, loose);
+  }
+
+  /** Others need what a message that is not whole takes: the connection ends, with its last words where they still fit. */
+  #makeWay(why: Refusal): void {
+    if (this.#state !== 'closed') {
+      this.#ws.send(JSON.stringify({ fatal: why.message }));
+      this.#ws.close(closeCode(why.code));
+      this.#end(why.code);
+    }
+    // Not read to its end, and not waited for: what it holds is to be free now.
+    this.#socket.destroySoon();
   }
 
   #message(data: Buffer, binary: boolean): void {
@@ -228,6 +237,10 @@ export class SocketSession {
     if (this.#state !== 'opening') return this.#stream.end();
     this.#become('open');
     this.#opened = true;
+    if (this.#table !== null)
+      this.#unacked.countsFor(
+        this.#room.backlogs.join(this.#table, (stalls) => this.#stall('table', stalls)),
+      );
     this.#room.observe({ kind: 'websocket.opened', table: this.#table });
     const waiting = this.#waiting;
     this.#waiting = [];
@@ -254,17 +267,14 @@ export class SocketSession {
       this.#lastId = id;
       // A batch of a few bytes costs what a request of a few bytes does.
       pending = { id, bytes: data.length + limits.requestCostBytes, startedMs, outcome: null };
-      this.#pending.push(pending);
-      this.#unackedBytes += pending.bytes;
+      this.#unacked.push(pending);
       if (items === 0) pending.outcome = { kind: 'committed', rows: 0 };
       else this.#submit(pending, { documents: { bytes: data, spans }, removes, arrivedAtMs: now() });
     } catch (error) {
       return this.#refuse(error instanceof Refused ? error.refusal : this.#bug(error));
     }
     this.#flush();
-    const { websocketUnackedMax, websocketUnackedBytesMax } = limits;
-    if (this.#pending.length >= websocketUnackedMax || this.#unackedBytes >= websocketUnackedBytesMax)
-      this.#stall('unacked', true);
+    if (this.#unacked.full) this.#stall('unacked', true);
   }
 
   #submit(pending: Pending, batch: Parameters<Stream['submit']>[0]): void {
@@ -280,26 +290,23 @@ export class SocketSession {
   /** Answers what is decided, in order. The first batch that was not committed is the last one answered. */
   #flush(): void {
     if (this.#state === 'closed') return;
-    for (let first = this.#pending[0]; first?.outcome; first = this.#pending[0]) {
-      const { id, outcome, startedMs, bytes } = first;
+    for (let { first } = this.#unacked; first?.outcome; { first } = this.#unacked) {
+      const { id, outcome, startedMs } = first;
       this.#answered(outcome, startedMs);
       if (outcome.kind !== 'committed') {
         this.#why = named(outcome, id);
         this.#closeCode = closeCode(this.#why.code);
         return this.#close();
       }
-      this.#pending.shift();
-      this.#unackedBytes -= bytes;
+      this.#unacked.shift();
       this.#batches += 1;
       this.#rows += outcome.rows;
       this.#ws.send(`{"ack":${id}}`);
     }
-    const { websocketUnackedMax, websocketUnackedBytesMax, websocketUnreadBytesMax } = this.#room.limits;
-    if (this.#pending.length * 2 < websocketUnackedMax && this.#unackedBytes * 2 < websocketUnackedBytesMax)
-      this.#stall('unacked', false);
-    if (this.#ws.bufferedAmount > websocketUnreadBytesMax) this.#stall('unread', true);
+    if (this.#unacked.low) this.#stall('unacked', false);
+    if (this.#ws.bufferedAmount > this.#room.limits.websocketUnreadBytesMax) this.#stall('unread', true);
     this.#account();
-    if (this.#state === 'ending' && this.#pending.length === 0) this.#close();
+    if (this.#state === 'ending' && this.#unacked.first === undefined) this.#close();
   }
 
   #answered(outcome: Outcome, startedMs: number): void {
@@ -355,8 +362,7 @@ export class SocketSession {
     if (this.#state === 'closed') return;
     this.#become('closed');
     this.#stream?.end();
-    this.#pending.length = 0;
-    this.#unackedBytes = 0;
+    this.#unacked.end();
     this.#waiting = [];
     this.#waitingBytes = 0;
     this.#account();

@@ -1,9 +1,9 @@
 /**
  * What a WebSocket's client reads when it is refused: sentences and close codes. Pure; touches nothing.
  */
-import type { Outcome } from '../flow.ts';
-import type { Refusal, RefusalCode } from '../refusals.ts';
-import { refusal, refusals } from '../refusals.ts';
+import type { Outcome } from '../tables/flow.ts';
+import type { Refusal, RefusalCode } from '../tables/refusals.ts';
+import { refusal, refusals } from '../tables/refusals.ts';
 
 /** RFC 6455 §7.4.1, and 1013 of the registry it founded. */
 export const closeCodes = {

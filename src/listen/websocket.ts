@@ -6,7 +6,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import { WebSocketServer } from 'ws';
-import type { Limits } from '../limits.ts';
+import type { Limits } from '../tables/limits.ts';
 import type { SocketRoom } from './socket-session.ts';
 import { SocketSession } from './socket-session.ts';
 
@@ -74,6 +74,8 @@ export class WebSocketDoor {
    */
   #watch(): void {
     const { inFlight } = this.#room;
+    // Messages that are not whole would never be, were all of them left waiting.
+    if (inFlight.exhausted) inFlight.relieve();
     if (!this.#starving && inFlight.exhausted) {
       this.#starving = true;
       for (const session of this.#sessions) session.starve();

@@ -3,7 +3,7 @@
  * Takes a sentence, refuses nothing: an event that cannot be written is told in the log alone. The same sentence of the
  * same Headgate is told once in a row.
  */
-import type { Observe } from '../observations.ts';
+import type { Observe } from '../tables/observations.ts';
 import type { Cluster } from './cluster.ts';
 import { events, managedBy, pathOf } from './kinds.ts';
 import { apiVersionOfHeadgate } from './resource.ts';

@@ -18,7 +18,7 @@ export function podTemplate(deployment: Deployment): JsonObject {
   return {
     metadata: { labels: { ...selector, ...spec.podLabels }, annotations: filled(annotations) },
     spec: {
-      serviceAccountName: name,
+      serviceAccountName: filled(spec.serviceAccount.name) ?? name,
       // Headgate asks the cluster nothing.
       automountServiceAccountToken: false,
       // Otherwise the kubelet puts HEADGATE_PORT=tcp://… and the like into the environment, and Headgate refuses
@@ -28,7 +28,7 @@ export function podTemplate(deployment: Deployment): JsonObject {
       priorityClassName: filled(spec.priorityClassName),
       securityContext: spec.podSecurityContext,
       terminationGracePeriodSeconds: spec.terminationGracePeriodSeconds,
-      containers: [container(deployment)],
+      containers: [container(deployment), ...spec.extraContainers],
       volumes: volumes(deployment),
       nodeSelector: filled(spec.nodeSelector),
       tolerations: filled(spec.tolerations),
@@ -48,6 +48,7 @@ function container(deployment: Deployment): JsonObject {
     imagePullPolicy: spec.imagePullPolicy,
     args: ['start'],
     env: environment(deployment),
+    envFrom: filled(spec.extraEnvFrom),
     ports: [
       ...(spec.enableWebhookListener ? [port('webhook', spec.ports.webhook)] : []),
       ...(spec.sql.expose ? [port('sql', spec.ports.sql)] : []),
@@ -70,6 +71,11 @@ function container(deployment: Deployment): JsonObject {
       { name: 'data', mountPath: dataDir },
       { name: 'tmp', mountPath: '/tmp' },
       ...(spec.databaseUrlSecret === null ? [{ name: 'shm', mountPath: '/dev/shm' }] : []),
+      ...certificates(spec).map(({ door }) => ({
+        name: `tls-${door}`,
+        mountPath: `/tls/${door}`,
+        readOnly: true,
+      })),
       ...spec.extraVolumeMounts,
     ],
   };
@@ -111,14 +117,47 @@ function environment({ spec, name }: Deployment): Json[] {
           secret('EVENTS_API_TOKEN', spec.gateway.tokenSecret ?? { name: `${name}-gateway`, key: 'token' }),
         ]
       : []),
+    ...(spec.sql.passwordSecret === null ? [] : [secret('HEADGATE_SQL_PASSWORD', spec.sql.passwordSecret)]),
+    ...certificates(spec).flatMap(({ door, variable }) => [
+      set(`HEADGATE_${variable}_TLS_CERT`, `/tls/${door}/tls.crt`),
+      set(`HEADGATE_${variable}_TLS_KEY`, `/tls/${door}/tls.key`),
+    ]),
+    ...accessEnvironment(spec).map(([variable, value]) => set(variable, value)),
     ...spec.extraEnv,
   ];
 }
 
+/** The doors that have a certificate of their own. */
+function certificates({ tls }: Deployment['spec']) {
+  return [
+    { door: 'listener', variable: 'LISTEN', secretName: tls.listenerSecret },
+    { door: 'sql', variable: 'SQL', secretName: tls.sqlSecret },
+    { door: 'gateway', variable: 'GATEWAY', secretName: tls.gatewaySecret },
+  ].filter(({ secretName }) => secretName !== '');
+}
+
+/** Only what was asked for: Headgate has defaults of its own. */
+function accessEnvironment({ access, listeners, bodyBytesMax }: Deployment['spec']): [string, string][] {
+  const all: [string, string][] = [
+    ['HEADGATE_TRUSTED_PROXIES', access.trustedProxies.join(',')],
+    ['HEADGATE_LISTEN_NETWORKS', access.listenNetworks.join(',')],
+    ['HEADGATE_GATEWAY_NETWORKS', access.gatewayNetworks.join(',')],
+    ['HEADGATE_ADDRESS_RATE', access.addressRate],
+    ['HEADGATE_TABLE_RATE', access.tableRate],
+    ['HEADGATE_LISTENERS', listeners === 0 ? '' : String(listeners)],
+    ['HEADGATE_BODY_BYTES_MAX', bodyBytesMax === 0 ? '' : String(bodyBytesMax)],
+  ];
+  return all.filter(([, value]) => value !== '');
+}
+
 function volumes({ spec, name }: Deployment): Json[] {
   const temporary = { name: 'tmp', emptyDir: { sizeLimit: '256Mi' } };
+  const tls = certificates(spec).map(({ door, secretName }) => ({
+    name: `tls-${door}`,
+    secret: { secretName },
+  }));
   if (spec.databaseUrlSecret !== null) {
-    return [{ name: 'data', emptyDir: { sizeLimit: '64Mi' } }, temporary, ...spec.extraVolumes];
+    return [{ name: 'data', emptyDir: { sizeLimit: '64Mi' } }, temporary, ...tls, ...spec.extraVolumes];
   }
   const claimName = filled(spec.storage.existingClaim) ?? `${name}-data`;
   return [
@@ -126,6 +165,7 @@ function volumes({ spec, name }: Deployment): Json[] {
     temporary,
     // PostgreSQL's parallel queries share memory here; a container's own 64Mi are soon full.
     { name: 'shm', emptyDir: { medium: 'Memory', sizeLimit: '256Mi' } },
+    ...tls,
     ...spec.extraVolumes,
   ];
 }

@@ -12,10 +12,14 @@ import type { CompleteSpec, Json } from './resource.ts';
 export function manifestsOf(deployment: Deployment): readonly Manifest[] {
   const { spec } = deployment;
   const made = [
-    object(deployment, 'v1', 'ServiceAccount', '', {
-      annotations: spec.serviceAccount.annotations,
-      automountServiceAccountToken: false,
-    }),
+    ...(spec.serviceAccount.name === ''
+      ? [
+          object(deployment, 'v1', 'ServiceAccount', '', {
+            annotations: spec.serviceAccount.annotations,
+            automountServiceAccountToken: false,
+          }),
+        ]
+      : []),
     ...networkManifests(deployment),
     ...(spec.databaseUrlSecret === null ? embedded(deployment) : external(deployment)),
   ];

@@ -45,7 +45,8 @@ export interface CompleteSpec {
   };
   /** null: made once, and kept. */
   readonly masterKeySecret: SecretRef | null;
-  readonly sql: { readonly expose: boolean };
+  /** `passwordSecret`: of role root, of the embedded engine; null: the SQL door asks for none. */
+  readonly sql: { readonly expose: boolean; readonly passwordSecret: SecretRef | null };
   readonly gateway: { readonly enabled: boolean; readonly tokenSecret: SecretRef | null };
   readonly ports: {
     readonly webhook: number;
@@ -64,6 +65,23 @@ export interface CompleteSpec {
     readonly hosts: readonly string[];
     readonly tls: readonly Json[];
   } | null;
+  /** Names of Secrets of type kubernetes.io/tls; empty: the door speaks without TLS. */
+  readonly tls: {
+    readonly listenerSecret: string;
+    readonly sqlSecret: string;
+    readonly gatewaySecret: string;
+  };
+  readonly access: {
+    readonly trustedProxies: readonly string[];
+    readonly listenNetworks: readonly string[];
+    readonly gatewayNetworks: readonly string[];
+    readonly addressRate: string;
+    readonly tableRate: string;
+  };
+  /** Listener processes; 0: by cores. */
+  readonly listeners: number;
+  /** 0: Headgate's own bound. */
+  readonly bodyBytesMax: number;
   readonly publicUrl: string;
   readonly clusterDomain: string;
   readonly logLevel: string;
@@ -75,7 +93,8 @@ export interface CompleteSpec {
     readonly metricsFrom: readonly Json[];
   };
   readonly serviceMonitor: { readonly enabled: boolean; readonly interval: string; readonly labels: Texts };
-  readonly serviceAccount: { readonly annotations: Texts };
+  /** `name`: one of yours instead of one that is made. */
+  readonly serviceAccount: { readonly name: string; readonly annotations: Texts };
   readonly resources: JsonObject;
   readonly podSecurityContext: JsonObject;
   readonly podAnnotations: Texts;
@@ -88,6 +107,8 @@ export interface CompleteSpec {
   readonly preStopSeconds: number;
   readonly terminationGracePeriodSeconds: number;
   readonly extraEnv: readonly Json[];
+  readonly extraEnvFrom: readonly Json[];
+  readonly extraContainers: readonly Json[];
   readonly extraVolumes: readonly Json[];
   readonly extraVolumeMounts: readonly Json[];
   /** Nothing is changed in the cluster while this is true; deletion is still carried out. */
@@ -159,17 +180,21 @@ export const defaults: CompleteSpec = {
     deleteWithResource: false,
   },
   masterKeySecret: null,
-  sql: { expose: false },
+  sql: { expose: false, passwordSecret: null },
   gateway: { enabled: false, tokenSecret: null },
   ports: { webhook: 4560, sql: 4567, gateway: 8000, admin: 4561 },
   service: { type: 'ClusterIP', annotations: {}, externalTrafficPolicy: '' },
   ingress: null,
+  tls: { listenerSecret: '', sqlSecret: '', gatewaySecret: '' },
+  access: { trustedProxies: [], listenNetworks: [], gatewayNetworks: [], addressRate: '', tableRate: '' },
+  listeners: 0,
+  bodyBytesMax: 0,
   publicUrl: '',
   clusterDomain: 'cluster.local',
   logLevel: 'info',
   networkPolicy: { enabled: true, webhookFrom: [], sqlFrom: [], gatewayFrom: [], metricsFrom: [] },
   serviceMonitor: { enabled: false, interval: '30s', labels: {} },
-  serviceAccount: { annotations: {} },
+  serviceAccount: { name: '', annotations: {} },
   resources: { requests: { cpu: '250m', memory: '512Mi' }, limits: { memory: '2Gi' } },
   podSecurityContext: {
     runAsNonRoot: true,
@@ -187,10 +212,46 @@ export const defaults: CompleteSpec = {
   preStopSeconds: 5,
   terminationGracePeriodSeconds: 45,
   extraEnv: [],
+  extraEnvFrom: [],
+  extraContainers: [],
   extraVolumes: [],
   extraVolumeMounts: [],
   paused: false,
 };
+
+/** What fields of the spec set; `extraEnv` is for everything else. The chart and the CRD hold the same list. */
+export const managedEnvironment: readonly string[] = [
+  'HEADGATE_DATA_DIR',
+  'HEADGATE_LISTEN_ENABLED',
+  'HEADGATE_LISTEN_PORT',
+  'HEADGATE_SQL_HOST',
+  'HEADGATE_SQL_PORT',
+  'HEADGATE_ADMIN_HOST',
+  'HEADGATE_ADMIN_PORT',
+  'HEADGATE_INSECURE',
+  'HEADGATE_LOG_FORMAT',
+  'HEADGATE_LOG_LEVEL',
+  'HEADGATE_MASTER_KEY',
+  'HEADGATE_DATABASE_URL',
+  'HEADGATE_PUBLIC_URL',
+  'HEADGATE_SQL_PASSWORD',
+  'HEADGATE_LISTEN_TLS_CERT',
+  'HEADGATE_LISTEN_TLS_KEY',
+  'HEADGATE_SQL_TLS_CERT',
+  'HEADGATE_SQL_TLS_KEY',
+  'HEADGATE_GATEWAY_TLS_CERT',
+  'HEADGATE_GATEWAY_TLS_KEY',
+  'HEADGATE_TRUSTED_PROXIES',
+  'HEADGATE_LISTEN_NETWORKS',
+  'HEADGATE_GATEWAY_NETWORKS',
+  'HEADGATE_ADDRESS_RATE',
+  'HEADGATE_TABLE_RATE',
+  'HEADGATE_LISTENERS',
+  'HEADGATE_BODY_BYTES_MAX',
+  'EVENTS_API_HOST',
+  'EVENTS_API_PORT',
+  'EVENTS_API_TOKEN',
+];
 
 /** Groups of fields of which an owner may name some; every other field is taken whole, as it is given. */
 const partial: ReadonlySet<keyof CompleteSpec> = new Set([
@@ -198,6 +259,8 @@ const partial: ReadonlySet<keyof CompleteSpec> = new Set([
   'sql',
   'gateway',
   'ports',
+  'tls',
+  'access',
   'service',
   'networkPolicy',
   'serviceMonitor',
@@ -240,6 +303,17 @@ export function problemsOf(name: string, spec: CompleteSpec): readonly string[] 
     spec.terminationGracePeriodSeconds < spec.preStopSeconds + 20,
     'spec.terminationGracePeriodSeconds must be at least spec.preStopSeconds + 20',
   );
+  say(
+    isEmbedded && spec.sql.expose && spec.sql.passwordSecret === null,
+    'spec.sql.expose needs spec.sql.passwordSecret: the embedded engine trusts whoever reaches the SQL door',
+  );
+  say(
+    !isEmbedded && spec.sql.passwordSecret !== null,
+    'spec.sql.passwordSecret is for the embedded engine: the server of spec.databaseUrlSecret asks for passwords itself',
+  );
+  const names = spec.extraEnv.map((it) => (it as JsonObject | null)?.['name']);
+  const doubled = managedEnvironment.filter((it) => names.includes(it));
+  say(doubled.length > 0, `spec.extraEnv must not set ${doubled.join(', ')}: another field of spec does`);
   say(new Set(Object.values(ports)).size < 4, 'spec.ports must differ from each other');
   return problems;
 }

@@ -49,6 +49,8 @@ export async function prepareSecrets(
     await generate(masterKey, metadata, rooms, null);
     sealing = await textOf(masterKey, 'the generated master key', rooms);
   }
+  if (spec.sql.passwordSecret !== null)
+    await textOf(spec.sql.passwordSecret, 'spec.sql.passwordSecret', rooms);
   if (spec.gateway.enabled) {
     const token = { name: `${metadata.name}-gateway`, key: 'token' };
     if (spec.gateway.tokenSecret === null) await generate(token, metadata, rooms, 'owned');

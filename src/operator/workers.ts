@@ -5,7 +5,7 @@
  *
  *   waiting → working → (again → waiting | later → a timer → waiting | gone)
  */
-import type { Limits } from '../limits.ts';
+import type { Limits } from '../tables/limits.ts';
 
 /** Works on a key; resolves with the ms after which it is to be looked at again, or null when it is gone. Never rejects. */
 export type Work = (key: string) => Promise<number | null>;

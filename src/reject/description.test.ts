@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import type { RejectedRequest, Target } from '../flow.ts';
-import { limits } from '../limits.ts';
-import { refusal } from '../refusals.ts';
+import type { RejectedRequest, Target } from '../tables/flow.ts';
+import { limits } from '../tables/limits.ts';
+import { refusal } from '../tables/refusals.ts';
 import { describe, rawHeadersOf } from './description.ts';
 import { Rates } from './rates.ts';
 import { Waiting } from './waiting.ts';
@@ -16,11 +16,14 @@ function target(intake: Partial<Target['intake']> = {}): Target {
     oid: 1,
     check: null,
     waitsForDisk: true,
-    shape: { mark: '', way: 'copy', columns: [], key: [], misfits: 'reject' },
+    hasLocks: false,
+    code: { owner: 10, ownerName: 'root', as: 'headgate', inert: true, catalogued: false },
+    shape: { mark: '', way: 'copy', columns: [], key: [], document: null, misfits: 'reject' },
     intake: {
       format: 'json',
       batched: false,
       document: 'data',
+      unknown: 'ignore',
       includes: [],
       hiddenHeaders: new Set(['authorization', 'cookie', 'webhook-id', 'x-proof']),
       ...intake,
@@ -127,7 +130,7 @@ test('the queue has bounds in entries and bytes, keeps the oldest, and holds no 
     [1, 2, 3, 4].map((n) => few.push(request({ arrivedAtMs: n }))),
     [true, true, true, false],
   );
-  const times = () => few.takeBatch().map(({ receivedAt }) => receivedAt.getTime());
+  const times = () => few.takeBatch().map(({ description }) => description.receivedAt.getTime());
   assert.deepEqual([times(), times(), times()], [[1, 2], [3], []]);
   const whole = Buffer.alloc(1_000_000, 1);
   const bytes = new Waiting({ ...limits, rejectedWaitingBytesMax: 150_000, rejectedBatchBytesMax: 10 });
@@ -135,7 +138,7 @@ test('the queue has bounds in entries and bytes, keeps the oldest, and holds no 
     [1, 2, 3].map(() => bytes.push(request({ body: whole }))),
     [true, true, false],
   );
-  const [first, ...more] = bytes.takeBatch();
+  const [first, ...more] = bytes.takeBatch().map(({ description }) => description);
   assert.deepEqual(more, [], 'one is taken even where it is larger than a batch');
   assert.equal(first?.body?.length, limits.rejectedBodyBytesMax);
   assert.notEqual(first?.body?.buffer, whole.buffer);

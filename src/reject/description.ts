@@ -3,10 +3,10 @@
  * table. Pure. Credentials are left out by name, not recognised by their looks: a value that is not there cannot leak.
  */
 import { isUtf8 } from 'node:buffer';
-import type { RejectedRequest, Target } from '../flow.ts';
-import type { Limits } from '../limits.ts';
-import { refusals } from '../refusals.ts';
-import type { RefusalCode } from '../refusals.ts';
+import type { RejectedRequest, Target } from '../tables/flow.ts';
+import type { Limits } from '../tables/limits.ts';
+import { refusals } from '../tables/refusals.ts';
+import type { RefusalCode } from '../tables/refusals.ts';
 
 /**
  * Refusals that the sender or the owner has to do something about. A 503 is sent again by its sender; a request that
@@ -23,6 +23,8 @@ const worthKeeping: ReadonlySet<RefusalCode> = new Set<RefusalCode>([
   'encoding_unsupported',
   'body_not_json',
   'payload_undecodable',
+  'no_column_matched',
+  'key_unknown',
   'row_refused',
 ]);
 
@@ -46,6 +48,8 @@ export interface Description {
   readonly target: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly leftOut: readonly string[];
+  /** By name, of those: how they looked. */
+  readonly masked: Readonly<Record<string, string>>;
   readonly body: Buffer | null;
   readonly bodyBytes: number | null;
 }
@@ -58,7 +62,7 @@ export function describe(
   limits: Pick<Limits, 'rejectedReasonCharsMax'>,
 ): Description {
   const { target, refusal } = request;
-  const { kept, leftOut } = shownHeaders(request.rawHeaders, target);
+  const { kept, leftOut, masked } = shownHeaders(request.rawHeaders, target);
   return {
     receivedAt: new Date(request.arrivedAtMs),
     relation: target.oid,
@@ -74,6 +78,7 @@ export function describe(
     target: storable(withoutQueryValues(request.requestTarget)),
     headers: kept,
     leftOut,
+    masked,
     body,
     bodyBytes,
   };
@@ -94,7 +99,7 @@ const plainKeys = /(?:idempotency|event|routing|partition|ordering)[-_]key$/;
 function shownHeaders(
   rawHeaders: readonly string[],
   { intake }: Target,
-): { kept: Record<string, string>; leftOut: readonly string[] } {
+): { kept: Record<string, string>; leftOut: readonly string[]; masked: Record<string, string> } {
   const included = new Set(
     intake.includes.flatMap((it) => (it.what === 'header' ? [it.header.toLowerCase()] : [])),
   );
@@ -105,18 +110,33 @@ function shownHeaders(
     return credentialWords.test(name) && !plainKeys.test(name);
   };
   const kept = new Map<string, string>();
-  const leftOut = new Set<string>();
+  const leftOut = new Map<string, string>();
   for (let at = 0; at + 1 < rawHeaders.length; at += 2) {
     const name = storable((rawHeaders[at] ?? '').toLowerCase());
-    if (isHidden(name)) {
-      leftOut.add(name);
-      continue;
-    }
     const value = storable(headerText(rawHeaders[at + 1] ?? ''));
-    const before = kept.get(name);
-    kept.set(name, before === undefined ? value : `${before}, ${value}`);
+    const hidden = isHidden(name);
+    const headers = hidden ? leftOut : kept;
+    const shown = hidden ? maskedHeader(name, value) : value;
+    const before = headers.get(name);
+    headers.set(name, before === undefined ? shown : `${before}, ${shown}`);
   }
-  return { kept: Object.fromEntries(kept), leftOut: [...leftOut] };
+  return {
+    kept: Object.fromEntries(kept),
+    leftOut: [...leftOut.keys()],
+    masked: Object.fromEntries(leftOut),
+  };
+}
+
+/** How signatures and credentials begin that say of what kind they are: nothing of these words is a secret. */
+const openings = /^(?:sha(?:1|256|512)=|v\d[a-z]?[=,]|t=|(?:bearer|basic|digest|jwt|signature|token|hmac) )/i;
+
+/**
+ * What is told of a value that is not kept: how it begins, where that is a word that everybody knows, and how long it is.
+ * A moment is told as it is, because a clock that is wrong is a common reason to be refused.
+ */
+function maskedHeader(name: string, value: string): string {
+  if (name.includes('time') && /^\d{1,13}$/.test(value)) return value;
+  return `${openings.exec(value)?.[0] ?? ''}… (${value.length} characters)`;
 }
 
 /** node:http hands each byte over as one character. They are UTF-8 where they can be, else Latin-1. */
@@ -147,6 +167,6 @@ function withoutQueryValues(target: string): string {
 }
 
 /** PostgreSQL's text holds no NUL, and its UTF-8 no half of a surrogate pair. */
-function storable(text: string): string {
+export function storable(text: string): string {
   return text.replaceAll('\0', '\ufffd').replaceAll(/\p{Cs}/gu, '\ufffd');
 }

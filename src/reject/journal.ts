@@ -13,16 +13,27 @@
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { Client } from 'pg';
+import type { QueryResult } from 'pg';
 import type { Engine } from '../engine/engine.ts';
 import { cutOff, hangUp } from '../engine/hang-up.ts';
-import type { RejectedRequest, RetryRejected } from '../flow.ts';
+import { refusesParameters } from '../engine/sqlstate.ts';
+import type { Ignored, RejectedRequest, RetryRejected } from '../tables/flow.ts';
 import { backoffMs } from '../kit/backoff.ts';
-import type { Limits } from '../limits.ts';
-import type { Observe } from '../observations.ts';
+import type { Limits } from '../tables/limits.ts';
+import type { Observe } from '../tables/observations.ts';
 import { runRetry } from './retries.ts';
-import { insertRejected, insertValues, settleRetries, takeRetries, trimRejected } from './statements.ts';
+import { IgnoredCounts } from './ignored.ts';
+import {
+  addIgnored,
+  insertRejected,
+  insertValues,
+  settleRetries,
+  takeRetries,
+  trimRejected,
+} from './statements.ts';
 import type { TakenRow } from './statements.ts';
 import { Waiting } from './waiting.ts';
+import { Why } from './why.ts';
 
 export interface JournalOptions {
   readonly database: string;
@@ -42,9 +53,13 @@ export interface JournalOptions {
 export class Journal {
   readonly #options: JournalOptions;
   readonly #waiting: Waiting;
+  readonly #ignored: IgnoredCounts;
+  readonly #why: Why;
   readonly #ended: Promise<void>;
   readonly #closing = new AbortController();
   #client: Client | null = null;
+  /** A pooler stands between, which lends the same session to others: nothing is set for longer than a transaction. */
+  #shared = false;
   /** Aborted to end a sleep. */
   #sleep = new AbortController();
   /** There may be something to do that came after the last look. */
@@ -56,20 +71,27 @@ export class Journal {
   constructor(options: JournalOptions) {
     this.#options = options;
     this.#waiting = new Waiting(options.limits);
+    this.#ignored = new IgnoredCounts(options.limits);
+    this.#why = new Why(options.limits, options.clock);
     this.#ended = this.#run();
   }
 
   /** False: there is no room for it. */
   push(request: RejectedRequest): boolean {
     if (this.#closing.signal.aborted || !this.#waiting.push(request)) return false;
-    this.#wake();
+    this.wake();
     return true;
+  }
+
+  /** Written with what is written next, or on a look for retries. */
+  ignored(relation: number, ignored: Ignored): void {
+    this.#ignored.add(relation, ignored);
   }
 
   /** Writes what waits, for at most `engineFarewellMs`, and lets go of the database. */
   async close(): Promise<void> {
     this.#closing.abort();
-    this.#wake();
+    this.wake();
     const late = setTimeout(() => {
       if (this.#client !== null) cutOff(this.#client);
     }, this.#options.limits.engineFarewellMs);
@@ -86,6 +108,10 @@ export class Journal {
         await this.#connected(() => (failures = 0));
       } catch (error) {
         if (this.#closing.signal.aborted) return;
+        if (!this.#shared && refusesParameters(error)) {
+          this.#shared = true;
+          continue;
+        }
         const reason = error instanceof Error ? error.message : String(error);
         if (!this.#said) observe({ kind: 'rejected.unwritable', database, reason });
         this.#said = true;
@@ -104,7 +130,7 @@ export class Journal {
       application_name: 'headgate rejected requests',
       connectionTimeoutMillis: limits.rejectedStatementMs,
       query_timeout: limits.rejectedStatementMs,
-      statement_timeout: limits.rejectedStatementMs,
+      ...(this.#shared ? {} : { statement_timeout: limits.rejectedStatementMs }),
     });
     const lost = new Promise<never>((_, reject) => {
       client.on('error', reject);
@@ -115,8 +141,8 @@ export class Journal {
     this.#client = client;
     try {
       await client.connect();
-      client.on('notification', () => this.#wake());
-      if (this.#options.retry !== null) await client.query('listen headgate_rejected');
+      // Before anything that has an operator: names that others have made stand behind PostgreSQL's own.
+      await client.query(`select pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', false)`);
       await Promise.race([this.#serve(client, onWorking), lost]);
     } finally {
       this.#client = null;
@@ -132,6 +158,8 @@ export class Journal {
       this.#woken = false;
       const closing = signal.aborted;
       await this.#write(client);
+      const ignored = this.#ignored.take(this.#options.clock(), closing);
+      if (ignored !== null) await client.query(addIgnored, [...ignored]);
       if (closing) return;
       if (this.#options.retry !== null) await this.#retryAll(client, this.#options.retry);
       await this.#trimIfDue(client);
@@ -142,7 +170,8 @@ export class Journal {
     }
   }
 
-  #wake(): void {
+  /** There may be something to do: called any number of times, it is one look. */
+  wake(): void {
     this.#woken = true;
     this.#sleep.abort();
   }
@@ -158,11 +187,8 @@ export class Journal {
     const { observe, database } = this.#options;
     for (let batch = this.#waiting.takeBatch(); batch.length > 0; batch = this.#waiting.takeBatch()) {
       try {
-        const { rowCount } = await client.query({
-          name: 'insert',
-          text: insertRejected,
-          values: insertValues(batch),
-        });
+        const values = insertValues(await this.#why.tell(batch, this.#closing.signal));
+        const { rowCount } = await this.#query(client, insertRejected, values, 'insert');
         const rows = rowCount ?? 0;
         this.#insertedSinceTrim += rows;
         observe({ kind: 'rejected.stored', database, rows });
@@ -172,6 +198,21 @@ export class Journal {
         throw error;
       }
     }
+  }
+
+  /** One statement in a transaction of its own, bounded by the engine; `name`: worth preparing. */
+  async #query<T extends object>(
+    client: Client,
+    text: string,
+    values: unknown[],
+    name?: string,
+  ): Promise<QueryResult<T>> {
+    if (!this.#shared) return client.query<T>({ text, values, ...(name !== undefined && { name }) });
+    await client.query(`begin; set local statement_timeout = ${this.#options.limits.rejectedStatementMs}`);
+    // A statement that fails ends the connection, and the transaction with it.
+    const result = await client.query<T>(text, values);
+    await client.query('commit');
+    return result;
   }
 
   #forget(why: 'queue' | 'engine', rows: number): void {
@@ -185,14 +226,14 @@ export class Journal {
     if (!many && clock() - this.#trimmedAtMs < limits.rejectedTrimMs) return;
     this.#trimmedAtMs = clock();
     this.#insertedSinceTrim = 0;
-    await client.query(trimRejected, [rowsMax, limits.rejectedBytesMax, days]);
+    await this.#query(client, trimRejected, [rowsMax, limits.rejectedBytesMax, days]);
   }
 
   async #retryAll(client: Client, retry: RetryRejected): Promise<void> {
     const { observe, database, limits } = this.#options;
     const { signal } = this.#closing;
     while (!signal.aborted) {
-      const { rows } = await client.query<TakenRow>(takeRetries, [limits.rejectedRetriesMax]);
+      const { rows } = await this.#query<TakenRow>(client, takeRetries, [limits.rejectedRetriesMax]);
       if (rows.length === 0) return;
       // UPDATE … RETURNING keeps no order.
       const taken = rows.toSorted((a, b) => (BigInt(a.id) < BigInt(b.id) ? -1 : 1));
@@ -202,7 +243,7 @@ export class Journal {
         settled.map(({ outcome }) => outcome),
         settled.map(({ reason }) => reason),
       ];
-      await client.query(settleRetries, columns);
+      await this.#query(client, settleRetries, columns);
       taken.forEach(({ id }, i) => {
         const outcome = settled[i]?.outcome;
         if (outcome !== undefined) observe({ kind: 'rejected.retried', database, id, outcome });

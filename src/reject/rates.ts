@@ -1,5 +1,5 @@
 /** How many refused requests of one table are kept in a row, and then per second. The clock comes in. */
-import type { Limits } from '../limits.ts';
+import type { Limits } from '../tables/limits.ts';
 
 interface Bucket {
   left: number;

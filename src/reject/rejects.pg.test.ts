@@ -3,11 +3,12 @@ import { existsSync } from 'node:fs';
 import { after, before, suite, test } from 'node:test';
 import fc from 'fast-check';
 import { connect, makeTable, openRejects, refused } from '../../test/support/rejected.ts';
+import { openPooler } from '../../test/support/pooler.ts';
 import { debianBin, embeddedBin, startServer, type TestServer } from '../../test/support/server.ts';
 import { within } from '../../test/support/within.ts';
-import type { KeptRequest, Outcome } from '../flow.ts';
+import type { KeptRequest, Outcome } from '../tables/flow.ts';
 import { deferred } from '../kit/deferred.ts';
-import { refusal } from '../refusals.ts';
+import { refusal } from '../tables/refusals.ts';
 
 function rejectsOn(bin: string): void {
   let server: TestServer;
@@ -126,6 +127,32 @@ function rejectsOn(bin: string): void {
     assert(large.counted('queue') >= 70, 'bytes are bounded as well');
   });
 
+  test('behind a pooler that refuses parameters they are kept, and each statement has its bound', async (t) => {
+    const client = await connect(t, server);
+    const target = await makeTable(client, 't');
+    const { port } = await openPooler(t, { kind: 'unix', path: server.socket });
+    const { rejects, settled, counted, spy } = openRejects(t, server, {
+      port,
+      limits: { rejectedStatementMs: 500 },
+    });
+    rejects.serve('postgres');
+    for (let i = 0; i < 10; i++) rejects.keep(refused(target));
+    await settled(10);
+    assert.equal(counted('stored'), 10);
+    assert.deepEqual(
+      spy.seen.filter(({ kind }) => kind === 'rejected.unwritable'),
+      [],
+    );
+    const holder = await connect(t, server);
+    await holder.query('begin; lock table headgate.rejected_requests');
+    rejects.keep(refused(target));
+    await settled(11);
+    await holder.query('rollback');
+    rejects.keep(refused(target));
+    await settled(12);
+    assert.deepEqual([counted('stored'), counted('engine')], [11, 1]);
+  });
+
   test('a connection that breaks is made again, and what came meanwhile is written', async (t) => {
     const client = await connect(t, server);
     const target = await makeTable(client, 't');
@@ -164,6 +191,7 @@ function rejectsOn(bin: string): void {
     for (let i = 0; i < 300; i++) first?.rejects.keep(refused(target, { body: Buffer.from(String(i)) }));
     await first?.settled(300);
     await client.query('select headgate.retry_rejected(id) from headgate.rejected_requests');
+    first?.rejects.wake('postgres');
     await within(10_000, async () => {
       const { rows } = await client.query<{ outcome: string; reason: string | null; n: number }>(
         `select retry_outcome as outcome, retry_reason as reason, count(*)::int as n from headgate.rejected_requests
@@ -215,6 +243,7 @@ function rejectsOn(bin: string): void {
       return rows[0]?.said;
     };
     await ask();
+    stuck.rejects.wake('postgres');
     await running.promise;
     await stuck.rejects.close();
     const next = openRejects(t, server);
@@ -229,6 +258,7 @@ function rejectsOn(bin: string): void {
     assert.match((await ask()) ?? '', /may be stored; force => true/);
     const retried = next.spy.next('rejected.retried');
     await ask(true);
+    next.rejects.wake('postgres');
     assert.equal((await retried).outcome, 'committed');
   });
 
@@ -249,8 +279,10 @@ function rejectsOn(bin: string): void {
     assert.match(rows[2]?.said ?? '', /^not retried: .*WebSocket/);
     // Who writes into the row by other means is not believed.
     const retried = spy.next('rejected.retried');
-    await client.query(`update headgate.rejected_requests set retry_outcome = 'waiting', retry_forced = true;
-      notify headgate_rejected`);
+    await client.query(
+      `update headgate.rejected_requests set retry_outcome = 'waiting', retry_forced = true`,
+    );
+    rejects.wake('postgres');
     await retried;
     await within(5_000, async () => {
       const settledRows = await client.query<{ outcome: string }>(

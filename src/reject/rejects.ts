@@ -3,7 +3,7 @@
  * an answer later or another one: what is not worth keeping, or comes too fast, or does not fit into memory is counted
  * and forgotten. Refuses nothing. Touches headgate.rejected_requests over one connection per served database.
  */
-import type { RejectedRequest } from '../flow.ts';
+import type { Ignored, RejectedRequest, Target } from '../tables/flow.ts';
 import { isWorthKeeping } from './description.ts';
 import { Journal } from './journal.ts';
 import type { JournalOptions } from './journal.ts';
@@ -29,6 +29,11 @@ export class Rejects {
     this.#journals.set(database, new Journal({ ...this.#options, database }));
   }
 
+  /** Somebody has asked for a retry in this database. */
+  wake(database: string): void {
+    this.#journals.get(database)?.wake();
+  }
+
   /** Lets go of a database, so that it can be dropped or renamed. */
   async release(database: string): Promise<void> {
     const journal = this.#journals.get(database);
@@ -45,6 +50,11 @@ export class Rejects {
     const drop = (why: 'rate' | 'queue') => observe({ kind: 'rejected.dropped', database, why, rows: 1 });
     if (!this.#rates.take(key, clock())) drop('rate');
     else if (this.#journals.get(database)?.push(request) !== true) drop('queue');
+  }
+
+  /** Documents of a table were stored without some of their members. */
+  ignored({ database, oid }: Target, ignored: Ignored): void {
+    this.#journals.get(database)?.ignored(oid, ignored);
   }
 
   async close(): Promise<void> {

@@ -2,9 +2,9 @@
  * One retry: a row that was taken from headgate.rejected_requests goes through the stages again. Gives what to write
  * into the row; never rejects, because the other retries of its batch are owed their outcomes too.
  */
-import type { KeptRequest, Outcome, RetryRejected } from '../flow.ts';
-import { refusal } from '../refusals.ts';
-import type { RefusalCode } from '../refusals.ts';
+import type { KeptRequest, Outcome, RetryRejected } from '../tables/flow.ts';
+import { refusal } from '../tables/refusals.ts';
+import type { RefusalCode } from '../tables/refusals.ts';
 import { rawHeadersOf } from './description.ts';
 import type { TakenRow } from './statements.ts';
 

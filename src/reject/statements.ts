@@ -2,6 +2,7 @@
  * The statements of the reject room, and their parameters. Every name is qualified but `unnest` of several arrays, which is
  * syntax and means PostgreSQL's own.
  */
+import { limits } from '../tables/limits.ts';
 import type { Description } from './description.ts';
 
 /**
@@ -11,14 +12,15 @@ import type { Description } from './description.ts';
 export const insertRejected = `
 with unhurried as materialized (select pg_catalog.set_config('synchronous_commit', 'off', true))
 insert into headgate.rejected_requests (received_at, relation, schema_name, table_name, door, status, code, reason,
-  authenticated, remote_address, method, target, headers, headers_left_out, body, body_bytes)
+  authenticated, remote_address, method, target, headers, headers_left_out, headers_masked, body, body_bytes)
 select r.received_at, w.relation, r.schema_name, r.table_name, r.door, r.status, r.code, r.reason,
   r.authenticated, r.remote_address, r.method, r.target, r.headers,
-  array(select pg_catalog.jsonb_array_elements_text(r.headers_left_out)), r.body, r.body_bytes
+  array(select pg_catalog.jsonb_array_elements_text(r.headers_left_out)), r.headers_masked, r.body, r.body_bytes
 from unhurried, unnest($1::timestamptz[], $2::oid[], $3::text[], $4::text[], $5::text[], $6::int[], $7::text[],
-    $8::text[], $9::boolean[], $10::text[], $11::text[], $12::text[], $13::jsonb[], $14::jsonb[], $15::bytea[], $16::bigint[])
+    $8::text[], $9::boolean[], $10::text[], $11::text[], $12::text[], $13::jsonb[], $14::jsonb[], $15::jsonb[], $16::bytea[],
+    $17::bigint[])
   with ordinality as r (received_at, relation, schema_name, table_name, door, status, code, reason, authenticated,
-    remote_address, method, target, headers, headers_left_out, body, body_bytes, place)
+    remote_address, method, target, headers, headers_left_out, headers_masked, body, body_bytes, place)
 join headgate.webhook_table w on w.relation = r.relation
 order by r.place`;
 
@@ -38,6 +40,7 @@ export function insertValues(rows: readonly Description[]): unknown[] {
     rows.map((row) => row.target),
     rows.map((row) => JSON.stringify(row.headers)),
     rows.map((row) => JSON.stringify(row.leftOut)),
+    rows.map((row) => JSON.stringify(row.masked)),
     rows.map((row) => row.body),
     rows.map((row) => row.bodyBytes),
   ];
@@ -48,7 +51,7 @@ export function insertValues(rows: readonly Description[]): unknown[] {
  * of forged requests does not wash them away. One Headgate at a time does it, and none waits for another.
  */
 export const trimRejected = `
-with mine as materialized (select pg_catalog.pg_try_advisory_xact_lock(7521418777024066662) as held), ranked as (
+with mine as materialized (select from headgate.trimming for update skip locked), ranked as (
   select r.id, r.received_at, r.authenticated, coalesce(pg_catalog.octet_length(r.body), 0) as bytes,
     pg_catalog.row_number() over (partition by r.authenticated order by r.id desc) as place
   from headgate.rejected_requests r
@@ -58,8 +61,19 @@ with mine as materialized (select pg_catalog.pg_try_advisory_xact_lock(752141877
   window newest as (order by (k.authenticated and k.place <= ($1::bigint + 1) / 2) desc, k.id desc)
 )
 delete from headgate.rejected_requests r using ordered o, mine
-where r.id = o.id and mine.held
+where r.id = o.id
   and (o.place > $1::bigint or o.bytes > $2::bigint or o.received_at < pg_catalog.now() - pg_catalog.make_interval(days => $3))`;
+
+/** $1 tables, $2 documents, $3 keys. Those that came first stay; several processes write one table's row in turn. */
+export const addIgnored = `
+insert into headgate.ignored_keys as k (relation, documents, keys)
+select w.relation, r.documents, array(select pg_catalog.jsonb_array_elements_text(r.keys))
+from unnest($1::oid[], $2::bigint[], $3::jsonb[]) as r (relation, documents, keys)
+join headgate.webhook_table w on w.relation = r.relation
+order by r.relation
+on conflict (relation) do update set documents = k.documents + excluded.documents, last_at = pg_catalog.now(),
+  keys = array(select n.key from unnest(k.keys || excluded.keys) with ordinality as n (key, place)
+    group by n.key order by pg_catalog.min(n.place) limit ${limits.ignoredKeysMax})`;
 
 /** Marked before they run, and waited for: a retry that may have stored its rows is never begun again by itself. */
 export const takeRetries = `

@@ -2,10 +2,10 @@
  * Refused requests on their way to the table: a queue with bounds. What does not fit is not taken; the oldest stay,
  * because what a flood began with says more than its thousandth repetition.
  */
-import type { RejectedRequest } from '../flow.ts';
-import type { Limits } from '../limits.ts';
+import type { RejectedRequest } from '../tables/flow.ts';
+import type { Limits } from '../tables/limits.ts';
 import { describe } from './description.ts';
-import type { Description } from './description.ts';
+import type { Kept } from './why.ts';
 
 type WaitingLimits = Pick<
   Limits,
@@ -54,14 +54,15 @@ export class Waiting {
   }
 
   /** The next ones for one statement, oldest first; they are gone from here. */
-  takeBatch(): readonly Description[] {
+  takeBatch(): readonly Kept[] {
     const { rejectedBatchRowsMax, rejectedBatchBytesMax } = this.#limits;
-    const batch: Description[] = [];
+    const batch: Kept[] = [];
     let bytes = 0;
     for (const entry of this.#entries) {
       bytes += entry.bytes;
       if (batch.length > 0 && (batch.length >= rejectedBatchRowsMax || bytes > rejectedBatchBytesMax)) break;
-      batch.push(describe(entry.request, entry.body, entry.bodyBytes, this.#limits));
+      const { request } = entry;
+      batch.push({ request, description: describe(request, entry.body, entry.bodyBytes, this.#limits) });
     }
     for (const entry of this.#entries.splice(0, batch.length)) this.#bytes -= entry.bytes;
     return batch;

@@ -11,8 +11,10 @@ export interface MasterKey {
 }
 
 export interface KeyRing {
-  /** At least one. */
-  keys(): readonly [MasterKey, ...MasterKey[]];
+  /** None where there is no key yet. */
+  keys(): readonly MasterKey[];
+  /** Makes the first key where there is none: only for who knows that nothing is sealed with another one. */
+  make(): Promise<void>;
   /** Looks whether there are others now. Never throws: what cannot be read stays as it was. */
   reread(): void;
 }
@@ -27,5 +29,5 @@ export function masterKeyOf(key: Buffer): MasterKey {
 /** Keys that stay what they are, from the environment. */
 export function fixedKeys(first: Buffer, ...others: readonly Buffer[]): KeyRing {
   const keys: readonly [MasterKey, ...MasterKey[]] = [masterKeyOf(first), ...others.map(masterKeyOf)];
-  return { keys: () => keys, reread: () => {} };
+  return { keys: () => keys, make: () => Promise.resolve(), reread: () => {} };
 }

@@ -1,17 +1,18 @@
 /**
  * The keys that seal secrets: 32 bytes each, from the environment or from a file that only its owner can read, one a
- * line. The file is made on first start, whole or not at all, and read again when it has changed. Throws MasterKeyError,
+ * line. The file is made when nothing is sealed yet, whole or not at all, and read again when it has changed. Throws MasterKeyError,
  * one line for the terminal; never shows a key.
  */
 import { randomBytes } from 'node:crypto';
 import { readFileSync, statSync } from 'node:fs';
-import { chmod, link, mkdir, open, readFile, rename, unlink } from 'node:fs/promises';
+import { chmod, link, mkdir, open, rename, unlink } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import { limits } from '../limits.ts';
+import { PlainError } from '../kit/plain-error.ts';
+import { limits } from '../tables/limits.ts';
 import { fixedKeys, masterKeyOf } from './key-ring.ts';
 import type { KeyRing, MasterKey } from './key-ring.ts';
 
-export class MasterKeyError extends Error {
+export class MasterKeyError extends PlainError {
   override readonly name = 'MasterKeyError';
 }
 
@@ -42,9 +43,8 @@ export function parseMasterKeys(text: string, source: string): KeyRing {
   return fixedKeys(...parseKeys(text, source));
 }
 
-/** Reads the key file, or makes it (mode 0600) when there is none. */
-export async function loadMasterKeys(path: string): Promise<KeyRing> {
-  if ((await readText(path)) === null) await makeKeyFile(path);
+/** Reads the key file. Where there is none the ring is empty until the file is put there, or made (mode 0600). */
+export function loadMasterKeys(path: string): KeyRing {
   return new KeyFile(path);
 }
 
@@ -68,18 +68,25 @@ export function readKeyFile(path: string): Keys {
 
 class KeyFile implements KeyRing {
   readonly #path: string;
-  #keys: Keys;
+  #keys: Keys | readonly [];
   /** Which version of the file was read last. */
   #mark: string;
 
   constructor(path: string) {
     this.#path = path;
     this.#mark = fileMark(path);
-    this.#keys = readKeyFile(path);
+    this.#keys = this.#mark === '' ? [] : readKeyFile(path);
   }
 
-  keys(): Keys {
+  keys(): Keys | readonly [] {
     return this.#keys;
+  }
+
+  async make(): Promise<void> {
+    if (this.#keys.length > 0) return;
+    await makeKeyFile(this.#path);
+    this.#mark = fileMark(this.#path);
+    this.#keys = readKeyFile(this.#path);
   }
 
   /** Synchronous, because sealing is: a look at the file's date, and the file itself only where that has changed. */
@@ -101,15 +108,6 @@ class KeyFile implements KeyRing {
 function fileMark(path: string): string {
   const stats = statSync(path, { throwIfNoEntry: false, bigint: true });
   return stats === undefined ? '' : `${stats.ino}/${stats.mtimeNs}/${stats.size}`;
-}
-
-async function readText(path: string): Promise<string | null> {
-  try {
-    return await readFile(path, 'utf8');
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
-    throw new MasterKeyError(`the master key file ${path} cannot be read: ${(error as Error).message}`);
-  }
 }
 
 export function newMasterKey(): MasterKey {

@@ -8,9 +8,10 @@
  *
  * Takes key files and connections; throws MasterKeyError and the engine's errors. Never shows a key or a secret.
  */
+import { createHash } from 'node:crypto';
 import type { ClientBase } from 'pg';
-import { limits } from '../limits.ts';
-import type { KeyRing } from './key-ring.ts';
+import { limits } from '../tables/limits.ts';
+import type { KeyRing, MasterKey } from './key-ring.ts';
 import { MasterKeyError, newMasterKey, readKeyFile, replaceKeyFile } from './master-key.ts';
 import { SealError } from './sealing.ts';
 import type { Sealing } from './sealing.ts';
@@ -26,7 +27,7 @@ export async function putNewKeyInFront(path: string): Promise<boolean> {
 /** Step 3. Gives the files in which the old keys are now. */
 export async function retireOldKeys(path: string, ring: KeyRing): Promise<readonly string[]> {
   const [first, ...old] = readKeyFile(path);
-  if (!first.id.equals(ring.keys()[0].id)) {
+  if (ring.keys()[0]?.id.equals(first.id) !== true) {
     throw new MasterKeyError(`the master key file ${path} was changed meanwhile; run this again`);
   }
   const files: string[] = [];
@@ -41,7 +42,9 @@ export async function retireOldKeys(path: string, ring: KeyRing): Promise<readon
 
 export interface Identities {
   secret(name: string, sealId: string): string;
+  check(sealId: string): string;
   expression(sealId: string): string;
+  key(sealId: string): string;
 }
 
 export interface Resealed {
@@ -51,7 +54,7 @@ export interface Resealed {
 }
 
 interface SealedRow {
-  readonly what: 'secret' | 'expression';
+  readonly what: 'secret' | 'check' | 'expression' | 'key';
   readonly id: string;
   readonly name: string;
   readonly seal_id: string;
@@ -63,11 +66,16 @@ const lock = 'lock table headgate.secret, headgate.webhook_table in share row ex
 const readSealed = `
   select 'secret' as what, s.id::text as id, s.name, s.seal_id::text, s.sealed from headgate.secret s
   union all
-  select 'expression', w.relation::oid::text, w.relation::text, w.seal_id::text, w.sealed_expression
-  from headgate.webhook_table w where w.sealed_expression is not null`;
+  select case w.seal_form when 2 then 'check' else 'expression' end, w.relation::oid::text, w.relation::text, w.seal_id::text,
+    w.sealed_expression
+  from headgate.webhook_table w where w.sealed_expression is not null
+  union all
+  select 'key', '', 'of the master key''s own', k.seal_id::text, k.sealed from headgate.key_check k`;
 const writeSealed = {
   secret: 'update headgate.secret set sealed = $2 where id = $1::uuid',
+  check: 'update headgate.webhook_table set sealed_expression = $2 where relation = $1::oid',
   expression: 'update headgate.webhook_table set sealed_expression = $2 where relation = $1::oid',
+  key: `update headgate.key_check set sealed = $2 where $1 = ''`,
 };
 
 /** Step 2, for one database; null: it has no secrets. */
@@ -93,7 +101,7 @@ export async function resealDatabase(
         unopened.push(`${row.what === 'secret' ? 'secret' : 'VALIDATE of'} ${JSON.stringify(row.name)}`);
       else if (sealed !== row.sealed) {
         await client.query(writeSealed[row.what], [row.id, sealed]);
-        resealed += 1;
+        if (row.what !== 'key') resealed += 1;
       }
     }
     await client.query('commit');
@@ -107,7 +115,7 @@ export async function resealDatabase(
 /** null: no key opens it. */
 function reseal(row: SealedRow, sealing: Sealing, identities: Identities): string | null {
   const identity =
-    row.what === 'secret' ? identities.secret(row.name, row.seal_id) : identities.expression(row.seal_id);
+    row.what === 'secret' ? identities.secret(row.name, row.seal_id) : identities[row.what](row.seal_id);
   let text: string;
   try {
     text = sealing.open(row.sealed, identity);
@@ -118,10 +126,18 @@ function reseal(row: SealedRow, sealing: Sealing, identities: Identities): strin
   return sealing.isCurrent(row.sealed) ? row.sealed : sealing.seal(text, identity);
 }
 
-/** Held for as long as the connection is there, so that two rotations never meet. */
-export async function lockRotation(client: ClientBase): Promise<boolean> {
+/**
+ * Held for as long as the connection is there, so that two rotations never meet. Anybody may take an advisory lock, but
+ * nobody knows the number of this one: it is made of the oldest key, which stays the same until a rotation has ended.
+ */
+export async function lockRotation(client: ClientBase, keys: readonly MasterKey[]): Promise<boolean> {
+  const digest = createHash('sha256')
+    .update('headgate rotation\0')
+    .update(keys.at(-1)?.key ?? '')
+    .digest();
   const { rows } = await client.query<{ held: boolean }>(
-    'select pg_catalog.pg_try_advisory_lock(7521418777024066663) as held',
+    'select pg_catalog.pg_try_advisory_lock($1::pg_catalog.int8) as held',
+    [String(digest.readBigInt64BE())],
   );
   return rows[0]?.held === true;
 }

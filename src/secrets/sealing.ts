@@ -25,6 +25,8 @@ export class SealError extends Error {
   override readonly name = 'SealError';
 }
 
+const noKey = 'there is no master key: the file of it is missing';
+
 /** `keys`: one key that stays, or a ring of them. */
 export function createSealing(keys: Buffer | KeyRing): Sealing {
   const ring = Buffer.isBuffer(keys) ? fixedKeys(keys) : keys;
@@ -32,7 +34,9 @@ export function createSealing(keys: Buffer | KeyRing): Sealing {
     seal: (plaintext, identity) => {
       // A key may have been put in front while this process ran: what is sealed with the one behind it would be left over.
       ring.reread();
-      return seal(plaintext, identity, ring.keys()[0]);
+      const [key] = ring.keys();
+      if (key === undefined) throw new SealError(noKey);
+      return seal(plaintext, identity, key);
     },
     open: (sealed, identity) => {
       const parts = partsOf(sealed);
@@ -41,11 +45,15 @@ export function createSealing(keys: Buffer | KeyRing): Sealing {
       ring.reread();
       const again = openWith(ring.keys(), parts, identity);
       if (again !== null) return again;
-      throw new SealError('the sealed text does not open: another master key, or it was changed');
+      throw new SealError(
+        ring.keys().length === 0
+          ? noKey
+          : 'the sealed text does not open: another master key, or it was changed',
+      );
     },
     isCurrent: (sealed) => {
       const bytes = Buffer.from(sealed, 'base64');
-      return bytes[0] === 2 && ring.keys()[0].id.equals(bytes.subarray(1, 1 + keyIdBytes));
+      return bytes[0] === 2 && ring.keys()[0]?.id.equals(bytes.subarray(1, 1 + keyIdBytes)) === true;
     },
   };
 }

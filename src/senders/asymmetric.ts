@@ -2,6 +2,7 @@
 import { createHash, createPublicKey, sign } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 import { body, fresh, header, headerOperand, utf8 } from './expressions.ts';
+import { forms } from './secret-forms.ts';
 import { type Sender, same, sender } from './sender.ts';
 import {
   ed25519Pair,
@@ -57,7 +58,8 @@ const paypal = ['PAYPAL-TRANSMISSION-SIG', 'PAYPAL-TRANSMISSION-ID', 'PAYPAL-TRA
 export const asymmetricSenders: readonly Sender[] = [
   sender(theme, {
     id: 'discord',
-    name: 'Discord',
+    secretForm: forms.ed25519,
+    name: 'Discord (webhook events)',
     toleranceS: 300,
     headers: ['X-Signature-Ed25519', 'X-Signature-Timestamp'],
     secret: {
@@ -65,12 +67,14 @@ export const asymmetricSenders: readonly Sender[] = [
       where: 'Developer Portal → the app → General Information',
     },
     handshake:
-      'Discord POSTs `{"type": 1}`, signed, and for interactions wants `{"type": 1}` back; it also sends wrong signatures on purpose and wants 401. Headgate refuses those; it does not answer the ping, which something else must, once, when you save the URL.',
+      'When the URL is saved Discord POSTs a ping (`"type": 0`), signed, and wants 204 without a body; it also sends wrong signatures on purpose and wants 401. Headgate refuses those. A right ping it stores and answers 200 `{"rows":1}`: where Discord does not take that, something else must answer the ping, once.',
     steps: [
       'In the Developer Portal open the app → Webhooks and enter the URL of the table as the endpoint.',
       'Switch the events on, choose them and save.',
     ],
-    notes: ['For webhook events. Interactions want an answer with content, which a table does not give.'],
+    notes: [
+      'Discord has two protocols with one signature. This page is about webhook events, where `"type": 1` is an event. The interactions of slash commands and buttons are the other one: there `"type": 1` is a ping that wants `{"type": 1}` back, and each interaction wants an answer with content within 3 seconds, which a table does not give. Do not enter a table as the interactions endpoint.',
+    ],
     expression: (s) =>
       `${fresh(header('X-Signature-Timestamp'), 300)}\n  AND ed25519_verify(decode(${s}, 'hex'), ` +
       `${utf8(header('X-Signature-Timestamp'))} || payload,\n    decode(${header('X-Signature-Ed25519')}, 'hex'))`,
@@ -96,6 +100,7 @@ export const asymmetricSenders: readonly Sender[] = [
   }),
   sender(theme, {
     id: 'sendgrid',
+    secretForm: forms.ecKey,
     name: 'SendGrid event webhook',
     toleranceS: 300,
     headers: [sendgridSignature, sendgridTime],
@@ -103,7 +108,7 @@ export const asymmetricSenders: readonly Sender[] = [
       what: 'the verification key: an ECDSA public key in base64',
       where: 'Settings → Mail Settings → Event Webhooks',
     },
-    deduplicate: '`sg_event_id` of each event in the body',
+    deliveryId: { ofEach: 'sg_event_id', what: 'event' },
     steps: [
       'Open Settings → Mail Settings → Event Webhooks and create one with the URL of the table.',
       'Switch “Signature Verification” on, save, and copy the verification key.',
@@ -141,6 +146,7 @@ export const asymmetricSenders: readonly Sender[] = [
   }),
   sender(theme, {
     id: 'paypal',
+    secretForm: forms.paypal,
     name: 'PayPal',
     headers: paypal,
     secret: {
@@ -148,7 +154,7 @@ export const asymmetricSenders: readonly Sender[] = [
       where:
         'the id in the app’s webhook settings, the certificate at the URL in the header PAYPAL-CERT-URL of a delivery (on a paypal.com host)',
     },
-    deduplicate: '`id` of the body',
+    deliveryId: { fields: [['id']] },
     steps: [
       'In the Developer Dashboard open the app → Webhooks → Add Webhook with the URL of the table.',
       'Copy the webhook’s id; fetch the certificate by hand and put both into the secret.',
@@ -192,6 +198,7 @@ export const asymmetricSenders: readonly Sender[] = [
   }),
   sender(theme, {
     id: 'aws_sns',
+    secretForm: forms.pem,
     name: 'AWS SNS',
     headers: [],
     signatureHeader: null,
@@ -200,12 +207,13 @@ export const asymmetricSenders: readonly Sender[] = [
       what: 'the signing certificate or its public key (PEM)',
       where: 'at the `SigningCertURL` of a message (on an sns.….amazonaws.com host)',
     },
-    deduplicate: '`MessageId` of the body',
+    deliveryId: { fields: [['MessageId']] },
     handshake:
-      'SNS first POSTs a signed `SubscriptionConfirmation` and delivers only after somebody opened its `SubscribeURL`: it is stored like any message, so read the URL from the table, see that it is on amazonaws.com, and open it.',
+      'SNS first POSTs a signed `SubscriptionConfirmation` and delivers only after somebody opened its `SubscribeURL`.',
     steps: [
-      'Create a subscription of the topic: protocol HTTPS, endpoint the URL of the table, raw message delivery off.',
-      'Open the `SubscribeURL` that arrives in the table.',
+      'Create the table with any certificate for now, then a subscription of the topic: protocol HTTPS, endpoint the URL of the table, raw message delivery off.',
+      "SNS sends its confirmation, which is refused: the certificate is named in the very message that it would check. The refused request is kept, so read the name there: `SELECT convert_from(body, 'UTF8')::jsonb->>'SigningCertURL' FROM headgate.rejected_requests WHERE table_name = 'aws_sns_events' ORDER BY id DESC LIMIT 1`. See that its host is `sns.<your region>.amazonaws.com`, fetch it, and set the secret: `ALTER SECRET aws_sns_secret AS '-----BEGIN CERTIFICATE-----…'`.",
+      "In the SNS console choose the subscription → Request confirmation. This time it is stored: `SELECT data->>'SubscribeURL' FROM aws_sns_events WHERE data->>'Type' = 'SubscriptionConfirmation'`. See that its host is on amazonaws.com too, and open it.",
     ],
     notes: [
       'Signed are the fields Message, MessageId, Subject, SubscribeURL, Timestamp, Token, TopicArn and Type, by SHA-1 or, with SignatureVersion 2, SHA-256.',
@@ -243,6 +251,7 @@ export const asymmetricSenders: readonly Sender[] = [
   }),
   sender(theme, {
     id: 'plaid',
+    secretForm: forms.jwk,
     name: 'Plaid',
     toleranceS: 300,
     headers: ['Plaid-Verification'],
@@ -298,7 +307,7 @@ export const asymmetricSenders: readonly Sender[] = [
       what: 'the signing key: the text of an HMAC key, or a public key in PEM',
       where: 'Settings → Key Master',
     },
-    deduplicate: '`event.id` of the body',
+    deliveryId: { fields: [['event', 'id']] },
     steps: [
       'Open Settings → Webhooks → Add with the URL of the table.',
       'Under Security switch “Sign events” on and choose the key.',

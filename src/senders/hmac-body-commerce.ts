@@ -16,7 +16,7 @@ export const commerceSenders: readonly Sender[] = [
       'the app’s client secret, or the key under the list of webhooks',
       'in the app’s settings or in Settings → Notifications → Webhooks',
     ),
-    deduplicate: 'the header X-Shopify-Webhook-Id',
+    deliveryId: { header: 'X-Shopify-Webhook-Id' },
     steps: [
       'In the shop’s admin open Settings → Notifications → Webhooks → Create webhook.',
       'Choose the event, the format JSON and the URL of the table.',
@@ -45,7 +45,7 @@ export const commerceSenders: readonly Sender[] = [
     encoding: 'base64',
     headers: ['X-WC-Webhook-Signature'],
     secret: chosen,
-    deduplicate: 'the header X-WC-Webhook-Delivery-ID',
+    deliveryId: { header: 'X-WC-Webhook-Delivery-ID' },
     steps: [
       'Open WooCommerce → Settings → Advanced → Webhooks → Add webhook.',
       'Status: Active. Choose the topic, the delivery URL (the URL of the table) and the secret. Save.',
@@ -70,7 +70,7 @@ export const commerceSenders: readonly Sender[] = [
     name: 'Razorpay',
     headers: ['X-Razorpay-Signature'],
     secret: chosen,
-    deduplicate: 'the header X-Razorpay-Event-Id',
+    deliveryId: { header: 'X-Razorpay-Event-Id' },
     steps: [
       'In the dashboard open Account & Settings → Webhooks → Add New Webhook.',
       'Webhook URL: the URL of the table. Secret: the text of the secret. Choose the events.',
@@ -107,7 +107,7 @@ export const commerceSenders: readonly Sender[] = [
     prefix: 'sha256=',
     headers: ['X-Mollie-Signature'],
     secret: shown('the webhook’s signing secret', 'shown when the webhook is created'),
-    deduplicate: '`id` of the body',
+    deliveryId: { fields: [['id']] },
     steps: [
       'Create the webhook in the dashboard’s developer settings with the URL of the table, and copy its secret.',
     ],
@@ -126,7 +126,7 @@ export const commerceSenders: readonly Sender[] = [
     name: 'GoCardless',
     headers: ['Webhook-Signature'],
     secret: shown('the endpoint’s secret', 'shown when the endpoint is created; you may choose it'),
-    deduplicate: '`events[].id` of the body',
+    deliveryId: { ofEach: 'id', what: 'event', at: ['events'] },
     steps: [
       'In the dashboard open Developers → Create → Webhook endpoint, and enter the URL of the table and the secret.',
     ],
@@ -148,7 +148,7 @@ export const commerceSenders: readonly Sender[] = [
     name: 'Coinbase Commerce',
     headers: ['X-CC-Webhook-Signature'],
     secret: shown('the webhook shared secret', 'Settings → Notifications'),
-    deduplicate: '`event.id` of the body',
+    deliveryId: { fields: [['event', 'id']] },
     steps: [
       'Open Settings → Notifications, add the URL of the table as an endpoint and show the shared secret.',
     ],
@@ -186,7 +186,7 @@ export const commerceSenders: readonly Sender[] = [
     headers: ['x-xero-signature'],
     secret: shown('the webhooks key', 'in the app, under Webhooks'),
     handshake:
-      '“Intent to receive”: Xero sends rightly and wrongly signed requests with empty `events` and wants 200 and 401. Headgate answers exactly so; should Xero insist on an empty body of the 200, put a proxy in front that empties it.',
+      '“Intent to receive”: Xero sends rightly and wrongly signed requests with empty `events` and wants 200 and 401. The statuses are Headgate’s own, but Xero also wants answers without a body, and Headgate’s have one (`{"rows":1}`): put a proxy in front that empties them, for the deliveries too, or Xero counts them as failed.',
     steps: [
       'On the developer site open the app → Webhooks, choose the events and enter the URL of the table.',
       'Copy the webhooks key into the secret first, then save: Xero tests the URL at once.',
@@ -206,7 +206,7 @@ export const commerceSenders: readonly Sender[] = [
     encoding: 'base64',
     headers: ['Typeform-Signature'],
     secret: chosen,
-    deduplicate: '`event_id` of the body',
+    deliveryId: { fields: [['event_id']] },
     steps: [
       'Open the form → Connect → Webhooks → Add a webhook with the URL of the table.',
       'Edit the webhook, enter the secret and switch it on.',

@@ -1,6 +1,7 @@
 /** Senders that sign the bytes of the body alone: messages, customers' data, files, incidents. */
 import { elements, header, hmac } from './expressions.ts';
 import { hmacBody } from './hmac-body.ts';
+import { forms } from './secret-forms.ts';
 import { type Sender, type SenderSpec, sender } from './sender.ts';
 import { isoTime, mac, numeric, uuid } from './signing.ts';
 
@@ -22,7 +23,7 @@ export const serviceSenders: readonly Sender[] = [
     algorithm: 'sha1',
     headers: ['X-Signature'],
     secret: { what: 'the shared secret', where: 'you choose it in the destination’s settings' },
-    deduplicate: '`messageId` of the body',
+    deliveryId: { fields: [['messageId']] },
     steps: [
       'Add the destination “Webhooks” to the source.',
       'Webhook URL: the URL of the table. Shared Secret: the text of the secret. Enable the destination.',
@@ -43,7 +44,9 @@ export const serviceSenders: readonly Sender[] = [
     algorithm: 'sha1',
     headers: ['X-Hub-Signature'],
     secret: { what: 'the app’s client secret', where: 'Developer Hub → the app → Basic information' },
-    deduplicate: '`id` of the body',
+    deliveryId: { fields: [['id']] },
+    handshake:
+      'When the URL is saved Intercom sends HEAD to it and wants 200. Headgate answers 405 for now: something else must answer it, once.',
     steps: [
       'In the Developer Hub open the app → Webhooks.',
       'Endpoint URL: the URL of the table. Choose the topics and save.',
@@ -149,7 +152,7 @@ export const serviceSenders: readonly Sender[] = [
     encoding: 'base64',
     headers: ['x-line-signature'],
     secret: { what: 'the channel secret', where: 'LINE Developers Console → the channel → Basic settings' },
-    deduplicate: '`events[].webhookEventId` of the body',
+    deliveryId: { ofEach: 'webhookEventId', what: 'event', at: ['events'] },
     steps: [
       'Open the channel’s Messaging API settings in the LINE Developers Console.',
       'Webhook URL: the URL of the table. Verify, and switch “Use webhook” on.',
@@ -168,6 +171,7 @@ export const serviceSenders: readonly Sender[] = [
   }),
   hmacBody({
     id: 'pusher',
+    secretForm: forms.keyAndSecret,
     name: 'Pusher Channels',
     headers: ['X-Pusher-Signature', 'X-Pusher-Key'],
     secret: { what: 'JSON that holds both: `{"key": "…", "secret": "…"}`', where: 'the app’s App Keys' },
@@ -204,7 +208,7 @@ export const serviceSenders: readonly Sender[] = [
     name: 'PagerDuty (webhooks v3)',
     headers: ['X-PagerDuty-Signature'],
     secret: { what: 'the subscription’s secret', where: 'shown once when the subscription is created' },
-    deduplicate: '`event.id` of the body',
+    deliveryId: { fields: [['event', 'id']] },
     steps: [
       'Open Integrations → Generic Webhooks (v3) → New Webhook.',
       'Webhook URL: the URL of the table. Choose scope and events, add it, and copy the signing secret.',
@@ -225,7 +229,7 @@ export const serviceSenders: readonly Sender[] = [
     name: 'CircleCI',
     headers: ['circleci-signature'],
     secret: { what: 'the secret token', where: 'you choose it in the webhook’s form' },
-    deduplicate: '`id` of the body',
+    deliveryId: { fields: [['id']] },
     steps: ['Open Project Settings → Webhooks → Add Webhook: the URL of the table and the secret token.'],
     eventHeaders: () => ({ 'circleci-event-type': 'workflow-completed' }),
     example: ({ id, nowMs }) => ({

@@ -1,5 +1,6 @@
 /** Senders that sign the bytes of the body, and nothing else, with an HMAC in one header: code hosting and tools. */
 import { header, hmac } from './expressions.ts';
+import { forms } from './secret-forms.ts';
 import { type Sender, type SenderSpec, sender } from './sender.ts';
 import { isoTime, mac, numeric, uuid } from './signing.ts';
 
@@ -17,6 +18,7 @@ export function hmacBody(spec: HmacSpec): Sender {
   const name = spec.headers[0] ?? '';
   const before = prefix === '' ? '' : `'${prefix}' || `;
   return sender('A signature of the body', {
+    secretForm: key === undefined ? null : forms[key],
     expression: (s) => {
       const bytes = key === undefined ? s : `decode(${s}, '${key}')`;
       return `secure_compare(${header(name)}, ${before}${hmac(bytes, 'payload', algorithm, encoding)})`;
@@ -38,7 +40,7 @@ export const hmacBodySenders: readonly Sender[] = [
     prefix: 'sha256=',
     headers: ['X-Hub-Signature-256'],
     secret: { what: 'the text you type as the secret', where: 'you choose it' },
-    deduplicate: 'the header X-GitHub-Delivery',
+    deliveryId: { header: 'X-GitHub-Delivery' },
     steps: [
       'Open the repository or organisation, Settings → Webhooks → Add webhook.',
       'Payload URL: the URL of the table. Content type: `application/json`.',
@@ -67,7 +69,7 @@ export const hmacBodySenders: readonly Sender[] = [
     algorithm: 'sha1',
     headers: ['X-Hub-Signature'],
     secret: { what: 'the text you type as the secret', where: 'you choose it' },
-    deduplicate: 'the header X-GitHub-Delivery',
+    deliveryId: { header: 'X-GitHub-Delivery' },
     steps: ['As for GitHub. Prefer `github`: every current GitHub sends both signatures.'],
     eventHeaders: ({ id }) => ({ 'X-GitHub-Event': 'push', 'X-GitHub-Delivery': uuid(id) }),
     example: ({ id }) => ({ ref: 'refs/heads/main', after: id, repository }),
@@ -78,7 +80,7 @@ export const hmacBodySenders: readonly Sender[] = [
     prefix: 'sha256=',
     headers: ['X-Hub-Signature'],
     secret: { what: 'the text you type as the secret', where: 'you choose it' },
-    deduplicate: 'the header X-Request-UUID (Cloud) or X-Request-Id (Data Center)',
+    deliveryId: { header: 'X-Request-UUID', or: 'X-Request-Id (Data Center)' },
     steps: [
       'Open Repository settings → Webhooks → Add webhook.',
       'URL: the URL of the table. Secret: the text of the secret. Choose the triggers and save.',
@@ -98,7 +100,7 @@ export const hmacBodySenders: readonly Sender[] = [
     name: 'Gitea',
     headers: ['X-Gitea-Signature'],
     secret: { what: 'the text you type as the secret', where: 'you choose it' },
-    deduplicate: 'the header X-Gitea-Delivery',
+    deliveryId: { header: 'X-Gitea-Delivery' },
     steps: [
       'Open the repository, Settings → Webhooks → Add Webhook → Gitea.',
       'Target URL: the URL of the table, method POST, content type `application/json`. Secret: the text of the secret.',
@@ -111,7 +113,7 @@ export const hmacBodySenders: readonly Sender[] = [
     name: 'Forgejo',
     headers: ['X-Forgejo-Signature'],
     secret: { what: 'the text you type as the secret', where: 'you choose it' },
-    deduplicate: 'the header X-Forgejo-Delivery',
+    deliveryId: { header: 'X-Forgejo-Delivery' },
     steps: [
       'Open the repository, Settings → Webhooks → Add webhook → Forgejo.',
       'Target URL: the URL of the table, method POST, content type `application/json`. Secret: the text of the secret.',
@@ -124,7 +126,7 @@ export const hmacBodySenders: readonly Sender[] = [
     name: 'Gogs',
     headers: ['X-Gogs-Signature'],
     secret: { what: 'the text you type as the secret', where: 'you choose it' },
-    deduplicate: 'the header X-Gogs-Delivery',
+    deliveryId: { header: 'X-Gogs-Delivery' },
     steps: [
       'Open the repository, Settings → Webhooks → Add a new webhook → Gogs.',
       'Payload URL: the URL of the table, content type `application/json`. Secret: the text of the secret.',
@@ -138,7 +140,7 @@ export const hmacBodySenders: readonly Sender[] = [
     prefix: 'sha256=',
     headers: ['X-Hub-Signature'],
     secret: { what: 'the text you type or let it make', where: 'in the webhook’s form' },
-    deduplicate: 'the header X-Atlassian-Webhook-Identifier',
+    deliveryId: { header: 'X-Atlassian-Webhook-Identifier' },
     steps: [
       'Open the administration’s System settings → WebHooks → Create a WebHook.',
       'URL: the URL of the table. Secret: the text of the secret. Choose the events and save.',
@@ -156,7 +158,7 @@ export const hmacBodySenders: readonly Sender[] = [
     algorithm: 'sha1',
     headers: ['x-vercel-signature'],
     secret: { what: 'a text', where: 'shown once when the webhook is created' },
-    deduplicate: '`id` of the body',
+    deliveryId: { fields: [['id']] },
     steps: [
       'Open the team’s Settings → Webhooks.',
       'Choose events and projects, enter the URL of the table and create the webhook.',
@@ -174,7 +176,7 @@ export const hmacBodySenders: readonly Sender[] = [
     name: 'Sentry (integration platform)',
     headers: ['Sentry-Hook-Signature'],
     secret: { what: 'the client secret', where: 'in the internal integration’s Credentials' },
-    deduplicate: 'the header Request-ID',
+    deliveryId: { header: 'Request-ID' },
     steps: [
       'Open Settings → Developer Settings → Create New Integration → Internal Integration.',
       'Webhook URL: the URL of the table. Choose the resources and save.',
@@ -198,7 +200,7 @@ export const hmacBodySenders: readonly Sender[] = [
     prefix: 'sha256=',
     headers: ['X-Notion-Signature'],
     secret: { what: 'the verification token (`secret_…`)', where: 'it arrives in the first request' },
-    deduplicate: '`id` of the body',
+    deliveryId: { fields: [['id']] },
     handshake:
       'Notion first POSTs `{"verification_token": "secret_…"}` without a signature; a person pastes that token back into Notion. Let the first request go to a table without VALIDATE, read the token there, then `ALTER TABLE … VALIDATE …`.',
     steps: [

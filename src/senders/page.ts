@@ -1,5 +1,7 @@
 /** The pages under docs/senders, made from the table. Takes a sender, gives Markdown. Pure. */
 import { unsupported } from './not-expressible.ts';
+import { repeatedSection, tableOptions } from './repeated.ts';
+import { isPaired } from './sender.ts';
 import type { Sender, Theme } from './sender.ts';
 import { expressionOf, senders } from './senders.ts';
 
@@ -23,11 +25,11 @@ export function senderPage(sender: Sender): string {
   const { id, name, secret } = sender;
   const own = secretName(sender);
   const check = expressionOf(sender, own).replaceAll('\n', '\n  ');
-  const options = isForm(sender) ? "connector = 'webhook', format = 'form'" : "connector = 'webhook'";
+  const options = tableOptions(sender);
   return `# ${name}
 
 ${summary(sender)}
-
+${publicUrlFirst(sender)}
 ## At the sender
 
 ${steps(sender.steps)}
@@ -35,7 +37,7 @@ The URL of the table below is \`https://<your host>/webhook/dev/public/${id}_eve
 
 ## In Headgate
 
-The secret is ${secret.what} (${secret.where}).
+The secret is ${secret.what} (${secret.where}).${formNote(sender)}
 
 \`\`\`sql
 CREATE SECRET ${own} WITH (backend = 'meta') AS '…';
@@ -55,7 +57,7 @@ CREATE TABLE ${id}_events (data JSONB) WITH (${options})
 ## Try it
 
 ${tryIt(sender)}
-## Good to know
+${repeatedSection(sender, `${id}_events`, own)}## Good to know
 
 ${list(facts(sender))}
 ${printedFrom}`;
@@ -72,6 +74,20 @@ function summary(sender: Sender): string {
     : 'the body as a whole is not covered';
   const age = sender.toleranceS === null ? '' : ` A signature is good for ${sender.toleranceS} seconds.`;
   return `${sender.name} ${what} ${place}; ${covers}.${age}`;
+}
+
+/** The setting without which nothing works stands before everything else. */
+function publicUrlFirst({ signsUrl }: Sender): string {
+  return signsUrl
+    ? `
+**Set \`HEADGATE_PUBLIC_URL\`** to the scheme and host that the sender calls, e.g. \`https://hooks.example.com\`, before you begin:
+the URL is part of what is signed, and without this setting every request is refused with 401.
+`
+    : '';
+}
+
+function formNote({ secretForm }: Sender): string {
+  return secretForm === null ? '' : ` CREATE TABLE warns when it is not ${secretForm.sentence}.`;
 }
 
 function tryIt(sender: Sender): string {
@@ -96,19 +112,9 @@ ${answer}
 
 const isForm = (sender: Sender) => sender.contentType === 'application/x-www-form-urlencoded';
 
-/** Whether what signs is another text than what checks. */
-export function isPaired(sender: Sender): boolean {
-  const keys = sender.makeSecret((size) => Buffer.alloc(size, 1));
-  return keys.secret !== keys.signingKey;
-}
-
 function facts(sender: Sender): readonly string[] {
   return [
     ...(sender.handshake === null ? [] : [`Handshake: ${sender.handshake}`]),
-    ...(sender.signsUrl
-      ? ['The URL is signed: `HEADGATE_PUBLIC_URL` has to be the scheme and host that the sender calls.']
-      : []),
-    ...(sender.deduplicate === null ? [] : [`A repeated delivery is known by ${sender.deduplicate}.`]),
     ...sender.notes,
     `To change the secret without losing a request: \`ALTER TABLE … VALIDATE SECRET old, new USING ${sender.id}\`, change it at the sender, then \`… SECRET new USING ${sender.id}\`.`,
     ...(sender.headers.length === 0

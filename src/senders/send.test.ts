@@ -6,7 +6,7 @@ import type { IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { suite, test } from 'node:test';
 import type { TestContext } from 'node:test';
-import { limits } from '../limits.ts';
+import { limits } from '../tables/limits.ts';
 import { SendError, sendCommand } from './send.ts';
 import type { SendIo, SendOptions } from './send.ts';
 import { SendTally, progressBar } from './send-tally.ts';
@@ -70,6 +70,28 @@ suite('headgate send', () => {
     assert.equal(request.headers['content-type'], 'application/json');
     assert.equal(request.headers['x-github-event'], 'issues');
     assert.equal((JSON.parse(body.toString()) as { action: string }).action, 'opened');
+  });
+
+  test('--id makes one delivery of several: its id is the same, whatever else is new', async (t) => {
+    const { url, received } = await receiver(t);
+    const deliveries: unknown[] = [];
+    for (const id of ['1', '1', 'two', undefined]) {
+      const { io } = testIo();
+      assert.equal(await sendCommand({ sender: 'github', url, secret: 'x', id }, io), 0);
+      deliveries.push(received.at(-1)?.request.headers['x-github-delivery']);
+    }
+    assert.equal(deliveries[0], deliveries[1]);
+    assert.equal(new Set(deliveries).size, 3);
+    const { io } = testIo({ read: () => Promise.resolve(Buffer.from('{}')) });
+    await assert.rejects(sendCommand({ sender: 'paystack', url, secret: 'x', id: '1' }, io), {
+      name: 'SendError',
+      message: '--id: Paystack sends no id that a repeated delivery has again',
+    });
+    await assert.rejects(sendCommand({ sender: 'stripe', url, secret: 'x', id: '1', body: 'b' }, io), {
+      message: "--id: Stripe has the delivery's id in the body, which --body gives",
+    });
+    assert.equal(await sendCommand({ sender: 'github', url, secret: 'x', id: '1', body: 'b' }, io), 0);
+    assert.equal(received.at(-1)?.body.toString(), '{}');
   });
 
   test('an answer that is no 2xx is printed and ends with 1', async (t) => {
@@ -189,7 +211,10 @@ suite('headgate send', () => {
     [{ secret: undefined }, /--secret or --secret-file/],
     [{ secretFile: 'f' }, /one of them/],
     [{ sender: 'discord', secret: 'topsecret' }, /private key, see --make-secret$/],
-    [{ sender: 'pusher', secret: 'topsecret' }, /cannot sign with this secret: it is JSON/],
+    [
+      { sender: 'pusher', secret: 'topsecret' },
+      /cannot sign with this secret: it is not JSON with `key` and `secret`; it is JSON/,
+    ],
   ];
   for (const [options, message] of wrong) {
     test(`refuses ${JSON.stringify(options)}`, async () => {

@@ -3,11 +3,14 @@
  * gives the exit status: 0 when every answer is 2xx, 1 otherwise, 130 when interrupted. Refuses (SendError, one line)
  * options that make no request. Touches the network, the files it is told to read, and the streams it is given.
  */
+import { createHash } from 'node:crypto';
 import { setMaxListeners } from 'node:events';
 import { setTimeout as pause } from 'node:timers/promises';
-import { limits } from '../limits.ts';
+import { PlainError } from '../kit/plain-error.ts';
+import { limits } from '../tables/limits.ts';
 import { SendClient } from './send-client.ts';
 import { SendTally, progressBar } from './send-tally.ts';
+import { isPaired } from './sender.ts';
 import type { Random, Sender } from './sender.ts';
 import { nearestSenders, senders, signedRequest } from './senders.ts';
 import type { SignedRequest } from './senders.ts';
@@ -22,6 +25,8 @@ export interface SendOptions {
   readonly secretFile?: string | undefined;
   /** A file, or `-` for standard input. */
   readonly body?: string | undefined;
+  /** Be one delivery that is repeated: the same text makes the same delivery id. */
+  readonly id?: string | undefined;
   readonly count?: string | undefined;
   readonly rate?: string | undefined;
   readonly now?: string | undefined;
@@ -48,7 +53,9 @@ export interface SendIo {
 }
 
 /** What the user has to put right: the message is for the terminal. */
-export class SendError extends Error {}
+export class SendError extends PlainError {
+  override readonly name = 'SendError';
+}
 
 interface Plan {
   readonly count: number;
@@ -87,11 +94,13 @@ async function planOf(sender: Sender, options: SendOptions, io: SendIo): Promise
   const rate = options.rate?.replace(/\/s$/, '');
   const ratePerS = rate === undefined ? null : numberOf(rate, '--rate', 1_000_000);
   const nowMs = options.now === undefined ? null : timeOf(options.now);
+  const givenId = idOf(sender, options);
   const signingKey = await secretOf(options, io);
+  refuseOtherForm(sender, signingKey);
   const body = options.body === undefined ? null : await io.read(options.body);
   const make = () => {
     const at = nowMs ?? io.clock();
-    const id = io.random(16).toString('hex');
+    const id = givenId ?? io.random(16).toString('hex');
     const draft = { method: 'POST', url: signedUrl, nowMs: at, signingKey, id };
     const bytes = body ?? Buffer.from(sender.example({ id, nowMs: at }));
     return moved(signedRequest(sender, { ...draft, body: bytes }), signedUrl, url);
@@ -105,6 +114,15 @@ async function planOf(sender: Sender, options: SendOptions, io: SendIo): Promise
   return { count, ratePerS, make };
 }
 
+/** Of a pair of keys the sender signs with the other one, which shows when it signs. */
+function refuseOtherForm(sender: Sender, key: string): void {
+  const { name, secret, secretForm } = sender;
+  if (secretForm === null || isPaired(sender) || secretForm.test(key)) return;
+  throw new SendError(
+    `${name} cannot sign with this secret: it is not ${secretForm.sentence}; it is ${secret.what}`,
+  );
+}
+
 /** What was signed for one URL goes to another; what the sender added to the query goes with it. */
 function moved(sent: SignedRequest, signedUrl: string, url: string): SignedRequest {
   if (sent.url === signedUrl) return { ...sent, url };
@@ -114,11 +132,7 @@ function moved(sent: SignedRequest, signedUrl: string, url: string): SignedReque
 }
 
 function misfit(sender: Sender, ownBody: boolean): string {
-  const key = sender.makeSecret(() => Buffer.alloc(64, 1));
-  const what =
-    key.secret === key.signingKey
-      ? `it is ${sender.secret.what}`
-      : 'it is the private key, see --make-secret';
+  const what = isPaired(sender) ? 'it is the private key, see --make-secret' : `it is ${sender.secret.what}`;
   const body =
     ownBody && sender.signatureHeader === null
       ? ', or the body is no JSON, which the signature goes into'
@@ -145,6 +159,16 @@ function timeOf(text: string): number {
   const ms = Date.parse(text);
   if (Number.isNaN(ms)) throw new SendError(`--now: "${text}" is no time, e.g. 2026-03-04T05:06:07Z`);
   return ms;
+}
+
+/** Any text will do: each sender writes its ids in a form of its own, which is made of it. */
+function idOf({ name, deliveryId }: Sender, { id, body }: SendOptions): string | null {
+  if (id === undefined) return null;
+  if (deliveryId === null)
+    throw new SendError(`--id: ${name} sends no id that a repeated delivery has again`);
+  if (body !== undefined && !('header' in deliveryId))
+    throw new SendError(`--id: ${name} has the delivery's id in the body, which --body gives`);
+  return createHash('sha256').update(id).digest('hex').slice(0, 32);
 }
 
 async function secretOf({ secret, secretFile }: SendOptions, io: SendIo): Promise<string> {

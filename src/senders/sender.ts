@@ -39,6 +39,29 @@ export interface Keys {
   readonly signingKey: string;
 }
 
+/**
+ * Where the id stands that a delivery keeps when it is sent again: in a header, in values of the body (paths of keys), or, where one
+ * body holds several events, in each of them. `json`: the list at `at` is itself a text of JSON.
+ */
+export type DeliveryId =
+  | { readonly header: string; readonly or?: string }
+  | { readonly fields: readonly (readonly string[])[] }
+  | {
+      readonly ofEach: string;
+      readonly what: string;
+      readonly at?: readonly string[];
+      readonly json?: boolean;
+    };
+
+/** What can be seen of a secret: a text that has another form makes every check fail. */
+export interface SecretForm {
+  /** Under this word the catalog remembers it. */
+  readonly id: string;
+  /** Completes “the secret is not …” */
+  readonly sentence: string;
+  readonly test: (secret: string) => boolean;
+}
+
 export interface Sender {
   /** As in `VALIDATE SECRET s USING id`. */
   readonly id: string;
@@ -47,6 +70,8 @@ export interface Sender {
   /** `secret`: the secret's name as an SQL identifier. The body is called `payload`. */
   readonly expression: (secret: string) => string;
   readonly secret: { readonly what: string; readonly where: string };
+  /** What a text has to be like to be this sender's secret; null: any text will do. */
+  readonly secretForm: SecretForm | null;
   /** What the expression reads, as the sender writes it. */
   readonly headers: readonly string[];
   /** The header that holds the signature or the token; null: it stands in the body or in the URL. */
@@ -57,8 +82,8 @@ export interface Sender {
   readonly toleranceS: number | null;
   /** Whether the expression reads `url`, so that HEADGATE_PUBLIC_URL has to be set. */
   readonly signsUrl: boolean;
-  /** What tells a repeated delivery from a new one, in words. */
-  readonly deduplicate: string | null;
+  /** What tells a repeated delivery from a new one. */
+  readonly deliveryId: DeliveryId | null;
   /** The question the sender asks before it delivers, which Headgate does not answer, in words. */
   readonly handshake: string | null;
   readonly notes: readonly string[];
@@ -91,11 +116,12 @@ export function sender(theme: Theme, spec: SenderSpec & { readonly [K in Needed]
     signsBody: true,
     toleranceS: null,
     signsUrl: false,
-    deduplicate: null,
+    deliveryId: null,
     handshake: null,
     notes: [],
     contentType: 'application/json',
     eventHeaders: () => ({}),
+    secretForm: null,
     makeSecret: textSecret(),
     ...spec,
     theme,
@@ -117,3 +143,9 @@ export function same(secret: string): Keys {
 
 /** As a form of a web page is sent: a blank is `+`. */
 export const formType = 'application/x-www-form-urlencoded';
+
+/** Whether what signs is another text than what checks. */
+export function isPaired(sender: Pick<Sender, 'makeSecret'>): boolean {
+  const keys = sender.makeSecret((size) => Buffer.alloc(size, 1));
+  return keys.secret !== keys.signingKey;
+}

@@ -39,6 +39,36 @@ export function expandSender(senderName: string, secretName: string): string | n
   return sender === undefined ? null : expressionOf(sender, secretName);
 }
 
+/**
+ * What a known sender asks for besides its expression, and what to tell the owner of a table that cannot give it. In the
+ * texts `{secret}` stands for the secret's name. `publicUrl`: HEADGATE_PUBLIC_URL.
+ */
+export function demandsOf(senderName: string, publicUrl: string | null): Demands {
+  const sender = senders.get(senderName);
+  if (sender === undefined) return { form: null, cautions: [] };
+  const { id, name, secretForm, secret, signsUrl } = sender;
+  const form = secretForm && {
+    form: secretForm.id,
+    message: `no request of ${name} will be accepted: secret "{secret}" is not ${secretForm.sentence}`,
+    hint: `The secret is ${secret.what} (${secret.where}): ALTER SECRET {secret} AS '...'.`,
+  };
+  const url = {
+    message: `no request of ${name} will be accepted: it signs the URL that it calls, and HEADGATE_PUBLIC_URL is not set`,
+    hint: `Start Headgate with HEADGATE_PUBLIC_URL set to the scheme and host that the sender calls, e.g. https://hooks.example.com; see docs/senders/${id}.md.`,
+  };
+  return { form, cautions: signsUrl && publicUrl === null ? [url] : [] };
+}
+
+interface Caution {
+  readonly message: string;
+  readonly hint: string;
+}
+
+interface Demands {
+  readonly form: ({ readonly form: string } & Caution) | null;
+  readonly cautions: readonly Caution[];
+}
+
 /** The ids most like a name that is none, best first: for the hint of an error. */
 export function nearestSenders(name: string): readonly string[] {
   const wanted = name.toLowerCase().replaceAll(/[^a-z0-9]/g, '');

@@ -1,6 +1,7 @@
 /** The Standard Webhooks specification and the senders that follow it. */
 import { sign } from 'node:crypto';
 import { fresh, header, headerOperand, utf8 } from './expressions.ts';
+import { forms } from './secret-forms.ts';
 import { type Draft, type Sender, type SenderSpec, same, sender } from './sender.ts';
 import {
   ed25519Pair,
@@ -42,7 +43,7 @@ function standard(spec: StandardSpec): Sender {
   return sender('Standard Webhooks', {
     headers: [signature, id, time],
     toleranceS: 300,
-    deduplicate: `the header ${id}`,
+    deliveryId: { header: id },
     notes: standardNotes,
     expression: (s) => {
       const key = keyPrefixes.reduce((text, start) => `replace(${text}, '${start}', '')`, s);
@@ -57,6 +58,7 @@ function standard(spec: StandardSpec): Sender {
       const value = mac('sha256', Buffer.from(key, 'base64'), 'base64', `${message}.${stamp}.`, draft.body);
       return { headers: { [id]: message, [time]: stamp, [signature]: `v1,${value}` } };
     },
+    secretForm: forms.whsec,
     makeSecret: (random) => same(`${keyPrefixes.join('')}${random(24).toString('base64')}`),
     ...rest,
   });
@@ -69,7 +71,7 @@ function standardAsymmetric(spec: StandardSpec): Sender {
   return sender('A public key', {
     headers: [signature, id, time],
     toleranceS: 300,
-    deduplicate: `the header ${id}`,
+    deliveryId: { header: id },
     expression: (s) =>
       `${fresh(header(time), 300)}\n  AND ed25519_verify(decode(replace(${s}, 'whpk_', ''), 'base64'),\n    ${signedBytes(prefix)},\n    ` +
       `decode(split_part(split_part(' ' || ${headerOperand(signature)}, ' v1a,', 2), ' ', 1), 'base64'))`,
@@ -79,6 +81,7 @@ function standardAsymmetric(spec: StandardSpec): Sender {
       const value = sign(null, signed, privateKey(draft.signingKey)).toString('base64');
       return { headers: { [id]: message, [time]: stamp, [signature]: `v1a,${value}` } };
     },
+    secretForm: forms.whpk,
     makeSecret: () => {
       const pair = ed25519Pair();
       return {
@@ -178,6 +181,7 @@ export const standardSenders: readonly Sender[] = [
   }),
   standard({
     id: 'supabase_auth',
+    secretForm: forms.hookSecret,
     name: 'Supabase auth hooks',
     keyPrefixes: ['v1,', 'whsec_'],
     secret: { what: 'the hook’s secret, `v1,whsec_` and base64', where: 'Authentication → Hooks' },

@@ -38,7 +38,7 @@ export const timestampHeaderSenders: readonly Sender[] = [
     toleranceS: 300,
     headers: ['X-Slack-Signature', 'X-Slack-Request-Timestamp'],
     secret: { what: 'the app’s signing secret', where: 'the app → Basic Information → App Credentials' },
-    deduplicate: '`event_id` of the body',
+    deliveryId: { fields: [['event_id']] },
     handshake:
       'When the URL is saved Slack POSTs `{"type": "url_verification", "challenge": …}`, signed like any request, and wants the challenge back. Headgate stores it but does not answer it: something else must, once, when you save the URL.',
     steps: [
@@ -83,7 +83,7 @@ export const timestampHeaderSenders: readonly Sender[] = [
       what: 'the webhook’s signing secret',
       where: 'Apps and integrations → Webhooks → the webhook → Reveal secret',
     },
-    deduplicate: 'the header X-Zendesk-Webhook-Invocation-Id',
+    deliveryId: { header: 'X-Zendesk-Webhook-Invocation-Id' },
     steps: [
       'In the Admin Center open Apps and integrations → Webhooks → Create webhook.',
       'Endpoint URL: the URL of the table, method POST, format JSON. Save and reveal the signing secret.',
@@ -140,7 +140,7 @@ export const timestampHeaderSenders: readonly Sender[] = [
     toleranceS: 600,
     headers: ['Twitch-Eventsub-Message-Signature', twitchId, twitchTime],
     secret: { what: 'the subscription’s secret, 10 to 100 ASCII characters', where: 'you choose it' },
-    deduplicate: 'the header Twitch-Eventsub-Message-Id',
+    deliveryId: { header: 'Twitch-Eventsub-Message-Id' },
     handshake:
       'For each subscription Twitch POSTs a signed `webhook_callback_verification` and wants its challenge back as text. Headgate stores it but does not answer it: something else must.',
     steps: [
@@ -177,7 +177,7 @@ export const timestampHeaderSenders: readonly Sender[] = [
       what: 'the primary or the secondary signature key',
       where: 'Developer Console → the app → Webhooks',
     },
-    deduplicate: 'the header BOX-DELIVERY-ID',
+    deliveryId: { header: 'BOX-DELIVERY-ID' },
     steps: [
       'In the Developer Console open the app → Webhooks → Manage signature keys and generate both keys.',
       'Create the webhook (V2): the URL of the table, and the triggers.',
@@ -208,7 +208,7 @@ export const timestampHeaderSenders: readonly Sender[] = [
     toleranceS: 60,
     headers: ['Linear-Signature'],
     secret: { what: 'the webhook’s signing secret', where: 'Settings → API → Webhooks → the webhook' },
-    deduplicate: 'the header Linear-Delivery',
+    deliveryId: { header: 'Linear-Delivery' },
     steps: [
       'Open Settings → API → Webhooks → New webhook.',
       'URL: the URL of the table. Choose the data and create it; copy the signing secret.',

@@ -64,7 +64,7 @@ export const timestampedSenders: readonly Sender[] = [
       what: 'the signing secret, the whole text `whsec_…`',
       where: 'Workbench → Webhooks → the endpoint',
     },
-    deduplicate: '`id` of the body',
+    deliveryId: { fields: [['id']] },
     steps: [
       'Open Workbench (or Developers) → Webhooks → Add destination.',
       'Choose the events and enter the URL of the table.',
@@ -89,7 +89,7 @@ export const timestampedSenders: readonly Sender[] = [
     toleranceS: 300,
     headers: ['Mux-Signature'],
     secret: { what: 'the webhook’s signing secret', where: 'Settings → Webhooks → Show signing secret' },
-    deduplicate: '`id` of the body',
+    deliveryId: { fields: [['id']] },
     steps: [
       'Open Settings → Webhooks → Create new webhook with the URL of the table, and show its signing secret.',
     ],
@@ -114,7 +114,7 @@ export const timestampedSenders: readonly Sender[] = [
       what: 'the endpoint’s secret key (`pdl_ntfset_…`)',
       where: 'Developer tools → Notifications → Edit destination',
     },
-    deduplicate: '`event_id` of the body',
+    deliveryId: { fields: [['event_id']] },
     steps: [
       'Open Developer tools → Notifications → New destination, type URL, with the URL of the table.',
       'Choose the events, save, and copy the secret key from the destination.',
@@ -154,7 +154,7 @@ export const timestampedSenders: readonly Sender[] = [
     toleranceS: 180,
     headers: ['WorkOS-Signature'],
     secret: { what: 'the endpoint’s secret', where: 'Dashboard → Webhooks → the endpoint' },
-    deduplicate: '`id` of the body',
+    deliveryId: { fields: [['id']] },
     steps: [
       'Open Webhooks in the dashboard, create an endpoint with the URL of the table, and copy its secret.',
     ],
@@ -252,7 +252,7 @@ export const timestampedSenders: readonly Sender[] = [
     encoding: 'base64url',
     headers: ['sanity-webhook-signature'],
     secret: { what: 'the text you type as the secret', where: 'you choose it' },
-    deduplicate: 'the header idempotency-key',
+    deliveryId: { header: 'idempotency-key' },
     steps: [
       'On manage.sanity.io open the project → API → Webhooks → Create webhook.',
       'URL: the URL of the table. Choose trigger, filter and projection; enter the secret.',

@@ -1,5 +1,6 @@
 /** Senders that sign nothing and send a shared text instead: as good as the secrecy of the connection. */
 import { field, header } from './expressions.ts';
+import { forms } from './secret-forms.ts';
 import { type Sender, type SenderSpec, same, sender } from './sender.ts';
 import { isoTime, numeric, uuid } from './signing.ts';
 
@@ -27,7 +28,10 @@ function tokenHeader(form: Form, spec: SenderSpec): Sender {
     expression: (s) => `secure_compare(${header(name)}, ${sqlOf[form](s)})`,
     sign: ({ signingKey }) => ({ headers: { [name]: valueOf[form](signingKey) } }),
     ...(form === 'basic'
-      ? { makeSecret: (random: (size: number) => Buffer) => same(`headgate:${random(16).toString('hex')}`) }
+      ? {
+          secretForm: forms.userPassword,
+          makeSecret: (random: (size: number) => Buffer) => same(`headgate:${random(16).toString('hex')}`),
+        }
       : {}),
     ...spec,
     notes: [...(spec.notes ?? []), notSigned],
@@ -43,7 +47,7 @@ export const tokenSenders: readonly Sender[] = [
     name: 'GitLab (secret token)',
     headers: ['X-Gitlab-Token'],
     secret: chosen('the text you type as the secret token'),
-    deduplicate: 'the header X-Gitlab-Event-UUID or Idempotency-Key',
+    deliveryId: { header: 'X-Gitlab-Event-UUID', or: 'Idempotency-Key' },
     steps: [
       'Open the project or group, Settings → Webhooks → Add new webhook.',
       'URL: the URL of the table. Secret token: the text of the secret. Choose the triggers and save.',
@@ -53,10 +57,11 @@ export const tokenSenders: readonly Sender[] = [
   }),
   tokenHeader('plain', {
     id: 'telegram',
+    secretForm: forms.telegram,
     name: 'Telegram bots',
     headers: ['X-Telegram-Bot-Api-Secret-Token'],
     secret: chosen('1 to 256 characters out of `A-Z a-z 0-9 _ -`'),
-    deduplicate: '`update_id` of the body',
+    deliveryId: { fields: [['update_id']] },
     steps: [
       'Call the bot’s `setWebhook` with `url`, the URL of the table, and `secret_token`, the text of the secret.',
     ],
@@ -75,7 +80,7 @@ export const tokenSenders: readonly Sender[] = [
     name: 'Okta event and inline hooks',
     headers: ['Authorization'],
     secret: chosen(),
-    deduplicate: '`eventId` of the body',
+    deliveryId: { fields: [['eventId']] },
     handshake:
       'When an event hook is verified Okta calls the URL with GET and `x-okta-verification-challenge` and wants it back as JSON. Headgate does not answer it: something else must, once.',
     steps: [
@@ -94,10 +99,10 @@ export const tokenSenders: readonly Sender[] = [
     name: 'Auth0 log and event streams',
     headers: ['Authorization'],
     secret: chosen(),
-    deduplicate: '`log_id` of each log entry',
+    deliveryId: { ofEach: 'log_id', what: 'log entry' },
     steps: [
       'Open Monitoring → Streams → Create Stream → Custom Webhook with the URL of the table.',
-      'Authorization token: `Bearer ` and the text of the secret. Content format: JSON Object or JSON Array.',
+      'Authorization token: `Bearer ` and the text of the secret. Content format: JSON Array.',
     ],
     example: ({ id, nowMs }) => [
       { log_id: id, data: { date: isoTime(nowMs), type: 's', user_name: 'zoe@example.com' } },
@@ -108,7 +113,7 @@ export const tokenSenders: readonly Sender[] = [
     name: 'AWS EventBridge API destinations',
     headers: ['Authorization'],
     secret: chosen(),
-    deduplicate: '`id` of the body',
+    deliveryId: { fields: [['id']] },
     steps: [
       'Create a connection with API key: name `Authorization`, value `Bearer ` and the text of the secret.',
       'Create an API destination with that connection, method POST and the URL of the table; use it as a rule’s target.',
@@ -127,7 +132,7 @@ export const tokenSenders: readonly Sender[] = [
     name: 'RudderStack (webhook destination)',
     headers: ['Authorization'],
     secret: chosen(),
-    deduplicate: '`messageId` of the body',
+    deliveryId: { fields: [['messageId']] },
     steps: [
       'Add a Webhook destination with the URL of the table and, under Headers, `Authorization` with the text of the secret.',
     ],
@@ -174,7 +179,7 @@ export const tokenSenders: readonly Sender[] = [
     name: 'Chargebee',
     headers: ['Authorization'],
     secret: basicSecret,
-    deduplicate: '`id` of the body',
+    deliveryId: { fields: [['id']] },
     steps: [
       'Open Settings → Configure Chargebee → Webhooks → Add Webhook with the URL of the table.',
       'Switch “Protect webhook URL with basic authentication” on and enter user and password.',
@@ -191,7 +196,7 @@ export const tokenSenders: readonly Sender[] = [
     name: 'Postmark',
     headers: ['Authorization'],
     secret: basicSecret,
-    deduplicate: '`MessageID` and `RecordType` of the body',
+    deliveryId: { fields: [['MessageID'], ['RecordType']] },
     steps: [
       'Open the message stream → Webhooks → Add webhook with the URL of the table and the basic auth credentials.',
     ],
@@ -206,7 +211,7 @@ export const tokenSenders: readonly Sender[] = [
     name: 'BigCommerce',
     headers: ['Authorization'],
     secret: chosen(),
-    deduplicate: '`hash` of the body',
+    deliveryId: { fields: [['hash']] },
     steps: [
       'Webhooks are made by the API: `destination` is the URL of the table, `headers` holds `Authorization` with the text of the secret.',
     ],

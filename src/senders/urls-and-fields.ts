@@ -1,6 +1,7 @@
 /** Senders that sign the URL they call, or some fields of the body. */
 import { createHash } from 'node:crypto';
 import { field, fresh, freshMs, header, hmac, utf8 } from './expressions.ts';
+import { forms } from './secret-forms.ts';
 import { type Draft, type Sender, type SenderSpec, formType, same, sender } from './sender.ts';
 import { isoTime, mac, numeric, seconds, uuid } from './signing.ts';
 
@@ -60,7 +61,7 @@ function hubspotDigest(version: '1' | '2', spec: Pick<SenderSpec, 'notes' | 'sig
     name: `HubSpot (signature v${version})`,
     headers: ['X-HubSpot-Signature'],
     secret: clientSecret,
-    deduplicate: '`eventId` of each event in the body',
+    deliveryId: { ofEach: 'eventId', what: 'event' },
     steps: hubspotSteps,
     expression: (s) =>
       `secure_compare(${header('X-HubSpot-Signature')},\n  encode(sha256(${utf8(version === '1' ? s : `${s} || method || url`)} || payload), 'hex'))`,
@@ -74,7 +75,8 @@ function hubspotDigest(version: '1' | '2', spec: Pick<SenderSpec, 'notes' | 'sig
   });
 }
 
-const adyenItem = 'notificationItems,0,NotificationRequestItem';
+const adyenPath = ['notificationItems', '0', 'NotificationRequestItem'];
+const adyenItem = adyenPath.join(',');
 const adyenFields = [
   'pspReference',
   'originalReference',
@@ -113,7 +115,7 @@ export const urlAndFieldSenders: readonly Sender[] = [
       what: 'the subscription’s signature key',
       where: 'Developer Console → the app → Webhooks → the subscription',
     },
-    deduplicate: '`event_id` of the body',
+    deliveryId: { fields: [['event_id']] },
     steps: [
       'In the Developer Console open the app → Webhooks → Subscriptions → Add subscription.',
       'Notification URL: the URL of the table, exactly as Square will call it. Choose the events and save.',
@@ -134,7 +136,7 @@ export const urlAndFieldSenders: readonly Sender[] = [
     parts: ({ url, body }) => [body, url],
     headers: ['X-Trello-Webhook'],
     secret: { what: 'the app’s secret (OAuth secret)', where: 'the Power-Up’s admin page → API key' },
-    deduplicate: '`action.id` of the body',
+    deliveryId: { fields: [['action', 'id']] },
     handshake:
       'When the webhook is made Trello sends HEAD to the URL and wants 200. Headgate answers 405: something else must answer it, once.',
     steps: ['Webhooks are made by the API: `POST /1/webhooks` with `callbackURL`, the URL of the table.'],
@@ -156,7 +158,7 @@ export const urlAndFieldSenders: readonly Sender[] = [
     parts: ({ url }) => [url],
     headers: ['X-Twilio-Signature'],
     secret: { what: 'the account’s auth token', where: 'Console → Account → API keys & tokens' },
-    deduplicate: 'the header I-Twilio-Idempotency-Token',
+    deliveryId: { header: 'I-Twilio-Idempotency-Token' },
     steps: [
       'Enter the URL of the table where the product asks for a webhook, and choose JSON (Event Streams, Flex …).',
     ],
@@ -193,9 +195,15 @@ export const urlAndFieldSenders: readonly Sender[] = [
     parts: ({ url, body }) => [url, sortedFields(body)],
     headers: ['X-Twilio-Signature'],
     secret: { what: 'the account’s auth token', where: 'Console → Account → API keys & tokens' },
-    deduplicate: 'the header I-Twilio-Idempotency-Token',
-    steps: ['Enter the URL of the table where the phone number or service asks for a webhook, method POST.'],
-    notes: [formNote],
+    deliveryId: { header: 'I-Twilio-Idempotency-Token' },
+    steps: [
+      'Enter the URL of the table as the status callback of messages and calls (`StatusCallback`), method POST.',
+    ],
+    notes: [
+      'Twilio reads the answer to an incoming message or call as TwiML, which is XML: for Headgate’s JSON it reports error 12300, and a caller hears that an application error has occurred. Let your application answer those; status callbacks, whose answer is not read, are for this table.',
+      formNote,
+    ],
+    eventHeaders: ({ id }) => ({ 'I-Twilio-Idempotency-Token': uuid(id) }),
     contentType: formType,
     example: ({ id }) =>
       new URLSearchParams({
@@ -214,7 +222,7 @@ export const urlAndFieldSenders: readonly Sender[] = [
     parts: ({ url, body }) => [url, sortedFields(body)],
     headers: ['X-Mandrill-Signature'],
     secret: { what: 'the webhook’s key', where: 'Settings → Webhooks' },
-    deduplicate: '`_id` of each event',
+    deliveryId: { ofEach: '_id', what: 'event', at: ['mandrill_events'], json: true },
     handshake:
       'When the webhook is made Mandrill sends HEAD to the URL and wants 200. Headgate answers 405: something else must answer it, once.',
     steps: ['Open Settings → Webhooks → Add a webhook with the URL of the table.'],
@@ -232,7 +240,7 @@ export const urlAndFieldSenders: readonly Sender[] = [
     toleranceS: 300,
     headers: ['X-HubSpot-Signature-v3', hubspotTime],
     secret: clientSecret,
-    deduplicate: '`eventId` of each event in the body',
+    deliveryId: { ofEach: 'eventId', what: 'event' },
     steps: hubspotSteps,
     notes: [
       'HubSpot decodes some percent-escapes of the URL before it signs: give the table a name that needs none.',
@@ -263,7 +271,7 @@ export const urlAndFieldSenders: readonly Sender[] = [
     signatureHeader: null,
     signsBody: false,
     secret: { what: 'the HTTP webhook signing key', where: 'Account settings → API security' },
-    deduplicate: '`signature.token` of the body',
+    deliveryId: { fields: [['signature', 'token']] },
     steps: [
       'Open Send → Sending → Webhooks, choose the domain and the event, and enter the URL of the table.',
     ],
@@ -285,12 +293,18 @@ export const urlAndFieldSenders: readonly Sender[] = [
   }),
   sender(theme, {
     id: 'adyen',
+    secretForm: forms.hex,
     name: 'Adyen (payments)',
     headers: [],
     signatureHeader: null,
     signsBody: false,
     secret: { what: 'the HMAC key, 64 hexadecimal digits', where: 'in the webhook’s security settings' },
-    deduplicate: '`pspReference` and `eventCode` of the item in the body',
+    deliveryId: {
+      fields: [
+        [...adyenPath, 'pspReference'],
+        [...adyenPath, 'eventCode'],
+      ],
+    },
     steps: [
       'In the Customer Area open Developers → Webhooks → Standard webhook.',
       'Server URL: the URL of the table, method JSON. Generate an HMAC key under Security and save.',
@@ -330,6 +344,7 @@ export const urlAndFieldSenders: readonly Sender[] = [
   }),
   sender(theme, {
     id: 'braintree',
+    secretForm: forms.keyPair,
     name: 'Braintree',
     headers: [],
     signatureHeader: null,

@@ -3,7 +3,7 @@
  * padded with zeros, and compared whole: within a size class neither content nor length shows.
  */
 import { timingSafeEqual } from 'node:crypto';
-import { limits } from '../limits.ts';
+import { limits } from '../tables/limits.ts';
 import { EvaluationError } from './errors.ts';
 
 interface Scratch {

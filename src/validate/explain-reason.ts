@@ -1,5 +1,5 @@
 /** The reason for a refusal in words: follows what was not true down to the part that decided. Pure. */
-import type { CheckRequest } from '../flow.ts';
+import type { CheckRequest } from '../tables/flow.ts';
 import { EvaluationError } from './errors.ts';
 import { reachable } from './expression.ts';
 import { headerText } from './headers.ts';
@@ -18,8 +18,10 @@ export interface Evaluation {
   readonly print: (node: Node) => string;
   /** The value, masked where it has to be; the message, where the node raised. */
   readonly show: (node: Node) => string;
-  /** The node's value is not to be seen. */
+  /** The node's value is a secret, or made of one. */
   readonly isHidden: (node: Node) => boolean;
+  /** The node's value is not to be seen, for that reason or another. */
+  readonly isMasked: (node: Node) => boolean;
 }
 
 /** A message of PostgreSQL's may quote what it is about. */
@@ -99,7 +101,7 @@ export class Reasons {
       return result !== undefined && 'error' in result && result.error === error;
     });
     if (inner !== undefined) return this.#raised(inner, error);
-    const hidden = [node, ...childrenOf(node)].some((part) => this.#evaluation.isHidden(part));
+    const hidden = [node, ...childrenOf(node)].some((part) => this.#evaluation.isMasked(part));
     return `${this.#print(node)} raised ${messageOf(error, hidden)}`;
   }
 

@@ -4,8 +4,8 @@
  * and the steps in the order of evaluation. No secret is in it, and nothing that is computed from one or is compared
  * as a key, except booleans and NULL. Pure.
  */
-import type { CheckRequest } from '../flow.ts';
-import { limits } from '../limits.ts';
+import type { CheckRequest } from '../tables/flow.ts';
+import { limits } from '../tables/limits.ts';
 import { type BoundValues, Compiler, type Trace, unset } from './compile.ts';
 import { type Evaluation, Reasons, type Result, messageOf } from './explain-reason.ts';
 import {
@@ -28,8 +28,24 @@ export interface Explanation {
   readonly steps: readonly { readonly expression: string; readonly value: string }[];
 }
 
-/** Evaluates once; `loadParser` must have resolved. Throws ExpressionError where the text is no VALIDATE expression. */
-export function explainExpression(text: string, values: BoundValues, request: CheckRequest): Explanation {
+/**
+ * Why a stranger's request is refused, in one line. What its headers and its query string held is not shown: it may be a
+ * credential, and for another system. Evaluates once, as below.
+ */
+export function explainRefusal(text: string, values: BoundValues, request: CheckRequest): string {
+  return explainExpression(text, values, request, new Privacy(request)).reason;
+}
+
+/**
+ * Evaluates once; `loadParser` must have resolved. Throws ExpressionError where the text is no VALIDATE expression.
+ * `privacy`: what of the request is not shown; absent: who asks has described it.
+ */
+export function explainExpression(
+  text: string,
+  values: BoundValues,
+  request: CheckRequest,
+  privacy?: Privacy,
+): Explanation {
   const scope = { secrets: [...values.secrets.keys()] };
   const accepted = parseExpression(text, scope).compile(values)(request);
   const { root, payloadName } = typeExpression(text, scope);
@@ -41,12 +57,14 @@ export function explainExpression(text: string, values: BoundValues, request: Ch
   const doubled = doubledHeader(root, request);
   const results = empty === undefined && doubled === null ? traced(root, values, request) : new Map();
   const scrub = scrubber(root, values, results, secrecy);
+  const isMasked = (node: Node) => secrecy.isHidden(node) || privacy?.isPrivate(node) === true;
   const evaluation: Evaluation = {
     root,
     request,
     results,
     print: (node) => printer.print(node),
-    show: (node) => shown(node, results.get(node.id), secrecy.isHidden(node), scrub),
+    show: (node) => shown(node, results.get(node.id), isMasked(node), scrub),
+    isMasked,
     isHidden: (node) => secrecy.isHidden(node),
   };
   let reason = 'the expression is true';
@@ -55,6 +73,39 @@ export function explainExpression(text: string, values: BoundValues, request: Ch
   else if (empty !== undefined) reason = `the key ${printer.print(empty)} is empty`;
   else if (!accepted) reason = new Reasons(evaluation).of(root);
   return { accepted, reason, steps: stepsOf(evaluation) };
+}
+
+/** Moments are told, so that a clock that is wrong can be seen. */
+const moment = /^\d{1,13}$/;
+
+/** Which parts of an expression say what a stranger has sent beside the body. */
+class Privacy {
+  readonly #request: CheckRequest;
+  readonly #private = new Map<number, boolean>();
+
+  constructor(request: CheckRequest) {
+    this.#request = request;
+  }
+
+  isPrivate(node: Node): boolean {
+    return node.type !== 'bool' && this.#tells(node);
+  }
+
+  #tells(node: Node): boolean {
+    const known = this.#private.get(node.id);
+    if (known !== undefined) return known;
+    const tells = this.#isSource(node) || childrenOf(node).some((child) => this.#tells(child));
+    this.#private.set(node.id, tells);
+    return tells;
+  }
+
+  #isSource(node: Node): boolean {
+    if (node.kind === 'variable') return ['headers', 'query', 'url'].includes(node.name);
+    if (node.kind !== 'header') return false;
+    const { rawHeaders } = this.#request;
+    const at = rawHeaders.findIndex((name, i) => i % 2 === 0 && name.toLowerCase() === node.name);
+    return !(node.name.includes('time') && moment.test(rawHeaders[at + 1] ?? ''));
+  }
 }
 
 /** Which parts of an expression may not be seen. */

@@ -3,7 +3,7 @@
  * large body allocates nothing, numbers keep their digits, and the last of duplicate keys wins. Only printing and
  * comparing an array or object builds it; that is bounded by `limits.expressionJsonCharsMax`.
  */
-import { limits } from '../limits.ts';
+import { limits } from '../tables/limits.ts';
 import { unsupported } from './errors.ts';
 import { checkJson, skipString, skipValue, skipSpace } from './json-scan.ts';
 import { type Decimal, compareDecimals, decimalFromParts, printDecimal } from './numeric.ts';

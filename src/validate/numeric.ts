@@ -3,7 +3,7 @@
  * how many of its digits stand behind the point. Results are exact, with the display scale that PostgreSQL gives
  * them; NaN, infinities and longer numbers raise.
  */
-import { limits } from '../limits.ts';
+import { limits } from '../tables/limits.ts';
 import { EvaluationError, invalidInput, outOfRange, unsupported } from './errors.ts';
 
 export class Decimal {

@@ -6,7 +6,7 @@
  */
 import { SqlError, loadModule, parseSync, scanSync } from 'libpg-query';
 import type { Node as PgNode, SelectStmt } from 'libpg-query';
-import { limits } from '../limits.ts';
+import { limits } from '../tables/limits.ts';
 import { ExpressionError } from './errors.ts';
 import { Converter } from './parse-nodes.ts';
 import { type Syntax } from './syntax.ts';

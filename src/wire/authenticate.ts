@@ -2,7 +2,7 @@
  * Asks a client of the SQL door for its password, for an engine that trusts whoever reaches its socket. Takes the
  * client, the name it gave and where verifiers are kept; gives what the client has sent behind its proof, or the
  * reason to refuse it: 28P01 for a wrong password, and in the same words for a name that nobody has; 08P01 for what is
- * no SCRAM; 57P03 while verifiers cannot be read. Rejects when the client leaves.
+ * no SCRAM; 57P03 while verifiers cannot be read. Rejects when the client leaves. `moved` is told of each of its messages.
  */
 import { randomBytes } from 'node:crypto';
 import type { Socket } from 'node:net';
@@ -28,8 +28,9 @@ export async function authenticate(
   rest: Buffer,
   passwords: Passwords,
   messageBytesMax: number,
+  moved: () => void,
 ): Promise<Authenticated> {
-  const messages = new PasswordMessages(client, rest, messageBytesMax);
+  const messages = new PasswordMessages(client, rest, messageBytesMax, moved);
   try {
     const refused = await scram(client, user, messages, passwords);
     return { rest: messages.rest, refused };
@@ -72,10 +73,12 @@ async function scram(
 class PasswordMessages {
   readonly #client: Socket;
   readonly #bytesMax: number;
+  readonly #moved: () => void;
   #received: Buffer;
 
-  constructor(client: Socket, received: Buffer, bytesMax: number) {
+  constructor(client: Socket, received: Buffer, bytesMax: number, moved: () => void) {
     this.#client = client;
+    this.#moved = moved;
     this.#received = received;
     this.#bytesMax = bytesMax;
   }
@@ -109,6 +112,7 @@ class PasswordMessages {
         }
         if (body === null) return;
         done();
+        this.#moved();
         resolve(body);
       };
       const take = (chunk: Buffer): void => {

@@ -7,8 +7,8 @@
 import type { Socket } from 'node:net';
 import { createServer } from 'node:tls';
 import type { Server, TLSSocket } from 'node:tls';
-import { Handshakes } from '../guard/handshakes.ts';
-import type { TlsSource } from '../guard/tls-source.ts';
+import { Handshakes } from '../access/handshakes.ts';
+import type { TlsSource } from '../access/tls-source.ts';
 import { deferred } from '../kit/deferred.ts';
 import type { Deferred } from '../kit/deferred.ts';
 

@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { fooProcedure, openTestDoor, type TestDoor } from '../../test/support/wire-door.ts';
+import { findTool, requireTool, skipFor } from '../../test/support/tools.ts';
 import { startServer, type TestServer } from '../../test/support/server.ts';
 
 let server: TestServer;
@@ -16,7 +17,7 @@ before(async () => {
   folder = mkdtempSync(join(tmpdir(), 'hg-wire-clients-'));
   server = await startServer();
   door = await openTestDoor({ kind: 'unix', path: server.socket });
-  await psql(['-c', fooProcedure]);
+  if (findTool('psql') !== null) await psql(['-c', fooProcedure]);
 });
 after(async () => {
   await door.door.close();
@@ -37,7 +38,7 @@ function run(
   during?: (pid: number) => void,
 ): Promise<Result> {
   return new Promise((resolve, reject) => {
-    const child = spawn(command, args, {
+    const child = spawn(findTool(command) ?? command, args, {
       cwd: folder,
       env: { PATH: process.env['PATH'], LC_ALL: 'C.UTF-8', PSQL_PAGER: '' },
     });
@@ -67,7 +68,8 @@ const psql = (args: readonly string[], input = '', during?: (pid: number) => voi
 const direct = (args: readonly string[]): Promise<Result> =>
   run('psql', ['-X', '-h', server.socketDir, '-U', 'root', '-d', 'postgres', ...args]);
 
-test('psql: rewritten statements, \\d, and error carets', async () => {
+test('psql: rewritten statements, \\d, and error carets', async (t) => {
+  if (requireTool(t, 'psql') === null) return;
   const made = await psql(['-c', 'FOO p1', '-c', '\\d p1', '-c', 'select 1; FOO p2; select 2']);
   assert.equal(made.err, '');
   assert.match(made.out, /^CREATE_FOO\n/);
@@ -84,7 +86,8 @@ test('psql: rewritten statements, \\d, and error carets', async () => {
   );
 });
 
-test('psql: \\copy both ways, COPY in a file of statements, COPY errors', async () => {
+test('psql: \\copy both ways, COPY in a file of statements, COPY errors', async (t) => {
+  if (requireTool(t, 'psql') === null) return;
   const rows = Array.from({ length: 200_000 }, (_, n) => `${n}\tvalue ${n}\n`).join('');
   writeFileSync(join(folder, 'rows.tsv'), rows);
   const script = [
@@ -110,7 +113,8 @@ test('psql: \\copy both ways, COPY in a file of statements, COPY errors', async 
   assert.equal(readFileSync(join(folder, 'out.tsv'), 'utf8'), rows);
 });
 
-test('psql: FETCH_COUNT, AUTOCOMMIT off, \\gexec, \\watch', async () => {
+test('psql: FETCH_COUNT, AUTOCOMMIT off, \\gexec, \\watch', async (t) => {
+  if (requireTool(t, 'psql') === null) return;
   const script = [
     '\\set FETCH_COUNT 100',
     'select sum(n) from (select n from generate_series(1, 1000) n) s;',
@@ -136,7 +140,8 @@ test('psql: FETCH_COUNT, AUTOCOMMIT off, \\gexec, \\watch', async () => {
   assert.match(watched.err, /division by zero/);
 });
 
-test('psql: Ctrl-C cancels the statement, and the session goes on', async () => {
+test('psql: Ctrl-C cancels the statement, and the session goes on', async (t) => {
+  if (requireTool(t, 'psql') === null) return;
   const running = async (): Promise<void> => {
     for (;;) {
       const asked = await direct([
@@ -158,11 +163,10 @@ test('psql: Ctrl-C cancels the statement, and the session goes on', async () => 
 const python = '/usr/bin/python3';
 const hasPsycopg = spawnSync(python, ['-c', 'import psycopg']).status === 0;
 
-test(
-  'psycopg: extended, pipeline, COPY, client encoding',
-  { skip: !hasPsycopg && 'psycopg is not installed' },
-  async () => {
-    const program = `
+test('psycopg: extended, pipeline, COPY, client encoding', async (t) => {
+  if (requireTool(t, 'psql') === null) return;
+  if (!hasPsycopg) return skipFor(t, 'psycopg');
+  const program = `
 import psycopg, sys
 with psycopg.connect(sys.argv[1], autocommit=True) as c:
     cur = c.execute("FOO py1"); print(cur.statusmessage)
@@ -189,21 +193,20 @@ with psycopg.connect(sys.argv[1], autocommit=True) as c:
     try: c.execute("select 'éé'; BAD word")
     except psycopg.Error as e: print(e.diag.statement_position)
 `;
-    const dsn = `host=127.0.0.1 port=${door.port} user=root dbname=postgres`;
-    const result = await run(python, ['-c', program, dsn]);
-    // Which statement of a failed pipeline psycopg is reading when it gives up is a matter of moments; it logs one of them.
-    assert.equal(result.err.replace(/^error ignored terminating .*: pipeline aborted\n/, ''), '');
-    assert.deepEqual(result.out.split('\n'), [
-      'CREATE_FOO',
-      'CREATE_FOO',
-      "(1000, 'x')",
-      '1000',
-      '42601 no "word" 5',
-      '1225 CREATE_FOO',
-      'no "word"',
-      '10 490',
-      '18',
-      '',
-    ]);
-  },
-);
+  const dsn = `host=127.0.0.1 port=${door.port} user=root dbname=postgres`;
+  const result = await run(python, ['-c', program, dsn]);
+  // Which statement of a failed pipeline psycopg is reading when it gives up is a matter of moments; it logs one of them.
+  assert.equal(result.err.replace(/^error ignored terminating .*: pipeline aborted\n/, ''), '');
+  assert.deepEqual(result.out.split('\n'), [
+    'CREATE_FOO',
+    'CREATE_FOO',
+    "(1000, 'x')",
+    '1000',
+    '42601 no "word" 5',
+    '1225 CREATE_FOO',
+    'no "word"',
+    '10 490',
+    '18',
+    '',
+  ]);
+});

@@ -3,23 +3,25 @@
  * statements that its rewriter recognises.
  *
  * Takes clients, the engine's endpoint and a `RewriteSql`; gives each client a connection of its own to the engine.
- * Refuses with FATAL 53300 (too many clients), 57P03 (engine unavailable, shutting down), 0A000 (protocol before
+ * Refuses with FATAL 53300 (too many clients; or others need the place of one that is silent before it has logged in), 57P03 (engine unavailable, shutting down), 0A000 (protocol before
  * 3.0), 08P01 (messages out of bounds), 57014 (start-up took too long), 28000 (not encrypted) and, where the door
  * itself asks for passwords, 28P01. Touches no table itself.
  */
 import { createServer, type Server, type Socket } from 'node:net';
 import type { Endpoint } from '../engine/engine.ts';
-import type { TlsSource } from '../guard/tls-source.ts';
-import type { RewriteSql } from '../flow.ts';
+import type { TlsSource } from '../access/tls-source.ts';
+import type { RewriteSql } from '../tables/flow.ts';
 import type { Closable } from '../kit/closer.ts';
-import { type Limits, limits as standardLimits } from '../limits.ts';
-import type { Observe } from '../observations.ts';
+import { type Limits, limits as standardLimits } from '../tables/limits.ts';
+import type { Observe } from '../tables/observations.ts';
 import { authenticate, type Passwords } from './authenticate.ts';
 import { ClientTls } from './client-tls.ts';
 import { dialEngine } from './dial.ts';
 import { type FatalReason, writeFatal } from './messages.ts';
+import { Newcomers } from './newcomers.ts';
 import { type Opened, readClientOpening } from './opening.ts';
 import { Relay, shuttingDown } from './relay.ts';
+import { Startup } from './startup.ts';
 
 export interface SqlDoorOptions {
   readonly host: string;
@@ -60,12 +62,14 @@ class Door implements SqlDoor {
   readonly #server: Server;
   readonly #tls: ClientTls | null;
   readonly #relays = new Set<Relay>();
-  /** Clients that have not said whom they want. */
-  readonly #openings = new Set<Socket>();
   readonly #work = new Set<Promise<void>>();
-  /** One for each client that is not yet authenticated; aborted when that takes too long, or at the end. */
-  readonly #startups = new Set<AbortController>();
+  /** Clients that are not authenticated, and CancelRequests. */
+  readonly #startups = new Set<Startup>();
+  readonly #newcomers: Newcomers;
+  /** Those of them that the engine asks who they are: they have a connection of its. */
+  readonly #askedByEngine = new Newcomers(Infinity);
   #closing = false;
+  /** Connections to the engine, those for CancelRequests left out. */
   #sessions = 0;
   #sessionNumber = 0;
   #draining = false;
@@ -74,6 +78,7 @@ class Door implements SqlDoor {
     this.#options = options;
     this.#limits = options.limits ?? standardLimits;
     const { tls = null } = options;
+    this.#newcomers = new Newcomers(this.#limits.sqlOpeningsMax);
     this.#tls = tls === null ? null : new ClientTls(tls, this.#limits.sqlStartupTimeoutMs);
     this.#server = createServer(
       { allowHalfOpen: true, noDelay: true, keepAlive: true, keepAliveInitialDelay: 60_000 },
@@ -109,14 +114,14 @@ class Door implements SqlDoor {
     this.#stopAccepting();
     this.#closing = true;
     for (const relay of this.#relays) relay.end(shuttingDown, 'closed');
-    for (const startup of this.#startups) startup.abort();
+    for (const startup of this.#startups) startup.end(shuttingDown);
     await this.#workDone();
   }
 
   #stopAccepting(): void {
     if (!this.#draining) this.#server.close();
     this.#draining = true;
-    for (const socket of this.#openings) socket.destroy();
+    for (const startup of this.#startups) if (!startup.served) startup.end(shuttingDown);
   }
 
   async #workDone(): Promise<void> {
@@ -126,7 +131,7 @@ class Door implements SqlDoor {
   #accept(socket: Socket): void {
     // Until a relay listens there is nobody to tell; 'close' follows every error.
     socket.on('error', () => {});
-    if (this.#draining || this.#openings.size >= this.#limits.sqlOpeningsMax) {
+    if (this.#draining) {
       socket.destroy();
       return;
     }
@@ -136,37 +141,36 @@ class Door implements SqlDoor {
 
   /** Never rejects. */
   async #serve(client: Socket): Promise<void> {
-    const startup = new AbortController();
-    const timer = setTimeout(() => startup.abort(), this.#limits.sqlStartupTimeoutMs);
-    const destroy = (): void => void client.destroy();
-    startup.signal.addEventListener('abort', destroy);
-    this.#openings.add(client);
+    const startup = new Startup(client, this.#limits.sqlStartupTimeoutMs, () => this.#left(startup));
     this.#startups.add(startup);
-    const started = (): void => {
-      clearTimeout(timer);
-      this.#startups.delete(startup);
-    };
+    this.#newcomers.add(startup);
     try {
-      const came = await readClientOpening(client, this.#limits.sqlStartupBytesMax, this.#tls);
-      // Strangers wait among the openings: they cannot keep others from a session.
-      const opened = await this.#authenticated(came);
-      this.#openings.delete(client);
+      const moved = (voice: Socket | null): void => {
+        startup.speaksBy(voice);
+        this.#newcomers.moved(startup);
+      };
+      const came = await readClientOpening(client, this.#limits.sqlStartupBytesMax, this.#tls, moved);
+      const opened = await this.#authenticated(came, () => moved(came.client));
       if (opened === null) return;
-      startup.signal.removeEventListener('abort', destroy);
-      const { signal } = startup;
-      if (opened.opening.kind === 'cancel') await this.#cancel(opened.client, opened.packet, signal);
-      else await this.#session(opened.client, opened, signal, started);
+      startup.served = true;
+      if (opened.opening.kind === 'cancel') await this.#cancel(opened.client, opened.packet, startup.signal);
+      else await this.#session(opened.client, opened, startup);
     } catch {
       // The client left, or is none; there is nobody to tell.
     } finally {
-      this.#openings.delete(client);
-      started();
+      startup.leave();
       client.destroy();
     }
   }
 
+  #left(startup: Startup): void {
+    this.#startups.delete(startup);
+    this.#newcomers.remove(startup);
+    this.#askedByEngine.remove(startup);
+  }
+
   /** The opening of a client that may come in; null: it has read why not. */
-  async #authenticated(opened: Opened): Promise<Opened | null> {
+  async #authenticated(opened: Opened, moved: () => void): Promise<Opened | null> {
     const { client, opening, rest } = opened;
     // A cancel request shows a key of its own; before PostgreSQL 17 it comes in the clear, whatever its session does.
     if (opening.kind !== 'startup') return opened;
@@ -184,6 +188,7 @@ class Door implements SqlDoor {
       rest,
       passwords,
       this.#limits.sqlAuthMessageBytesMax,
+      moved,
     );
     if (refused === null) return { ...opened, rest: left };
     const remoteAddress = client.remoteAddress ?? '';
@@ -211,23 +216,38 @@ class Door implements SqlDoor {
     await this.#say(client, null);
   }
 
-  async #session(
-    client: Socket,
-    opened: Opened,
-    signal: AbortSignal,
-    authenticated: () => void,
-  ): Promise<void> {
+  async #session(client: Socket, opened: Opened, startup: Startup): Promise<void> {
     const { observe } = this.#options;
     this.#sessionNumber += 1;
     const session = this.#sessionNumber;
-    this.#sessions += 1;
     observe({ kind: 'sql.connected', session, remoteAddress: client.remoteAddress ?? '' });
     let reason = 'the client left';
     try {
-      reason = await this.#relay(session, client, opened, signal, authenticated);
+      // Where the door has asked, nothing more is to come from the client before it is in.
+      if ((this.#options.passwords ?? null) === null) this.#askedByEngine.add(startup);
+      else this.#newcomers.remove(startup);
+      const refused = this.#refusal(opened.opening);
+      if (refused !== null) this.#askedByEngine.remove(startup);
+      if (refused !== null) reason = await this.#refuse(client, refused);
+      else reason = await this.#admitted(session, client, opened, startup);
     } finally {
-      this.#sessions -= 1;
       observe({ kind: 'sql.closed', session, reason });
+    }
+  }
+
+  async #admitted(session: number, client: Socket, opened: Opened, startup: Startup): Promise<string> {
+    let counted = 1;
+    this.#sessions += counted;
+    const ended = (): void => {
+      this.#sessions -= counted;
+      counted = 0;
+    };
+    // Who makes way has made way at once, however long the end of its connection takes.
+    startup.signal.addEventListener('abort', ended);
+    try {
+      return await this.#relay(session, client, opened, startup);
+    } finally {
+      ended();
     }
   }
 
@@ -236,15 +256,13 @@ class Door implements SqlDoor {
     session: number,
     client: Socket,
     { opening, packet, rest }: Opened,
-    signal: AbortSignal,
-    authenticated: () => void,
+    startup: Startup,
   ): Promise<string> {
-    const refused = this.#refusal(opening);
-    if (refused !== null) return this.#refuse(client, refused);
     let engine: Socket;
     try {
-      engine = await dialEngine(this.#options.endpoint(), signal);
+      engine = await dialEngine(this.#options.endpoint(), startup.signal);
     } catch (error) {
+      if (startup.signal.aborted) return 'it has made way';
       const message = `the database cannot be reached: ${(error as Error).message}`;
       return this.#refuse(client, this.#draining ? shuttingDown : { sqlstate: '57P03', message });
     }
@@ -252,10 +270,7 @@ class Door implements SqlDoor {
     const relay = new Relay({
       client,
       engine,
-      authenticated: () => {
-        signal.removeEventListener('abort', tooLong);
-        authenticated();
-      },
+      authenticated: () => startup.leave(),
       database: parameters.get('database') ?? parameters.get('user') ?? '',
       user: parameters.get('user') ?? '',
       rewrite: this.#options.rewrite,
@@ -263,12 +278,10 @@ class Door implements SqlDoor {
       rewritten: (statements) => this.#options.observe({ kind: 'sql.rewritten', session, statements }),
       failed: (error) => this.#options.observe({ kind: 'sql.failed', session, error }),
     });
-    const tooLong = (): void =>
-      relay.end(
-        { sqlstate: '57014', message: 'canceling authentication due to timeout' },
-        'start-up timeout',
-      );
-    signal.addEventListener('abort', tooLong);
+    startup.endsBy((why) => {
+      relay.end(why ?? shuttingDown, why?.message ?? 'closed');
+      client.destroySoon();
+    });
     this.#relays.add(relay);
     try {
       relay.start(packet, rest);
@@ -276,7 +289,6 @@ class Door implements SqlDoor {
       else if (this.#draining) relay.drain();
       return await relay.closed;
     } finally {
-      signal.removeEventListener('abort', tooLong);
       this.#relays.delete(relay);
     }
   }
@@ -287,11 +299,15 @@ class Door implements SqlDoor {
       return { sqlstate: '0A000', message };
     }
     if (this.#draining) return { sqlstate: '57P03', message: 'Headgate is shutting down' };
-    if (this.#sessions > this.#limits.sqlConnectionsMax) {
-      return { sqlstate: '53300', message: 'sorry, too many clients already' };
-    }
     const unavailable = this.#options.unavailable();
-    return unavailable === null ? null : { sqlstate: '57P03', message: unavailable };
+    if (unavailable !== null) return { sqlstate: '57P03', message: unavailable };
+    if (this.#sessions >= this.#limits.sqlConnectionsMax) {
+      // Those that the engine still asks make way; it is one of them itself.
+      if (this.#askedByEngine.size <= 1)
+        return { sqlstate: '53300', message: 'sorry, too many clients already' };
+      this.#askedByEngine.evict();
+    }
+    return null;
   }
 
   async #refuse(client: Socket, fatal: FatalReason): Promise<string> {

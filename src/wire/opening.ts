@@ -25,18 +25,23 @@ const encryptionRequestsMax = 2;
 /** First byte of a TLS handshake, which no length of an opening packet begins with. */
 const handshake = 0x16;
 
-/** Rejects when the client leaves or does not speak the protocol. Leaves the socket paused. */
+/**
+ * Rejects when the client leaves or does not speak the protocol. Leaves the socket paused. `moved` is told of each step of
+ * the client's, and by what it can be told something from then on; null: by nothing, TLS begins.
+ */
 export async function readClientOpening(
   client: Socket,
   bytesMax: number,
   tls: ClientTls | null,
+  moved: (voice: Socket | null) => void,
 ): Promise<Opened> {
   let encryptionRequests = 0;
   let received: Buffer = Buffer.alloc(0);
   for (;;) {
     const first = await readPacket(client, received, bytesMax, tls !== null && encryptionRequests === 0);
-    if (first === 'handshake') return readEncrypted(client, bytesMax, tls, true);
+    if (first === 'handshake') return readEncrypted(client, bytesMax, tls, true, moved);
     const { opening, packet, rest } = first;
+    moved(client);
     if (opening.kind !== 'encryption') return { client, encrypted: false, opening, packet, rest };
     encryptionRequests += 1;
     if (encryptionRequests > encryptionRequestsMax)
@@ -45,7 +50,7 @@ export async function readClientOpening(
       // Bytes behind the request would be read as if they had come encrypted (CVE-2021-23214).
       if (rest.length > 0) throw new ProtocolViolation('received unencrypted data after SSL request');
       client.write('S');
-      return readEncrypted(client, bytesMax, tls, false);
+      return readEncrypted(client, bytesMax, tls, false, moved);
     }
     client.write('N');
     received = rest;
@@ -57,14 +62,18 @@ async function readEncrypted(
   bytesMax: number,
   tls: ClientTls | null,
   direct: boolean,
+  moved: (voice: Socket | null) => void,
 ): Promise<Opened> {
   if (tls === null) throw new ProtocolViolation('this door has no TLS');
+  moved(null);
   const secure = await tls.begin(client, direct);
+  moved(secure);
   const first = await readPacket(secure, Buffer.alloc(0), bytesMax, false);
   if (first === 'handshake' || first.opening.kind === 'encryption') {
     throw new ProtocolViolation('the connection is encrypted already');
   }
   const { opening, packet, rest } = first;
+  moved(secure);
   return { client: secure, encrypted: true, opening, packet, rest };
 }
 

@@ -7,7 +7,7 @@
  */
 import type { Socket } from 'node:net';
 import { deferred } from '../kit/deferred.ts';
-import type { Limits } from '../limits.ts';
+import type { Limits } from '../tables/limits.ts';
 import { ProtocolViolation } from './framing.ts';
 import { type FatalReason, writeFatal, writeTerminate } from './messages.ts';
 import { Session, type SessionOptions } from './session.ts';
@@ -82,7 +82,7 @@ export class Relay {
     this.#pace();
   }
 
-  /** Ends as soon as the client has no statement running and no transaction open. */
+  /** Ends as soon as the client has no statement running and no transaction open; at once where it follows the log. */
   drain(): void {
     this.#draining = true;
     this.#endWhenIdle();
@@ -180,7 +180,8 @@ export class Relay {
   }
 
   #endWhenIdle(): void {
-    if (this.#draining && this.#state === 'relaying' && this.#session.idle) this.end(shuttingDown, 'drained');
+    const ends = this.#session.idle || this.#session.streams;
+    if (this.#draining && this.#state === 'relaying' && ends) this.end(shuttingDown, 'drained');
   }
 
   #violated(error: unknown): void {

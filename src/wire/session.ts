@@ -9,10 +9,10 @@
  * pipelined behind them waits. Then it is *ready*, for good. What the engine is answering at any time is kept by
  * `Answers`.
  */
-import type { Rewrite, RewriteSql, SqlSession } from '../flow.ts';
+import type { Rewrite, RewriteSql, SqlSession } from '../tables/flow.ts';
 import { deferred } from '../kit/deferred.ts';
-import type { Limits } from '../limits.ts';
-import { type SqlError, SqlFailure } from '../refusals.ts';
+import type { Limits } from '../tables/limits.ts';
+import { type SqlError, SqlFailure } from '../tables/refusals.ts';
 import { Answers } from './answers.ts';
 import { brokenSql, type Ours, refusalFields, syntaxError, translateFields } from './errors.ts';
 import { Framer, ProtocolViolation, unread, type Verdict } from './framing.ts';
@@ -46,6 +46,7 @@ export class Session {
   #authenticated = false;
   #terminated = false;
   #fatal = false;
+  #streams = false;
   #clientEncoding = 'UTF8';
   #standardConformingStrings = true;
 
@@ -93,6 +94,10 @@ export class Session {
   /** Between two statements, outside a transaction. */
   get idle(): boolean {
     return !this.#opening && this.#answers.idle && this.#client.atBoundary && this.#engine.atBoundary;
+  }
+  /** The engine sends changes to a subscriber until one of them leaves, and the subscriber goes on where it was. */
+  get streams(): boolean {
+    return this.#streams;
   }
   /** The client can be sent a message of the door's own. */
   get clientCanBeTold(): boolean {
@@ -267,8 +272,11 @@ export class Session {
       case fromEngine.copyIn:
         answers.copyInBegins();
         return unread;
-      case fromEngine.copyOut:
       case fromEngine.copyBoth:
+        this.#streams = true;
+        answers.copyBegins();
+        return unread;
+      case fromEngine.copyOut:
         answers.copyBegins();
         return unread;
       case fromEngine.commandComplete:
@@ -304,6 +312,7 @@ export class Session {
         return this.#notice(body);
       case fromEngine.readyForQuery:
         this.#answers.readyForQuery(body[0] === 0x49);
+        this.#streams = false;
         if (this.#opening) {
           this.#opening = false;
           this.#ready.resolve();

@@ -1,9 +1,10 @@
 /** The SQL door before a real PostgreSQL, with real clients: node-postgres and postgres.js. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
+import type { EventEmitter } from 'node:events';
 import { connect } from 'node:net';
 import { after, before, test } from 'node:test';
-import { Client, type DatabaseError, type Notification } from 'pg';
+import { Client, type ClientConfig, type DatabaseError, type Notification } from 'pg';
 import postgres from 'postgres';
 import { openFragmentingProxy } from '../../test/support/fragmenting-proxy.ts';
 import { fooProcedure, openTestDoor, type TestDoor } from '../../test/support/wire-door.ts';
@@ -238,6 +239,29 @@ test('drain: idle clients are told, a transaction may finish, new clients are re
   await drained;
   assert.equal(((await failure(open())) as unknown as NodeJS.ErrnoException).code, 'ECONNREFUSED');
   await withClient(door.port, (client) => client.query('select from drained'));
+});
+
+test('drain: a subscriber that follows the log is told at once, and goes on where it was', async () => {
+  const draining = await openTestDoor({ kind: 'unix', path: server.socket });
+  const subscriber = new Client({
+    host: '127.0.0.1',
+    port: draining.port,
+    user: 'root',
+    database: 'postgres',
+    replication: 'true',
+  } as ClientConfig);
+  subscriber.on('error', () => {});
+  await subscriber.connect();
+  const { rows } = await subscriber.query<{ xlogpos: string }>('IDENTIFY_SYSTEM');
+  const { connection } = subscriber as unknown as {
+    readonly connection: EventEmitter & { query(sql: string): void };
+  };
+  const follows = once(connection, 'replicationStart');
+  connection.query(`START_REPLICATION PHYSICAL ${rows[0]?.xlogpos}`);
+  await follows;
+  const told = once(connection, 'errorMessage');
+  await draining.door.drain();
+  assert.equal(((await told)[0] as DatabaseError).code, '57P01');
 });
 
 test('close ends a running statement’s client at once', async () => {

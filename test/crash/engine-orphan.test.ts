@@ -1,12 +1,17 @@
 /** Servers that outlived their Headgate, and servers that Headgate did not start. */
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { chmod, mkdtemp, readdir, readFile, readlink, rm, stat } from 'node:fs/promises';
+import { chmod, mkdir, mkdtemp, readdir, readFile, readlink, rm, stat, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
+import { DataDirInUse } from '../../src/engine/data-dir-lock.ts';
+import { refuseUnseenServer, stopOrphan, strangerEnv } from '../../src/engine/orphan.ts';
+import { holderOf } from '../../src/engine/server-processes.ts';
+import { onEnd } from '../support/cleanup.ts';
 import { EngineChild, postmasterPid } from '../support/engine-process.ts';
 import { Spy } from '../support/postgres.ts';
 import { embeddedBin, reachable } from '../support/server.ts';
@@ -16,8 +21,14 @@ const silent = (): void => undefined;
 
 async function folderFor(t: TestContext): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'hg-orphan-'));
-  t.after(() => rm(folder, { recursive: true, force: true, maxRetries: 5 }));
+  onEnd(t, 'folder', () => rm(folder, { recursive: true, force: true, maxRetries: 5 }));
   return folder;
+}
+
+/** What should be refused is closed when it is not: nothing else would end it. */
+async function openOnce(t: TestContext, dataDir: string): Promise<void> {
+  const engine = await openEmbeddedEngine({ dataDir, observe: silent });
+  onEnd(t, 'engine', () => engine.close());
 }
 
 /** The shell that waits for Headgate's end, found by its folder and its command line. */
@@ -37,7 +48,7 @@ test(
   async (t) => {
     const dataDir = join(await folderFor(t), 'data');
     const child = new EngineChild({ dataDir, write: true });
-    t.after(() => child.end('SIGKILL'));
+    onEnd(t, 'child', () => child.end('SIGKILL'));
     await child.until((line) => (line.acked ?? 0) >= 10);
     const orphan = await postmasterPid(dataDir);
     process.kill(await watchdogPid(join(dataDir, 'pg')), 'SIGKILL');
@@ -45,7 +56,7 @@ test(
 
     const spy = new Spy();
     const engine = await openEmbeddedEngine({ dataDir, observe: spy.observe });
-    t.after(() => engine.close());
+    onEnd(t, 'engine', () => engine.close());
     assert.deepEqual(
       spy.seen.filter((observation) => observation.kind === 'engine.orphan_stopped'),
       [{ kind: 'engine.orphan_stopped', pid: orphan }],
@@ -57,7 +68,7 @@ test(
 test('when Headgate is killed its server stops by itself', async (t) => {
   const dataDir = join(await folderFor(t), 'data');
   const child = new EngineChild({ dataDir, write: true });
-  t.after(() => child.end('SIGKILL'));
+  onEnd(t, 'child', () => child.end('SIGKILL'));
   await child.until((line) => (line.acked ?? 0) >= 10);
   await child.end('SIGKILL');
   // A clean stop removes the file; there is no process of ours left that could tell.
@@ -90,7 +101,7 @@ test('a server that somebody started by hand is left alone', { skip: !onLinux },
     },
   );
   const exited = once(server, 'exit');
-  t.after(async () => {
+  onEnd(t, 'server', async () => {
     server.kill('SIGINT');
     await exited;
   });
@@ -98,9 +109,65 @@ test('a server that somebody started by hand is left alone', { skip: !onLinux },
   while (!(await readFile(join(cluster, 'postmaster.pid'), 'utf8').catch(() => '')).includes('ready')) {
     await new Promise(setImmediate);
   }
-  await assert.rejects(openEmbeddedEngine({ dataDir, observe: silent }), {
+  await assert.rejects(openOnce(t, dataDir), {
     name: 'EngineError',
     message: `the database in ${cluster} is in use by a PostgreSQL that Headgate did not start (pid ${server.pid})`,
   });
   assert.equal(server.exitCode, null);
+});
+
+/** The server of a Headgate that lives, its cluster and its user. */
+async function served(t: TestContext) {
+  const dataDir = join(await folderFor(t), 'data');
+  const child = new EngineChild({ dataDir });
+  onEnd(t, 'child', () => child.end('SIGKILL'));
+  await child.until((line) => line.opened !== undefined);
+  const cluster = join(dataDir, 'pg');
+  const { uid, gid } = await stat(cluster);
+  return { child, cluster, user: process.getuid?.() === 0 ? { uid, gid } : null };
+}
+
+test('the server of a Headgate that lives is no orphan, whatever became of its lock', async (t) => {
+  const { child, cluster, user } = await served(t);
+  await assert.rejects(
+    stopOrphan(cluster, user, 1_000),
+    (error) => error instanceof DataDirInUse && error.pid === child.process.pid,
+  );
+  assert.equal(child.process.exitCode, null);
+});
+
+test('a server is known by its folder, under whatever path that is seen', { skip: !onLinux }, async (t) => {
+  const { child, cluster, user } = await served(t);
+  const elsewhere = join(await folderFor(t), 'elsewhere');
+  await mkdir(elsewhere);
+  if (spawnSync('mount', ['--bind', cluster, elsewhere]).status !== 0)
+    return t.skip('nothing can be mounted here');
+  onEnd(t, 'mount', () => void spawnSync('umount', [elsewhere]));
+  const pid = await postmasterPid(join(cluster, '..'));
+  assert.deepEqual(await holderOf(pid, elsewhere, user), { is: 'served', by: child.process.pid });
+  assert.deepEqual(await strangerEnv(elsewhere, user), {});
+});
+
+test('PostgreSQL is told to disregard a pid only when that is certainly a stranger', async (t) => {
+  const cluster = await folderFor(t);
+  const told = async (pid: number) => {
+    await writeFile(join(cluster, 'postmaster.pid'), `${pid}\n`);
+    return strangerEnv(cluster, null);
+  };
+  assert.deepEqual(await told(process.pid), { PG_GRANDPARENT_PID: String(process.pid) });
+  const ended = spawn('true');
+  await once(ended, 'exit');
+  assert.deepEqual(await told(ended.pid ?? 0), {});
+});
+
+test('a server that cannot be seen from here, as of another container, is noticed by its socket', async (t) => {
+  const socket = join(await folderFor(t), '.s.PGSQL.5432');
+  await refuseUnseenServer('the cluster', socket, 0);
+  const server = createServer().listen(socket);
+  await once(server, 'listening');
+  onEnd(t, 'server', () => new Promise<void>((resolve) => void server.close(() => resolve())));
+  await assert.rejects(refuseUnseenServer('the cluster', socket, 100), {
+    name: 'EngineError',
+    message: /in use by a PostgreSQL that this process cannot see/,
+  });
 });

@@ -12,7 +12,7 @@ import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { makeNext, openFolder, segmentName } from '../../src/engine/log-ahead.ts';
 import type { Asked } from '../../src/engine/log-ahead.ts';
-import { limits } from '../../src/limits.ts';
+import { limits } from '../../src/tables/limits.ts';
 import { EngineChild, postmasterPid } from '../support/engine-process.ts';
 import { within } from '../support/within.ts';
 
@@ -38,6 +38,13 @@ async function connect(t: TestContext, engine: Pick<Engine, 'clientConfig'>): Pr
   await client.connect();
   t.after(() => client.end().catch(() => undefined));
   return client;
+}
+
+/** A new engine, which has not opened its doors. */
+async function begin(t: TestContext) {
+  const dataDir = await folderFor(t);
+  const engine = await open(t, dataDir);
+  return { dataDir, folder: join(dataDir, 'pg', 'pg_wal'), engine, client: await connect(t, engine) };
 }
 
 /** The number of the segment that is written. All of a new engine's log fits into the first 4 GiB. */
@@ -72,10 +79,7 @@ test('names of segments are PostgreSQL’s', async (t) => {
 });
 
 test('none before the doors are open, then as many as there should be, and PostgreSQL goes on in them', async (t) => {
-  const dataDir = await folderFor(t);
-  const folder = join(dataDir, 'pg', 'pg_wal');
-  const engine = await open(t, dataDir);
-  const client = await connect(t, engine);
+  const { dataDir, folder, engine, client } = await begin(t);
   const first = (await current(client)) + 2;
   const last = first + limits.engineLogAheadMax - 2;
   assert.ok(!(await readdir(folder)).includes(name(first)));
@@ -151,10 +155,7 @@ test('a stop in the middle ends at once and leaves nothing half', async (t) => {
 });
 
 test('a name left over from a kill is not written to: it may be a segment’s other name', async (t) => {
-  const dataDir = await folderFor(t);
-  const folder = join(dataDir, 'pg', 'pg_wal');
-  const engine = await open(t, dataDir);
-  const client = await connect(t, engine);
+  const { folder, engine, client } = await begin(t);
   const segment = (await current(client)) + 2;
   await writeFile(join(folder, name(segment)), Buffer.alloc(16_777_216, 'log'));
   await link(join(folder, name(segment)), join(folder, temporary));

@@ -6,10 +6,11 @@ import { suite, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { parse } from 'yaml';
-import { limits } from '../../src/limits.ts';
+import { limits } from '../../src/tables/limits.ts';
 import { manifestsOf } from '../../src/operator/manifests.ts';
 import type { Manifest } from '../../src/operator/manifest.ts';
-import { settingsTable } from '../../src/settings.ts';
+import { managedEnvironment } from '../../src/operator/resource.ts';
+import { settingsTable } from '../../src/tables/settings.ts';
 import {
   chartDeployment,
   chartPath,
@@ -140,6 +141,13 @@ suite('Helm chart', { skip: process.platform !== 'linux' || process.arch !== 'x6
       [{ storage: { sizes: '1Gi' } }, /Additional property sizes/],
       [{ ports: { webhook: 80 } }, /greater than or equal to 1024/],
       [{ ports: { webhook: 4567 } }, /ports must differ/],
+      [{ sql: { expose: true } }, /sql\.expose needs sql\.existingSecret/],
+      [{ sql: { existingSecret: 's' }, database: { existingSecret: 'd' } }, /asks for passwords itself/],
+      [
+        { extraEnv: [{ name: 'HEADGATE_LOG_LEVEL', value: 'debug' }] },
+        /extraEnv must not set HEADGATE_LOG_LEVEL/,
+      ],
+      [{ access: { addressRate: 'often' } }, /does not match pattern/i],
       [{ database: { url: 'mysql://x' } }, /does not match pattern/i],
       [{ database: { url: 'postgres://x/y', existingSecret: 'z' } }, /not both/],
       [{ replicas: 2 }, /replicas above 1 need an external database/],
@@ -165,6 +173,34 @@ suite('Helm chart', { skip: process.platform !== 'linux' || process.arch !== 'x6
     for (const [name, { properties: inner }] of Object.entries(properties)) {
       if (inner === undefined || name === 'resources') continue;
       assert.deepEqual(Object.keys(inner).toSorted(), Object.keys(values[name] ?? {}).toSorted(), name);
+    }
+  });
+
+  test('numbers of extraEnv are texts, a registry of the parent chart counts, and what is managed is known', async (t) => {
+    const helm = await helmOf(t);
+    const values = {
+      global: { imageRegistry: 'registry.example:5000/' },
+      extraEnv: [
+        { name: 'HEADGATE_REJECTED_ROWS_MAX', value: 1_000_000 },
+        { name: 'HEADGATE_SQL_TLS_OPTIONAL', value: true },
+        { name: 'HEADGATE_WEBSOCKET_ORIGINS', valueFrom: { secretKeyRef: { name: 'o', key: 'k' } } },
+      ],
+    };
+    const objects = await rendered(helm, release, values);
+    const env = envOf(objects);
+    assert.equal(env['HEADGATE_REJECTED_ROWS_MAX'], '1000000');
+    assert.equal(env['HEADGATE_SQL_TLS_OPTIONAL'], 'true');
+    assert.match(JSON.stringify(objects), /"image":"registry\.example:5000\/headgate\/headgate:/);
+    for (const object of objects) assert.deepEqual(await schemaProblems(object), []);
+    const helpers = await readFile(join(chartPath, 'templates/_helpers.tpl'), 'utf8');
+    const listed = /headgate\.managedEnvironment" -\}\}\n(.*)\n/.exec(helpers)?.[1]?.split(' ');
+    assert.deepEqual(listed, managedEnvironment);
+    for (const spec of specMatrix().values()) {
+      const own = containerOf(await rendered(helm, release, valuesOf({ ...spec, extraEnv: [] })));
+      assert.deepEqual(
+        own.env.filter(({ name }) => !managedEnvironment.includes(name)),
+        [],
+      );
     }
   });
 

@@ -48,6 +48,15 @@ suite('the Dockerfile', () => {
     }
   });
 
+  test('brings the Kubernetes client in the version that the operator was tested with', async () => {
+    const read = async (path: string) =>
+      JSON.parse(await readFile(join(root, path), 'utf8')) as Record<string, Record<string, string>>;
+    const name = '@kubernetes/client-node';
+    const { dependencies } = await read('deploy/docker/operator/package.json');
+    const { devDependencies } = await read('package.json');
+    assert.equal(dependencies?.[name], devDependencies?.[name]);
+  });
+
   test('runs unprivileged, by exec, with one volume, a stop signal and a health check that needs no tool', () => {
     const [uid = 0, gid = 0] = only('USER').text.split(':').map(Number);
     assert(uid >= 10_000 && gid >= 10_000, 'numbers, so that Kubernetes can tell that it is not root');

@@ -51,6 +51,7 @@ suite('an upgrade of the chart', () => {
       'gateway.enabled=true',
       'frontendComponent.webhookListener=true',
       'sql.expose=true',
+      'sql.existingSecret=root',
     );
     assert.deepEqual(other, first);
     const brought = await secretsWith('masterKey.existingSecret=mine');

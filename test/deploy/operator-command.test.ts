@@ -12,7 +12,7 @@ import type { ApiServer } from '../support/kube/api-server.ts';
 import { condition, createHeadgate, eventually, startApiServer } from '../support/kube/operators.ts';
 import { run } from '../support/run.ts';
 
-const cli = fileURLToPath(new URL('../../src/cli.js', import.meta.url));
+const cli = fileURLToPath(new URL('../../src/app/cli.js', import.meta.url));
 
 async function environment(t: TestContext, kubeConfig: string | null) {
   const folder = await temporaryFolder(t);

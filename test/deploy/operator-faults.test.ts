@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { suite, test } from 'node:test';
 import { parseAllDocuments } from 'yaml';
-import { limits } from '../../src/limits.ts';
+import { limits } from '../../src/tables/limits.ts';
 import { seededRandom } from '../support/random.ts';
 import type { Fault, Rule } from '../support/kube/api-server.ts';
 import {
@@ -94,9 +94,9 @@ suite('operator, when', () => {
     const { operator } = startOperator(t, server);
     createHeadgate(server, 'hooks', spec);
     await eventually(server, () => assert.deepEqual(server.names(), whole));
-    changeHeadgate(server, 'hooks', { sql: { expose: true }, logLevel: 'warn' });
+    changeHeadgate(server, 'hooks', { ports: { webhook: 14560 }, logLevel: 'warn' });
     await eventually(server, () => {
-      assert.match(JSON.stringify(server.object('Service', 'hooks')), /4567/);
+      assert.match(JSON.stringify(server.object('Service', 'hooks')), /14560/);
       assert.match(JSON.stringify(server.object('StatefulSet', 'hooks')), /"warn"/);
     });
     assert.equal(operator.unavailable, null);
@@ -173,10 +173,10 @@ suite('operator, when', () => {
     startOperator(t, server);
     createHeadgate(server, 'hooks', { ...spec, storage: { size: '50Gi' } });
     await eventually(server, () => assert.deepEqual(server.names(), whole));
-    changeHeadgate(server, 'hooks', { storage: { size: '10Gi' }, sql: { expose: true } });
+    changeHeadgate(server, 'hooks', { storage: { size: '10Gi' }, ports: { webhook: 14560 } });
     await eventually(server, () => {
       assert.equal(condition(server, 'hooks', 'Degraded'), 'True Refused');
-      assert.match(JSON.stringify(server.object('Service', 'hooks')), /4567/);
+      assert.match(JSON.stringify(server.object('Service', 'hooks')), /14560/);
     });
     const told = statusOf(server, 'hooks').conditions?.find((it) => it.type === 'Degraded')?.message ?? '';
     assert.match(told, /PersistentVolumeClaim hooks-data.*less than previous/);

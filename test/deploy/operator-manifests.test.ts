@@ -6,8 +6,9 @@ import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { parse } from 'yaml';
-import { defaults } from '../../src/operator/resource.ts';
-import { settingsTable } from '../../src/settings.ts';
+import { completeSpec, defaults, managedEnvironment, problemsOf } from '../../src/operator/resource.ts';
+import type { HeadgateSpec } from '../../src/operator/resource.ts';
+import { settingsTable } from '../../src/tables/settings.ts';
 import { chartPath, manifestsIn, specMatrix } from '../support/chart.ts';
 import { temporaryFolder } from '../support/headgate.ts';
 import { eventually, startApiServer, startOperator } from '../support/kube/operators.ts';
@@ -68,6 +69,30 @@ suite('deploy/operator', () => {
       assert.deepEqual(problems, [], name);
       assert.deepEqual(kept, JSON.parse(JSON.stringify(spec)), name);
     }
+  });
+
+  test('the SQL door needs a password, and nothing is set twice: the operator and the CRD hold to it', () => {
+    const problems = (spec: HeadgateSpec) => problemsOf('hooks', completeSpec(spec)).join();
+    const passwordSecret = { name: 'sql', key: 'password' };
+    const databaseUrlSecret = { name: 'database', key: 'url' };
+    assert.match(problems({ sql: { expose: true } }), /sql\.expose needs spec\.sql\.passwordSecret/);
+    assert.equal(problems({ sql: { expose: true, passwordSecret } }), '');
+    assert.equal(problems({ sql: { expose: true }, databaseUrlSecret }), '');
+    assert.match(problems({ sql: { passwordSecret }, databaseUrlSecret }), /asks for passwords itself/);
+    const doubled = {
+      extraEnv: [
+        { name: 'TZ', value: 'UTC' },
+        { name: 'HEADGATE_INSECURE', value: 'true' },
+      ],
+    };
+    assert.match(problems(doubled), /extraEnv must not set HEADGATE_INSECURE:/);
+    const rules = read('crd.yaml');
+    assert.match(rules, /!self\.sql\.expose \|\| has\(self\.sql\.passwordSecret\)/);
+    const listed = /it\.name in \[([^\]]*)\]/.exec(rules)?.[1] ?? '';
+    assert.deepEqual(
+      [...listed.matchAll(/'(\w+)'/g)].map(([, name]) => name),
+      managedEnvironment,
+    );
   });
 
   test('the CRD refuses what cannot be, by itself', () => {

@@ -97,6 +97,7 @@ suite('operator', () => {
     startOperator(t, server);
     secret(server, 'orders-database', { dsn: 'postgresql://db/orders' });
     secret(server, 'sealing', { key: 'k' });
+    secret(server, 'sql', { root: 'a password' });
     secret(server, 'tokens', { gateway: 'g' });
     const { resource } = server.where('Headgate', 'm');
     server.store.create(

@@ -1,4 +1,4 @@
-/** docs/deploy/backups.md and moving-to-external.md, command by command. */
+/** docs/deploy/backups.md, command by command. */
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';

@@ -31,6 +31,16 @@ onEachEngine('bodies of every kind', async (t, { client, post, rows }) => {
     ]);
   });
 
+  await t.test('a large document that the engine takes longer for than for a group is stored', async () => {
+    await client.query(`CREATE TABLE long (data JSONB) WITH (connector = 'webhook')`);
+    await client.query(`
+      CREATE FUNCTION take_long() RETURNS trigger LANGUAGE plpgsql AS $$ begin perform pg_sleep(2.6); return new; end $$`);
+    await client.query('CREATE TRIGGER long BEFORE INSERT ON long FOR EACH ROW EXECUTE FUNCTION take_long()');
+    await accepted(post('long', JSON.stringify('x'.repeat(20 * 2 ** 20))), 1);
+    const small = await post('long', '1');
+    assert.deepEqual([small.status, small.code], [503, 'deadline']);
+  });
+
   await t.test('200,000 lines in one request are one transaction', async () => {
     const lines = Array.from({ length: 200_000 }, (_, id) => `{"id":${id},"v":${id % 90}}`).join('\n');
     await accepted(post('typed_lines', lines), 200_000);

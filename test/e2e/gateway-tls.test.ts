@@ -189,8 +189,8 @@ test('files that cannot be used keep both forms from starting, in one line', asy
   const dsn = { EVENTS_API_DEV_DSN: 'postgresql://u:p@127.0.0.1:1/d' };
   const cases: [change: Record<string, string>, said: RegExp][] = [
     [{ HEADGATE_GATEWAY_TLS_KEY: '' }, /HEADGATE_GATEWAY_TLS_CERT is set and HEADGATE_GATEWAY_TLS_KEY is not: TLS needs both/],
-    [{ HEADGATE_GATEWAY_TLS_KEY: other.key }, /TLS of the gateway door: .*other\.key is not the key of the certificate/],
-    [{ HEADGATE_GATEWAY_TLS_CERT: '/nowhere.pem' }, /TLS of the gateway door: \/nowhere\.pem cannot be read \(ENOENT\)/],
+    [{ HEADGATE_GATEWAY_TLS_KEY: other.key }, /HEADGATE_GATEWAY_TLS_KEY: .*other\.key is not the key of the certificate/],
+    [{ HEADGATE_GATEWAY_TLS_CERT: '/nowhere.pem' }, /HEADGATE_GATEWAY_TLS_CERT: \/nowhere\.pem cannot be read \(ENOENT\)/],
     [{ HEADGATE_GATEWAY_TLS_CERT: '', HEADGATE_GATEWAY_TLS_KEY: '', HEADGATE_GATEWAY_TLS_CLIENT_CA: authority.cert }, /HEADGATE_GATEWAY_TLS_CLIENT_CA is set, but the door has no TLS/],
     [{ HEADGATE_GATEWAY_NETWORKS: '10/8' }, /HEADGATE_GATEWAY_NETWORKS must hold networks/],
   ]; // prettier-ignore

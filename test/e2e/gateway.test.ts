@@ -12,7 +12,7 @@ import { debianBin, embeddedBin, startServer } from '../support/server.ts';
 import { requireTool } from '../support/tools.ts';
 import { within } from '../support/within.ts';
 
-const cli = new URL('../../src/cli.js', import.meta.url).pathname;
+const cli = new URL('../../src/app/cli.js', import.meta.url).pathname;
 
 /** A PostgreSQL that has never seen Headgate, and how to reach it. */
 async function strangersServer(t: TestContext) {
@@ -126,7 +126,7 @@ suite('the events gateway', () => {
   });
 
   test('Headgate’s own statements, other databases, and letting go of one', async (t) => {
-    const headgate = await startHeadgate(t);
+    const headgate = await startHeadgate(t, { args: ['--events-role=root'] });
     const url = headgate.gatewayUrl;
     const made = await sql(
       url,

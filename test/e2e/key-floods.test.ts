@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { TestContext } from 'node:test';
-import { limits } from '../../src/limits.ts';
+import { limits } from '../../src/tables/limits.ts';
 import { startHeadgate } from '../support/headgate.ts';
 import type { Headgate } from '../support/headgate.ts';
 import { colliding, likeNumbers, objectOf, slowToSort } from '../support/key-floods.ts';
@@ -100,14 +100,16 @@ test('an object of too many members is refused at every door, and so are many th
   const reason = /its objects have too many members/;
   const large = objectOf(Array.from({ length: 12_000 }, (_, i) => `k${i}`));
   const many = Array<string>(7).fill(large);
+  /** With a key that is a column, without which a row is refused for that. */
+  const known = (object: string) => `{"id":1,${object.slice(1)}`;
   const asked: [table: string, body: string][] = [
     ['doc', tooMany],
     ['doc', `[[{"a":${tooMany}}]]`],
     ['doc', `[${many.join()}]`],
-    ['typed', tooMany],
-    ['included', tooMany],
-    ['lines', `{"id":1}\n${tooMany}\n`],
-    ['lines', many.join('\n')],
+    ['typed', known(tooMany)],
+    ['included', known(tooMany)],
+    ['lines', `{"id":1}\n${known(tooMany)}\n`],
+    ['lines', many.map(known).join('\n')],
   ];
   for (const [table, body] of asked) {
     const { status, text } = await headgate.post(`dev/public/${table}`, body);
@@ -117,13 +119,14 @@ test('an object of too many members is refused at every door, and so are many th
   const fields = Array.from({ length: limits.formFieldsMax + 1 }, (_, i) => `${i}=1`).join('&');
   for (const table of ['form', 'typed_form'])
     assert.equal((await headgate.post(`dev/public/${table}`, fields)).status, 413);
-  for (const body of [tooMany, `{"id":1}\n${tooMany}`, many.join('\n')]) {
+  const events = [known(tooMany), `{"id":1}\n${known(tooMany)}`, many.map(known).join('\n')];
+  for (const body of events) {
     const response = await fetch(`${headgate.gatewayUrl}/v1/events?name=event`, { method: 'POST', body });
     assert.equal(response.status, 422);
     assert.match(await response.text(), reason);
   }
   const url = headgate.webhookUrl.replace(/^http(.*)webhook$/, 'ws$1ingest/dev/public/typed');
-  for (const items of [[tooMany], many]) {
+  for (const items of [[known(tooMany)], many.map(known)]) {
     const socket = await WsClient.open(url);
     const data = items.map((item) => `{"op":"insert","data":${item}}`).join();
     socket.ws.send(`{"dml_batch_id":1,"items":[${data}]}`);

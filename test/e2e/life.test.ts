@@ -9,7 +9,7 @@ import { onEnd } from '../support/cleanup.ts';
 import { spawnHeadgate, startHeadgate, temporaryFolder } from '../support/headgate.ts';
 import { run } from '../support/run.ts';
 
-const cli = fileURLToPath(new URL('../../src/cli.js', import.meta.url));
+const cli = fileURLToPath(new URL('../../src/app/cli.js', import.meta.url));
 const headgateCommand = (args: string[], env: Record<string, string> = {}) =>
   run(process.execPath, [cli, ...args], { env: { PATH: process.env['PATH'], ...env } });
 

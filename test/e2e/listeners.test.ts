@@ -78,7 +78,7 @@ suite('two listener processes', () => {
       [['--listeners=2', `--listen-port=${port}`], /headgate: 127\.0\.0\.1:\d+ is in use/],
       [
         ['--listeners=2', '--listen-tls-cert=/nowhere/c.pem', '--listen-tls-key=/nowhere/k.pem'],
-        /headgate: TLS of the listen door: \/nowhere\/c\.pem cannot be read \(ENOENT\)\n$/,
+        /headgate: HEADGATE_LISTEN_TLS_CERT: \/nowhere\/c\.pem cannot be read \(ENOENT\)\n$/,
       ],
       [
         ['--listeners=2', '--listen-tls-cert=/nowhere/c.pem'],

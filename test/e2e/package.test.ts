@@ -52,9 +52,9 @@ suite('the npm package', () => {
   test('holds the program, its types and its documents, freshly built, and nothing of the workshop', async (t) => {
     const { files } = await packHeadgate(t);
     for (const wanted of [
-      'dist/src/cli.js',
-      'dist/src/embed.d.ts',
-      'dist/src/catalog/migrations/0001_catalog.sql',
+      'dist/src/app/cli.js',
+      'dist/src/app/embed.d.ts',
+      'dist/src/catalog/migrations/0001_1_tables.sql',
       'docs/settings.md',
       'deploy/systemd/headgate.service',
       'deploy/nginx/headgate.conf',
@@ -84,6 +84,12 @@ suite('the npm package', () => {
     ) as { version: string };
     const version = await run('npx', ['headgate', '--version'], { cwd: folder, env: plainEnv });
     assert.equal(version.stdout.trim(), manifest.version);
+    const operator = await run('npx', ['headgate', 'operator'], { cwd: folder, env: plainEnv });
+    assert.equal(operator.code, 1);
+    assert.match(
+      operator.stderr,
+      /^headgate: the operator needs .* npm install @kubernetes\/client-node, .*$/m,
+    );
 
     const dataDir = await temporaryFolder(t);
     const headgate = await npxStart(t, folder, dataDir);

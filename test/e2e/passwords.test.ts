@@ -245,7 +245,10 @@ test('what cannot be: a password for another server, one that clients would read
       { HEADGATE_SQL_PASSWORD_FILE: '/nowhere' },
       /^headgate: HEADGATE_SQL_PASSWORD_FILE: \/nowhere cannot be read \(ENOENT\)$/,
     ],
-    [{ HEADGATE_SQL_PASSWORD_FILE: '/dev/null' }, /^headgate: the password in \/dev\/null must be 1 to 1024/],
+    [
+      { HEADGATE_SQL_PASSWORD_FILE: '/dev/null' },
+      /^headgate: HEADGATE_SQL_PASSWORD_FILE: the password in \/dev\/null must be 1 to 1024/,
+    ],
   ] as const) {
     const headgate = await spawnHeadgate(t, { env });
     assert.equal((await headgate.ended).code, 1);

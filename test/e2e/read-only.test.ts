@@ -26,7 +26,10 @@ test('read-only for a while: 503, the connection is not kept, and by itself back
     await server.run(`alter system set default_transaction_read_only = ${is}`);
     await server.run('select pg_reload_conf()');
   };
+  const readiness = async () => (await fetch(`${headgate.adminUrl}/readyz`)).text();
+  assert.equal(await readiness(), '{"status":"ready"}');
   await readOnly('on');
+  await within(10_000, async () => assert.match(await readiness(), /nothing can be written: .*read-only/));
   await within(10_000, async () => {
     const { status, headers, text } = await post();
     assert.equal(status, 503);
@@ -36,4 +39,19 @@ test('read-only for a while: 503, the connection is not kept, and by itself back
   await readOnly('off');
   await within(10_000, async () => assert.equal((await post()).status, 200));
   assert.notEqual(await committers(), before);
+  await within(10_000, async () => assert.equal(await readiness(), '{"status":"ready"}'));
+
+  // A setting that connections have from their beginning is seen by none that is open already: a commit finds it out.
+  await server.run('alter role root set default_transaction_read_only = on');
+  await client.query(
+    `select pg_terminate_backend(pid) from pg_stat_activity where application_name like 'headgate commit%'`,
+  );
+  await within(20_000, async () => {
+    assert.equal((await post()).status, 503);
+    assert.match(await readiness(), /nothing can be written: cannot execute CREATE TABLE AS in a read-only/);
+  });
+  await server.run(
+    'begin; set transaction read write; alter role root reset default_transaction_read_only; commit',
+  );
+  await within(20_000, async () => assert.equal(await readiness(), '{"status":"ready"}'));
 });

@@ -128,7 +128,11 @@ suite('rejected requests', () => {
     await assert.rejects(alice.query('insert into headgate.rejected_requests (code) values (1)'), {
       code: '42501',
     });
-    assert.equal((await alice.query('delete from headgate.rejected_requests')).rowCount, 1);
+    await assert.rejects(alice.query('delete from headgate.rejected_requests'), { code: '42501' });
+    const forget = 'select headgate.forget_rejected($1) as forgotten';
+    const [alices] = await rejected(root, 1, 'alices');
+    assert.deepEqual((await alice.query(forget, [bobs?.id])).rows, [{ forgotten: false }]);
+    assert.deepEqual((await alice.query(forget, [alices?.id])).rows, [{ forgotten: true }]);
     await bob.query('DROP TABLE bobs');
     assert.equal((await root.query('select from headgate.rejected_requests')).rowCount, 0);
   });

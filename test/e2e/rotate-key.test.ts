@@ -15,7 +15,7 @@ import type { Headgate } from '../support/headgate.ts';
 import { debianBin, startServer } from '../support/server.ts';
 import { within } from '../support/within.ts';
 
-const cli = fileURLToPath(new URL('../../src/cli.js', import.meta.url));
+const cli = fileURLToPath(new URL('../../src/app/cli.js', import.meta.url));
 const canary = 'canary-4711-canary';
 const check = `secure_compare(headers->>'x-sig', encode(hmac(s, data, 'sha256'), 'hex'))`;
 const sign = (body: string, key = canary) => createHmac('sha256', key).update(body).digest('hex');

@@ -7,13 +7,15 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { senderPage } from '../../src/senders/page.ts';
+import { eachEvent, keyedTable } from '../../src/senders/repeated.ts';
 import { expressionOf, senders } from '../../src/senders/senders.ts';
 import { startHeadgate } from '../support/headgate.ts';
 import { within } from '../support/within.ts';
 import { run } from '../support/run.ts';
-import { createSenderTable, publicUrl, send } from '../support/senders.ts';
+import { createSenderTable, publicUrl, quote, send } from '../support/senders.ts';
 
-const cli = fileURLToPath(new URL('../../src/cli.js', import.meta.url));
+const cli = fileURLToPath(new URL('../../src/app/cli.js', import.meta.url));
 
 test('each has a table, its own signed request is a row there, and a forged one is 401', async (t) => {
   const headgate = await startHeadgate(t, { args: [`--public-url=${publicUrl}`] });
@@ -54,6 +56,61 @@ test('each has a table, its own signed request is a row there, and a forged one 
     await client.query(sql);
     assert.deepEqual((await client.query(show)).rows, shown.rows, sender.id);
   }
+});
+
+test('the key that each page gives stores a repeated delivery once, and the query reads each event once', async (t) => {
+  const headgate = await startHeadgate(t, { args: [`--public-url=${publicUrl}`] });
+  const client = await headgate.client(t);
+  for (const sender of senders.values()) {
+    if (sender.deliveryId === null) continue;
+    const table = `r_${sender.id}`;
+    const keys = sender.makeSecret(randomBytes);
+    const keyed = keyedTable(sender, table, `${table}_key`);
+    if (keyed === null) await createSenderTable(client, table, sender.id, keys.secret);
+    else {
+      await client.query(`CREATE SECRET ${table}_key WITH (backend = 'meta') AS ${quote(keys.secret)}`);
+      await client.query(keyed);
+    }
+    const request = {
+      sender: sender.id,
+      url: `${headgate.webhookUrl}/dev/public/${table}`,
+      signedUrl: `${publicUrl}/webhook/dev/public/${table}`,
+      secret: keys.signingKey,
+    };
+    for (const id of ['one', 'one', 'two']) {
+      const { printed } = await send({ ...request, id });
+      assert.match(printed, /^HTTP 200\n/, `${sender.id}: ${printed}`);
+    }
+    const { rows } = await client.query(eachEvent(sender, table) ?? `SELECT data FROM ${table}`);
+    assert.equal(rows.length, 2, sender.id);
+  }
+});
+
+test('SNS: the certificate’s address is in the refused request, and the page’s query finds it there', async (t) => {
+  const headgate = await startHeadgate(t);
+  const client = await headgate.client(t);
+  const sns = senders.get('aws_sns');
+  assert(sns !== undefined);
+  const page = senderPage(sns);
+  const keys = sns.makeSecret(randomBytes);
+  await client.query(`
+    CREATE SECRET aws_sns_secret WITH (backend = 'meta') AS ${quote(sns.makeSecret(randomBytes).secret)};
+    CREATE TABLE aws_sns_events (data JSONB) WITH (connector = 'webhook') VALIDATE SECRET aws_sns_secret USING aws_sns`);
+  const request = {
+    sender: 'aws_sns',
+    url: `${headgate.webhookUrl}/dev/public/aws_sns_events`,
+    secret: keys.signingKey,
+  };
+  assert.match((await send(request)).printed, /^HTTP 401\n/);
+  const query = /`(SELECT convert_from\(body[^`]*)`/.exec(page)?.[1] ?? '';
+  await within(5_000, async () => {
+    const { rows } = await client.query<Record<string, string>>(query);
+    assert.match(Object.values(rows[0] ?? {})[0] ?? '', /^https:\/\/sns\.eu-west-1\.amazonaws\.com\//);
+  });
+  await client.query(`ALTER SECRET aws_sns_secret AS ${quote(keys.secret)}`);
+  await within(5_000, async () => assert.match((await send(request)).printed, /^HTTP 200\n/));
+  const confirmation = /`(SELECT data->>'SubscribeURL'[^`]*)`/.exec(page)?.[1] ?? '';
+  assert.deepEqual((await client.query(confirmation)).rows, []);
 });
 
 test('the command line: one, many, a body of its own, a sender that is not known', async (t) => {

@@ -2,8 +2,8 @@
 import { performance } from 'node:perf_hooks';
 import type { TestContext } from 'node:test';
 import { Catalog } from '../../src/catalog/catalog.ts';
-import type { Target } from '../../src/flow.ts';
-import { limits } from '../../src/limits.ts';
+import type { Target } from '../../src/tables/flow.ts';
+import { limits } from '../../src/tables/limits.ts';
 import { onEnd } from './cleanup.ts';
 import { Spy } from './postgres.ts';
 import type { TestDatabase } from './postgres.ts';
@@ -14,6 +14,8 @@ export async function openCatalog(t: TestContext, database: TestDatabase) {
   const catalog = await Catalog.open({
     engine: database.engine,
     rooms: {
+      seal: (text, identity) => Buffer.from(`${identity}=${text}`).toString('base64'),
+      makeKey: () => Promise.resolve(),
       open: (sealed, identity) => {
         const text = Buffer.from(sealed, 'base64').toString();
         if (!text.startsWith(`${identity}=`)) throw new Error('does not open');

@@ -1,10 +1,10 @@
 /** Certificates as an owner makes them: with openssl, an authority of one's own, in a folder of the test. */
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { TlsSource } from '../../src/guard/tls-source.ts';
-import type { TlsSourceOptions } from '../../src/guard/tls-source.ts';
+import { TlsSource } from '../../src/access/tls-source.ts';
+import type { TlsSourceOptions } from '../../src/access/tls-source.ts';
 import { findTool } from './tools.ts';
 
 export interface Pair {
@@ -56,6 +56,21 @@ export function makeAuthority(folder: string, file = 'ca'): Authority {
       return made;
     },
   };
+}
+
+/** In place of the pair's certificate, one of its key that was valid from then until then: `YYYYMMDDHHMMSSZ`. */
+export function replaceDated(folder: string, { cert, key }: Pair, from: string, until: string): void {
+  const path = (name: string) => join(folder, `dated.${name}`);
+  // Only `openssl ca` can be told both dates, and it wants a folder of its own kept.
+  const config = `[ca]\ndefault_ca = own\n[own]\ndatabase = ${path('index')}\nserial = ${path('serial')}
+new_certs_dir = ${folder}\ndefault_md = sha256\npolicy = any\nunique_subject = no\n[any]\ncommonName = supplied\n`;
+  writeFileSync(path('conf'), config);
+  writeFileSync(path('index'), '');
+  writeFileSync(path('serial'), '01\n');
+  openssl(['req', '-new', '-key', key, '-subj', '/CN=dated', '-out', path('csr')]);
+  const names = ['-config', path('conf'), '-in', path('csr'), '-out', path('pem'), '-keyfile', key];
+  openssl(['ca', '-batch', '-selfsign', '-notext', ...names, '-startdate', from, '-enddate', until]);
+  renameSync(path('pem'), cert);
 }
 
 /** TLS with a certificate of its own, for doors opened inside the test process; null: openssl is not installed. */

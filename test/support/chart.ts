@@ -36,7 +36,7 @@ export function manifestsIn(yaml: string): Manifest[] {
 /** The values that ask the chart for what `spec` asks the operator for. */
 export function valuesOf(spec: HeadgateSpec): object {
   const { enableWebhookListener, image, imagePullPolicy, ...rest } = completeSpec(spec);
-  const { databaseUrlSecret, masterKeySecret, gateway, autoscaling, ingress, paused: _, ...same } = rest;
+  const { databaseUrlSecret, masterKeySecret, sql, gateway, autoscaling, ingress, paused: _, ...same } = rest;
   const { name, ...tag } = imageParts(image);
   return {
     ...same,
@@ -46,6 +46,7 @@ export function valuesOf(spec: HeadgateSpec): object {
     image: { repository: name, ...tag, pullPolicy: imagePullPolicy },
     ...(databaseUrlSecret !== null && { database: existing(databaseUrlSecret) }),
     ...(masterKeySecret !== null && { masterKey: existing(masterKeySecret) }),
+    sql: { expose: sql.expose, ...(sql.passwordSecret !== null && existing(sql.passwordSecret)) },
     gateway: {
       enabled: gateway.enabled,
       ...(gateway.tokenSecret !== null && existing(gateway.tokenSecret)),
@@ -82,6 +83,16 @@ export function specMatrix(): ReadonlyMap<string, HeadgateSpec> {
     databaseUrlSecret,
     masterKeySecret: { name: 'sealing', key: 'key' },
     sql: { expose: true },
+    tls: { listenerSecret: 'listener-tls', sqlSecret: 'sql-tls', gatewaySecret: 'gateway-tls' },
+    access: {
+      trustedProxies: ['10.0.0.0/8', '2001:db8::/32'],
+      listenNetworks: ['192.0.2.0/24'],
+      gatewayNetworks: ['198.51.100.0/24'],
+      addressRate: '100/s',
+      tableRate: '5000/min',
+    },
+    listeners: 3,
+    bodyBytesMax: 26_214_400,
     gateway: { enabled: true, tokenSecret: { name: 'tokens', key: 'gateway' } },
     ports: { webhook: 14560, sql: 14567, gateway: 18000, admin: 14561 },
     autoscaling: { minReplicas: 3, maxReplicas: 9, targetCPUUtilizationPercentage: 60 },
@@ -132,6 +143,8 @@ export function specMatrix(): ReadonlyMap<string, HeadgateSpec> {
     preStopSeconds: 15,
     terminationGracePeriodSeconds: 90,
     extraEnv: [{ name: 'TZ', value: 'UTC' }],
+    extraEnvFrom: [{ secretRef: { name: 'more' } }],
+    extraContainers: [{ name: 'beside', image: 'images.example/beside:1' }],
     extraVolumes: [{ name: 'ca', configMap: { name: 'database-ca' } }],
     extraVolumeMounts: [{ name: 'ca', mountPath: '/etc/ca', readOnly: true }],
   };
@@ -152,6 +165,7 @@ export function specMatrix(): ReadonlyMap<string, HeadgateSpec> {
         },
       },
     ],
+    ['under an account of its owner', { image, serviceAccount: { name: 'mine' } }],
     ['stopped', { image, replicas: 0, enableWebhookListener: true }],
     ['scraped by whatever Prometheus there is', { image, serviceMonitor: { enabled: true } }],
     ['one pod beside a database', { image, databaseUrlSecret, enableWebhookListener: true }],
@@ -161,7 +175,10 @@ export function specMatrix(): ReadonlyMap<string, HeadgateSpec> {
       const spec: HeadgateSpec = {
         image,
         enableWebhookListener: (doors & 1) > 0,
-        sql: { expose: (doors & 2) > 0 },
+        sql: {
+          expose: (doors & 2) > 0,
+          ...((doors & 2) > 0 && !external && { passwordSecret: { name: 'sql', key: 'root' } }),
+        },
         gateway: { enabled: (doors & 4) > 0 },
         networkPolicy: { enabled: doors !== 3 },
         ...(external && { databaseUrlSecret, replicas: doors }),

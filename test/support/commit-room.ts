@@ -3,15 +3,15 @@ import assert from 'node:assert/strict';
 import { performance } from 'node:perf_hooks';
 import type { TestContext } from 'node:test';
 import type { Client } from 'pg';
-import { relationsSql, toShape } from '../../src/catalog/shape.ts';
+import { relationsSql, toCode, toShape } from '../../src/catalog/shape.ts';
 import type { RelationRow, ShapeChoice } from '../../src/catalog/shape.ts';
 import { CommitPools } from '../../src/commit/commit-pools.ts';
 import { createCommit } from '../../src/commit/commit.ts';
 import type { Engine } from '../../src/engine/engine.ts';
-import type { Outcome, Rows, Target } from '../../src/flow.ts';
+import type { Code, Outcome, Rows, Target } from '../../src/tables/flow.ts';
 import { quoteIdentifier } from '../../src/kit/sql-text.ts';
-import { limits } from '../../src/limits.ts';
-import type { Limits } from '../../src/limits.ts';
+import { limits } from '../../src/tables/limits.ts';
+import type { Limits } from '../../src/tables/limits.ts';
 import { onEnd } from './cleanup.ts';
 import { Spy, testDatabase } from './postgres.ts';
 import { targetOf as madeTarget } from './rows.ts';
@@ -26,7 +26,7 @@ export function committer(
   bounds: Partial<Limits> = {},
 ): Send {
   const all = { ...limits, ...bounds };
-  const pools = new CommitPools(engine, all);
+  const pools = new CommitPools(engine, all, undefined, spy.observe);
   onEnd(t, 'pools', () => pools.close());
   const commit = createCommit({ pools, limits: all, observe: spy.observe, clock: () => performance.now() });
   return (members) => {
@@ -44,8 +44,10 @@ export async function commitRoom(t: TestContext, bounds: Partial<Limits> = {}) {
   const describe = (table: string) => describeTable(client, table);
   /** A table of one JSONB column, without a key. */
   const targetOf = async (table: string): Promise<Target> => {
-    const { relation: oid = 0, mark = '' } = (await describe(quoteIdentifier(table))) ?? {};
-    return madeTarget({ database: database.name, table, oid, shape: { mark } });
+    const row = await describe(quoteIdentifier(table));
+    const { relation: oid = 0, mark = '' } = row ?? {};
+    const code = row === null ? {} : { code: codeOf(row) };
+    return madeTarget({ database: database.name, table, oid, shape: { mark }, ...code });
   };
   /** A table of any columns. */
   const tableOf = async (table: string, choice: Partial<ShapeChoice> = {}): Promise<Target> => {
@@ -54,9 +56,15 @@ export async function commitRoom(t: TestContext, bounds: Partial<Limits> = {}) {
     const shape = toShape(row, { way: null, document: null, includes: [], misfits: 'reject', ...choice });
     assert(typeof shape !== 'string', JSON.stringify(shape));
     const { schema_name: schema, table_name: name, relation: oid } = row;
-    return madeTarget({ database: database.name, schema, table: name, oid, shape });
+    return madeTarget({ database: database.name, schema, table: name, oid, shape, code: codeOf(row) });
   };
   return { database, client, spy, targetOf, tableOf, send: committer(t, database.engine, spy, bounds) };
+}
+
+export function codeOf(row: RelationRow): Code {
+  const code = toCode(row);
+  assert(typeof code !== 'string', JSON.stringify(code));
+  return code;
 }
 
 export async function describeTable(client: Client, name: string): Promise<RelationRow | null> {

@@ -1,11 +1,9 @@
 /** A session through src/ddl on a real PostgreSQL, without the wire in between. */
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
 import { Client, type DatabaseError } from 'pg';
 import { createRewriter } from '../../src/ddl/rewrite.ts';
 import { fromBytes, testRooms, toBytes } from './ddl-rooms.ts';
 
-export const migration = readFileSync('src/catalog/migrations/0001_catalog.sql', 'utf8');
 const rewrite = createRewriter(testRooms());
 const session = {
   database: 'postgres',
@@ -29,8 +27,8 @@ export class Door {
   readonly client: Client;
   readonly notices: string[] = [];
 
-  constructor(socketDir: string, user: string) {
-    this.client = new Client({ host: socketDir, user, database: 'postgres' });
+  constructor(socketDir: string, user: string, database = 'postgres') {
+    this.client = new Client({ host: socketDir, user, database });
     this.client.on('notice', (notice) => this.notices.push(`${notice.severity}: ${notice.message}`));
   }
 

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { createRewriter } from '../../src/ddl/rewrite.ts';
 import type { DdlRooms, ParsedCheck } from '../../src/ddl/rewrite.ts';
-import type { SqlSession } from '../../src/flow.ts';
+import type { SqlSession } from '../../src/tables/flow.ts';
 
 export const utf8: SqlSession = {
   database: 'dev',
@@ -56,6 +56,8 @@ export function testRooms(): TestRooms {
     newId: () => `00000000-0000-4000-8000-${String(++ids).padStart(12, '0')}`,
     parseExpression,
     expandSender: (sender, secret) => (sender === 'github' ? `f(${secret}, payload)` : null),
+    demandsOf: () => ({ form: null, cautions: [] }),
+    secretForms: () => [],
     nearestSenders: (name) => (name.startsWith('git') ? ['github'] : []),
     async explain({ schema, table, request }) {
       calls.push(

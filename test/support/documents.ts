@@ -1,5 +1,5 @@
 /** Typed targets, and the documents of Rows one by one, for tests of what decode makes. */
-import type { Column, Intake, Rows, Shape, Target } from '../../src/flow.ts';
+import type { Column, Intake, Rows, Shape, Target } from '../../src/tables/flow.ts';
 import { targetOf } from './rows.ts';
 
 /** pg_type.oid of the types that tests name. */

@@ -78,3 +78,10 @@ export async function accepted(posted: Promise<Posted>, rows = 1): Promise<void>
   const { status, text } = await posted;
   assert.deepEqual([status, text], [200, `{"rows":${rows}}`]);
 }
+
+/** Posts and expects 422 with these words in the answer. */
+export async function refusedBy(posted: Promise<Posted>, words: RegExp): Promise<void> {
+  const { status, text } = await posted;
+  assert.equal(status, 422, text);
+  assert.match((JSON.parse(text) as { error: string }).error, words);
+}

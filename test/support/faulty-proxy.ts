@@ -1,12 +1,31 @@
 /**
  * A TCP proxy between Headgate and a PostgreSQL that does what networks do: it is slow, it stalls, it cuts bytes into
- * pieces, and it resets connections, at an exact message of the PostgreSQL protocol where a test asks for that.
+ * pieces, and it resets connections, at an exact message of the PostgreSQL protocol where a test asks for that. There it can
+ * also say something else in the server's place.
  */
 import { connect, createServer } from 'node:net';
 import type { AddressInfo, Server, Socket } from 'node:net';
 import type { Endpoint } from '../../src/engine/engine.ts';
 
 type Side = 'client' | 'server';
+
+interface Cut {
+  readonly side: Side;
+  left: number;
+  readonly instead: Buffer | null;
+  /** The connection is reset; otherwise the server is heard again when it is ready. */
+  readonly ends: boolean;
+}
+
+/** A message of the server that says what went wrong. */
+export function errorMessage(severity: 'ERROR' | 'FATAL' | 'PANIC', sqlstate: string): Buffer {
+  const fields = `S${severity}\0V${severity}\0C${sqlstate}\0Msaid by the proxy\0Rsomewhere\0\0`;
+  const message = Buffer.alloc(5 + fields.length);
+  message.write('E', 0, 'latin1');
+  message.writeInt32BE(4 + fields.length, 1);
+  message.write(fields, 5, 'latin1');
+  return message;
+}
 
 export class FaultyProxy {
   /** Each piece waits that long. */
@@ -21,7 +40,9 @@ export class FaultyProxy {
   readonly #server: Server;
   readonly #pairs = new Set<Pair>();
   #stalled: (() => void)[] | null = null;
-  #cut: { side: Side; left: number } | null = null;
+  #cut: Cut | null = null;
+  /** The types of the server's messages since `cutAfter` or `replaceAfter` was called. */
+  trace = '';
 
   static async open(to: Endpoint, application: string | null = null): Promise<FaultyProxy> {
     const proxy = new FaultyProxy(to, application);
@@ -44,7 +65,17 @@ export class FaultyProxy {
 
   /** From now on this many messages of one side pass; then the connection on which the next one comes is reset. */
   cutAfter(side: Side, messages: number): void {
-    this.#cut = { side, left: messages };
+    this.#cut = { side, left: messages, instead: null, ends: true };
+    this.trace = '';
+  }
+
+  /**
+   * From now on this many messages of the server pass; then `instead` goes out in place of the next one, and the connection is
+   * reset, or nothing more comes until the server says that it is ready.
+   */
+  replaceAfter(messages: number, instead: Buffer, then: 'cut' | 'ready'): void {
+    this.#cut = { side: 'server', left: messages, instead, ends: then === 'cut' };
+    this.trace = '';
   }
 
   /** Nothing passes until `resume`; connections stay open. */
@@ -69,13 +100,14 @@ export class FaultyProxy {
     return new Promise((resolve) => this.#server.close(() => resolve()));
   }
 
-  /** Whether this message is the one at which its connection ends. */
-  isCut(side: Side): boolean {
-    if (this.#cut?.side !== side) return false;
-    if (this.#cut.left-- > 0) return false;
+  /** What happens at this message, if it is the one. */
+  cutAt(side: Side, type: number): Cut | null {
+    if (side === 'server') this.trace += String.fromCharCode(type);
+    const cut = this.#cut;
+    if (cut?.side !== side || cut.left-- > 0) return null;
     this.#cut = null;
     this.cuts += 1;
-    return true;
+    return cut;
   }
 
   async passage(): Promise<void> {
@@ -116,12 +148,21 @@ class Pair {
 
   async #pump(side: Side, from: Socket, to: Socket): Promise<void> {
     const messages = new Messages(side === 'client');
+    let silent = false;
     try {
       for await (const chunk of from) {
         for (const message of messages.push(chunk as Buffer)) {
           if (side === 'client' && !this.#counted && message.startup)
             this.#counted = message.bytes.includes(this.#proxy.application ?? '');
-          else if (this.#counted && this.#proxy.isCut(side)) return this.reset();
+          else if (this.#counted) {
+            if (silent && message.bytes[0] !== readyForQuery) continue;
+            silent = false;
+            const cut = this.#proxy.cutAt(side, message.bytes[0] ?? 0);
+            if (cut !== null && cut.instead !== null) await this.#pass(cut.instead, to);
+            if (cut?.ends === true) return await this.#reset(cut, to);
+            silent = cut !== null && message.bytes[0] !== readyForQuery;
+            if (silent) continue;
+          }
           await this.#pass(message.bytes, to);
         }
       }
@@ -129,6 +170,13 @@ class Pair {
       this.reset();
     }
     to.end();
+  }
+
+  /** What was said in the server's place arrives, because a connection that ends well loses no bytes. */
+  async #reset({ instead }: Cut, to: Socket): Promise<void> {
+    if (instead === null) return this.reset();
+    await new Promise<void>((resolve) => to.end(resolve));
+    this.reset();
   }
 
   async #pass(bytes: Buffer, to: Socket): Promise<void> {
@@ -144,6 +192,8 @@ class Pair {
     }
   }
 }
+
+const readyForQuery = 0x5a;
 
 /** Bytes of one direction, as messages. The first of a client has no type. */
 class Messages {

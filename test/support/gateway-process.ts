@@ -8,7 +8,7 @@ import type { TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { onEnd } from './cleanup.ts';
 
-const cli = fileURLToPath(new URL('../../src/cli.js', import.meta.url));
+const cli = fileURLToPath(new URL('../../src/app/cli.js', import.meta.url));
 
 export interface GatewayProcess {
   readonly child: ChildProcess;

@@ -1,12 +1,12 @@
 /** An events gateway in this process, in front of one test database, with its requests said in one line each. */
 import { performance } from 'node:perf_hooks';
 import type { TestContext } from 'node:test';
-import { eventRooms, openEventParts } from '../../src/gateway-events.ts';
-import { engineOf, otherSqlRooms } from '../../src/gateway-rooms.ts';
+import { asOneEngine, eventRooms, openEventParts } from '../../src/app/gateway-events.ts';
+import { engineOf, otherSqlRooms } from '../../src/app/gateway-rooms.ts';
 import { openGateway } from '../../src/gateway/door.ts';
 import type { Gateway, GatewayOptions } from '../../src/gateway/door.ts';
-import { Gate } from '../../src/guard/gate.ts';
-import type { GateOptions } from '../../src/guard/gate.ts';
+import { Gate } from '../../src/access/gate.ts';
+import type { GateOptions } from '../../src/access/gate.ts';
 import { Closer } from '../../src/kit/closer.ts';
 import { onEnd } from './cleanup.ts';
 import { Spy } from './postgres.ts';
@@ -85,13 +85,14 @@ export function openGate(options: Partial<GateOptions> = {}): Gate {
 export async function openTestGateway(
   t: TestContext,
   database: TestDatabase,
-  options: Partial<GatewayOptions> = {},
+  options: Partial<GatewayOptions> & { readonly clock?: () => number } = {},
 ): Promise<TestGateway> {
   const closer = new Closer();
   onEnd(t, 'gateway', () => closer.close());
   const spy = new Spy();
   const engines = [{ name: 'test', engine: database.engine }];
-  const parts = openEventParts(engines, spy.observe, () => performance.now(), closer);
+  const { clock = () => performance.now(), ...given } = options;
+  const parts = openEventParts(asOneEngine(engines), spy.observe, clock, closer);
   const gateway = await openGateway({
     host: '127.0.0.1',
     port: 0,
@@ -109,7 +110,7 @@ export async function openTestGateway(
       sql: otherSqlRooms(engines),
       events: eventRooms(parts, closer),
     },
-    ...options,
+    ...given,
   });
   closer.add('door', () => gateway.close());
   return new TestGateway(`http://127.0.0.1:${gateway.address.port}`, spy, gateway);

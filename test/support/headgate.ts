@@ -12,8 +12,9 @@ import type { TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { Client } from 'pg';
 import { onEnd } from './cleanup.ts';
+import { fromTemplate } from './template.ts';
 
-const cli = fileURLToPath(new URL('../../src/cli.js', import.meta.url));
+const cli = fileURLToPath(new URL('../../src/app/cli.js', import.meta.url));
 
 /**
  * One, so that the suite means the same on every machine; the whole of it on several listener processes:
@@ -36,6 +37,10 @@ export interface StartOptions {
   /** These instead of the free ports on loopback: everything else comes from `env`. */
   readonly onlyArgs?: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
+  /** Words of a shell that the program is started by, which stand before it: `ulimit -f 8; exec "$@" 2>/dev/full`. */
+  readonly shell?: string;
+  /** Standard error is a pipe that nobody reads. */
+  readonly unread?: boolean;
 }
 
 export interface Ended {
@@ -52,12 +57,14 @@ export class Headgate {
   stderr = '';
   #ports: Ports | null = null;
 
-  constructor(child: ChildProcess, dataDir: string) {
+  constructor(child: ChildProcess, dataDir: string, unread = false) {
     this.child = child;
     this.dataDir = dataDir;
-    this.ended = new Promise((resolve) => child.once('close', (code, signal) => resolve({ code, signal })));
+    this.ended = new Promise((resolve) =>
+      child.once(unread ? 'exit' : 'close', (code, signal) => resolve({ code, signal })),
+    );
     child.stdout?.setEncoding('utf8').on('data', (text: string) => (this.stdout += text));
-    child.stderr?.setEncoding('utf8').on('data', (text: string) => (this.stderr += text));
+    if (!unread) child.stderr?.setEncoding('utf8').on('data', (text: string) => (this.stderr += text));
   }
 
   get ports(): Ports {
@@ -82,7 +89,7 @@ export class Headgate {
     const banner = new Promise<void>((resolve) => {
       const look = () => {
         // The banner's last words, with the webhook listener and without.
-        if (/SELECT \* FROM orders|webhooks {2}off/.test(this.stdout)) resolve();
+        if (/SELECT data->>'action' FROM github_events|webhooks {2}off/.test(this.stdout)) resolve();
       };
       this.child.stdout?.on('data', look);
       look();
@@ -127,23 +134,30 @@ export interface Answer {
 
 /** Starts the program without waiting for it. */
 export async function spawnHeadgate(t: TestContext, options: StartOptions = {}): Promise<Headgate> {
-  const dataDir = options.dataDir ?? (await temporaryFolder(t));
+  const dataDir = options.dataDir ?? (await preparedFolder(t));
   const ports = [
     '--listen-port=0',
     '--listen-host=127.0.0.1',
     '--sql-port=0',
     '--gateway-port=0',
     '--admin-port=0',
+    // A flag that is there twice is refused.
+  ].filter((flag) => options.args?.some((arg) => arg.split('=')[0] === flag.split('=')[0]) !== true);
+  const command = [
+    process.execPath,
+    cli,
+    'start',
+    ...(options.onlyArgs ?? [`--data-dir=${dataDir}`, ...ports, ...(options.args ?? [])]),
   ];
   const child = spawn(
-    process.execPath,
-    [cli, 'start', ...(options.onlyArgs ?? [`--data-dir=${dataDir}`, ...ports, ...(options.args ?? [])])],
+    options.shell === undefined ? process.execPath : '/bin/sh',
+    options.shell === undefined ? command.slice(1) : ['-c', options.shell, 'sh', ...command],
     {
       env: { PATH: process.env['PATH'], HOME: process.env['HOME'], ...listeners, ...options.env },
       stdio: ['ignore', 'pipe', 'pipe'],
     },
   );
-  const headgate = new Headgate(child, dataDir);
+  const headgate = new Headgate(child, dataDir, options.unread);
   onEnd(t, 'headgate', async () => {
     if (child.exitCode === null && child.signalCode === null) await headgate.signal('SIGTERM');
   });
@@ -152,6 +166,13 @@ export async function spawnHeadgate(t: TestContext, options: StartOptions = {}):
 
 export async function startHeadgate(t: TestContext, options: StartOptions = {}): Promise<Headgate> {
   return (await spawnHeadgate(t, options)).ready();
+}
+
+/** A data directory as the first start leaves it, which saves that start's time. */
+async function preparedFolder(t: TestContext): Promise<string> {
+  const folder = await temporaryFolder(t);
+  await fromTemplate(folder);
+  return folder;
 }
 
 /** Removed at the end of the test, after whatever was opened in it. */

@@ -10,10 +10,11 @@ import { join } from 'node:path';
 import { after, type TestContext } from 'node:test';
 import { Client, type ClientConfig } from 'pg';
 import { onEnd } from './cleanup.ts';
+import { fromTemplate } from './template.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { openPostgresEngine } from '../../src/engine/postgres.ts';
-import type { Observation, Observe } from '../../src/observations.ts';
+import type { Observation, Observe } from '../../src/tables/observations.ts';
 
 interface Server {
   readonly engine: Engine;
@@ -79,6 +80,7 @@ async function start(): Promise<Server> {
   }
   const folder = await mkdtemp(join(tmpdir(), 'headgate-test-'));
   try {
+    await fromTemplate(join(folder, 'data'));
     const engine = await openEmbeddedEngine({ dataDir: join(folder, 'data'), observe: () => undefined });
     return {
       engine,
@@ -143,17 +145,25 @@ export class Spy {
   };
 
   /** The next observation of this kind from now on. Bounded by `ms`. */
-  next<K extends Observation['kind']>(kind: K, ms = 20_000): Promise<Extract<Observation, { kind: K }>> {
+  async next<K extends Observation['kind']>(
+    kind: K,
+    ms?: number,
+  ): Promise<Extract<Observation, { kind: K }>> {
+    return (await this.nextOf([kind], ms)) as Extract<Observation, { kind: K }>;
+  }
+
+  /** The next one of any of these kinds. */
+  nextOf(kinds: readonly Observation['kind'][], ms = 20_000): Promise<Observation> {
     return new Promise((resolve, reject) => {
-      const timer = setTimeout(
-        () => reject(new Error(`no ${kind} within ${ms} ms; seen: ${JSON.stringify(this.seen.slice(-20))}`)),
-        ms,
-      );
+      const timer = setTimeout(() => {
+        const seen = JSON.stringify(this.seen.slice(-20));
+        reject(new Error(`no ${kinds.join(' or ')} within ${ms} ms; seen: ${seen}`));
+      }, ms);
       this.#waiting.push({
-        matches: (observation) => observation.kind === kind,
+        matches: (observation) => kinds.includes(observation.kind),
         resolve: (observation) => {
           clearTimeout(timer);
-          resolve(observation as Extract<Observation, { kind: K }>);
+          resolve(observation);
         },
       });
     });

@@ -2,11 +2,11 @@
 import { performance } from 'node:perf_hooks';
 import type { TestContext } from 'node:test';
 import { Client } from 'pg';
-import type { KeptRequest, Outcome, RejectedRequest, Target } from '../../src/flow.ts';
-import { limits } from '../../src/limits.ts';
-import type { Limits } from '../../src/limits.ts';
-import { refusal } from '../../src/refusals.ts';
-import type { RefusalCode } from '../../src/refusals.ts';
+import type { KeptRequest, Outcome, RejectedRequest, Target } from '../../src/tables/flow.ts';
+import { limits } from '../../src/tables/limits.ts';
+import type { Limits } from '../../src/tables/limits.ts';
+import { refusal } from '../../src/tables/refusals.ts';
+import type { RefusalCode } from '../../src/tables/refusals.ts';
 import { Rejects } from '../../src/reject/rejects.ts';
 import { onEnd } from './cleanup.ts';
 import { Spy } from './postgres.ts';
@@ -21,6 +21,8 @@ export interface RoomOptions {
   readonly retry?: (request: KeptRequest) => Promise<Outcome>;
   /** Leads to no server. */
   readonly nowhere?: boolean;
+  /** Leads there instead, on 127.0.0.1. */
+  readonly port?: number;
 }
 
 export interface RejectRoom {
@@ -42,6 +44,7 @@ export function openRejects(t: TestContext, server: TestServer, options: RoomOpt
         host: options.nowhere === true ? '/nowhere' : server.socketDir,
         user: 'root',
         database,
+        ...(options.port !== undefined && { host: '127.0.0.1', port: options.port }),
       }),
     },
     retry: options.retry ?? (() => Promise.resolve({ kind: 'committed', rows: 1 })),
@@ -61,7 +64,7 @@ export function openRejects(t: TestContext, server: TestServer, options: RoomOpt
   const all = () => counted('stored') + counted('rate') + counted('queue') + counted('engine');
   const settled = async (rows: number) => {
     while (all() < rows) {
-      await Promise.race([spy.next('rejected.stored'), spy.next('rejected.dropped')]);
+      await spy.nextOf(['rejected.stored', 'rejected.dropped']);
     }
   };
   return { rejects, spy, counted, settled };

@@ -1,6 +1,6 @@
 /** Targets and Rows made by hand, for tests of the stages between the catalog and the engine. */
-import type { Rows, Shape, Target } from '../../src/flow.ts';
-import { limits } from '../../src/limits.ts';
+import type { Rows, Shape, Target } from '../../src/tables/flow.ts';
+import { limits } from '../../src/tables/limits.ts';
 
 const jsonb = (name: string) => ({ name, type: 'jsonb', baseType: 3802, fallback: null });
 
@@ -14,13 +14,23 @@ export function targetOf(given: Partial<Omit<Target, 'shape'>> & { shape?: Parti
     oid: 1,
     check: null,
     waitsForDisk: true,
-    intake: { format: 'json', batched: false, document: column, includes: [], hiddenHeaders: new Set() },
+    hasLocks: false,
+    code: { owner: 10, ownerName: 'root', as: 'headgate', inert: true, catalogued: false },
+    intake: {
+      format: 'json',
+      batched: false,
+      document: column,
+      unknown: 'ignore',
+      includes: [],
+      hiddenHeaders: new Set(),
+    },
     ...given,
     shape: {
       mark: '',
       way: 'copy',
       columns: [jsonb('data')],
       key: [],
+      document: null,
       misfits: 'reject',
       ...given.shape,
     },
@@ -47,5 +57,6 @@ export function rowsOf(target: Target, ...documents: readonly (string | Buffer)[
     lines: null,
     patienceMs: limits.ackDeadlineMs,
     chain: null,
+    ignored: null,
   };
 }

@@ -1,6 +1,7 @@
 /** Runs a command line tool to its end, as a person would. */
 import { spawn } from 'node:child_process';
 import type { SpawnOptions } from 'node:child_process';
+import { findTool } from './tools.ts';
 
 export interface Ran {
   readonly code: number | null;
@@ -14,7 +15,8 @@ export function run(
   options: SpawnOptions & { input?: string } = {},
 ): Promise<Ran> {
   return new Promise((resolve, reject) => {
-    const child = spawn(command, args, { ...options, stdio: 'pipe' });
+    // A name may be that of a program which is installed where PATH does not lead to.
+    const child = spawn(findTool(command) ?? command, args, { ...options, stdio: 'pipe' });
     let stdout = '';
     let stderr = '';
     child.stdout?.setEncoding('utf8').on('data', (text: string) => (stdout += text));

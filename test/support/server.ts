@@ -16,6 +16,7 @@ export interface TestServer {
   readonly socketDir: string;
   /** The socket itself. */
   readonly socket: string;
+  readonly pid: number;
   close(): Promise<void>;
 }
 
@@ -49,6 +50,7 @@ export async function startServer(
   return {
     socketDir: folder,
     socket: join(folder, `.s.PGSQL.${port}`),
+    pid: running.pid,
     async close() {
       await running.end('SIGINT');
       rmSync(folder, { recursive: true, force: true });

@@ -2,11 +2,11 @@
 import { performance } from 'node:perf_hooks';
 import { setTimeout as delay } from 'node:timers/promises';
 import { scanJson } from '../../src/decode/json-scan.ts';
-import type { Outcome, Rows, Target } from '../../src/flow.ts';
-import type { ItemsRequest, StreamRooms } from '../../src/ingest-stream.ts';
-import { limits } from '../../src/limits.ts';
+import type { Outcome, Rows, Target } from '../../src/tables/flow.ts';
+import type { ItemsRequest, StreamRooms } from '../../src/ingest/ingest-stream.ts';
+import { limits } from '../../src/tables/limits.ts';
 import { parseIngestTarget } from '../../src/listen/routes.ts';
-import { Refused } from '../../src/refusals.ts';
+import { Refused } from '../../src/tables/refusals.ts';
 import { targetOf } from './rows.ts';
 
 /** What decode makes of items for a table of one JSONB column. */
@@ -32,6 +32,7 @@ export function decodeDocuments(target: Target, items: ItemsRequest): Rows {
     lines: null,
     patienceMs: limits.ackDeadlineMs,
     chain: null,
+    ignored: null,
   };
 }
 

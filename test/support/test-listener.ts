@@ -1,14 +1,14 @@
 /** A webhook listener whose ingest keeps the bodies it is given. */
-import type { Arrival, Outcome } from '../../src/flow.ts';
-import type { TlsSource } from '../../src/guard/tls-source.ts';
+import type { Arrival, Outcome } from '../../src/tables/flow.ts';
+import type { TlsSource } from '../../src/access/tls-source.ts';
 import type { Listener } from '../../src/listen/http.ts';
 import { openListener } from '../../src/listen/http.ts';
 import { parseWebhookTarget } from '../../src/listen/routes.ts';
-import type { OpenStream } from '../../src/ingest-stream.ts';
-import type { Limits } from '../../src/limits.ts';
-import { limits } from '../../src/limits.ts';
-import type { Observation } from '../../src/observations.ts';
-import { refusal, Refused } from '../../src/refusals.ts';
+import type { OpenStream } from '../../src/ingest/ingest-stream.ts';
+import type { Limits } from '../../src/tables/limits.ts';
+import { limits } from '../../src/tables/limits.ts';
+import type { Observation } from '../../src/tables/observations.ts';
+import { refusal, Refused } from '../../src/tables/refusals.ts';
 
 export interface TestListener {
   readonly listener: Listener;
@@ -26,6 +26,8 @@ export interface TestListenerOptions {
   /** Opens the WebSocket door. */
   readonly openStream?: OpenStream;
   readonly websocketOrigins?: string;
+  /** What is waited for before the body is asked for, as for a table that is looked up. */
+  readonly found?: () => Promise<void>;
   /** What happens between the body and the outcome. */
   readonly commit?: (body: Buffer, arrival: Arrival) => Promise<Outcome>;
   /** Once it resolves, requests are refused with `deadline`, whether their bodies have come or not. */
@@ -60,6 +62,7 @@ export async function startListener(options: TestListenerOptions = {}): Promise<
       hooks.target(table);
       if (table.table === 'broken') throw new TypeError('a bug with /a/path in it');
       if (table.table === 'away') return { kind: 'aborted', refusal: refusal('engine_unavailable') };
+      await options.found?.();
       const early = options.early?.then(() => Promise.reject(new Refused('deadline')));
       const body = await Promise.race([arrival.body(), ...(early === undefined ? [] : [early])]);
       bodies.push(body);

@@ -8,7 +8,9 @@ import type { TestContext } from 'node:test';
 
 /** The path of the program, or null. Debian keeps some of PostgreSQL's programs beside the server. */
 export function findTool(name: string): string | null {
+  if (name.includes('/')) return name;
   const folders = (process.env['PATH'] ?? '').split(delimiter).filter((folder) => folder !== '');
+  folders.push('/usr/sbin');
   for (const version of [18, 17, 16, 15, 14]) folders.push(`/usr/lib/postgresql/${version}/bin`);
   for (const folder of folders) {
     const path = join(folder, name);
@@ -25,10 +27,14 @@ export function findTool(name: string): string | null {
 /** The path of the program, or null after `t` was skipped: `if ((psql = requireTool(t, 'psql')) === null) return;` */
 export function requireTool(t: TestContext, name: string): string | null {
   const path = findTool(name);
-  if (path !== null) return path;
+  if (path === null) skipFor(t, name);
+  return path;
+}
+
+/** Skips `t`, loudly, for want of something that is not installed; where CI=true it throws. */
+export function skipFor(t: TestContext, name: string): void {
   if (process.env['CI'] === 'true') throw new Error(`${name} is not installed, and CI=true skips nothing`);
   t.diagnostic(`SKIPPED: ${name} is not installed`);
   process.stderr.write(`\n*** ${t.name}: SKIPPED, because ${name} is not installed\n`);
   t.skip(`${name} is not installed`);
-  return null;
 }

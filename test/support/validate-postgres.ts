@@ -3,7 +3,7 @@
  * own, and a function that evaluates one expression over many requests, catching what each raises.
  */
 import type { Client } from 'pg';
-import { type CheckRequest } from '../../src/flow.ts';
+import { type CheckRequest } from '../../src/tables/flow.ts';
 
 const setup = String.raw`
 create schema crypt;

@@ -12,6 +12,8 @@ const rewriteSql = createRewriter({
   parseExpression: (text) => ({ text, payloadName: null, headersRead: [], secretLiterals: [], warnings: [] }),
   newId: randomUUID,
   expandSender: () => null,
+  demandsOf: () => ({ form: null, cautions: [] }),
+  secretForms: () => [],
   nearestSenders: () => [],
   explain: () => Promise.resolve([]),
 });

@@ -2,7 +2,7 @@
 import type { ClientBase } from 'pg';
 import { catalogRowsSql, emptySnapshot, nextSnapshot } from '../../src/catalog/snapshot.ts';
 import type { CatalogRow, Snapshot } from '../../src/catalog/snapshot.ts';
-import type { Target } from '../../src/flow.ts';
+import type { Target } from '../../src/tables/flow.ts';
 
 export async function readSnapshot(client: ClientBase, before: Snapshot = emptySnapshot): Promise<Snapshot> {
   const path = await client.query<{ path: string }>(`select current_setting('search_path') as path`);

@@ -4,12 +4,13 @@
  * `before`, and `BUG` throws.
  */
 import type { Endpoint } from '../../src/engine/engine.ts';
-import type { Rewrite, RewriteSql } from '../../src/flow.ts';
-import type { TlsSource } from '../../src/guard/tls-source.ts';
+import type { Rewrite, RewriteSql } from '../../src/tables/flow.ts';
+import type { TlsSource } from '../../src/access/tls-source.ts';
 import { type Deferred, deferred } from '../../src/kit/deferred.ts';
-import { type Limits, limits } from '../../src/limits.ts';
-import type { Observation } from '../../src/observations.ts';
-import { SqlFailure } from '../../src/refusals.ts';
+import { type Limits, limits } from '../../src/tables/limits.ts';
+import type { Observation } from '../../src/tables/observations.ts';
+import { SqlFailure } from '../../src/tables/refusals.ts';
+import type { Passwords } from '../../src/wire/authenticate.ts';
 import { openSqlDoor, type SqlDoor } from '../../src/wire/door.ts';
 
 /** Statements are separated by plain semicolons; the tests' texts have none in literals where it matters. */
@@ -85,7 +86,12 @@ export interface TestDoor {
 
 export async function openTestDoor(
   endpoint: Endpoint,
-  options: { limits?: Partial<Limits>; unavailable?: () => string | null; tls?: TlsSource } = {},
+  options: {
+    limits?: Partial<Limits>;
+    unavailable?: () => string | null;
+    tls?: TlsSource;
+    passwords?: Passwords;
+  } = {},
 ): Promise<TestDoor> {
   const seen: Observation[] = [];
   const waiting = new Set<(observation: Observation) => void>();
@@ -101,6 +107,7 @@ export async function openTestDoor(
     endpoint: () => endpoint,
     unavailable: options.unavailable ?? (() => null),
     tls: options.tls ?? null,
+    passwords: options.passwords ?? null,
     rewrite: smallRewriter((name) => {
       if (name.startsWith('refused')) {
         return Promise.reject(new SqlFailure({ sqlstate: '0A000', message: 'not today', detail: 'because' }));

@@ -2,7 +2,7 @@
 import { performance } from 'node:perf_hooks';
 
 /** Rejects as the last `check` did when none has passed within `ms`. Asks as fast as the answers come. */
-export async function within(ms: number, check: () => Promise<void>): Promise<void> {
+export async function within<T>(ms: number, check: () => Promise<T>): Promise<T> {
   const deadline = performance.now() + ms;
   for (;;) {
     try {

@@ -1,7 +1,7 @@
 /** A listener with a WebSocket door whose rooms the test gives, and clients of it; closed with the test. */
 import type { TestContext } from 'node:test';
-import { createStreams } from '../../src/ingest-stream.ts';
-import type { StreamRooms } from '../../src/ingest-stream.ts';
+import { createStreams } from '../../src/ingest/ingest-stream.ts';
+import type { StreamRooms } from '../../src/ingest/ingest-stream.ts';
 import { onEnd } from './cleanup.ts';
 import { streamRooms } from './streams.ts';
 import type { TestListener, TestListenerOptions } from './test-listener.ts';

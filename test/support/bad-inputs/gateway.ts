@@ -2,7 +2,7 @@
  * What comes over the events gateway's connections by mistake or by malice, and a few requests that are good: bytes,
  * answers, and whether the connection stays. The gateway has a table `t (n int)` and is called `h`.
  */
-import { limits } from '../../../src/limits.ts';
+import { limits } from '../../../src/tables/limits.ts';
 import { chunked, post } from '../raw-http.ts';
 
 export const e = '/v1/events?name=t';
@@ -50,6 +50,14 @@ export const gatewayConnections: [name: string, bytes: string, answers: string[]
   ['CONNECT', head('CONNECT a:443 HTTP/1.1'), ['405 method_not_allowed'], 'closes'],
   ['a WebSocket', head(`GET ${sql} HTTP/1.1`, 'Connection: Upgrade', 'Upgrade: websocket', 'Sec-WebSocket-Version: 13', 'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=='), ['405 method_not_allowed'], 'stays'],
 
+  // Parameters.
+  ['an unknown parameter', post(`${e}&onconflict=update`, row), ['400 malformed_query'], 'stays'],
+  ['an unknown parameter of SQL', post(`${sql}?databse=dev`, select), ['400 malformed_query'], 'stays'],
+  ['a parameter twice', post(`${e}&on_error=skip&on_error=skip`, row), ['400 malformed_query'], 'stays'],
+  ['a value in other letters', post(`${e}&on_error=Skip`, row), ['400 malformed_query'], 'stays'],
+  ['nothing between two parameters', post(`${e}&&on_error=fail&`, row), ['200'], 'stays'],
+  ['an unknown member of SQL', post(sql, '{"sql":"SELECT count(*) FROM t","parameters":[1]}'), ['400 malformed_query'], 'stays'],
+
   // Bodies.
   ['no length', head(`POST ${e} HTTP/1.1`), ['422 event_not_object'], 'stays'],
   ['far too large, unsent', head(`POST ${e} HTTP/1.1`, 'Content-Length: 999999999999'), ['413 body_too_large'], 'closes'],
@@ -75,6 +83,7 @@ export const gatewayConnections: [name: string, bytes: string, answers: string[]
   ['no Host', post(e, row).replace('Host: h\r\n', ''), ['400 malformed_request'], 'closes'],
   ['two Hosts', post(e, row, 'host: h\r\n'), ['400 malformed_request'], 'closes'],
   ['two Hosts that differ', post(e, row, 'Host: evil\r\n'), ['400 malformed_request'], 'closes'],
+  ['two Authorizations', post(e, row, 'Authorization: Bearer a\r\nauthorization: Bearer b\r\n'), ['400 malformed_request'], 'closes'],
   ['two lengths', post(e, row, 'Content-Length: 7\r\n'), ['400 malformed_request'], 'closes'],
   ['a signed length', post(e, row).replace('Length: 7', 'Length: +7'), ['400 malformed_request'], 'closes'],
   ['a list of lengths', post(e, row).replace('Length: 7', 'Length: 7, 7'), ['400 malformed_request'], 'closes'],

@@ -9,7 +9,7 @@ import { performance } from 'node:perf_hooks';
 import type { TestContext } from 'node:test';
 import { KubeConfig } from '@kubernetes/client-node';
 import { parse } from 'yaml';
-import { limits } from '../../../src/limits.ts';
+import { limits } from '../../../src/tables/limits.ts';
 import { isStatus, openCluster } from '../../../src/operator/cluster.ts';
 import type { Cluster } from '../../../src/operator/cluster.ts';
 import {
@@ -26,7 +26,7 @@ import type { ClusterObject, Kind } from '../../../src/operator/kinds.ts';
 import { openOperator } from '../../../src/operator/operator.ts';
 import type { Operator } from '../../../src/operator/operator.ts';
 import type { HeadgateResource, HeadgateSpec } from '../../../src/operator/resource.ts';
-import type { Observation } from '../../../src/observations.ts';
+import type { Observation } from '../../../src/tables/observations.ts';
 import { onEnd } from '../cleanup.ts';
 import { within } from '../within.ts';
 import { quickLimits, startApiServer } from './operators.ts';

@@ -24,12 +24,19 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
 {{- end -}}
 
+{{- /* A registry that a parent chart sets for all its images stands in front. */ -}}
 {{- define "headgate.image" -}}
+{{- with (.Values.global).imageRegistry }}{{ . | trimSuffix "/" }}/{{ end -}}
 {{- if .Values.image.digest -}}
 {{ .Values.image.repository }}@{{ .Values.image.digest }}
 {{- else -}}
 {{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
 {{- end -}}
+{{- end -}}
+
+{{- /* What values of the chart set; extraEnv is for everything else. */ -}}
+{{- define "headgate.managedEnvironment" -}}
+HEADGATE_DATA_DIR HEADGATE_LISTEN_ENABLED HEADGATE_LISTEN_PORT HEADGATE_SQL_HOST HEADGATE_SQL_PORT HEADGATE_ADMIN_HOST HEADGATE_ADMIN_PORT HEADGATE_INSECURE HEADGATE_LOG_FORMAT HEADGATE_LOG_LEVEL HEADGATE_MASTER_KEY HEADGATE_DATABASE_URL HEADGATE_PUBLIC_URL HEADGATE_SQL_PASSWORD HEADGATE_LISTEN_TLS_CERT HEADGATE_LISTEN_TLS_KEY HEADGATE_SQL_TLS_CERT HEADGATE_SQL_TLS_KEY HEADGATE_GATEWAY_TLS_CERT HEADGATE_GATEWAY_TLS_KEY HEADGATE_TRUSTED_PROXIES HEADGATE_LISTEN_NETWORKS HEADGATE_GATEWAY_NETWORKS HEADGATE_ADDRESS_RATE HEADGATE_TABLE_RATE HEADGATE_LISTENERS HEADGATE_BODY_BYTES_MAX EVENTS_API_HOST EVENTS_API_PORT EVENTS_API_TOKEN
 {{- end -}}
 
 {{- /* "true" with an external database, empty with the embedded engine. */ -}}
@@ -77,6 +84,18 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- end -}}
 {{- if and .Values.ingress.enabled (not .Values.ingress.hosts) -}}
 {{- fail "ingress.enabled needs at least one name in ingress.hosts" -}}
+{{- end -}}
+{{- if and (not $external) .Values.sql.expose (not .Values.sql.existingSecret) -}}
+{{- fail "sql.expose needs sql.existingSecret, a Secret with the password: the embedded engine trusts whoever reaches the SQL door" -}}
+{{- end -}}
+{{- if and $external .Values.sql.existingSecret -}}
+{{- fail "sql.existingSecret is for the embedded engine: the server of database asks for passwords itself" -}}
+{{- end -}}
+{{- $managed := splitList " " (include "headgate.managedEnvironment" . | trim) -}}
+{{- range .Values.extraEnv -}}
+{{- if has .name $managed -}}
+{{- fail (printf "extraEnv must not set %s: another value of the chart does" .name) -}}
+{{- end -}}
 {{- end -}}
 {{- if lt (int .Values.terminationGracePeriodSeconds) (add (int .Values.preStopSeconds) 20) -}}
 {{- fail "terminationGracePeriodSeconds must be at least preStopSeconds + 20: the drain takes up to 10 s, the engine's clean stop up to 6 s" -}}

@@ -18,7 +18,7 @@ metadata:
     {{- end }}
   {{- end }}
 spec:
-  serviceAccountName: {{ include "headgate.fullname" . }}
+  serviceAccountName: {{ .Values.serviceAccount.name | default (include "headgate.fullname" .) }}
   # Headgate asks the cluster nothing.
   automountServiceAccountToken: false
   # Otherwise the kubelet puts HEADGATE_PORT=tcp://… and the like into the environment, and Headgate refuses settings
@@ -41,6 +41,10 @@ spec:
       args: [start]
       env:
         {{- include "headgate.env" . | nindent 8 }}
+      {{- with .Values.extraEnvFrom }}
+      envFrom:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
       ports:
         {{- if include "headgate.listener" . }}
         - name: webhook
@@ -104,9 +108,17 @@ spec:
         - name: shm
           mountPath: /dev/shm
         {{- end }}
+        {{- range include "headgate.certificates" . | fromYamlArray }}
+        - name: tls-{{ .door }}
+          mountPath: /tls/{{ .door }}
+          readOnly: true
+        {{- end }}
         {{- with .Values.extraVolumeMounts }}
         {{- toYaml . | nindent 8 }}
         {{- end }}
+    {{- with .Values.extraContainers }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
   volumes:
     - name: data
       {{- if $external }}
@@ -125,6 +137,11 @@ spec:
       emptyDir:
         medium: Memory
         sizeLimit: 256Mi
+    {{- end }}
+    {{- range include "headgate.certificates" . | fromYamlArray }}
+    - name: tls-{{ .door }}
+      secret:
+        secretName: {{ .secretName }}
     {{- end }}
     {{- with .Values.extraVolumes }}
     {{- toYaml . | nindent 4 }}
@@ -210,7 +227,70 @@ spec:
       name: {{ include "headgate.gatewaySecret" . }}
       key: {{ .Values.gateway.key }}
 {{- end }}
-{{- with .Values.extraEnv }}
-{{ toYaml . }}
+{{- with .Values.sql.existingSecret }}
+- name: HEADGATE_SQL_PASSWORD
+  valueFrom:
+    secretKeyRef:
+      name: {{ . }}
+      key: {{ $.Values.sql.key }}
 {{- end }}
+{{- range include "headgate.certificates" . | fromYamlArray }}
+- name: HEADGATE_{{ .variable }}_TLS_CERT
+  value: /tls/{{ .door }}/tls.crt
+- name: HEADGATE_{{ .variable }}_TLS_KEY
+  value: /tls/{{ .door }}/tls.key
+{{- end }}
+{{- /* Only what was asked for: Headgate has defaults of its own. */ -}}
+{{- with .Values.access.trustedProxies }}
+- name: HEADGATE_TRUSTED_PROXIES
+  value: {{ join "," . | quote }}
+{{- end }}
+{{- with .Values.access.listenNetworks }}
+- name: HEADGATE_LISTEN_NETWORKS
+  value: {{ join "," . | quote }}
+{{- end }}
+{{- with .Values.access.gatewayNetworks }}
+- name: HEADGATE_GATEWAY_NETWORKS
+  value: {{ join "," . | quote }}
+{{- end }}
+{{- with .Values.access.addressRate }}
+- name: HEADGATE_ADDRESS_RATE
+  value: {{ . | quote }}
+{{- end }}
+{{- with .Values.access.tableRate }}
+- name: HEADGATE_TABLE_RATE
+  value: {{ . | quote }}
+{{- end }}
+{{- with .Values.listeners }}
+- name: HEADGATE_LISTENERS
+  value: {{ int64 . | quote }}
+{{- end }}
+{{- with .Values.bodyBytesMax }}
+- name: HEADGATE_BODY_BYTES_MAX
+  value: {{ int64 . | quote }}
+{{- end }}
+{{- range .Values.extraEnv }}
+{{- /* The API takes texts alone: a number or a boolean is one here. */ -}}
+{{- if hasKey . "value" }}
+{{ list (merge (dict "value" (include "headgate.text" .value)) .) | toYaml }}
+{{- else }}
+{{ list . | toYaml }}
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{- /* A number as it was written: one that is whole has no exponent. */ -}}
+{{- define "headgate.text" -}}
+{{- if kindIs "float64" . -}}
+{{- if eq . (floor .) -}}{{ int64 . }}{{- else -}}{{ . }}{{- end -}}
+{{- else -}}{{ . }}{{- end -}}
+{{- end -}}
+
+{{- /* The doors that have a certificate of their own. */ -}}
+{{- define "headgate.certificates" -}}
+{{- $all := list -}}
+{{- with .Values.tls.listenerSecret }}{{ $all = append $all (dict "door" "listener" "variable" "LISTEN" "secretName" .) }}{{ end -}}
+{{- with .Values.tls.sqlSecret }}{{ $all = append $all (dict "door" "sql" "variable" "SQL" "secretName" .) }}{{ end -}}
+{{- with .Values.tls.gatewaySecret }}{{ $all = append $all (dict "door" "gateway" "variable" "GATEWAY" "secretName" .) }}{{ end -}}
+{{- toYaml $all -}}
 {{- end -}}

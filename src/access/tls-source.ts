@@ -1,0 +1,240 @@
+/**
+ * One door's TLS: its certificate, its key and, where clients must show certificates too, the authorities they are
+ * checked against. Takes names of PEM files; gives what `tls` and `https` servers want, now and after every change of
+ * the files. Refuses with GuardError at the start; afterwards a pair of files that does not work is told and not used,
+ * and connections go on with the last one that did. Touches those files, by reading them.
+ *
+ * A certificate that has expired, or is not valid yet, is served all the same where there is no better one, and warned of:
+ * clients that look at it turn away by themselves, and to refuse the start would take the other doors away too. But it
+ * takes the place of none that is valid (docs/decisions/0080).
+ *
+ * Files are compared every `tlsPollMs` and on `reload()`: mounted secrets are swapped by links, which no watcher of
+ * files reports everywhere. A certificate and its key cannot be written at one moment, so between the two writes the
+ * pair may be told as broken once.
+ */
+import { X509Certificate } from 'node:crypto';
+import { readFile, stat } from 'node:fs/promises';
+import { createSecureContext } from 'node:tls';
+import type { SecureContextOptions, TLSSocket, TlsOptions } from 'node:tls';
+import type { Closable } from '../kit/closer.ts';
+import { limits } from '../tables/limits.ts';
+import type { Observe } from '../tables/observations.ts';
+import { isValid, stateAt, validityOf } from './validity.ts';
+import type { Validity, ValidityState } from './validity.ts';
+import { GuardError } from './guard-error.ts';
+
+export interface TlsFiles {
+  /** The door's certificate and those that lead to its authority, in that order (PEM). */
+  readonly cert: string;
+  readonly key: string;
+  /** null: clients are not asked for certificates. */
+  readonly clientCa: string | null;
+  /** `optional`: a client may come without one, but not with one that those authorities do not vouch for. */
+  readonly clientCert: 'required' | 'optional';
+}
+
+export interface TlsSourceOptions {
+  /** The door's name in observations. */
+  readonly door: string;
+  readonly files: TlsFiles;
+  readonly observe: Observe;
+  readonly pollMs?: number;
+  /** ms since 1970 */
+  readonly now?: () => number;
+}
+
+/** A server that takes new certificates for the connections to come: `tls.Server` and `https.Server`. */
+export interface SecureServer {
+  setSecureContext(options: SecureContextOptions): void;
+}
+
+export class TlsSource implements Closable {
+  readonly #options: TlsSourceOptions;
+  readonly #servers = new Set<SecureServer>();
+  #loaded: Loaded;
+  /** What was warned of last, and when. */
+  #told: { state: ValidityState; atMs: number } = { state: 'valid', atMs: 0 };
+  /** When a certificate that came too early can be taken, in ms since 1970; null: there is none. */
+  #takeAtMs: number | null = null;
+  /** The files as they were last looked into, whether they could be used or not. */
+  #seen: string;
+  #timer: NodeJS.Timeout | null = null;
+  #reloading: Promise<void> = Promise.resolve();
+
+  private constructor(options: TlsSourceOptions, loaded: Loaded, seen: string) {
+    this.#options = options;
+    this.#loaded = loaded;
+    this.#seen = seen;
+  }
+
+  static async open(options: TlsSourceOptions): Promise<TlsSource> {
+    const { door, files, observe, pollMs = limits.tlsPollMs } = options;
+    const seen = await marks(files);
+    const loaded = await load(files);
+    const source = new TlsSource(options, loaded, seen);
+    observe({ kind: 'tls.loaded', door, subject: loaded.subject, expiresAtMs: loaded.untilMs });
+    source.#warn();
+    source.#timer = setInterval(() => void source.#look(), pollMs).unref();
+    return source;
+  }
+
+  /** For `tls.createServer` and `https.createServer`; hand the server to `serve` then. */
+  get serverOptions(): TlsOptions {
+    const { clientCa, clientCert } = this.#options.files;
+    return {
+      ...this.#loaded.material,
+      requestCert: clientCa !== null,
+      // What is optional is checked by `refuses`: Node would let a certificate of anybody's pass, or require one.
+      rejectUnauthorized: clientCa !== null && clientCert === 'required',
+    };
+  }
+
+  /** From now on the server's new connections get the certificate of the day. */
+  serve(server: SecureServer): void {
+    server.setSecureContext(this.#loaded.material);
+    this.#servers.add(server);
+  }
+
+  /** A connection of a client that has shown a certificate which nobody trusted here has signed. */
+  refuses(socket: TLSSocket): boolean {
+    if (this.#options.files.clientCa === null || socket.authorized) return false;
+    return socket.getPeerX509Certificate() !== undefined;
+  }
+
+  /** Reads the files again, changed or not. Never rejects: what does not work is told and not used. */
+  reload(): Promise<void> {
+    this.#reloading = this.#reloading.then(() => this.#load());
+    return this.#reloading;
+  }
+
+  async close(): Promise<void> {
+    if (this.#timer !== null) clearInterval(this.#timer);
+    this.#servers.clear();
+    await this.#reloading;
+  }
+
+  async #look(): Promise<void> {
+    const changed = (await marks(this.#options.files)) !== this.#seen;
+    if (changed || (this.#takeAtMs !== null && this.#nowMs >= this.#takeAtMs)) await this.reload();
+    this.#warn();
+  }
+
+  get #nowMs(): number {
+    return (this.#options.now ?? Date.now)();
+  }
+
+  /** Says what is wrong with the certificate in use when that begins, and every day. */
+  #warn(): void {
+    const { door, observe } = this.#options;
+    const nowMs = this.#nowMs;
+    const { subject, fromMs, untilMs } = this.#loaded;
+    const state = stateAt(this.#loaded, nowMs);
+    const known = state === this.#told.state && nowMs - this.#told.atMs < limits.tlsExpiryToldMs;
+    if (state === 'valid' || known) return;
+    this.#told = { state, atMs: nowMs };
+    const [validFrom, validUntil] = [dateOf(fromMs), dateOf(untilMs)];
+    observe({ kind: 'tls.doubtful', door, subject, state, validFrom, validUntil });
+  }
+
+  async #load(): Promise<void> {
+    const { door, files, observe } = this.#options;
+    // Taken before the files are read: what changes meanwhile is read again.
+    this.#seen = await marks(files);
+    try {
+      this.#takeAtMs = null;
+      const loaded = await load(files);
+      this.#refuseWorse(loaded);
+      for (const server of this.#servers) server.setSecureContext(loaded.material);
+      this.#loaded = loaded;
+      this.#told = { state: 'valid', atMs: 0 };
+      observe({ kind: 'tls.loaded', door, subject: loaded.subject, expiresAtMs: loaded.untilMs });
+      this.#warn();
+    } catch (error) {
+      observe({ kind: 'tls.unusable', door, reason: textOf(error) });
+    }
+  }
+
+  /** Throws where what is in use is valid and what would take its place is not. */
+  #refuseWorse(candidate: Loaded): void {
+    const nowMs = this.#nowMs;
+    const state = stateAt(candidate, nowMs);
+    if (isValid(state) || !isValid(stateAt(this.#loaded, nowMs))) return;
+    const [when, ms] =
+      state === 'expired'
+        ? (['expired on', candidate.untilMs] as const)
+        : (['is not valid before', candidate.fromMs] as const);
+    if (state === 'not yet valid') this.#takeAtMs = candidate.fromMs;
+    throw new GuardError(
+      `the certificate in ${this.#options.files.cert} ${when} ${dateOf(ms)}: the one in use is valid until ${dateOf(this.#loaded.untilMs)} and stays`,
+    );
+  }
+}
+
+interface Loaded extends Validity {
+  readonly material: SecureContextOptions;
+  readonly subject: string;
+}
+
+function dateOf(ms: number): string {
+  return new Date(ms).toISOString();
+}
+
+/** Throws GuardError, with the path of the file in front. */
+export async function load(files: TlsFiles): Promise<Loaded> {
+  const [cert, key] = [await pem(files.cert), await pem(files.key)];
+  const certificate = parsed(files.cert, () => new X509Certificate(cert));
+  parsed(files.key, () => createSecureContext({ key }));
+  const ca = files.clientCa === null ? null : await pem(files.clientCa);
+  if (ca !== null) parsed(files.clientCa ?? '', () => void new X509Certificate(ca));
+  const material: SecureContextOptions = {
+    cert,
+    key,
+    minVersion: 'TLSv1.2',
+    ...(ca === null ? {} : { ca }),
+  };
+  try {
+    createSecureContext(material);
+  } catch {
+    throw new GuardError(`${files.key} is not the key of the certificate in ${files.cert}`);
+  }
+  return {
+    material,
+    subject: certificate.subject.replaceAll('\n', ', ').slice(0, 200),
+    ...parsed(files.cert, () => validityOf(cert)),
+  };
+}
+
+async function pem(path: string): Promise<Buffer> {
+  try {
+    return await readFile(path);
+  } catch (error) {
+    throw new GuardError(
+      `${path} cannot be read (${(error as NodeJS.ErrnoException).code ?? 'unknown error'})`,
+    );
+  }
+}
+
+/** OpenSSL's own words quote nothing of the files, and help nobody either. */
+function parsed<T>(path: string, parse: () => T): T {
+  try {
+    return parse();
+  } catch {
+    throw new GuardError(`${path} holds no usable PEM of what it should hold`);
+  }
+}
+
+/** Changes whenever one of the files does; a file that is not there is a state like others. */
+async function marks(files: TlsFiles): Promise<string> {
+  const paths = [files.cert, files.key, ...(files.clientCa === null ? [] : [files.clientCa])];
+  const each = paths.map((path) =>
+    stat(path, { bigint: true }).then(
+      ({ ino, size, mtimeNs, ctimeNs }) => `${ino}.${size}.${mtimeNs}.${ctimeNs}`,
+      () => 'missing',
+    ),
+  );
+  return (await Promise.all(each)).join('|');
+}
+
+function textOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

@@ -1,0 +1,147 @@
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import type { Observation } from '../tables/observations.ts';
+import { createLog } from './log.ts';
+import { requestLines } from './request-lines.ts';
+import type { RequestLine } from './request-lines.ts';
+
+const table = { database: 'dev', schema: 'public', table: 't' };
+const stored: Observation = {
+  kind: 'request.answered',
+  table,
+  status: 200,
+  code: 'committed',
+  rows: 1,
+  seconds: 0.002_134,
+  remoteAddress: '192.0.2.7',
+};
+const refused: Observation = { ...stored, status: 401, code: 'signature_failed', rows: 0 };
+
+/** A clock that stands until it is moved; what falls due is run on the way. */
+class StandingClock {
+  nowMs = 0;
+  readonly #due: { atMs: number; run: () => void }[] = [];
+  readonly now = () => this.nowMs;
+  readonly later = (ms: number, run: () => void) => void this.#due.push({ atMs: this.nowMs + ms, run });
+
+  move(ms: number): void {
+    const until = this.nowMs + ms;
+    for (;;) {
+      const next = this.#due.findIndex(({ atMs }) => atMs <= until);
+      const [due] = next < 0 ? [] : this.#due.splice(next, 1);
+      if (due === undefined) break;
+      this.nowMs = due.atMs;
+      due.run();
+    }
+    this.nowMs = until;
+  }
+
+  get waiting(): number {
+    return this.#due.length;
+  }
+}
+
+function sampled() {
+  const clock = new StandingClock();
+  const told: RequestLine[] = [];
+  return { clock, told, observe: requestLines((line) => void told.push(line), clock) };
+}
+
+const kinds = (told: readonly RequestLine[]) => told.map(({ kind }) => kind);
+
+suite('request lines', () => {
+  test('few requests are told one by one, and nothing waits', () => {
+    const { clock, told, observe } = sampled();
+    for (let i = 0; i < 40; i++) {
+      observe(i % 4 === 0 ? refused : stored);
+      clock.move(250);
+    }
+    assert.equal(told.length, 40);
+    assert.equal(clock.waiting, 0);
+  });
+
+  test('of many in a second five are told, then how many more there were and how many of them were refused', () => {
+    const { clock, told, observe } = sampled();
+    for (let i = 0; i < 1_239; i++) observe(i < 1_227 ? stored : refused);
+    assert.equal(told.length, 5);
+    clock.move(1_000);
+    assert.deepEqual(told.splice(0).at(-1), { kind: 'requests.more', requests: 1_234, refused: 12 });
+    // The next second has its own five.
+    for (let i = 0; i < 6; i++) observe(stored);
+    clock.move(1_000);
+    assert.deepEqual(kinds(told), [...Array.from({ length: 5 }, () => 'request.answered'), 'requests.more']);
+  });
+
+  test('under load of any length there are six lines a second and one timer', () => {
+    const { clock, told, observe } = sampled();
+    for (let second = 0; second < 10; second++) {
+      for (let i = 0; i < 100; i++) {
+        observe(stored);
+        clock.move(10);
+        assert.ok(clock.waiting <= 1);
+      }
+    }
+    clock.move(1_000);
+    assert.ok(told.length <= 60, String(told.length));
+    const more = told.reduce((sum, line) => sum + (line.kind === 'requests.more' ? line.requests : 1), 0);
+    assert.equal(more, 1_000);
+  });
+
+  test('what several processes tell becomes one, and a stop tells what is left', () => {
+    const clock = new StandingClock();
+    const told: RequestLine[] = [];
+    const whole = requestLines((line) => void told.push(line), clock);
+    const parts = [requestLines(whole, clock), requestLines(whole, clock)];
+    for (let i = 0; i < 20; i++) parts.forEach((part) => part(stored));
+    clock.move(1_000);
+    clock.move(1_000);
+    assert.equal(told.filter(({ kind }) => kind === 'request.answered').length, 5);
+    const more = told.reduce((sum, line) => sum + (line.kind === 'requests.more' ? line.requests : 0), 0);
+    assert.equal(more, 35);
+    for (let i = 0; i < 7; i++) whole(refused);
+    whole({ kind: 'service.draining', reason: 'SIGTERM' });
+    assert.deepEqual(told.at(-1), { kind: 'requests.more', requests: 2, refused: 2 });
+  });
+});
+
+suite('request lines in the log', () => {
+  function logged(
+    format: 'json' | 'pretty',
+    level: 'debug' | 'info' | 'warn',
+    ...observations: Observation[]
+  ): string {
+    let text = '';
+    const log = createLog({ level, format, write: (line) => void (text += line), now: () => 0 });
+    observations.forEach(log);
+    return text;
+  }
+
+  test('are short, say why, and name the sender of what was refused', () => {
+    const gateway: Observation = {
+      kind: 'gateway.answered',
+      requestId: 'r',
+      route: 'events',
+      remoteAddress: '::1',
+      status: 200,
+      code: 'ok',
+      rows: 1_500,
+      seconds: 0.01,
+    };
+    const batch: Observation = { kind: 'batch.answered', table, code: 'committed', rows: 2, seconds: 0.5 };
+    const hostile = { ...table, table: 'a\n\u001b[31m.b' };
+    assert.equal(
+      logged('pretty', 'info', stored, { ...refused, table: hostile }, gateway, batch),
+      `00:00:00.000 200 dev.public.t  1 row  2.134 ms
+00:00:00.000 401 "dev.public.\\"a\\n\\u001b[31m.b\\""  signature_failed  192.0.2.7
+00:00:00.000 200 gateway events  1,500 rows  10 ms
+00:00:00.000 ack dev.public.t  2 rows  500 ms
+`,
+    );
+  });
+
+  test('are for people at info: JSON has none, debug has long ones, warn wants silence', () => {
+    assert.equal(logged('json', 'info', stored, refused), '');
+    assert.equal(logged('pretty', 'warn', stored, refused), '');
+    assert.match(logged('pretty', 'debug', stored), /^00:00:00\.000 DEBUG request\.answered [^\n]*\n$/);
+  });
+});

@@ -1,0 +1,74 @@
+/**
+ * A sign of life for whoever watches a terminal: of each second's requests the first few, and how many more there were. Takes
+ * every observation; tells the first answers of a second as they are, and at its end one `requests.more` for the rest.
+ * What it tells can go through it again: each listener process sends its part, and the main process makes one of all.
+ */
+import { limits } from '../tables/limits.ts';
+import type { Observation, Observe } from '../tables/observations.ts';
+
+export type Answered = Extract<
+  Observation,
+  { kind: 'request.answered' | 'gateway.answered' | 'batch.answered' }
+>;
+export type RequestLine = Answered | Extract<Observation, { kind: 'requests.more' }>;
+
+export interface Clock {
+  /** ms */
+  readonly now: () => number;
+  /** Calls back once after so many ms, without keeping the process alive. */
+  readonly later: (ms: number, run: () => void) => void;
+}
+
+export const realClock: Clock = {
+  now: () => performance.now(),
+  later: (ms, run) => void setTimeout(run, ms).unref(),
+};
+
+const secondMs = 1_000;
+
+export function requestLines(tell: (line: RequestLine) => void, clock: Clock = realClock): Observe {
+  let beganMs = Number.NEGATIVE_INFINITY;
+  let told = 0;
+  let requests = 0;
+  let refused = 0;
+  let ends = false;
+
+  const end = () => {
+    if (requests > 0) tell({ kind: 'requests.more', requests, refused });
+    told = requests = refused = 0;
+  };
+  const count = (more: number, moreRefused: number) => {
+    requests += more;
+    refused += moreRefused;
+    if (ends) return;
+    ends = true;
+    clock.later(Math.max(0, beganMs + secondMs - clock.now()), () => {
+      ends = false;
+      end();
+      beganMs = clock.now();
+    });
+  };
+  return (observation) => {
+    if (observation.kind === 'service.draining') return end();
+    if (observation.kind === 'requests.more') return count(observation.requests, observation.refused);
+    if (!isAnswered(observation)) return;
+    const now = clock.now();
+    if (!ends && now - beganMs >= secondMs) {
+      beganMs = now;
+      told = 0;
+    }
+    if (told < limits.requestLinesPerSMax) {
+      told++;
+      tell(observation);
+    } else count(1, isRefused(observation) ? 1 : 0);
+  };
+}
+
+function isAnswered(observation: Observation): observation is Observation & Answered {
+  const { kind } = observation;
+  return kind === 'request.answered' || kind === 'gateway.answered' || kind === 'batch.answered';
+}
+
+export function isRefused(answered: Answered): boolean {
+  return answered.kind === 'batch.answered' ? answered.code !== 'committed' : answered.status >= 400;
+}

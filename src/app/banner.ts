@@ -1,0 +1,88 @@
+/** What `headgate start` prints when its doors are open: where they are, and a first table and request to try. */
+import type { GatewayService } from './gateway-main.ts';
+import type { Service } from './main.ts';
+import type { Settings } from '../tables/settings.ts';
+
+const reachable = (host: string): string => (host === '0.0.0.0' || host === '::' ? 'localhost' : host);
+
+const schemeOf = (certificate: string | null): string => (certificate === null ? 'http' : 'https');
+
+export function banner(service: Service, settings: Settings): string {
+  const { listen, sql, gateway, admin } = service.doors;
+  const database = service.engine.defaultDatabase;
+  const scheme = schemeOf(settings.listenTlsCert);
+  const engine =
+    settings.databaseUrl === null
+      ? `embedded PostgreSQL in ${settings.dataDir}`
+      : 'PostgreSQL of HEADGATE_DATABASE_URL';
+  const psql =
+    settings.databaseUrl === null
+      ? `psql -h ${reachable(sql.host)} -p ${sql.port} -d ${database} -U root`
+      : `psql -h ${reachable(sql.host)} -p ${sql.port} -d ${database}`;
+  const token = settings.gatewayToken === null ? '' : " -H 'authorization: Bearer <token>'";
+  const withoutPsql = `curl${token} ${schemeOf(settings.gatewayTlsCert)}://${reachable(gateway.host)}:${gateway.port}/v1/sql`;
+  const adminLine = `admin     http://${admin.host}:${admin.port}/healthz  /readyz  /metrics`;
+  const eventsLine = `events    ${schemeOf(settings.gatewayTlsCert)}://${gateway.host}:${gateway.port}/v1/events  /v1/sql`;
+  if (listen === null) {
+    return `
+Headgate is ready (${engine}).
+
+  webhooks  off (HEADGATE_LISTEN_ENABLED=false)
+  SQL       ${psql}
+  ${eventsLine}
+  ${adminLine}
+
+`;
+  }
+  const webhook = `${scheme}://${reachable(listen.host)}:${listen.port}/webhook/${database}/public/github_events`;
+  return `
+Headgate is ready (${engine}).
+
+  webhooks  ${scheme}://${listen.host}:${listen.port}/webhook/<database>/<schema>/<table>
+  SQL       ${psql}
+  ${eventsLine}
+  ${adminLine}
+
+Try it: a table,
+
+  ${psql} \\
+    -c "CREATE SECRET IF NOT EXISTS github_secret WITH (backend = 'meta') AS 'a long random key'" \\
+    -c "CREATE TABLE IF NOT EXISTS github_events (data JSONB) WITH (connector = 'webhook')
+        VALIDATE SECRET github_secret USING github"
+
+a request as GitHub signs it,
+
+  body='{"action":"opened","number":1}'
+  signature=$(printf %s "$body" | openssl dgst -sha256 -hmac 'a long random key' -r | cut -d' ' -f1)
+  curl -H "X-Hub-Signature-256: sha256=$signature" -d "$body" \\
+    ${webhook}
+
+and its row.
+
+  ${psql} -c "SELECT data->>'action' FROM github_events"
+
+Without psql: ${withoutPsql} -d '<any of these statements>'
+
+`;
+}
+
+/** What `headgate gateway` prints when its door is open. */
+export function gatewayBanner({ gateway, databases }: GatewayService, settings: Settings): string {
+  const { host, port } = gateway.address;
+  const scheme = schemeOf(settings.gatewayTlsCert);
+  const url = `${scheme}://${reachable(host)}:${port}`;
+  const token = settings.gatewayToken === null ? '' : " -H 'authorization: Bearer <token>'";
+  return `
+The events gateway is ready (${databases.join(', ')}).
+
+  events  ${scheme}://${host}:${port}/v1/events?name=<table>
+  SQL     ${scheme}://${host}:${port}/v1/sql
+
+Try it: a table, an event, and its row.
+
+  curl${token} ${url}/v1/sql -d 'CREATE TABLE clickstream (user_id STRING, page STRING, at TIMESTAMPTZ)'
+  curl${token} '${url}/v1/events?name=clickstream' -d '{"user_id": "u1", "page": "/", "at": "2026-01-01T00:00:00Z"}'
+  curl${token} ${url}/v1/sql -d 'SELECT * FROM clickstream'
+
+`;
+}

@@ -1,0 +1,273 @@
+#!/usr/bin/env node
+/**
+ * argv → one command. With settings.ts's table the only reader of the command line and the environment, the owner of
+ * signals and of the exit status: 0 after a clean stop, 1 with one line for everything that keeps Headgate from running.
+ * A command loads its rooms itself when it runs, so that --version and --help, and a `send` in a loop, cost little.
+ */
+import { randomBytes } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { performance } from 'node:perf_hooks';
+import { buffer } from 'node:stream/consumers';
+import { Command, InvalidArgumentError, Option } from 'commander';
+import { PlainError } from '../kit/plain-error.ts';
+import type { SendOptions } from '../senders/send.ts';
+import { limits } from '../tables/limits.ts';
+import { resolveSettings, settingsTable } from '../tables/settings.ts';
+import type { ResolvedSettings, SettingName, Settings } from '../tables/settings.ts';
+import { tellUnprinted } from './printed.ts';
+import type { Stopped } from './stopping.ts';
+import type { Terminal } from './terminal.ts';
+
+const rows = Object.entries(settingsTable) as [SettingName, (typeof settingsTable)[SettingName]][];
+
+function withSettings(command: Command): Command {
+  for (const [, row] of rows) {
+    if (row.flag === null) continue;
+    // What is off by default is switched on by naming it; what is on needs a word to be switched off.
+    const value = row.default === false ? '' : ` <${row.value}>`;
+    const none = row.default === null || row.default === false || String(row.default) === '';
+    const shown = none ? '' : `, default ${String(row.default)}`;
+    const option = new Option(`--${row.flag}${value}`, `${row.help} (${row.env}${shown})`);
+    command.addOption(value === '' ? option : option.argParser(once));
+  }
+  return command;
+}
+
+/** Of a flag that is there twice nobody knows which one was meant. */
+function once(value: string, before: string | undefined): string {
+  if (before !== undefined) throw new InvalidArgumentError('It is there twice.');
+  return value;
+}
+
+function settingsOf(options: Record<string, string | true | undefined>): ResolvedSettings {
+  const flags: { [K in SettingName]?: string | true | undefined } = {};
+  for (const [name, row] of rows) {
+    const key = row.flag?.replaceAll(/-(.)/g, (_, letter: string) => letter.toUpperCase());
+    if (key !== undefined) flags[name] = options[key];
+  }
+  return resolveSettings({ env: process.env, flags });
+}
+
+/** As they are run with: `auto` has become the log's format here, where the terminal is known. */
+function settingsToRun(options: Record<string, string | true | undefined>): Settings {
+  const { settings } = settingsOf(options);
+  if (settings.logFormat !== 'auto') return settings;
+  return { ...settings, logFormat: process.stderr.isTTY ? 'pretty' : 'json' };
+}
+
+async function terminalOf(settings: Settings): Promise<Terminal> {
+  const { openTerminal } = await import('./terminal.ts');
+  return openTerminal(settings);
+}
+
+async function start(options: Record<string, string | true | undefined>): Promise<void> {
+  const settings = settingsToRun(options);
+  // Before the first await: a signal during the start must not leave an engine behind.
+  const stopped = firstSignal();
+  const [{ startService }, { banner }] = await Promise.all([import('./main.ts'), import('./banner.ts')]);
+  const terminal = await terminalOf(settings);
+  const service = await startService(settings, terminal.log, version());
+  reloadOnSignal(service.reload);
+  terminal.print(banner(service, settings));
+  await end(terminal, service.stop(await stopped));
+}
+
+async function gateway(options: Record<string, string | true | undefined>): Promise<void> {
+  const settings = settingsToRun(options);
+  const stopped = firstSignal();
+  const [{ startGateway }, { gatewayBanner }] = await Promise.all([
+    import('./gateway-main.ts'),
+    import('./banner.ts'),
+  ]);
+  const terminal = await terminalOf(settings);
+  const service = await startGateway(settings, terminal.log, version());
+  reloadOnSignal(service.reload);
+  terminal.print(gatewayBanner(service, settings));
+  await end(terminal, service.stop(await stopped));
+}
+
+async function operator(options: Record<string, string | true | undefined>): Promise<void> {
+  const settings = settingsToRun(options);
+  const stopped = firstSignal();
+  const { startOperator } = await import('./operate.ts');
+  const terminal = await terminalOf(settings);
+  const running = await startOperator(settings, terminal.log);
+  await end(terminal, running.stop(await stopped));
+}
+
+/** Whatever is still open then, a connection to a hung server say, keeps the process no longer. */
+async function end(terminal: Terminal, stopping: Promise<Stopped>): Promise<void> {
+  await terminal.exit((await stopping) === 'in order' ? 0 : 1);
+}
+
+/** Without certificates SIGHUP means what it always means: the terminal is gone. */
+function reloadOnSignal(reload: (() => Promise<void>) | null): void {
+  if (reload !== null) process.on('SIGHUP', () => void reload());
+}
+
+/**
+ * The first signal asks for a clean stop, a second one ends the process at once; so does the first one some time after it,
+ * whatever the process is busy with, a start that does not get on included.
+ */
+function firstSignal(): Promise<string> {
+  return new Promise((resolve) => {
+    let asked = false;
+    for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+      process.on(signal, () => {
+        if (asked) process.exit(signal === 'SIGTERM' ? 143 : 130);
+        asked = true;
+        setTimeout(() => process.exit(1), limits.stopMs).unref();
+        resolve(signal);
+      });
+    }
+  });
+}
+
+async function config(options: Record<string, string | true | undefined>): Promise<void> {
+  const { settings, origins } = settingsOf(options);
+  const lines = rows.map(([name, row]) => {
+    const value = settings[name];
+    const none = value === null || (Array.isArray(value) && value.length === 0);
+    const shown = none ? '(none)' : row.secret ? '***' : String(value);
+    return [row.env, shown, origins[name]];
+  });
+  for (const { env } of settings.eventDatabases) lines.push([env, '***', env]);
+  const widths = [0, 1].map((column) => Math.max(...lines.map((line) => line[column]?.length ?? 0)));
+  for (const [env = '', shown = '', origin = ''] of lines) {
+    process.stdout.write(`${env.padEnd(widths[0] ?? 0)}  ${shown.padEnd(widths[1] ?? 0)}  ${origin}\n`);
+  }
+  const [{ refuse }, { problemsOf }] = await Promise.all([import('./main.ts'), import('./check.ts')]);
+  await refuse(problemsOf(settings));
+}
+
+async function rotate(options: Record<string, string | true | undefined>): Promise<void> {
+  const { rotateKey } = await import('./rotate-key.ts');
+  await rotateKey(settingsOf(options).settings, {
+    say: (line) => void process.stdout.write(`${line}\n`),
+    warn: (line) => void process.stderr.write(`headgate: ${line}\n`),
+  });
+}
+
+async function moveTo(options: Record<string, string | true | undefined>): Promise<void> {
+  const { to, database, leaveOut, ...rest } = options;
+  const { move } = await import('./move/move.ts');
+  await move(
+    settingsOf(rest).settings,
+    { to: String(to), database: database === true ? undefined : database, leaveOut: leaveOut === true },
+    {
+      say: (line) => void process.stdout.write(`${line}\n`),
+      warn: (line) => void process.stderr.write(`headgate: ${line}\n`),
+    },
+  );
+}
+
+async function send(sender: string, options: Omit<SendOptions, 'sender'>): Promise<void> {
+  const interrupt = new AbortController();
+  void firstSignal().then(() => interrupt.abort());
+  const { sendCommand } = await import('../senders/send.ts');
+  process.exitCode = await sendCommand(
+    { ...options, sender },
+    {
+      print: (text) => void process.stdout.write(text),
+      note: (text) => void process.stderr.write(text),
+      terminal: process.stderr.isTTY,
+      read: (path) => (path === '-' ? buffer(process.stdin) : readFile(path)),
+      clock: Date.now,
+      elapsed: () => performance.now(),
+      random: randomBytes,
+      signal: interrupt.signal,
+    },
+  );
+}
+
+function version(): string {
+  // From dist/src/app/ as from src/app/: the nearest package.json above.
+  for (const path of ['../../package.json', '../../../package.json']) {
+    try {
+      return (JSON.parse(readFileSync(new URL(path, import.meta.url), 'utf8')) as { version: string })
+        .version;
+    } catch {
+      // Not there: the next one.
+    }
+  }
+  return 'unknown';
+}
+
+/** Errors whose message was written for the terminal. Anything else is a bug and shows its stack. */
+function explain(error: unknown): string {
+  if (error instanceof PlainError) return error.message;
+  const { code, syscall, port, address } = error as NodeJS.ErrnoException & {
+    port?: number;
+    address?: string;
+  };
+  if (syscall === 'listen') {
+    const where = `${address ?? ''}:${port ?? ''}`;
+    if (code === 'EADDRINUSE')
+      return `${where} is in use by another program: choose another port (0 picks a free one)`;
+    return `cannot listen on ${where}: ${code ?? 'unknown error'}`;
+  }
+  if (syscall !== undefined && error instanceof Error) return error.message;
+  return error instanceof Error ? (error.stack ?? error.message) : String(error);
+}
+
+const program = new Command('headgate')
+  .description('A webhook destination that is a SQL database.')
+  .version(version())
+  .showHelpAfterError('(headgate --help tells more)');
+withSettings(program.command('start').description('start the service')).action(start);
+withSettings(
+  program
+    .command('gateway')
+    .description('start the events gateway alone, in front of the databases of EVENTS_API_<DB>_DSN'),
+).action(gateway);
+withSettings(
+  program
+    .command('operator')
+    .description(
+      'look after the Headgate resources of a Kubernetes cluster (KUBECONFIG, or the pod it runs in)',
+    ),
+).action(operator);
+withSettings(
+  program
+    .command('config')
+    .description('print every setting, its value and where it came from, and what start would refuse'),
+).action(config);
+withSettings(
+  program
+    .command('secrets')
+    .description('look after the key that seals secrets')
+    .command('rotate-key')
+    .description('seal every secret with a new master key; Headgate may be running'),
+).action(rotate);
+withSettings(
+  program
+    .command('move')
+    .description('move a database of this Headgate to another PostgreSQL; Headgate may be running')
+    .requiredOption('--to <dsn>', 'where to: postgresql://…, an empty database of PostgreSQL 14 to 18')
+    .option('--database <name>', 'which database; default: the one that is served when none is named')
+    .option('--leave-out', 'go on although some of it is not carried'),
+).action(moveTo);
+program
+  .command('send')
+  .description('send a signed request as a known sender does, e.g. github (docs/senders lists them)')
+  .argument('<sender>')
+  .option('--url <url>', 'the URL of the table')
+  .option('--signed-url <url>', 'what the sender believes to call, where a proxy stands in front')
+  .option('--secret <secret>', 'what the sender signs with: the text of CREATE SECRET, or the private key')
+  .option('--secret-file <file>', 'the same, read from a file')
+  .option('--body <file>', 'this body instead of an example; - reads it from standard input')
+  .option('--id <text>', 'be one delivery that is repeated: the same text makes the same delivery id')
+  .option('--count <n>', 'how many requests', '1')
+  .option('--rate <n/s>', 'begin at most so many a second')
+  .option('--now <time>', 'sign with this clock, e.g. 2026-03-04T05:06:07Z')
+  .option('--make-secret', 'print a new secret and the key that belongs to it, and send nothing')
+  .action(send);
+
+tellUnprinted();
+try {
+  await program.parseAsync(process.argv);
+} catch (error) {
+  for (const line of explain(error).split('\n')) process.stderr.write(`headgate: ${line}\n`);
+  process.exitCode = 1;
+}

@@ -1,0 +1,21 @@
+/**
+ * The engine of a command that works on a database and ends: the server of the settings, the embedded one where a Headgate serves it
+ * already, or one that is started for the command. Takes Settings; throws EngineError. Part of the composition root.
+ */
+import { openEmbeddedEngine } from '../engine/embedded.ts';
+import { joinEmbeddedEngine } from '../engine/embedded-join.ts';
+import type { Engine } from '../engine/engine.ts';
+import { openPostgresEngine } from '../engine/postgres.ts';
+import type { Settings } from '../tables/settings.ts';
+
+export async function openCommandEngine(
+  settings: Settings,
+): Promise<Pick<Engine, 'clientConfig' | 'close'> & Partial<Engine>> {
+  const observe = () => {};
+  if (settings.databaseUrl !== null)
+    return openPostgresEngine({ databaseUrl: settings.databaseUrl, observe });
+  return (
+    (await joinEmbeddedEngine(settings.dataDir)) ??
+    (await openEmbeddedEngine({ dataDir: settings.dataDir, observe }))
+  );
+}

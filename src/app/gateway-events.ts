@@ -1,0 +1,193 @@
+/**
+ * Joins the rooms that POST /v1/events goes through: relations of the catalog, the decode room, lanes and the commit
+ * room. Takes an engine (Headgate's own, or several behind one), gives EventRooms; opens connections only when asked.
+ */
+import { setTimeout as delay } from 'node:timers/promises';
+import type { PoolClient } from 'pg';
+import { Lanes } from '../batch/lanes.ts';
+import { Relations } from '../catalog/relations.ts';
+import { createCommit } from '../commit/commit.ts';
+import { CommitPools, factsOf } from '../commit/commit-pools.ts';
+import { askOn } from '../commit/fate.ts';
+import { failedHere, isInDoubt, verdictOf } from '../commit/judge.ts';
+import { misfitRefusal, rowRefusal } from '../commit/reasons.ts';
+import { streamStatements } from '../commit/stream-statements.ts';
+import { decodeGoodLines, decodeLines, decodeObject } from '../decode/batches.ts';
+import { scanJson } from '../decode/json-scan.ts';
+import { LineSplitter } from '../decode/line-splitter.ts';
+import type { Engine } from '../engine/engine.ts';
+import type { GatewayRole } from '../engine/gateway-role.ts';
+import { notConnected } from '../engine/not-connected.ts';
+import { isConnectionLost, sqlstateOf } from '../engine/sqlstate.ts';
+import type { Column } from '../tables/flow.ts';
+import { Budget } from '../gateway/budget.ts';
+import type { EventCodec, EventRooms, FailedRow, OnConflict } from '../gateway/event-rooms.ts';
+import type { NamedEngine } from './gateway-rooms.ts';
+import { engineOf } from './gateway-rooms.ts';
+import type { Closer } from '../kit/closer.ts';
+import { resources } from '../kit/cores.ts';
+import { Slots } from '../kit/slots.ts';
+import { limits } from '../tables/limits.ts';
+import type { Limits } from '../tables/limits.ts';
+import type { Observe } from '../tables/observations.ts';
+import { Refused } from '../tables/refusals.ts';
+import type { Refusal } from '../tables/refusals.ts';
+
+/** What connections to the gateway's databases are made with. */
+export type GatewayEngine = Pick<Engine, 'clientConfig' | 'doubt'>;
+
+export interface EventParts {
+  readonly engine: GatewayEngine;
+  /** Resolves when there is such a database and its role may work in it; throws Refused. */
+  readonly ready: (database: string) => Promise<void>;
+  readonly pools: CommitPools;
+  readonly lanes: Lanes;
+  /** A monotonic clock, ms. */
+  readonly clock: () => number;
+}
+
+/** What a gateway in front of other databases, or as another role, has in place of Headgate's own lanes. */
+export function openEventParts(
+  { engine, ready }: Pick<EventParts, 'engine' | 'ready'>,
+  observe: Observe,
+  clock: () => number,
+  closer: Closer,
+  bounds: Limits = limits,
+): EventParts {
+  const pools = new CommitPools(engine, bounds, undefined, observe);
+  closer.add('commit connections of the gateway', () => pools.close());
+  const commit = createCommit({ pools, limits: bounds, observe, clock });
+  const lanes = new Lanes({ commit, limits: bounds, clock, endOfTurn: setImmediate });
+  closer.add('lanes of the gateway', () => lanes.close());
+  return { engine, ready, pools, lanes, clock };
+}
+
+/** Several engines of one database each as one engine of several databases. */
+export function asOneEngine(engines: readonly NamedEngine[]): Pick<EventParts, 'engine' | 'ready'> {
+  return {
+    engine: {
+      clientConfig: (database) => {
+        const { engine } = engineOf(engines, database);
+        return engine.clientConfig(engine.defaultDatabase);
+      },
+    },
+    // Their names are the gateway's own settings.
+    ready: () => Promise.resolve(),
+  };
+}
+
+/** Headgate's own engine, for a role of the gateway's. */
+export function asRole(engine: Engine, role: GatewayRole): Pick<EventParts, 'engine' | 'ready'> {
+  return {
+    engine: { clientConfig: (database) => role.clientConfig(database), doubt: () => engine.doubt?.() },
+    ready: (database) => role.ready(database),
+  };
+}
+
+const ways = { error: 'insert', update: 'upsert', ignore: 'ignore' } as const satisfies Record<
+  OnConflict,
+  string
+>;
+
+export function eventRooms(parts: EventParts, closer: Closer): EventRooms {
+  const { engine, pools, lanes, clock } = parts;
+  // Apart from the lanes' connections: one of these is held as long as a body takes to arrive.
+  const streams = new CommitPools(engine, {
+    commitConnectionsMax: limits.eventsStreamsMax,
+    commitStatementTimeoutMs: limits.eventsDeadlineMs,
+  });
+  closer.add('connections of large bodies', () => streams.close());
+  const databases = new Map<string, Relations>();
+  const release = async (database: string): Promise<void> => {
+    databases.delete(database);
+    // A body that is still arriving is not waited for; its connection keeps the database as any other session does.
+    const late = new AbortController();
+    const gone = delay(limits.engineFarewellMs, undefined, { signal: late.signal }).catch(() => {});
+    await Promise.race([Promise.all([streams.release(database), pools.release(database)]), gone]);
+    late.abort();
+  };
+  const relationsOf = (database: string): Relations => {
+    const known = databases.get(database);
+    if (known !== undefined) return known;
+    // What is remembered of a database can be asked for again.
+    for (const [oldest] of databases) if (databases.size >= limits.databasesMax) databases.delete(oldest);
+    const relations = new Relations({ database, query: ask(parts, database), limits, clock });
+    databases.set(database, relations);
+    return relations;
+  };
+  const refuseLookup = async (database: string, error: unknown): Promise<never> => {
+    if (error instanceof Refused) {
+      // Not remembered: strangers may name any number of databases.
+      if (['database_unknown', 'database_closed'].includes(error.refusal.code)) await release(database);
+      throw error;
+    }
+    if (isConnectionLost(error) || sqlstateOf(error) !== null) throw new Refused('engine_unavailable');
+    throw error;
+  };
+  return {
+    find: (database, name, onConflict) => {
+      const found = relationsOf(database).find(name, ways[onConflict]);
+      return found instanceof Promise
+        ? found.catch((error: unknown) => refuseLookup(database, error))
+        : found;
+    },
+    forget: (database, name) => databases.get(database)?.forget(name),
+    admit: (target) => lanes.admit(target, limits.eventsDeadlineMs),
+    submit: (rows) => lanes.submit(rows),
+    release,
+    codec,
+    streams: new Budget(limits.eventsStreamsMax),
+    transaction: {
+      turns: new Slots(Math.max(1, Math.floor(resources().cores / 2))),
+      connect: (database) => streams.connect(database),
+      giveBack: (client, { database, code }, broken) => {
+        if (broken || code.inert) client.release(broken);
+        else streams.giveBackStained(database, client);
+      },
+      sql: (target, client) => streamStatements(target, factsOf(client), streams.isShared(target.database)),
+      explain,
+      verdict: verdictOf,
+      isInDoubt: (row) => isInDoubt({ ...failedHere(row.sqlstate, row.message), ...row, atCommit: true }),
+      fate: async (client, target, xid, leftMs) => {
+        const fate = await askOn(client, { ...target, xid }, { leftMs }).catch(() => null);
+        return fate === 'ask again' ? null : fate;
+      },
+      clock,
+    },
+  };
+}
+
+/** Each question is a transaction of its own. */
+function ask({ ready, pools }: Pick<EventParts, 'ready' | 'pools'>, database: string) {
+  return async (sql: string, values: readonly unknown[]): Promise<readonly object[]> => {
+    await ready(database);
+    const client: PoolClient = await pools.connect(database).catch((error: unknown) => {
+      throw sqlstateOf(error) === null ? error : notConnected(error);
+    });
+    try {
+      const { rows } = await client.query<Record<string, unknown>>(sql, [...values, factsOf(client).path]);
+      client.release();
+      return rows;
+    } catch (error) {
+      client.release(isConnectionLost(error));
+      throw error;
+    }
+  };
+}
+
+const codec: EventCodec = {
+  opening: (text) => {
+    const problem = scanJson(text, { depthMax: limits.jsonDepthMax });
+    if (problem === null) return 'whole';
+    return problem.offset !== null && problem.offset >= text.length ? 'open' : 'broken';
+  },
+  object: decodeObject,
+  lines: decodeLines,
+  goodLines: decodeGoodLines,
+  splitter: (lineBytesMax) => new LineSplitter(lineBytesMax),
+};
+
+function explain(row: FailedRow, misfit: Column | null): Refusal {
+  const failed = { ...failedHere(row.sqlstate, row.message), ...row };
+  return misfit === null ? rowRefusal(failed) : misfitRefusal({ row: 0, column: misfit, failed });
+}

@@ -1,0 +1,98 @@
+/**
+ * The composition root of `headgate gateway`: the events gateway alone, in front of any PostgreSQL by
+ * EVENTS_API_<DB>_DSN. Takes Settings; gives an open door, or throws StartError or EngineError with one line and
+ * nothing left behind. A database that is away keeps nothing from starting: its requests are answered 503.
+ */
+import { performance } from 'node:perf_hooks';
+import { createMetrics } from '../admin/metrics.ts';
+import { openGatewayGuards } from './door-guards.ts';
+import { openGateway } from '../gateway/door.ts';
+import type { Gateway } from '../gateway/door.ts';
+import { boundsOf } from './bounds.ts';
+import { asOneEngine, eventRooms, openEventParts } from './gateway-events.ts';
+import { doorOptions, engineOf, openEventEngines, otherSqlRooms } from './gateway-rooms.ts';
+import { Closer } from '../kit/closer.ts';
+import { gatewayProblemsOf } from './check.ts';
+import { refuse, StartError } from './main.ts';
+import { doorsOf, takenPorts } from './ports.ts';
+import { stopService } from './stopping.ts';
+import type { Stopped } from './stopping.ts';
+import { observers } from '../tables/observations.ts';
+import type { Observe } from '../tables/observations.ts';
+import type { Settings } from '../tables/settings.ts';
+
+export interface GatewayService {
+  readonly gateway: Gateway;
+  /** What `?database=` may name; the first is the default. */
+  readonly databases: readonly string[];
+  /** Answers what was taken, takes nothing new, then closes (stopping.ts). Calling it again changes nothing. */
+  stop(reason: string): Promise<Stopped>;
+  /** Reads the door's certificate again; null: there is none. */
+  readonly reload: (() => Promise<void>) | null;
+}
+
+export async function startGateway(
+  settings: Settings,
+  log: Observe,
+  version: string,
+): Promise<GatewayService> {
+  await refuse(gatewayProblemsOf(settings));
+  if (settings.eventDatabases.length === 0) {
+    throw new StartError(
+      'no database: set EVENTS_API_<DB>_DSN, e.g. EVENTS_API_DEV_DSN=postgresql://user:password@host:5432/dev',
+    );
+  }
+  await refuse(takenPorts(doorsOf(settings, ['gateway'])));
+  const closer = new Closer();
+  try {
+    return await open(settings, log, version, closer);
+  } catch (error) {
+    await closer.close();
+    throw error;
+  }
+}
+
+async function open(
+  settings: Settings,
+  log: Observe,
+  version: string,
+  closer: Closer,
+): Promise<GatewayService> {
+  const metrics = createMetrics({
+    lanes: () => parts.lanes.depths(),
+    load: () => ({ connections: 0, bytesInFlight: 0 }),
+  });
+  const observe = observers(log, metrics.observe);
+  const guards = await openGatewayGuards(settings, observe, closer);
+  const engines = await openEventEngines(settings.eventDatabases, observe, closer);
+  const clock = () => performance.now();
+  const parts = openEventParts(asOneEngine(engines), observe, clock, closer, boundsOf(settings));
+  const gateway = await openGateway({
+    ...doorOptions(settings, guards),
+    version,
+    rooms: {
+      database: (name) => engineOf(engines, name).name,
+      unavailable: () =>
+        engines.find(({ engine }) => engine.unavailable !== null)?.engine.unavailable ?? null,
+      sql: otherSqlRooms(engines),
+      events: eventRooms(parts, closer),
+    },
+    metrics,
+    observe,
+  });
+  closer.add('events gateway', () => gateway.close());
+  observe({ kind: 'service.ready' });
+
+  const { tls } = guards;
+  let stopping: Promise<Stopped> | null = null;
+  const stop = (reason: string): Promise<Stopped> => {
+    observe({ kind: 'service.draining', reason });
+    return stopService({ drain: [gateway.drain()], closer, observe });
+  };
+  return {
+    gateway,
+    databases: engines.map(({ name }) => name),
+    stop: (reason) => (stopping ??= stop(reason)),
+    reload: tls === null ? null : () => tls.reload(),
+  };
+}

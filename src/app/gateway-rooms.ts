@@ -1,0 +1,170 @@
+/**
+ * What both forms of the events gateway share: the one inside `headgate start` (main.ts) and the program of its own
+ * (gateway-main.ts). Takes Settings, gives options for the gateway's door; throws EngineError for a DSN that can never
+ * work.
+ */
+import { isIP } from 'node:net';
+import type { DatabaseError } from 'pg';
+import { createTypeNameRewriter } from '../ddl/type-names.ts';
+import { withoutCopy } from '../ddl/no-copy.ts';
+import { asksForCertificate } from './door-guards.ts';
+import type { GatewayGuards } from './door-guards.ts';
+import { EngineError } from '../engine/engine.ts';
+import type { Engine } from '../engine/engine.ts';
+import type { GatewayRole } from '../engine/gateway-role.ts';
+import { openPostgresEngine } from '../engine/postgres.ts';
+import type { RewriteSql, Rewritten } from '../tables/flow.ts';
+import type { GatewayOptions, GatewayRooms } from '../gateway/door.ts';
+import type { Closer } from '../kit/closer.ts';
+import type { Observe } from '../tables/observations.ts';
+import { Refused } from '../tables/refusals.ts';
+import type { SqlError } from '../tables/refusals.ts';
+import type { EventDatabase, Settings } from '../tables/settings.ts';
+import { translateFields } from '../wire/errors.ts';
+
+/** What keeps the gateway's door from being opened as configured, in one line; null: nothing. */
+export function openDoorProblem(settings: Settings): string | null {
+  const { gatewayHost: host, gatewayToken: token } = settings;
+  if (settings.gatewayOrigins.includes('*') && token === null && !settings.insecure) {
+    return 'HEADGATE_GATEWAY_ORIGINS=* would let every web page run SQL: set EVENTS_API_TOKEN too';
+  }
+  if (settings.insecure || token !== null || isLoopback(host)) return null;
+  if (asksForCertificate(settings, 'gateway')) return null;
+  return `EVENTS_API_HOST=${host} would let anybody who can reach it in: set EVENTS_API_TOKEN or HEADGATE_GATEWAY_TLS_CLIENT_CA, keep it on 127.0.0.1, or set HEADGATE_INSECURE=true behind something that authenticates`;
+}
+
+export function isLoopback(host: string): boolean {
+  if (host === 'localhost' || host === '::1') return true;
+  return isIP(host) === 4 && host.startsWith('127.');
+}
+
+export function doorOptions(
+  settings: Settings,
+  { tls, gate }: GatewayGuards,
+): Pick<GatewayOptions, 'host' | 'port' | 'token' | 'origins' | 'hosts' | 'tls' | 'gate'> {
+  return {
+    host: settings.gatewayHost,
+    port: settings.gatewayPort,
+    token: settings.gatewayToken,
+    origins: settings.gatewayOrigins,
+    hosts: settings.gatewayHosts,
+    tls,
+    gate,
+  };
+}
+
+/** What keeps HEADGATE_EVENTS_ROLE from counting, in one line; null: nothing, or it is not set. */
+export function eventsRoleProblem(settings: Settings): string | null {
+  const { eventsRole, databaseUrl, eventDatabases } = settings;
+  if (eventsRole === null || (databaseUrl === null && eventDatabases.length === 0)) return null;
+  return 'HEADGATE_EVENTS_ROLE is for the embedded engine: to other databases the gateway logs in as the role of EVENTS_API_<DB>_DSN, or of HEADGATE_DATABASE_URL';
+}
+
+/** Every database of Headgate's own engine; `rewrite` is that of the SQL door. null: as Headgate's own role. */
+export function ownSqlRooms(
+  engine: Engine,
+  rewrite: RewriteSql,
+  role: GatewayRole | null,
+): GatewayRooms['sql'] {
+  return {
+    clientConfig: (database) => (role ?? engine).clientConfig(database),
+    ready: (database) => role?.ready(database) ?? refuseImpossible(database),
+    rewrite: withoutCopy(rewrite),
+    translate:
+      role === null
+        ? translate
+        : (error, original, rewritten) => withRole(translate(error, original, rewritten), role.name),
+  };
+}
+
+/** Where the engine itself is asked whether there is such a database. */
+export async function refuseImpossible(database: string): Promise<void> {
+  // PostgreSQL's protocol ends a name with a zero byte.
+  if (database.includes('\0')) throw new Refused('database_unknown');
+}
+
+/** What a role without the rights of a superuser may not do is no surprise to those who know whom they run it as. */
+function withRole(error: SqlError, role: string): SqlError {
+  if (error.sqlstate !== '42501' || error.hint !== undefined) return error;
+  const hint = `The events gateway runs SQL as the role ${role}: use the SQL port, GRANT it the right, or set HEADGATE_EVENTS_ROLE.`;
+  return { ...error, hint };
+}
+
+export interface NamedEngine {
+  readonly name: string;
+  readonly engine: Engine;
+}
+
+/** The databases of EVENTS_API_<DB>_DSN, in their order. Resolves when each has been tried once. */
+export async function openEventEngines(
+  databases: readonly EventDatabase[],
+  observe: Observe,
+  closer: Closer,
+): Promise<readonly NamedEngine[]> {
+  return Promise.all(
+    databases.map(async ({ name, env, dsn }) => {
+      try {
+        const engine = await openPostgresEngine({ databaseUrl: dsn, observe, serverVersionMin });
+        closer.add(`database ${name}`, () => engine.close());
+        return { name, engine };
+      } catch (error) {
+        if (error instanceof EngineError) throw new EngineError(`${env}: ${error.message}`);
+        throw error;
+      }
+    }),
+  );
+}
+
+/** json_to_recordset and to_regclass; RisingWave says that it is 13. */
+const serverVersionMin = 100_000;
+
+export function otherSqlRooms(engines: readonly NamedEngine[]): GatewayRooms['sql'] {
+  return {
+    clientConfig: (database) => {
+      const { engine } = engineOf(engines, database);
+      return engine.clientConfig(engine.defaultDatabase);
+    },
+    // Their names are the gateway's own settings.
+    ready: () => Promise.resolve(),
+    rewrite: withoutCopy(createTypeNameRewriter()),
+    translate,
+  };
+}
+
+/** Throws Refused when there is none of that name. */
+export function engineOf(engines: readonly NamedEngine[], name: string | undefined): NamedEngine {
+  const found = name === undefined ? engines[0] : engines.find((it) => it.name === name);
+  if (found === undefined) throw new Refused('database_unknown');
+  return found;
+}
+
+const asBytes = (text: string): string => Buffer.from(text, 'utf8').toString('latin1');
+
+/** As the SQL door tells it: the relay's own translation, of fields that node-postgres has read. */
+function translate(error: DatabaseError, original: Buffer, rewritten: Rewritten | null): SqlError {
+  const position =
+    rewritten === null ? error.position : translatedPosition(error, original.toString('latin1'), rewritten);
+  return {
+    sqlstate: error.code ?? 'XX000',
+    message: error.message,
+    ...(error.detail === undefined ? {} : { detail: error.detail }),
+    ...(error.hint === undefined ? {} : { hint: error.hint }),
+    ...(position === undefined ? {} : { position: Number(position) }),
+  };
+}
+
+function translatedPosition(
+  error: DatabaseError,
+  original: string,
+  rewritten: Rewritten,
+): string | undefined {
+  const fields = new Map<string, string>();
+  const put = (key: string, value: string | undefined): void => {
+    if (value !== undefined) fields.set(key, asBytes(value));
+  };
+  put('P', error.position);
+  put('p', error.internalPosition);
+  put('q', error.internalQuery);
+  put('W', error.where);
+  return translateFields(fields, original, rewritten, 'UTF8').get('P');
+}

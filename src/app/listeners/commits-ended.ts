@@ -1,0 +1,51 @@
+/**
+ * What a listener process that is gone has left at the engine. Takes the name of its commits; resolves when no session of that name
+ * is left, at the latest after `listenerLeftMs`, by when the engine's own bound on statements has ended what waited. Never
+ * rejects. Touches the engine; changes nothing.
+ */
+import { setTimeout as delay } from 'node:timers/promises';
+import { Client } from 'pg';
+import type { Engine } from '../../engine/engine.ts';
+import { hangUp } from '../../engine/hang-up.ts';
+import { backoffMs } from '../../kit/backoff.ts';
+import { limits } from '../../tables/limits.ts';
+
+interface Surroundings {
+  readonly engine: Pick<Engine, 'clientConfig' | 'defaultDatabase'>;
+  /** A monotonic clock, ms. */
+  readonly clock: () => number;
+  readonly random: () => number;
+  /** Ends the waiting. */
+  readonly signal: AbortSignal;
+}
+
+export async function commitsEnded(commitName: string, surroundings: Surroundings): Promise<void> {
+  const { clock, random, signal } = surroundings;
+  const latest = clock() + limits.listenerLeftMs;
+  for (let attempt = 1; clock() < latest && !signal.aborted; attempt++) {
+    // An engine that cannot be asked may still be storing.
+    if (await areGone(commitName, surroundings).catch(() => false)) return;
+    const pauseMs = backoffMs(attempt, limits.fateRetryMinMs, limits.fateRetryMs, random);
+    await delay(pauseMs, undefined, { signal }).catch(() => undefined);
+  }
+}
+
+async function areGone(commitName: string, { engine }: Surroundings): Promise<boolean> {
+  const client = new Client({
+    ...engine.clientConfig(engine.defaultDatabase),
+    connectionTimeoutMillis: limits.listenerAnswerMs,
+    query_timeout: limits.listenerAnswerMs,
+  });
+  // Between two queries its end is nobody's event; the next query tells.
+  client.on('error', () => undefined);
+  try {
+    await client.connect();
+    const { rowCount } = await client.query(
+      'select from pg_catalog.pg_stat_activity where application_name = $1',
+      [commitName],
+    );
+    return rowCount === 0;
+  } finally {
+    await hangUp(client);
+  }
+}

@@ -1,0 +1,66 @@
+/**
+ * A listener process, as the main process starts it: joins the channel to the main process with the service. Reads
+ * nothing but that channel. It ends when it was asked to drain, when it cannot begin, and at once when the channel
+ * closes: then the main process is gone, and nothing may be left behind that holds its engine or its port. Signals are
+ * the main process's: Ctrl-C and service managers send them to all processes at one time.
+ */
+import type { Socket } from 'node:net';
+import { PlainError } from '../../kit/plain-error.ts';
+import type { Assignment, FromListener, ToListener } from './messages.ts';
+import { serveListener } from './service.ts';
+import type { ListenerService } from './service.ts';
+
+for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, () => undefined);
+process.on('disconnect', () => process.exit(1));
+
+let service: ListenerService | null = null;
+
+process.on('message', (message: ToListener, connection: Socket | undefined) => {
+  switch (message.kind) {
+    case 'begin':
+      void begin(message.assignment);
+      break;
+    case 'connection':
+      service?.take(connection);
+      break;
+    case 'ask':
+      void answer(message);
+      break;
+    case 'passed':
+      service?.charge(message.passed);
+      break;
+    case 'fenced':
+      service?.fenced(message.id, message.settled);
+      break;
+  }
+});
+
+function send(message: FromListener, written?: () => void): void {
+  // A failure to write is followed by the end of the channel, and that by ours.
+  process.send?.(message, undefined, undefined, () => written?.());
+}
+
+async function begin(assignment: Assignment): Promise<void> {
+  try {
+    service = await serveListener(assignment, send);
+    send({ kind: 'serving' });
+  } catch (error) {
+    const message = explained(error);
+    // What is nobody's mistake is a bug of ours, and shows its stack as every other one.
+    if (message === null) throw error;
+    send({ kind: 'failed', message }, () => process.exit(1));
+  }
+}
+
+/** In words that were written for the terminal; null: there are none. */
+function explained(error: unknown): string | null {
+  if (error instanceof PlainError) return error.message;
+  return (error as NodeJS.ErrnoException).syscall === undefined ? null : (error as Error).message;
+}
+
+async function answer({ id, question }: ToListener & { kind: 'ask' }): Promise<void> {
+  const report = (await service?.answer(question, () => send({ kind: 'getsOn', id }))) ?? null;
+  send({ kind: 'answer', id, report }, () => {
+    if (question.what === 'drain') process.exit(0);
+  });
+}

@@ -1,0 +1,49 @@
+/**
+ * The order of streams over several listener processes, seen from the main process. Takes a table of which one process is about
+ * to open a stream, and all others; gives whether nothing is left of what they held for it. Never rejects. A process that is gone
+ * has settled only when its transactions at the engine have ended: the engine goes on with what it was given.
+ */
+import { setTimeout as delay } from 'node:timers/promises';
+import { limits } from '../../tables/limits.ts';
+import type { ListenerChild } from './child.ts';
+import type { Left } from './messages.ts';
+
+export class Fences {
+  readonly #commitsEnded: (commitName: string) => Promise<void>;
+  /** Of processes that are gone, until nothing of them is left. */
+  readonly #leaving = new Map<ListenerChild, Promise<void>>();
+
+  constructor(commitsEnded: (commitName: string) => Promise<void>) {
+    this.#commitsEnded = commitsEnded;
+  }
+
+  /** Resolves when nothing is left of a process that is gone. */
+  gone(child: ListenerChild): Promise<void> {
+    const known = this.#leaving.get(child);
+    if (known !== undefined) return known;
+    const left = this.#commitsEnded(child.commitName).then(() => void this.#leaving.delete(child));
+    this.#leaving.set(child, left);
+    return left;
+  }
+
+  async settle(table: Left, others: readonly ListenerChild[]): Promise<boolean> {
+    const late = new AbortController();
+    const lateness = delay(limits.fencePatienceMs, false, { signal: late.signal }).catch(() => false);
+    const settled = await Promise.race([this.#settled(table, others), lateness]);
+    late.abort();
+    return settled;
+  }
+
+  async #settled(table: Left, others: readonly ListenerChild[]): Promise<boolean> {
+    const answers = await Promise.all(
+      others.map(async (child) => {
+        const answer = await child.settle(table, limits.fenceSilentMs);
+        if (answer === 'gone') await this.gone(child);
+        return answer !== 'late';
+      }),
+    );
+    // The process that asks may stand in the place of one that was killed.
+    await Promise.all(this.#leaving.values());
+    return answers.every(Boolean);
+  }
+}

@@ -1,0 +1,203 @@
+/**
+ * The webhook listener as several processes. Takes an address and how each process is to work; gives a door of which
+ * the main process holds nothing but the port: every connection it accepts goes to the process that has the fewest.
+ * Throws ListenerError when one of them cannot begin, and what listening throws. A process that ends costs the
+ * connections that it had, and nothing that was answered; while none serves, connections wait for one.
+ *
+ * Why not leave accepting to the processes: which of them the kernel wakes is chance, and one that is busy still accepts,
+ * so that of 64 connections at once one process of two got 44 to 60 (docs/decisions/0040).
+ */
+import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { createServer } from 'node:net';
+import type { AddressInfo, Server, Socket } from 'node:net';
+import { mergedText } from '../../admin/merged-metrics.ts';
+import type { ProcessMetrics } from '../../admin/merged-metrics.ts';
+import type { Metrics } from '../../admin/metrics.ts';
+import type { ListenerState } from '../../admin/watch-metrics.ts';
+import type { Passed } from '../../access/gate.ts';
+import type { Closable } from '../../kit/closer.ts';
+import { limits } from '../../tables/limits.ts';
+import type { Observe } from '../../tables/observations.ts';
+import type { ChildOptions, ListenerChild } from './child.ts';
+import { Fences } from './fences.ts';
+import type { Question } from './messages.ts';
+import { Slot } from './slot.ts';
+
+export interface ListenersOptions {
+  readonly host: string;
+  /** 0 picks a free one. */
+  readonly port: number;
+  readonly assignment: ChildOptions['assignment'];
+  readonly observe: Observe;
+  /** Told of what the processes say, which they have counted themselves. */
+  readonly log: Observe;
+  /** A monotonic clock, ms. */
+  readonly clock: () => number;
+  readonly random: () => number;
+  /** Resolves when no transaction of commits of this name is left at the engine, or can be; never rejects. */
+  readonly commitsEnded: (commitName: string) => Promise<void>;
+}
+
+export class Listeners implements Closable {
+  address = { host: '', port: 0 };
+  readonly #options: ListenersOptions;
+  readonly #server: Server;
+  readonly #slots: readonly Slot[];
+  readonly #fences: Fences;
+  /** Accepted, while no process serves. */
+  readonly #waiting = new Set<Socket>();
+  /** Where the search for the fewest begins: of equals it is each one's turn. */
+  #turn = 0;
+  #closing: Promise<void> | null = null;
+
+  /** Resolves when all of them serve. */
+  static async open(options: ListenersOptions): Promise<Listeners> {
+    const listeners = new Listeners(options);
+    try {
+      await listeners.#open();
+      return listeners;
+    } catch (error) {
+      await listeners.close();
+      throw error;
+    }
+  }
+
+  private constructor(options: ListenersOptions) {
+    this.#options = options;
+    this.#server = createServer({ pauseOnConnect: true, noDelay: true, allowHalfOpen: true });
+    this.#server.on('connection', (connection) => this.#accepted(connection));
+    this.#fences = new Fences(options.commitsEnded);
+    this.#slots = Array.from({ length: options.assignment.of }, (_, i) => this.#slot(i + 1));
+  }
+
+  /** null: requests are taken; otherwise why not. */
+  get unavailable(): string | null {
+    const reports = this.#serving().map(({ report }) => report?.unavailable ?? null);
+    if (reports.length === 0) return 'no listener process serves';
+    return reports.includes(null) ? null : (reports[0] ?? null);
+  }
+
+  get states(): readonly ListenerState[] {
+    return this.#slots.map(({ child, serving }, i) => ({
+      listener: i + 1,
+      serving: serving !== null,
+      connections: child?.connections ?? 0,
+    }));
+  }
+
+  /** Asks all that serve; resolves when all have answered, or are gone or late. Never rejects. */
+  async tell(question: Question, withinMs?: number): Promise<void> {
+    await Promise.all(this.#serving().map((child) => child.ask(question, withinMs)));
+  }
+
+  /** Those of all processes in one text; of one that does not answer in time what it said last. */
+  async metricsText(own: Metrics): Promise<string> {
+    await this.tell({ what: 'report' });
+    const processes: ProcessMetrics[] = this.#slots.flatMap(({ child }, i) =>
+      child?.report === null || child === null ? [] : [{ listener: i + 1, families: child.report.metrics }],
+    );
+    const departed = this.#slots.map((slot) => slot.departed);
+    return mergedText(await own.families(), processes, departed);
+  }
+
+  /** Refuses new connections; each process answers what it has taken, and ends. */
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async #open(): Promise<void> {
+    const { host, port, observe } = this.#options;
+    const listening = once(this.#server, 'listening');
+    this.#server.listen({ host, port, backlog: 4096 });
+    await listening;
+    // Accepting failed, e.g. for want of file descriptors; the others go on.
+    this.#server.on('error', (error) => observe({ kind: 'request.failed', requestId: randomUUID(), error }));
+    const { address, port: bound } = this.#server.address() as AddressInfo;
+    this.address = { host: address, port: bound };
+    await Promise.all(this.#slots.map((slot) => slot.first));
+  }
+
+  async #close(): Promise<void> {
+    // Not waited for: it would ask the processes what became of each connection.
+    this.#server.close();
+    for (const connection of this.#waiting) connection.destroy();
+    await Promise.all(this.#slots.map((slot) => slot.close()));
+  }
+
+  #slot(listener: number): Slot {
+    const { assignment, observe, log, clock, random } = this.#options;
+    return new Slot({
+      start: {
+        assignment,
+        said: (observation) => log({ ...observation, listener }),
+        passed: (passed) => this.#passed(listener, passed),
+        fence: (table) => this.#fences.settle(table, this.#othersThan(listener)),
+      },
+      observe: (observation) => observe({ ...observation, listener }),
+      changed: () => this.#passWaiting(),
+      gone: (child) => {
+        void this.#fences.gone(child);
+        for (const connection of child.takeBack()) this.#pass(connection);
+      },
+      clock,
+      random,
+    });
+  }
+
+  #serving(): ListenerChild[] {
+    return this.#slots.flatMap(({ serving }) => (serving === null ? [] : [serving]));
+  }
+
+  #othersThan(listener: number): ListenerChild[] {
+    return this.#slots.flatMap(({ child }, i) => (child === null || i + 1 === listener ? [] : [child]));
+  }
+
+  #accepted(connection: Socket): void {
+    connection.on('error', () => connection.destroy());
+    const open = this.#slots.reduce((sum, { child }) => sum + (child?.connections ?? 0), this.#waiting.size);
+    if (open >= limits.listenConnectionsMax || this.#closing !== null) connection.destroy();
+    else this.#pass(connection);
+  }
+
+  #pass(connection: Socket): void {
+    const child = this.#fewest();
+    if (child !== null) return child.take(connection);
+    if (this.#closing !== null || connection.destroyed) return void connection.destroy();
+    this.#waiting.add(connection);
+    connection.setTimeout(limits.headersTimeoutMs, () => connection.destroy());
+    connection.once('close', () => this.#waiting.delete(connection));
+  }
+
+  #passWaiting(): void {
+    const waiting = [...this.#waiting];
+    this.#waiting.clear();
+    for (const connection of waiting) {
+      connection.setTimeout(0);
+      this.#pass(connection);
+    }
+  }
+
+  /** null: none serves. */
+  #fewest(): ListenerChild | null {
+    const all = this.#serving();
+    // One that does not answer any more will be ended; until then it gets nothing that another could take.
+    const alive = all.filter(({ missed }) => missed === 0);
+    const serving = alive.length === 0 ? all : alive;
+    this.#turn += 1;
+    let fewest: ListenerChild | null = null;
+    for (let i = 0; i < serving.length; i++) {
+      const child = serving[(this.#turn + i) % serving.length];
+      if (child !== undefined && (fewest === null || child.connections < fewest.connections)) fewest = child;
+    }
+    return fewest;
+  }
+
+  /** What one process let pass counts against the rates of all. */
+  #passed(listener: number, passed: Passed): void {
+    this.#slots.forEach(({ serving }, i) => {
+      if (i + 1 !== listener) serving?.charge(passed);
+    });
+  }
+}

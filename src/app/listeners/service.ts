@@ -1,0 +1,155 @@
+/**
+ * What one listener process does: Headgate's webhooks without the other doors, on an engine that is there already. Takes an
+ * Assignment and a way to say things to the main process; gives a service that takes connections, answers questions
+ * and closes. Throws what keeps it from beginning.
+ */
+import type { Socket } from 'node:net';
+import { isSaid, tellsRequests } from '../../admin/log.ts';
+import type { MetricFamily } from '../../admin/merged-metrics.ts';
+import { requestLines } from '../../admin/request-lines.ts';
+import { createMetrics } from '../../admin/metrics.ts';
+import { openGuards } from '../door-guards.ts';
+import { attachEngine } from '../../engine/attached.ts';
+import { openPostgresEngine } from '../../engine/postgres.ts';
+import type { Gate } from '../../access/gate.ts';
+import { Closer } from '../../kit/closer.ts';
+import { limits as allLimits } from '../../tables/limits.ts';
+import { boundsOf } from '../bounds.ts';
+import { openListener } from '../../listen/http.ts';
+import type { Listener } from '../../listen/http.ts';
+import { observers } from '../../tables/observations.ts';
+import type { Observe } from '../../tables/observations.ts';
+import { loadParser } from '../../validate/expression.ts';
+import { masterKeys, openWebhookRooms, releaseDatabase } from '../webhook-rooms.ts';
+import type { WebhookRooms } from '../webhook-rooms.ts';
+import type { Assignment, FromListener, Question, Report } from './messages.ts';
+import { Fence } from './fence.ts';
+import { Saying } from './saying.ts';
+import { shareOf } from './share.ts';
+
+export interface ListenerService {
+  /** Serves a connection; undefined: it was closed on its way. */
+  take(connection: Socket | undefined): void;
+  /** Never rejects: what could not be done shows in what comes after it. */
+  answer(question: Question, getsOn: () => void): Promise<Report | null>;
+  /** Counts what passed in another process. */
+  charge: Gate['charge'];
+  /** The answer to a fence that it has asked for. */
+  fenced(id: number, settled: boolean): void;
+}
+
+export async function serveListener(
+  { settings, reach, of, commitName }: Assignment,
+  send: (message: FromListener, written?: () => void) => void,
+): Promise<ListenerService> {
+  const closer = new Closer();
+  try {
+    const saying = new Saying(send, allLimits.listenerSaidMax);
+    const metrics = createMetrics({
+      lanes: () => rooms?.lanes.depths() ?? [],
+      load: () => rooms?.listener.load ?? { connections: 0, bytesInFlight: 0 },
+    });
+    let rooms: WebhookRooms<Listener> | null = null;
+    const said: Observe = (observation) => {
+      if (isSaid(observation, settings.logLevel)) saying.say(observation);
+    };
+    const { logFormat: format, logLevel: level } = settings;
+    const lines = tellsRequests({ format, level }) ? [requestLines((line) => saying.say(line))] : [];
+    const observe = observers(said, ...lines, metrics.observe);
+    await loadParser();
+    const guards = await openGuards(settings, observe, closer, true);
+    const engine = await (reach === null
+      ? openPostgresEngine({ databaseUrl: settings.databaseUrl ?? '', observe })
+      : attachEngine(reach, observe));
+    closer.add('engine', () => engine.close());
+    const limits = shareOf(boundsOf(settings), of, settings.bodyBytesMax);
+    const keys = masterKeys(settings);
+    const openDoor: typeof openListener = (options) => openListener({ ...options, port: null });
+    const fence = new Fence((id, left) => send({ kind: 'fence', id, left }));
+    const oneOfSeveral = { fence, commitName };
+    const opened = await openWebhookRooms(
+      { settings, engine, keys, guards, limits, observe, openDoor, retries: false, oneOfSeveral },
+      closer,
+    );
+    rooms = opened;
+    if (settings.addressRate !== null || settings.tableRate !== null) tellPassed(guards.gate, send, closer);
+    const unavailable = () => engine.unavailable ?? opened.catalog.unavailable;
+    return {
+      take: takeConnections(opened.listener, send),
+      answer: answerQuestions({ ...opened, fence }, guards.reload, closer, async () => ({
+        metrics: (await metrics.families()).map(finite),
+        unavailable: unavailable(),
+      })),
+      charge: (passed) => guards.gate.charge(passed),
+      fenced: (id, settled) => fence.answered(id, settled),
+    };
+  } catch (error) {
+    await closer.close();
+    throw error;
+  }
+}
+
+/** JSON knows no NaN, which is what a gauge says before it has seen anything. */
+function finite(family: MetricFamily): MetricFamily {
+  return { ...family, values: family.values.filter(({ value }) => Number.isFinite(value)) };
+}
+
+/** Tells of connections once a turn: the main process gives the next one to whoever has the fewest. */
+function takeConnections(listener: Listener, send: (message: FromListener) => void): ListenerService['take'] {
+  let [taken, ended] = [0, 0];
+  const count = (newTaken: number, newEnded: number) => {
+    if (taken + ended === 0) {
+      setImmediate(() => {
+        send({ kind: 'connections', taken, ended });
+        [taken, ended] = [0, 0];
+      });
+    }
+    taken += newTaken;
+    ended += newEnded;
+  };
+  return (connection) => {
+    if (connection === undefined) return count(1, 1);
+    count(1, 0);
+    connection.once('close', () => count(0, 1));
+    listener.take(connection);
+  };
+}
+
+function answerQuestions(
+  rooms: WebhookRooms<Listener> & { readonly fence: Fence },
+  reload: (() => Promise<void>) | null,
+  closer: Closer,
+  report: () => Promise<Report>,
+): ListenerService['answer'] {
+  return async (question, getsOn) => {
+    switch (question.what) {
+      case 'report':
+        return report();
+      case 'ensure':
+        // Its statement has found the catalog there, or tells its client why not.
+        await rooms.catalog.ensure(question.database).catch(() => undefined);
+        return null;
+      case 'release':
+        await releaseDatabase(rooms, question.database);
+        return null;
+      case 'settle':
+        await rooms.fence.settle(question.left, rooms.lanes, getsOn);
+        return null;
+      case 'reload':
+        await reload?.();
+        return null;
+      case 'drain':
+        await rooms.listener.close();
+        await closer.close();
+        return null;
+    }
+  };
+}
+
+function tellPassed(gate: Gate, send: (message: FromListener) => void, closer: Closer): void {
+  const timer = setInterval(() => {
+    const passed = gate.passed();
+    if (passed !== null) send({ kind: 'passed', passed });
+  }, allLimits.rateToldMs);
+  closer.add('rates', () => clearInterval(timer));
+}

@@ -1,0 +1,116 @@
+/**
+ * One place of a listener process. Takes how to start one; keeps one there: when it ends, or gives no sign of life, another
+ * is started after a growing pause, and what it had counted is kept. Rejects `first` with ListenerError when the
+ * first one never served; afterwards it goes on for ever.
+ *
+ *   starting ──serving──► serving ──ended──► pausing ──► starting …        any ──close──► closed
+ */
+import { setTimeout as delay } from 'node:timers/promises';
+import { remains } from '../../admin/merged-metrics.ts';
+import type { MetricFamily } from '../../admin/merged-metrics.ts';
+import { backoffMs } from '../../kit/backoff.ts';
+import { deferred } from '../../kit/deferred.ts';
+import { limits } from '../../tables/limits.ts';
+import type { Observe } from '../../tables/observations.ts';
+import { ListenerChild, ListenerError } from './child.ts';
+import type { ChildOptions } from './child.ts';
+
+export interface SlotOptions {
+  readonly start: ChildOptions;
+  readonly observe: Observe;
+  /** A process has begun to serve, or has ended: there may be connections to pass. */
+  readonly changed: () => void;
+  /** Called with the process that has ended. */
+  readonly gone: (child: ListenerChild) => void;
+  readonly clock: () => number;
+  readonly random: () => number;
+}
+
+export class Slot {
+  /** Resolves when the first process serves. */
+  readonly first: Promise<void>;
+  /** null: none runs at present. */
+  child: ListenerChild | null = null;
+  /** What processes that ended had counted. */
+  departed: readonly MetricFamily[] = [];
+  readonly #options: SlotOptions;
+  readonly #first = deferred<void>();
+  readonly #closing = new AbortController();
+  readonly #ended: Promise<void>;
+
+  constructor(options: SlotOptions) {
+    this.#options = options;
+    this.first = this.#first.promise;
+    this.first.catch(() => undefined);
+    this.#ended = this.#run();
+  }
+
+  /** The process that takes connections; null: none does. */
+  get serving(): ListenerChild | null {
+    return this.child?.serves === true ? this.child : null;
+  }
+
+  /** Lets the process answer what it has taken, and ends it, at the latest a little after `drainMs`. */
+  async close(): Promise<void> {
+    this.#closing.abort();
+    const { child } = this;
+    if (child !== null) {
+      const late = setTimeout(
+        () => child.kill('it did not come to its end'),
+        limits.drainMs + limits.engineFarewellMs,
+      );
+      if (child.serves) void child.ask({ what: 'drain' }, null);
+      else child.kill('it was not needed any more');
+      await child.ended;
+      clearTimeout(late);
+    }
+    await this.#ended;
+  }
+
+  async #run(): Promise<void> {
+    const { clock, random, changed, gone, observe, start } = this.#options;
+    const { signal } = this.#closing;
+    let failures = 0;
+    let everServed = false;
+    while (!signal.aborted) {
+      const startedAt = clock();
+      const child = new ListenerChild(start);
+      this.child = child;
+      const failed = await child.serving.then(
+        () => null,
+        (error: unknown) => error,
+      );
+      if (failed === null) {
+        everServed = true;
+        observe({ kind: 'listener.started', pid: child.pid, seconds: (clock() - startedAt) / 1_000 });
+        this.#first.resolve();
+        changed();
+      }
+      const reason = await this.#watch(child);
+      this.departed = await remains(this.departed, child.report?.metrics ?? []);
+      this.child = null;
+      gone(child);
+      if (!everServed) this.#first.reject(failed);
+      if (!everServed || signal.aborted) return;
+      failures = clock() - startedAt > limits.listenerBackoffMs ? 1 : failures + 1;
+      const pauseMs = backoffMs(failures, limits.listenerBackoffMinMs, limits.listenerBackoffMs, random);
+      observe({ kind: 'listener.lost', pid: child.pid, reason, pauseMs });
+      await delay(pauseMs, undefined, { signal }).catch(() => undefined);
+    }
+    this.#first.reject(new ListenerError('Headgate is shutting down'));
+  }
+
+  /** Asks it for its figures now and then; one that never answers is ended. Gives how it ended. */
+  async #watch(child: ListenerChild): Promise<string> {
+    const beat = setInterval(() => {
+      if (!child.serves) return;
+      void child.ask({ what: 'report' }).then((report) => {
+        child.missed = report === null ? child.missed + 1 : 0;
+        if (child.missed >= limits.listenerBeatsMissedMax) child.kill('it gave no sign of life');
+      });
+    }, limits.listenerBeatMs);
+    const reason = await child.ended;
+    clearInterval(beat);
+    return reason;
+  }
+}

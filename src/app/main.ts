@@ -1,0 +1,391 @@
+/**
+ * The composition root: the only file that knows every room. Opens them in order, closes them in reverse.
+ *
+ * Takes Settings; gives a running Service, or throws StartError with one line for the terminal and nothing left
+ * behind. Stopping has two phases: drain (nothing new is taken, what was taken is answered), then close.
+ */
+import { randomBytes, randomUUID } from 'node:crypto';
+import { mkdir, rm, writeFile } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import { performance } from 'node:perf_hooks';
+import type { Lanes } from '../batch/lanes.ts';
+import { createMetrics } from '../admin/metrics.ts';
+import { openAdmin } from '../admin/admin.ts';
+import { StatementError } from '../ddl/cursor.ts';
+import { createRewriter } from '../ddl/rewrite.ts';
+import { boundsOf } from './bounds.ts';
+import { problemsOf } from './check.ts';
+import { openGuards } from './door-guards.ts';
+import { doorsOf, takenPorts } from './ports.ts';
+import type { DoorGuards } from './door-guards.ts';
+import { openEmbeddedEngine } from '../engine/embedded.ts';
+import type { Engine } from '../engine/engine.ts';
+import { GatewayRole } from '../engine/gateway-role.ts';
+import { openPostgresEngine } from '../engine/postgres.ts';
+import { WriteWatch } from '../engine/writability.ts';
+import { sqlstateOf } from '../engine/sqlstate.ts';
+import { createExplain } from '../ingest/explain.ts';
+import type { RewriteSql } from '../tables/flow.ts';
+import { openGateway } from '../gateway/door.ts';
+import type { Gateway } from '../gateway/door.ts';
+import { asOneEngine, asRole, eventRooms, openEventParts } from './gateway-events.ts';
+import type { EventParts } from './gateway-events.ts';
+import {
+  doorOptions,
+  engineOf,
+  openEventEngines,
+  otherSqlRooms,
+  ownSqlRooms,
+  refuseImpossible,
+} from './gateway-rooms.ts';
+import type { NamedEngine } from './gateway-rooms.ts';
+import { PlainError } from '../kit/plain-error.ts';
+import { Closer } from '../kit/closer.ts';
+import { limits } from '../tables/limits.ts';
+import { ListenerError } from './listeners/child.ts';
+import { Refused, refusals, SqlFailure } from '../tables/refusals.ts';
+import { observers } from '../tables/observations.ts';
+import type { Observe } from '../tables/observations.ts';
+import type { KeyRing } from '../secrets/key-ring.ts';
+import { stopService } from './stopping.ts';
+import type { Stopped } from './stopping.ts';
+import { SealError } from '../secrets/sealing.ts';
+import type { Settings } from '../tables/settings.ts';
+import { secretForms } from '../senders/secret-forms.ts';
+import { demandsOf, expandSender, nearestSenders } from '../senders/senders.ts';
+import { loadParser, parseExpression } from '../validate/expression.ts';
+import { listenerCount, webhookDoorOf, withoutListenTls } from './webhook-doors.ts';
+import type { WebhookDoor } from './webhook-doors.ts';
+import { masterKeys, openWebhookRooms, releaseDatabase } from './webhook-rooms.ts';
+import type { WebhookRooms } from './webhook-rooms.ts';
+import { openSqlDoor } from '../wire/door.ts';
+import type { SqlDoor } from '../wire/door.ts';
+
+export interface Address {
+  readonly host: string;
+  readonly port: number;
+}
+
+export interface Service {
+  readonly engine: Engine;
+  /** `listen` is null when the webhook listener is switched off. */
+  readonly doors: {
+    readonly listen: Address | null;
+    readonly sql: Address;
+    readonly gateway: Address;
+    readonly admin: Address;
+  };
+  /** Answers what was taken, takes nothing new, then closes (stopping.ts). Calling it again changes nothing. */
+  stop(reason: string): Promise<Stopped>;
+  /** Reads the doors' certificates again; null: there are none. */
+  readonly reload: (() => Promise<void>) | null;
+}
+
+/** Headgate cannot start as configured; the message is for the terminal. */
+export class StartError extends PlainError {
+  override readonly name = 'StartError';
+}
+
+/** `version`: what the gateway's OpenAPI document says. */
+export async function startService(settings: Settings, log: Observe, version = 'unknown'): Promise<Service> {
+  await refuse(problemsOf(settings));
+  await refuse(takenPorts(doorsOf(settings, ['listen', 'sql', 'gateway', 'admin'])));
+  const closer = new Closer();
+  try {
+    return await open(settings, log, version, closer);
+  } catch (error) {
+    await closer.close();
+    throw error instanceof ListenerError ? new StartError(error.message) : error;
+  }
+}
+
+/** The engine starts in another process, and takes longest: the rest is done meanwhile. */
+async function openBeside(
+  settings: Settings,
+  several: boolean,
+  observe: Observe,
+  closer: Closer,
+): Promise<[Engine, DoorGuards]> {
+  const opening = openEngine(settings, observe).then((opened) => {
+    closer.add('engine', () => opened.close());
+    return opened;
+  });
+  const guarding = openGuards(several ? withoutListenTls(settings) : settings, observe, closer);
+  const [engine, [guards]] = await together(opening, together(guarding, loadParser()));
+  return [engine, guards];
+}
+
+/** Waits for both, whatever becomes of the other, so that what was opened can be closed; throws what failed first. */
+async function together<A, B>(one: Promise<A>, other: Promise<B>): Promise<[A, B]> {
+  await Promise.allSettled([one, other]);
+  return Promise.all([one, other]);
+}
+
+/** Throws all of them together, one a line. */
+export async function refuse(problems: readonly string[] | Promise<readonly string[]>): Promise<void> {
+  const lines = await problems;
+  if (lines.length > 0) throw new StartError(lines.join('\n'));
+}
+
+async function open(settings: Settings, log: Observe, version: string, closer: Closer): Promise<Service> {
+  let draining = false;
+  const whyNotReady = () => (draining ? 'draining' : unavailableOf(engine, writes, rooms));
+  const several = listenerCount(settings) > 1;
+  // What is measured opens later than what measures it; nobody asks before the admin port is open.
+  const metrics = createMetrics({
+    lanes: () => [...new Set([rooms.lanes, eventLanes])].flatMap((lanes) => [...lanes.depths()]),
+    load: () => rooms.listener.load,
+    ready: () => whyNotReady() === null,
+    ...(several ? { listeners: () => rooms.listener.listeners?.states ?? [] } : {}),
+  });
+  let writes: WriteWatch | null = null;
+  // Of listener processes it hears what is worth a line of the log.
+  const heard = observers(log, (observation) => writes?.observe(observation));
+  const observe = observers(heard, metrics.observe);
+  const [engine, guards] = await openBeside(settings, several, observe, closer);
+  const watched = watchWrites(engine, settings);
+  writes = watched;
+  closer.add('watch of writes', () => watched.close());
+  const keys = masterKeys(settings);
+  const openDoor = webhookDoorOf({ settings, engine, log: heard, observe });
+  const rooms = await openWebhookRooms(
+    {
+      settings,
+      engine,
+      keys,
+      guards,
+      observe,
+      openDoor,
+      limits: boundsOf(settings),
+      retries: true,
+      oneOfSeveral: null,
+    },
+    closer,
+  );
+  const { listener } = rooms;
+  const { sqlDoor, gateway, eventLanes } = await openSqlAndEvents(
+    { ...rooms, settings, engine, guards, keys, version, observe },
+    closer,
+  );
+  const admin = await openAdminPort({ settings, engine, listener, metrics, ready: whyNotReady }, closer);
+
+  const [listen, sql] = [listener.address, sqlDoor.address];
+  const doors = { listen, sql, gateway: gateway.address, admin: admin.address };
+  await writePorts(settings.dataDir, doors, closer);
+  observe({ kind: 'service.ready' });
+  engine.opened?.();
+
+  let stopping: Promise<Stopped> | null = null;
+  const stop = (reason: string) => {
+    draining = true;
+    observe({ kind: 'service.draining', reason });
+    // The listener answers what it has taken, through lanes that still commit; only then do they close.
+    const drain = [listener.close(), gateway.drain(), sqlDoor.drain()];
+    return stopService({ drain, closer, observe, cutOff: async () => engine.cutOff?.() });
+  };
+  return {
+    engine,
+    doors,
+    stop: (reason) => (stopping ??= stop(reason)),
+    reload: reloadOf(guards, listener, settings),
+  };
+}
+
+function unavailableOf(engine: Engine, writes: WriteWatch | null, rooms: WebhookRooms<WebhookDoor>) {
+  const inProcesses = rooms.listener.listeners?.unavailable ?? null;
+  return (
+    engine.unavailable ?? engine.readOnly ?? writes?.unavailable ?? rooms.catalog.unavailable ?? inProcesses
+  );
+}
+
+interface AdminParts {
+  readonly settings: Settings;
+  readonly engine: Engine;
+  readonly listener: WebhookDoor;
+  readonly metrics: ReturnType<typeof createMetrics>;
+  readonly ready: () => string | null;
+}
+
+async function openAdminPort({ settings, engine, listener, metrics, ready }: AdminParts, closer: Closer) {
+  const admin = await openAdmin({
+    host: settings.adminHost,
+    port: settings.adminPort,
+    health: () => ({ engine: engine.kind }),
+    ready,
+    metrics: {
+      contentType: metrics.contentType,
+      text: () => listener.listeners?.metricsText(metrics) ?? metrics.text(),
+    },
+  });
+  closer.add('admin port', () => admin.close());
+  return admin;
+}
+
+interface DoorRooms extends WebhookRooms<WebhookDoor> {
+  readonly settings: Settings;
+  readonly engine: Engine;
+  readonly guards: DoorGuards;
+  readonly keys: KeyRing;
+  readonly version: string;
+  readonly observe: Observe;
+}
+
+/** The two doors that take SQL, with one rewriter. */
+async function openSqlAndEvents(
+  rooms: DoorRooms,
+  closer: Closer,
+): Promise<{ sqlDoor: SqlDoor; gateway: Gateway; eventLanes: Lanes }> {
+  const { settings, engine, guards, keys, observe } = rooms;
+  const rewrite = createSqlRewriter(rooms, (database) => gateway.release(database));
+  const sqlDoor = await openSqlDoor({
+    host: settings.sqlHost,
+    port: settings.sqlPort,
+    endpoint: () => engine.endpoint(),
+    unavailable: () => engine.unavailable,
+    tls: guards.sqlTls,
+    tlsRequired: !settings.sqlTlsOptional,
+    // Without a master key, which is then told by /readyz, salts of unknown roles change with each start.
+    passwords: guards.passwords(engine, keys.keys()[0]?.key ?? randomBytes(32)),
+    observe,
+    rewrite,
+  });
+  closer.add('SQL door', () => sqlDoor.close());
+  const { gateway, lanes } = await openEvents(rooms, rewrite, closer);
+  return { sqlDoor, gateway, eventLanes: lanes };
+}
+
+/** Of the SQL door and of POST /v1/sql. `releaseMore`: lets go of connections to a database that opened later. */
+function createSqlRewriter(rooms: DoorRooms, releaseMore: (database: string) => Promise<void>): RewriteSql {
+  const { settings, catalog, sealing, listener } = rooms;
+  const explain = createExplain({
+    sources: (question) => catalog.sources(question),
+    publicUrl: settings.publicUrl,
+    nowMs: Date.now,
+  });
+  return createRewriter({
+    ensureCatalog: async (database) => {
+      await catalog.ensure(database).catch(failStatement);
+      await listener.listeners?.tell({ what: 'ensure', database }, limits.catalogWaitMs);
+    },
+    releaseDatabase: async (database) => {
+      await releaseDatabase(rooms, database);
+      await listener.listeners?.tell({ what: 'release', database }, limits.catalogWaitMs);
+      await releaseMore(database);
+    },
+    seal: (text, identity) => {
+      try {
+        return sealing.seal(text, identity);
+      } catch (error) {
+        if (!(error instanceof SealError)) throw error;
+        throw new StatementError('55000', error.message, null);
+      }
+    },
+    parseExpression,
+    newId: randomUUID,
+    expandSender,
+    demandsOf: (sender) => demandsOf(sender, settings.publicUrl),
+    secretForms,
+    nearestSenders,
+    explain: (question) => explain(question).catch(failStatement),
+  });
+}
+
+/** The events gateway: in front of the databases of EVENTS_API_<DB>_DSN, or of Headgate's own where there are none. */
+async function openEvents(
+  rooms: DoorRooms,
+  rewrite: RewriteSql,
+  closer: Closer,
+): Promise<{ gateway: Gateway; lanes: Lanes }> {
+  const { settings, engine, version, observe } = rooms;
+  const others = await openEventEngines(settings.eventDatabases, observe, closer);
+  const own = others.length === 0;
+  const role = own ? await openGatewayRole(settings, engine, closer) : null;
+  const parts = openParts(rooms, others, role, closer);
+  const gateway = await openGateway({
+    ...doorOptions(settings, rooms.guards.gateway),
+    version,
+    rooms: {
+      database: own ? (name) => name ?? engine.defaultDatabase : (name) => engineOf(others, name).name,
+      unavailable: () =>
+        (own ? [engine] : others.map((it) => it.engine)).find((it) => it.unavailable !== null)?.unavailable ??
+        null,
+      sql: own ? ownSqlRooms(engine, rewrite, role) : otherSqlRooms(others),
+      events: eventRooms(parts, closer),
+    },
+    metrics: null,
+    observe,
+  });
+  closer.add('events gateway', () => gateway.close());
+  const release = async (database: string): Promise<void> => {
+    role?.forget(database);
+    await gateway.release(database);
+  };
+  return { gateway: { ...gateway, release }, lanes: parts.lanes };
+}
+
+/** null: where the engine is not Headgate's own, the gateway is whom Headgate is there. */
+async function openGatewayRole(
+  settings: Settings,
+  engine: Engine,
+  closer: Closer,
+): Promise<GatewayRole | null> {
+  if (engine.clientConfigAs === undefined) return null;
+  const role = new GatewayRole(engine, settings.eventsRole, () => performance.now());
+  closer.add('role of the gateway', () => role.close());
+  await role.open();
+  return role;
+}
+
+function openParts(
+  rooms: DoorRooms,
+  others: readonly NamedEngine[],
+  role: GatewayRole | null,
+  closer: Closer,
+): EventParts {
+  const { engine, observe } = rooms;
+  const bounds = boundsOf(rooms.settings);
+  const clock = () => performance.now();
+  if (others.length > 0) return openEventParts(asOneEngine(others), observe, clock, closer, bounds);
+  if (role !== null) return openEventParts(asRole(engine, role), observe, clock, closer, bounds);
+  return { engine, ready: refuseImpossible, pools: rooms.pools, lanes: rooms.lanes, clock };
+}
+
+function openEngine(settings: Settings, observe: Observe): Promise<Engine> {
+  if (settings.databaseUrl !== null)
+    return openPostgresEngine({ databaseUrl: settings.databaseUrl, observe });
+  return openEmbeddedEngine({ dataDir: resolve(settings.dataDir), observe });
+}
+
+function watchWrites(engine: Engine, { dataDir }: Settings): WriteWatch {
+  const embedded = engine.kind === 'embedded';
+  return new WriteWatch({
+    clientConfig: () => engine.clientConfig(embedded ? 'postgres' : engine.defaultDatabase),
+    engineAway: () => engine.unavailable !== null,
+    folder: embedded ? resolve(dataDir) : null,
+  });
+}
+
+/** Why a statement cannot be sent, as its client would read it from PostgreSQL. */
+function failStatement(error: unknown): never {
+  if (error instanceof SqlFailure) throw error;
+  if (error instanceof Refused) {
+    const { code, message } = error.refusal;
+    throw new SqlFailure({ sqlstate: refusals[code].sqlstate, message });
+  }
+  const sqlstate = sqlstateOf(error) ?? '08006';
+  throw new SqlFailure({ sqlstate, message: error instanceof Error ? error.message : String(error) });
+}
+
+/** Tells scripts which ports were picked; gone again when Headgate has stopped. */
+async function writePorts(dataDir: string, doors: Service['doors'], closer: Closer): Promise<void> {
+  const path = join(dataDir, 'ports.json');
+  await mkdir(dataDir, { recursive: true });
+  await writeFile(path, `${JSON.stringify({ pid: process.pid, ...doors }, null, 2)}\n`);
+  closer.add('ports.json', () => rm(path, { force: true }));
+}
+
+/** Of the doors here, and of those of listener processes; null: there are no certificates. */
+function reloadOf(guards: DoorGuards, { listeners }: WebhookDoor, settings: Settings): Service['reload'] {
+  if (listeners === null || settings.listenTlsCert === null) return guards.reload;
+  return async () => void (await Promise.all([guards.reload?.(), listeners.tell({ what: 'reload' })]));
+}

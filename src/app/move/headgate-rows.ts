@@ -1,0 +1,89 @@
+/**
+ * What Headgate itself keeps in a database: which tables are webhook tables, their checks and secrets, as they are sealed, and refused
+ * requests. Takes both sides with a transaction open on the other one; throws MoveError when they are of different versions.
+ */
+import { catalogVersion, migrate, readMigrations } from '../../catalog/migrate.ts';
+import { identities } from '../../catalog/seals.ts';
+import { quoteIdentifier } from '../../kit/sql-text.ts';
+import type { Sealing } from '../../secrets/sealing.ts';
+import { pipeRows } from './pipe.ts';
+import type { Sides } from './rows.ts';
+import { MoveError } from './statements.ts';
+
+/** In the order of their references. */
+const relations = [
+  'secret',
+  'secret_form',
+  'webhook_table',
+  'webhook_table_secret',
+  'ignored_keys',
+  'rejected_requests',
+];
+
+/** The schema `headgate` there, of the same version as here, and empty. */
+export async function prepareHeadgate({ source, target }: Sides): Promise<void> {
+  const migrations = await readMigrations();
+  const known = Math.max(...migrations.map(({ version }) => version));
+  const here = await catalogVersion(source);
+  if (here === 0) throw new MoveError('the source holds no schema headgate: nothing was ever served there');
+  if (here !== known) {
+    throw new MoveError(
+      `the schema headgate of the source is of version ${here}, this Headgate makes ${known}: start this Headgate on the source once, and run it again`,
+    );
+  }
+  await migrate(target, migrations);
+  const { rows } = await target.query<{ n: number }>('SELECT count(*)::int AS n FROM headgate.webhook_table');
+  if ((rows[0]?.n ?? 0) > 0) throw new MoveError('there are webhook tables on the other side already');
+}
+
+export async function copyHeadgate({ source, target }: Sides): Promise<void> {
+  for (const name of relations) {
+    const { rows } = await source.query<{ name: string }>(
+      `SELECT a.attname AS name FROM pg_attribute a WHERE a.attrelid = $1::regclass AND a.attnum > 0 AND NOT a.attisdropped
+         AND a.attgenerated = '' ORDER BY a.attnum`,
+      [`headgate.${name}`],
+    );
+    const columns = rows.map((it) => quoteIdentifier(it.name)).join(', ');
+    await pipeRows(
+      source,
+      `COPY headgate.${name} (${columns}) TO STDOUT`,
+      target,
+      `COPY headgate.${name} (${columns}) FROM STDIN`,
+    );
+  }
+  // Whose role is not there, or is the one that serves, belongs to the one that serves there.
+  const { rows } = await source.query<{ role: string }>('SELECT current_user::text AS role');
+  await target.query(
+    `UPDATE headgate.secret SET owner = current_user
+     WHERE owner = $1 OR owner IS NOT NULL AND NOT EXISTS (SELECT FROM pg_roles r WHERE r.rolname = owner)`,
+    [rows[0]?.role],
+  );
+  // Their oids are those of the server they came from.
+  await target.query(
+    'UPDATE headgate.secret SET owner_oid = (SELECT r.oid FROM pg_roles r WHERE r.rolname = owner)',
+  );
+  await target.query('CALL headgate.place_restored()');
+  await target.query(
+    `SELECT setval(pg_get_serial_sequence('headgate.rejected_requests', 'id'), greatest(max(id), 1), max(id) IS NOT NULL)
+     FROM headgate.rejected_requests`,
+  );
+}
+
+/** The names of those that this key does not open; what is sealed is never shown. */
+export async function unopened({ source }: Sides, sealing: Sealing): Promise<string[]> {
+  const { rows } = await source.query<{ what: string; name: string; seal_id: string; sealed: string }>(`
+    SELECT 'secret' AS what, s.name, s.seal_id::text, s.sealed FROM headgate.secret s
+    UNION ALL SELECT 'VALIDATE', w.relation::text, w.seal_id::text, w.sealed_expression
+    FROM headgate.webhook_table w WHERE w.sealed_expression IS NOT NULL`);
+  return rows
+    .filter(({ what, name, seal_id: sealId, sealed }) => {
+      const identity = what === 'secret' ? identities.secret(name, sealId) : identities.check(sealId);
+      try {
+        sealing.open(sealed, identity);
+        return false;
+      } catch {
+        return true;
+      }
+    })
+    .map(({ what, name }) => `${what === 'secret' ? 'secret' : 'VALIDATE of'} ${JSON.stringify(name)}`);
+}

@@ -1,0 +1,136 @@
+/**
+ * The rows of one table, in two parts that never overlap: `boundary` is a transaction before which everything had ended when it was
+ * chosen. Rows of older transactions are copied while the source goes on writing; those of later ones when it has stopped.
+ *
+ *   waiting ──copyOld──► copied ──copyNew──► complete        each arrow is one transaction on the other side, its mark with it
+ *
+ * A row that was changed or deleted meanwhile leaves its old version over on the other side. In a table with a primary key the new
+ * version replaces it; what is left is seen by the count, and then the table is copied anew as a whole.
+ */
+import type { Client } from 'pg';
+import { sqlstateOf } from '../../engine/sqlstate.ts';
+import { pipeRows } from './pipe.ts';
+import { MoveError } from './statements.ts';
+
+export interface MovedTable {
+  /** Qualified and quoted. */
+  readonly name: string;
+  readonly oid: string;
+  /** Quoted, without generated ones. */
+  readonly columns: readonly string[];
+  /** Of the primary key; empty: none. */
+  readonly key: readonly string[];
+}
+
+export interface Sides {
+  readonly source: Client;
+  readonly target: Client;
+}
+
+/** Which of the two parts a row is of: transaction ids are compared as PostgreSQL does it, on a circle. */
+const isNew = (boundary: string) => `((t.xmin::text::int8 - (${boundary})) & 4294967295) < 2147483648`;
+
+/** Every transaction before it has ended. */
+async function boundaryNow(source: Client): Promise<string> {
+  const { rows } = await source.query<{ boundary: string }>(
+    'SELECT (pg_snapshot_xmin(pg_current_snapshot())::text::numeric % 4294967296)::text AS boundary',
+  );
+  return rows[0]?.boundary ?? '0';
+}
+
+export async function copyOld({ source, target }: Sides, table: MovedTable): Promise<number> {
+  const boundary = await boundaryNow(source);
+  return inTransaction(target, async () => {
+    const rows = await pipe({ source, target }, table, `WHERE NOT ${isNew(boundary)}`, table.name);
+    await target.query('INSERT INTO headgate_move.table_state (name, boundary) VALUES ($1, $2)', [
+      table.name,
+      boundary,
+    ]);
+    return rows;
+  });
+}
+
+/** The source has stopped writing. Gives the rows that came. */
+export async function copyNew(sides: Sides, table: MovedTable): Promise<number> {
+  const { target } = sides;
+  const { rows: state } = await target.query<{ boundary: string }>(
+    'SELECT boundary FROM headgate_move.table_state WHERE name = $1',
+    [table.name],
+  );
+  const from = state[0]?.boundary;
+  if (from === undefined) throw new MoveError(`table ${table.name} is new: run the move again`);
+  const boundary = await boundaryNow(sides.source);
+  let rows: number | null = null;
+  try {
+    rows = await inTransaction(target, () => applyNew(sides, table, from, boundary));
+  } catch (error) {
+    // A row that took the place of another one may stand against it: as a whole they do not.
+    if (sqlstateOf(error)?.startsWith('23') !== true) throw error;
+  }
+  if (rows !== null && (await sameCount(sides, table))) return rows;
+  const all = await inTransaction(target, async () => {
+    await target.query(`TRUNCATE ${table.name}`);
+    await remember(target, table, boundary);
+    return pipe(sides, table, '', table.name);
+  });
+  if (!(await sameCount(sides, table)))
+    throw new MoveError(`table ${table.name} has other rows on the other side: does somebody write there?`);
+  return all;
+}
+
+async function applyNew(sides: Sides, table: MovedTable, from: string, boundary: string): Promise<number> {
+  const { target } = sides;
+  await remember(target, table, boundary);
+  const fresh = `WHERE ${isNew(from)}`;
+  if (table.key.length === 0) return pipe(sides, table, fresh, table.name);
+  const columns = table.columns.join(', ');
+  await target.query(
+    `CREATE TEMPORARY TABLE moved ON COMMIT DROP AS SELECT ${columns} FROM ${table.name} WITH NO DATA`,
+  );
+  const rows = await pipe(sides, table, fresh, 'pg_temp.moved');
+  // The whole rows come in first, so that generated columns of the key are computed as everywhere.
+  await target.query(`CREATE TEMPORARY TABLE whole (LIKE ${table.name} INCLUDING GENERATED) ON COMMIT DROP`);
+  await target.query(
+    `INSERT INTO pg_temp.whole (${columns}) OVERRIDING SYSTEM VALUE SELECT ${columns} FROM pg_temp.moved`,
+  );
+  const same = table.key.map((column) => `t.${column} = w.${column}`).join(' AND ');
+  await target.query(`DELETE FROM ${table.name} t USING pg_temp.whole w WHERE ${same}`);
+  await target.query(
+    `INSERT INTO ${table.name} (${columns}) OVERRIDING SYSTEM VALUE SELECT ${columns} FROM pg_temp.moved`,
+  );
+  return rows;
+}
+
+function remember(target: Client, { name }: MovedTable, boundary: string): Promise<unknown> {
+  return target.query('UPDATE headgate_move.table_state SET boundary = $2 WHERE name = $1', [name, boundary]);
+}
+
+function pipe({ source, target }: Sides, { name, columns }: MovedTable, where: string, into: string) {
+  const list = columns.join(', ');
+  const target_ = columns.length === 0 ? into : `${into} (${list})`;
+  return pipeRows(
+    source,
+    `COPY (SELECT ${list} FROM ONLY ${name} t ${where}) TO STDOUT`,
+    target,
+    `COPY ${target_} FROM STDIN`,
+  );
+}
+
+async function sameCount({ source, target }: Sides, { name }: MovedTable): Promise<boolean> {
+  const count = async (side: Client) =>
+    (await side.query<{ n: string }>(`SELECT count(*)::text AS n FROM ONLY ${name}`)).rows[0]?.n;
+  const [here, there] = await Promise.all([count(source), count(target)]);
+  return here === there;
+}
+
+export async function inTransaction<T>(client: Client, work: () => Promise<T>): Promise<T> {
+  await client.query('BEGIN');
+  try {
+    const result = await work();
+    await client.query('COMMIT');
+    return result;
+  } catch (error) {
+    await client.query('ROLLBACK').catch(() => {});
+    throw error;
+  }
+}

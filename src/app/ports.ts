@@ -1,0 +1,69 @@
+/**
+ * The addresses that the doors are to listen on, tried before anything is made: a port in use is told while the data
+ * directory is as it was. Takes Settings, gives problems, one line each, with the setting to change.
+ */
+import { createServer } from 'node:net';
+import type { Server } from 'node:net';
+import { settingsTable } from '../tables/settings.ts';
+import type { Settings } from '../tables/settings.ts';
+
+type Door = 'listen' | 'sql' | 'gateway' | 'admin';
+
+interface DoorAt {
+  readonly host: string;
+  readonly port: number;
+  readonly hostName: string;
+  readonly portName: string;
+}
+
+export function doorsOf(settings: Settings, doors: readonly Door[]): readonly DoorAt[] {
+  return doors
+    .filter((door) => door !== 'listen' || settings.listenEnabled)
+    .map((door) => ({
+      host: settings[`${door}Host`],
+      port: settings[`${door}Port`],
+      hostName: settingsTable[`${door}Host`].env,
+      portName: settingsTable[`${door}Port`].env,
+    }));
+}
+
+/** Two of Headgate's own doors on one port. */
+export function sharedPorts(doors: readonly DoorAt[]): string[] {
+  return doors.flatMap((door, i) =>
+    doors
+      .slice(i + 1)
+      .filter(({ host, port }) => port !== 0 && port === door.port && overlap(host, door.host))
+      .map(({ portName, port }) => `${door.portName} and ${portName} are both ${port}: give each its own`),
+  );
+}
+
+function overlap(a: string, b: string): boolean {
+  return a === b || [a, b].some((host) => host === '0.0.0.0' || host === '::');
+}
+
+/** Listens on all of them at once, for a moment. */
+export async function takenPorts(doors: readonly DoorAt[]): Promise<string[]> {
+  const servers: Server[] = [];
+  const problems: string[] = [];
+  for (const door of doors) {
+    // Nobody is served: who comes in this moment is to come again.
+    const server = createServer((socket) => socket.destroy());
+    const error = await new Promise<NodeJS.ErrnoException | null>((resolve) => {
+      server.once('error', resolve);
+      server.listen({ host: door.host, port: door.port, exclusive: true }, () => resolve(null));
+    });
+    if (error === null) servers.push(server);
+    else problems.push(problemOf(door, error));
+  }
+  await Promise.all(servers.map((server) => new Promise((resolve) => void server.close(resolve))));
+  return problems;
+}
+
+function problemOf({ host, port, hostName, portName }: DoorAt, error: NodeJS.ErrnoException): string {
+  const { code = 'unknown error' } = error;
+  if (code === 'EADDRINUSE')
+    return `${host}:${port} is in use by another program: set ${portName} to another port (0 picks a free one)`;
+  if (code === 'EACCES')
+    return `${host}:${port} may not be listened on by this user: set ${portName} to a port from 1024 on`;
+  return `${hostName}=${host} is no address to listen on (${code})`;
+}

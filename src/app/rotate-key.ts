@@ -1,0 +1,157 @@
+/**
+ * `headgate secrets rotate-key`: every secret and sealed expression of every database, sealed with a new master key.
+ * Works beside Headgates that run on the same key file, and may be run again after it was broken off. Takes Settings;
+ * says what it does; throws what keeps it from its end, and then the old key is still where it was.
+ */
+import { openCommandEngine } from './command-engine.ts';
+import { join } from 'node:path';
+import { Client } from 'pg';
+import { identities } from '../catalog/seals.ts';
+import type { Engine } from '../engine/engine.ts';
+import { hangUp } from '../engine/hang-up.ts';
+import { sqlstateOf } from '../engine/sqlstate.ts';
+import { limits } from '../tables/limits.ts';
+import type { KeyRing, MasterKey } from '../secrets/key-ring.ts';
+import { loadMasterKeys, MasterKeyError, parseMasterKeys, readKeyFile } from '../secrets/master-key.ts';
+import { lockRotation, putNewKeyInFront, resealDatabase, retireOldKeys } from '../secrets/rotation.ts';
+import { createSealing } from '../secrets/sealing.ts';
+import type { Sealing } from '../secrets/sealing.ts';
+import type { Settings } from '../tables/settings.ts';
+
+export interface RotationReport {
+  /** One line for who asked. */
+  say(line: string): void;
+  /** One line about what needs attention. */
+  warn(line: string): void;
+}
+
+const passesMax = 3;
+
+type Connections = Pick<Engine, 'clientConfig' | 'close'>;
+
+export async function rotateKey(settings: Settings, report: RotationReport): Promise<void> {
+  const path = settings.masterKeyFile ?? join(settings.dataDir, 'master.key');
+  const engine = await openCommandEngine(settings);
+  try {
+    const first = await connected(engine, home(settings, engine));
+    try {
+      const before = currentKeys(settings, path);
+      if (!(await lockRotation(first, before)))
+        throw new MasterKeyError('another rotation of the master key is running');
+      if (
+        currentKeys(settings, path)
+          .at(-1)
+          ?.id.equals(before.at(-1)?.id ?? Buffer.of()) !== true
+      )
+        throw new MasterKeyError('the master key was changed meanwhile; run this again');
+      const ring = await keysFor(settings, path, report);
+      const sealing = createSealing(ring);
+      // Once more, for what was sealed with the old key and still on its way when its database had its turn.
+      for (let pass = 1; pass <= passesMax; pass++) {
+        if ((await resealAll(first, engine, sealing, report)) === 0) break;
+      }
+      await retire(settings, path, ring, report);
+    } finally {
+      await hangUp(first);
+    }
+  } finally {
+    await engine.close();
+  }
+}
+
+function currentKeys(settings: Settings, path: string): readonly MasterKey[] {
+  return settings.masterKey === null
+    ? readKeyFile(path)
+    : parseMasterKeys(settings.masterKey, 'HEADGATE_MASTER_KEY').keys();
+}
+
+/** Where databases are listed: one that is not about to be dropped. */
+function home(settings: Settings, engine: Connections & Partial<Engine>): string {
+  return settings.databaseUrl === null ? 'postgres' : (engine.defaultDatabase ?? 'postgres');
+}
+
+async function connected(engine: Connections, database: string): Promise<Client> {
+  const client = new Client({
+    ...engine.clientConfig(database),
+    application_name: 'headgate secrets rotate-key',
+    connectionTimeoutMillis: limits.engineAnswerMs,
+  });
+  // What breaks the connection is told by the query that was waiting.
+  client.on('error', () => {});
+  await client.connect();
+  return client;
+}
+
+/** The ring with the new key in front. */
+async function keysFor(settings: Settings, path: string, report: RotationReport): Promise<KeyRing> {
+  if (settings.masterKey !== null) {
+    const ring = parseMasterKeys(settings.masterKey, 'HEADGATE_MASTER_KEY');
+    if (ring.keys().length > 1) return ring;
+    throw new MasterKeyError(
+      'HEADGATE_MASTER_KEY holds one key: set it to <new>,<old>, restart every Headgate with that, and run this again',
+    );
+  }
+  if (await putNewKeyInFront(path)) report.say(`${path}: a new key stands in front of the old one`);
+  else report.say(`${path}: the new key is there already, and the rotation goes on`);
+  return loadMasterKeys(path);
+}
+
+async function resealAll(
+  first: Client,
+  engine: Connections,
+  sealing: Sealing,
+  report: RotationReport,
+): Promise<number> {
+  const { rows } = await first.query<{ name: string }>(
+    `select datname as name from pg_catalog.pg_database
+     where datallowconn and not datistemplate and pg_catalog.has_database_privilege(datname, 'CONNECT') order by 1`,
+  );
+  const failed: string[] = [];
+  let resealed = 0;
+  for (const { name } of rows) {
+    const shown = JSON.stringify(name);
+    try {
+      const done = await resealOne(engine, name, sealing);
+      if (done === null) continue;
+      resealed += done.resealed;
+      if (done.resealed > 0) report.say(`database ${shown}: ${done.resealed} sealed with the new key`);
+      for (const what of done.unopened)
+        report.warn(`database ${shown}: ${what} opens with none of the keys, and is left as it is`);
+    } catch (error) {
+      const sqlstate = sqlstateOf(error);
+      // Dropped meanwhile, or closed to this role: Headgate serves neither.
+      if (sqlstate === '3D000') continue;
+      if (sqlstate?.startsWith('28') === true)
+        report.warn(`database ${shown} lets nobody in, and is left out`);
+      else failed.push(`database ${shown}: ${error instanceof Error ? error.message : String(error)}`);
+    }
+  }
+  if (failed.length === 0) return resealed;
+  const advice = 'both keys stay in use: put this right and run it again';
+  throw new MasterKeyError(`${failed.join('\n')}\n${advice}`);
+}
+
+async function resealOne(engine: Connections, database: string, sealing: Sealing) {
+  const client = await connected(engine, database);
+  try {
+    return await resealDatabase(client, sealing, identities);
+  } finally {
+    await hangUp(client);
+  }
+}
+
+async function retire(
+  settings: Settings,
+  path: string,
+  ring: KeyRing,
+  report: RotationReport,
+): Promise<void> {
+  if (settings.masterKey !== null) {
+    report.say('done: take the old key out of HEADGATE_MASTER_KEY, and keep it for backups from before');
+    return;
+  }
+  const files = await retireOldKeys(path, ring);
+  report.say(`done: ${path} holds the new key alone`);
+  for (const file of files)
+    report.say(`${file}: the old key, for backups from before; delete it when there are none`);
+}

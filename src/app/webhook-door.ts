@@ -1,0 +1,107 @@
+/**
+ * The webhook listener joined with the stages that a request and a batch go through, and the same stages for a refused
+ * request that its owner tries again. Part of the composition root.
+ */
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Lanes } from '../batch/lanes.ts';
+import type { Catalog } from '../catalog/catalog.ts';
+import { itemsInSlices } from '../decode/batches.ts';
+import { decodeInSlices } from '../decode/decode.ts';
+import type { DoorGuards } from './door-guards.ts';
+import type { DecodeRequest, RejectedRequest, RetryRejected, Rows, Target } from '../tables/flow.ts';
+import { createStreams } from '../ingest/ingest-stream.ts';
+import type { StreamFence } from '../ingest/ingest-stream.ts';
+import { createIngest } from '../ingest/ingest.ts';
+import { Turns } from '../kit/turns.ts';
+import type { Closable } from '../kit/closer.ts';
+import type { Limits } from '../tables/limits.ts';
+import type { ListenerOptions } from '../listen/http.ts';
+import { parseIngestTarget, parseWebhookTarget } from '../listen/routes.ts';
+import type { Observe, TableName } from '../tables/observations.ts';
+import { Refused } from '../tables/refusals.ts';
+import type { Refusal } from '../tables/refusals.ts';
+import { createRetry } from '../ingest/retry.ts';
+import type { Settings } from '../tables/settings.ts';
+
+interface Stages {
+  readonly settings: Settings;
+  readonly catalog: Catalog;
+  readonly lanes: Lanes;
+  readonly guards: DoorGuards;
+  readonly limits: Limits;
+  readonly rejected: (request: RejectedRequest) => void;
+  /** null: no other process takes streams. */
+  readonly fence: StreamFence | null;
+  readonly observe: Observe;
+  /** A monotonic clock, ms. */
+  readonly clock: () => number;
+}
+
+export interface Webhooks<Door extends Closable> {
+  readonly listener: Door;
+  readonly retry: RetryRejected;
+}
+
+/** `openDoor`: how connections come to it. */
+export async function openWebhooks<Door extends Closable>(
+  rooms: Stages,
+  openDoor: (options: ListenerOptions) => Promise<Door>,
+): Promise<Webhooks<Door>> {
+  const { settings, catalog, lanes, guards, limits, rejected, observe, clock } = rooms;
+  const stages = {
+    find: (name: TableName) => catalog.find(name),
+    submit: (rows: Rows) => lanes.submit(rows),
+    refresh: (database: string) => catalog.refresh(database),
+  };
+  const turns = new Turns(setImmediate);
+  const decode = (target: Target, request: DecodeRequest) =>
+    turns.run(request.body.length, decodeInSlices(target, request));
+  const admitting = (inOrder: boolean) => (target: Target, bytes: number) => {
+    const tooMany = guards.gate.refusesTable(target);
+    if (tooMany !== null) throw new Refused(tooMany);
+    lanes.admit(target, limits.ackDeadlineMs, { bytes, inOrder });
+  };
+  const listener = await openDoor({
+    host: settings.listenHost,
+    port: settings.listenPort,
+    bodyBytesMax: settings.bodyBytesMax,
+    websocketOrigins: settings.websocketOrigins,
+    limits,
+    observe,
+    now: Date.now,
+    tls: guards.listenTls,
+    gate: guards.gate,
+    ingest: createIngest({
+      ...stages,
+      admit: admitting(false),
+      rejected,
+      route: (target) => orRefuse(parseWebhookTarget(target)),
+      decode,
+    }),
+    openStream: createStreams({
+      ...stages,
+      admit: admitting(true),
+      rejected,
+      route: (target) => orRefuse(parseIngestTarget(target)),
+      decode: (target, items) => turns.run(items.documents.bytes.length, itemsInSlices(target, items)),
+      pause: delay,
+      clock,
+      random: Math.random,
+      limits,
+      ...(rooms.fence === null ? {} : { fence: rooms.fence }),
+    }),
+  });
+  return {
+    listener,
+    retry: createRetry({
+      ...stages,
+      admit: admitting(false),
+      decode,
+    }),
+  };
+}
+
+function orRefuse<T extends object>(made: T | Refusal): T {
+  if ('code' in made) throw new Refused(made.code, made.message);
+  return made;
+}

@@ -1,0 +1,94 @@
+/**
+ * Where webhooks come in, in its three forms: a listener in this process, several processes that share its port, or none.
+ * Takes Settings, gives the way to open it. Part of the composition root.
+ */
+import type { Engine } from '../engine/engine.ts';
+import { reachOf } from '../engine/attached.ts';
+import { resources } from '../kit/cores.ts';
+import type { Closable } from '../kit/closer.ts';
+import { openListener } from '../listen/http.ts';
+import type { ListenerOptions } from '../listen/http.ts';
+import { commitsEnded } from './listeners/commits-ended.ts';
+import { Listeners } from './listeners/listeners.ts';
+import { listenersOf } from './listeners/share.ts';
+import { settingsOfListener } from './listeners/settings-of-listener.ts';
+import type { Observe } from '../tables/observations.ts';
+import type { Settings } from '../tables/settings.ts';
+
+export interface WebhookDoor extends Closable {
+  /** null: it is switched off. */
+  readonly address: { readonly host: string; readonly port: number } | null;
+  /** What this process holds. */
+  readonly load: { readonly connections: number; readonly bytesInFlight: number };
+  /** The processes that listen instead of this one; null: there are none. */
+  readonly listeners: Listeners | null;
+}
+
+const nothing = { connections: 0, bytesInFlight: 0 };
+
+/** How many processes listen; 0: the listener is off; 1: this one does. */
+export function listenerCount({ listenEnabled, listeners }: Settings): number {
+  if (!listenEnabled) return 0;
+  return listeners === 0 ? listenersOf(resources()) : listeners;
+}
+
+/** For the main process when others listen: its own doors' certificates only. */
+export function withoutListenTls(settings: Settings): Settings {
+  return { ...settings, listenTlsCert: null, listenTlsKey: null, listenTlsClientCa: null };
+}
+
+interface Surroundings {
+  readonly settings: Settings;
+  readonly engine: Engine;
+  /** Says what listener processes say: they have counted it themselves. */
+  readonly log: Observe;
+  readonly observe: Observe;
+}
+
+export function webhookDoorOf(
+  surroundings: Surroundings,
+): (options: ListenerOptions) => Promise<WebhookDoor> {
+  const count = listenerCount(surroundings.settings);
+  if (count === 0) {
+    return async () => ({ address: null, load: nothing, listeners: null, close: async () => {} });
+  }
+  if (count > 1) return () => openProcesses(surroundings, count);
+  return async (options) => {
+    const listener = await openListener(options);
+    return {
+      address: listener.address,
+      get load() {
+        return listener.load;
+      },
+      listeners: null,
+      close: () => listener.close(),
+    };
+  };
+}
+
+async function openProcesses(
+  { settings, engine, log, observe }: Surroundings,
+  of: number,
+): Promise<WebhookDoor> {
+  const closing = new AbortController();
+  const [clock, random] = [() => performance.now(), Math.random];
+  const listeners = await Listeners.open({
+    host: settings.listenHost,
+    port: settings.listenPort,
+    assignment: {
+      settings: settingsOfListener(settings),
+      reach: engine.kind === 'embedded' ? reachOf(engine) : null,
+      of,
+    },
+    observe,
+    log,
+    clock,
+    random,
+    commitsEnded: (name) => commitsEnded(name, { engine, clock, random, signal: closing.signal }),
+  });
+  const close = async () => {
+    await listeners.close();
+    closing.abort();
+  };
+  return { address: listeners.address, load: nothing, listeners, close };
+}

@@ -1,0 +1,139 @@
+/**
+ * What serves webhooks, joined: refused requests, catalog, commit connections, lanes, listener. Takes an engine and how
+ * the listener is opened; gives the rooms. Opened by main.ts, and by each listener process where there are several.
+ * Part of the composition root.
+ */
+import { join } from 'node:path';
+import { Lanes } from '../batch/lanes.ts';
+import { Catalog } from '../catalog/catalog.ts';
+import { createCommit } from '../commit/commit.ts';
+import { CommitPools } from '../commit/commit-pools.ts';
+import type { DoorGuards } from './door-guards.ts';
+import type { Engine } from '../engine/engine.ts';
+import type { CheckRequest, RejectedRequest } from '../tables/flow.ts';
+import type { StreamFence } from '../ingest/ingest-stream.ts';
+import type { Closable, Closer } from '../kit/closer.ts';
+import type { Limits } from '../tables/limits.ts';
+import type { ListenerOptions } from '../listen/http.ts';
+import type { Observe } from '../tables/observations.ts';
+import { Rejects } from '../reject/rejects.ts';
+import type { KeyRing } from '../secrets/key-ring.ts';
+import { loadMasterKeys, parseMasterKeys } from '../secrets/master-key.ts';
+import { createSealing } from '../secrets/sealing.ts';
+import type { Sealing } from '../secrets/sealing.ts';
+import type { Settings } from '../tables/settings.ts';
+import { explainRefusal } from '../validate/explain.ts';
+import { parseExpression } from '../validate/expression.ts';
+import { openWebhooks } from './webhook-door.ts';
+
+export interface WebhookRoomsOptions<Door extends Closable> {
+  readonly settings: Settings;
+  readonly engine: Engine;
+  readonly keys: KeyRing;
+  readonly guards: DoorGuards;
+  readonly limits: Limits;
+  readonly observe: Observe;
+  readonly openDoor: (options: ListenerOptions) => Promise<Door>;
+  /** Whether this process runs the retries of refused requests; one of several does. */
+  readonly retries: boolean;
+  /** Of one of several processes: what keeps their streams in order, and what their commits are called at the engine. */
+  readonly oneOfSeveral: { readonly fence: StreamFence; readonly commitName: string } | null;
+}
+
+export interface WebhookRooms<Door extends Closable> {
+  readonly sealing: Sealing;
+  readonly rejects: Rejects;
+  readonly catalog: Catalog;
+  readonly pools: CommitPools;
+  readonly lanes: Lanes;
+  readonly listener: Door;
+}
+
+/** Closed by `closer`. The parser is loaded. */
+export async function openWebhookRooms<Door extends Closable>(
+  options: WebhookRoomsOptions<Door>,
+  closer: Closer,
+): Promise<WebhookRooms<Door>> {
+  const { settings, engine, guards, limits, observe, openDoor } = options;
+  const clock = () => performance.now();
+  const sealing = createSealing(options.keys);
+  const { rejectedRowsMax: rowsMax, rejectedDays: days } = settings;
+  const rejects = new Rejects({
+    engine,
+    retry: options.retries ? (request) => retry(request) : null,
+    rowsMax,
+    days,
+    limits,
+    observe,
+    clock,
+    random: Math.random,
+  });
+  closer.add('rejected requests', () => rejects.close());
+  const catalog = await Catalog.open({
+    served: (database) => rejects.serve(database),
+    engine,
+    retryAsked: (database) => rejects.wake(database),
+    rooms: catalogRooms(sealing, options.keys, settings),
+    limits,
+    observe,
+    clock,
+  });
+  closer.add('catalog', () => catalog.close());
+  const pools = new CommitPools(engine, limits, options.oneOfSeveral?.commitName, observe);
+  closer.add('commit connections', () => pools.close());
+  const commit = createCommit({
+    pools,
+    limits,
+    observe,
+    ignored: (target, ignored) => rejects.ignored(target, ignored),
+    clock,
+  });
+  const lanes = new Lanes({ commit, limits, clock, endOfTurn: setImmediate });
+  closer.add('lanes', () => lanes.close());
+
+  // An engine that is there is waited for, so that ready means ready, and that a proxy finds this Headgate away and not
+  // unable as long as it only starts; an engine that is away is answered 503.
+  await catalog.opened();
+  const rejected = (request: RejectedRequest) => rejects.keep(request);
+  const fence = options.oneOfSeveral?.fence ?? null;
+  const stages = { settings, catalog, lanes, guards, limits, rejected, fence, observe, clock };
+  const { listener, retry } = await openWebhooks(stages, openDoor);
+  closer.add('listener', () => listener.close());
+  return { sealing, rejects, catalog, pools, lanes, listener };
+}
+
+/** Lets go of a database that is about to be dropped or renamed. */
+export async function releaseDatabase(
+  { catalog, pools, rejects }: Pick<WebhookRooms<Closable>, 'catalog' | 'pools' | 'rejects'>,
+  database: string,
+): Promise<void> {
+  await catalog.release(database);
+  await pools.release(database);
+  await rejects.release(database);
+}
+
+export function masterKeys(settings: Settings): KeyRing {
+  if (settings.masterKey !== null) return parseMasterKeys(settings.masterKey, 'HEADGATE_MASTER_KEY');
+  return loadMasterKeys(settings.masterKeyFile ?? join(settings.dataDir, 'master.key'));
+}
+
+function catalogRooms(sealing: Sealing, keys: KeyRing, settings: Settings) {
+  return {
+    open: sealing.open,
+    seal: sealing.seal,
+    makeKey: () => keys.make(),
+    compile: (expression: string, payload: string, secrets: ReadonlyMap<string, string>) => {
+      const parsed = parseExpression(expression, { secrets: [...secrets.keys()] });
+      // What one more unknown name would mean was decided at CREATE; a renamed column changes nothing.
+      if (parsed.payloadName !== null && parsed.payloadName !== payload && parsed.payloadName !== 'payload') {
+        throw new Error(`the VALIDATE expression reads ${parsed.payloadName}, the body is ${payload}`);
+      }
+      return {
+        check: parsed.compile({ secrets, publicUrl: settings.publicUrl }),
+        why: (request: CheckRequest) =>
+          explainRefusal(expression, { secrets, publicUrl: settings.publicUrl }, request),
+        headers: parsed.readsAllHeaders ? null : parsed.headersRead.map((name) => name.toLowerCase()),
+      };
+    },
+  };
+}

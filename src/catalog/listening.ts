@@ -1,0 +1,87 @@
+/**
+ * LISTEN, and whether the engine really tells. Behind a pooler that gives a server away after each transaction LISTEN
+ * lands on a session that others use next: notifications are lost, or told to strangers. So a notification of our own is
+ * sent over a second connection: what waits for it is idle, and gets it only where the session is its own. Where it does
+ * not come LISTEN is taken back, as far as it is found.
+ */
+import { randomUUID } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
+import { Client } from 'pg';
+import type { ClientConfig, Notification } from 'pg';
+import { hangUp } from '../engine/hang-up.ts';
+import { quoteIdentifier as quote } from '../kit/sql-text.ts';
+import { pinned, pinnedAll } from './reading.ts';
+
+/** How often UNLISTEN is sent in search of the session that LISTEN came to. */
+const unlistensMax = 32;
+
+export interface ChannelNames {
+  readonly catalog: string;
+  readonly rejected: string;
+}
+
+interface Pid {
+  readonly pid: number;
+}
+
+const ownPid = 'select pg_catalog.pg_backend_pid() as pid';
+
+export async function readChannels(client: Client): Promise<ChannelNames> {
+  const rows = await pinned<{ purpose: string; name: string }>(
+    client,
+    'select c.purpose, c.name from headgate.channel c',
+  );
+  const named = (purpose: string): string => {
+    const row = rows.find((it) => it.purpose === purpose);
+    if (row === undefined) throw new Error(`headgate.channel names no channel for ${purpose}`);
+    return row.name;
+  };
+  return { catalog: named('catalog'), rejected: named('rejected') };
+}
+
+/** From the moment that this resolves changes are told, where the engine tells at all. Gives the session's number. */
+export async function listen(client: Client, channels: readonly string[]): Promise<number> {
+  const [row] = await pinned<Pid>(client, ...channels.map((name) => `listen ${quote(name)}`), ownPid);
+  return row?.pid ?? 0;
+}
+
+/** Whether what is sent to `channel` comes to `client` within `boundMs`. Never throws: what is not shown is not so. */
+export async function hears(
+  client: Client,
+  other: ClientConfig,
+  channel: string,
+  boundMs: number,
+  closing: AbortSignal,
+): Promise<boolean> {
+  const token = randomUUID();
+  const over = new AbortController();
+  let heard = false;
+  const onNotification = ({ channel: on, payload }: Notification): void => {
+    if (on !== channel || payload !== token) return;
+    heard = true;
+    over.abort();
+  };
+  client.on('notification', onNotification);
+  const sender = new Client(other);
+  sender.on('error', () => {});
+  try {
+    await sender.connect();
+    await sender.query('select pg_catalog.pg_notify($1, $2)', [channel, token]);
+    const { signal } = over;
+    await delay(boundMs, undefined, { signal: AbortSignal.any([signal, closing]) }).catch(() => {});
+  } catch {
+    // There may be no second connection to be had.
+  } finally {
+    client.off('notification', onNotification);
+    await hangUp(sender);
+  }
+  return heard;
+}
+
+/** Throws what breaks the connection. */
+export async function unlisten(client: Client, channels: readonly string[], pid: number): Promise<void> {
+  for (let time = 0; time < unlistensMax; time++) {
+    const results = await pinnedAll(client, [...channels.map((name) => `unlisten ${quote(name)}`), ownPid]);
+    if ((results.at(-1)?.rows[0] as Pid | undefined)?.pid === pid) return;
+  }
+}

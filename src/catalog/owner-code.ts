@@ -1,0 +1,168 @@
+/**
+ * Whose code runs when rows are stored in a relation, as SQL over PostgreSQL's own catalog: triggers, defaults, checks,
+ * domains, generated columns, index expressions, policies and rules are their owner's code. Texts only; every name is
+ * qualified, so that they mean the same under any search_path. On PostgreSQL 14 to 18, with the schema `headgate` or without.
+ */
+
+/** The first oid of what users make: everything below is PostgreSQL's own (FirstNormalObjectId). */
+const firstUserOid = 16_384;
+
+/** What says that a role can become another: SET ROLE, which versions before 16 allow to every member. */
+const becomes =
+  `case when pg_catalog.current_setting('server_version_num')::pg_catalog.int4 operator(pg_catalog.>=) 160000 ` +
+  `then 'SET' else 'MEMBER' end`;
+
+/**
+ * Whether the role `owner` (an oid) could do all that Headgate's role can: it is that role, a superuser, or can become it.
+ * Its code may run in Headgate's session, and then RESET ROLE leads to the role that logged in: asked of both, and inside a
+ * function of another role of the latter.
+ */
+export function trustedSql(owner: string, roles: 'both' | 'session_user' = 'both'): string {
+  const trusts = (role: string) => `pg_catalog.pg_has_role(${owner}, ${role}, ${becomes})`;
+  if (roles === 'session_user') return trusts('session_user');
+  return `(${trusts('current_user')} and (current_user operator(pg_catalog.=) session_user or ${trusts('session_user')}))`;
+}
+
+/** Whether Headgate's role can become the role `owner`, and make things. */
+export function assumableSql(owner: string): string {
+  return (
+    `(pg_catalog.pg_has_role(${owner}, ${becomes}) and ` +
+    `pg_catalog.has_database_privilege(pg_catalog.current_database(), 'CREATE'))`
+  );
+}
+
+/**
+ * A query for the oids of all relations whose code a row of `relation` may run: its partitions, or the table it is one
+ * of; what a view that PostgreSQL updates by itself shows; and tables whose rows go with a deleted one.
+ */
+export function involvedSql(relation: string): string {
+  return `
+  with recursive involved (oid) as (
+    select ${relation}
+    union
+    select found.oid from involved v join pg_catalog.pg_class s on s.oid operator(pg_catalog.=) v.oid
+    cross join lateral (
+      select i.inhrelid as oid from pg_catalog.pg_inherits i
+      where s.relkind operator(pg_catalog.=) 'p' and i.inhparent operator(pg_catalog.=) v.oid
+      union all
+      select i.inhparent from pg_catalog.pg_inherits i where s.relispartition and i.inhrelid operator(pg_catalog.=) v.oid
+      union all
+      select k.conrelid from pg_catalog.pg_constraint k
+      where s.relhastriggers and k.confrelid operator(pg_catalog.=) v.oid and k.contype operator(pg_catalog.=) 'f'
+        and k.confdeltype operator(pg_catalog.=) any (array['c', 'n', 'd']::pg_catalog."char"[])
+      union all
+      select d.refobjid from pg_catalog.pg_rewrite w join pg_catalog.pg_depend d
+        on d.classid operator(pg_catalog.=) 'pg_catalog.pg_rewrite'::pg_catalog.regclass and d.objid operator(pg_catalog.=) w.oid
+      where s.relkind operator(pg_catalog.=) 'v' and w.ev_class operator(pg_catalog.=) v.oid
+        and w.ev_type operator(pg_catalog.=) '1' and not exists (
+          select from pg_catalog.pg_trigger t where t.tgrelid operator(pg_catalog.=) v.oid
+            and t.tgtype operator(pg_catalog.&) 68::pg_catalog.int2 operator(pg_catalog.=) 68)
+        and d.refclassid operator(pg_catalog.=) 'pg_catalog.pg_class'::pg_catalog.regclass
+    ) as found
+  )
+  select oid from involved`;
+}
+
+/** A query for the owners of all those relations, each once, with what they are called. */
+export function ownersSql(relation: string): string {
+  return `select distinct c.relowner, pg_catalog.pg_get_userbyid(c.relowner) as name
+  from (${involvedSql(relation)}) as v join pg_catalog.pg_class c on c.oid operator(pg_catalog.=) v.oid`;
+}
+
+/**
+ * The version of what a relation's rows run through, as one text: its columns, dropped ones too, and whatever of triggers,
+ * checks, rules, policies and index expressions there is. Rows of the catalog are told by the transactions that wrote them.
+ * The function headgate.confirm() computes the same (migrations/0004_owner_code.sql). `c`: an alias of pg_class.
+ */
+export function markSql(c: string): string {
+  const rows = (of: string, alias: string, where: string) =>
+    `(select pg_catalog.string_agg(pg_catalog.concat(${alias}, '/', ${of}.xmin), '.' order by ${alias}) ` +
+    `from pg_catalog.${where})`;
+  return `pg_catalog.concat_ws(' ', (
+    select pg_catalog.string_agg(a.xmin::pg_catalog.text, '.' order by a.attnum) from pg_catalog.pg_attribute a
+    where a.attrelid operator(pg_catalog.=) ${c}.oid and a.attnum operator(pg_catalog.>) 0),
+    ${c}.relkind, ${c}.relhasrules, ${c}.relrowsecurity, ${c}.relispartition,
+    case when ${c}.relchecks operator(pg_catalog.>) 0 then ${rows('k', 'k.oid', `pg_constraint k where k.conrelid operator(pg_catalog.=) ${c}.oid and k.contype operator(pg_catalog.=) 'c'`)} end,
+    case when ${c}.relhastriggers then ${rows('t', 't.oid', `pg_trigger t where t.tgrelid operator(pg_catalog.=) ${c}.oid`)} end,
+    case when ${c}.relhasindex then ${rows('i', 'i.indexrelid', `pg_index i where i.indrelid operator(pg_catalog.=) ${c}.oid and (i.indexprs is not null or i.indpred is not null)`)} end)`;
+}
+
+/** Types whose values run code of their own when they are read: domains, and what may hold one. */
+const typeRunsCode = (type: string) => `exists (
+      select from pg_catalog.pg_type y left join pg_catalog.pg_type e on e.oid operator(pg_catalog.=) y.typelem
+      where y.oid operator(pg_catalog.=) ${type} and (
+        y.oid operator(pg_catalog.>=) ${firstUserOid}::pg_catalog.oid and y.typtype not in ('b', 'e')
+        or e.oid operator(pg_catalog.>=) ${firstUserOid}::pg_catalog.oid and e.typtype not in ('b', 'e')))`;
+
+/** Functions of PostgreSQL's own that are not immutable and run nobody's code. */
+const harmless = [
+  'now',
+  'statement_timestamp',
+  'transaction_timestamp',
+  'clock_timestamp',
+  'timeofday',
+  'random',
+  'gen_random_uuid',
+  'uuidv4',
+  'uuidv7',
+  'nextval',
+  'to_char',
+  'date',
+  'timestamp',
+  'timestamptz',
+  'timezone',
+  'date_trunc',
+  'date_part',
+  'extract',
+  'to_timestamp',
+];
+
+/**
+ * Whether storing a row runs nothing but functions of PostgreSQL's own that do only what they are called for: true for a
+ * plain table whose expressions call such functions alone. `set_config` in a CHECK is code; what cannot be told is code too.
+ */
+export function inertSql(c: string): string {
+  return `(${c}.relkind = 'r' and not ${c}.relhasrules and not ${c}.relrowsecurity and not ${c}.relispartition
+    and not exists (select from pg_catalog.pg_trigger t where t.tgrelid = ${c}.oid and not t.tgisinternal)
+    and not exists (select from pg_catalog.pg_attribute a
+      where a.attrelid = ${c}.oid and a.attnum > 0 and not a.attisdropped and ${typeRunsCode('a.atttypid')})
+    and not exists (select from pg_catalog.pg_constraint k join pg_catalog.pg_attribute a
+      on a.attrelid = k.conrelid and a.attnum = any (k.conkey) or a.attrelid = k.confrelid and a.attnum = any (k.confkey)
+      where k.contype = 'f' and (k.conrelid = ${c}.oid or k.confrelid = ${c}.oid) and a.atttypid >= ${firstUserOid}::pg_catalog.oid)
+    and not exists (select from pg_catalog.pg_constraint k
+      where k.contype = 'f' and k.confrelid = ${c}.oid and k.confdeltype in ('c', 'n', 'd'))
+    and not exists (
+      select from (
+        select d.adbin::pg_catalog.text as tree from pg_catalog.pg_attrdef d where d.adrelid = ${c}.oid
+        union all
+        select k.conbin::pg_catalog.text from pg_catalog.pg_constraint k where k.conrelid = ${c}.oid and k.conbin is not null
+        union all
+        select pg_catalog.concat(i.indexprs::pg_catalog.text, i.indpred::pg_catalog.text)
+        from pg_catalog.pg_index i where i.indrelid = ${c}.oid
+      ) as e
+      cross join lateral pg_catalog.regexp_matches(e.tree, ':(funcid|opfuncid|resulttype|elemfuncid) ([0-9]+)', 'g') as m
+      left join pg_catalog.pg_proc p on p.oid = m[2]::pg_catalog.oid
+      where case when m[1] = 'resulttype' then m[2]::pg_catalog.int8 >= ${firstUserOid}
+        when p.oid is null then true
+        else p.oid >= ${firstUserOid}::pg_catalog.oid or not (p.provolatile = 'i'
+          or p.proname in (${harmless.map((name) => `'${name}'`).join(', ')})
+          or p.proname ~ '^(timestamptz|timestamp|date|timetz|time|interval)_') end))`;
+}
+
+/**
+ * Whether this trigger (an alias of pg_trigger) may run somebody's code at COMMIT, behind everything that holds it to its
+ * owner's rights. Those of foreign keys and unique constraints run PostgreSQL's own, unless types or expressions are not.
+ */
+export function lateCodeSql(t: string): string {
+  return `(${t}.tgdeferrable and not exists (
+      select from pg_catalog.pg_constraint k where k.oid operator(pg_catalog.=) ${t}.tgconstraint and case
+        when k.contype operator(pg_catalog.=) 'f' then not exists (
+          select from pg_catalog.pg_attribute a
+          where (a.attrelid operator(pg_catalog.=) k.conrelid and a.attnum operator(pg_catalog.=) any (k.conkey)
+              or a.attrelid operator(pg_catalog.=) k.confrelid and a.attnum operator(pg_catalog.=) any (k.confkey))
+            and a.atttypid operator(pg_catalog.>=) ${firstUserOid}::pg_catalog.oid)
+        when k.contype operator(pg_catalog.=) any (array['u', 'p', 'x']::pg_catalog."char"[]) then not exists (
+          select from pg_catalog.pg_index i where i.indexrelid operator(pg_catalog.=) k.conindid
+            and (i.indexprs is not null or i.indpred is not null))
+        else false end))`;
+}

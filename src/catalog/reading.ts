@@ -1,0 +1,60 @@
+/**
+ * The statements that Headgate itself runs on the catalog. Each runs with search_path = pg_catalog, pg_temp, whatever the
+ * session's is, so that no operator or function of somebody else's is taken for PostgreSQL's own; and is one query
+ * string, so that a pooler hands it to one server.
+ */
+import type { ClientBase, QueryResult } from 'pg';
+import { quoteLiteral } from '../kit/sql-text.ts';
+import { catalogRowsSql, unreadRowsSql } from './snapshot.ts';
+import type { CatalogRow, UnreadRow } from './snapshot.ts';
+
+/** The rows of the last of these statements, which are one transaction. */
+export async function pinned<Row extends object>(
+  client: ClientBase,
+  ...statements: readonly string[]
+): Promise<readonly Row[]> {
+  const results = await pinnedAll(client, statements);
+  return (results.at(-1)?.rows ?? []) as Row[];
+}
+
+export async function pinnedAll(
+  client: ClientBase,
+  statements: readonly string[],
+): Promise<readonly QueryResult<object>[]> {
+  const path = `select pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true)`;
+  const answer: unknown = await client.query([path, ...statements].join(';\n'));
+  return (answer as QueryResult<object>[]).slice(1);
+}
+
+export async function readFingerprint(client: ClientBase): Promise<string> {
+  const [row] = await pinned<{ mark: string }>(client, 'select headgate.catalog_fingerprint() as mark');
+  return row?.mark ?? '';
+}
+
+export interface TableRows {
+  readonly rows: readonly CatalogRow[];
+  readonly unread: readonly UnreadRow[];
+}
+
+export async function readTables(client: ClientBase): Promise<TableRows> {
+  const [rows, unread] = await pinnedAll(client, [catalogRowsSql(), unreadRowsSql]);
+  return { rows: (rows?.rows ?? []) as CatalogRow[], unread: (unread?.rows ?? []) as UnreadRow[] };
+}
+
+/** The tables of that name that `user` may own, as they are committed. */
+export function readOwned(
+  client: ClientBase,
+  user: string,
+  schema: string | null,
+  table: string,
+  max: number,
+): Promise<readonly CatalogRow[]> {
+  const inSchema = schema === null ? '' : `and s.schema_name = ${quoteLiteral(schema)}`;
+  const asked = `
+    select s.relation from headgate.catalog_sizes s
+    join pg_catalog.pg_class c on c.oid = s.relation
+    join pg_catalog.pg_roles r on r.rolname = ${quoteLiteral(user)}
+    where s.fits and s.table_name = ${quoteLiteral(table)} ${inSchema}
+      and pg_catalog.pg_has_role(r.oid, c.relowner, 'MEMBER')`;
+  return pinned<CatalogRow>(client, `${catalogRowsSql(asked)} order by schema_name limit ${max}`);
+}

@@ -1,0 +1,89 @@
+/**
+ * What Headgate's role needs to make the catalog or to bring it up to date, and whom it trusts with the schema: looked
+ * at before anything is done, so that what is missing is said in one sentence. Throws CatalogError.
+ */
+import type { ClientBase } from 'pg';
+import { quoteIdentifier as quote } from '../kit/sql-text.ts';
+import { pinned } from './reading.ts';
+
+export class CatalogError extends Error {
+  override readonly name = 'CatalogError';
+}
+
+export interface Rights {
+  readonly role: string;
+  readonly database: string;
+  readonly creates_schemas: boolean;
+  /** The schema is there. */
+  readonly exists: boolean;
+  readonly schema_owner: string | null;
+  /** Who owns the schema or anything in it could do as he likes here anyway, or is this role. */
+  readonly trusted: boolean;
+  readonly creates_tables: boolean | null;
+  /** Whose the catalog is; null: it is not there. */
+  readonly owner: string | null;
+  readonly owned: boolean | null;
+}
+
+const readRightsSql = `
+with trusted as (
+  select r.oid from pg_roles r, pg_roles me, pg_database d
+  where me.rolname = current_user and d.datname = current_database() and (
+    r.oid in (me.oid, d.datdba) or r.rolsuper or r.rolname = 'pg_database_owner'
+    -- A superuser has the privileges of everybody, and trusts nobody for that.
+    or not me.rolsuper and pg_has_role(r.oid, 'USAGE'))
+)
+select current_user::text as role, current_database()::text as database,
+  has_database_privilege(current_database(), 'CREATE') as creates_schemas,
+  n.oid is not null as exists, o.rolname::text as schema_owner,
+  not exists (
+    select n.nspowner where n.oid is not null
+    union all select p.proowner from pg_proc p where p.pronamespace = n.oid
+    union all select c.relowner from pg_class c where c.relnamespace = n.oid
+    except select oid from trusted
+  ) as trusted,
+  case when n.oid is not null then has_schema_privilege(n.oid, 'CREATE') and has_schema_privilege(n.oid, 'USAGE') end
+    as creates_tables,
+  m.rolname::text as owner, pg_has_role(m.oid, 'USAGE') as owned
+from pg_database d
+left join pg_namespace n on n.nspname = 'headgate'
+left join pg_roles o on o.oid = n.nspowner
+left join pg_class c on c.relnamespace = n.oid and c.relname = 'migration'
+left join pg_roles m on m.oid = c.relowner
+where d.datname = current_database()`;
+
+export async function readRights(client: ClientBase): Promise<Rights> {
+  const [rights] = await pinned<Rights>(client, readRightsSql);
+  if (rights === undefined) throw new Error('the database does not know itself');
+  return rights;
+}
+
+/** Code of whoever could make a schema of that name would run with the rights of Headgate's role. */
+export function refuseUntrusted({ exists, trusted, role, schema_owner: owner }: Rights): void {
+  if (!exists || trusted) return;
+  throw new CatalogError(
+    `the schema headgate, of role ${quote(owner ?? '')}, or something in it was made by neither ${quote(role)} nor the ` +
+      `owner of the database nor a superuser, and is not used for that: let a superuser look at it, and drop it or give it ` +
+      `and all that is in it to ${quote(role)}`,
+  );
+}
+
+export function refuseMissing(rights: Rights): void {
+  const role = quote(rights.role);
+  if (!rights.exists) {
+    if (rights.creates_schemas) return;
+    throw new CatalogError(
+      `role ${role} may not make the schema headgate in database ${quote(rights.database)}: let the owner of the ` +
+        `database run CREATE SCHEMA headgate AUTHORIZATION ${role}`,
+    );
+  }
+  if (rights.owner !== null && rights.owned !== true)
+    throw new CatalogError(
+      `the catalog in schema headgate belongs to role ${quote(rights.owner)}: start Headgate as it, or let a superuser run ` +
+        `GRANT ${quote(rights.owner)} TO ${role}`,
+    );
+  if (rights.owner === null && rights.creates_tables !== true)
+    throw new CatalogError(
+      `role ${role} may not create in the schema headgate: let its owner run GRANT USAGE, CREATE ON SCHEMA headgate TO ${role}`,
+    );
+}

@@ -1,0 +1,91 @@
+/**
+ * What Headgate looks after in a catalog's sealed values before it reads it: that the master key is the one they were
+ * sealed with, and that no check is left under the seal of an older version. Takes a connection and the seals; gives why
+ * the values do not open, or null. Throws the engine's error.
+ */
+import { randomUUID } from 'node:crypto';
+import type { Client } from 'pg';
+import { sqlstateOf } from '../engine/sqlstate.ts';
+import { quoteLiteral } from '../kit/sql-text.ts';
+import { pinned } from './reading.ts';
+import { identities, oldChecksSql, sealOldCheck } from './seals.ts';
+import type { OldCheckRow, SealRooms } from './seals.ts';
+
+export interface KeyRooms extends SealRooms {
+  /** Makes the master key where there is none. Called only where nothing is sealed with another one. */
+  makeKey(): Promise<void>;
+}
+
+interface KeyCheckRow {
+  readonly seal_id: string;
+  readonly sealed: string;
+}
+
+interface SampleRow extends KeyCheckRow {
+  readonly what: 'secret' | 'check' | 'expression';
+  readonly name: string;
+}
+
+const known = 'headgate';
+const readKeyCheck = 'select k.seal_id, k.sealed from headgate.key_check k';
+/** From before there was a check of its own: whatever is sealed. */
+const readSample = `
+(select 'secret' as what, s.name, s.seal_id, s.sealed from headgate.secret s where octet_length(s.sealed) <= 131072
+ order by s.altered_at desc nulls last limit 64)
+union all
+(select case w.seal_form when 2 then 'check' else 'expression' end, '', w.seal_id, w.sealed_expression
+ from headgate.webhook_table w where w.sealed_expression is not null and octet_length(w.sealed_expression) <= 1048576 limit 64)`;
+
+/** null: what is sealed in this database opens, or nothing is. */
+export async function keyProblem(client: Client, database: string, rooms: KeyRooms): Promise<string | null> {
+  const problem = `the sealed values of database ${JSON.stringify(database)} do not open: start Headgate with the master key that they were sealed with`;
+  const [there] = await pinned<KeyCheckRow>(client, readKeyCheck);
+  if (there !== undefined) return opens(rooms, there.sealed, identities.key(there.seal_id)) ? null : problem;
+  const sample = await pinned<SampleRow>(client, readSample);
+  const some = sample.some(({ what, name, seal_id: id, sealed }) =>
+    opens(rooms, sealed, what === 'secret' ? identities.secret(name, id) : identities[what](id)),
+  );
+  if (sample.length > 0 && !some) return problem;
+  await rooms.makeKey();
+  const id = randomUUID();
+  const sealed = quoteLiteral(rooms.seal(known, identities.key(id)));
+  try {
+    await pinned(
+      client,
+      `insert into headgate.key_check (seal_id, sealed) values ('${id}', ${sealed}) on conflict do nothing`,
+    );
+  } catch (error) {
+    // On a standby, which follows one that does it.
+    if (sqlstateOf(error) === '25006') return null;
+    throw error;
+  }
+  const [row] = await pinned<KeyCheckRow>(client, readKeyCheck);
+  return row !== undefined && opens(rooms, row.sealed, identities.key(row.seal_id)) ? null : problem;
+}
+
+/** Those that do not open stay as they are, and their tables unusable: their key may come back. */
+export async function sealOldChecks(client: Client, rooms: SealRooms): Promise<void> {
+  for (let after = 0; ;) {
+    const rows = await pinned<OldCheckRow>(client, oldChecksSql(after));
+    const last = rows.at(-1);
+    if (last === undefined) return;
+    after = last.relation;
+    const statements = rows.flatMap((row) => {
+      try {
+        return [sealOldCheck(row, randomUUID(), rooms)];
+      } catch {
+        return [];
+      }
+    });
+    if (statements.length > 0) await pinned(client, ...statements);
+  }
+}
+
+function opens(rooms: SealRooms, sealed: string, identity: string): boolean {
+  try {
+    rooms.open(sealed, identity);
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,132 @@
+/**
+ * The function through which rows are stored with the rights of a table's owner: SECURITY DEFINER, owned by that role, in a
+ * schema that nobody but Headgate's role may use, so that its owner cannot name it, and thus not change it. Texts only.
+ *
+ * What a role's own DROP OWNED or REASSIGN OWNED does to it is found out by whoever calls it: the call asks in the same
+ * statement whether it is still what Headgate has made.
+ *
+ * A definer function alone does not hold the code inside. What would run behind it, at COMMIT and with the session's
+ * rights, ends inside it: deferred triggers are fired, cursors WITH HOLD are closed, and where a trigger could still be
+ * pending the function raises. What a session remembers under a name (prepared statements) is not used in such a session.
+ */
+import { createHash } from 'node:crypto';
+import { lateCodeSql, markSql, ownersSql, trustedSql } from '../catalog/owner-code.ts';
+import { quoteIdentifier as quote, quoteLiteral } from '../kit/sql-text.ts';
+import type { Code } from '../tables/flow.ts';
+
+/** What a group fails with whose function cannot be made. */
+export const executorUnfit = 'HG002';
+/** Code of the table could run at COMMIT. */
+export const lateCode = 'HG003';
+
+const parameters =
+  'table_name text, table_oid oid, known_mark text, statement text, documents json, code_path text, removes bytea';
+const types = 'text, oid, text, text, json, text, bytea';
+
+/** Its statement reads the documents as `$1`, the path for the table's own code as `$2`, and what is deleted as `$3`. */
+const body = `
+DECLARE
+  same boolean;
+  -- Other relations take part: partitions, a view's tables, rows that go with a deleted one.
+  shared boolean;
+  late name;
+BEGIN
+  EXECUTE 'LOCK TABLE ONLY ' || table_name || ' IN ROW EXCLUSIVE MODE';
+  SELECT c.oid = pg_catalog.to_regclass(table_name)::pg_catalog.oid
+      AND pg_catalog.pg_get_userbyid(c.relowner) = current_user AND ${markSql('c')} = known_mark,
+    c.relkind <> 'r' OR c.relispartition OR c.relhastriggers
+  INTO same, shared FROM pg_catalog.pg_class c WHERE c.oid = table_oid;
+  IF same AND shared THEN
+    same := NOT EXISTS (SELECT FROM (${ownersSql('table_oid')}) AS o WHERE o.name <> current_user
+      AND NOT ${trustedSql('o.relowner', 'session_user')});
+  END IF;
+  IF same IS NOT TRUE THEN
+    RAISE EXCEPTION USING ERRCODE = 'HG001', MESSAGE = 'the table has changed since the request was checked';
+  END IF;
+  EXECUTE statement USING documents, code_path, removes;
+  -- From here on nothing of the table may be left to run. What its code has set holds no longer either.
+  SET CONSTRAINTS ALL IMMEDIATE;
+  EXECUTE 'CLOSE ALL';
+  PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', false);
+  SELECT t.tgname INTO late
+  FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_trigger t ON t.tgrelid = l.relation
+  WHERE l.pid = pg_catalog.pg_backend_pid() AND l.locktype = 'relation'
+    AND l.mode NOT IN ('AccessShareLock', 'RowShareLock') AND ${lateCodeSql('t')}
+  LIMIT 1;
+  IF late IS NOT NULL THEN
+    RAISE EXCEPTION USING ERRCODE = '${lateCode}', MESSAGE = late;
+  END IF;
+  RETURN true;
+END
+`;
+
+const bodyMd5 = createHash('md5').update(body).digest('hex');
+
+/** PostgreSQL's bound on names, in bytes. */
+const nameBytesMax = 63;
+const schemaPrefix = 'headgate_owner_';
+
+/** The schema of Headgate's role `role`. */
+export function executorSchema(role: string): string {
+  const name = schemaPrefix + role;
+  if (Buffer.byteLength(name) <= nameBytesMax) return name;
+  return schemaPrefix + createHash('sha256').update(role).digest('hex').slice(0, 32);
+}
+
+/**
+ * Makes the function anew, in one transaction. Its owner may use the schema only inside of that: PostgreSQL gives a
+ * function only to a role that may create in its schema, and only the owner can let Headgate's role call it.
+ */
+export function makeExecutorSql(role: string, { ownerName }: Pick<Code, 'ownerName'>): string {
+  const schema = quote(executorSchema(role));
+  const owner = quote(ownerName);
+  const it = `function ${schema}.${owner}(${types})`;
+  return [
+    `create schema if not exists ${schema}`,
+    `drop function if exists ${schema}.${owner}(${types})`,
+    `create function ${schema}.${owner}(${parameters}) returns boolean language plpgsql security definer ` +
+      `set search_path = pg_catalog, pg_temp as ${quoteLiteral(body)}`,
+    `revoke all on ${it} from public`,
+    `grant usage, create on schema ${schema} to ${owner}`,
+    `alter ${it} owner to ${owner}`,
+    `set local role ${owner}`,
+    `grant execute on ${it} to ${quote(role)}`,
+    `reset role`,
+    `revoke all on schema ${schema} from ${owner}`,
+  ].join('; ');
+}
+
+/** How many statements makeExecutorSql holds. */
+export const makeExecutorCount = 10;
+
+/** What Headgate's role itself must be allowed to do to the table, as it would without the function. */
+export type Privilege = 'INSERT' | 'UPDATE' | 'DELETE';
+
+/**
+ * Precedes the calls of a connection: is the function what makeExecutorSql has made? 22P02 where not. Afterwards its owner
+ * can drop it or give it away, and that it is not called as the owner of the table it notices itself; nobody but
+ * Headgate's role and superusers can put another one in its place.
+ */
+export function executorCheck(role: string, { owner, ownerName }: Code): string {
+  const fit = `exists (select from pg_catalog.pg_proc p join pg_catalog.pg_namespace n
+    on n.oid operator(pg_catalog.=) p.pronamespace
+    where n.nspname operator(pg_catalog.=) ${quoteLiteral(executorSchema(role))}::pg_catalog.name
+      and p.proname operator(pg_catalog.=) ${quoteLiteral(ownerName)}::pg_catalog.name
+      and p.prosecdef and p.proowner operator(pg_catalog.=) ${owner}::pg_catalog.oid
+      and pg_catalog.md5(p.prosrc) operator(pg_catalog.=) '${bodyMd5}'::pg_catalog.text
+      and n.nspowner operator(pg_catalog.=) (
+        select r.oid from pg_catalog.pg_roles r where r.rolname operator(pg_catalog.=) current_user)
+      and not exists (select from pg_catalog.aclexplode(n.nspacl) as a where a.grantee operator(pg_catalog.<>) n.nspowner))`;
+  return `select (case when ${fit} then 'true' else 'executor_unfit' end)::pg_catalog.bool`;
+}
+
+/** Precedes the calls of a transaction: may Headgate's role do to the table what is asked? 22P02 where not. */
+export function permissionCheck(oid: number, privileges: readonly Privilege[]): string {
+  const checks = privileges.map((it) => `pg_catalog.has_table_privilege(${oid}::pg_catalog.oid, '${it}')`);
+  return `select (case when ${checks.join(' and ')} then 'true' else 'not_permitted' end)::pg_catalog.bool`;
+}
+
+/** Calls it with `$1` to `$7`: name, oid and mark of the table, statement, documents, path, deletions. */
+export function executorCall(role: string, { ownerName }: Pick<Code, 'ownerName'>): string {
+  return `select ${quote(executorSchema(role))}.${quote(ownerName)}($1, $2, $3, $4, $5, $6, $7)`;
+}

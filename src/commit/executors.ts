@@ -1,0 +1,71 @@
+/**
+ * Makes the function of a table's owner when a group has met that it is missing or unfit. Touches the group's own
+ * connection. At most once a group, and only where the engine says that it is needed: the owner's code may fail with the
+ * same SQLSTATEs.
+ */
+import type { ClientBase } from 'pg';
+import type { Target } from '../tables/flow.ts';
+import { executorCheck, executorUnfit, makeExecutorCount, makeExecutorSql } from './executor.ts';
+import { failedHere } from './judge.ts';
+import type { Failed, Reply } from './round-trip.ts';
+import { queryMessage } from './wire-message.ts';
+
+type Send = (messages: Iterable<Buffer>, expected: readonly number[]) => Promise<Reply[]>;
+
+/** No such function, no such schema, no right to it, or the check in front of it. */
+const suspicious = new Set(['42883', '3F000', '42501', '22P02', 'HG001']);
+
+/** Of several Headgates that make it at one time one succeeds. */
+const attemptsMax = 3;
+
+/** Owners whose function a connection has looked at. */
+const verified = new WeakMap<ClientBase, Set<number>>();
+
+export class Executors {
+  readonly #client: ClientBase;
+  readonly #role: string;
+  readonly #send: Send;
+  #looked = false;
+
+  constructor(client: ClientBase, role: string, send: Send) {
+    this.#client = client;
+    this.#role = role;
+    this.#send = send;
+  }
+
+  /**
+   * What to do about a statement that failed: `again`, because the function is there now; another failure, because it cannot
+   * be made; null: it was not the function.
+   */
+  async mend(target: Target, { sqlstate }: Failed): Promise<'again' | Failed | null> {
+    if (target.code.as !== 'owner' || !suspicious.has(sqlstate) || this.#looked) return null;
+    this.#looked = true;
+    verified.get(this.#client)?.delete(target.code.owner);
+    if (await this.#isFit(target)) return null;
+    let failed: Failed | null = null;
+    for (let tries = 1; tries <= attemptsMax; tries++) {
+      const sql = makeExecutorSql(this.#role, target.code);
+      const [reply] = await this.#send([queryMessage(sql)], [makeExecutorCount]);
+      if (reply?.kind === 'lost') return null;
+      failed = reply?.kind === 'failed' ? reply : null;
+      if (await this.#isFit(target)) return 'again';
+    }
+    return failed === null ? null : failedHere(executorUnfit, failed.message);
+  }
+
+  /** Whether this connection has seen that the function is what it should be. */
+  isVerified({ code }: Target): boolean {
+    return verified.get(this.#client)?.has(code.owner) === true;
+  }
+
+  /** A transaction that looked has gone well. */
+  verify({ code }: Target): void {
+    const owners = verified.get(this.#client) ?? new Set();
+    verified.set(this.#client, owners.add(code.owner));
+  }
+
+  async #isFit({ code }: Target): Promise<boolean> {
+    const [reply] = await this.#send([queryMessage(executorCheck(this.#role, code))], [1]);
+    return reply?.kind === 'done';
+  }
+}

@@ -1,0 +1,242 @@
+import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
+import { suite, test } from 'node:test';
+import type { TestContext } from 'node:test';
+import type { Client } from 'pg';
+import {
+  codeOf,
+  codes as outcomesOf,
+  committer,
+  describeTable,
+  messages,
+} from '../../test/support/commit-room.ts';
+import { onEnd } from '../../test/support/cleanup.ts';
+import { clientOf, codes, nothingGained, setTraps, setUp } from '../../test/support/owners.ts';
+import { Spy } from '../../test/support/postgres.ts';
+import { rowsOf, targetOf } from '../../test/support/rows.ts';
+import { debianBin, embeddedBin, startServer } from '../../test/support/server.ts';
+import { migrate, readMigrations } from '../catalog/migrate.ts';
+import { toCode, toShape } from '../catalog/shape.ts';
+import type { ShapeChoice } from '../catalog/shape.ts';
+import type { Rows, Target } from '../tables/flow.ts';
+import { executorSchema } from './executor.ts';
+
+const removing = (rows: Rows, ...which: number[]): Rows => ({
+  ...rows,
+  removes: Uint8Array.from({ length: rows.count }, (_, i) => (which.includes(i) ? 1 : 0)),
+});
+
+/** `role`: Headgate's. */
+async function room(t: TestContext, bin: string, role: string) {
+  const server = await startServer(bin);
+  onEnd(t, 'server', () => server.close());
+  const config = { host: server.socketDir, database: 'postgres' };
+  const root = await clientOf(t, { ...config, user: 'root' });
+  await root.query(setUp);
+  if (role !== 'root')
+    await root.query(
+      `CREATE ROLE ${role} LOGIN; GRANT mallory TO ${role}; GRANT CREATE ON DATABASE postgres TO ${role}`,
+    );
+  const owner = await clientOf(t, { ...config, user: 'mallory' });
+  const own = await clientOf(t, { ...config, user: role });
+  await migrate(own, await readMigrations());
+  const engine = { clientConfig: () => ({ ...config, user: role }) };
+  const spy = new Spy();
+  const send = committer(t, engine, spy);
+  const read = async (client: Client, table: string, choice: Partial<ShapeChoice> = {}): Promise<Target> => {
+    const row = await describeTable(client, table);
+    assert(row !== null);
+    const shape = toShape(row, { way: null, document: null, includes: [], misfits: 'reject', ...choice });
+    assert(typeof shape !== 'string', JSON.stringify(shape));
+    const { schema_name: schema, table_name: name, relation: oid } = row;
+    return targetOf({ database: 'postgres', schema, table: name, oid, shape, code: codeOf(row) });
+  };
+  const tableOf = (table: string, choice: Partial<ShapeChoice> = {}) => read(own, table, choice);
+  /** A table of mallory's that lets Headgate's role write, as CREATE TABLE … WITH (connector = 'webhook') does. */
+  const made = async (columns: string, after: string): Promise<void> => {
+    await owner.query(`DROP SCHEMA mal CASCADE`).catch(() => undefined);
+    await root.query(`CREATE SCHEMA IF NOT EXISTS mal AUTHORIZATION mallory`);
+    await owner.query(`${setTraps}; CREATE TABLE mal.t (${columns}); ${after}`);
+    await owner.query(
+      `GRANT USAGE ON SCHEMA mal TO ${role}; GRANT INSERT, SELECT, UPDATE, DELETE ON mal.t TO ${role}`,
+    );
+  };
+  return { root, owner, own, send, tableOf, made };
+}
+
+/** Of `npm run test:versions`: the programs of another version. */
+const { HEADGATE_TEST_BIN: given } = process.env;
+const versions =
+  given === undefined
+    ? [
+        { version: '18', bin: embeddedBin },
+        { version: '15', bin: debianBin },
+      ]
+    : [{ version: 'given', bin: given }];
+
+for (const { version, bin } of versions) {
+  for (const role of ['root', 'hg']) {
+    suite(
+      `code of another owner on PostgreSQL ${version}, Headgate as ${role}`,
+      { skip: !existsSync(bin) },
+      () => {
+        test('runs with the rights of that owner, wherever it stands and however rows come', async (t) => {
+          const { root, send, tableOf, made } = await room(t, bin, role);
+          for (const { name, columns, after } of codes) {
+            await made(`id INT, ${columns}`, after);
+            const target = await tableOf('mal.t');
+            assert.equal(target.code.as, 'owner', name);
+            assert.deepEqual(messages(await send([rowsOf(target, '{"id":1,"v":"a"}')])), ['committed'], name);
+            const several = [
+              rowsOf(target, '{"id":2,"v":"b"}'),
+              rowsOf(target, '{"id":3,"v":"c"}', '{"id":4,"v":"d"}'),
+            ];
+            assert.deepEqual(outcomesOf(await send(several)), [1, 2], name);
+            // One that does not fit, so that the others are stored behind savepoints, and questions are put.
+            const mixed = [
+              rowsOf(target, '{"id":5}'),
+              rowsOf(target, '{"id":"x"}'),
+              rowsOf(target, '{"id":6}'),
+            ];
+            assert.deepEqual(outcomesOf(await send(mixed)), [1, 'aborted payload_undecodable', 1], name);
+            const { rows } = await root.query('SELECT count(*)::int AS n FROM mal.t');
+            assert.deepEqual(rows, [{ n: 6 }], name);
+            assert((await nothingGained(root, role, name)) > 0, name);
+          }
+        });
+
+        test('also where rows replace others and delete them', async (t) => {
+          const { root, send, tableOf, made } = await room(t, bin, role);
+          for (const { name, columns, after } of codes) {
+            if (name === 'a rule') continue;
+            await made(`id INT PRIMARY KEY, ${columns}`, after);
+            const target = await tableOf('mal.t');
+            assert.equal(target.shape.way, 'upsert');
+            assert.deepEqual(
+              messages(await send([rowsOf(target, '{"id":1,"v":"a"}', '{"id":2,"v":"a"}')])),
+              ['committed'],
+              name,
+            );
+            const both = removing(rowsOf(target, '{"id":1,"v":"b"}', '{"id":2}'), 1);
+            assert.deepEqual(messages(await send([both])), ['committed'], name);
+            const { rows } = await root.query('SELECT id, v FROM mal.t');
+            assert.deepEqual(rows, [{ id: 1, v: 'b' }], name);
+            assert((await nothingGained(root, role, name)) > 0, name);
+          }
+        });
+
+        test('whole documents too, byte by byte as jsonb keeps them, and a sender reads what is wrong with its own', async (t) => {
+          const { root, send, tableOf, made } = await room(t, bin, role);
+          await made('data jsonb', codes[0]?.after ?? '');
+          const target = await tableOf('mal.t', { document: 'data' });
+          assert.deepEqual([target.shape.way, target.code.as], ['copy', 'owner']);
+          const document = '{"a":1.10,"b":12345678901234567890.0,"c":[-0,1e400]}';
+          assert.deepEqual(outcomesOf(await send([rowsOf(target, document)])), [1]);
+          const outcomes = await send([
+            rowsOf(target, '1'),
+            rowsOf(target, '["\\u0000"]'),
+            rowsOf(target, 'null'),
+          ]);
+          assert.deepEqual(outcomesOf(outcomes), [1, 'aborted body_not_json', 1]);
+          const { rows } = await root.query(
+            `SELECT data = $1 AS same, data::text = $1::jsonb::text AS alike FROM mal.t LIMIT 1`,
+            [document],
+          );
+          assert.deepEqual(rows, [{ same: true, alike: true }]);
+          await nothingGained(root, role, 'document');
+        });
+
+        test('a deferrable trigger is refused, of the table and of one that its code writes into', async (t) => {
+          const { root, own, send, tableOf, made } = await room(t, bin, role);
+          const late = (table: string, name: string) => `
+          CREATE FUNCTION mal.${name}() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN
+            SET CONSTRAINTS ALL DEFERRED; PERFORM mal.evil(); INSERT INTO mal.queue VALUES (1); RETURN NULL; END$$;
+          CREATE CONSTRAINT TRIGGER ${name} AFTER INSERT ON ${table} DEFERRABLE INITIALLY DEFERRED
+            FOR EACH ROW EXECUTE FUNCTION mal.${name}()`;
+          await made('id INT', late('mal.t', 'own'));
+          const row = await describeTable(own, 'mal.t');
+          assert(row !== null);
+          assert.match(
+            JSON.stringify(toCode(row)),
+            /deferrable trigger or constraint .*own.* of role .*mallory.* would run at COMMIT/,
+          );
+          await made(
+            'id INT',
+            `${late('mal.queue', 'queued').replace('INSERT INTO mal.queue VALUES (1);', 'IF NEW.n < 3 THEN INSERT INTO mal.queue VALUES (NEW.n + 1); END IF;')};
+           CREATE FUNCTION mal.fired() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN
+             SET CONSTRAINTS ALL DEFERRED; INSERT INTO mal.queue VALUES (1); RETURN NEW; END$$;
+           CREATE TRIGGER fired BEFORE INSERT ON mal.t FOR EACH ROW EXECUTE FUNCTION mal.fired()`,
+          );
+          const target = await tableOf('mal.t');
+          const outcomes = await send([rowsOf(target, '{"id":1}'), rowsOf(target, '{"id":2}')]);
+          assert.deepEqual(outcomesOf(outcomes), ['aborted table_unusable', 'aborted table_unusable']);
+          assert.match(messages(outcomes)[0] ?? '', /would run at COMMIT/);
+          assert.equal(await nothingGained(root, role, 'late'), 0, 'all of it is rolled back');
+          // Foreign keys and plain unique constraints that wait for COMMIT are PostgreSQL's own code.
+          await made('id INT UNIQUE DEFERRABLE INITIALLY DEFERRED', codes[0]?.after ?? '');
+          assert.deepEqual(outcomesOf(await send([rowsOf(await tableOf('mal.t'), '{"id":1}')])), [1]);
+        });
+
+        test('the function is made again when its owner drops it or gives it away, and is nobody else’s to use', async (t) => {
+          const { root, owner, send, tableOf, made } = await room(t, bin, role);
+          await made('id INT', codes[0]?.after ?? '');
+          const one = async () => outcomesOf(await send([rowsOf(await tableOf('mal.t'), '{"id":1}')]));
+          assert.deepEqual(await one(), [1]);
+          const name = `${executorSchema(role)}.mallory`;
+          const types = 'text, oid, text, text, json, text, bytea';
+          for (const statement of [
+            `ALTER FUNCTION ${name}(${types}) SECURITY INVOKER`,
+            `DROP FUNCTION ${name}(${types})`,
+            `CREATE OR REPLACE FUNCTION ${name}() RETURNS int LANGUAGE sql AS 'SELECT 1'`,
+            `SELECT ${name}('mal.t', 'mal.t'::regclass, '', 'SELECT 1', '[]', '', NULL)`,
+            `REVOKE ALL ON ALL FUNCTIONS IN SCHEMA ${executorSchema(role)} FROM ${role}`,
+          ])
+            await assert.rejects(owner.query(statement), { code: '42501' }, statement);
+          await root.query(`DROP FUNCTION ${name}(${types})`);
+          assert.deepEqual(await one(), [1], 'dropped');
+          await root.query(`CREATE ROLE heir; ALTER FUNCTION ${name}(${types}) OWNER TO heir`);
+          assert.deepEqual(await one(), [1], 'given away');
+          await root.query(`ALTER FUNCTION ${name}(${types}) SECURITY INVOKER`);
+          assert.deepEqual(await one(), [1], 'changed by a superuser');
+          await nothingGained(root, role, 'made again');
+        });
+
+        test('what Headgate’s role may not do is not done with the owner’s rights', async (t) => {
+          const { root, owner, send, tableOf, made } = await room(t, bin, role);
+          if (role === 'root') return;
+          await made('id INT PRIMARY KEY, v TEXT', codes[0]?.after ?? '');
+          const target = await tableOf('mal.t');
+          assert.deepEqual(outcomesOf(await send([rowsOf(target, '{"id":1}')])), [1]);
+          // A member of the owner has its rights; one that only may become it has not.
+          await root.query(`ALTER ROLE ${role} NOINHERIT`);
+          const { rows: known } = await root.query<{ n: number }>(
+            `SELECT current_setting('server_version_num')::int AS n`,
+          );
+          if ((known[0]?.n ?? 0) >= 160_000)
+            await root.query(`GRANT mallory TO ${role} WITH INHERIT FALSE, SET TRUE`);
+          await owner.query(`REVOKE DELETE ON mal.t FROM ${role}`);
+          assert.deepEqual(outcomesOf(await send([removing(rowsOf(target, '{"id":1}'), 0)])), [
+            'aborted table_changed',
+          ]);
+          await owner.query(`REVOKE INSERT ON mal.t FROM ${role}`);
+          assert.deepEqual(outcomesOf(await send([rowsOf(target, '{"id":2}')])), ['aborted table_changed']);
+          const { rows } = await root.query('SELECT id FROM mal.t');
+          assert.deepEqual(rows, [{ id: 1 }]);
+        });
+
+        test('a table that changes hands between catalog and row runs nothing', async (t) => {
+          const { root, owner, send, tableOf, made } = await room(t, bin, role);
+          await made('id INT', '');
+          await root.query(`CREATE TABLE public.t (id INT); ALTER TABLE public.t OWNER TO ${role}`);
+          const target = await tableOf('public.t');
+          assert.deepEqual([target.code.as, target.code.inert], ['headgate', true]);
+          assert.deepEqual(outcomesOf(await send([rowsOf(target, '{"id":1}')])), [1]);
+          await root.query('ALTER TABLE public.t OWNER TO mallory');
+          await owner.query('ALTER TABLE public.t ALTER id SET DEFAULT length(mal.pure(current_user))');
+          assert.deepEqual(outcomesOf(await send([rowsOf(target, '{"id":2}')])), ['aborted table_changed']);
+          assert.equal(await nothingGained(root, role, 'changed hands'), 0);
+        });
+      },
+    );
+  }
+}

@@ -1,0 +1,47 @@
+/**
+ * What a transaction needs beside its rows' own statements because of code that runs in its session, pure: the path in a
+ * session that others use too, what is cleaned up there, and the marks that units of one transaction end with.
+ */
+import { quoteLiteral } from '../kit/sql-text.ts';
+import type { Target } from '../tables/flow.ts';
+import type { SessionFacts } from './commit-pools.ts';
+import { cleanUpStatements, safePath } from './statements.ts';
+import { executeMessages, parseMessage, queryMessage } from './wire-message.ts';
+
+/** Messages that are always the same, and how many statements they are. */
+export interface Fixed {
+  readonly messages: readonly Buffer[];
+  readonly count: number;
+}
+
+export const nothing: Fixed = { messages: [], count: 0 };
+
+function inOrder(...statements: readonly string[]): Fixed {
+  const messages = statements.flatMap((sql) => [parseMessage('', sql, []), ...executeMessages('', [])]);
+  return { messages, count: statements.length };
+}
+
+/** Nothing is known of a session that others use: the path is set before anything is parsed. */
+export const pathIsSafe = inOrder(`select pg_catalog.set_config('search_path', '${safePath}', true)`);
+
+/** Others use the session next: what code has left in it goes with its own transaction. */
+export function cleanUp(commit: string): Fixed {
+  return inOrder(...cleanUpStatements(commit));
+}
+
+export const savepoint = 'headgate';
+
+/**
+ * After a unit that succeeded this marks where it ended, and after one that failed it fails too: either way going back
+ * to the latest mark leaves exactly the units that succeeded. What fires late sees the path that other code has seen.
+ */
+export function markOf(
+  { code }: Target,
+  facts: SessionFacts,
+): { readonly message: Buffer; readonly count: number } {
+  const fire = 'set constraints all immediate';
+  const mark = `savepoint ${savepoint}`;
+  if (code.inert || code.as === 'owner') return { message: queryMessage(`${fire}; ${mark}`), count: 2 };
+  const path = (to: string) => `select pg_catalog.set_config('search_path', ${quoteLiteral(to)}, true)`;
+  return { message: queryMessage([path(facts.path), fire, path(safePath), mark].join('; ')), count: 4 };
+}

@@ -1,0 +1,83 @@
+/**
+ * The SQL of a transaction that takes the rows of one table chunk by chunk, pure: a target in, texts with their values out.
+ * The same holds for it as for a group (table-statements.ts): the owner is known before anything of the table runs, code of
+ * an owner who is not trusted runs in that role's function, and what code has set does not hold for what comes next.
+ */
+import type { Column, Target } from '../tables/flow.ts';
+import type { SessionFacts } from './commit-pools.ts';
+import { executorCall, executorCheck, makeExecutorSql, permissionCheck } from './executor.ts';
+import type { Privilege } from './executor.ts';
+import { heldSql, lockSql } from './hold.ts';
+import {
+  cleanUpStatements,
+  confirmStatement,
+  probeStatement,
+  relationName,
+  safePath,
+  settingStatements,
+  storeStatement,
+} from './statements.ts';
+
+export interface StreamSql {
+  readonly text: string;
+  readonly values: readonly (string | Buffer | null)[];
+}
+
+export interface StreamStatements {
+  /** Before the transaction: fails with 22P02 when `make` has to run first. null: nothing has to be there. */
+  readonly check: StreamSql | null;
+  readonly make: StreamSql | null;
+  /** Behind BEGIN; 22P02: the table, or who may write into it, has changed. */
+  readonly first: readonly StreamSql[];
+  /** Stores the documents, a JSON array. */
+  readonly store: (documents: Buffer) => StreamSql;
+  /** Behind rows that were stored. */
+  readonly stored: readonly StreamSql[];
+  /** Decodes one column and changes nothing. */
+  readonly probe: (column: Column, documents: Buffer) => StreamSql;
+  /** Fails with 22P02 when the table is not the one of the target. */
+  readonly confirm: StreamSql;
+  /** In front of COMMIT. */
+  readonly last: readonly StreamSql[];
+}
+
+const plain = (text: string): StreamSql => ({ text, values: [] });
+
+export function streamStatements(target: Target, facts: SessionFacts, shared: boolean): StreamStatements {
+  const { code, shape } = target;
+  const names = [relationName(target), String(target.oid), shape.mark] as const;
+  const owner = String(code.owner);
+  const confirm = { text: confirmStatement, values: [...names, owner] };
+  const privileges: Privilege[] = shape.way === 'upsert' ? ['INSERT', 'UPDATE'] : ['INSERT'];
+  const asOwner = code.as === 'owner';
+  const setPath = (path: string): StreamSql => ({ text: settingStatements.path, values: [path] });
+  const held = {
+    text: `select ${heldSql(code.inert, '$1', '$2', '$3')}`,
+    values: [names[0], names[1], owner],
+  };
+  const put = (statement: string, documents: Buffer): StreamSql => {
+    if (asOwner) {
+      const values = [...names, statement, documents, facts.path, null];
+      return { text: executorCall(facts.role, code), values };
+    }
+    return { text: statement, values: code.inert ? [documents] : [documents, facts.path] };
+  };
+  const store = storeStatement(target);
+  const commit = { text: settingStatements.pins, values: [facts.commit] };
+  const ending = shared ? cleanUpStatements(facts.commit).map(plain) : [setPath(facts.path)];
+  return {
+    check: asOwner ? plain(executorCheck(facts.role, code)) : null,
+    make: asOwner ? plain(makeExecutorSql(facts.role, code)) : null,
+    first: [
+      ...(shared ? [setPath(safePath)] : []),
+      ...(asOwner
+        ? [plain(executorCheck(facts.role, code)), plain(permissionCheck(target.oid, privileges))]
+        : [plain(lockSql(target)), code.as === 'nobody' ? confirm : held]),
+    ],
+    store: (documents) => put(store, documents),
+    stored: code.inert || asOwner ? [] : [commit],
+    probe: (column, documents) => put(probeStatement(target, [column]), documents),
+    confirm,
+    last: code.inert && !asOwner ? [] : asOwner && !shared ? [commit] : [commit, ...ending],
+  };
+}

@@ -1,0 +1,113 @@
+/**
+ * The statements of gateway-role.ts, run as the superuser with nothing but pg_catalog on the search_path.
+ *
+ * The role gets grants and not the ownership of databases: the owner of a database owns its schema `public`, may drop
+ * every table in it, and sets with ALTER DATABASE what the sessions of everybody else begin with. It gets no predefined
+ * role: pg_read_all_data reads pg_authid and the sealed secrets of schema `headgate`.
+ */
+
+export const roleName = 'headgate_gateway';
+
+/**
+ * It logs in over the engine's own socket, where nobody is asked for a password. One that it gives itself, as every
+ * role may, has expired long ago. What the owner alters later stays.
+ */
+export const makeRole = `
+do $$
+begin
+  if pg_catalog.to_regrole('${roleName}') is null then
+    create role ${roleName} login nosuperuser nocreatedb nocreaterole noreplication nobypassrls
+      valid until '-infinity';
+    comment on role ${roleName} is 'whom the events gateway of Headgate logs in as; HEADGATE_EVENTS_ROLE names another';
+  end if;
+end $$`;
+
+export const readRole = `select rolcanlogin as login from pg_roles where rolname = $1`;
+
+export const readDatabase = `
+  select oid::text as oid, datallowconn and not datistemplate as open, has_database_privilege($2, oid, 'CONNECT') as permitted,
+    datname = 'postgres' as system
+  from pg_database where datname = $1`;
+
+/**
+ * Schemas of root's, without PostgreSQL's, Headgate's (those of the functions of owners, too) and this role's. `public`
+ * belongs to the database's owner.
+ */
+const schemas = `
+  select n.oid from pg_namespace as n
+  where n.nspname !~ '^(pg_|headgate_owner_)' and n.nspname not in ('information_schema', 'headgate', '${roleName}')
+    and (n.nspowner = current_user::regrole or n.nspname = 'public')`;
+
+/**
+ * Only what root owns, and now: an extension's relations have the privileges that the extension gives them. What root makes later has them by
+ * default privileges of each schema. Those of a whole database would hold for schema \`headgate\`, too.
+ */
+const admit = `
+create or replace function ${roleName}.admit(place oid) returns void
+language plpgsql set search_path = pg_catalog, pg_temp as $admit$
+declare
+  schema name := (select nspname from pg_namespace where oid = place);
+  relation record;
+begin
+  execute format('grant usage on schema %I to ${roleName}', schema);
+  execute format('alter default privileges for role %I in schema %I
+    grant select, insert, update, delete on tables to ${roleName}', current_user, schema);
+  execute format('alter default privileges for role %I in schema %I
+    grant usage, select on sequences to ${roleName}', current_user, schema);
+  for relation in
+    select c.oid::regclass as name, c.relkind = 'S' as is_sequence from pg_class as c
+    where c.relnamespace = place and c.relowner = current_user::regrole
+      and c.relkind in ('r', 'p', 'v', 'm', 'f', 'S')
+      and not exists (select from pg_depend as d
+        where d.classid = 'pg_class'::regclass and d.objid = c.oid and d.deptype = 'e')
+  loop
+    if relation.is_sequence then
+      execute format('grant usage, select on sequence %s to ${roleName}', relation.name);
+    else
+      execute format('grant select, insert, update, delete on table %s to ${roleName}', relation.name);
+    end if;
+  end loop;
+end $admit$`;
+
+/** Does nothing where the database was restored on a server without the role. */
+const onSchema = `
+create or replace function ${roleName}.on_schema() returns event_trigger
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $on_schema$
+begin
+  if to_regrole('${roleName}') is null then return; end if;
+  perform ${roleName}.admit(made.objid) from pg_event_trigger_ddl_commands() as made
+  where made.classid = 'pg_namespace'::regclass and made.command_tag = 'CREATE SCHEMA'
+    and made.objid in (${schemas});
+end $on_schema$`;
+
+/**
+ * Once for each database: the comment says for which, since a database that is made from another one takes the
+ * event trigger along, and not the privileges on the database itself.
+ */
+export const letIn = `
+do $let_in$
+declare
+  database record;
+  let_in_before boolean := exists (select from pg_event_trigger where evtname = '${roleName}');
+begin
+  select oid, datname, format('database %s', oid) as mark into database
+  from pg_database where datname = current_database();
+  if (select obj_description(oid, 'pg_event_trigger') = database.mark
+      from pg_event_trigger where evtname = '${roleName}') then return; end if;
+  -- Whoever may create schemas could make this one its own, before Headgate fills it as the superuser.
+  create schema if not exists headgate;
+  create schema if not exists ${roleName};
+  execute format('grant create, temporary on database %I to ${roleName}', database.datname);
+  if not let_in_before then
+    ${admit};
+    ${onSchema};
+    revoke execute on function ${roleName}.admit(oid), ${roleName}.on_schema() from public;
+    perform ${roleName}.admit(schema.oid) from (${schemas}) as schema;
+    if to_regnamespace('public') is not null then
+      grant create on schema public to ${roleName};
+    end if;
+    create event trigger ${roleName} on ddl_command_end when tag in ('CREATE SCHEMA')
+      execute function ${roleName}.on_schema();
+  end if;
+  execute format('comment on event trigger ${roleName} is %L', database.mark);
+end $let_in$`;

@@ -1,0 +1,172 @@
+/**
+ * The role of the events gateway on the embedded engine: who it is, and which databases it may work in. Takes an engine on
+ * which Headgate is superuser and the name of the role, null for the one that Headgate makes; gives configurations for
+ * clients that log in as it; refuses with `database_unknown` and `database_closed`. Touches roles and privileges, on connections
+ * of its own: one for questions, and one for a moment in each database that the role is let into.
+ *
+ * The role that Headgate makes is let into a database once, when the first request asks for it (gateway-role-sql.ts);
+ * what the owner grants or revokes afterwards stays. A role that the owner names has what the owner has granted.
+ */
+import { Client, Pool } from 'pg';
+import type { ClientConfig } from 'pg';
+import type { Closable } from '../kit/closer.ts';
+import { limits } from '../tables/limits.ts';
+import { Refused } from '../tables/refusals.ts';
+import { EngineError } from './engine.ts';
+import type { Engine } from './engine.ts';
+import { letIn, makeRole, readDatabase, readRole, roleName } from './gateway-role-sql.ts';
+import { notConnected } from './not-connected.ts';
+import { isConnectionLost, sqlstateOf } from './sqlstate.ts';
+
+interface FoundDatabase {
+  readonly oid: string;
+  /** It takes connections, and is no template: a session in one keeps everybody from making databases of it. */
+  readonly open: boolean;
+  /** The role has CONNECT. */
+  readonly permitted: boolean;
+  /** Where Headgate itself works. */
+  readonly system: boolean;
+}
+
+export class GatewayRole implements Closable {
+  readonly name: string;
+  /** Headgate looks after the role and its privileges. */
+  readonly #own: boolean;
+  readonly #engine: Engine;
+  readonly #clock: () => number;
+  readonly #questions: Pool;
+  #made: Promise<void> | null = null;
+  /** By name, for a moment: what is asked about again and again is looked at now and then. */
+  readonly #databases = new Map<string, { readonly ready: Promise<void>; readonly until: number }>();
+  /** By oid: once let in stays let in. */
+  readonly #letInto = new Map<string, Promise<void>>();
+
+  /** `clock`: monotonic, ms. */
+  constructor(engine: Engine, name: string | null, clock: () => number) {
+    this.#clock = clock;
+    this.name = name ?? roleName;
+    this.#own = this.name === roleName;
+    this.#engine = engine;
+    this.#questions = new Pool({
+      // Not the default database: its owner may want to drop or rename it.
+      ...asHeadgate(engine, 'postgres'),
+      max: limits.gatewayRoleConnectionsMax,
+      idleTimeoutMillis: 10_000,
+    });
+    this.#questions.on('error', () => {});
+  }
+
+  /** Throws EngineError where the owner has named a role that cannot log in. An engine that is away is asked later. */
+  async open(): Promise<void> {
+    try {
+      await this.#make();
+      await this.ready(this.#engine.defaultDatabase);
+    } catch (error) {
+      if (!(error instanceof Refused) && !isConnectionLost(error) && sqlstateOf(error) === null) throw error;
+    }
+  }
+
+  clientConfig(database: string): ClientConfig {
+    const config = this.#engine.clientConfigAs?.(database, this.name);
+    if (config === undefined) throw new EngineError('this engine lets in nobody but the role of its DSN');
+    return config;
+  }
+
+  /** Resolves when the role can work in the database. Throws Refused, or the engine's error. */
+  ready(database: string): Promise<void> {
+    const known = this.#databases.get(database);
+    if (known !== undefined && known.until > this.#clock()) return known.ready;
+    const ready = this.#ready(database);
+    this.#databases.delete(database);
+    for (const [oldest] of this.#databases) {
+      if (this.#databases.size >= limits.databasesMax) this.#databases.delete(oldest);
+    }
+    this.#databases.set(database, { ready, until: this.#clock() + limits.relationAgeMs });
+    ready.catch(() => {
+      if (this.#databases.get(database)?.ready === ready) this.#databases.delete(database);
+    });
+    return ready;
+  }
+
+  /** The database may be another one, or none, from now on. */
+  forget(database: string): void {
+    this.#databases.delete(database);
+  }
+
+  close(): Promise<void> {
+    return this.#questions.end();
+  }
+
+  async #ready(database: string): Promise<void> {
+    // PostgreSQL's protocol ends a name with a zero byte.
+    if (database.includes('\0')) throw new Refused('database_unknown');
+    try {
+      await this.#make();
+      const { rows } = await this.#questions.query<FoundDatabase>(readDatabase, [database, this.name]);
+      const [found] = rows;
+      if (found === undefined) throw new Refused('database_unknown');
+      if (!found.open || !found.permitted) throw new Refused('database_closed');
+      if (this.#own && !found.system) await this.#letInOnce(database, found.oid);
+    } catch (error) {
+      if (error instanceof Refused) throw error;
+      throw error instanceof EngineError || isConnectionLost(error) || sqlstateOf(error) !== null
+        ? notConnected(error)
+        : error;
+    }
+  }
+
+  #make(): Promise<void> {
+    if (this.#made !== null) return this.#made;
+    const making = this.#own ? this.#makeOwn() : this.#look();
+    this.#made = making;
+    making.catch(() => (this.#made = null));
+    return making;
+  }
+
+  async #makeOwn(): Promise<void> {
+    await this.#questions.query(makeRole);
+  }
+
+  async #look(): Promise<void> {
+    const { rows } = await this.#questions.query<{ login: boolean }>(readRole, [this.name]);
+    const [role] = rows;
+    const problem =
+      role === undefined ? 'there is no such role' : role.login ? null : 'the role cannot log in';
+    if (problem === null) return;
+    throw new EngineError(`HEADGATE_EVENTS_ROLE=${this.name}: ${problem}; CREATE ROLE … LOGIN makes one`);
+  }
+
+  #letInOnce(database: string, oid: string): Promise<void> {
+    const known = this.#letInto.get(oid);
+    if (known !== undefined) return known;
+    for (const [oldest] of this.#letInto) {
+      if (this.#letInto.size >= limits.databasesMax) this.#letInto.delete(oldest);
+    }
+    const letting = this.#letIn(database);
+    this.#letInto.set(oid, letting);
+    letting.catch(() => this.#letInto.delete(oid));
+    return letting;
+  }
+
+  async #letIn(database: string): Promise<void> {
+    const client = new Client(asHeadgate(this.#engine, database));
+    client.on('error', () => {});
+    try {
+      await client.connect();
+      await client.query(letIn);
+    } finally {
+      await client.end();
+    }
+  }
+}
+
+/** Nothing that a role has made in the database is looked at by accident: names mean PostgreSQL's own. */
+function asHeadgate(engine: Engine, database: string): ClientConfig {
+  return {
+    ...engine.clientConfig(database),
+    options: '-c search_path=pg_catalog,pg_temp',
+    application_name: 'headgate gateway role',
+    connectionTimeoutMillis: limits.engineAnswerMs,
+    query_timeout: limits.gatewayRoleAnswerMs,
+  };
+}

@@ -1,0 +1,122 @@
+/**
+ * Whether rows can be written at all: an engine that answers may be a standby, be set to read-only, or have no room left. Takes
+ * an engine that is there and signs of doubt, gives `unavailable`; refuses nothing. Asks only when in doubt: after a commit
+ * that failed, and when the disk of the data directory has no room. The question is a temporary table of one page, made
+ * and rolled back, on a connection that is closed again.
+ */
+import { statfs } from 'node:fs/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Client, type ClientBase, type ClientConfig } from 'pg';
+import type { Closable } from '../kit/closer.ts';
+import { limits } from '../tables/limits.ts';
+import type { Observation } from '../tables/observations.ts';
+import { hangUp } from './hang-up.ts';
+import { sqlstateOf } from './sqlstate.ts';
+
+/** null: the server takes writes; otherwise why not. Of PostgreSQL 14 and later. */
+export async function readOnlyReason(client: ClientBase): Promise<'standby' | 'read-only' | null> {
+  const answer = await client.query<{ standby: boolean; readonly: boolean }>(
+    `select pg_catalog.pg_is_in_recovery() as standby,
+       pg_catalog.current_setting('default_transaction_read_only')::bool as readonly`,
+  );
+  const { standby, readonly } = answer.rows[0] ?? { standby: false, readonly: false };
+  return standby ? 'standby' : readonly ? 'read-only' : null;
+}
+
+export interface WriteWatchOptions {
+  /** On a database that nobody drops. */
+  readonly clientConfig: () => ClientConfig;
+  /** null: reachable; what is not there need not be asked. */
+  readonly engineAway: () => boolean;
+  /** On the disk of the tables; null: it is not here. */
+  readonly folder: string | null;
+  readonly lookMs?: number;
+}
+
+/** Takes a page for itself, where the database's own tables take theirs, and leaves nothing. */
+const probe = `begin;
+  set local temp_tablespaces = '';
+  set local statement_timeout = ${limits.engineAnswerMs};
+  create temporary table headgate_probe on commit drop as select 1 as n;
+  rollback`;
+
+/** No room, a disk that fails, read-only: what keeps every row from being written. */
+const nothingWritten = ['53100', '58030', '25006'];
+
+export class WriteWatch implements Closable {
+  /** null: rows can be written, as far as is known. */
+  unavailable: string | null = null;
+  readonly #options: WriteWatchOptions;
+  readonly #stop = new AbortController();
+  readonly #running: Promise<void>;
+  #doubt = false;
+  #askedAtMs = -Infinity;
+
+  constructor(options: WriteWatchOptions) {
+    this.#options = options;
+    this.#running = this.#run();
+  }
+
+  /** Reads what is said of commits; a reader of observations. */
+  observe(observation: Observation): void {
+    const { kind } = observation;
+    if (kind === 'group.aborted' || kind === 'group.unknown' || kind === 'rejected.unwritable')
+      this.#doubt = true;
+  }
+
+  async close(): Promise<void> {
+    this.#stop.abort();
+    await this.#running;
+  }
+
+  async #run(): Promise<void> {
+    const { signal } = this.#stop;
+    const { lookMs = limits.writeLookMs } = this.#options;
+    while (!signal.aborted) {
+      await sleep(lookMs, undefined, { signal }).catch(() => undefined);
+      if (!signal.aborted && (await this.#inDoubt())) await this.#ask(signal);
+    }
+  }
+
+  async #inDoubt(): Promise<boolean> {
+    if (this.#options.engineAway()) return false;
+    if (this.unavailable !== null) return true;
+    // What fails for another reason, again and again, is not a reason to write all the time.
+    if (performance.now() - this.#askedAtMs < limits.writeProbeRestMs) return false;
+    return this.#doubt || (await this.#noRoom());
+  }
+
+  async #noRoom(): Promise<boolean> {
+    const { folder } = this.#options;
+    if (folder === null) return false;
+    const { bavail, bsize } = await statfs(folder).catch(() => ({ bavail: Infinity, bsize: 1 }));
+    return bavail * bsize < limits.writeRoomBytes;
+  }
+
+  async #ask(signal: AbortSignal): Promise<void> {
+    this.#doubt = false;
+    this.#askedAtMs = performance.now();
+    const client = new Client({
+      ...this.#options.clientConfig(),
+      connectionTimeoutMillis: limits.engineAnswerMs,
+      query_timeout: 2 * limits.engineAnswerMs,
+    });
+    client.on('error', () => undefined);
+    const hangUpNow = (): void => void hangUp(client);
+    signal.addEventListener('abort', hangUpNow, { once: true });
+    try {
+      await client.connect();
+      await client.query(probe);
+      this.unavailable = null;
+    } catch (error) {
+      const sqlstate = sqlstateOf(error);
+      // An engine that went away says so itself, and one that does not let this role ask has not been asked.
+      if (sqlstate !== null && nothingWritten.includes(sqlstate))
+        this.unavailable = `nothing can be written: ${(error as Error).message.replaceAll(/\s+/g, ' ')}`;
+      else if (sqlstate !== null) this.unavailable = null;
+    } finally {
+      signal.removeEventListener('abort', hangUpNow);
+      await hangUp(client);
+    }
+  }
+}

@@ -1,0 +1,145 @@
+/** The document is valid OpenAPI, says what the gateway answers, and clients that are generated from it compile and work. */
+import assert from 'node:assert/strict';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { suite, test } from 'node:test';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { Validator } from '@seriousme/openapi-schema-validator';
+import { generate, HttpClient } from 'openapi-typescript-codegen';
+import { onEnd } from '../../test/support/cleanup.ts';
+import { openTestGateway, request } from '../../test/support/gateway.ts';
+import { testDatabase } from '../../test/support/postgres.ts';
+import { run } from '../../test/support/run.ts';
+import { openapiDocument } from './openapi.ts';
+
+interface Operation {
+  readonly requestBody?: { readonly content: Readonly<Record<string, unknown>> };
+  readonly responses: Readonly<
+    Record<
+      string,
+      {
+        readonly headers: Readonly<Record<string, unknown>>;
+        readonly content: { readonly 'application/json': { readonly schema: Schema } };
+      }
+    >
+  >;
+}
+
+interface Schema {
+  readonly anyOf?: readonly Schema[];
+  readonly properties?: { readonly code: { readonly enum: readonly string[] } };
+}
+
+const root = fileURLToPath(new URL('../../../', import.meta.url));
+
+suite('the OpenAPI document', () => {
+  const document = openapiDocument({ version: '1.2.3', asksForToken: true });
+  const { paths } = document as { paths: Record<string, Record<string, Operation>> };
+
+  test('is valid, with a token and without', async () => {
+    for (const asksForToken of [true, false]) {
+      const checked = await new Validator().validate(
+        structuredClone(openapiDocument({ version: '1', asksForToken })) as Record<string, unknown>,
+      );
+      assert.deepEqual([checked.valid, checked.errors], [true, undefined]);
+    }
+  });
+
+  test('has bodies, and every answer with its codes', () => {
+    assert.deepEqual(Object.keys(paths['/v1/events']?.['post']?.requestBody?.content ?? {}), [
+      'application/json',
+      'application/x-ndjson',
+    ]);
+    assert.deepEqual(Object.keys(paths['/v1/sql']?.['post']?.requestBody?.content ?? {}), [
+      'application/json',
+      'text/plain',
+    ]);
+    const statuses = (path: string, method: string) => Object.keys(paths[path]?.[method]?.responses ?? {});
+    const always = [400, 403, 405, 408, 414, 415, 417, 429, 431, 500, 503];
+    const sorted = (all: number[]) => all.toSorted((a, b) => a - b).map(String);
+    assert.deepEqual(statuses('/v1/events', 'post'), sorted([200, ...always, 401, 404, 413, 422]));
+    assert.deepEqual(statuses('/v1/sql', 'post'), sorted([200, ...always, 401, 404, 413]));
+    assert.deepEqual(statuses('/v1/healthz', 'get'), sorted([200, ...always]));
+    for (const [path, methods] of Object.entries(paths)) {
+      for (const { responses } of Object.values(methods)) {
+        for (const status of ['429', '503'])
+          assert('Retry-After' in (responses[status]?.headers ?? {}), path);
+      }
+    }
+  });
+
+  test('names what the gateway answers', async (t) => {
+    const gateway = await openTestGateway(t, await testDatabase(t));
+    await gateway.rows('CREATE TABLE t (id int)');
+    const answers = [
+      ['/v1/events', await gateway.events('name=t', '{"id":"x"}')],
+      ['/v1/events', await gateway.events('name=nope', '{}')],
+      ['/v1/events', await gateway.events('name=t&database=nope', '{}')],
+      ['/v1/events', await gateway.events('', '{}')],
+      ['/v1/events', await gateway.events('name=t', '[]')],
+      ['/v1/sql', await gateway.sql('')],
+      ['/v1/sql', await gateway.sql('SELECT', '/v1/sql', { headers: { 'content-encoding': 'br' } })],
+      ['/v1/sql', await gateway.sql('SELECT', '/v1/sql', { method: 'PUT' })],
+    ] as const;
+    for (const [path, { status, json }] of answers) {
+      const response = paths[path]?.['post']?.responses[String(status)];
+      const schema = response?.content['application/json'].schema;
+      const codes = (schema?.anyOf?.[0] ?? schema)?.properties?.code.enum ?? [];
+      assert(codes.includes(json.code ?? ''), `${path} ${status} ${json.code}: ${codes.join(' ')}`);
+    }
+    const served = await request(`${gateway.url}/v1/openapi.json`, {});
+    assert.deepEqual(
+      served.json,
+      JSON.parse(JSON.stringify(openapiDocument({ version: '0.0.0', asksForToken: false }))),
+    );
+  });
+
+  test('makes a client that compiles, and that a gateway answers', async (t) => {
+    const database = await testDatabase(t);
+    const gateway = await openTestGateway(t, database);
+    await gateway.rows('CREATE TABLE t (id int)');
+    // Below the project, so that the compiler finds the types of the platform.
+    await mkdir(join(root, 'dist'), { recursive: true });
+    const folder = await mkdtemp(join(root, 'dist', 'openapi-client-'));
+    onEnd(t, 'client', () => rm(folder, { recursive: true }));
+    await generate({
+      input: structuredClone(document) as Record<string, unknown>,
+      output: join(folder, 'client'),
+      httpClient: HttpClient.FETCH,
+    });
+    await writeFile(join(folder, 'package.json'), '{"type":"commonjs"}');
+    await writeFile(
+      join(folder, 'main.ts'),
+      `import { DefaultService, OpenAPI } from './client/index';
+       export async function main(base: string): Promise<unknown> {
+         OpenAPI.BASE = base;
+         const stored = await DefaultService.insertEvents('t', { id: 7 }, undefined, 'skip', 'error');
+         const rows: number = stored.rows;
+         const { columns, rowsAffected } = await DefaultService.runSql({ sql: 'SELECT id FROM t WHERE id = $1', params: [7] });
+         const names: string[] = columns.map(({ name }) => name);
+         // @ts-expect-error There is no such value.
+         void (() => DefaultService.insertEvents('t', {}, undefined, 'Skip'));
+         // @ts-expect-error A statement has no such member.
+         void (() => DefaultService.runSql({ query: 'SELECT 1' }));
+         return { rows, names, rowsAffected };
+       }`,
+    );
+    const options = [
+      '--ignoreConfig',
+      '--strict',
+      '--skipLibCheck',
+      '--module',
+      'commonjs',
+      '--target',
+      'es2022',
+    ];
+    const types = ['--lib', 'es2022,dom,dom.iterable', '--types', 'node', '--moduleResolution', 'bundler'];
+    const tsc = join(root, 'node_modules', '.bin', 'tsc');
+    const { code, stdout } = await run(tsc, [...options, ...types, join(folder, 'main.ts')]);
+    assert.equal(code, 0, stdout);
+    const { default: made } = (await import(pathToFileURL(join(folder, 'main.js')).href)) as {
+      default: { main: (base: string) => Promise<unknown> };
+    };
+    assert.deepEqual(await made.main(gateway.url), { rows: 1, names: ['id'], rowsAffected: 1 });
+  });
+});

@@ -1,0 +1,221 @@
+/**
+ * The description of the events gateway that `GET /v1/openapi.json` gives: made from the tables of its parameters
+ * (query.ts), of what its bodies hold (openapi-schemas.ts), of Headgate's refusals, and of the routes, below. Pure.
+ */
+import { refusals } from '../tables/refusals.ts';
+import type { RefusalCode } from '../tables/refusals.ts';
+import { lineMember, refusalSchema, requestIdMember, schemas } from './openapi-schemas.ts';
+import { eventParameters, sqlParameters } from './query.ts';
+import type { Parameter } from './query.ts';
+
+interface Route {
+  readonly method: 'get' | 'post';
+  readonly path: string;
+  readonly operationId: string;
+  readonly summary: string;
+  readonly description?: string;
+  readonly parameters?: Readonly<Record<string, Parameter>>;
+  /** By media type, the usual one first. What a body calls itself does not matter. */
+  readonly body?: Readonly<Record<string, object>>;
+  readonly answer: { readonly description: string; readonly schema: string };
+  /** Beside those that every route has. */
+  readonly refusals: readonly RefusalCode[];
+  /** The engine's own errors, told with their SQLSTATE. */
+  readonly sqlErrors?: true;
+  /** Nobody is asked for a token. */
+  readonly open?: true;
+}
+
+const everywhere = [
+  'malformed_request',
+  'malformed_path',
+  'request_aborted',
+  'address_refused',
+  'page_refused',
+  'host_refused',
+  'method_not_allowed',
+  'request_timeout',
+  'path_too_long',
+  'encoding_unsupported',
+  'expectation_failed',
+  'rate_limited',
+  'headers_too_large',
+  'internal',
+  'engine_unavailable',
+  'overloaded',
+  'draining',
+] as const satisfies readonly RefusalCode[];
+
+const ofBoth = [
+  'malformed_query',
+  'database_closed',
+  'database_unknown',
+  'body_too_large',
+  'commit_unknown',
+] as const satisfies readonly RefusalCode[];
+
+const ofEvents = [
+  ...ofBoth,
+  'relation_not_writable',
+  'key_missing',
+  'relation_not_found',
+  'body_not_json',
+  'payload_undecodable',
+  'row_refused',
+  'event_not_object',
+  'deadline',
+  'lane_full',
+  'table_changed',
+] as const satisfies readonly RefusalCode[];
+
+const ofSql = [...ofBoth, 'result_too_large', 'results_full'] as const satisfies readonly RefusalCode[];
+
+const ref = (name: string) => ({ $ref: `#/components/schemas/${name}` });
+
+const routes: readonly Route[] = [
+  {
+    method: 'post',
+    path: '/v1/events',
+    operationId: 'insertEvents',
+    summary: 'Insert one JSON object, or one a line (NDJSON), into a table that exists',
+    description: 'All or nothing. Answered after the commit. Content-Encoding: gzip is accepted.',
+    parameters: eventParameters,
+    body: {
+      'application/json': ref('Event'),
+      'application/x-ndjson': { type: 'string', description: 'one JSON object a line' },
+    },
+    answer: { description: 'committed', schema: 'EventsAnswer' },
+    refusals: ofEvents,
+  },
+  {
+    method: 'post',
+    path: '/v1/sql',
+    operationId: 'runSql',
+    summary: 'Run SQL: the body itself, or {"sql": "…", "params": […]}',
+    description:
+      'Several statements are one transaction unless they say otherwise; the last result is told, and all in `results`. Numbers keep their digits.',
+    parameters: sqlParameters,
+    body: {
+      'application/json': ref('SqlStatement'),
+      'text/plain': { type: 'string', minLength: 1, description: 'SQL' },
+    },
+    answer: { description: 'done', schema: 'SqlAnswer' },
+    refusals: ofSql,
+    sqlErrors: true,
+  },
+  {
+    method: 'get',
+    path: '/v1/healthz',
+    operationId: 'health',
+    summary: 'Is the gateway there, and can it reach its databases',
+    answer: { description: 'yes', schema: 'Health' },
+    refusals: [],
+    open: true,
+  },
+];
+
+export interface OpenapiOptions {
+  readonly version: string;
+  /** Requests have to carry a bearer token. */
+  readonly asksForToken: boolean;
+}
+
+export function openapiDocument({ version, asksForToken }: OpenapiOptions): object {
+  const paths = routes.map((route) => [route.path, { [route.method]: operation(route, asksForToken) }]);
+  return {
+    openapi: '3.0.3',
+    info: {
+      title: 'Headgate events gateway',
+      version,
+      description: 'JSON events into tables, and SQL, over HTTP.',
+      license: { name: 'Apache-2.0', url: 'https://www.apache.org/licenses/LICENSE-2.0' },
+    },
+    servers: [{ url: '/', description: 'where this document comes from' }],
+    security: asksForToken ? [{ bearer: [] }] : [],
+    paths: Object.fromEntries(paths) as object,
+    components: {
+      schemas,
+      securitySchemes: { bearer: { type: 'http', scheme: 'bearer' } },
+    },
+  };
+}
+
+function operation(route: Route, asksForToken: boolean): object {
+  const { operationId, summary, description, parameters, body } = route;
+  return {
+    operationId,
+    summary,
+    ...(description === undefined ? {} : { description }),
+    ...(route.open === true ? { security: [] } : {}),
+    ...(parameters === undefined ? {} : { parameters: Object.entries(parameters).map(parameter) }),
+    ...(body === undefined ? {} : { requestBody: { required: true, content: content(body) } }),
+    responses: { 200: done(route), ...refused(route, asksForToken) },
+  };
+}
+
+function parameter([name, { description, required, values }]: [string, Parameter]): object {
+  const limited = values === undefined ? {} : { enum: values, default: values[0] };
+  return {
+    name,
+    in: 'query',
+    description,
+    required: required === true,
+    schema: { type: 'string', ...(required === true ? { minLength: 1 } : {}), ...limited },
+  };
+}
+
+const content = (byType: Readonly<Record<string, object>>): object =>
+  Object.fromEntries(Object.entries(byType).map(([type, schema]) => [type, { schema }]));
+
+const requestId = {
+  'X-Request-Id': {
+    description: 'of the request, or made for it; the log has it too',
+    schema: { type: 'string' },
+  },
+};
+
+function done({ answer }: Route): object {
+  return {
+    description: answer.description,
+    headers: requestId,
+    content: content({ 'application/json': ref(answer.schema) }),
+  };
+}
+
+/** Every refusal by its status. */
+function refused(route: Route, asksForToken: boolean): Readonly<Record<string, object>> {
+  const token: readonly RefusalCode[] = asksForToken && route.open !== true ? ['token_required'] : [];
+  const byStatus = new Map<number, RefusalCode[]>();
+  for (const code of [...everywhere, ...token, ...route.refusals]) {
+    const { status } = refusals[code];
+    byStatus.set(status, [...(byStatus.get(status) ?? []), code]);
+  }
+  const entries = [...byStatus].toSorted(([a], [b]) => a - b);
+  return Object.fromEntries(entries.map(([status, codes]) => [status, refusedWith(route, status, codes)]));
+}
+
+function refusedWith(route: Route, status: number, codes: readonly RefusalCode[]): object {
+  const more = status === 422 ? lineMember : status === 500 ? requestIdMember : {};
+  const own = refusalSchema(codes, more);
+  const tellsSqlstate = route.sqlErrors === true && (status === 400 || status === 503);
+  return {
+    description: codes.map((code) => `${code}: ${refusals[code].message}`).join('; '),
+    headers: { ...requestId, ...headersOf[status] },
+    content: content({ 'application/json': tellsSqlstate ? { anyOf: [own, ref('SqlError')] } : own }),
+  };
+}
+
+const retryAfter = {
+  'Retry-After': {
+    description: 'seconds, after which the request can be sent again',
+    schema: { type: 'integer', minimum: 1 },
+    required: true,
+  },
+};
+
+const headersOf: Readonly<Record<number, object>> = {
+  401: { 'WWW-Authenticate': { description: 'the kind of token', schema: { type: 'string' } } },
+  405: { Allow: { description: 'the method of the route', schema: { type: 'string' } } },
+  429: retryAfter,
+  503: retryAfter,
+};

@@ -1,0 +1,81 @@
+/**
+ * The parameters of the gateway's requests. Takes a request target, gives what its query says; refuses with
+ * `malformed_query` what is not known, missing, given twice, or none of the allowed values. The same table is printed
+ * in the OpenAPI document. Pure.
+ */
+import { Refused } from '../tables/refusals.ts';
+import { conflicts } from './event-rooms.ts';
+
+export interface Parameter {
+  readonly description: string;
+  readonly required?: true;
+  /** The first is the default. */
+  readonly values?: readonly string[];
+}
+
+const database = { description: 'which database; the default one when absent' };
+
+export const eventParameters = {
+  name: { description: 'table or schema.table, quoted as in SQL', required: true },
+  database,
+  on_error: { description: 'skip: commit the good lines and list the bad ones', values: ['fail', 'skip'] },
+  on_conflict: { description: 'what becomes of a row whose primary key is there already', values: conflicts },
+} as const satisfies Record<string, Parameter>;
+
+export const sqlParameters = { database } as const satisfies Record<string, Parameter>;
+
+export type Given<Table> = { readonly [name in keyof Table]?: string };
+
+export function readQuery<Table extends Readonly<Record<string, Parameter>>>(
+  target: string,
+  table: Table,
+): Given<Table> {
+  const given = new Map<string, string>();
+  for (const [name, value] of pairsOf(target)) {
+    if (!Object.hasOwn(table, name)) {
+      throw refuse(`unknown parameter ${shown(name)}: there are ${Object.keys(table).join(', ')}`);
+    }
+    if (given.has(name)) throw refuse(`the parameter ${name} is given more than once`);
+    const { values } = table[name] ?? {};
+    if (values !== undefined && !values.includes(value)) {
+      throw refuse(`the parameter ${name} is one of ${values.join(', ')}, not ${shown(value)}`);
+    }
+    given.set(name, value);
+  }
+  for (const [name, { required }] of Object.entries(table)) {
+    if (required !== true) continue;
+    const value = given.get(name);
+    if (value === undefined) throw refuse(`querystring must have required property '${name}'`);
+    if (value === '') throw refuse(`querystring/${name} must NOT have fewer than 1 characters`);
+  }
+  return Object.fromEntries(given) as Given<Table>;
+}
+
+function* pairsOf(target: string): Iterable<readonly [string, string]> {
+  const start = target.indexOf('?');
+  if (start < 0) return;
+  for (const pair of target.slice(start + 1).split('&')) {
+    if (pair === '') continue;
+    const equals = pair.indexOf('=');
+    const name = equals < 0 ? pair : pair.slice(0, equals);
+    yield [decoded(name), equals < 0 ? '' : decoded(pair.slice(equals + 1))];
+  }
+}
+
+/** What is no percent-encoded UTF-8 is left as it is. */
+function decoded(text: string): string {
+  const plain = text.replaceAll('+', ' ');
+  if (!plain.includes('%')) return plain;
+  try {
+    return decodeURIComponent(plain);
+  } catch {
+    return plain;
+  }
+}
+
+/** What a stranger wrote, short and harmless in a message. */
+function shown(text: string): string {
+  return `"${text.slice(0, 60).replaceAll(/[^\x20-\x7e]/g, '?')}"`;
+}
+
+const refuse = (why: string): Refused => new Refused('malformed_query', why);

@@ -1,0 +1,159 @@
+/** Who reads nothing, and who leaves: what they held is there for others. */
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import type { Socket } from 'node:net';
+import { test } from 'node:test';
+import type { TestContext } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+import { onEnd } from '../../test/support/cleanup.ts';
+import { openTestGateway } from '../../test/support/gateway.ts';
+import type { TestGateway } from '../../test/support/gateway.ts';
+import { testDatabase } from '../../test/support/postgres.ts';
+import { post, RawClient } from '../../test/support/raw-http.ts';
+import { deferred } from '../kit/deferred.ts';
+import { limits } from '../tables/limits.ts';
+import { Refused } from '../tables/refusals.ts';
+import { Budget } from './budget.ts';
+import { SmallSource } from './events-route.ts';
+
+const megabytes = (n: number) => `SELECT repeat('x', 1000000) AS x FROM generate_series(1, ${n})`;
+const portOf = (gateway: TestGateway) => Number(new URL(gateway.url).port);
+
+/** A client that reads nothing of its result, of which the first bytes have come. */
+async function stalled(t: TestContext, gateway: TestGateway, sql: string): Promise<Socket> {
+  const socket = connect({ port: portOf(gateway), host: '127.0.0.1' });
+  socket.on('error', () => {});
+  onEnd(t, 'stalled client', () => void socket.destroy());
+  socket.write(post('/v1/sql', sql));
+  await once(socket, 'readable');
+  return socket;
+}
+
+test('two readers who never read keep nobody from results of some megabytes', async (t) => {
+  const gateway = await openTestGateway(t, await testDatabase(t), { hosts: ['h'] });
+  await stalled(t, gateway, megabytes(60));
+  await stalled(t, gateway, megabytes(30));
+  const honest = async (): Promise<number> => {
+    for (;;) {
+      const { status, text, headers, json } = await gateway.sql(megabytes(3));
+      if (status === 200) return (json.rows as unknown[]).length;
+      // For a moment, and said so.
+      assert.equal(status, 503, text.slice(0, 200));
+      await delay(Number(headers.get('retry-after')) * 100);
+    }
+  };
+  const rows = await Promise.all(Array.from({ length: 60 }, honest));
+  assert.deepEqual(new Set(rows), new Set([3]));
+  // One that is far larger than others has to wait until they are gone.
+  const third = await gateway.sql(megabytes(60));
+  assert.deepEqual([third.status, third.json.code], [503, 'results_full']);
+  assert(third.headers.has('retry-after'));
+});
+
+test('a reader who reads nothing is cut off, and what it held is there again', async (t) => {
+  const gateway = await openTestGateway(t, await testDatabase(t), {
+    hosts: ['h'],
+    limits: { ...limits, gatewayReadPauseMs: 300 },
+  });
+  const sockets = [await stalled(t, gateway, megabytes(60)), await stalled(t, gateway, megabytes(30))];
+  const startedMs = performance.now();
+  for (;;) {
+    const { status, json } = await gateway.sql(megabytes(60));
+    if (status === 200) break;
+    assert.deepEqual([status, json.code], [503, 'results_full']);
+    assert(performance.now() - startedMs < 20_000, 'they were not cut off');
+  }
+  for (const socket of sockets) {
+    let bytes = 0;
+    socket.on('data', (piece: Buffer) => (bytes += piece.length));
+    await once(socket, 'close');
+    assert(bytes < 30_000_000, `${bytes} bytes of its result came`);
+  }
+});
+
+test('uploads that break off while tables are looked for hold nothing, and nobody reads 503 for them', async (t) => {
+  const database = await testDatabase(t);
+  const client = await database.connect();
+  await client.query(
+    'CREATE TABLE t (n int); CREATE TABLE other (n int); CREATE VIEW slow AS SELECT n FROM other',
+  );
+  const gateway = await openTestGateway(t, database, { hosts: ['h'] });
+  assert.equal((await gateway.events('name=t', '{"n":1}')).status, 200);
+  // Whether a view takes rows is asked behind the lock, and with the question wait all who send to it.
+  await client.query('BEGIN; LOCK TABLE slow IN ACCESS EXCLUSIVE MODE');
+  const answered = gateway.spy.seen.length;
+  const broken = await Promise.all(Array.from({ length: 160 }, () => RawClient.connect(portOf(gateway))));
+  for (const sender of broken) {
+    sender.send(
+      'POST /v1/events?name=slow HTTP/1.1\r\nHost: h\r\nContent-Length: 1048576\r\nExpect: 100-continue\r\n\r\n',
+    );
+  }
+  for (const sender of broken) {
+    assert.equal((await sender.answer())?.status, 100);
+    sender.send('{"n":');
+    sender.reset();
+  }
+  await Promise.all(broken.map(({ closed }) => closed));
+  const events = await Promise.all(
+    Array.from({ length: 20 }, (_, n) => gateway.events('name=t', `{"n":${n}}`)),
+  );
+  assert.deepEqual(new Set(events.map(({ status }) => status)), new Set([200]));
+  const behind = gateway.events('name=slow', '{"n":1}');
+  await client.query('ROLLBACK');
+  // It has waited behind all of them, which go on before it.
+  assert.equal((await behind).status, 200);
+  const later = await Promise.all(
+    Array.from({ length: 20 }, (_, n) => gateway.events('name=t', `{"n":${n}}`)),
+  );
+  assert.deepEqual(new Set(later.map(({ status }) => status)), new Set([200]));
+  const refused = gateway.spy.seen
+    .slice(answered)
+    .filter((it) => it.kind === 'gateway.answered' && it.status === 503);
+  assert.deepEqual(refused, []);
+});
+
+test('a sender that leaves at any time gives back what it held', async (t) => {
+  const { createServer } = await import('node:http');
+  const bodies = new Budget(limits.gatewayBodiesBytesMax);
+  const looked = deferred<void>();
+  const outcomes: Promise<unknown>[] = [];
+  let arrived = deferred<void>();
+  const server = createServer((request) => {
+    const source = new SmallSource(request, bodies);
+    const late = request.url === '/late';
+    const read = async (): Promise<unknown> => {
+      if (late) await looked.promise;
+      try {
+        return await source.whole();
+      } catch (error) {
+        return error instanceof Refused ? error.refusal.code : error;
+      } finally {
+        source.close();
+      }
+    };
+    outcomes.push(read());
+    request.once('close', () => closed.push(1));
+    arrived.resolve();
+  });
+  const closed: number[] = [];
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  onEnd(t, 'server', () => new Promise<void>((resolve) => void server.close(() => resolve())));
+  const address = server.address();
+  const port = typeof address === 'object' && address !== null ? address.port : 0;
+  const whole = '{"n":1}';
+  const part = post('/x', 'x'.repeat(1000)).slice(0, -500);
+  for (const bytes of [post('/late', whole), part.replace('/x', '/late'), part]) {
+    arrived = deferred<void>();
+    const sender = await RawClient.connect(port);
+    sender.send(bytes);
+    await arrived.promise;
+    sender.reset();
+    await sender.closed;
+  }
+  while (closed.length < 3) await new Promise(setImmediate);
+  looked.resolve();
+  assert.deepEqual(await Promise.all(outcomes), ['request_aborted', 'request_aborted', 'request_aborted']);
+  assert.equal(bodies.held, 0);
+});

@@ -1,0 +1,76 @@
+/**
+ * What EXPLAIN VALIDATE answers, as one sentence: the tables that may be meant → what their checks are made of → the
+ * request, evaluated by the very closure that guards the table.
+ *
+ * Takes a question from the SQL door; gives one answer a table, with no secret in it; throws SqlFailure where the
+ * question cannot be read, and what the catalog throws. Keeps nothing.
+ */
+import type { Source, SourceQuestion } from '../catalog/catalog.ts';
+import type { CheckRequest, ExplainQuestion, ExplainRequest, ExplainedTable } from '../tables/flow.ts';
+import { SqlFailure } from '../tables/refusals.ts';
+import { explainExpression } from '../validate/explain.ts';
+import { parseTimestamp } from '../validate/timestamp.ts';
+
+export interface ExplainRooms {
+  sources(question: SourceQuestion): Promise<readonly Source[]>;
+  /** HEADGATE_PUBLIC_URL */
+  readonly publicUrl: string | null;
+  readonly nowMs: () => number;
+}
+
+export type Explain = (question: ExplainQuestion) => Promise<readonly ExplainedTable[]>;
+
+export function createExplain(rooms: ExplainRooms): Explain {
+  return async (question) => {
+    const arrivedAtMs = arrivalOf(question.request.now, rooms.nowMs);
+    const sources = await rooms.sources(question);
+    return sources.map((source) => explainTable(source, question.request, arrivedAtMs, rooms.publicUrl));
+  };
+}
+
+function explainTable(
+  { oid, unusable, source, ...name }: Source,
+  asked: ExplainRequest,
+  arrivedAtMs: number,
+  knownUrl: string | null,
+): ExplainedTable {
+  if (unusable !== null) {
+    return { oid, accepted: false, reason: `503, the table cannot be used: ${unusable}`, steps: [] };
+  }
+  if (source === null) {
+    return { oid, accepted: true, reason: 'the table has no VALIDATE: everybody may write', steps: [] };
+  }
+  const { publicUrl, target } = splitUrl(asked.url ?? pathOf(name), knownUrl);
+  const { method, rawHeaders, body } = asked;
+  const request: CheckRequest = { method, target, rawHeaders, arrivedAtMs, body };
+  return { oid, ...explainExpression(source.expression, { secrets: source.secrets, publicUrl }, request) };
+}
+
+function pathOf({ database, schema, table }: Omit<Source, 'oid' | 'unusable' | 'source'>): string {
+  return `/webhook/${[database, schema, table].map(encodeURIComponent).join('/')}`;
+}
+
+/** A whole address says itself under which name Headgate is called; nothing in it is decoded or put right. */
+function splitUrl(url: string, known: string | null): { publicUrl: string | null; target: string } {
+  const base = known?.replace(/\/$/, '') ?? null;
+  if (base !== null && url.startsWith(`${base}/`))
+    return { publicUrl: known, target: url.slice(base.length) };
+  const origin = /^[a-z][a-z0-9+.-]*:\/\/[^/?#]*/i.exec(url)?.[0];
+  if (origin === undefined) return { publicUrl: known, target: url };
+  return { publicUrl: origin, target: url.slice(origin.length) || '/' };
+}
+
+function arrivalOf(now: string | null, nowMs: () => number): number {
+  if (now === null) return nowMs();
+  const text = now.trim();
+  if (/^\d{1,12}(?:\.\d{1,9})?$/.test(text)) return Number(text) * 1000;
+  try {
+    return Number(parseTimestamp(text) / 1000n);
+  } catch {
+    throw new SqlFailure({
+      sqlstate: '22007',
+      message: 'option "now" takes a timestamp, or seconds since 1970',
+      hint: "For example now = '2026-01-31 12:00:00Z' or now = 1769860800.",
+    });
+  }
+}

@@ -1,0 +1,121 @@
+/**
+ * What happens to a webhook request, as one sentence. Each stage may refuse (it throws Refused) and only then;
+ * the answer belongs to the last one, which knows that the row is committed.
+ *
+ *   route → find the table → admit → read the body → VALIDATE → decode → the lane's receipt
+ *
+ * Takes an Arrival; gives an Outcome, or throws Refused with the codes of those stages. Touches nothing itself.
+ */
+import type { Arrival, DecodeRequest, Outcome, RejectedRequest, Rows, Target } from '../tables/flow.ts';
+import { giveBack, giveBackMade } from '../kit/give-back.ts';
+import type { TableName } from '../tables/observations.ts';
+import { Refused } from '../tables/refusals.ts';
+import type { Refusal } from '../tables/refusals.ts';
+
+export interface IngestRooms {
+  /** The table that a request target names; throws `malformed_path`, `not_found`. */
+  route(target: string): TableName;
+  /** The table as the catalog knows it now; throws `not_found`, `engine_unavailable`. */
+  find(name: TableName): Target | Promise<Target>;
+  /** Throws `lane_full`, `draining`, before the body is read. */
+  admit(target: Target, announcedBytes: number): void;
+  /** Throws `body_not_json`; what has many rows is decoded a part at a time. */
+  decode(target: Target, request: DecodeRequest): Rows | Promise<Rows>;
+  submit(rows: Rows): Promise<Outcome>;
+  /** Reads the catalog again, because the engine says that a table is not what it was. */
+  refresh(database: string): Promise<void>;
+  /** Told of every request to a table that was refused, before its sender is. Never throws, takes no time. */
+  rejected?(request: RejectedRequest): void;
+}
+
+/** Rejects with Refused, answered from refusals.ts, or with a bug, answered 500 with a request id. */
+export type Ingest = (arrival: Arrival, hooks: IngestHooks) => Promise<Outcome>;
+
+export interface IngestHooks {
+  /** Told which table the request is for, as soon as that is known. */
+  target(name: TableName): void;
+}
+
+/** How often one request follows a table that is being changed under it. */
+const changedAttemptsMax = 3;
+
+export function createIngest(rooms: IngestRooms): Ingest {
+  return async (arrival, hooks) => {
+    const name = rooms.route(arrival.target);
+    const got: Got = { target: null, body: null, authenticated: false, submitted: false };
+    try {
+      for (let attempt = 1; ; attempt++) {
+        const found = rooms.find(name);
+        const target = found instanceof Promise ? await found : found;
+        got.target = target;
+        hooks.target(target);
+        rooms.admit(target, arrival.announcedBytes ?? 0);
+        const body = (got.body ??= await arrival.body());
+        got.authenticated = false;
+        authenticate(target, arrival, body);
+        got.authenticated = true;
+        const { rawHeaders, arrivedAtMs } = arrival;
+        const decoded = rooms.decode(target, { body, rawHeaders, arrivedAtMs });
+        const rows = decoded instanceof Promise ? await decoded : decoded;
+        // A batch of no lines: there is nothing to wait for.
+        if (rows.count === 0) return { kind: 'committed', rows: 0 };
+        got.submitted = true;
+        const outcome = await rooms.submit(rows);
+        if (outcome.kind === 'committed') {
+          // The engine has all of it, so nothing of it waits to be written any more.
+          giveBackMade(rows.documents.bytes, body);
+          return outcome;
+        }
+        if (!wasChanged(outcome) || attempt === changedAttemptsMax) {
+          const answer = named(outcome, rows);
+          if (answer.kind === 'aborted') tellRejected(rooms, arrival, got, answer.refusal);
+          return answer;
+        }
+        await rooms.refresh(name.database);
+      }
+    } catch (error) {
+      if (error instanceof Refused) tellRejected(rooms, arrival, got, error.refusal);
+      if (got.body !== null && !got.submitted) giveBack(got.body);
+      throw error;
+    }
+  };
+}
+
+/** How far a request has come. */
+interface Got {
+  target: Target | null;
+  body: Buffer | null;
+  authenticated: boolean;
+  /** Its rows may be on their way to the engine. */
+  submitted: boolean;
+}
+
+function tellRejected(rooms: IngestRooms, arrival: Arrival, got: Got, refusal: Refusal): void {
+  const { target, body, authenticated } = got;
+  if (target === null || rooms.rejected === undefined) return;
+  const { method, target: requestTarget, rawHeaders, arrivedAtMs, remoteAddress } = arrival;
+  const request = { method, requestTarget, rawHeaders, arrivedAtMs, remoteAddress, body };
+  rooms.rejected({ ...request, target, refusal, door: 'http', authenticated });
+}
+
+/** Before anything looks into the body: a stranger learns nothing about how it would be read. */
+function authenticate(target: Target, arrival: Arrival, body: Buffer): void {
+  const { check } = target;
+  if (check === null) return;
+  if (check === 'unusable') throw new Refused('table_unusable');
+  const { method, target: requestTarget, rawHeaders, arrivedAtMs } = arrival;
+  if (!check({ method, target: requestTarget, rawHeaders, arrivedAtMs, body }))
+    throw new Refused('signature_failed');
+}
+
+/** A batch's sender is told on which line of its body the row at fault stands. */
+function named(outcome: Outcome, rows: Rows): Outcome {
+  if (outcome.kind !== 'aborted' || outcome.row === undefined || !rows.target.intake.batched) return outcome;
+  const line = rows.lines?.[outcome.row] ?? outcome.row + 1;
+  const { code, message } = outcome.refusal;
+  return { ...outcome, refusal: { code, message: `line ${line}: ${message}` } };
+}
+
+function wasChanged(outcome: Outcome): boolean {
+  return outcome.kind === 'aborted' && outcome.refusal.code === 'table_changed';
+}

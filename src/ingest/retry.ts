@@ -1,0 +1,47 @@
+/**
+ * What happens to a refused request whose owner asks for another attempt: the sentence of ingest.ts once more, with the
+ * body and the headers that were kept, the time at which it first arrived, and without its check: who owns the table may
+ * write into it. Takes a KeptRequest; gives an Outcome, and never rejects with Refused. Touches nothing itself.
+ */
+import type { KeptRequest, Outcome, RetryRejected, Target } from '../tables/flow.ts';
+import { createIngest } from './ingest.ts';
+import type { IngestRooms } from './ingest.ts';
+import { refusal, Refused } from '../tables/refusals.ts';
+
+export type RetryRooms = Omit<IngestRooms, 'route' | 'rejected'>;
+
+export function createRetry(rooms: RetryRooms): RetryRejected {
+  return async (request) => {
+    const { database, schema, table } = request;
+    const ingest = createIngest({
+      ...rooms,
+      route: () => ({ database, schema, table }),
+      find: async (name) => unchecked(await rooms.find(name), request),
+    });
+    const { method, rawHeaders, arrivedAtMs, remoteAddress, body } = request;
+    const arrival = { method, target: '', rawHeaders, arrivedAtMs, remoteAddress };
+    try {
+      return await ingest({ ...arrival, body: () => Promise.resolve(body) }, { target: () => {} });
+    } catch (error) {
+      if (error instanceof Refused) return aborted(error);
+      throw error;
+    }
+  };
+}
+
+function aborted({ refusal: why }: Refused): Outcome {
+  return { kind: 'aborted', refusal: why };
+}
+
+/** A table that cannot be used stays so. */
+function unchecked(target: Target, { oid, leftOut }: KeptRequest): Target {
+  if (target.oid !== oid) throw new Refused('not_found');
+  const missing = target.intake.includes.find(
+    (it) => it.what === 'header' && leftOut.has(it.header.toLowerCase()),
+  );
+  if (missing !== undefined) {
+    const { message } = refusal('row_refused');
+    throw new Refused('row_refused', `${message}: what column "${missing.column}" takes was not kept`);
+  }
+  return target.check === 'unusable' ? target : { ...target, check: null };
+}

@@ -1,0 +1,69 @@
+/**
+ * Why VALIDATE has refused a request, for the owner of its table. The check is evaluated once more, behind the answer: one
+ * request a turn, and a bounded number a second, whatever a flood brings. A body that was cut short is not looked at: it
+ * would be refused for that alone.
+ */
+import { setImmediate as turn } from 'node:timers/promises';
+import type { RejectedRequest } from '../tables/flow.ts';
+import type { Limits } from '../tables/limits.ts';
+import { storable } from './description.ts';
+import type { Description } from './description.ts';
+import { Rates } from './rates.ts';
+
+/** What is kept of a request, and the request without its body. */
+export interface Kept {
+  readonly request: RejectedRequest;
+  readonly description: Description;
+}
+
+type WhyLimits = Pick<
+  Limits,
+  'rejectedExplainedBurst' | 'rejectedExplainedPerSecond' | 'rejectedReasonCharsMax'
+>;
+
+export class Why {
+  readonly #limits: WhyLimits;
+  readonly #clock: () => number;
+  readonly #rates: Rates;
+
+  constructor(limits: WhyLimits, clock: () => number) {
+    this.#limits = limits;
+    this.#clock = clock;
+    this.#rates = new Rates({
+      rejectedBurst: limits.rejectedExplainedBurst,
+      rejectedPerSecond: limits.rejectedExplainedPerSecond,
+      rejectedTablesMax: 1,
+    });
+  }
+
+  /** The same descriptions, with a reason that says more where there is one. */
+  async tell(batch: readonly Kept[], signal: AbortSignal): Promise<readonly Description[]> {
+    const told: Description[] = [];
+    for (const { request, description } of batch) {
+      const why = signal.aborted ? null : this.#whyOf(request, description);
+      told.push(
+        why === null ? description : { ...description, reason: this.#joined(description.reason, why) },
+      );
+      if (why !== null) await turn();
+    }
+    return told;
+  }
+
+  #whyOf(request: RejectedRequest, { code, body, bodyBytes }: Description): string | null {
+    const { whyRefused } = request.target;
+    if (code !== 'signature_failed' || whyRefused === undefined) return null;
+    if (body === null || body.length !== bodyBytes) return null;
+    if (!this.#rates.take('', this.#clock())) return null;
+    const { method, requestTarget: target, rawHeaders, arrivedAtMs } = request;
+    try {
+      return whyRefused({ method, target, rawHeaders, arrivedAtMs, body });
+    } catch {
+      // What cannot be told of one request must not keep others from being kept.
+      return null;
+    }
+  }
+
+  #joined(reason: string, why: string): string {
+    return storable(`${reason}: ${why}`.slice(0, this.#limits.rejectedReasonCharsMax));
+  }
+}

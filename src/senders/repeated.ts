@@ -1,0 +1,78 @@
+/**
+ * What to do about a delivery that its sender repeats: the SQL that stores it once, or that reads each event of it once.
+ * Takes a sender, gives text for its page and statements that run. Pure.
+ */
+import { quoteLiteral } from '../kit/sql-text.ts';
+import type { DeliveryId, Sender } from './sender.ts';
+
+const isForm = (sender: Sender) => sender.contentType === 'application/x-www-form-urlencoded';
+
+export const tableOptions = (sender: Sender) =>
+  isForm(sender) ? "connector = 'webhook', format = 'form'" : "connector = 'webhook'";
+
+/** CREATE TABLE with the delivery's id as its key; null: the sender has none that a row could have. */
+export function keyedTable(sender: Sender, table: string, secretName: string): string | null {
+  const { deliveryId, id } = sender;
+  if (deliveryId === null || 'ofEach' in deliveryId) return null;
+  const check = `WITH (${tableOptions(sender)})\n  VALIDATE SECRET ${secretName} USING ${id};`;
+  if ('header' in deliveryId) {
+    return `CREATE TABLE ${table} (data JSONB, PRIMARY KEY (delivery))\n  INCLUDE HEADER ${quoteLiteral(deliveryId.header.toLowerCase())} AS delivery\n  ${check}`;
+  }
+  const columns = deliveryId.fields.map((path) => ({ name: columnOf(path), value: valueAt('data', path) }));
+  const generated = ({ name, value }: { name: string; value: string }) =>
+    `${name} TEXT GENERATED ALWAYS AS (${value}) STORED`;
+  const body =
+    columns.length === 1
+      ? `data JSONB, ${columns.map(generated).join('')} PRIMARY KEY`
+      : `\n  data JSONB,\n  ${columns.map(generated).join(',\n  ')},\n  PRIMARY KEY (${columns.map(({ name }) => name).join(', ')})\n`;
+  return `CREATE TABLE ${table} (${body})\n  ${check}`;
+}
+
+/** Reads each event once, where one request holds several; null: it holds one. */
+export function eachEvent({ deliveryId }: Sender, table: string): string | null {
+  if (deliveryId === null || !('ofEach' in deliveryId)) return null;
+  const { at, json } = deliveryId;
+  const list =
+    at === undefined ? 'data' : json === true ? `(${valueAt('data', at)})::jsonb` : partAt('data', at);
+  return `SELECT DISTINCT ON (event->>'${deliveryId.ofEach}') event\n  FROM ${table}, jsonb_array_elements(${list}) AS event;`;
+}
+
+/** `null`: nothing is known that a repeated delivery could be told by. */
+export function repeatedSection(sender: Sender, table: string, secretName: string): string {
+  const { deliveryId } = sender;
+  if (deliveryId === null) return '';
+  const sql = keyedTable(sender, table, secretName) ?? eachEvent(sender, table) ?? '';
+  return `## A delivery that is repeated
+
+${told(deliveryId)}
+
+\`\`\`sql
+${sql}
+\`\`\`
+${'ofEach' in deliveryId ? '' : `\nTo try it, send one delivery twice: \`headgate send ${sender.id} … --id 1\`.\n`}
+`;
+}
+
+function told(deliveryId: DeliveryId): string {
+  if ('ofEach' in deliveryId) {
+    return `One request may hold several, and a request that is repeated is another row; but each ${deliveryId.what} keeps its \`${deliveryId.ofEach}\`. This query reads every ${deliveryId.what} once:`;
+  }
+  const what =
+    'header' in deliveryId
+      ? `in the header \`${deliveryId.header}\`${deliveryId.or === undefined ? '' : ` (else in \`${deliveryId.or.split(' ')[0]}\`${deliveryId.or.replace(/^\S+/, '')})`}`
+      : deliveryId.fields.length === 1
+        ? `in \`${(deliveryId.fields[0] ?? []).join('.')}\` of its body`
+        : `in ${deliveryId.fields.map((path) => `\`${path.at(-1)}\``).join(' and ')} of its body`;
+  return `It has the same id, ${what}. Made like this, with the id as its key, the table stores a delivery once and answers 200 each time; a request without the id is refused with 422:`;
+}
+
+/** `MessageID` → `message_id` */
+function columnOf(path: readonly string[]): string {
+  return (path.at(-1) ?? '').replaceAll(/([a-z0-9])([A-Z])/g, '$1_$2').toLowerCase();
+}
+
+const step = (key: string) => (/^\d+$/.test(key) ? key : quoteLiteral(key));
+const partAt = (column: string, path: readonly string[]) =>
+  path.reduce((inner, key) => `${inner}->${step(key)}`, column);
+const valueAt = (column: string, path: readonly string[]) =>
+  `${partAt(column, path.slice(0, -1))}->>${step(path.at(-1) ?? '')}`;

@@ -1,0 +1,103 @@
+/**
+ * The forms that secrets of known senders have. Takes a secret's value, gives the words of the forms it has: that much is
+ * remembered of it, so that a table whose check can never be true is warned of when it is made. Pure.
+ */
+import { createPublicKey } from 'node:crypto';
+import type { KeyObject } from 'node:crypto';
+import type { SecretForm } from './sender.ts';
+
+const form = (id: string, sentence: string, test: SecretForm['test']): SecretForm => ({ id, sentence, test });
+
+/** As decode(…, 'base64') reads it: blanks do not count, the padding does. */
+function base64Bytes(text: string): Buffer | null {
+  const digits = text.replaceAll(/\s/g, '');
+  if (digits === '' || digits.length % 4 !== 0 || !/^[A-Za-z0-9+/]+={0,2}$/.test(digits)) return null;
+  return Buffer.from(digits, 'base64');
+}
+
+const without = (text: string, ...prefixes: readonly string[]): string =>
+  prefixes.reduce((rest, prefix) => rest.replaceAll(prefix, ''), text);
+
+const hexDigits = (text: string): boolean => text.length % 2 === 0 && /^[0-9a-f]+$/i.test(text);
+
+function isKey(make: () => KeyObject, type: string): boolean {
+  try {
+    return make().asymmetricKeyType === type;
+  } catch {
+    return false;
+  }
+}
+
+const isPem = (text: string): boolean =>
+  text.includes('-----BEGIN ') && isKey(() => createPublicKey(text), 'rsa');
+
+/** The members of a JSON object; null: the text is none. */
+function members(text: string): Readonly<Record<string, unknown>> | null {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === 'object' && value !== null && !Array.isArray(value)
+      ? (value as Record<string, unknown>)
+      : null;
+  } catch {
+    return null;
+  }
+}
+
+const isText = (value: unknown): value is string => typeof value === 'string' && value !== '';
+
+/** JSON whose members of these names are texts. */
+const jsonOf =
+  (...names: readonly string[]) =>
+  (text: string): boolean => {
+    const value = members(text);
+    return value !== null && names.every((name) => isText(value[name]));
+  };
+
+function isJwk(text: string): boolean {
+  const value = members(text);
+  if (value === null) return false;
+  const { keys = [value] } = value;
+  return (
+    Array.isArray(keys) && keys.length > 0 && keys.every((key) => isText((key as { kty?: unknown })?.kty))
+  );
+}
+
+export const forms = {
+  whsec: form('whsec', '`whsec_` and base64', (text) => base64Bytes(without(text, 'whsec_')) !== null),
+  hookSecret: form(
+    'v1_whsec',
+    '`v1,whsec_` and base64',
+    (text) => base64Bytes(without(text, 'v1,', 'whsec_')) !== null,
+  ),
+  whpk: form(
+    'whpk',
+    '`whpk_` and the base64 of 32 bytes',
+    (text) => base64Bytes(without(text, 'whpk_'))?.length === 32,
+  ),
+  base64: form('base64', 'base64', (text) => base64Bytes(text) !== null),
+  hex: form('hex', 'an even number of hexadecimal digits', hexDigits),
+  ed25519: form('ed25519', '64 hexadecimal digits', (text) => text.length === 64 && hexDigits(text)),
+  ecKey: form('ec_public_key', 'an elliptic-curve public key in base64', (text) => {
+    const key = base64Bytes(text);
+    return key !== null && isKey(() => createPublicKey({ key, format: 'der', type: 'spki' }), 'ec');
+  }),
+  pem: form('pem', 'an RSA certificate or public key in PEM', isPem),
+  paypal: form('paypal', 'JSON with a `webhook_id` and a `cert` in PEM', (text) => {
+    const { webhook_id: id, cert } = members(text) ?? {};
+    return isText(id) && isText(cert) && isPem(cert);
+  }),
+  jwk: form('jwk', 'a JWK or a set of them', isJwk),
+  keyAndSecret: form('key_secret', 'JSON with `key` and `secret`', jsonOf('key', 'secret')),
+  keyPair: form('key_pair', 'JSON with `public_key` and `private_key`', jsonOf('public_key', 'private_key')),
+  userPassword: form('user_password', '`user:password`', (text) => text.indexOf(':') > 0),
+  telegram: form('telegram', '1 to 256 characters out of `A-Z a-z 0-9 _ -`', (text) =>
+    /^[\w-]{1,256}$/.test(text),
+  ),
+} as const satisfies Record<string, SecretForm>;
+
+/** The words of all forms that this value has. */
+export function secretForms(value: string): readonly string[] {
+  return Object.values(forms)
+    .filter(({ test }) => test(value))
+    .map(({ id }) => id);
+}

@@ -1,0 +1,85 @@
+/**
+ * What the spool asks of a file system, and no more: so little that a test can keep a model of it which forgets, as a
+ * crash does, everything that was not synced. Rejects with the system's errors.
+ */
+import { constants } from 'node:fs';
+import { mkdir, open, readdir, rename, stat, unlink } from 'node:fs/promises';
+import { join } from 'node:path';
+
+export interface SpoolFile {
+  readonly size: () => Promise<number>;
+  /** Reads into `bytes` from a place; gives how many there were. */
+  read(bytes: Buffer, position: number): Promise<number>;
+  /** Writes all of the pieces, one behind the other. */
+  write(pieces: readonly Buffer[], position: number): Promise<void>;
+  /** What was written is on the disk, and so is the file's length. */
+  sync(): Promise<void>;
+  /** What was written is on the disk. */
+  syncData(): Promise<void>;
+  close(): Promise<void>;
+}
+
+export interface SpoolFiles {
+  /** Names of what is in a folder; empty where there is none. */
+  list(folder: string): Promise<readonly string[]>;
+  makeFolder(folder: string): Promise<void>;
+  /** A new file; rejects when there is one of that name. */
+  create(path: string): Promise<SpoolFile>;
+  /** To be read; rejects what is no plain file. */
+  open(path: string): Promise<SpoolFile>;
+  remove(path: string): Promise<void>;
+  rename(from: string, to: string): Promise<void>;
+  /** The names in a folder are on the disk. */
+  syncFolder(folder: string): Promise<void>;
+}
+
+/** Files of this machine, for its owner alone. Links are not followed: who can put one here would choose what is read. */
+export const realFiles: SpoolFiles = {
+  list: (folder) =>
+    readdir(folder).catch((error: NodeJS.ErrnoException) => {
+      if (error.code === 'ENOENT') return [];
+      throw error;
+    }),
+  makeFolder: async (folder) => void (await mkdir(folder, { recursive: true, mode: 0o700 })),
+  create: (path) =>
+    openFile(path, constants.O_RDWR | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW),
+  open: async (path) => {
+    if (!(await stat(path)).isFile()) throw new Error(`${path} is no plain file`);
+    return openFile(path, constants.O_RDONLY | constants.O_NOFOLLOW);
+  },
+  remove: unlink,
+  rename,
+  syncFolder: async (folder) => {
+    const handle = await open(join(folder), constants.O_RDONLY);
+    try {
+      await handle.sync();
+    } finally {
+      await handle.close();
+    }
+  },
+};
+
+async function openFile(path: string, flags: number): Promise<SpoolFile> {
+  const handle = await open(path, flags, 0o600);
+  return {
+    size: async () => (await handle.stat()).size,
+    read: async (bytes, position) => {
+      let done = 0;
+      while (done < bytes.length) {
+        const { bytesRead } = await handle.read(bytes, done, bytes.length - done, position + done);
+        if (bytesRead === 0) break;
+        done += bytesRead;
+      }
+      return done;
+    },
+    write: async (pieces, position) => {
+      const bytes = pieces.reduce((sum, piece) => sum + piece.length, 0);
+      const { bytesWritten } = await handle.writev([...pieces], position);
+      // A disk that is full takes a part and says nothing until the next write.
+      if (bytesWritten !== bytes) throw new Error(`only ${bytesWritten} of ${bytes} bytes were written`);
+    },
+    sync: () => handle.sync(),
+    syncData: () => handle.datasync(),
+    close: () => handle.close(),
+  };
+}

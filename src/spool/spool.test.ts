@@ -1,0 +1,324 @@
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { suite, test } from 'node:test';
+import { ModelFiles } from '../../test/support/model-files.ts';
+import { seededRandom } from '../../test/support/random.ts';
+import { fixedKeys } from '../secrets/key-ring.ts';
+import { decodeHeader, headerBytes } from './format.ts';
+import { beginning, Spool } from './spool.ts';
+import type { SpoolOptions } from './spool.ts';
+import { NotKept } from './writer.ts';
+import type { Appendable } from './writer.ts';
+
+const id = '00112233445566778899aabbccddeeff';
+const key = Buffer.alloc(32, 7);
+const folder = `root/${id}`;
+
+function optionsFor(files: ModelFiles, more: Partial<SpoolOptions> = {}): SpoolOptions {
+  return {
+    files,
+    root: 'root',
+    ring: fixedKeys(key),
+    segmentBytes: 4_096,
+    bytesMax: 64 * 4_096,
+    random: randomBytes,
+    clock: () => 0,
+    failed: () => undefined,
+    ...more,
+  };
+}
+
+function table(oid: number): Appendable {
+  return { oid, version: 'v1', describe: () => Buffer.from(`{"table":"t${oid}"}`) };
+}
+
+/** All that is kept, in order. */
+async function read(spool: Spool): Promise<{ readonly oid: number; readonly text: string }[]> {
+  const all: { oid: number; text: string }[] = [];
+  for await (const { request } of spool.requests(beginning, () => true))
+    all.push({ oid: request.oid, text: request.payload.toString() });
+  return all;
+}
+
+const texts = async (spool: Spool) => (await read(spool)).map(({ text }) => text);
+
+/** Appends these, some at a time, and gives those that are kept. */
+async function append(spool: Spool, payloads: readonly string[], atOnce = 3): Promise<string[]> {
+  const kept: string[] = [];
+  for (let at = 0; at < payloads.length; at += atOnce) {
+    const group = payloads.slice(at, at + atOnce);
+    const ends = await Promise.allSettled(
+      group.map((text, i) => spool.append(table(1 + ((at + i) % 2)), Buffer.from(text))),
+    );
+    ends.forEach((end, i) => void (end.status === 'fulfilled' && kept.push(group[i] ?? '')));
+  }
+  return kept;
+}
+
+const payloads = (count: number, name = 'p') =>
+  Array.from({ length: count }, (_, i) => `${name}${i}:${'x'.repeat((i * 137) % 900)}`);
+
+suite('the spool', () => {
+  test('gives back what it took, in order, over segments and after being opened again', async () => {
+    const files = new ModelFiles();
+    const spool = await Spool.open(optionsFor(files), id);
+    const given = payloads(40);
+    assert.deepEqual(await append(spool, given), given);
+    assert.deepEqual(await texts(spool), given);
+    assert(spool.segments.length > 3);
+    await spool.close();
+    const again = await Spool.open(optionsFor(files), id);
+    assert.deepEqual(again.lost, []);
+    assert.deepEqual(await texts(again), given);
+    assert.deepEqual(await append(again, ['behind']), ['behind']);
+    assert.deepEqual((await read(again)).at(-1)?.text, 'behind');
+    assert.equal((await again.described(2))?.toString(), '{"table":"t2"}');
+  });
+
+  test('whatever call is the last one before a crash, everything that was kept is there, once and in order', async () => {
+    const { random, seed } = seededRandom();
+    const given = payloads(14);
+    for (let failAt = 1; ; failAt++) {
+      const files = new ModelFiles();
+      files.failAt = failAt;
+      const spool = await Spool.open(optionsFor(files), id).catch(() => null);
+      const kept = spool === null ? [] : await append(spool, given);
+      for (let round = 0; round < 6; round++) {
+        const share = round / 5;
+        const left = files.crash(() => random() < share);
+        const what = `call ${failAt}, seed ${seed}`;
+        const after = await Spool.open(optionsFor(left), id);
+        const there = await texts(after);
+        assert.deepEqual(
+          there.filter((text) => kept.includes(text)),
+          kept,
+          what,
+        );
+        // What was not acknowledged may be there: its sender does not know. But only as it was, in its place.
+        assert.deepEqual(
+          given.filter((text) => there.includes(text)),
+          there,
+          what,
+        );
+        assert(
+          after.lost.every(({ reason }) => reason === 'unfinished'),
+          `${what} ${JSON.stringify(after.lost)}`,
+        );
+        // And it goes on: what is kept from now on survives the next crash.
+        const more = payloads(5, 'more');
+        assert.deepEqual(await append(after, more), more, what);
+        const last = await Spool.open(optionsFor(left.crash(() => false)), id);
+        assert.deepEqual(await texts(last), [...there, ...more], what);
+        assert(
+          last.lost.every(({ reason }) => reason === 'unfinished'),
+          `${what} ${JSON.stringify(last.lost)}`,
+        );
+      }
+      if (files.calls < failAt) return;
+    }
+  });
+
+  test('each bit of a segment that changes costs the record that it is in, and no other', async () => {
+    const files = new ModelFiles();
+    const spool = await Spool.open(optionsFor(files, { segmentBytes: 1_024 }), id);
+    const given = ['first', 'second', 'third'];
+    await append(spool, given, 1);
+    const [segment] = spool.segments;
+    assert(segment !== undefined);
+    const path = segment.path;
+    const whole = Buffer.from(files.contents.get(path) ?? '');
+    const places: number[] = [headerBytes];
+    for await (const { place } of spool.requests(beginning, () => true)) places.push(place.at);
+    for (let bit = 0; bit < segment.end * 8; bit++) {
+      const changed = Buffer.from(whole);
+      const at = bit >> 3;
+      changed[at] = (changed[at] ?? 0) ^ (1 << (bit & 7));
+      const left = files.copy();
+      left.put(path, changed);
+      const after = await Spool.open(optionsFor(left, { segmentBytes: 1_024 }), id);
+      const there = await texts(after);
+      // A table is told before the first record of it: without it nothing but its description is lost.
+      const hit = places.findIndex((place) => at < place) - 1;
+      const expected = at < headerBytes ? [] : given.filter((text, i) => i !== hit || there.includes(text));
+      assert.deepEqual(there, expected, `bit ${bit}`);
+      if (at < headerBytes) assert.equal(after.lost.length, 1, `bit ${bit}`);
+      if (at >= headerBytes && there.length < 3) assert.equal(after.lost.length, 1, `bit ${bit}`);
+    }
+  });
+
+  test('a segment that was damaged before others were written is put aside where it is damaged, and the rest is read', async () => {
+    const files = new ModelFiles();
+    const spool = await Spool.open(optionsFor(files), id);
+    const given = payloads(30);
+    await append(spool, given, 1);
+    const [segment] = spool.segments;
+    assert(segment !== undefined);
+    const changed = Buffer.from(files.contents.get(segment.path) ?? '');
+    // Also a length of nothing, which is what the end looks like.
+    changed.fill(0, headerBytes + 48, headerBytes + 400);
+    files.put(segment.path, changed);
+    for (let start = 0; start < 3; start++) {
+      const after = await Spool.open(optionsFor(files), id);
+      const there = await texts(after);
+      assert.deepEqual(there, given.slice(given.length - there.length));
+      assert(there.length >= 26);
+      assert.equal(after.lost.length, 1);
+      assert.equal(after.lost[0]?.reason, 'damaged');
+      assert(files.contents.has(after.lost[0]?.kept ?? ''));
+    }
+  });
+
+  test('no length of the last record’s beginning, and no strange file, keeps the others from being read', async () => {
+    const files = new ModelFiles();
+    const spool = await Spool.open(optionsFor(files, { segmentBytes: 2_048 }), id);
+    const given = payloads(12);
+    await append(spool, given, 1);
+    const last = spool.segments.at(-1);
+    const first = spool.segments[0];
+    assert(last !== undefined && first !== undefined);
+    const bytes = files.contents.get(last.path) ?? Buffer.alloc(0);
+    for (let length = 0; length <= bytes.length; length += 8) {
+      const left = files.copy();
+      left.put(last.path, bytes.subarray(0, length));
+      const after = await Spool.open(optionsFor(left, { segmentBytes: 2_048 }), id);
+      const there = await texts(after);
+      assert.deepEqual(there, given.slice(0, there.length));
+      assert(there.length >= given.length - last.records);
+    }
+    const strange: [string, Buffer | null][] = [
+      [`${folder}/00000000000000000099.seg`, files.contents.get(first.path) ?? null],
+      [`${folder}/00000000000000000099.seg`, Buffer.alloc(0)],
+      [`${folder}/00000000000000000099.seg`, Buffer.alloc(5_000, 0xff)],
+      [`${folder}/notes.txt`, Buffer.from('hello')],
+      [first.path, null],
+    ];
+    for (const [path, content] of strange) {
+      const left = files.copy();
+      left.put(path, content);
+      const after = await Spool.open(optionsFor(left, { segmentBytes: 2_048 }), id);
+      const there = await texts(after);
+      assert.deepEqual(there, content === null ? given.slice(given.length - there.length) : given, path);
+      const more = payloads(3, 'more');
+      assert.deepEqual(await append(after, more), more);
+      assert.deepEqual((await texts(after)).slice(-3), more);
+    }
+  });
+
+  test('a segment of another spool, and one of another key, are not read as this one’s', async () => {
+    const files = new ModelFiles();
+    const spool = await Spool.open(optionsFor(files), id);
+    await append(spool, ['mine']);
+    const path = spool.segments[0]?.path ?? '';
+    const elsewhere = 'ff'.repeat(16);
+    files.put(`root/${elsewhere}/${path.split('/').at(-1)}`, files.contents.get(path) ?? null);
+    const foreign = await Spool.open(optionsFor(files), elsewhere);
+    assert.deepEqual(
+      foreign.lost.map(({ reason }) => reason),
+      ['of another spool'],
+    );
+    const locked = await Spool.open(optionsFor(files, { ring: fixedKeys(Buffer.alloc(32, 8)) }), id);
+    assert.deepEqual(await texts(locked), []);
+    await locked.forget(() => 1_000n);
+    assert.equal(locked.segments.length, 1, 'what cannot be read is not forgotten');
+    const rotated = await Spool.open(optionsFor(files, { ring: fixedKeys(Buffer.alloc(32, 8), key) }), id);
+    assert.deepEqual(await texts(rotated), ['mine']);
+    await append(rotated, ['with the new key']);
+    const header = decodeHeader(files.contents.get(rotated.segments.at(-1)?.path ?? '') ?? Buffer.alloc(0));
+    assert.notDeepEqual(header?.keyId, spool.segments[0]?.header.keyId);
+    assert.deepEqual(await texts(rotated), ['mine', 'with the new key']);
+  });
+
+  test('what it writes shows nothing of what it was given', async () => {
+    const files = new ModelFiles();
+    const spool = await Spool.open(optionsFor(files), id);
+    await append(spool, ['canary-in-a-body']);
+    for (const bytes of files.contents.values()) {
+      assert(!bytes.includes('canary'));
+      assert(!bytes.includes('"table"'));
+    }
+  });
+
+  test('a disk that fails ends the segment for ever: nothing refused is read, nothing kept is lost', async () => {
+    const given = payloads(14);
+    for (let failAt = 1; ; failAt++) {
+      const files = new ModelFiles();
+      files.failAt = failAt;
+      files.stays = false;
+      let ms = 0;
+      const refused: string[] = [];
+      const spool = await Spool.open(optionsFor(files, { clock: () => (ms += 100_000) }), id).catch(
+        () => null,
+      );
+      if (spool === null) continue;
+      const kept: string[] = [];
+      for (const text of given)
+        await spool.append(table(1), Buffer.from(text)).then(
+          () => kept.push(text),
+          (error: unknown) => {
+            assert(error instanceof NotKept);
+            if (error.why !== 'unknown') refused.push(text);
+          },
+        );
+      assert(kept.length >= given.length - 2, `call ${failAt}`);
+      assert.equal(files.syncsAfterFailure, 0, `call ${failAt}`);
+      const after = await Spool.open(optionsFor(files.crash(() => true)), id);
+      assert.deepEqual(await texts(after), kept, `call ${failAt}`);
+      if (files.calls < failAt) return;
+    }
+  });
+
+  test('two failures within a minute end it until the next start', async () => {
+    const files = new ModelFiles();
+    const spool = await Spool.open(optionsFor(files), id);
+    await append(spool, ['kept']);
+    files.failAt = files.calls + 1;
+    const why = (error: unknown) => (error as NotKept).why;
+    const first = await spool.append(table(1), Buffer.from('lost')).catch(why);
+    assert.equal(first, 'unknown', 'it could not be written down that it does not count');
+    assert.equal(await spool.append(table(1), Buffer.from('late')).catch(why), 'off');
+    assert(spool.off);
+    const after = await Spool.open(optionsFor(files.crash(() => false)), id);
+    assert.deepEqual(await texts(after), ['kept']);
+  });
+
+  test('it never takes more of the disk than it may, and takes again what was freed', async () => {
+    const files = new ModelFiles();
+    const bytesMax = 5 * 4_096 + 100;
+    const spool = await Spool.open(optionsFor(files, { bytesMax }), id);
+    const whys = new Set<string>();
+    const kept: string[] = [];
+    for (const text of payloads(60)) {
+      await spool.append(table(1), Buffer.from(text)).then(
+        () => kept.push(text),
+        (error: unknown) => whys.add((error as NotKept).why),
+      );
+      assert(files.bytes <= bytesMax && spool.bytes <= bytesMax);
+    }
+    assert.deepEqual([...whys], ['full']);
+    assert.deepEqual(await texts(spool), kept);
+    await spool.forget(() => 0n);
+    assert.deepEqual(await texts(spool), kept, 'nothing has arrived');
+    await spool.forget(() => spool.lastSequence);
+    assert.deepEqual(await texts(spool), []);
+    assert.deepEqual(await append(spool, ['again']), ['again']);
+    assert(files.bytes <= bytesMax);
+    assert.equal(files.bytes, spool.bytes);
+    const again = await Spool.open(optionsFor(files, { bytesMax }), id);
+    assert.deepEqual(await texts(again), ['again']);
+    assert(again.bytes <= files.bytes);
+  });
+
+  test('a segment goes when all of its tables have arrived', async () => {
+    const files = new ModelFiles();
+    const spool = await Spool.open(optionsFor(files), id);
+    await append(spool, payloads(40));
+    const all = spool.segments.length;
+    const last = spool.lastSequence;
+    await spool.forget((oid) => (oid === 1 ? last : 0n));
+    assert.equal(spool.segments.length, all, 'the other table’s have not');
+    const [first] = spool.segments;
+    const upTo = Math.max(...[...(first?.last.values() ?? [])].map(Number));
+    await spool.forget(() => BigInt(upTo));
+    assert.equal(spool.segments.length, all - 1);
+  });
+});

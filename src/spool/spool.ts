@@ -1,0 +1,197 @@
+/**
+ * One spool: a folder of segments that this process alone writes to, and reads back in order. Takes payloads, gives
+ * promises that resolve when they are on the disk; gives them back to whoever hands them to the database, and removes
+ * segments whose requests have all arrived there. Knows nothing of databases: which requests have arrived is told by
+ * positions that were committed together with the rows.
+ */
+import { join } from 'node:path';
+import type { Closable } from '../kit/closer.ts';
+import type { SpoolFiles } from './files.ts';
+import { headerBytes, openRecord } from './format.ts';
+import { recover } from './recovery.ts';
+import type { Lost } from './recovery.ts';
+import { reading, scanRecords } from './segment.ts';
+import type { Segment } from './segment.ts';
+import { SpoolWriter } from './writer.ts';
+import type { Appendable, WriterOptions } from './writer.ts';
+
+export interface SpoolOptions extends Pick<
+  WriterOptions,
+  'files' | 'ring' | 'segmentBytes' | 'bytesMax' | 'random' | 'clock' | 'failed'
+> {
+  /** Holds a folder for each spool, named by its id. */
+  readonly root: string;
+}
+
+/** A request as it was kept. */
+export interface SpooledRequest {
+  readonly sequence: bigint;
+  readonly oid: number;
+  readonly payload: Buffer;
+}
+
+/** Where a reader is: it has read everything of the segments before, and of this one up to a place. */
+export interface Place {
+  readonly segment: number;
+  readonly at: number;
+}
+
+export const beginning: Place = { segment: 0, at: 0 };
+
+export class Spool implements Closable {
+  /** 32 hexadecimal digits. */
+  readonly id: string;
+  /** What could not be read when it was opened. */
+  readonly lost: readonly Lost[];
+  readonly #options: SpoolOptions;
+  readonly #writer: SpoolWriter;
+  #segments: Segment[];
+
+  private constructor(
+    options: SpoolOptions,
+    id: string,
+    lost: readonly Lost[],
+    segments: readonly Segment[],
+    writer: (began: WriterOptions['began']) => SpoolWriter,
+  ) {
+    this.#options = options;
+    this.id = id;
+    this.lost = lost;
+    this.#segments = [...segments];
+    this.#writer = writer((segment) => void this.#segments.push(segment));
+  }
+
+  /** Opens the spool of this id, or makes it. Rejects with the system's errors. */
+  static async open(options: SpoolOptions, id: string): Promise<Spool> {
+    const { files, root, ring } = options;
+    const folder = join(root, id);
+    await files.makeFolder(folder);
+    await files.syncFolder(root);
+    const spool = Buffer.from(id, 'hex');
+    const { segments, lost, nextNumber, nextSequence } = await recover(files, folder, spool, ring);
+    const bytes = segments.reduce((sum, { fileBytes }) => sum + fileBytes, 0);
+    const last = segments.at(-1) ?? null;
+    return new Spool(
+      options,
+      id,
+      lost,
+      segments,
+      (began) => new SpoolWriter({ ...options, folder, spool, nextNumber, nextSequence, bytes, last, began }),
+    );
+  }
+
+  /** Ids of the spools in a folder. */
+  static async list(files: SpoolFiles, root: string): Promise<readonly string[]> {
+    return (await files.list(root)).filter((name) => /^[0-9a-f]{32}$/.test(name));
+  }
+
+  get segments(): readonly Segment[] {
+    return this.#segments;
+  }
+
+  /** Requests that are kept, also those that have arrived and stand in a segment with others. */
+  get records(): number {
+    return this.#segments.reduce((sum, { records }) => sum + records, 0);
+  }
+
+  /** Bytes on the disk. */
+  get bytes(): number {
+    return this.#writer.bytes;
+  }
+
+  /** Nothing is taken any more: the disk failed twice. */
+  get off(): boolean {
+    return this.#writer.off;
+  }
+
+  /** The last sequence that was given out; 0: none was. */
+  get lastSequence(): bigint {
+    return this.#writer.nextSequence - 1n;
+  }
+
+  prepare(): Promise<void> {
+    return this.#writer.prepare();
+  }
+
+  /** Resolves with the sequence when it is on the disk; rejects with NotKept. */
+  append(table: Appendable, payload: Buffer): Promise<bigint> {
+    return this.#writer.append(table, payload);
+  }
+
+  /**
+   * Everything from a place on that is on the disk now, in order: each request of the wanted tables, with the place behind
+   * it. What cannot be read is passed over; it was told when the spool was opened. A segment whose key is not known
+   * ends it: nothing behind it may arrive before it.
+   */
+  async *requests(
+    from: Place,
+    wanted: (oid: number, sequence: bigint) => boolean,
+  ): AsyncGenerator<{ readonly request: SpooledRequest; readonly place: Place }, void> {
+    for (const segment of this.#segments) {
+      if (segment.number < from.segment) continue;
+      const { key } = segment;
+      if (key === null) return;
+      const start = segment.number === from.segment ? Math.max(from.at, headerBytes) : headerBytes;
+      const stretch = { from: start, to: segment.end, full: true, after: 0n };
+      const file = await this.#options.files.open(segment.path);
+      try {
+        for await (const found of scanRecords(file, stretch)) {
+          if (found.is !== 'record' || found.head.kind !== 'request') continue;
+          const { sequence, table: oid } = found.head;
+          if (!wanted(oid, sequence)) continue;
+          const payload = openRecord(found.bytes, found.at, key);
+          if (payload === null) continue;
+          yield {
+            request: { sequence, oid, payload },
+            place: { segment: segment.number, at: found.to },
+          };
+        }
+      } finally {
+        await file.close();
+      }
+    }
+  }
+
+  /** What was last told of a table, for one that is gone; null: nothing that can be read. */
+  async described(oid: number): Promise<Buffer | null> {
+    for (const segment of this.#segments.toReversed()) {
+      const { key } = segment;
+      if (key === null || !segment.last.has(oid)) continue;
+      const told = await reading(this.#options.files, segment.path, async (file) => {
+        let last: Buffer | null = null;
+        const stretch = { from: headerBytes, to: segment.end, full: true, after: 0n };
+        for await (const found of scanRecords(file, stretch)) {
+          if (found.is !== 'record' || found.head.kind !== 'table' || found.head.table !== oid) continue;
+          last = openRecord(found.bytes, found.at, key) ?? last;
+        }
+        return last;
+      });
+      if (told !== null) return told;
+    }
+    return null;
+  }
+
+  /**
+   * Removes the segments whose requests have all arrived: `position` gives, by oid, the last one that has, and is believed
+   * to be as durable as the segment that goes.
+   */
+  async forget(position: (oid: number) => bigint): Promise<void> {
+    const { files, root } = this.#options;
+    const arrived = ({ key, last }: Segment) =>
+      key !== null && [...last].every(([oid, sequence]) => sequence <= position(oid));
+    const current = this.#segments.at(-1);
+    const idle = current !== undefined && arrived(current) && (await this.#writer.finishSegment());
+    const gone = this.#segments.filter((segment) => arrived(segment) && (segment !== current || idle));
+    if (gone.length === 0) return;
+    for (const segment of gone) {
+      await files.remove(segment.path);
+      this.#writer.freed(segment.fileBytes);
+      this.#segments = this.#segments.filter((one) => one !== segment);
+    }
+    await files.syncFolder(join(root, this.id));
+  }
+
+  close(): Promise<void> {
+    return this.#writer.close();
+  }
+}

@@ -1,0 +1,350 @@
+/**
+ * Appends to a spool. Takes sealed payloads to be, gives a promise that resolves when they are on the disk; refuses with
+ * `full`, `busy` and `off` (nothing is kept) and with `unknown` (the disk failed, and it could not be written down that
+ * what was being written does not count).
+ *
+ * One write at a time. What comes while the disk is being flushed waits, and is the next group. A segment to which
+ * writing has failed is never written to again, and never synced again: after a failed fsync Linux may take pages for
+ * clean that are not. The next segment says how much of it counts. A second failure within a minute ends it all until
+ * the next start.
+ *
+ * The segment after the one in use is made ahead, so that a disk that fills up takes nothing from this one.
+ */
+import type { KeyRing } from '../secrets/key-ring.ts';
+import { limits } from '../tables/limits.ts';
+import type { SpoolFile, SpoolFiles } from './files.ts';
+import { encodeHeader, encodeRecord, headerBytes, recordSize, segmentKey } from './format.ts';
+import { segmentPath } from './segment.ts';
+import type { Segment } from './segment.ts';
+
+export interface WriterOptions {
+  readonly files: SpoolFiles;
+  readonly folder: string;
+  /** 16 bytes. */
+  readonly spool: Buffer;
+  readonly ring: KeyRing;
+  readonly segmentBytes: number;
+  /** Of all files of the spool. */
+  readonly bytesMax: number;
+  readonly random: (bytes: number) => Buffer;
+  /** A monotonic clock, ms. */
+  readonly clock: () => number;
+  readonly nextNumber: number;
+  readonly nextSequence: bigint;
+  /** What the segments that are there hold on the disk, in bytes; the last of them. */
+  readonly bytes: number;
+  readonly last: Segment | null;
+  /** A segment is in use from now on; it grows by itself. */
+  readonly began: (segment: Segment) => void;
+  readonly failed: (error: unknown) => void;
+}
+
+export interface Appendable {
+  readonly oid: number;
+  /** Changes whenever what is told of the table does. */
+  readonly version: string;
+  readonly describe: () => Buffer;
+}
+
+export class NotKept extends Error {
+  override readonly name = 'NotKept';
+  readonly why: 'full' | 'busy' | 'off' | 'unknown';
+
+  constructor(why: NotKept['why']) {
+    super(`not kept: ${why}`);
+    this.why = why;
+  }
+}
+
+interface Waiting {
+  readonly table: Appendable;
+  readonly payload: Buffer;
+  readonly kept: (sequence: bigint) => void;
+  readonly refused: (why: NotKept) => void;
+}
+
+interface Open {
+  readonly segment: Segment;
+  readonly file: SpoolFile;
+  readonly key: Buffer;
+  /** What was told of each table in this segment, by oid. */
+  readonly told: Map<number, string>;
+}
+
+/** A segment of zeros that nothing was written to yet. */
+interface Spare {
+  readonly number: number;
+  readonly file: SpoolFile;
+}
+
+export class SpoolWriter {
+  readonly #options: WriterOptions;
+  #waiting: Waiting[] = [];
+  #waitingBytes = 0;
+  #nextNumber: number;
+  #nextSequence: bigint;
+  #bytes: number;
+  #last: Segment | null;
+  #open: Open | null = null;
+  #spare: Promise<Spare | null> | null = null;
+  #running: Promise<void> | null = null;
+  #off = false;
+  #failedAt = -Infinity;
+
+  constructor(options: WriterOptions) {
+    this.#options = options;
+    this.#nextNumber = options.nextNumber;
+    this.#nextSequence = options.nextSequence;
+    this.#bytes = options.bytes;
+    this.#last = options.last;
+  }
+
+  /** Bytes of all files. */
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  get off(): boolean {
+    return this.#off;
+  }
+
+  get nextSequence(): bigint {
+    return this.#nextSequence;
+  }
+
+  /** Resolves with the record's sequence when it is on the disk; rejects with NotKept. */
+  append(table: Appendable, payload: Buffer): Promise<bigint> {
+    if (this.#off) return Promise.reject(new NotKept('off'));
+    const size = recordSize(payload.length);
+    // It would not fit into an empty segment, with what is told of its table before it.
+    if (headerBytes + recordSize(table.describe().length) + size > this.#options.segmentBytes)
+      return Promise.reject(new NotKept('full'));
+    if (this.#waiting.length > 0 && this.#waitingBytes + size > limits.spoolWaitingBytesMax)
+      return Promise.reject(new NotKept('busy'));
+    const done = new Promise<bigint>((kept, refused) =>
+      this.#waiting.push({ table, payload, kept, refused }),
+    );
+    this.#waitingBytes += size;
+    this.#running ??= this.#run();
+    return done;
+  }
+
+  /** Makes the segment that the first record goes to, so that it need not wait for it. */
+  async prepare(): Promise<void> {
+    this.#spare ??= this.#makeSpare();
+    await this.#spare;
+  }
+
+  /** A segment was removed that had so many bytes. */
+  freed(bytes: number): void {
+    this.#bytes -= bytes;
+  }
+
+  /** Ends the segment in use, where nothing is being written: the next record begins another one. Whether it did. */
+  async finishSegment(): Promise<boolean> {
+    if (this.#running !== null) return false;
+    await this.#closeOpen();
+    return true;
+  }
+
+  /** Takes nothing more; what was taken is on the disk when this resolves. */
+  async close(): Promise<void> {
+    this.#off = true;
+    await this.#running;
+    await this.#closeOpen();
+    const spare = await this.#spare;
+    this.#spare = null;
+    if (spare === null) return;
+    await spare.file.close();
+    await this.#options.files.remove(segmentPath(this.#options.folder, spare.number));
+    this.#bytes -= this.#options.segmentBytes;
+  }
+
+  async #run(): Promise<void> {
+    // What comes in the same turn of the event loop goes together.
+    await new Promise(setImmediate);
+    while (this.#waiting.length > 0) {
+      const group = this.#takeGroup();
+      try {
+        await this.#write(group);
+      } catch (error) {
+        await this.#fail(group, error);
+      }
+    }
+    this.#running = null;
+  }
+
+  #takeGroup(): readonly Waiting[] {
+    let bytes = 0;
+    let count = 0;
+    for (const { payload } of this.#waiting) {
+      const size = recordSize(payload.length);
+      if (count > 0 && (count === limits.spoolGroupRecordsMax || bytes + size > limits.spoolGroupBytesMax))
+        break;
+      bytes += size;
+      count += 1;
+    }
+    this.#waitingBytes -= bytes;
+    return this.#waiting.splice(0, count);
+  }
+
+  async #write(group: readonly Waiting[]): Promise<void> {
+    const open = await this.#roomFor(group);
+    if (open === null) return group.forEach(({ refused }) => refused(new NotKept('full')));
+    const { segment, file, key, told } = open;
+    const first = this.#nextSequence;
+    const pieces: Buffer[] = [];
+    let startsGroup = true;
+    const add = (kind: 'request' | 'table', table: number, payload: Buffer) => {
+      pieces.push(encodeRecord({ sequence: this.#nextSequence, table, kind, startsGroup }, payload, key));
+      startsGroup = false;
+      return this.#nextSequence++;
+    };
+    const sequences = group.map(({ table, payload }) => {
+      if (told.get(table.oid) !== table.version) {
+        told.set(table.oid, table.version);
+        add('table', table.oid, table.describe());
+      }
+      return add('request', table.oid, payload);
+    });
+    const bytes = Buffer.concat(pieces);
+    try {
+      await file.write([bytes], segment.end);
+      await file.syncData();
+    } catch (error) {
+      this.#nextSequence = first;
+      throw error;
+    }
+    segment.end += bytes.length;
+    segment.records += group.length;
+    group.forEach(({ table }, i) => segment.last.set(table.oid, sequences[i] ?? 0n));
+    group.forEach(({ kept }, i) => kept(sequences[i] ?? 0n));
+  }
+
+  /** The segment that a group goes to; null: there is no room for one more. */
+  async #roomFor(group: readonly Waiting[]): Promise<Open | null> {
+    const open = this.#open;
+    if (open !== null && open.segment.end + this.#sizeIn(open, group) <= this.#options.segmentBytes)
+      return open;
+    await this.#closeOpen();
+    this.#spare ??= this.#makeSpare();
+    const spare = await this.#spare;
+    this.#spare = null;
+    if (spare === null) return null;
+    const opened = await this.#use(spare);
+    this.#spare = this.#makeSpare();
+    return opened;
+  }
+
+  /** At most: each table is told once. */
+  #sizeIn({ told }: Pick<Open, 'told'>, group: readonly Waiting[]): number {
+    const tables = new Map<number, string>();
+    let bytes = 0;
+    for (const { table, payload } of group) {
+      bytes += recordSize(payload.length);
+      const known = tables.get(table.oid) ?? told.get(table.oid);
+      if (known !== table.version) bytes += recordSize(table.describe().length);
+      tables.set(table.oid, table.version);
+    }
+    return bytes;
+  }
+
+  /** The header is on the disk before anything else: one that cannot be read was damaged later. */
+  async #use({ number, file }: Spare): Promise<Open> {
+    const { ring, spool, random, folder, segmentBytes } = this.#options;
+    ring.reread();
+    const masterKey = ring.keys()[0];
+    if (masterKey === undefined) throw new Error('there is no master key to seal with');
+    const header = {
+      number,
+      spool,
+      salt: random(16),
+      keyId: masterKey.id,
+      firstSequence: this.#nextSequence,
+      before: this.#last === null ? null : { number: this.#last.number, bytes: this.#last.end },
+    };
+    const key = segmentKey(masterKey, header);
+    const segment: Segment = {
+      number,
+      path: segmentPath(folder, number),
+      header,
+      key,
+      fileBytes: segmentBytes,
+      end: headerBytes,
+      last: new Map(),
+      records: 0,
+    };
+    this.#open = { segment, file, key, told: new Map() };
+    try {
+      await file.write([encodeHeader(header)], 0);
+      await file.syncData();
+    } finally {
+      this.#last = segment;
+    }
+    this.#options.began(segment);
+    return this.#open;
+  }
+
+  async #closeOpen(): Promise<void> {
+    const open = this.#open;
+    this.#open = null;
+    await open?.file.close().catch(this.#options.failed);
+  }
+
+  /** null: the disk, or the spool's share of it, is full. */
+  async #makeSpare(): Promise<Spare | null> {
+    const { files, folder, segmentBytes, bytesMax, failed } = this.#options;
+    if (this.#bytes + segmentBytes > bytesMax) return null;
+    const number = this.#nextNumber++;
+    const path = segmentPath(folder, number);
+    this.#bytes += segmentBytes;
+    let file: SpoolFile | null = null;
+    try {
+      file = await files.create(path);
+      const zeros = Buffer.alloc(Math.min(segmentBytes, limits.spoolReadBytes));
+      for (let at = 0; at < segmentBytes; at += zeros.length)
+        await file.write([zeros.subarray(0, Math.min(zeros.length, segmentBytes - at))], at);
+      await file.sync();
+      await files.syncFolder(folder);
+      return { number, file };
+    } catch (error) {
+      failed(error);
+      await file?.close().catch(() => {});
+      await files.remove(path).catch(() => {});
+      this.#bytes -= segmentBytes;
+      return null;
+    }
+  }
+
+  /** The group is refused as soon as it is on the disk that it does not count. */
+  async #fail(group: readonly Waiting[], error: unknown): Promise<void> {
+    const { clock, failed } = this.#options;
+    failed(error);
+    const again = clock() - this.#failedAt < limits.spoolFailuresWithinMs;
+    this.#failedAt = clock();
+    await this.#closeOpen();
+    const isWritten = await this.#cut();
+    for (const { refused } of group) refused(new NotKept(isWritten ? 'busy' : 'unknown'));
+    if (!again && isWritten) return;
+    this.#off = true;
+    await this.#closeOpen();
+    const left = this.#waiting.splice(0);
+    this.#waitingBytes = 0;
+    for (const { refused } of left) refused(new NotKept('off'));
+  }
+
+  /** Begins a segment whose header says how much of the last one counts. */
+  async #cut(): Promise<boolean> {
+    this.#spare ??= this.#makeSpare();
+    const spare = await this.#spare;
+    this.#spare = null;
+    if (spare === null) return false;
+    try {
+      await this.#use(spare);
+      return true;
+    } catch (error) {
+      this.#options.failed(error);
+      return false;
+    }
+  }
+}

@@ -1,0 +1,334 @@
+/**
+ * Types only: what the rooms hand each other. No room imports another stage; they meet here and are joined
+ * in ingest.ts and main.ts.
+ */
+import type { Refusal, SqlError } from './refusals.ts';
+
+/** A request as far as its headers, and the promise of its body. */
+export interface Arrival {
+  readonly method: string;
+  /** The request target as received: path and query, undecoded. */
+  readonly target: string;
+  /** Header names and values in turn, as received. */
+  readonly rawHeaders: readonly string[];
+  /** Time of arrival, ms since 1970. */
+  readonly arrivedAtMs: number;
+  readonly remoteAddress: string;
+  /** How long the body is said to be; 0 or absent: nothing is said of it. */
+  readonly announcedBytes?: number;
+  /** Reads the body; throws `Refused` (408, 411, 413, 415 …). Called at most once. */
+  body(): Promise<Buffer>;
+}
+
+/** What a VALIDATE expression may look at. */
+export interface CheckRequest {
+  readonly method: string;
+  readonly target: string;
+  readonly rawHeaders: readonly string[];
+  readonly arrivedAtMs: number;
+  readonly body: Buffer;
+}
+
+/** A compiled VALIDATE expression: true accepts; false, NULL and every error refuse. Never throws. */
+export type Check = (request: CheckRequest) => boolean;
+
+/**
+ * The first thing that was not true, in one line for the owner of the table: with neither a secret in it nor what a header
+ * or a query string of the sender's held. Costs far more than the check.
+ */
+export type WhyRefused = (request: CheckRequest) => string;
+
+/** A table that takes rows, as one reading of the catalog knows it. Immutable; a changed table is a new Target. */
+export interface Target {
+  readonly database: string;
+  readonly schema: string;
+  readonly table: string;
+  /** pg_class.oid */
+  readonly oid: number;
+  /** null: the table has no VALIDATE. `'unusable'`: it has one that cannot be evaluated now: 503, never accepted. */
+  readonly check: Check | null | 'unusable';
+  /** Why the check refuses a request; absent: there is none, or nobody can say. */
+  readonly whyRefused?: WhyRefused | undefined;
+  /** false: answered after COMMIT without waiting for the disk (webhook.wait_for_persistence = false). */
+  readonly waitsForDisk: boolean;
+  /** The database has Headgate's lock tables: transactions that meet the same keys can wait for each other in line. */
+  readonly hasLocks: boolean;
+  readonly shape: Shape;
+  readonly code: Code;
+  readonly intake: Intake;
+}
+
+/** Whose code runs when rows are stored, and as whom: docs/security.md. */
+export interface Code {
+  /** pg_class.relowner */
+  readonly owner: number;
+  /** What that role was called when the catalog was read. */
+  readonly ownerName: string;
+  /**
+   * `headgate`: the owner could do all that Headgate's role can, and rows are stored by that role. `owner`: they are
+   * stored with the rights of the owner. `nobody`: Headgate's role cannot become the owner, and stores rows only while
+   * nothing of the table runs code.
+   */
+  readonly as: 'headgate' | 'owner' | 'nobody';
+  /** Storing a row runs nothing but harmless functions of PostgreSQL's own; stays true while Shape.mark does. */
+  readonly inert: boolean;
+  /** Its database has the schema headgate, with functions that spare the engine work. */
+  readonly catalogued: boolean;
+}
+
+/** How rows get into a table: what commit must know of it. */
+export interface Shape {
+  /**
+   * Which version of the table this is: its columns, and what of it runs code. Compared inside the transaction that
+   * stores the rows, so that no row enters a table of another shape.
+   */
+  readonly mark: string;
+  /**
+   * `copy`: documents go as they are into the one column of `columns`, which is jsonb and has no key.
+   * Otherwise each document is a JSON object whose keys are names of `columns`, and a row whose key is there already is
+   * refused by the engine (`insert`), replaced (`upsert`: the last writer wins), or left alone (`ignore`).
+   */
+  readonly way: 'copy' | 'insert' | 'upsert' | 'ignore';
+  /** What is written, in the table's order: neither generated columns nor those that only their default fills. */
+  readonly columns: readonly Column[];
+  /** The primary key, in its order; empty: none. */
+  readonly key: readonly KeyColumn[];
+  /**
+   * The column that takes whole documents: its member is always there, and a JSON null in it is a document like any other.
+   * Where the column is of type JSON, the member is a string that holds the document's text. null: keys fill the columns.
+   */
+  readonly document: string | null;
+  /** A value that does not fit its column: refuses the request, or is stored as NULL and counted. */
+  readonly misfits: 'reject' | 'null';
+}
+
+export interface Column {
+  readonly name: string;
+  /** As PostgreSQL prints it, qualified where it is not PostgreSQL's own: `numeric(10,2)`, `public.mood`. */
+  readonly type: string;
+  /** pg_type.oid, of a domain its base type. */
+  readonly baseType: number;
+  /** The SQL expression that fills the column when a document has no such key; null: NULL. */
+  readonly fallback: string | null;
+}
+
+export interface KeyColumn {
+  readonly name: string;
+  /** A generated column of the key is not written; this is the SQL expression over `columns` that makes it. */
+  readonly generated: string | null;
+  /** How the key's index compares the column; absent: by PostgreSQL's own `=`. */
+  readonly equality?: Equality;
+}
+
+export interface Equality {
+  /** For OPERATOR(…): `pg_catalog.=`, `public.=`. */
+  readonly operator: string;
+  /** What both sides are cast to, so that no other operator of that name fits better; null: it takes many types. */
+  readonly type: string | null;
+}
+
+/** What becomes of a webhook request's body and headers: what decode must know of a table. */
+export interface Intake {
+  readonly format: 'json' | 'form' | 'text' | 'bytes';
+  /** The body is one document a line, all or nothing. */
+  readonly batched: boolean;
+  /** The column that takes the whole document; null: the document's keys fill the columns of the same name. */
+  readonly document: string | null;
+  /** What becomes of members whose keys are no columns: they go into a JSONB column, as one object, or nowhere. */
+  readonly unknown: 'ignore' | 'reject' | { readonly into: string };
+  readonly includes: readonly Include[];
+  /** Lower-case names of headers that INCLUDE HEADERS leaves out, because they carry credentials; null: all of them. */
+  readonly hiddenHeaders: ReadonlySet<string> | null;
+}
+
+/** A column that is filled from the request, not from its body. */
+export type Include =
+  | { readonly what: 'header'; readonly header: string; readonly column: string }
+  | { readonly what: 'headers' | 'timestamp'; readonly column: string };
+
+/** What decode reads of a request. */
+export interface DecodeRequest {
+  readonly body: Buffer;
+  /** Names and values in turn, as received. */
+  readonly rawHeaders: readonly string[];
+  readonly arrivedAtMs: number;
+}
+
+/** JSON documents in one buffer. */
+export interface Documents {
+  readonly bytes: Buffer;
+  /** Where each document begins and ends in `bytes`, in turn; null: all of it is the one document. */
+  readonly spans: Uint32Array | null;
+}
+
+/** The rows of one request, ready for the engine: all of them are committed, or none. */
+export interface Rows {
+  readonly target: Target;
+  /** One document a row, in the form that `target.shape.way` asks for. */
+  readonly documents: Documents;
+  readonly count: number;
+  /** What they are counted as in a lane. */
+  readonly bytes: number;
+  /** 1 where a row means: delete what has this key; null: no row does. */
+  readonly removes: Uint8Array | null;
+  /** Rows that leave some columns of a row that is there already as they are, with the names; null: no row does. */
+  readonly keeps: ReadonlyMap<number, readonly string[]> | null;
+  /** Line of each row in its body, from 1; null: row i stands on line i + 1. */
+  readonly lines: Uint32Array | null;
+  /** How long the sender waits for the outcome, in ms, from the moment they are submitted. */
+  readonly patienceMs: number;
+  readonly chain: Chain | null;
+  /** null: no document had a member that is not stored. */
+  readonly ignored: Ignored | null;
+}
+
+/** Documents of which some members are not stored, because their keys are no columns. */
+export interface Ignored {
+  readonly documents: number;
+  /** The first such keys of the table; the same list for all of its rows, and it may grow. */
+  readonly keys: readonly string[];
+}
+
+/** Rows of one chain take effect in order: once some were not committed, those submitted after them never are. */
+export interface Chain {
+  broken: boolean;
+}
+
+/**
+ * What became of a request's rows. `aborted`: certainly not stored. `unknown`: the connection was lost while
+ * committing; the rows may be stored.
+ */
+export type Outcome =
+  | { readonly kind: 'committed'; readonly rows: number }
+  /** `row`: which of the rows is at fault, from 0, where that is known. */
+  | { readonly kind: 'aborted'; readonly refusal: Refusal; readonly row?: number }
+  | { readonly kind: 'unknown'; readonly refusal: Refusal };
+
+/** A request that was refused, for whoever keeps it for the owner of the table. */
+export interface RejectedRequest {
+  readonly target: Target;
+  readonly refusal: Refusal;
+  readonly door: 'http' | 'websocket';
+  /** VALIDATE has accepted it, or the table has none. */
+  readonly authenticated: boolean;
+  readonly method: string;
+  /** Path and query as received. */
+  readonly requestTarget: string;
+  readonly rawHeaders: readonly string[];
+  readonly arrivedAtMs: number;
+  readonly remoteAddress: string;
+  /** null: it was not read. */
+  readonly body: Buffer | null;
+}
+
+/** A request that was refused and kept, and whose owner asks for another attempt. */
+export interface KeptRequest {
+  readonly database: string;
+  readonly schema: string;
+  readonly table: string;
+  /** pg_class.oid of the table that it was refused by. */
+  readonly oid: number;
+  readonly method: string;
+  /** As node:http hands them over; without those of `leftOut`. */
+  readonly rawHeaders: readonly string[];
+  /** Lower-case names of the headers that were not kept. */
+  readonly leftOut: ReadonlySet<string>;
+  readonly arrivedAtMs: number;
+  readonly remoteAddress: string;
+  readonly body: Buffer;
+}
+
+/** Runs a kept request through the stages again, without its check. Never rejects with Refused. */
+export type RetryRejected = (request: KeptRequest) => Promise<Outcome>;
+
+/** Several requests of one table on their way to the engine in one transaction. */
+export interface Group {
+  readonly target: Target;
+  readonly members: readonly Rows[];
+  readonly rows: number;
+  readonly bytes: number;
+}
+
+/** The commit stage: one group in, one outcome per member out, in order. Never rejects. */
+export type CommitGroup = (group: Group) => Promise<readonly Outcome[]>;
+
+/**
+ * What the SQL door does with a query string that holds a statement of Headgate's own. All strings are
+ * latin1 views of the client's bytes: one char is one byte, whatever client_encoding is.
+ */
+export type Rewrite =
+  | Rewritten
+  | RefusedStatement
+  /** What to send has to be found out first; throws SqlFailure. */
+  | { readonly kind: 'deferred'; readonly prepare: () => Promise<Rewritten> };
+
+/** Send `sql` instead. */
+export interface Rewritten {
+  readonly kind: 'rewritten';
+  readonly sql: string;
+  /**
+   * One entry per top-level statement that yields a CommandComplete, in order: the tag to put in its place,
+   * or null to leave the engine's own.
+   */
+  readonly tags: readonly (string | null)[];
+  /** 0-based byte offset in `sql` → 0-based byte offset in the client's text. */
+  readonly originalOffset: (offset: number) => number;
+  /** Runs before `sql` is sent, e.g. creating the catalog in this database; throws SqlFailure. */
+  readonly before: (() => Promise<void>) | null;
+}
+
+/** Answer with this error, as PostgreSQL answers a syntax error in the same place. */
+export interface RefusedStatement {
+  readonly kind: 'error';
+  readonly error: SqlError;
+}
+
+/** Looks for Headgate's statements in a query string; null: there is none, send the text as it is. */
+export type RewriteSql = (sql: string, session: SqlSession) => Rewrite | null;
+
+/** What the relay knows of a client's session when it asks for a rewrite. */
+export interface SqlSession {
+  readonly database: string;
+  /** The role that the client has logged in as. */
+  readonly user: string;
+  /** From ParameterStatus; decides whether backslashes escape in plain literals. */
+  readonly standardConformingStrings: boolean;
+  /** From ParameterStatus, e.g. UTF8. */
+  readonly clientEncoding: string;
+}
+
+/** EXPLAIN VALIDATE: a request as its owner describes it. */
+export interface ExplainRequest {
+  /** Names and values in turn, each byte one character, as node:http hands them over. */
+  readonly rawHeaders: readonly string[];
+  readonly body: Buffer;
+  readonly method: string;
+  /** As the sender calls it, or path and query alone; null: the path of the table. */
+  readonly url: string | null;
+  /** A timestamp or seconds since 1970; null: now. */
+  readonly now: string | null;
+}
+
+export interface ExplainQuestion {
+  readonly database: string;
+  /** Only tables that this role may own are looked at: nothing is evaluated on behalf of others. */
+  readonly user: string;
+  /** null: every table of that name; which one is meant is known in the client's session alone. */
+  readonly schema: string | null;
+  readonly table: string;
+  readonly request: ExplainRequest;
+}
+
+/** What EXPLAIN VALIDATE shows of one table; nothing in it tells a secret. */
+export interface ExplainedTable {
+  /** pg_class.oid */
+  readonly oid: number;
+  readonly accepted: boolean;
+  readonly reason: string;
+  readonly steps: readonly ExplainedStep[];
+}
+
+export interface ExplainedStep {
+  readonly expression: string;
+  readonly value: string;
+}

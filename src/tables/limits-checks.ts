@@ -1,0 +1,72 @@
+/** The bounds of VALIDATE, secrets and what is kept of refused requests; a part of `limits` (limits.ts). */
+export const checkLimits = {
+  /** Length of one VALIDATE expression, in characters. */
+  expressionCharsMax: 16_384,
+  /** Nesting of one VALIDATE expression. */
+  expressionDepthMax: 200,
+  /** Digits of a numeric that a VALIDATE expression computes with. */
+  expressionDigitsMax: 1_000,
+  /** Items of a list that a VALIDATE expression compares with, e.g. signatures in one header. */
+  expressionListItemsMax: 1_000,
+  /** Fields of a form that a VALIDATE expression reads. */
+  expressionFormFieldsMax: 10_000,
+  /** What a VALIDATE expression takes out of a JSON document as text, and what it compares as JSON, in characters. */
+  expressionJsonCharsMax: 1024 * 1024,
+  /** Largest value a VALIDATE expression may compute, as a multiple of the request body … */
+  expressionValueBodiesMax: 8,
+  /** … plus this many bytes. */
+  expressionValueBytesMax: 64 * 1024 * 1024,
+  /** What all steps of a VALIDATE expression together may read and write, as a multiple of the request body … */
+  expressionWorkBodiesMax: 256,
+  /** … plus this many bytes. */
+  expressionWorkBytesMax: 1024 * 1024 * 1024,
+  /** Steps that EXPLAIN VALIDATE shows of one expression. */
+  explainStepsMax: 1_000,
+  /** What it shows of one value, and of the text of one step, in characters. */
+  explainTextCharsMax: 1_000,
+  /** Tables of one name, in several schemas, that one EXPLAIN VALIDATE evaluates. */
+  explainTablesMax: 16,
+  /** Master keys that are known at one time: one, and those that it replaces. */
+  masterKeysMax: 8,
+  /** How long the rotation of the master key waits for transactions that have changed secrets, in ms. */
+  rotationLockMs: 10_000,
+  /** Length of one secret, in bytes. */
+  secretBytesMax: 64 * 1024,
+
+  /** What is kept of the body of a refused request, in bytes. */
+  rejectedBodyBytesMax: 64 * 1024,
+  /** What is kept of the reason, in characters. */
+  rejectedReasonCharsMax: 1_000,
+  /** Refused requests of one database whose check is evaluated once more in a row, to tell why … */
+  rejectedExplainedBurst: 50,
+  /** … and then per second. */
+  rejectedExplainedPerSecond: 10,
+  /** Refused requests of one database that wait to be written; one more is counted and forgotten. */
+  rejectedWaitingMax: 1_000,
+  /** Bytes of them. */
+  rejectedWaitingBytesMax: 8 * 1024 * 1024,
+  /** Refused requests of one table that are kept in a row … */
+  rejectedBurst: 100,
+  /** … and then per second, so that a flood fills neither the disk nor the log. */
+  rejectedPerSecond: 10,
+  /** Tables whose rates are kept apart. */
+  rejectedTablesMax: 1_000,
+  /** Refused requests in one statement. */
+  rejectedBatchRowsMax: 64,
+  /** Bytes of them. */
+  rejectedBatchBytesMax: 1024 * 1024,
+  /** Rows of headgate.rejected_requests, per database. */
+  rejectedRowsMax: 10_000,
+  /** What the bodies in it may take together, in bytes. */
+  rejectedBytesMax: 256 * 1024 * 1024,
+  /** How long they are kept, in days. */
+  rejectedDays: 7,
+  /** Longest pause between two looks for rows that are too old, in ms. */
+  rejectedTrimMs: 600_000,
+  /** How long one statement for them may take, in ms. */
+  rejectedStatementMs: 5_000,
+  /** Pause between two looks for retries where the engine does not tell of them, in ms. */
+  rejectedHeartbeatMs: 5_000,
+  /** Retries that run at one time, per database. */
+  rejectedRetriesMax: 64,
+} as const;

@@ -1,0 +1,70 @@
+/** The bounds of lanes, groups and the catalog; a part of `limits` (limits.ts). */
+export const commitLimits = {
+  /** Rows that may wait in one table's lane. */
+  laneRowsMax: 16_384,
+  /** Bytes that may wait in one table's lane. */
+  laneBytesMax: 64 * 1024 * 1024,
+  /** Rows in one group, that is one transaction. */
+  groupRowsMax: 2_048,
+  /**
+   * Requests larger than a group that are committed at one time beside the groups of their tables, over all tables; below
+   * `commitConnectionsMax`, so that connections are left for the groups.
+   */
+  largeCommitsMax: 3,
+  /** What a group should take at most, in ms: of a table that commits more slowly the groups become smaller. */
+  groupTargetMs: 500,
+  /** Bytes in one group. */
+  groupBytesMax: 8 * 1024 * 1024,
+  /** Rows refused one by one, named by the engine, before a failing group is cut in halves. */
+  groupNamedRefusalsMax: 3,
+  /**
+   * Parts of a failing group, one after the other, none of which can be stored, before the rest of it waits for better times:
+   * for failures that are no row's fault. Enough for a dozen such rows at the beginning of a group.
+   */
+  groupFruitlessMax: 48,
+  /** Engine connections that commit groups, per database. Also how many tables commit at one time. */
+  commitConnectionsMax: 8,
+  /** How long a database that had no more connections for commits is not asked for more, in ms. */
+  commitConnectionsAgainMs: 30_000,
+  /** Connections kept for the tables whose code has run in them, per database; below `commitConnectionsMax`. */
+  keptSessionsMax: 4,
+  /** How long one is kept for its table, in ms; then its session is made as new. */
+  keptSessionMs: 1_000,
+  /** Engine-side bound on one statement of a commit, in ms; below `ackDeadlineMs`, so that its end is known. */
+  commitStatementTimeoutMs: 2_000,
+  /** Shortest pause between two questions what became of a transaction whose answer was lost, in ms. */
+  fateRetryMinMs: 10,
+  /** Longest such pause, in ms; `ackDeadlineMs` ends them. */
+  fateRetryMs: 200,
+  /** Prepared statements that one connection for commits keeps. */
+  commitStatementsMax: 128,
+  /** Questions that one refused group puts to the engine to tell senders which of their values does not fit. */
+  groupProbesMax: 512,
+  /** As many that `on_type_error = 'null'` puts, to find the values; past it requests are refused. */
+  groupNulledProbesMax: 8_192,
+  /** Rows that are stored and rolled back again to tell a sender which row of a request a constraint refuses. */
+  groupTriedRowsMax: 200_000,
+  /** What a sender is told of the engine's reason, in characters. */
+  reasonCharsMax: 200,
+
+  /** Databases served at one time. */
+  databasesMax: 64,
+  /** Shortest pause between two reads of the catalog that unknown paths cause, in ms. */
+  catalogMissIntervalMs: 50,
+  /** How often the catalog is compared with the engine where notifications may be missing, in ms. */
+  catalogPollIntervalMs: 700,
+  /** How often the catalog is compared where the engine tells of changes: also finds a connection that is dead, in ms. */
+  catalogHeartbeatMs: 5_000,
+  /** How long the engine is given to bring back a notification of one's own, which shows that it tells of changes, in ms. */
+  catalogEchoMs: 500,
+  /** How long a new version of the catalog waits for transactions that use the old one, at a time, in ms. */
+  catalogLockMs: 1_000,
+  /** How long a database that is about to be dropped or renamed is left alone, in ms. */
+  catalogHoldMs: 5_000,
+  /** Longest wait for the catalog on behalf of one request, in ms; past it the sender reads 503. */
+  catalogWaitMs: 2_000,
+  /** Relations that the events gateway remembers, per database. */
+  relationsMax: 1_000,
+  /** How long it believes that a name means the relation that it meant, in ms. */
+  relationAgeMs: 5_000,
+} as const;

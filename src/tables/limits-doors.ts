@@ -1,0 +1,41 @@
+/** The bounds of the SQL door, rates and certificates; a part of `limits` (limits.ts). */
+export const doorLimits = {
+  /** Client connections of the SQL door. */
+  sqlConnectionsMax: 200,
+  /** Size of a start-up packet of the SQL door, in bytes. PostgreSQL's own bound. */
+  sqlStartupBytesMax: 10_000,
+  /** From connecting to the end of authentication, in ms. */
+  sqlStartupTimeoutMs: 60_000,
+  /** Largest Query or Parse message that is searched for Headgate's statements; larger ones pass unread. */
+  sqlStatementBytesMax: 16 * 1024 * 1024,
+  /** Largest message of a client that has not yet authenticated, in bytes. */
+  sqlAuthMessageBytesMax: 64 * 1024,
+  /** Bytes waiting towards one peer of a relayed connection before the other side is paused. */
+  sqlRelayBufferBytesMax: 1024 * 1024,
+  /** Connections of the SQL door that are not authenticated yet, beside `sqlConnectionsMax`; one more takes the place of one. */
+  sqlOpeningsMax: 256,
+  /** Messages of one SQL client that the engine has not answered; past it the client is paused. */
+  sqlOutstandingMax: 65_536,
+  /** Prepared statements of one SQL client whose command tag Headgate puts back. */
+  sqlRewrittenStatementsMax: 1_024,
+  /** Largest error, notice or parameter status of the engine that is looked at, in bytes; larger ones pass unread. */
+  sqlNoticeBytesMax: 1024 * 1024,
+  /** Engine connections that passwords of clients of the SQL door are looked up on. */
+  sqlPasswordConnectionsMax: 2,
+  /** How long a client may take to read the door's last message, in ms. */
+  sqlLingerMs: 2_000,
+
+  /** Addresses (of IPv6: networks) whose requests are counted for a rate; the one seen longest ago is forgotten. */
+  rateAddressesMax: 65_536,
+  /** Tables whose requests are counted for a rate. */
+  rateTablesMax: 16_384,
+  /** Names whose requests one listener process tells the others of at one time. */
+  rateToldNamesMax: 4_096,
+  /** How often listener processes tell each other of them, in ms. */
+  rateToldMs: 25,
+  /** How often the files of TLS certificates are compared with what is in use, in ms. */
+  tlsPollMs: 5_000,
+  /** How long before a certificate expires it is warned of, and how often then, in ms. */
+  tlsExpirySoonMs: 14 * 24 * 60 * 60 * 1000,
+  tlsExpiryToldMs: 24 * 60 * 60 * 1000,
+} as const;

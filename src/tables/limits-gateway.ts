@@ -1,0 +1,82 @@
+/** The bounds of the events gateway and of `headgate send`; a part of `limits` (limits.ts). */
+export const gatewayLimits = {
+  /** Largest body of POST /v1/events, before and after decompression, in bytes. */
+  eventsBodyBytesMax: 100 * 1024 * 1024,
+  /** Request targets of POST /v1/events that are remembered as they were read. */
+  eventsTargetsMax: 1_000,
+  /** A body up to this size goes through a lane, with those of others; a larger one in a transaction of its own. */
+  eventsLaneBytesMax: 1024 * 1024,
+  /** One event, in bytes. */
+  eventsLineBytesMax: 16 * 1024 * 1024,
+  /** What one statement of such a transaction takes, in bytes. */
+  eventsChunkBytesMax: 512 * 1024,
+  /** Such transactions at one time. */
+  eventsStreamsMax: 4,
+  /** How long the next one waits while a statement of another is at the engine, in ms. */
+  eventsTurnMs: 500,
+  /** Longest pause between two parts of a body that is being sent, in ms. */
+  eventsPauseMs: 30_000,
+  /** From the first byte of a body to its last, in ms. */
+  eventsUploadMs: 300_000,
+  /** From the last byte of a body to the answer, in ms. */
+  eventsDeadlineMs: 30_000,
+  /** Lines that on_error=skip lists; those beyond are counted. */
+  eventsSkippedMax: 1_000,
+  /** Bodies of the events gateway that are held in memory at one time, in bytes. */
+  gatewayBodiesBytesMax: 128 * 1024 * 1024,
+  /** Requests of the events gateway at one time. */
+  gatewayRequestsMax: 1_000,
+  /** Connections of the events gateway; one more is closed as it arrives. */
+  gatewayConnectionsMax: 10_000,
+  /** Largest body of POST /v1/sql, in bytes. */
+  gatewaySqlBytesMax: 16 * 1024 * 1024,
+  /** Parameters of one statement. PostgreSQL's own bound. */
+  gatewaySqlParamsMax: 65_535,
+  /** Largest result of POST /v1/sql, both as it comes from the engine and as JSON, in bytes. */
+  gatewayResultBytesMax: 64 * 1024 * 1024,
+  /** A result beyond this is read from the engine when no other such one is, in bytes. */
+  gatewayLargeResultBytes: 2 * 1024 * 1024,
+  /** All results that are being read or sent at one time, in bytes. */
+  gatewayResultsBytesMax: 128 * 1024 * 1024,
+  /** What a result may take of that before it counts as one of the few that are far larger than others, in bytes. */
+  gatewayResultShareBytes: 16 * 1024 * 1024,
+  /** What those few may take beyond it, together, in bytes: the rest stays for everybody. */
+  gatewayResultSharesBytesMax: 64 * 1024 * 1024,
+  /** Room that there is for results before more of one is read from the engine, in bytes. */
+  gatewayResultRoomBytes: 4 * 1024 * 1024,
+  /** How long a result waits for that room, in ms. */
+  gatewayResultRoomMs: 5_000,
+  /** How long its reader may read nothing of a result, in ms. */
+  gatewayReadPauseMs: 30_000,
+  /** How fast its reader has to read a result on the whole, in bytes per second. */
+  gatewayReadBytesPerSecondMin: 128 * 1024,
+  /** How long one request of POST /v1/sql may run, in ms. */
+  gatewaySqlTimeoutMs: 30_000,
+  /** How long a cancelled statement may take to end before its connection is cut off, in ms. */
+  gatewayCancelMs: 1_000,
+  /** Connections for POST /v1/sql, per database. */
+  gatewaySqlConnectionsMax: 8,
+  /** Connections on which the embedded engine is asked for databases and the gateway's role. */
+  gatewayRoleConnectionsMax: 2,
+  /** How long a database may take to let that role in: it grants on every table once, in ms. */
+  gatewayRoleAnswerMs: 60_000,
+  /** Requests that may wait for one of them, per database. */
+  gatewaySqlWaitingMax: 256,
+  /** How long they wait, in ms. */
+  gatewaySqlWaitMs: 5_000,
+  /** Notices of one request that its answer tells. */
+  gatewayNoticesMax: 100,
+  /** Names of types that are remembered, per database. */
+  gatewayTypesMax: 10_000,
+  /** Length of a request id, in characters. */
+  requestIdCharsMax: 128,
+
+  /** Requests that `headgate send` has under way at one time. */
+  sendInFlightMax: 32,
+  /** Requests of one `headgate send`. */
+  sendCountMax: 1_000_000,
+  /** How long `headgate send` waits for an answer, in ms. */
+  sendAnswerMs: 30_000,
+  /** How much of an answer `headgate send` prints, in bytes. */
+  sendAnswerBytesMax: 64 * 1024,
+} as const;

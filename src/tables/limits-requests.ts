@@ -1,0 +1,113 @@
+/** The bounds of requests: bodies, documents, batches, WebSockets; a part of `limits` (limits.ts). */
+export const requestLimits = {
+  /** Largest request body, before and after decompression, in bytes. */
+  bodyBytesMax: 25 * 1024 * 1024,
+  /** Bytes of all request bodies that are being read, checked or committed at one time. */
+  bodiesInFlightBytesMax: 256 * 1024 * 1024,
+  /** Pieces that a body may come in (chunks, or segments as they were sent): so many … */
+  bodyPiecesMax: 4_096,
+  /** … and one more for each so many bytes of it. */
+  bodyPieceBytes: 64,
+  /** Size of a request's header section, in bytes. */
+  headersBytesMax: 16 * 1024,
+  /** Number of header lines of a request. */
+  headersCountMax: 200,
+  /** From the first byte of a request to the last of its headers, in ms. */
+  headersTimeoutMs: 10_000,
+  /** From the first byte of a request to the last of its body, in ms. */
+  requestTimeoutMs: 30_000,
+  /** How long an idle keep-alive connection stays open, in ms. Longer than common proxies keep theirs. */
+  keepAliveTimeoutMs: 75_000,
+  /** Connections of the webhook listener; one more is closed as it arrives. */
+  listenConnectionsMax: 20_000,
+  /** Requests of one connection that are not answered, or whose answers are not read; one more is the last. */
+  pipelinedRequestsMax: 16,
+  /** Of them, those that are begun before others get their turn. */
+  pipelinedPerTurnMax: 256,
+  /** Length of a request target, that is path and query, in bytes. */
+  targetBytesMax: 8 * 1024,
+  /** What a request in flight is counted as besides its body, in bytes: bounds how many there are. */
+  requestCostBytes: 2 * 1024,
+  /** From this size on what is done with whole bodies is done for one of them at a time, with rests between, in bytes. */
+  spacedBodyBytes: 1024 * 1024,
+  /** Body left unread behind an early answer that is still read away to keep the connection, in bytes. */
+  unreadBodyBytesMax: 64 * 1024,
+  /** How long a closed connection is still read, so that its sender gets to the answer, in ms. */
+  lingerMs: 2_000,
+  /** How much of it is read away meanwhile, in bytes. */
+  lingerBytesMax: 8 * 1024 * 1024,
+  /** Ends of connections that are dealt with before others get their turn; what comes of one takes up to 0.1 ms. */
+  endingsPerTurnMax: 32,
+  /** Longest `Retry-After`, in seconds; the shortest is 1. */
+  retryAfterSecondsMax: 5,
+  /** Nesting of arrays and objects in one JSON document. */
+  jsonDepthMax: 512,
+  /** From a request's last byte to its answer, in ms; past it the sender reads 503. */
+  ackDeadlineMs: 2_500,
+  /** Rows of one request, that is lines of a batch. */
+  batchRowsMax: 1_000_000,
+  /** What a batch may take beyond `ackDeadlineMs` for each of its rows, in µs: 25 s for a million … */
+  batchRowPatienceUs: 25,
+  /** … and for each MiB of them, in ms. */
+  batchMiBPatienceMs: 50,
+  /** The same for a request that is larger than a group, a single document included: `[1,1,…]` takes up to 100 ms a MiB. */
+  largeMiBPatienceMs: 250,
+  /** What the rows of one request may have more than its body, as INCLUDE columns are repeated in each, in bytes. */
+  decodeGrowthBytesMax: 64 * 1024 * 1024,
+  /** Fields of one form. */
+  formFieldsMax: 10_000,
+  /** What is read of a batch before other requests get their turn, in bytes of it and of its rows. */
+  decodeSliceBytes: 512 * 1024,
+  /** What the numbers of one document may be longer when they are written without exponents, in bytes. */
+  jsonNumberGrowthBytesMax: 16 * 1024 * 1024,
+  /** Squares of the numbers of members of large JSON objects, added up over one body: one object may have 31,622. */
+  jsonMembersSquaredMax: 1_000_000_000,
+  /** Keys that are no columns and that are remembered of one table. */
+  ignoredKeysMax: 32,
+  /** How often what was ignored is written down for the owners of the tables, in ms. */
+  ignoredKeysFlushMs: 5_000,
+  /** Keys, and columns, that one refusal names … */
+  keysShownMax: 10,
+  /** … and what it shows of one of them, in characters. */
+  keyShownCharsMax: 64,
+  /** Lines that are told to have been left out of one request; the others are counted. */
+  skippedLinesMax: 1_000,
+
+  /** Bodies with a Content-Encoding that are decompressed at one time: each holds a thread of four. */
+  inflationsMax: 3,
+  /** Bodies that wait for their turn to be decompressed; one more is refused. */
+  inflationsWaitingMax: 64,
+  /** Codings in one Content-Encoding. */
+  contentCodingsMax: 2,
+
+  /** Largest message of a WebSocket, that is one batch, in bytes. */
+  websocketMessageBytesMax: 16 * 1024 * 1024,
+  /** Items of one batch of a WebSocket. */
+  websocketItemsMax: 200_000,
+  /** Largest first message, before its sender is known, in bytes. */
+  websocketInitBytesMax: 64 * 1024,
+  /** From the handshake to the first message, in ms. */
+  websocketInitTimeoutMs: 10_000,
+  /** How far the clock of a WebSocket's sender may be from ours, in ms. */
+  websocketSkewMs: 300_000,
+  /** From the first byte of a message to its last, in ms. */
+  websocketMessageTimeoutMs: 30_000,
+  /** Frames of one message. */
+  websocketFragmentsMax: 4_096,
+  /** Pieces in which one message may come from the network. */
+  websocketPiecesMax: 16_384,
+  /** Batches of one WebSocket that are not acknowledged; beyond them it is not read. */
+  websocketUnackedMax: 256,
+  /** Bytes of one WebSocket that are not acknowledged; beyond them it is not read. */
+  websocketUnackedBytesMax: 32 * 1024 * 1024,
+  /** Bytes of acknowledgements that a client has not read; beyond them it is not read. */
+  websocketUnreadBytesMax: 64 * 1024,
+  /** How often a silent WebSocket is asked for a sign of life, in ms; one that gives none until the next time is closed. */
+  websocketPingMs: 30_000,
+  /** How long one batch of a WebSocket is tried again while nothing is stored, in ms. */
+  streamPatienceMs: 30_000,
+  /** Longest pause between two such attempts, in ms. */
+  streamRetryMs: 500,
+  /** Shortest pause between two such attempts, in ms. */
+  streamRetryMinMs: 10,
+} as const;

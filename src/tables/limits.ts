@@ -1,0 +1,25 @@
+/**
+ * Every bound of Headgate: name, value, unit last. A bound that a user may move is also a setting (settings.ts) whose
+ * default stands here; crossing any of them is a refusal from refusals.ts. Each part has a file of its own.
+ */
+import { checkLimits } from './limits-checks.ts';
+import { commitLimits } from './limits-commit.ts';
+import { doorLimits } from './limits-doors.ts';
+import { gatewayLimits } from './limits-gateway.ts';
+import { processLimits } from './limits-process.ts';
+import { requestLimits } from './limits-requests.ts';
+import { operatorLimits } from './limits-operator.ts';
+import { spoolLimits } from './limits-spool.ts';
+
+export const limits = {
+  ...requestLimits,
+  ...commitLimits,
+  ...checkLimits,
+  ...doorLimits,
+  ...gatewayLimits,
+  ...processLimits,
+  ...spoolLimits,
+  ...operatorLimits,
+} as const;
+
+export type Limits = { readonly [name in keyof typeof limits]: number };

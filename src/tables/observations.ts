@@ -1,0 +1,224 @@
+/**
+ * Everything worth saying, typed once. Log lines, metrics and test spies are readers of this one union;
+ * rooms say what happened and never log or count by themselves.
+ */
+import type { RefusalCode } from './refusals.ts';
+
+type What =
+  /** A request was answered. `table` is null for a path that leads to no table: label sets stay bounded. */
+  | {
+      readonly kind: 'request.answered';
+      readonly table: TableName | null;
+      readonly status: number;
+      readonly code: RefusalCode | 'committed';
+      readonly rows: number;
+      readonly seconds: number;
+      /** The client's address, behind proxies that are trusted; absent where no request was read. */
+      readonly remoteAddress?: string;
+    }
+  /** A bug in Headgate met a request; `requestId` is in the answer. */
+  | { readonly kind: 'request.failed'; readonly requestId: string; readonly error: unknown }
+  /** The events gateway answered. `code`: of refusals.ts, `ok`, or `sql_error` for the engine's own errors. */
+  | {
+      readonly kind: 'gateway.answered';
+      readonly requestId: string;
+      readonly route: 'events' | 'sql' | 'other';
+      readonly remoteAddress: string;
+      readonly status: number;
+      readonly code: RefusalCode | 'ok' | 'sql_error';
+      readonly rows: number;
+      readonly seconds: number;
+    }
+  /** The first message of a WebSocket was accepted. */
+  | { readonly kind: 'websocket.opened'; readonly table: TableName | null }
+  /** `code`: why Headgate closed it, or `closed`: its client did. `opened`: its first message had been accepted. */
+  | {
+      readonly kind: 'websocket.closed';
+      readonly table: TableName | null;
+      readonly opened: boolean;
+      readonly code: RefusalCode | 'closed';
+      readonly batches: number;
+      readonly rows: number;
+      readonly seconds: number;
+    }
+  /** A batch of a WebSocket was acknowledged, or refused. */
+  | {
+      readonly kind: 'batch.answered';
+      readonly table: TableName | null;
+      readonly code: RefusalCode | 'committed';
+      readonly rows: number;
+      readonly seconds: number;
+    }
+  /** For a terminal: beside the answers it was told of there were so many more (request-lines.ts). */
+  | { readonly kind: 'requests.more'; readonly requests: number; readonly refused: number }
+  | {
+      readonly kind: 'group.committed';
+      readonly table: TableName;
+      readonly rows: number;
+      readonly bytes: number;
+      readonly seconds: number;
+    }
+  | {
+      readonly kind: 'group.aborted';
+      readonly table: TableName;
+      readonly rows: number;
+      readonly sqlstate: string;
+      readonly reason: string;
+    }
+  | {
+      readonly kind: 'group.unknown';
+      readonly table: TableName;
+      readonly rows: number;
+      readonly reason: string;
+    }
+  /** The answer to a commit was lost, and the engine was asked what became of it. */
+  | {
+      readonly kind: 'group.settled';
+      readonly table: TableName;
+      readonly rows: number;
+      readonly fate: 'committed' | 'aborted' | 'unknown';
+    }
+  /** Documents were stored without some members, whose keys are no columns; `keys`: the first such keys of the table. */
+  | {
+      readonly kind: 'keys.ignored';
+      readonly table: TableName;
+      readonly documents: number;
+      readonly keys: readonly string[];
+    }
+  /** Values that did not fit their columns were stored as NULL, because the table's owner wants it so. */
+  | { readonly kind: 'values.nulled'; readonly table: TableName; readonly values: number }
+  | { readonly kind: 'engine.starting'; readonly engine: string }
+  | {
+      readonly kind: 'engine.ready';
+      readonly engine: string;
+      readonly version: string;
+      readonly seconds: number;
+    }
+  | { readonly kind: 'engine.lost'; readonly engine: string; readonly reason: string }
+  | { readonly kind: 'engine.orphan_stopped'; readonly pid: number }
+  | { readonly kind: 'engine.said'; readonly line: string }
+  | { readonly kind: 'engine.stopped'; readonly engine: string }
+  | {
+      readonly kind: 'catalog.loaded';
+      readonly database: string;
+      readonly tables: number;
+      /** Of them: those that answer 503. */
+      readonly unusable: number;
+      readonly version: number;
+    }
+  | { readonly kind: 'catalog.unreadable'; readonly database: string; readonly reason: string }
+  | { readonly kind: 'catalog.sealed_otherwise'; readonly database: string; readonly reason: string }
+  | { readonly kind: 'catalog.table_unusable'; readonly table: TableName; readonly reason: string }
+  | {
+      readonly kind: 'catalog.migrated';
+      readonly database: string;
+      readonly from: number;
+      readonly to: number;
+    }
+  /** Refused requests were written to headgate.rejected_requests. */
+  | { readonly kind: 'rejected.stored'; readonly database: string; readonly rows: number }
+  /** Some were not: too many of one table in a short time, too many waiting, or the engine did not take them. */
+  | {
+      readonly kind: 'rejected.dropped';
+      readonly database: string;
+      readonly why: 'rate' | 'queue' | 'engine';
+      readonly rows: number;
+    }
+  /** The engine has no more connections for commits than these; said once. */
+  | {
+      readonly kind: 'commit.connections_limited';
+      readonly database: string;
+      readonly connections: number;
+      readonly reason: string;
+    }
+  /** They cannot be written at present; said once until they can. */
+  | { readonly kind: 'rejected.unwritable'; readonly database: string; readonly reason: string }
+  /** `outcome`: committed, unknown, or the code of the refusal. */
+  | {
+      readonly kind: 'rejected.retried';
+      readonly database: string;
+      readonly id: string;
+      readonly outcome: RefusalCode | 'committed' | 'unknown';
+    }
+  | { readonly kind: 'sql.connected'; readonly session: number; readonly remoteAddress: string }
+  /** A client of the SQL door was refused before it had a session: mostly a wrong password. */
+  | {
+      readonly kind: 'sql.login_failed';
+      readonly remoteAddress: string;
+      readonly user: string;
+      readonly sqlstate: string;
+    }
+  | { readonly kind: 'sql.closed'; readonly session: number; readonly reason: string }
+  | { readonly kind: 'sql.rewritten'; readonly session: number; readonly statements: number }
+  /** A bug in Headgate met a statement; its client reads XX000. */
+  | { readonly kind: 'sql.failed'; readonly session: number; readonly error: unknown }
+  /** A door's certificate is in use from now on. */
+  | {
+      readonly kind: 'tls.loaded';
+      readonly door: string;
+      readonly subject: string;
+      readonly expiresAtMs: number;
+    }
+  /** The certificate that is in use expires soon, has expired, or is not valid yet: said at once, and every day. */
+  | {
+      readonly kind: 'tls.doubtful';
+      readonly door: string;
+      readonly subject: string;
+      readonly state: 'expires soon' | 'expired' | 'not yet valid';
+      readonly validFrom: string;
+      readonly validUntil: string;
+    }
+  /** The files of a door's certificate have changed and cannot be used: it goes on with what it had. */
+  | { readonly kind: 'tls.unusable'; readonly door: string; readonly reason: string }
+  | { readonly kind: 'door.opened'; readonly door: string; readonly address: string }
+  | { readonly kind: 'operator.leading'; readonly identity: string }
+  | { readonly kind: 'operator.following'; readonly identity: string; readonly leader: string }
+  | { readonly kind: 'operator.lease_failed'; readonly identity: string; readonly reason: string }
+  | { readonly kind: 'operator.watch_failed'; readonly resource: string; readonly reason: string }
+  | { readonly kind: 'operator.reconciled'; readonly resource: string; readonly seconds: number }
+  | { readonly kind: 'operator.reconcile_failed'; readonly resource: string; readonly reason: string }
+  | {
+      readonly kind: 'operator.told';
+      readonly resource: string;
+      readonly reason: string;
+      readonly note: string;
+    }
+  | { readonly kind: 'operator.too_many'; readonly resource: string }
+  /** A listener process takes requests. */
+  | { readonly kind: 'listener.started'; readonly pid: number; readonly seconds: number }
+  /** One has ended that should not have; another takes its place after `pauseMs`. */
+  | {
+      readonly kind: 'listener.lost';
+      readonly pid: number;
+      readonly reason: string;
+      readonly pauseMs: number;
+    }
+  /** What one wrote to its standard error, or that it could not be told all. */
+  | { readonly kind: 'listener.said'; readonly line: string }
+  /** Lines could not be written, and now they can again. */
+  | { readonly kind: 'log.lost'; readonly lines: number; readonly reason: string }
+  /** So many lines of a kind were left out, because there were too many of them. */
+  | { readonly kind: 'log.thinned'; readonly of: string; readonly lines: number }
+  | { readonly kind: 'service.ready' }
+  | { readonly kind: 'service.draining'; readonly reason: string }
+  /** Something did not close in time and is ended as it is; what was committed is kept. */
+  | { readonly kind: 'service.cut_off'; readonly what: string; readonly afterMs: number }
+  | { readonly kind: 'service.stopped' };
+
+/** `listener`: the number of the listener process that it is about; absent: the main process, or there are no others. */
+export type Observation = What & { readonly listener?: number };
+
+export interface TableName {
+  readonly database: string;
+  readonly schema: string;
+  readonly table: string;
+}
+
+export type Observe = (observation: Observation) => void;
+
+/** Hands each observation to every reader, in order. A reader must not throw. */
+export function observers(...readers: readonly Observe[]): Observe {
+  return (observation) => {
+    for (const reader of readers) reader(observation);
+  };
+}

@@ -1,0 +1,348 @@
+/**
+ * Every way Headgate says no: a stable code, the HTTP status, the SQLSTATE on the SQL door, whether trying
+ * again can help, the one sentence, and what the reader can do about it. Code is compared, never text.
+ * `docs/errors.md` is printed from this table.
+ */
+interface RefusalKind {
+  readonly status: number;
+  readonly sqlstate: string;
+  readonly retryable: boolean;
+  readonly message: string;
+  readonly hint: string;
+}
+
+const kind = (status: number, sqlstate: string, message: string, hint: string): RefusalKind => ({
+  status,
+  sqlstate,
+  retryable: status === 503 || status === 408 || status === 429,
+  message,
+  hint,
+});
+
+export const refusals = {
+  malformed_request: kind(400, '08P01', 'malformed HTTP request', 'Send a well-formed HTTP/1.1 request.'),
+  request_aborted: kind(
+    400,
+    '08006',
+    'the connection ended before the whole request had arrived',
+    'Send the whole body that Content-Length announces, or the last chunk.',
+  ),
+  malformed_path: kind(
+    400,
+    '22023',
+    'malformed path',
+    'The path is /webhook/<database>/<schema>/<table>, each part percent-encoded UTF-8.',
+  ),
+  invalid_option: kind(
+    400,
+    '22023',
+    'invalid webhook JSON decoder option',
+    'A header that begins with x-rw-webhook- has a value that is not known; docs/http.md lists them.',
+  ),
+  malformed_encoding: kind(
+    400,
+    '22023',
+    'the body is not what its Content-Encoding says',
+    'Send the whole compressed body and nothing behind it.',
+  ),
+  malformed_payload: kind(
+    400,
+    '22023',
+    'malformed payload',
+    'A WebSocket message is the init frame or one batch, as JSON; ids of batches increase.',
+  ),
+  signature_failed: kind(
+    401,
+    '28000',
+    'Signature verification failed',
+    'The VALIDATE expression of the table was false, NULL or failed. Compare secret, header name and signed bytes.',
+  ),
+  timestamp_skew: kind(
+    401,
+    '22023',
+    'timestamp skew',
+    'The timestamp of the init frame is the time of sending, in ms since 1970; compare the clocks.',
+  ),
+  origin_refused: kind(
+    403,
+    '42501',
+    'pages of this origin may not open a WebSocket here',
+    'List the origin in HEADGATE_WEBSOCKET_ORIGINS.',
+  ),
+  not_found: kind(
+    404,
+    '42P01',
+    'no such webhook table',
+    "Create it with CREATE TABLE … WITH (connector = 'webhook'), and look at database and schema in the path.",
+  ),
+  relation_not_found: kind(
+    404,
+    '42P01',
+    'no such table',
+    'Create the table first, and write its name as SQL does: schema.table, quoted where it is not lower case.',
+  ),
+  relation_not_writable: kind(
+    400,
+    '42809',
+    'rows cannot be inserted into this relation',
+    'Name a table, a partitioned table, or a view that PostgreSQL can update by itself.',
+  ),
+  key_missing: kind(
+    400,
+    '42P10',
+    'the table has no primary key',
+    'Rows can replace others, or be left out, only where a primary key tells which are the same.',
+  ),
+  method_not_allowed: kind(405, '0A000', 'only POST is allowed here', 'Send the request with POST.'),
+  request_timeout: kind(
+    408,
+    '57014',
+    'the request did not arrive in time',
+    'Send the whole request within 30 s.',
+  ),
+  length_required: kind(
+    411,
+    '22023',
+    'a body with Content-Length or Transfer-Encoding: chunked is required',
+    'Send the body with its length.',
+  ),
+  body_too_large: kind(
+    413,
+    '54000',
+    'the body is larger than this endpoint accepts',
+    'Send less in one request, or raise HEADGATE_BODY_BYTES_MAX.',
+  ),
+  path_too_long: kind(414, '54000', 'the request target is too long', 'Use the path of the table alone.'),
+  encoding_unsupported: kind(
+    415,
+    '0A000',
+    'unsupported content encoding',
+    'Send the body as it is, or with Content-Encoding: gzip, deflate or br.',
+  ),
+  expectation_failed: kind(
+    417,
+    '0A000',
+    'unsupported expectation',
+    'The only expectation known here is Expect: 100-continue.',
+  ),
+  body_not_json: kind(
+    422,
+    '22P02',
+    'failed to parse request body',
+    'The body must be one JSON document that PostgreSQL jsonb can store: UTF-8, no \\u0000, no lone surrogates.',
+  ),
+  payload_undecodable: kind(
+    422,
+    '22P02',
+    'failed to decode webhook JSON payload',
+    'Each row must be one JSON object whose members fit the columns of their names.',
+  ),
+  no_column_matched: kind(
+    422,
+    '42703',
+    'no key of the document is a column of the table',
+    "Nothing of it would be stored. Name columns like the keys, or store the whole document: CREATE TABLE … (data JSONB) WITH (connector = 'webhook'), or the option document = 'column'.",
+  ),
+  key_unknown: kind(
+    422,
+    '42703',
+    'the document has a key that is no column of the table',
+    "The table has on_unknown = 'reject'. Add the column, or let such keys be: ALTER TABLE … SET (on_unknown = 'ignore'), or 'collect'.",
+  ),
+  row_refused: kind(
+    422,
+    '23000',
+    'the row does not fit the table',
+    'The table has a constraint or trigger that refused the row.',
+  ),
+  address_refused: kind(
+    403,
+    '42501',
+    'requests from this address are not accepted here',
+    'The address is outside HEADGATE_LISTEN_NETWORKS (of the events gateway: HEADGATE_GATEWAY_NETWORKS); behind a proxy, see HEADGATE_TRUSTED_PROXIES.',
+  ),
+  rate_limited: kind(
+    429,
+    '53400',
+    'too many requests',
+    'Send the request again after Retry-After; the bounds are the RATE settings of docs/settings.md.',
+  ),
+  sender_overloaded: kind(
+    429,
+    '53400',
+    'too many bytes from this address are on their way',
+    'Send the request again, later, or fewer at one time; behind a proxy, see HEADGATE_TRUSTED_PROXIES.',
+  ),
+  upgrade_required: kind(
+    426,
+    '0A000',
+    'only a WebSocket of version 13 is spoken here',
+    'Open /ingest/<database>/<schema>/<table> with a WebSocket client; POST goes to /webhook/….',
+  ),
+  malformed_query: kind(
+    400,
+    '22023',
+    'malformed request of the events gateway',
+    'See docs/events-gateway.md, or GET /v1/openapi.json, for what the request holds.',
+  ),
+  token_required: kind(
+    401,
+    '28000',
+    'a bearer token is required',
+    'Send Authorization: Bearer with the token of EVENTS_API_TOKEN.',
+  ),
+  page_refused: kind(
+    403,
+    '42501',
+    'web pages of this origin may not call the events gateway',
+    'Name the origin in EVENTS_API_ALLOWED_ORIGINS if its pages shall.',
+  ),
+  host_refused: kind(
+    403,
+    '42501',
+    'the events gateway is not called by this name',
+    'Call it by its address, or put the name into EVENTS_API_ALLOWED_HOSTS.',
+  ),
+  route_unknown: kind(
+    404,
+    '42P01',
+    'no such path',
+    'The events gateway serves POST /v1/events, POST /v1/sql, GET /v1/healthz and GET /v1/openapi.json.',
+  ),
+  database_unknown: kind(
+    404,
+    '3D000',
+    'no such database',
+    'Look at the parameter database of the request, and at EVENTS_API_<DB>_DSN.',
+  ),
+  database_closed: kind(
+    403,
+    '42501',
+    'the database takes no connections of the role that the gateway logs in as',
+    'Name another database, or let that role CONNECT to this one.',
+  ),
+  event_not_object: kind(
+    422,
+    '22023',
+    'an event is one JSON object',
+    'Send one JSON object, or one a line (NDJSON); an array is neither.',
+  ),
+  result_too_large: kind(
+    400,
+    '54000',
+    'the result is larger than 64 MiB',
+    'Add LIMIT, read it in parts, or read it through a PostgreSQL connection.',
+  ),
+  headers_too_large: kind(
+    431,
+    '54000',
+    'the request headers are too large',
+    'Send fewer or shorter headers.',
+  ),
+  internal: kind(
+    500,
+    'XX000',
+    'internal error',
+    'This is a bug in Headgate; the request id finds it in the log.',
+  ),
+  engine_unavailable: kind(503, '57P03', 'the database is not available', 'Send the request again.'),
+  commit_unknown: kind(
+    503,
+    '08007',
+    'the connection to the database was lost while the row was being committed',
+    'Send the request again; it may then be stored twice unless the table has a key.',
+  ),
+  deadline: kind(503, '57014', 'the database did not answer in time', 'Send the request again.'),
+  lane_full: kind(
+    503,
+    '53400',
+    'too many requests are waiting for this table',
+    'Send the request again, later.',
+  ),
+  results_full: kind(
+    503,
+    '53200',
+    'the memory for results is used up by those of others; the SQL may have taken effect',
+    'Send it again, later, if doing it twice does no harm; read large results in parts.',
+  ),
+  overloaded: kind(503, '53400', 'too many requests are in flight', 'Send the request again, later.'),
+  table_unusable: kind(
+    503,
+    '55000',
+    'this table cannot accept requests at the moment',
+    'Its VALIDATE expression or a secret of it cannot be used; the log says which.',
+  ),
+  chain_broken: kind(
+    503,
+    '40000',
+    'rows sent before these on the same connection were not committed',
+    'Send the rows again, in the same order, from the first that was not answered.',
+  ),
+  table_changed: kind(
+    503,
+    '40001',
+    'the table was changed while the row was being committed',
+    'Send the request again.',
+  ),
+  draining: kind(
+    503,
+    '57P01',
+    'Headgate is shutting down',
+    'Send the request again; another instance will answer.',
+  ),
+} as const satisfies Record<string, RefusalKind>;
+
+export type RefusalCode = keyof typeof refusals;
+
+/** One refusal: its code, and the sentence for its reader where the table's is not precise enough. */
+export interface Refusal {
+  readonly code: RefusalCode;
+  readonly message: string;
+  /** When trying again can help, where that is known better than for its kind. */
+  readonly retryAfterSeconds?: number;
+}
+
+const plain = Object.fromEntries(
+  Object.entries(refusals).map(([code, { message }]) => [code, Object.freeze({ code, message })]),
+) as { [code in RefusalCode]: Refusal };
+
+export function refusal(code: RefusalCode, message?: string): Refusal {
+  return message === undefined ? plain[code] : { code, message };
+}
+
+/** A refusal on its way through an await; caught where the reply is written. */
+export class Refused extends Error {
+  readonly refusal: Refusal;
+
+  constructor(code: RefusalCode | Refusal, message?: string) {
+    const it = typeof code === 'string' ? refusal(code, message) : code;
+    // Nobody reads where a refusal came from, and a stack costs more than all the rest of it.
+    const { stackTraceLimit } = Error;
+    Error.stackTraceLimit = 0;
+    super(it.message);
+    Error.stackTraceLimit = stackTraceLimit;
+    this.name = 'Refused';
+    this.refusal = it;
+  }
+}
+
+/** An error on the SQL door, with the fields PostgreSQL's own errors have. */
+export interface SqlError {
+  readonly sqlstate: string;
+  readonly message: string;
+  readonly detail?: string;
+  readonly hint?: string;
+  /** 1-based position in the statement text as the client sent it, in the unit of that text's string. */
+  readonly position?: number;
+}
+
+/** An SqlError on its way through an await. */
+export class SqlFailure extends Error {
+  readonly error: SqlError;
+
+  constructor(error: SqlError) {
+    super(error.message);
+    this.name = 'SqlFailure';
+    this.error = error;
+  }
+}

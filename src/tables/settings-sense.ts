@@ -1,0 +1,89 @@
+/**
+ * What is wrong with settings that can each be read: names that are none, and settings that say two things at a time. Pure:
+ * takes what was given, gives one line for each problem. Refused rather than warned of, because most of it leaves a door
+ * open that its owner believes to have closed.
+ */
+import type { ResolvedSettings, SettingName, Settings } from './settings.ts';
+
+type Origins = ResolvedSettings['origins'];
+type Env = Readonly<Record<string, string | undefined>>;
+
+/** EVENTS_API_<DB>_DSN */
+export const databaseVariable = /^EVENTS_API_([A-Za-z0-9_]+)_DSN$/;
+
+/** What an orchestrator puts into every container of a namespace that has a service of that name. */
+const serviceLink =
+  /^(HEADGATE|EVENTS_API)(_[A-Z0-9_]+)?_(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$/;
+
+/** Variables that look like settings and are none. `known`: all names that are. */
+export function strangeVariables(env: Env, known: readonly string[]): string[] {
+  return Object.keys(env).flatMap((name) => {
+    if (!/^(HEADGATE|EVENTS_API)_/i.test(name) || known.includes(name)) return [];
+    if (databaseVariable.test(name) || serviceLink.test(name) || name.startsWith('HEADGATE_TEST_')) return [];
+    const upper = name.toUpperCase();
+    if (known.includes(upper) || databaseVariable.test(upper)) return [`${name} must be written ${upper}`];
+    const near = nearest(upper, known);
+    return [
+      near === null
+        ? `${name} is not a setting; see headgate start --help`
+        : `${name} is not a setting: did you mean ${near}?`,
+    ];
+  });
+}
+
+/** A variable and its second name that say different things; `pairs`: both names. */
+export function twoNames(env: Env, pairs: readonly (readonly [string, string])[]): string[] {
+  return pairs.flatMap(([name, alias]) => {
+    const [one = '', other = ''] = [env[name], env[alias]];
+    return one === '' || other === '' || one === other
+      ? []
+      : [`${name} and ${alias} are one setting, and say different things: set one of them`];
+  });
+}
+
+const doors = ['listen', 'sql', 'gateway'] as const;
+
+/** `given`: of a setting, its name where it was set. */
+export function contradictions(settings: Settings, origins: Origins): string[] {
+  const given = (name: SettingName) => origins[name] !== 'default';
+  const problems: string[] = [];
+  const together = (one: SettingName, other: SettingName) => {
+    if (given(one) && given(other))
+      problems.push(`${origins[one]} and ${origins[other]} are both set: only one of them can be meant`);
+  };
+  together('masterKey', 'masterKeyFile');
+  together('sqlPassword', 'sqlPasswordFile');
+  for (const door of doors) {
+    if (given(`${door}TlsClientCert`) && settings[`${door}TlsClientCa`] === null)
+      problems.push(
+        `${origins[`${door}TlsClientCert`]} is set, but no client is asked for a certificate: the door has no client authorities`,
+      );
+  }
+  if (settings.sqlTlsOptional && settings.sqlTlsCert === null)
+    problems.push(`${origins.sqlTlsOptional} is set, but the SQL door has no TLS at all`);
+  return problems;
+}
+
+/** null: none is near. Of two as near the first. */
+function nearest(word: string, known: readonly string[]): string | null {
+  const nearMax = 3;
+  const [best] = known
+    .map((name) => ({ name, apart: distance(word, name) }))
+    .filter(({ apart }) => apart <= nearMax)
+    .toSorted((a, b) => a.apart - b.apart);
+  return best?.name ?? null;
+}
+
+/** Letters to be put in, left out or replaced between two words (Levenshtein). */
+function distance(a: string, b: string): number {
+  let row = Array.from({ length: b.length + 1 }, (_, i) => i);
+  for (let i = 1; i <= a.length; i++) {
+    const next = [i];
+    for (let j = 1; j <= b.length; j++) {
+      const replaced = (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1);
+      next.push(Math.min(replaced, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1));
+    }
+    row = next;
+  }
+  return row[b.length] ?? 0;
+}

@@ -1,0 +1,52 @@
+/** A command loads what it needs and no more: what is loaded is what its first answer costs. */
+import assert from 'node:assert/strict';
+import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { suite, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { run } from '../support/run.ts';
+
+const cli = fileURLToPath(new URL('../../src/app/cli.js', import.meta.url));
+
+/** The rooms of ours and the packages of others whose modules that command line loaded, by V8's own record of it. */
+async function loadedBy(...args: string[]): Promise<{ rooms: string[]; packages: string[] }> {
+  const folder = await mkdtemp(join(tmpdir(), 'headgate-modules-'));
+  try {
+    const { code } = await run(process.execPath, [cli, ...args], {
+      env: { PATH: process.env['PATH'], NODE_V8_COVERAGE: folder },
+    });
+    assert.equal(code, 0, args.join(' '));
+    const rooms = new Set<string>();
+    const packages = new Set<string>();
+    for (const name of await readdir(folder)) {
+      const { result } = JSON.parse(await readFile(join(folder, name), 'utf8')) as {
+        result: { url: string }[];
+      };
+      for (const { url } of result) {
+        const dependency = /\/node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(url)?.[1];
+        const room = /\/dist\/src\/([^/]+)\//.exec(url)?.[1];
+        if (dependency !== undefined) packages.add(dependency);
+        else if (room !== undefined) rooms.add(room);
+      }
+    }
+    return { rooms: [...rooms].toSorted(), packages: [...packages].toSorted() };
+  } finally {
+    await rm(folder, { recursive: true });
+  }
+}
+
+suite('a command loads what it needs', () => {
+  for (const args of [['--version'], ['--help'], ['start', '--help']]) {
+    test(`headgate ${args.join(' ')}: the tables`, async () => {
+      assert.deepEqual(await loadedBy(...args), { rooms: ['app', 'kit', 'tables'], packages: ['commander'] });
+    });
+  }
+
+  test('headgate send: the senders', async () => {
+    assert.deepEqual(await loadedBy('send', 'github', '--make-secret'), {
+      rooms: ['app', 'kit', 'senders', 'tables'],
+      packages: ['commander'],
+    });
+  });
+});

@@ -1,0 +1,287 @@
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { suite, test } from 'node:test';
+import { Client } from 'pg';
+import { onEnd } from '../support/cleanup.ts';
+import { request } from '../support/gateway.ts';
+import { startHeadgate, spawnHeadgate, temporaryFolder } from '../support/headgate.ts';
+import type { Headgate } from '../support/headgate.ts';
+
+const sql = (headgate: Headgate, text: string, query = '') =>
+  request(`${headgate.gatewayUrl}/v1/sql${query}`, { method: 'POST', body: text });
+const events = (headgate: Headgate, query: string, body: string) =>
+  request(`${headgate.gatewayUrl}/v1/events?${query}`, { method: 'POST', body });
+
+async function rows(headgate: Headgate, text: string, query = ''): Promise<unknown> {
+  const answer = await sql(headgate, text, query);
+  assert.equal(answer.status, 200, `${text}: ${answer.text}`);
+  return answer.json.rows;
+}
+
+const whoami = `select current_user::text as me, session_user::text as session,
+  rolsuper or rolcreaterole or rolcreatedb or rolreplication or rolbypassrls as more
+  from pg_roles where rolname = current_user`;
+
+/** Everything by which a statement could reach a file, a program, a socket, or the engine's settings. */
+const attacks = (file: string, socket: string): readonly string[] => [
+  `copy (select 1) to program 'id'`,
+  `create temp table t (x text); copy t from program 'cat ${file}'`,
+  `create temp table t (x text); copy t from '${file}'`,
+  `copy (select 1) to '${file}.stolen'`,
+  `select pg_read_file('${file}')`,
+  `select pg_read_binary_file('${file}')`,
+  `select pg_ls_dir('/')`,
+  `select pg_stat_file('${file}')`,
+  `select lo_import('${file}')`,
+  `select lo_export(lo_from_bytea(0, 'x'), '${file}.stolen')`,
+  `create extension plpython3u`,
+  `create extension plperlu`,
+  `create extension pltclu`,
+  `create extension file_fdw`,
+  `create extension adminpack`,
+  `create schema headgate`,
+  `create database mine`,
+  `create extension dblink`,
+  `create extension postgres_fdw`,
+  `create extension pageinspect`,
+  `create extension pg_surgery`,
+  `create function f() returns int language c as 'libc.so.6', 'system'`,
+  `create function f() returns int language internal as 'pg_read_file'`,
+  `load 'dblink'`,
+  `create foreign data wrapper w`,
+  `create subscription s connection 'host=${socket} user=root dbname=dev' publication p`,
+  `alter system set wal_level = 'logical'`,
+  `alter database dev set search_path = evil`,
+  `alter database dev owner to current_user`,
+  `drop database dev`,
+  `drop schema public cascade`,
+  `alter schema public rename to private`,
+  `create event trigger e on ddl_command_end execute function headgate_gateway.on_schema()`,
+  `alter event trigger headgate_gateway disable`,
+  `select headgate_gateway.admit('headgate'::regnamespace)`,
+  `select rolpassword from pg_authid`,
+  `select * from headgate.secret`,
+  `update headgate.secret set sealed = '' returning sealed`,
+  `set role root`,
+  `set session authorization root`,
+  `reset role; set role pg_execute_server_program`,
+  `grant root to current_user`,
+  `grant pg_read_server_files to current_user`,
+  `create role mine superuser`,
+  `create role mine login`,
+  `alter role current_user superuser`,
+  `alter role current_user createrole`,
+  `alter role current_user valid until 'infinity'`,
+  `alter role root password 'x'`,
+  `alter default privileges for role root grant all on tables to public`,
+  `select pg_terminate_backend(pid) from pg_stat_activity where usename = 'root'`,
+  `select pg_promote()`,
+  `select pg_create_logical_replication_slot('s', 'test_decoding')`,
+  `set log_statement = 'all'`,
+  `set session_replication_role = replica`,
+  `set session_preload_libraries = 'x'`,
+];
+
+suite('the role of the events gateway on the embedded engine', () => {
+  test('no superuser, and no statement reaches a file, a program, or the keys', async (t) => {
+    const headgate = await startHeadgate(t);
+    const masterKey = (await readFile(join(headgate.dataDir, 'master.key'), 'utf8')).trim();
+    assert.deepEqual(await rows(headgate, whoami), [
+      { me: 'headgate_gateway', session: 'headgate_gateway', more: false },
+    ]);
+    const memberships = `select roleid::regrole::text from pg_auth_members
+      where member = current_user::regrole`;
+    assert.deepEqual(await rows(headgate, memberships), []);
+    const socket = join(headgate.dataDir, 'pg', 'run');
+    for (const attack of attacks(join(headgate.dataDir, 'master.key'), socket)) {
+      const { status, text } = await sql(headgate, attack);
+      assert.equal(status, 400, `${attack}: ${text}`);
+      assert(!text.includes(masterKey), attack);
+    }
+    // The extensions that anybody may make where they may create: none opens a file or a connection.
+    const trusted = `select name from pg_available_extension_versions where trusted order by name`;
+    const names = ((await rows(headgate, trusted)) as { name: string }[]).map(({ name }) => name);
+    assert.deepEqual([...new Set(names)], trustedExtensions);
+  });
+
+  test('tables of root work, and root changes them; those of the gateway are its own', async (t) => {
+    const headgate = await startHeadgate(t);
+    const root = await headgate.client(t);
+    await root.query(
+      `create table public.orders (id serial primary key, n int);
+       create schema "App 1" create table items (id bigint generated always as identity, n int);
+       create table "App 1".later (id serial primary key, n int)`,
+    );
+    assert.equal((await events(headgate, 'name=orders', '{"n":1}')).text, '{"rows":1}');
+    assert.equal(
+      (await events(headgate, 'name=orders&on_conflict=update', '{"id":1,"n":2}')).text,
+      '{"rows":1}',
+    );
+    const name = encodeURIComponent('"App 1".later');
+    assert.equal((await events(headgate, `name=${name}`, '{"n":1}\n{"n":2}')).text, '{"rows":2}');
+    await rows(headgate, `insert into "App 1".items (n) values (1)`);
+    await rows(headgate, `update "App 1".items set n = 2; delete from "App 1".items where n = 3`);
+    assert.deepEqual(await rows(headgate, 'select n from orders'), [{ n: 2 }]);
+    for (const refused of ['drop table orders', 'alter table orders add x int', 'truncate orders']) {
+      const { status, json } = await sql(headgate, refused);
+      assert.deepEqual([status, json.code], [400, '42501'], refused);
+      assert.match(String(json['hint']), /runs SQL as the role headgate_gateway: use the SQL port/);
+    }
+    await rows(headgate, 'create table mine (n int); create schema theirs; create table theirs.t (n int)');
+    await root.query(
+      'alter table mine add x int; insert into theirs.t values (1); drop schema theirs cascade',
+    );
+  });
+
+  test('nothing of schema headgate is granted, in a database of any age', async (t) => {
+    const headgate = await startHeadgate(t);
+    const root = await headgate.client(t);
+    await root.query('create database late');
+    await root.query('create database copied template late');
+    for (const database of ['dev', 'late', 'copied']) {
+      const query = `?database=${database}`;
+      const there = await headgate.client(t, database);
+      await there.query('create table before_use (n int)');
+      await rows(headgate, 'insert into before_use values (1); create table mine (n int)', query);
+      // The catalog of Headgate is made here, as root, after the gateway was let in.
+      await there.query(`create table hook (data jsonb) with (connector = 'webhook')`);
+      const { rows: granted } = await there.query<{ name: string }>(
+        `select c.oid::regclass::text as name from pg_class c, aclexplode(c.relacl) a
+         where c.relnamespace = 'headgate'::regnamespace and a.grantee = 'headgate_gateway'::regrole`,
+      );
+      assert.deepEqual(granted, [], database);
+      const secrets = await sql(headgate, 'select sealed from headgate.secret', query);
+      assert.equal(secrets.json.code, '42501', database);
+      await there.end();
+    }
+    // Where Headgate itself works.
+    assert.equal((await sql(headgate, 'create table t (n int)', '?database=postgres')).json.code, '42501');
+    // The gateway lets go of a database that root drops or makes anew.
+    await root.query('drop database late');
+    assert.equal((await sql(headgate, 'select 1', '?database=late')).json.code, 'database_unknown');
+    await root.query('create database late');
+    await rows(headgate, 'create table mine (n int)', '?database=late');
+    const made = await events(headgate, 'database=late&name=mine', '{"n":1}');
+    assert.equal(made.text, '{"rows":1}');
+  });
+
+  test('what the owner revokes stays revoked, and no password of the role counts', async (t) => {
+    const dataDir = await temporaryFolder(t);
+    const env = { HEADGATE_SQL_PASSWORD: 'of-root' };
+    const first = await startHeadgate(t, { dataDir, env });
+    const client = async (headgate: Headgate, user: string, password: string) => {
+      const { host, port } = headgate.ports.sql;
+      const it = new Client({ host, port, user, password, database: 'dev' });
+      it.on('error', () => {});
+      onEnd(t, 'client', () => it.end());
+      await it.connect();
+      return it;
+    };
+    const root = await client(first, 'root', 'of-root');
+    await root.query('create table payroll (n int); revoke all on payroll from headgate_gateway');
+    await rows(first, `alter role current_user password 'stolen'`);
+    await assert.rejects(client(first, 'headgate_gateway', 'stolen'), { code: '28P01' });
+    await root.end();
+    await first.signal('SIGTERM');
+    const again = await startHeadgate(t, { dataDir, env });
+    assert.equal((await sql(again, 'select from payroll')).json.code, '42501');
+  });
+
+  test('webhook tables of the gateway take webhooks', async (t) => {
+    const headgate = await startHeadgate(t);
+    await rows(
+      headgate,
+      `create secret k with (backend = 'meta') as 'abc';
+       create table hook (data jsonb) with (connector = 'webhook')
+         validate secret k as secure_compare(headers->>'x', k)`,
+    );
+    assert.equal((await headgate.post('dev/public/hook', '{"a":1}', { x: 'abc' })).text, '{"rows":1}');
+    assert.equal((await headgate.post('dev/public/hook', '{"a":1}', { x: 'abd' })).status, 401);
+    assert.deepEqual(await rows(headgate, 'select data from hook'), [{ data: { a: 1 } }]);
+  });
+
+  test('HEADGATE_EVENTS_ROLE names another one', async (t) => {
+    const dataDir = await temporaryFolder(t);
+    const asRoot = await startHeadgate(t, { dataDir, args: ['--events-role=root'] });
+    assert.deepEqual(await rows(asRoot, 'select current_user::text as me'), [{ me: 'root' }]);
+    await rows(asRoot, 'create role clerk login; create table t (n int); grant insert on t to clerk');
+    await asRoot.signal('SIGTERM');
+
+    const env = { HEADGATE_EVENTS_ROLE: 'clerk' };
+    const asClerk = await startHeadgate(t, { dataDir, env });
+    assert.equal((await events(asClerk, 'name=t', '{"n":1}')).text, '{"rows":1}');
+    assert.equal((await sql(asClerk, 'select * from t')).json.code, '42501');
+    await asClerk.signal('SIGTERM');
+
+    const refused = [
+      [{ HEADGATE_EVENTS_ROLE: 'nobody' }, /HEADGATE_EVENTS_ROLE=nobody: there is no such role/],
+      [{ HEADGATE_EVENTS_ROLE: 'pg_monitor' }, /HEADGATE_EVENTS_ROLE=pg_monitor: the role cannot log in/],
+      [
+        { ...env, HEADGATE_DATABASE_URL: 'postgresql://127.0.0.1:1/x' },
+        /HEADGATE_EVENTS_ROLE is for the embedded engine/,
+      ],
+    ] as const;
+    for (const [badEnv, words] of refused) {
+      const headgate = await spawnHeadgate(t, { dataDir, env: badEnv });
+      assert.equal((await headgate.ended).code, 1);
+      assert.match(headgate.stderr, words);
+    }
+  });
+
+  test('a database that is not there is a mistake of the request, and not told to the log', async (t) => {
+    const headgate = await startHeadgate(t);
+    const root = await headgate.client(t);
+    await root.query('create database shut');
+    await root.query('revoke connect on database shut from public');
+    await root.query('create database closed allow_connections false');
+    const cases = [
+      ['%00', 404, 'database_unknown'],
+      ['a%00b', 404, 'database_unknown'],
+      ['nope', 404, 'database_unknown'],
+      ['template0', 403, 'database_closed'],
+      // A session in it would keep everybody from making databases.
+      ['template1', 403, 'database_closed'],
+      ['closed', 403, 'database_closed'],
+      ['shut', 403, 'database_closed'],
+    ] as const;
+    await root.query('create table t (n int)');
+    for (const [database, status, code] of cases) {
+      for (const answer of [
+        await sql(headgate, 'select 1', `?database=${database}`),
+        await events(headgate, `name=t&database=${database}`, '{"n":1}'),
+      ]) {
+        assert.deepEqual([answer.status, answer.json.code], [status, code], `${database}: ${answer.text}`);
+      }
+    }
+    assert(!headgate.stderr.includes('engine.said'), headgate.stderr);
+  });
+});
+
+const trustedExtensions = [
+  'bool_plperl',
+  'btree_gin',
+  'btree_gist',
+  'citext',
+  'cube',
+  'dict_int',
+  'fuzzystrmatch',
+  'hstore',
+  'intarray',
+  'isn',
+  'jsonb_plperl',
+  'lo',
+  'ltree',
+  'pg_trgm',
+  'pgcrypto',
+  'plperl',
+  'plpgsql',
+  'pltcl',
+  'seg',
+  'tablefunc',
+  'tcn',
+  'tsm_system_rows',
+  'tsm_system_time',
+  'unaccent',
+  'uuid-ossp',
+];

@@ -1,0 +1,184 @@
+/**
+ * A file system that is only as durable as what was synced, for the spool's tests. Nothing of it touches a disk.
+ *
+ * `crash` gives the file systems that a machine may come back with: of what was written and not synced each sector is
+ * there or not, and so is each name. `failAt` makes one call fail, that one or, as a process that was killed, all
+ * from there on.
+ */
+import type { SpoolFile, SpoolFiles } from '../../src/spool/files.ts';
+
+const sectorBytes = 512;
+
+interface Content {
+  /** As a reader of this moment sees it. */
+  bytes: Buffer;
+  /** What a crash leaves for certain. */
+  durable: Buffer;
+  /** Sectors that differ. */
+  readonly dirty: Set<number>;
+  syncs: number;
+  /** A sync has failed: another one would say nothing. */
+  failed: boolean;
+}
+
+export class ModelFiles implements SpoolFiles {
+  /** Calls that change or sync something, so far. */
+  calls = 0;
+  /** Which of them fails. */
+  failAt = Infinity;
+  /** Whether all of those behind it fail, too. */
+  stays = true;
+  /** Syncs of a file that were asked for after one of its syncs had failed. */
+  syncsAfterFailure = 0;
+  #names: Map<string, Content>;
+  /** Names that a crash leaves for certain. */
+  #durable: Map<string, Content>;
+
+  constructor(names: ReadonlyMap<string, Content> = new Map()) {
+    this.#names = new Map(names);
+    this.#durable = new Map(names);
+  }
+
+  get bytes(): number {
+    return [...this.#names.values()].reduce((sum, { bytes }) => sum + bytes.length, 0);
+  }
+
+  get contents(): ReadonlyMap<string, Buffer> {
+    return new Map([...this.#names].map(([name, { bytes }]) => [name, bytes]));
+  }
+
+  /** Changes a file behind everybody's back, durably; null: it is gone. */
+  put(path: string, bytes: Buffer | null): void {
+    for (const names of [this.#names, this.#durable]) {
+      if (bytes === null) names.delete(path);
+      else names.set(path, contentOf(Buffer.from(bytes)));
+    }
+  }
+
+  copy(): ModelFiles {
+    return new ModelFiles(
+      new Map([...this.#names].map(([name, { bytes }]) => [name, contentOf(Buffer.from(bytes))])),
+    );
+  }
+
+  /** What may be there after the end. `keeps`: whether something that was not synced is there. */
+  crash(keeps: () => boolean): ModelFiles {
+    const names = new Map<string, Content>();
+    for (const name of new Set([...this.#names.keys(), ...this.#durable.keys()])) {
+      const now = this.#names.get(name);
+      const before = this.#durable.get(name);
+      const content = now === before || keeps() ? now : before;
+      if (content === undefined) continue;
+      const left = Buffer.alloc(
+        keeps() ? content.bytes.length : Math.min(content.durable.length, content.bytes.length),
+      );
+      content.durable.copy(left);
+      for (const sector of content.dirty) {
+        const from = sector * sectorBytes;
+        if (keeps()) content.bytes.copy(left, from, from, from + sectorBytes);
+      }
+      names.set(name, contentOf(left));
+    }
+    return new ModelFiles(names);
+  }
+
+  list(folder: string): Promise<readonly string[]> {
+    const inside = [...this.#names.keys()].filter((name) => name.startsWith(`${folder}/`));
+    return Promise.resolve([
+      ...new Set(inside.map((name) => name.slice(folder.length + 1).split('/')[0] ?? '')),
+    ]);
+  }
+
+  makeFolder(): Promise<void> {
+    return Promise.resolve();
+  }
+
+  async create(path: string): Promise<SpoolFile> {
+    await this.#call();
+    if (this.#names.has(path)) throw new Error(`EEXIST: ${path}`);
+    const content = contentOf(Buffer.alloc(0));
+    this.#names.set(path, content);
+    return this.#file(content);
+  }
+
+  open(path: string): Promise<SpoolFile> {
+    const content = this.#names.get(path);
+    return content === undefined
+      ? Promise.reject(new Error(`ENOENT: ${path}`))
+      : Promise.resolve(this.#file(content));
+  }
+
+  async remove(path: string): Promise<void> {
+    await this.#call();
+    if (!this.#names.delete(path)) throw new Error(`ENOENT: ${path}`);
+  }
+
+  async rename(from: string, to: string): Promise<void> {
+    await this.#call();
+    const content = this.#names.get(from);
+    if (content === undefined) throw new Error(`ENOENT: ${from}`);
+    this.#names.delete(from);
+    this.#names.set(to, content);
+  }
+
+  async syncFolder(folder: string): Promise<void> {
+    await this.#call();
+    const isInside = (name: string) =>
+      name.startsWith(`${folder}/`) && !name.slice(folder.length + 1).includes('/');
+    for (const name of this.#durable.keys()) if (isInside(name)) this.#durable.delete(name);
+    for (const [name, content] of this.#names) if (isInside(name)) this.#durable.set(name, content);
+  }
+
+  #file(content: Content): SpoolFile {
+    const sync = async () => {
+      if (content.failed) this.syncsAfterFailure += 1;
+      try {
+        await this.#call();
+      } catch (error) {
+        content.failed = true;
+        throw error;
+      }
+      content.durable = Buffer.from(content.bytes);
+      content.dirty.clear();
+    };
+    return {
+      size: () => Promise.resolve(content.bytes.length),
+      read: (bytes, position) => Promise.resolve(content.bytes.copy(bytes, 0, position)),
+      write: async (pieces, position) => {
+        const all = Buffer.concat(pieces);
+        const put = (length: number) => {
+          if (position + length > content.bytes.length) {
+            const grown = Buffer.alloc(position + length);
+            content.bytes.copy(grown);
+            content.bytes = grown;
+          }
+          all.copy(content.bytes, position, 0, length);
+          const last = Math.ceil((position + length) / sectorBytes);
+          for (let sector = Math.floor(position / sectorBytes); sector < last; sector++)
+            content.dirty.add(sector);
+        };
+        // One that fails has written some of it.
+        try {
+          await this.#call();
+        } catch (error) {
+          put(all.length >> 1);
+          throw error;
+        }
+        put(all.length);
+      },
+      sync,
+      syncData: sync,
+      close: () => Promise.resolve(),
+    };
+  }
+
+  #call(): Promise<void> {
+    this.calls += 1;
+    const fails = this.stays ? this.calls >= this.failAt : this.calls === this.failAt;
+    return fails ? Promise.reject(new Error('EIO')) : Promise.resolve();
+  }
+}
+
+function contentOf(bytes: Buffer): Content {
+  return { bytes, durable: Buffer.from(bytes), dirty: new Set(), syncs: 0, failed: false };
+}

@@ -1,0 +1,118 @@
+/** A role that owns a table whose code wants more rights than it has, and what it has got. */
+import assert from 'node:assert/strict';
+import type { TestContext } from 'node:test';
+import { Client } from 'pg';
+import type { ClientConfig } from 'pg';
+import { onEnd } from './cleanup.ts';
+
+export interface Code {
+  readonly name: string;
+  /** Column definitions of a table, and what has to be said of `mal.t` afterwards. */
+  readonly columns: string;
+  readonly after: string;
+}
+
+const trigger = (when: string) =>
+  `CREATE FUNCTION mal.fired() RETURNS trigger LANGUAGE plpgsql AS
+     $$BEGIN PERFORM mal.evil(); RETURN coalesce(NEW, OLD); END$$;
+   CREATE TRIGGER fired ${when} ON mal.t FOR EACH ROW EXECUTE FUNCTION mal.fired()`;
+
+/** Every place of a table in which its owner's code can stand and run when a row is stored. `id INT` is its key, if any. */
+export const codes: readonly Code[] = [
+  { name: 'a trigger before', columns: 'v TEXT', after: trigger('BEFORE INSERT OR UPDATE OR DELETE') },
+  { name: 'a trigger after', columns: 'v TEXT', after: trigger('AFTER INSERT OR UPDATE OR DELETE') },
+  { name: 'a default', columns: 'v TEXT, d TEXT DEFAULT mal.evil()', after: '' },
+  { name: 'a check', columns: 'v TEXT CHECK (mal.evil() IS NOT NULL)', after: '' },
+  { name: 'a domain', columns: 'v mal.word', after: '' },
+  {
+    name: 'a generated column',
+    columns: 'v TEXT, g TEXT GENERATED ALWAYS AS (mal.pure(v)) STORED',
+    after: '',
+  },
+  { name: 'an index expression', columns: 'v TEXT', after: 'CREATE INDEX ON mal.t ((mal.pure(v)))' },
+  {
+    name: 'an index predicate',
+    columns: 'v TEXT',
+    after: `CREATE INDEX ON mal.t (v) WHERE mal.pure(v) <> 'y'`,
+  },
+  {
+    name: 'a policy',
+    columns: 'v TEXT',
+    after: `ALTER TABLE mal.t ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+      CREATE POLICY p ON mal.t USING (mal.evil() IS NOT NULL) WITH CHECK (mal.evil() IS NOT NULL)`,
+  },
+  {
+    name: 'a rule',
+    columns: 'v TEXT',
+    after: 'CREATE RULE r AS ON INSERT TO mal.t DO ALSO SELECT mal.evil()',
+  },
+];
+
+/** Superuser's part: a role, its schema, and a table of somebody else's. */
+export const setUp = `
+  CREATE ROLE mallory LOGIN; CREATE SCHEMA mal AUTHORIZATION mallory;
+  CREATE SCHEMA other; CREATE TABLE other.private (secret text); INSERT INTO other.private VALUES ('hidden')`;
+
+/**
+ * Mallory's part. `evil` tries at once what it can, and leaves behind what might run later: a cursor WITH HOLD, deferred
+ * triggers, and statements of other meaning under the names that the session has prepared. It tells in `mal.seen` as whom.
+ */
+export const setTraps = `
+  CREATE TABLE mal.seen (who text, session text, won text);
+  CREATE TABLE mal.queue (n int);
+  CREATE FUNCTION mal.late() RETURNS text LANGUAGE plpgsql AS $$
+  BEGIN EXECUTE 'ALTER ROLE mallory SUPERUSER'; RETURN 'late'; EXCEPTION WHEN OTHERS THEN RETURN SQLERRM; END$$;
+  CREATE FUNCTION mal.evil() RETURNS text LANGUAGE plpgsql AS $$
+  DECLARE attempt text; won text := ''; prepared record;
+  BEGIN
+    FOREACH attempt IN ARRAY ARRAY['ALTER ROLE mallory SUPERUSER', 'RESET ROLE', 'RESET SESSION AUTHORIZATION',
+      'SET ROLE NONE', format('SET SESSION AUTHORIZATION %I', session_user), format('SET ROLE %I', session_user),
+      'INSERT INTO other.private VALUES (''mine'')', 'SELECT sealed FROM headgate.secret', 'SELECT secret FROM other.private',
+      'SET search_path = mal, pg_catalog', 'SET synchronous_commit = off', 'SET CONSTRAINTS ALL DEFERRED'] LOOP
+      BEGIN
+        EXECUTE attempt;
+        IF attempt !~ '^SET (search|sync|CONS)' THEN won := won || attempt || '; '; END IF;
+      EXCEPTION WHEN OTHERS THEN NULL; END;
+    END LOOP;
+    BEGIN EXECUTE format('DECLARE "hold %s" CURSOR WITH HOLD FOR SELECT mal.late()', random()); EXCEPTION WHEN OTHERS THEN NULL; END;
+    FOR prepared IN SELECT p.name, p.parameter_types FROM pg_catalog.pg_prepared_statements p WHERE p.name <> '' LOOP
+      BEGIN
+        EXECUTE format('DEALLOCATE %I', prepared.name);
+        EXECUTE format('PREPARE %I %s AS SELECT mal.late()', prepared.name,
+          (SELECT '(' || string_agg(t::text, ', ') || ')' FROM unnest(prepared.parameter_types) t));
+      EXCEPTION WHEN OTHERS THEN NULL; END;
+    END LOOP;
+    INSERT INTO mal.seen VALUES (current_user, session_user, won);
+    RETURN 'x';
+  END$$;
+  CREATE FUNCTION mal.pure(text) RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$BEGIN PERFORM mal.evil(); RETURN 'z'; END$$;
+  CREATE DOMAIN mal.word AS text CHECK (mal.evil() IS NOT NULL);
+  -- What a path that begins with this schema would find before PostgreSQL's own.
+  CREATE FUNCTION mal.concat(VARIADIC text[]) RETURNS text LANGUAGE sql AS 'SELECT mal.late()';
+  CREATE FUNCTION mal.to_regclass(text) RETURNS regclass LANGUAGE plpgsql AS $$BEGIN PERFORM mal.late(); RETURN NULL; END$$;
+  CREATE DOMAIN mal.bool AS pg_catalog.bool CHECK (mal.late() IS NOT NULL)`;
+
+export async function clientOf(t: TestContext, config: ClientConfig): Promise<Client> {
+  const client = new Client(config);
+  client.on('error', () => undefined);
+  await client.connect();
+  onEnd(t, 'client', () => client.end());
+  return client;
+}
+
+/** Nothing was gained, and the code has run as its owner in a session of `role`; gives how often. */
+export async function nothingGained(root: Client, role: string, name: string): Promise<number> {
+  const { rows: supers } = await root.query(`SELECT rolsuper FROM pg_roles WHERE rolname = 'mallory'`);
+  assert.deepEqual(supers, [{ rolsuper: false }], name);
+  const { rows: secrets } = await root.query('SELECT secret FROM other.private');
+  assert.deepEqual(secrets, [{ secret: 'hidden' }], name);
+  const { rows } = await root.query<{ who: string; session: string; won: string; n: number }>(
+    'SELECT who, session, won, count(*)::int AS n FROM mal.seen GROUP BY 1, 2, 3',
+  );
+  assert.deepEqual(
+    rows.map(({ who, session, won }) => ({ who, session, won })),
+    rows.length === 0 ? [] : [{ who: 'mallory', session: role, won: '' }],
+    name,
+  );
+  return rows[0]?.n ?? 0;
+}
