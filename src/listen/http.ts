@@ -20,6 +20,7 @@ import type { OpenStream } from '../ingest/ingest-stream.ts';
 import type { Closable } from '../kit/closer.ts';
 import { deferred } from '../kit/deferred.ts';
 import { PerTurn } from '../kit/per-turn.ts';
+import { quietTurn } from '../kit/quiet-turn.ts';
 import { Spaced } from '../kit/spaced.ts';
 import type { Limits } from '../tables/limits.ts';
 import { limits as allLimits } from '../tables/limits.ts';
@@ -195,6 +196,7 @@ class HttpListener implements Listener {
    */
   async #ebb(): Promise<void> {
     this.#room.ebbing = true;
+    await quietTurn(this.#server, this.#limits.closingTurnsMax);
     // The HTTP server's own close() would close the idle connections too.
     NetServer.prototype.close.call(this.#server);
     if (this.#connections.size === 0) return;

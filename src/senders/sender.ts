@@ -53,6 +53,18 @@ export type DeliveryId =
       readonly json?: boolean;
     };
 
+/** A second secret that only answers to a sender's questions need, such as a verify token. */
+export interface AnswerSecret {
+  readonly what: string;
+  readonly where: string;
+}
+
+/** The names of a table's secrets as SQL identifiers: VALIDATE's, and the one behind `ANSWER SECRET`, if there is one. */
+export interface AnswerSecrets {
+  readonly secret: string;
+  readonly answer: string | null;
+}
+
 /** What can be seen of a secret: a text that has another form makes every check fail. */
 export interface SecretForm {
   /** Under this word the catalog remembers it. */
@@ -84,8 +96,15 @@ export interface Sender {
   readonly signsUrl: boolean;
   /** What tells a repeated delivery from a new one. */
   readonly deliveryId: DeliveryId | null;
-  /** The question the sender asks before it delivers, which Headgate does not answer, in words. */
+  /** The question the sender asks before it delivers, in words; null: it asks none. */
   readonly handshake: string | null;
+  /**
+   * The ANSWER clauses that USING brings, in order, each as it is written behind VALIDATE: what its questions are answered with,
+   * and what a committed request is. Those that need a second secret are left out while there is none.
+   */
+  readonly answers: (secrets: AnswerSecrets) => readonly string[];
+  /** null: no answer needs a second secret. */
+  readonly answerSecret: AnswerSecret | null;
   readonly notes: readonly string[];
   /** What to do at the sender. */
   readonly steps: readonly string[];
@@ -118,6 +137,8 @@ export function sender(theme: Theme, spec: SenderSpec & { readonly [K in Needed]
     signsUrl: false,
     deliveryId: null,
     handshake: null,
+    answers: () => [],
+    answerSecret: null,
     notes: [],
     contentType: 'application/json',
     eventHeaders: () => ({}),

@@ -54,6 +54,8 @@ export const processLimits = {
   stopMs: 20_000,
   /** How long idle connections of the webhook listener are kept then, for what is on its way on them, in ms. */
   drainIdleMs: 200,
+  /** Turns of the event loop that a listener goes on accepting in when it stops, for one in which nobody came. */
+  closingTurnsMax: 64,
   /** How long the embedded engine may take to accept its first connection, in ms. */
   engineStartMs: 30_000,
   /** Longest pause between two attempts to start or reach the engine, in ms: so long an outage goes on after its end. */

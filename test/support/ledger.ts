@@ -25,6 +25,8 @@ export class Ledger {
   readonly #host: { host?: string };
   /** Status per id; 0: no answer was read. */
   readonly #answers = new Map<string, number>();
+  /** The first few answers that were not 200, as they were read. */
+  readonly oddities: string[] = [];
   #next = 0;
   #stopped = false;
 
@@ -110,15 +112,21 @@ export class Ledger {
         'x-hub-signature-256': signature,
       };
       const sent = this.#request(url, { method: 'POST', agent: this.#agent, headers }, (response) => {
+        let text = '';
+        response.setEncoding('utf8').on('data', (piece: string) => (text += piece));
         response.on('error', () => resolve(0));
-        response.resume().on('end', () => {
+        response.on('end', () => {
           const status = response.statusCode ?? 0;
+          if (status !== 200 && this.oddities.length < 5) this.oddities.push(`${id}: ${status} ${text}`);
           this.#answers.set(id, status);
           resolve(status);
         });
         response.on('close', () => resolve(0));
       });
-      sent.on('error', () => resolve(0));
+      sent.on('error', (error) => {
+        if (this.oddities.length < 5) this.oddities.push(`${id}: ${error.message}`);
+        resolve(0);
+      });
       sent.end(body);
     });
   }

@@ -29,6 +29,18 @@ export class RawClient {
     return new RawClient(secure, socket);
   }
 
+  /** Resolves when nobody accepts connections at `port` any more: a server that stops accepts those that wait for it. */
+  static async refused(port: number): Promise<void> {
+    for (let attempt = 0; attempt < 1_000; attempt++) {
+      const code = await RawClient.connect(port).then(
+        (client) => client.destroy(),
+        (error: NodeJS.ErrnoException) => error.code,
+      );
+      if (code === 'ECONNREFUSED') return;
+    }
+    throw new Error(`port ${port} still accepts connections`);
+  }
+
   constructor(socket: Socket, under: Socket = socket) {
     this.socket = socket;
     this.#under = under;
