@@ -169,7 +169,8 @@ suite('shapes of tables that change', () => {
   });
 
   test('confirm says whether the table is still the one that was checked', async (t) => {
-    const { client } = await room(t, `CREATE TABLE "Conf irm" (data JSONB) ${hook}`);
+    const { client, database } = await room(t, `CREATE TABLE "Conf irm" (data JSONB) ${hook}`);
+    const session = await database.connect();
     const read = async (): Promise<RelationRow> => {
       const { rows } = await client.query<RelationRow>(relationsSql(`select $1::regclass::oid as relation`), [
         '"Conf irm"',
@@ -181,13 +182,40 @@ suite('shapes of tables that change', () => {
     const names = ['public."Conf irm"', relation];
     const confirm = (known: string): Promise<unknown> =>
       client.query('SELECT headgate.confirm($1, $2, $3, $4)', [...names, known, code.owner]);
+    /** As a row that is alone asks: in another session, by a statement that is planned, under a lock. */
+    const stays = async (known: string): Promise<void> => {
+      const asked = `headgate.stays('public."Conf irm"', ${relation}, '${known}', ${code.owner})`;
+      await session.query('BEGIN; LOCK TABLE ONLY public."Conf irm" IN ROW EXCLUSIVE MODE');
+      try {
+        // Named by what it says, so that it is the same prepared statement, and its plan, each time.
+        const text = `SELECT ${asked}, ${relation}::oid::regclass`;
+        await session.query({ name: known || 'none', text });
+      } finally {
+        await session.query('ROLLBACK');
+      }
+    };
+    const holds = async (known: string): Promise<void> => {
+      await confirm(known);
+      for (let i = 0; i < 3; i++) await stays(known);
+    };
     const changed = { code: 'HG001' };
-    await confirm(mark);
-    await assert.rejects(confirm(''), changed);
-    await client.query('ALTER TABLE "Conf irm" RENAME TO x');
-    await assert.rejects(confirm(mark), changed);
-    await client.query('ALTER TABLE x RENAME TO "Conf irm"');
-    await confirm(mark);
+    const fails = async (known: string, why: string): Promise<void> => {
+      await assert.rejects(confirm(known), changed, why);
+      await assert.rejects(stays(known), changed, why);
+      await assert.rejects(stays(known), changed, why);
+    };
+    await holds(mark);
+    await fails('', 'no mark');
+    await client.query('ALTER TABLE "Conf irm" RENAME TO x; CREATE TABLE "Conf irm" ()');
+    await fails(mark, 'another table of that name');
+    await client.query('DROP TABLE "Conf irm"; ALTER TABLE x RENAME TO "Conf irm"');
+    await holds(mark);
+    await client.query(
+      'ALTER SCHEMA public RENAME TO before; CREATE SCHEMA public; CREATE TABLE "Conf irm" ()',
+    );
+    await fails(mark, 'another schema of that name');
+    await client.query('DROP SCHEMA public CASCADE; ALTER SCHEMA before RENAME TO public');
+    await holds(mark);
     let last = mark;
     for (const step of [
       'ALTER data TYPE text',
@@ -206,14 +234,14 @@ suite('shapes of tables that change', () => {
       'CREATE RULE r AS ON INSERT TO "Conf irm" DO ALSO NOTHING',
     ]) {
       await client.query(step.startsWith('CREATE') ? step : `ALTER TABLE "Conf irm" ${step}`);
-      await assert.rejects(confirm(last), changed, step);
+      await fails(last, step);
       last = (await read()).mark;
-      await confirm(last);
+      await holds(last);
     }
     await client.query('CREATE ROLE confirm_other; ALTER TABLE "Conf irm" OWNER TO confirm_other');
-    await assert.rejects(confirm((await read()).mark), changed, 'another owner');
+    await fails(last, 'another owner');
     await client.query('ALTER TABLE "Conf irm" OWNER TO current_user; DROP ROLE confirm_other');
     await client.query('DROP TABLE "Conf irm"; CREATE TABLE "Conf irm" (data jsonb)');
-    await assert.rejects(confirm(last), changed);
+    await fails(last, 'another relation');
   });
 });

@@ -4,16 +4,17 @@ import { refusal } from '../tables/refusals.ts';
 import type { Limits } from '../tables/limits.ts';
 import { copyMessages, groupStatement, noRowsStatement } from './copy-message.ts';
 import type { GroupStatement } from './copy-message.ts';
+import { staysStatement } from './hold.ts';
 import { commitIsolating } from './isolate.ts';
 import type { Judged } from './isolate.ts';
 import { aborted, outcomeOf, verdictOf } from './judge.ts';
 import { documentRefusal } from './reasons.ts';
-import type { Statement } from './prepared.ts';
 import type { Failed } from './round-trip.ts';
 import type { Session } from './session.ts';
 import { changed, isChanged } from './told.ts';
 import type { Attempt } from './told.ts';
 import { singleDocument, singleRowMessages, singleRowStatement } from './single-row.ts';
+import type { SingleStatements } from './single-row.ts';
 import type { Settings } from './table-statements.ts';
 import { queryMessage } from './wire-message.ts';
 
@@ -25,7 +26,7 @@ interface CopyStatement extends GroupStatement {
 }
 
 const statements = new WeakMap<Target, CopyStatement>();
-const singles = new WeakMap<Target, Statement>();
+const singles = new WeakMap<Target, SingleStatements>();
 /** Tables, or engines, that take a COPY and not that statement: a rule is one reason. They are not asked twice for each row. */
 const notSingly = new WeakSet<Target>();
 
@@ -83,9 +84,9 @@ class CopyGroup {
     const singly = hasOwn(this.#settings) && as === 'headgate' && inert && !notSingly.has(this.#target);
     const document = singly ? singleDocument(some) : null;
     if (document === null) return null;
-    const statement = singleOf(this.#target);
-    const execute = singleRowMessages(statement, document);
-    const stored = await this.#session.storeSingle(statement, this.#target, execute);
+    const single = singleOf(this.#target);
+    const execute = singleRowMessages(single.row, document);
+    const stored = await this.#session.storeSingle(single, this.#target, execute);
     return stored === 'not worth it' ? null : stored;
   }
 
@@ -150,13 +151,13 @@ function statementOf(session: Session, target: Target, settings: Settings): Copy
   return made;
 }
 
-function singleOf(target: Target): Statement {
-  let statement = singles.get(target);
-  if (statement === undefined) {
-    statement = singleRowStatement(target);
-    singles.set(target, statement);
+function singleOf(target: Target): SingleStatements {
+  let single = singles.get(target);
+  if (single === undefined) {
+    single = { row: singleRowStatement(target), stays: staysStatement(target) };
+    singles.set(target, single);
   }
-  return statement;
+  return single;
 }
 
 /** A connection of Headgate's own, whose settings are what the group needs: nothing is set for its transaction. */

@@ -49,7 +49,7 @@ export function groupStatement(
     ...(timeoutMs === null ? [] : [`set local statement_timeout = ${Math.ceil(timeoutMs)}`]),
   ];
   // Comes with CopyInResponse, thus before the commit: the number to ask for when the answer to that is lost.
-  const hold = `select headgate.hold(${quoteLiteral(relation)}, ${target.oid}, ${code.owner}, '')`;
+  const hold = `select headgate.hold(${quoteLiteral(relation)}, ${target.oid}, ${code.owner})`;
   const holding =
     code.as === 'nobody'
       ? [lockSql(target), `${confirm}, pg_catalog.concat('xid ', pg_catalog.pg_current_xact_id())`]

@@ -45,8 +45,8 @@ export function heldSql(inert: boolean, name: string, oid: string, owner: string
 /** The number of the transaction, for when the answer to its commit is lost. */
 const numberSql = `pg_catalog.concat('xid ', pg_catalog.pg_current_xact_id())`;
 
-export const numberStatement = toStatement(`select ${numberSql}`, []);
-export const numberMessages = [...executeMessages(numberStatement.name, []), flushMessage];
+const numberStatement = toStatement(`select ${numberSql}`, []);
+const numberMessages = [...executeMessages(numberStatement.name, []), flushMessage];
 
 const { text, oid: oidType } = typeOids;
 const held = (inert: boolean) =>
@@ -59,16 +59,56 @@ export function heldStatement({ code }: Target): Statement {
 }
 
 /** Lock, question and number in one, where the database has the schema `headgate`; HG001 as above. */
-export const holdStatement = toStatement('select headgate.hold($1, $2, $3, $4)', [
-  text,
-  oidType,
-  oidType,
-  text,
-]);
+export const holdStatement = toStatement(`select headgate.hold($1, $2, $3)`, [text, oidType, oidType]);
 
-/** `nowait`: 55P03 where somebody holds the table. */
-export function holdMessages(target: Target, patience: 'nowait' | ''): Buffer[] {
-  return executeMessages(holdStatement.name, [...names(target), textOf(patience)]);
+export function holdMessages(target: Target): Buffer[] {
+  return executeMessages(holdStatement.name, names(target));
+}
+
+/** The same for a table that runs no code: the lock and the number, and then whether it is the table that the rows are for. */
+export const holdInert = toStatement('select headgate.hold_inert($1, $2, $3)', [text, oidType, text]);
+
+export function holdInertMessages(target: Target, patience: 'nowait' | ''): Buffer[] {
+  return executeMessages(
+    holdInert.name,
+    [relationName(target), String(target.code.owner), patience].map(textOf),
+  );
+}
+
+/**
+ * What `confirm` asks, of a table that is held: it stays so until COMMIT. The engine asks when it plans the statement, and plans
+ * anew what names a relation that has changed; otherwise this costs nothing but the round through the executor.
+ */
+export function staysStatement({ schema, table, oid, shape, code }: Target): Statement {
+  const name = quoteLiteral(relationName({ schema, table }));
+  const asked = `headgate.stays(${name}, ${oid}, ${quoteLiteral(shape.mark)}, ${code.owner})`;
+  return toStatement(`select ${asked}, ${oid}::pg_catalog.oid::pg_catalog.regclass`, []);
+}
+
+/** What comes before a row that is alone. */
+export interface Hold {
+  readonly statements: readonly Statement[];
+  readonly messages: readonly Buffer[];
+}
+
+/** Two statements, which look at the table; 55P03 where somebody holds it. `stays`: its staysStatement. */
+export function holdAtOnce(target: Target, stays: Statement): Hold {
+  const messages = [...holdInertMessages(target, 'nowait'), flushMessage, ...executeMessages(stays.name, [])];
+  return { statements: [holdInert, stays], messages };
+}
+
+/** Four statements: the number first and at once, then the wait for the lock. The last two look at the table. */
+export function holdPatiently(target: Target, stays: Statement): Hold {
+  const held = heldStatement(target);
+  return {
+    statements: [numberStatement, held, stays],
+    messages: [
+      ...numberMessages,
+      ...lockMessages(target),
+      ...heldMessages(held, target),
+      ...executeMessages(stays.name, []),
+    ],
+  };
 }
 
 /** The execution of heldStatement. */

@@ -10,15 +10,8 @@ import { aborted, failedHere, isInDoubt, isRaised, outcomeOf } from './judge.ts'
 import { factsOf, resetCount, resetSql } from './commit-pools.ts';
 import type { SessionFacts } from './commit-pools.ts';
 import { Executors } from './executors.ts';
-import {
-  heldMessages,
-  heldStatement,
-  holdMessages,
-  holdStatement,
-  lockMessages,
-  numberMessages,
-  numberStatement,
-} from './hold.ts';
+import { holdAtOnce, holdPatiently } from './hold.ts';
+import type { Hold } from './hold.ts';
 import { preparedOn } from './prepared.ts';
 import type { PreparedStatements, Statement } from './prepared.ts';
 import { roundTrip } from './round-trip.ts';
@@ -29,6 +22,7 @@ import type { Settings, Step, TableStatements } from './table-statements.ts';
 import { asAttempt, changed, isChanged, isForgotten, standing, told } from './told.ts';
 import type { Attempt } from './told.ts';
 import { flushMessage, queryMessage, syncMessage } from './wire-message.ts';
+import type { SingleStatements } from './single-row.ts';
 import { cleanUp, markOf, nothing, pathIsSafe, savepoint } from './session-care.ts';
 import type { Fixed } from './session-care.ts';
 
@@ -146,54 +140,33 @@ export class Session {
    * table that another way of storing it tells better. `'not worth it'`: nothing was asked of the engine.
    */
   async storeSingle(
-    statement: Statement,
+    { row, stays }: SingleStatements,
     target: Target,
     execute: readonly Buffer[],
   ): Promise<Attempt | 'not worth it'> {
-    if (!this.#prepared.isWorthwhile(statement)) return 'not worth it';
+    if (!this.#prepared.isWorthwhile(row)) return 'not worth it';
     // Without a wait: otherwise whoever loses the connection meanwhile does not know the number of the transaction.
-    const [reply = lost] = await this.send(this.#single(statement, execute, [holdStatement], target), [2]);
-    if (reply.kind === 'failed' && reply.completed === 0 && reply.sqlstate === lockHeld)
-      return this.#storeSinglePatiently(statement, target, execute);
-    return this.#singleEnd(reply, 0);
+    const [reply = lost] = await this.send(this.#single(row, execute, holdAtOnce(target, stays)), [3]);
+    if (reply.kind !== 'failed' || reply.completed !== 0 || reply.sqlstate !== lockHeld)
+      return this.#singleEnd(reply, [0, 1]);
+    // In more steps: the number first and at once, then the wait for the lock.
+    const [waited = lost] = await this.send(this.#single(row, execute, holdPatiently(target, stays)), [5]);
+    return this.#singleEnd(waited, [2, 3]);
   }
 
-  /** As storeSingle, in more steps: the number first and at once, then the wait for the lock. */
-  async #storeSinglePatiently(
-    statement: Statement,
-    target: Target,
-    execute: readonly Buffer[],
-  ): Promise<Attempt> {
-    const held = heldStatement(target);
-    const messages = this.#single(statement, execute, [numberStatement, held], target);
-    const [reply = lost] = await this.send(messages, [4]);
-    return this.#singleEnd(reply, 2);
-  }
-
-  /** `before`: what goes in front of the row, each with what it needs. */
-  #single(
-    statement: Statement,
-    execute: readonly Buffer[],
-    before: readonly Statement[],
-    target: Target,
-  ): Buffer[] {
-    const prepare = this.#prepared.prepare([...before, statement]);
+  #single(row: Statement, execute: readonly Buffer[], hold: Hold): Buffer[] {
+    const prepare = this.#prepared.prepare([...hold.statements, row]);
     // Already preparing the row's own statement may wait for a lock on the table.
-    const own = prepare.indexOf(statement.messages[0] ?? syncMessage);
+    const own = prepare.indexOf(row.messages[0] ?? syncMessage);
     const first = own < 0 ? prepare.length : own;
-    const [, held] = before;
-    const hold =
-      held === undefined
-        ? [...holdMessages(target, 'nowait'), flushMessage]
-        : [...numberMessages, ...lockMessages(target), ...heldMessages(held, target)];
-    return [...prepare.slice(0, first), ...hold, ...prepare.slice(first), ...execute, syncMessage];
+    return [...prepare.slice(0, first), ...hold.messages, ...prepare.slice(first), ...execute, syncMessage];
   }
 
-  /** `checks`: which statement looks at the table before the row. */
-  #singleEnd(reply: Reply, checks: number): Promise<Attempt> | Attempt {
+  /** `checks`: which statements look at the table before the row. */
+  #singleEnd(reply: Reply, checks: readonly number[]): Promise<Attempt> | Attempt {
     if (reply.kind === 'done') this.#prepared.succeeded();
     if (isForgotten(reply)) this.#prepared.forgotten();
-    if (reply.kind === 'failed' && isChanged(reply, [checks])) return changed;
+    if (reply.kind === 'failed' && isChanged(reply, checks)) return changed;
     return this.settled(reply);
   }
 

@@ -34,7 +34,9 @@ suite('what the code of one table leaves in its session', () => {
     const { client, targetOf, tableOf, send } = await commitRoom(t, { commitConnectionsMax: 1 });
     await client.query(`
       DO $$BEGIN CREATE ROLE tenant; EXCEPTION WHEN duplicate_object THEN NULL; END$$;
-      CREATE SCHEMA headgate; CREATE FUNCTION headgate.hold(text, oid, oid, text) RETURNS text LANGUAGE sql AS $$SELECT pg_catalog.concat('xid ', pg_catalog.pg_current_xact_id())$$;
+      CREATE SCHEMA headgate; CREATE FUNCTION headgate.hold(text, oid, oid) RETURNS text LANGUAGE sql AS $$SELECT pg_catalog.concat('xid ', pg_catalog.pg_current_xact_id())$$;
+      CREATE FUNCTION headgate.hold_inert(text, oid, text) RETURNS text LANGUAGE sql AS $$SELECT headgate.hold('', 0, 0)$$;
+      CREATE FUNCTION headgate.stays(text, oid, text, oid) RETURNS bool LANGUAGE sql AS $$SELECT true$$;
       CREATE FUNCTION headgate.confirm(text, oid, text, oid) RETURNS void LANGUAGE sql AS '';
       CREATE TABLE ta (data jsonb); CREATE TABLE td (id int, fail bool); GRANT ALL ON ta, td TO tenant; GRANT USAGE ON SCHEMA headgate TO tenant;
       CREATE TABLE tb (data jsonb, seen text); CREATE TABLE tc (at timestamptz);
@@ -75,7 +77,9 @@ suite('what the code of one table leaves in its session', () => {
   test('does not decide whether its own rows wait for the disk', async (t) => {
     const { client, targetOf, tableOf, send } = await commitRoom(t, { commitConnectionsMax: 1 });
     await client.query(`
-      CREATE SCHEMA headgate; CREATE FUNCTION headgate.hold(text, oid, oid, text) RETURNS text LANGUAGE sql AS $$SELECT pg_catalog.concat('xid ', pg_catalog.pg_current_xact_id())$$;
+      CREATE SCHEMA headgate; CREATE FUNCTION headgate.hold(text, oid, oid) RETURNS text LANGUAGE sql AS $$SELECT pg_catalog.concat('xid ', pg_catalog.pg_current_xact_id())$$;
+      CREATE FUNCTION headgate.hold_inert(text, oid, text) RETURNS text LANGUAGE sql AS $$SELECT headgate.hold('', 0, 0)$$;
+      CREATE FUNCTION headgate.stays(text, oid, text, oid) RETURNS bool LANGUAGE sql AS $$SELECT true$$;
       CREATE TABLE said (at_commit text);
       CREATE FUNCTION headgate.confirm(text, oid, text, oid) RETURNS void LANGUAGE sql AS
         $$INSERT INTO public.said VALUES (current_setting('synchronous_commit'))$$;

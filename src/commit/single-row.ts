@@ -1,28 +1,37 @@
 /**
  * The way of one document that waits alone: prepared statements, which PostgreSQL neither parses nor plans again, in one
- * round trip. Keeps what the COPY of a group keeps: the table is locked and its owner
- * known before anything of it runs, the number of the transaction goes out before the commit begins, and `confirm` runs. Pure: target and document in, messages out.
+ * round trip. Keeps what the COPY of a group keeps: the table is locked, its owner and its columns are known before anything of it
+ * runs, and the number of the transaction goes out before the commit begins. Pure: target and document in, messages out.
  *
  * It only ever says yes. What it fails with is not looked at by whoever refuses a row: the COPY is tried then, so that a
  * row is judged in the same words whether it came alone or among others.
  */
 import type { Rows, Target } from '../tables/flow.ts';
-import { quoteIdentifier, quoteLiteral } from '../kit/sql-text.ts';
+import { quoteIdentifier } from '../kit/sql-text.ts';
 import { toStatement } from './prepared.ts';
 import type { Statement } from './prepared.ts';
 import { relationName, typeOids } from './statements.ts';
 import { executeMessages } from './wire-message.ts';
 
-/** Stores `$1`. A plan of it is made anew when the table changes, and locks the table before anything is looked at. */
+/** What a document that is alone takes. */
+export interface SingleStatements {
+  /** singleRowStatement */
+  readonly row: Statement;
+  /** staysStatement */
+  readonly stays: Statement;
+}
+
+/** Stores `$1` in a table of plain rows that is held. A plan of it is made anew when the table changes. */
 export function singleRowStatement(target: Target): Statement {
   const relation = relationName(target);
   const column = quoteIdentifier(target.shape.columns[0]?.name ?? '');
-  // A statement of its own inside WITH, because RETURNING says nothing of a row that a trigger has taken away. COPY knows
-  // no rules and no policies: here the first are an error by themselves, and the second are made one.
+  const id = `${target.oid}::pg_catalog.oid`;
+  // The name could still mean another table, where a schema was renamed behind the lock. COPY knows no rules and no
+  // policies: here the first are an error by themselves, and the second are made one.
   const sql =
-    `with stored as (insert into ${relation} (${column}) values ($1)) ` +
-    `select headgate.confirm(${quoteLiteral(relation)}, ${target.oid}, ${quoteLiteral(target.shape.mark)}, ${target.code.owner}), ` +
-    `(case when pg_catalog.row_security_active(${target.oid}::pg_catalog.oid) then 'policies' else 'true' end)::pg_catalog.bool`;
+    `insert into ${relation} (${column}) values ($1) returning ` +
+    `(case when tableoid operator(pg_catalog.<>) ${id} then 'elsewhere' ` +
+    `when pg_catalog.row_security_active(${id}) then 'policies' else 'true' end)::pg_catalog.bool`;
   return toStatement(sql, [typeOids.jsonb]);
 }
 

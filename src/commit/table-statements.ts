@@ -7,7 +7,17 @@ import type { Column, Target } from '../tables/flow.ts';
 import type { SessionFacts } from './commit-pools.ts';
 import { executorCall, executorCheck, permissionCheck } from './executor.ts';
 import type { Privilege } from './executor.ts';
-import { heldMessages, heldStatement, holdMessages, holdStatement, lockMessages, textOf } from './hold.ts';
+import {
+  heldMessages,
+  heldStatement,
+  holdInert,
+  holdInertMessages,
+  holdMessages,
+  holdStatement,
+  lockMessages,
+  staysStatement,
+  textOf,
+} from './hold.ts';
 import { toStatement } from './prepared.ts';
 import type { Statement } from './prepared.ts';
 import type { Run } from './runs.ts';
@@ -90,6 +100,8 @@ export class TableStatements {
   readonly #store = new Map<string, Sql>();
   readonly #locks: { readonly shared: Step; readonly alone: Step } | null;
   readonly #hold: readonly Step[];
+  /** As confirm, and cheaper: of a table that runs no code. */
+  readonly #stays: Step | null;
   readonly #asOwner: boolean;
 
   constructor(target: Target) {
@@ -109,7 +121,8 @@ export class TableStatements {
     this.#remove = remove === null ? null : sql(remove, rowTypes);
     const probe = removeProbeStatement(target);
     this.#removeProbe = probe === null ? null : sql(probe, rowTypes);
-    this.#hold = holdSteps(target, this.confirm);
+    this.#stays = staysStep(target);
+    this.#hold = holdSteps(target, this.confirm, this.#stays);
   }
 
   /** Decodes these columns of some rows and throws them away. */
@@ -166,6 +179,7 @@ export class TableStatements {
     const { inert } = this.target.code;
     // The function has looked whether the table is what it was, and the path is safe again.
     if (this.#asOwner) return [nameless(pins, [textOf(commit)])];
+    if (this.#stays !== null) return [this.#stays];
     // Triggers that fire at COMMIT see what those before them have seen.
     return inert ? [this.confirm] : [this.confirm, named(path, [textOf(facts.path)])];
   }
@@ -224,17 +238,25 @@ export interface Question {
 }
 
 /** What comes before anything of a table runs in Headgate's own session. */
-function holdSteps(target: Target, confirm: Step): readonly Step[] {
-  const { as, inert, catalogued } = target.code;
+function holdSteps(target: Target, confirm: Step, stays: Step | null): readonly Step[] {
+  const { as, catalogued } = target.code;
+  const messages = () => holdInertMessages(target, '');
+  if (stays !== null) return [fixed({ statement: holdInert, messages, checks: true }), stays];
   const lock: Step = catalogued
-    ? { statement: holdStatement, messages: () => holdMessages(target, ''), checks: true }
+    ? { statement: holdStatement, messages: () => holdMessages(target), checks: true }
     : { statement: null, messages: () => lockMessages(target) };
   // What nobody may act for is looked at as a whole before any row.
   if (as === 'nobody') return [{ statement: null, messages: () => lockMessages(target) }, confirm];
-  if (catalogued && inert) return [fixed(lock)];
   const question = heldStatement(target);
   const held = { statement: question, messages: () => heldMessages(question, target), checks: true } as const;
   return [fixed(lock), fixed(held)];
+}
+
+function staysStep(target: Target): Step | null {
+  const { as, inert, catalogued } = target.code;
+  if (as !== 'headgate' || !inert || !catalogued) return null;
+  const statement = staysStatement(target);
+  return fixed({ statement, messages: () => executeMessages(statement.name, []), checks: true });
 }
 
 function confirmParameters({ schema, table, oid: place, shape, code }: Target) {

@@ -60,13 +60,13 @@ $body$;
 -- Precedes rows: a lock on the table, and under it the question whether the name still
 -- means the table and its owner is still the one that the catalog knew, and one that could do all that Headgate's role can.
 -- Tells the number of the transaction. `patience`: NOWAIT, or empty.
-CREATE FUNCTION headgate.hold(relation_name text, relation oid, owner oid, patience text) RETURNS text
+CREATE FUNCTION headgate.hold(relation_name text, relation oid, owner oid) RETURNS text
 LANGUAGE plpgsql AS $body$
 DECLARE
   becomes text := CASE WHEN pg_catalog.current_setting('server_version_num')::pg_catalog.int4 OPERATOR(pg_catalog.>=) 160000
     THEN 'SET' ELSE 'MEMBER' END;
 BEGIN
-  EXECUTE pg_catalog.concat('LOCK TABLE ONLY ', relation_name, ' IN ROW EXCLUSIVE MODE ', patience);
+  EXECUTE pg_catalog.concat('LOCK TABLE ONLY ', relation_name, ' IN ROW EXCLUSIVE MODE');
   IF pg_catalog.to_regclass(relation_name) OPERATOR(pg_catalog.=) relation
     AND EXISTS (
       SELECT FROM pg_catalog.pg_class c
@@ -81,7 +81,37 @@ BEGIN
 END
 $body$;
 
-REVOKE EXECUTE ON FUNCTION headgate.confirm(text, oid, text, oid), headgate.hold(text, oid, oid, text), headgate.trusts(oid) FROM PUBLIC;
+-- Lock and number alone, for a table that runs no code: whether it still is that table, and its owner the same, asks
+-- headgate.stays() next. `patience`: empty, or NOWAIT, with 55P03 where somebody holds the table.
+CREATE FUNCTION headgate.hold_inert(relation_name text, owner oid, patience text) RETURNS text
+LANGUAGE plpgsql AS $body$
+DECLARE
+  becomes text := CASE WHEN pg_catalog.current_setting('server_version_num')::pg_catalog.int4 OPERATOR(pg_catalog.>=) 160000
+    THEN 'SET' ELSE 'MEMBER' END;
+BEGIN
+  EXECUTE pg_catalog.concat('LOCK TABLE ONLY ', relation_name, ' IN ROW EXCLUSIVE MODE ', patience);
+  IF pg_catalog.pg_has_role(owner, current_user, becomes)
+    AND (current_user OPERATOR(pg_catalog.=) session_user OR pg_catalog.pg_has_role(owner, session_user, becomes))
+  THEN
+    RETURN pg_catalog.concat('xid ', pg_catalog.pg_current_xact_id());
+  END IF;
+  RAISE EXCEPTION USING ERRCODE = 'HG001', MESSAGE = 'the table has changed since the request was checked';
+END
+$body$;
+
+-- As confirm, asked when a statement is planned and not when it runs. It is not immutable: it is called that so that the plan
+-- keeps its answer. That is right in a statement that names the relation too, as a constant of type regclass: PostgreSQL throws
+-- the plan away when anything about that relation has changed, and whoever holds a lock on it has heard of all changes.
+CREATE FUNCTION headgate.stays(relation_name text, relation oid, mark text, owner oid) RETURNS boolean
+LANGUAGE plpgsql IMMUTABLE AS $body$
+BEGIN
+  PERFORM headgate.confirm(relation_name, relation, mark, owner);
+  RETURN true;
+END
+$body$;
+
+REVOKE EXECUTE ON FUNCTION headgate.confirm(text, oid, text, oid), headgate.hold(text, oid, oid),
+  headgate.hold_inert(text, oid, text), headgate.stays(text, oid, text, oid), headgate.trusts(oid) FROM PUBLIC;
 
 -- A search_path that does not name pg_temp begins with it, also for pg_catalog's own types and tables: a client's temporary
 -- domain called regclass would be Headgate's role's code inside these functions.
