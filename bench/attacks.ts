@@ -21,7 +21,7 @@ const honestPerSecond = 50;
 const agent = new Agent({ keepAlive: true, maxSockets: 16 });
 
 /** ms until the answer; NaN: it was no 200. */
-function post(url: string): Promise<number> {
+export function post(url: string): Promise<number> {
   const started = performance.now();
   return new Promise((resolve) => {
     const sent = request(url, { method: 'POST', agent }, (response) => {
@@ -34,7 +34,7 @@ function post(url: string): Promise<number> {
   });
 }
 
-async function honest(url: string, until: Promise<unknown>): Promise<number[]> {
+export async function honest(url: string, until: Promise<unknown>): Promise<number[]> {
   const answers: Promise<number>[] = [];
   const state = { ended: false };
   void until.then(() => (state.ended = true));
@@ -47,25 +47,30 @@ async function honest(url: string, until: Promise<unknown>): Promise<number[]> {
 }
 
 /** The longest stall of the event loop since this was last asked, in ms. */
-async function longestStallMs(service: Service): Promise<number> {
+export async function longestStallMs(service: Service): Promise<number> {
   const metrics = await (await fetch(`http://127.0.0.1:${service.ports.admin.port}/metrics`)).text();
   return Number(/^nodejs_eventloop_lag_max_seconds (\S+)/m.exec(metrics)?.[1] ?? Number.NaN) * 1_000;
 }
 
-function peakMiB(pid: number): number {
+export function peakMiB(pid: number): number {
   const kib = /^VmHWM:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1];
   return Number(kib ?? Number.NaN) / 1_024;
+}
+
+/** In a process of its own, which ends by itself and says on its standard output what it got. */
+export function startAttacker(name: string, service: Service, seconds: number) {
+  const { listen, sql, gateway } = service.ports;
+  const ports = [listen.port, sql.port, gateway?.port ?? 0].map(String);
+  return spawn(process.execPath, [script('./attacker.js'), name, ...ports, String(seconds)], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
 }
 
 async function attack(name: string, service: Service, seconds: number): Promise<(string | number)[]> {
   // The peak begins anew (proc(5)).
   writeFileSync(`/proc/${service.pid}/clear_refs`, '5');
   await longestStallMs(service);
-  const { listen, sql, gateway } = service.ports;
-  const ports = [listen.port, sql.port, gateway?.port ?? 0].map(String);
-  const attacker = spawn(process.execPath, [script('./attacker.js'), name, ...ports, String(seconds)], {
-    stdio: ['ignore', 'pipe', 'inherit'],
-  });
+  const attacker = startAttacker(name, service, seconds);
   let said = '';
   attacker.stdout.setEncoding('utf8').on('data', (text: string) => (said += text));
   const times = await honest(service.url('honest'), once(attacker, 'close'));
@@ -83,6 +88,20 @@ async function attack(name: string, service: Service, seconds: number): Promise<
   ];
 }
 
+/** What the attackers know of. */
+export const attackedTables = `
+  create table honest (data jsonb) with (connector = 'webhook');
+  create table open (data jsonb) with (connector = 'webhook');
+  create table typed (id bigint, note text, n numeric) with (connector = 'webhook');
+  create table plain (a bigint, b text);
+  create table wide (data jsonb) include headers as headers include timestamp as at
+    with (connector = 'webhook', is_batched = true);
+  create table lines (data jsonb) with (connector = 'webhook', is_batched = true);
+  create table form (data jsonb) with (connector = 'webhook', format = 'form');
+  create secret s with (backend = 'meta') as 'key';
+  create table signed (data jsonb) with (connector = 'webhook') validate secret s as
+    secure_compare(headers->>'x-signature', encode(hmac(s, data, 'sha256'), 'hex'))`;
+
 export const attacks: Bench = {
   name: 'attacks',
   page: 'docs/reliability.md',
@@ -93,18 +112,7 @@ export const attacks: Bench = {
       // Each meets a program that has done nothing before.
       const service = await startService();
       try {
-        await service.client.query(`
-          create table honest (data jsonb) with (connector = 'webhook');
-          create table open (data jsonb) with (connector = 'webhook');
-          create table typed (id bigint, note text, n numeric) with (connector = 'webhook');
-          create table plain (a bigint, b text);
-          create table wide (data jsonb) include headers as headers include timestamp as at
-            with (connector = 'webhook', is_batched = true);
-          create table lines (data jsonb) with (connector = 'webhook', is_batched = true);
-          create table form (data jsonb) with (connector = 'webhook', format = 'form');
-          create secret s with (backend = 'meta') as 'key';
-          create table signed (data jsonb) with (connector = 'webhook') validate secret s as
-            secure_compare(headers->>'x-signature', encode(hmac(s, data, 'sha256'), 'hex'))`);
+        await service.client.query(attackedTables);
         for (let i = 0; i < 50; i++) await post(service.url('honest'));
         const line = await attack(name, service, seconds);
         console.error(line.join(' | '));

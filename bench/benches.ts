@@ -6,6 +6,7 @@ import { comparison } from './comparison.ts';
 import { events } from './events.ts';
 import { listeners } from './listeners.ts';
 import { lone } from './lone.ts';
+import { mixedAttacks } from './mixed-attacks.ts';
 import { overload } from './overload.ts';
 import { parts } from './parts.ts';
 import type { Bench } from './report.ts';
@@ -31,5 +32,6 @@ export const benches: readonly Bench[] = [
   parts,
   overload,
   attacks,
+  mixedAttacks,
   soak,
 ];
