@@ -1,5 +1,5 @@
 /**
- * Every attack against one program that is started once: two at a time, in an order drawn by lot, for half an hour
+ * Every attack against one program that is started once: one after the other, in an order drawn by lot, for half an hour
  * (BENCH_SECONDS), and an honest sender beside them. What one attack leaves behind is what the next one meets.
  */
 import { once } from 'node:events';
@@ -10,9 +10,9 @@ import type { Bench } from './report.ts';
 import { startService } from './service.ts';
 import type { Service } from './service.ts';
 
-/** How long one attack lasts, in s; the attackers at a time; how often the event loop is asked for its stalls. */
+/** How long one attack lasts, in s; how many there are at a time. */
 const attackSeconds = 10;
-const attackersAtOnce = 2;
+const attackersAtOnce = 1;
 
 interface Mixed {
   readonly attacks: number;
