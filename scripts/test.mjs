@@ -35,6 +35,8 @@ const env = { ...process.env, ...(made.status === 0 ? { HEADGATE_TEST_TEMPLATE: 
 
 /** What each file counted when it last ran, by name. */
 const counts = new Map();
+/** How long each file took when it last ran, in s. */
+const took = new Map();
 const unsteadyMax = 3;
 const failed = new Map();
 const unsteady = [];
@@ -75,6 +77,7 @@ function runFile(file) {
     let output = '';
     for (const stream of [child.stdout, child.stderr])
       stream.setEncoding('utf8').on('data', (text) => (output += text));
+    const began = Date.now();
     let late = false;
     const limit = setTimeout(() => {
       late = true;
@@ -89,6 +92,7 @@ function runFile(file) {
       child.once('close', () => {
         clearTimeout(held);
         running.delete(child);
+        took.set(file, (Date.now() - began) / 1_000);
         tell(file, output, late, code, signal);
         resolve();
       });
@@ -114,6 +118,9 @@ function report() {
   const total = (name) => [...counts.values()].reduce((sum, counted) => sum + (counted.get(name) ?? 0), 0);
   const counted = ['tests', 'pass', 'fail', 'skipped', 'todo'].map((name) => `# ${name} ${total(name)}`);
   console.log([`# files ${files.length}`, ...counted, `# duration_ms ${Date.now() - started}`].join('\n'));
+  const slowest = [...took].toSorted((a, b) => b[1] - a[1]).slice(0, 10);
+  if (files.length > 10)
+    console.log(slowest.map(([file, seconds]) => `# ${seconds.toFixed(0)} s ${file}`).join('\n'));
   for (const line of unsteady) console.log(`*** unsteady: ${line}`);
   for (const [file, why] of failed) console.log(`*** ${file} ${why}`);
   process.exitCode = failed.size === 0 ? 0 : 1;
