@@ -7,18 +7,18 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Arrival, Outcome } from '../tables/flow.ts';
-import type { Connection, LiveRequest } from '../access/connection.ts';
+import type { Connection, LiveRequest } from '../http/connection.ts';
 import type { Gate } from '../access/gate.ts';
 import type { Ingest } from '../ingest/ingest.ts';
 import type { Limits } from '../tables/limits.ts';
 import type { Observe, TableName } from '../tables/observations.ts';
 import type { Refusal } from '../tables/refusals.ts';
 import { refusal, Refused } from '../tables/refusals.ts';
-import { BodyReader } from './body.ts';
-import type { Coding, Inflation, Inflations } from './content-encoding.ts';
-import { parseCodings } from './content-encoding.ts';
-import type { BytesInFlight } from './in-flight.ts';
-import { Share } from './in-flight.ts';
+import { BodyReader } from '../http/body.ts';
+import type { Coding, Inflation, Inflations } from '../http/inflation.ts';
+import { parseCodings } from '../http/inflation.ts';
+import type { BytesInFlight } from '../http/budget.ts';
+import { Share } from '../http/budget.ts';
 import type { RefusalReplies, Reply } from './reply.ts';
 import { committedReply, failureReply, preflightReply } from './reply.ts';
 

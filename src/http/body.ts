@@ -6,7 +6,7 @@ import type { IncomingMessage } from 'node:http';
 import { Gathered } from '../kit/gathered.ts';
 import type { Refusal } from '../tables/refusals.ts';
 import { refusal, Refused } from '../tables/refusals.ts';
-import type { Share } from './in-flight.ts';
+import type { Share } from './budget.ts';
 
 export class BodyReader {
   readonly promise: Promise<Buffer>;
