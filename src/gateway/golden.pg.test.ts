@@ -174,7 +174,7 @@ const codes = Object.keys(refusals) as RefusalCode[];
 const everyRefusal: Cases = [
   ...codes.map((code) => [`refused: ${code}`, post(`/v1/events?name=${code}`, row)] as const),
   ['a bug', post('/v1/events?name=bug', row)],
-  ['a bug past the plain way', chunked('/v1/events?name=bug', [row])],
+  ['a bug, in chunks', chunked('/v1/events?name=bug', [row])],
   ['the engine is away', ask('GET', '/v1/healthz')],
 ];
 

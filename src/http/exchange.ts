@@ -5,10 +5,13 @@
  * with what ended the connection: `request_timeout`, `malformed_request`, `request_aborted`.
  */
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
+import { Readable } from 'node:stream';
 import type { Gate } from '../access/gate.ts';
 import type { Limits } from '../tables/limits.ts';
 import type { Refusal } from '../tables/refusals.ts';
 import { refusal, Refused } from '../tables/refusals.ts';
+import { BodyPieces } from './body-pieces.ts';
+import type { PiecesRules } from './body-pieces.ts';
 import { BodyReader } from './body.ts';
 import type { BodyRules } from './body.ts';
 import type { BytesInFlight } from './budget.ts';
@@ -47,9 +50,12 @@ export interface Incoming {
   readonly awaitsContinue: boolean;
 }
 
-/** Whoever reads a body, or reads it away: told when the rest of it will not come. */
+/** Whoever reads a body, or reads it away. */
 interface Reading {
+  /** The rest of it will not come. */
   fail(why: Refusal): void;
+  /** The request is answered. */
+  abandon(): void;
 }
 
 export abstract class Exchange implements LiveRequest {
@@ -58,7 +64,7 @@ export abstract class Exchange implements LiveRequest {
   readonly rawHeaders: readonly string[];
   readonly arrivedAtMs: number;
   readonly remoteAddress: string;
-  protected readonly hall: Hall;
+  readonly hall: Hall;
   protected readonly request: IncomingMessage;
   protected readonly response: ServerResponse;
   protected readonly connection: Connection;
@@ -67,7 +73,6 @@ export abstract class Exchange implements LiveRequest {
   #awaitsContinue: boolean;
   #failure: Refusal | null = null;
   #reading: Reading | null = null;
-  #reader: BodyReader | null = null;
   #inflation: Inflation | null = null;
   #answered = false;
   #closes = false;
@@ -140,14 +145,65 @@ export abstract class Exchange implements LiveRequest {
     const why = this.#failure ?? ('code' in codings ? codings : this.#bodyRefusal(rules));
     if (why !== null) return Promise.reject(new Refused(why));
     this.#askForBody();
-    this.#reader = new BodyReader(this.request, this.share, rules, bodyTurn);
-    this.#reading = this.#reader;
-    if ('code' in codings || codings.length === 0) return this.#reader.promise;
-    return this.#reader.promise.then(async (read) => {
+    const reader = new BodyReader(this.request, this.share, rules, bodyTurn);
+    this.#reading = reader;
+    if ('code' in codings || codings.length === 0) return reader.promise;
+    return reader.promise.then(async (read) => {
       const body = await this.#inflate(read, codings, rules);
       await bodyTurn(body.length);
       return body;
     });
+  }
+
+  /** The body as it comes. Called at most once, in place of `readBody`; throws Refused. */
+  protected readPieces(rules: PiecesRules): BodyPieces {
+    if (this.#failure !== null) throw new Refused(this.#failure);
+    if (this.announcedBytes > rules.bytesMax) throw new Refused('body_too_large');
+    this.#askForBody();
+    const pieces = new BodyPieces(this.request, this.share, rules);
+    this.#reading = pieces;
+    return pieces;
+  }
+
+  /**
+   * Reads away what a sender is still sending, within bounds: it may not read the answer before it has sent everything.
+   * What has not come by then ends the connection behind the answer. Gives why the request cannot be answered otherwise any
+   * more; null: it can.
+   */
+  protected async readAway(): Promise<Refusal | null> {
+    const { request } = this;
+    const ends = request.complete || request.destroyed || this.#failure !== null;
+    if (!ends && !this.#awaitsContinue) await this.#drop();
+    this.#closes ||= !request.complete;
+    return this.#failure;
+  }
+
+  #drop(): Promise<void> {
+    const { request, hall } = this;
+    return new Promise((resolve) => {
+      let bytes = 0;
+      const settle = (): void => {
+        clearTimeout(timer);
+        request.off('data', count).off('end', settle).off('close', settle);
+        resolve();
+      };
+      const count = (piece: Buffer): void => {
+        bytes += piece.length;
+        if (bytes > hall.limits.lingerBytesMax) settle();
+      };
+      const timer = setTimeout(settle, hall.limits.lingerMs);
+      this.#reading = { fail: settle, abandon: settle };
+      request.on('data', count).on('end', settle).on('close', settle);
+      request.resume();
+    });
+  }
+
+  /** Calls back when the answer is written, or nobody is there any more to read it. What is returned ends the waiting. */
+  onClosed(done: () => void): () => void {
+    const { response } = this;
+    if (response.destroyed || this.connection.socket.destroyed) done();
+    else response.once('close', done);
+    return () => void response.off('close', done);
   }
 
   #askForBody(): void {
@@ -175,15 +231,30 @@ export abstract class Exchange implements LiveRequest {
   }
 
   /** Lets go of whatever the request held, and writes its answer. */
-  protected write(reply: Reply): void {
+  protected write({ status, headers, body }: Reply): void {
+    if (!this.#begin(status, headers)) return;
+    if (typeof body === 'string' && this.method !== 'HEAD' && endInOneWrite(this.response, body)) return;
+    this.response.end(body);
+  }
+
+  /** The same for a body that leaves as fast as its reader reads. */
+  protected writePieces(status: number, headers: readonly string[], pieces: Iterable<Buffer>): void {
+    if (!this.#begin(status, headers)) return;
+    const source = Readable.from(pieces);
+    // Half an answer is told from a whole one by the end of the connection.
+    source.on('error', () => this.response.destroy());
+    source.pipe(this.response);
+  }
+
+  /** false: nobody is there to read it. */
+  #begin(status: number, headers: readonly string[]): boolean {
     this.#answered = true;
-    this.#reader?.abandon();
+    this.#reading?.abandon();
     this.#inflation?.abandon();
     this.share.release();
-    if (this.connection.socket.destroyed) return;
-    this.#writeHead(reply.status, reply.headers);
-    const { body } = reply;
-    if (this.method === 'HEAD' || !endInOneWrite(this.response, body)) this.response.end(body);
+    if (this.connection.socket.destroyed) return false;
+    this.#writeHead(status, headers);
+    return true;
   }
 
   #writeHead(status: number, headers: readonly string[]): void {

@@ -5,7 +5,7 @@ export interface Reply {
   readonly status: number;
   /** Names and values in turn, as `ServerResponse.writeHead` takes them. */
   readonly headers: readonly string[];
-  readonly body: string;
+  readonly body: string | Buffer;
 }
 
 /** A whole HTTP message for a socket that has no request to answer, and that is closed after it. */
@@ -13,5 +13,5 @@ export function rawMessage(it: Reply, nowMs: number): string {
   const headers = [...it.headers, 'Connection', 'close', 'Date', new Date(nowMs).toUTCString()];
   let head = `HTTP/1.1 ${it.status} ${STATUS_CODES[it.status] ?? ''}\r\n`;
   for (let i = 0; i + 1 < headers.length; i += 2) head += `${headers[i]}: ${headers[i + 1]}\r\n`;
-  return `${head}\r\n${it.body}`;
+  return `${head}\r\n${String(it.body)}`;
 }
