@@ -71,7 +71,9 @@ export async function startService(options: ServiceOptions = {}): Promise<Servic
 export async function startIn(dataDir: string, options: ServiceOptions = {}): Promise<Service> {
   const { database = 'dev' } = options;
   const args = ['start', `--data-dir=${dataDir}`, ...flags, ...(options.flags ?? [])];
-  const child = await start([script('../src/app/cli.js'), ...args], (text) => text.includes('Headgate is ready'));
+  const child = await start([script('../src/app/cli.js'), ...args], (text) =>
+    text.includes('Headgate is ready'),
+  );
   try {
     const ports = JSON.parse(await readFile(join(dataDir, 'ports.json'), 'utf8')) as Service['ports'];
     const client = new Client({ host: '127.0.0.1', port: ports.sql.port, user: 'root', database });

@@ -131,7 +131,7 @@ export class GatewayExchange extends Exchange {
       const pieces = asBuffers(result.body(), () => reader.goesOn());
       this.writePieces(200, this.#headers(type, null), pieces);
     }
-    this.onClosed(() => {
+    this.onEnded(() => {
       result.release();
       this.#tell({ code: 'ok', status: 200 }, result.rows);
     });

@@ -29,7 +29,7 @@ export function sqlRoute(rooms: SqlRouteRooms): (exchange: GatewayExchange) => P
       // As it came, and again as it is written to the engine.
       exchange.hold(body.length);
       statement = parseSqlRequest(body);
-      stay = exchange.onClosed(() => gone.abort());
+      stay = exchange.onEnded(() => gone.abort());
       exchange.answerResult(await sessions.run(name, statement, gone.signal), readPauseMs);
     } finally {
       stay();

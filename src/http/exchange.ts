@@ -76,6 +76,8 @@ export abstract class Exchange implements LiveRequest {
   #inflation: Inflation | null = null;
   #answered = false;
   #closes = false;
+  #ended = false;
+  #atEnd: Set<() => void> | null = null;
 
   constructor({ hall, connection, request, response, awaitsContinue }: Incoming) {
     this.hall = hall;
@@ -123,6 +125,12 @@ export abstract class Exchange implements LiveRequest {
   whenWritten(done: () => void): void {
     if (this.response.writableFinished) done();
     else this.response.once('finish', done);
+  }
+
+  ended(): void {
+    this.#ended = true;
+    for (const done of this.#atEnd ?? []) done();
+    this.#atEnd = null;
   }
 
   fail(why: Refusal): void {
@@ -199,11 +207,10 @@ export abstract class Exchange implements LiveRequest {
   }
 
   /** Calls back when the answer is written, or nobody is there any more to read it. What is returned ends the waiting. */
-  onClosed(done: () => void): () => void {
-    const { response } = this;
-    if (response.destroyed || this.connection.socket.destroyed) done();
-    else response.once('close', done);
-    return () => void response.off('close', done);
+  onEnded(done: () => void): () => void {
+    if (this.#ended) done();
+    else (this.#atEnd ??= new Set()).add(done);
+    return () => void this.#atEnd?.delete(done);
   }
 
   #askForBody(): void {

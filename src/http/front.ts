@@ -20,6 +20,7 @@ import type { Refusal } from '../tables/refusals.ts';
 import { refusal } from '../tables/refusals.ts';
 import { BytesInFlight } from './budget.ts';
 import { Connection } from './connection.ts';
+import type { LiveRequest } from './connection.ts';
 import type { Exchange, Hall, Incoming } from './exchange.ts';
 import { Inflations } from './inflation.ts';
 import { isHeadOfParserError, protocolRefusal, refusalForParserError } from './protocol.ts';
@@ -232,6 +233,8 @@ export class Front<E extends Exchange> {
     socket.once('close', () => {
       this.#connections.delete(socket);
       if (this.#stopped && this.#connections.size === 0) this.#emptied.resolve();
+      // Answers that waited for others to be written before them are told by nobody else.
+      for (const exchange of connection.pending) this.#ended(connection, exchange);
       const { last } = connection;
       if (last?.received === false) this.#endings.run(() => last.fail(refusal('request_aborted')));
     });
@@ -254,15 +257,19 @@ export class Front<E extends Exchange> {
   #exchange(request: IncomingMessage, response: ServerResponse, awaitsContinue: boolean): E | null {
     const connection = this.#connections.get(request.socket);
     if (connection === undefined || connection.ending) return null;
-    connection.owed += 1;
+    const exchange = this.#door.exchange({ hall: this.hall, connection, request, response, awaitsContinue });
+    connection.pending.add(exchange);
     this.#owed += 1;
-    response.once('close', () => {
-      connection.owed -= 1;
-      this.#owed -= 1;
-      // Its head was written before anybody knew that it would be the last answer.
-      if (this.hall.draining && connection.owed === 0) connection.endWithMessage(null);
-    });
-    return this.#door.exchange({ hall: this.hall, connection, request, response, awaitsContinue });
+    response.once('close', () => this.#ended(connection, exchange));
+    return exchange;
+  }
+
+  #ended(connection: Connection, exchange: LiveRequest): void {
+    if (!connection.pending.delete(exchange)) return;
+    this.#owed -= 1;
+    exchange.ended();
+    // The head of the last answer was written before anybody knew that it would be the last.
+    if (this.hall.draining && connection.owed === 0) connection.endWithMessage(null);
   }
 
   /** Each request that waits takes memory, and Node reads on until the end of what has come. */
