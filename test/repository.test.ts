@@ -18,6 +18,7 @@ const layers: readonly (readonly string[])[] = [
   ['client'],
   ['tables'],
   ['engine', 'access'],
+  ['http'],
   ['secrets', 'catalog'],
   ['validate', 'senders', 'decode', 'batch', 'commit', 'reject', 'spool'],
   ['ingest'],

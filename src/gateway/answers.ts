@@ -11,14 +11,9 @@ import { isTransient, SqlRefused } from './sql-sessions.ts';
 
 export const json = 'application/json; charset=utf-8';
 
-/** What the log and the metrics are told of a request. */
-export interface Told {
-  code: Extract<Observation, { kind: 'gateway.answered' }>['code'];
-  rows: number;
-}
-
 export interface Answer {
-  readonly code: Told['code'];
+  /** As the log and the metrics are told. */
+  readonly code: Extract<Observation, { kind: 'gateway.answered' }>['code'];
   readonly status: number;
   /** In lower case. */
   readonly headers: Readonly<Record<string, string>>;

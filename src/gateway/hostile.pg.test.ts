@@ -17,6 +17,7 @@ import { openTestGateway } from '../../test/support/gateway.ts';
 import type { TestGateway } from '../../test/support/gateway.ts';
 import { testDatabase } from '../../test/support/postgres.ts';
 import { chunked, post, RawClient } from '../../test/support/raw-http.ts';
+import { within } from '../../test/support/within.ts';
 import { limits } from '../tables/limits.ts';
 import type { Limits } from '../tables/limits.ts';
 
@@ -45,6 +46,11 @@ async function open(t: TestContext, way: Over, own: Partial<Limits> = {}): Promi
   onEnd(t, 'count', async () => {
     const { rows } = await client.query<{ n: number }>('SELECT count(*)::int AS n FROM t');
     assert.equal(rows[0]?.n, opened.rows, 'what is stored was answered 200');
+    await within(10_000, async () => {
+      await new Promise(setImmediate);
+      const { requests, bytesInFlight } = gateway.door.load;
+      assert.deepEqual([requests, bytesInFlight], [0, 0], 'what was begun has ended, and holds nothing');
+    });
     assert.deepEqual(
       gateway.spy.seen.filter(({ kind }) => kind === 'request.failed'),
       [],
@@ -154,6 +160,24 @@ for (const way of over) {
         }
       }
       await check(way, opened, [post(e, row)], ['200'], 'stays');
+    });
+
+    test('a reset behind requests that wait ends them all', async (t) => {
+      const opened = await open(t, way);
+      if (opened === null) return;
+      const sleep = post(sql, 'SELECT pg_sleep(0.3)');
+      for (const behind of [
+        post(sql, select).repeat(5),
+        post(e, row).slice(0, -2),
+        chunked(e, [row]).slice(0, -4),
+        'x',
+      ]) {
+        const client = await RawClient.connect(opened.port, way);
+        client.send(sleep + behind);
+        while (opened.gateway.door.load.requests === 0) await new Promise(setImmediate);
+        client.reset();
+        await client.closed;
+      }
     });
 
     test('draining: what runs is answered, what comes behind it is not begun, idle connections and handshakes end', async (t) => {

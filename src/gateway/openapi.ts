@@ -1,30 +1,13 @@
 /**
  * The description of the events gateway that `GET /v1/openapi.json` gives: made from the tables of its parameters
- * (query.ts), of what its bodies hold (openapi-schemas.ts), of Headgate's refusals, and of the routes, below. Pure.
+ * (query.ts), of what its bodies hold (openapi-schemas.ts), of Headgate's refusals, and of the routes (routes.ts). Pure.
  */
 import { refusals } from '../tables/refusals.ts';
 import type { RefusalCode } from '../tables/refusals.ts';
 import { lineMember, refusalSchema, requestIdMember, schemas } from './openapi-schemas.ts';
-import { eventParameters, sqlParameters } from './query.ts';
 import type { Parameter } from './query.ts';
-
-interface Route {
-  readonly method: 'get' | 'post';
-  readonly path: string;
-  readonly operationId: string;
-  readonly summary: string;
-  readonly description?: string;
-  readonly parameters?: Readonly<Record<string, Parameter>>;
-  /** By media type, the usual one first. What a body calls itself does not matter. */
-  readonly body?: Readonly<Record<string, object>>;
-  readonly answer: { readonly description: string; readonly schema: string };
-  /** Beside those that every route has. */
-  readonly refusals: readonly RefusalCode[];
-  /** The engine's own errors, told with their SQLSTATE. */
-  readonly sqlErrors?: true;
-  /** Nobody is asked for a token. */
-  readonly open?: true;
-}
+import { routes } from './routes.ts';
+import type { Operation } from './routes.ts';
 
 const everywhere = [
   'malformed_request',
@@ -39,6 +22,7 @@ const everywhere = [
   'encoding_unsupported',
   'expectation_failed',
   'rate_limited',
+  'sender_overloaded',
   'headers_too_large',
   'internal',
   'engine_unavailable',
@@ -46,73 +30,7 @@ const everywhere = [
   'draining',
 ] as const satisfies readonly RefusalCode[];
 
-const ofBoth = [
-  'malformed_query',
-  'database_closed',
-  'database_unknown',
-  'body_too_large',
-  'commit_unknown',
-] as const satisfies readonly RefusalCode[];
-
-const ofEvents = [
-  ...ofBoth,
-  'relation_not_writable',
-  'key_missing',
-  'relation_not_found',
-  'body_not_json',
-  'payload_undecodable',
-  'row_refused',
-  'event_not_object',
-  'deadline',
-  'lane_full',
-  'table_changed',
-] as const satisfies readonly RefusalCode[];
-
-const ofSql = [...ofBoth, 'result_too_large', 'results_full'] as const satisfies readonly RefusalCode[];
-
 const ref = (name: string) => ({ $ref: `#/components/schemas/${name}` });
-
-const routes: readonly Route[] = [
-  {
-    method: 'post',
-    path: '/v1/events',
-    operationId: 'insertEvents',
-    summary: 'Insert one JSON object, or one a line (NDJSON), into a table that exists',
-    description: 'All or nothing. Answered after the commit. Content-Encoding: gzip is accepted.',
-    parameters: eventParameters,
-    body: {
-      'application/json': ref('Event'),
-      'application/x-ndjson': { type: 'string', description: 'one JSON object a line' },
-    },
-    answer: { description: 'committed', schema: 'EventsAnswer' },
-    refusals: ofEvents,
-  },
-  {
-    method: 'post',
-    path: '/v1/sql',
-    operationId: 'runSql',
-    summary: 'Run SQL: the body itself, or {"sql": "…", "params": […]}',
-    description:
-      'Several statements are one transaction unless they say otherwise; the last result is told, and all in `results`. Numbers keep their digits.',
-    parameters: sqlParameters,
-    body: {
-      'application/json': ref('SqlStatement'),
-      'text/plain': { type: 'string', minLength: 1, description: 'SQL' },
-    },
-    answer: { description: 'done', schema: 'SqlAnswer' },
-    refusals: ofSql,
-    sqlErrors: true,
-  },
-  {
-    method: 'get',
-    path: '/v1/healthz',
-    operationId: 'health',
-    summary: 'Is the gateway there, and can it reach its databases',
-    answer: { description: 'yes', schema: 'Health' },
-    refusals: [],
-    open: true,
-  },
-];
 
 export interface OpenapiOptions {
   readonly version: string;
@@ -121,7 +39,9 @@ export interface OpenapiOptions {
 }
 
 export function openapiDocument({ version, asksForToken }: OpenapiOptions): object {
-  const paths = routes.map((route) => [route.path, { [route.method]: operation(route, asksForToken) }]);
+  const paths = routes.flatMap(({ method, path, operation }) =>
+    operation === null ? [] : [[path, { [method]: operationObject(operation, asksForToken) }]],
+  );
   return {
     openapi: '3.0.3',
     info: {
@@ -140,7 +60,7 @@ export function openapiDocument({ version, asksForToken }: OpenapiOptions): obje
   };
 }
 
-function operation(route: Route, asksForToken: boolean): object {
+function operationObject(route: Operation, asksForToken: boolean): object {
   const { operationId, summary, description, parameters, body } = route;
   return {
     operationId,
@@ -174,7 +94,7 @@ const requestId = {
   },
 };
 
-function done({ answer }: Route): object {
+function done({ answer }: Operation): object {
   return {
     description: answer.description,
     headers: requestId,
@@ -183,7 +103,7 @@ function done({ answer }: Route): object {
 }
 
 /** Every refusal by its status. */
-function refused(route: Route, asksForToken: boolean): Readonly<Record<string, object>> {
+function refused(route: Operation, asksForToken: boolean): Readonly<Record<string, object>> {
   const token: readonly RefusalCode[] = asksForToken && route.open !== true ? ['token_required'] : [];
   const byStatus = new Map<number, RefusalCode[]>();
   for (const code of [...everywhere, ...token, ...route.refusals]) {
@@ -194,7 +114,7 @@ function refused(route: Route, asksForToken: boolean): Readonly<Record<string, o
   return Object.fromEntries(entries.map(([status, codes]) => [status, refusedWith(route, status, codes)]));
 }
 
-function refusedWith(route: Route, status: number, codes: readonly RefusalCode[]): object {
+function refusedWith(route: Operation, status: number, codes: readonly RefusalCode[]): object {
   const more = status === 422 ? lineMember : status === 500 ? requestIdMember : {};
   const own = refusalSchema(codes, more);
   const tellsSqlstate = route.sqlErrors === true && (status === 400 || status === 503);

@@ -11,11 +11,7 @@ import { openTestGateway } from '../../test/support/gateway.ts';
 import type { TestGateway } from '../../test/support/gateway.ts';
 import { testDatabase } from '../../test/support/postgres.ts';
 import { post, RawClient } from '../../test/support/raw-http.ts';
-import { deferred } from '../kit/deferred.ts';
 import { limits } from '../tables/limits.ts';
-import { Refused } from '../tables/refusals.ts';
-import { Budget } from './budget.ts';
-import { SmallSource } from './events-route.ts';
 
 const megabytes = (n: number) => `SELECT repeat('x', 1000000) AS x FROM generate_series(1, ${n})`;
 const portOf = (gateway: TestGateway) => Number(new URL(gateway.url).port);
@@ -85,15 +81,10 @@ test('uploads that break off while tables are looked for hold nothing, and nobod
   const answered = gateway.spy.seen.length;
   const broken = await Promise.all(Array.from({ length: 160 }, () => RawClient.connect(portOf(gateway))));
   for (const sender of broken) {
-    sender.send(
-      'POST /v1/events?name=slow HTTP/1.1\r\nHost: h\r\nContent-Length: 1048576\r\nExpect: 100-continue\r\n\r\n',
-    );
+    sender.send('POST /v1/events?name=slow HTTP/1.1\r\nHost: h\r\nContent-Length: 1048576\r\n\r\n{"n":');
   }
-  for (const sender of broken) {
-    assert.equal((await sender.answer())?.status, 100);
-    sender.send('{"n":');
-    sender.reset();
-  }
+  while (gateway.door.load.requests < broken.length) await new Promise(setImmediate);
+  for (const sender of broken) sender.reset();
   await Promise.all(broken.map(({ closed }) => closed));
   const events = await Promise.all(
     Array.from({ length: 20 }, (_, n) => gateway.events('name=t', `{"n":${n}}`)),
@@ -114,46 +105,41 @@ test('uploads that break off while tables are looked for hold nothing, and nobod
 });
 
 test('a sender that leaves at any time gives back what it held', async (t) => {
-  const { createServer } = await import('node:http');
-  const bodies = new Budget(limits.gatewayBodiesBytesMax);
-  const looked = deferred<void>();
-  const outcomes: Promise<unknown>[] = [];
-  let arrived = deferred<void>();
-  const server = createServer((request) => {
-    const source = new SmallSource(request, bodies);
-    const late = request.url === '/late';
-    const read = async (): Promise<unknown> => {
-      if (late) await looked.promise;
-      try {
-        return await source.whole();
-      } catch (error) {
-        return error instanceof Refused ? error.refusal.code : error;
-      } finally {
-        source.close();
-      }
-    };
-    outcomes.push(read());
-    request.once('close', () => closed.push(1));
-    arrived.resolve();
-  });
-  const closed: number[] = [];
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  onEnd(t, 'server', () => new Promise<void>((resolve) => void server.close(() => resolve())));
-  const address = server.address();
-  const port = typeof address === 'object' && address !== null ? address.port : 0;
-  const whole = '{"n":1}';
-  const part = post('/x', 'x'.repeat(1000)).slice(0, -500);
-  for (const bytes of [post('/late', whole), part.replace('/x', '/late'), part]) {
-    arrived = deferred<void>();
-    const sender = await RawClient.connect(port);
-    sender.send(bytes);
-    await arrived.promise;
-    sender.reset();
-    await sender.closed;
-  }
-  while (closed.length < 3) await new Promise(setImmediate);
-  looked.resolve();
-  assert.deepEqual(await Promise.all(outcomes), ['request_aborted', 'request_aborted', 'request_aborted']);
-  assert.equal(bodies.held, 0);
+  const database = await testDatabase(t);
+  const client = await database.connect();
+  await client.query(
+    'CREATE TABLE t (n text); CREATE TABLE other (n text); CREATE VIEW slow AS SELECT n FROM other',
+  );
+  const gateway = await openTestGateway(t, database, { hosts: ['h'] });
+  const { door } = gateway;
+  assert.equal((await gateway.events('name=t', '{"n":"x"}')).status, 200);
+  await client.query('BEGIN; LOCK TABLE slow IN ACCESS EXCLUSIVE MODE');
+  const body = `{"n":"${'x'.repeat(1_000)}"}`;
+  const [slow, fast] = [post('/v1/events?name=slow', body), post('/v1/events?name=t', body)];
+  // All of it has come while the table is looked for, or a part; it is being read, as a whole or as it comes.
+  const large = `POST /v1/events?name=t HTTP/1.1\r\nHost: h\r\nContent-Length: 9000000\r\n\r\n${body}`;
+  const sql = post('/v1/sql', 'SELECT 1').slice(0, -1);
+  const requests = [slow, slow.slice(0, -500), fast.slice(0, -500), large, sql];
+  const before = door.load.connections;
+  const senders = await Promise.all(requests.map(() => RawClient.connect(portOf(gateway))));
+  for (const [i, sender] of senders.entries()) sender.send(requests[i] ?? '');
+  const read = fast.slice(fast.indexOf('{'), -500).length + body.length + 'SELECT '.length;
+  while (door.load.requests < requests.length || door.load.bytesInFlight < read)
+    await new Promise(setImmediate);
+  assert.equal(door.load.bytesInFlight, read);
+  const answered = gateway.spy.seen.length;
+  for (const sender of senders) sender.reset();
+  await Promise.all(senders.map(({ closed }) => closed));
+  while (door.load.connections > before) await new Promise(setImmediate);
+  await client.query('ROLLBACK');
+  const codes = () =>
+    gateway.spy.seen
+      .slice(answered)
+      .flatMap((it) => (it.kind === 'gateway.answered' && it.route !== 'other' ? [it.code] : []));
+  while (codes().length < requests.length) await new Promise(setImmediate);
+  assert.deepEqual(codes(), Array<string>(requests.length).fill('request_aborted'));
+  assert.equal(door.load.bytesInFlight, 0);
+  while (door.load.requests > 0) await new Promise(setImmediate);
+  assert.equal((await client.query('SELECT FROM t')).rowCount, 1);
+  assert.equal((await client.query('SELECT FROM other')).rowCount, 0);
 });

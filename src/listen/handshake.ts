@@ -40,16 +40,3 @@ export function handshakeRefusal(request: IncomingMessage, mayOpen: OriginRule):
   if (headers.origin !== undefined && !mayOpen(headers.origin)) return refusal('origin_refused');
   return null;
 }
-
-/**
- * The bytes of a request that offered an upgrade and is an ordinary request all the same, up to its body: without the
- * offer, which a server may pass over (RFC 9110 §7.8). `curl --http2` and Java's HttpClient offer h2c with every POST.
- */
-export function withoutOffer(request: IncomingMessage): Buffer {
-  const { method, url, httpVersion, rawHeaders } = request;
-  let head = `${method} ${url} HTTP/${httpVersion}\r\n`;
-  for (let i = 0; i + 1 < rawHeaders.length; i += 2) {
-    if (rawHeaders[i]?.toLowerCase() !== 'upgrade') head += `${rawHeaders[i]}: ${rawHeaders[i + 1]}\r\n`;
-  }
-  return Buffer.from(`${head}\r\n`, 'latin1');
-}

@@ -2,19 +2,13 @@
  * Answers, made once. Takes refusals and row counts, gives status, raw header lists and bodies ready to be
  * written; touches nothing. Bodies are ASCII (other characters are escaped), so one char is one byte.
  */
-import { STATUS_CODES } from 'node:http';
+import type { Reply as HttpReply } from '../http/reply.ts';
 import type { Refusal, RefusalCode } from '../tables/refusals.ts';
 import { refusal, refusals } from '../tables/refusals.ts';
 
-export interface Reply {
-  readonly status: number;
+export interface Reply extends HttpReply {
   readonly code: RefusalCode | 'committed';
   readonly rows: number;
-  /** Names and values in turn, as `ServerResponse.writeHead` takes them. */
-  readonly headers: string[];
-  /** The same with `Connection: close`. */
-  readonly closingHeaders: string[];
-  readonly body: string;
 }
 
 function reply(status: number, code: Reply['code'], rows: number, body: string, extra: string[] = []): Reply {
@@ -28,7 +22,7 @@ function reply(status: number, code: Reply['code'], rows: number, body: string, 
     '*',
     ...extra,
   ];
-  return { status, code, rows, headers, closingHeaders: [...headers, 'Connection', 'close'], body };
+  return { status, code, rows, headers, body };
 }
 
 function asciiJson(value: unknown): string {
@@ -62,9 +56,7 @@ export function failureReply(requestId: string): Reply {
 }
 
 /** The answer to a preflight: any origin may POST with the headers it asks for. */
-export function preflightReply(
-  requested: string | undefined,
-): Pick<Reply, 'status' | 'headers' | 'closingHeaders' | 'body'> {
+export function preflightReply(requested: string | undefined): HttpReply {
   const headers = [
     'Access-Control-Allow-Origin',
     '*',
@@ -74,7 +66,7 @@ export function preflightReply(
     'Access-Control-Max-Age',
     '600',
   ];
-  return { status: 204, headers, closingHeaders: [...headers, 'Connection', 'close'], body: '' };
+  return { status: 204, headers, body: '' };
 }
 
 /** Gives the reply to a refusal. 503s, and what is like them, say when to come back, spread so that senders do not return all at once. */
@@ -96,13 +88,4 @@ export function createRefusalReplies(random: () => number, retryAfterSecondsMax:
     const choices = prebuilt.get(it) ?? variants(it);
     return choices[Math.floor(random() * choices.length)] ?? refusalReply(it);
   };
-}
-
-/** A whole HTTP message for a socket that has no request to answer, and that is closed after it. */
-export function rawMessage(it: Reply, nowMs: number): string {
-  let head = `HTTP/1.1 ${it.status} ${STATUS_CODES[it.status] ?? ''}\r\n`;
-  for (let i = 0; i + 1 < it.closingHeaders.length; i += 2) {
-    head += `${it.closingHeaders[i]}: ${it.closingHeaders[i + 1]}\r\n`;
-  }
-  return `${head}Date: ${new Date(nowMs).toUTCString()}\r\n\r\n${it.body}`;
 }

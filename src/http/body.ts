@@ -6,7 +6,17 @@ import type { IncomingMessage } from 'node:http';
 import { Gathered } from '../kit/gathered.ts';
 import type { Refusal } from '../tables/refusals.ts';
 import { refusal, Refused } from '../tables/refusals.ts';
-import type { Share } from './in-flight.ts';
+import type { Share } from './budget.ts';
+
+/** What a door asks of a body. */
+export interface BodyRules {
+  /** What really arrives, and what comes of it when it is taken apart, in bytes: a chunked body announces no size. */
+  readonly bytesMax: number;
+  /** Without a length, and not in chunks, it is refused; otherwise it is empty. */
+  readonly needsLength: boolean;
+  /** Longest pause between two pieces, in ms; null: the bound of the whole request is enough. */
+  readonly pauseMs: number | null;
+}
 
 export class BodyReader {
   readonly promise: Promise<Buffer>;
@@ -14,25 +24,28 @@ export class BodyReader {
   #reject!: (refused: Refused) => void;
   readonly #share: Share;
   readonly #bytesMax: number;
+  readonly #pause: NodeJS.Timeout | null;
   readonly #turn: (bytes: number) => Promise<void> | null;
   readonly #gathered = new Gathered();
   #settled = false;
   /** All of it was read. */
   #whole = false;
 
-  /**
-   * Starts reading at once. `bytesMax` counts what really arrives: a chunked body announces no size. `turn` is what a body
-   * that has come waits for, still in pieces; null: nothing.
-   */
+  /** Starts reading at once. `turn` is what a body that has come waits for, still in pieces; null: nothing. */
   constructor(
     request: IncomingMessage,
     share: Share,
-    bytesMax: number,
+    { bytesMax, pauseMs }: BodyRules,
     turn: (bytes: number) => Promise<void> | null,
   ) {
     this.#share = share;
     this.#bytesMax = bytesMax;
     this.#turn = turn;
+    // What came in one piece with its headers is there already; only what is still on its way is waited for.
+    this.#pause =
+      pauseMs === null || request.complete
+        ? null
+        : setTimeout(() => this.fail(refusal('request_timeout')), pauseMs);
     this.promise = new Promise((resolve, reject) => {
       this.#resolve = resolve;
       this.#reject = reject;
@@ -49,17 +62,14 @@ export class BodyReader {
   }
 
   fail(refusal: Refusal): void {
-    if (this.#settled) return;
-    this.#settled = true;
+    if (!this.#settle()) return;
     this.#gathered.drop();
-    this.#reject(new Refused(refusal.code, refusal.message));
+    this.#reject(new Refused(refusal));
   }
 
   /** Drops what was read: the request is answered, and its body, if it is not whole yet, will never be asked for. */
   abandon(): void {
-    if (this.#settled) return;
-    this.#settled = true;
-    this.#gathered.drop();
+    if (this.#settle()) this.#gathered.drop();
   }
 
   #receive(chunk: Buffer): void {
@@ -67,11 +77,13 @@ export class BodyReader {
     if (this.#gathered.length + chunk.length > this.#bytesMax) return this.fail(refusal('body_too_large'));
     const why = this.#share.take(chunk.length);
     if (why !== null) return this.fail(why);
+    this.#pause?.refresh();
     this.#gathered.add(chunk);
   }
 
   #finish(): void {
     this.#whole = true;
+    if (this.#pause !== null) clearTimeout(this.#pause);
     if (this.#settled) return;
     const turn = this.#turn(this.#gathered.length);
     if (turn === null) return this.#give();
@@ -80,9 +92,16 @@ export class BodyReader {
   }
 
   #give(): void {
-    if (this.#settled) return;
-    this.#settled = true;
+    if (!this.#settle()) return;
     this.#share.settle();
     this.#resolve(this.#gathered.done());
+  }
+
+  /** false: it was already. */
+  #settle(): boolean {
+    if (this.#settled) return false;
+    this.#settled = true;
+    if (this.#pause !== null) clearTimeout(this.#pause);
+    return true;
   }
 }

@@ -9,7 +9,7 @@ import { giveBack } from '../kit/give-back.ts';
 import type { Limits } from '../tables/limits.ts';
 import type { Refusal, RefusalCode } from '../tables/refusals.ts';
 import { refusal, Refused } from '../tables/refusals.ts';
-import type { Share } from './in-flight.ts';
+import type { Share } from './budget.ts';
 
 /** As node:zlib calls them. */
 export type Coding = 'gzip' | 'deflate' | 'br';

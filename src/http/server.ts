@@ -7,8 +7,8 @@ import type { Server, ServerOptions } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import type { Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
-import { Handshakes } from './handshakes.ts';
-import type { TlsSource } from './tls-source.ts';
+import { Handshakes } from '../access/handshakes.ts';
+import type { TlsSource } from '../access/tls-source.ts';
 
 /** In bytes, ms and connections; of limits.ts. */
 export interface HttpBounds {

@@ -9,7 +9,7 @@ import { listen, open } from '../../test/support/ws-listener.ts';
 import { frame, handshake, init, opcodes } from '../../test/support/ws-frames.ts';
 import type { Outcome } from '../tables/flow.ts';
 import { deferred } from '../kit/deferred.ts';
-import { BytesInFlight, Share } from './in-flight.ts';
+import { BytesInFlight, Share } from './budget.ts';
 
 const max = 4_000_000;
 const hoard = 'x'.repeat(235_000);

@@ -18,6 +18,8 @@ export interface LiveRequest {
   fail(refusal: Refusal): void;
   /** Calls back when the answer was written, at once if it already was. */
   whenWritten(done: () => void): void;
+  /** Its answer was written, or never will be. */
+  ended(): void;
 }
 
 /** Node's HTTPParser, as far as it is needed here. */
@@ -52,7 +54,7 @@ export class Connection {
   /** What came on it was no request, or came too slowly, or not to its end: what follows is not told again. */
   broken = false;
   /** Requests whose answers are not written yet. */
-  owed = 0;
+  readonly pending = new Set<LiveRequest>();
   #limits: Limits;
   #ending = false;
   #chunks: Chunks | null = null;
@@ -72,6 +74,10 @@ export class Connection {
   /** True once the last answer is decided on: what arrives afterwards is not answered any more. */
   get ending(): boolean {
     return this.#ending;
+  }
+
+  get owed(): number {
+    return this.pending.size;
   }
 
   get idle(): boolean {

@@ -1,0 +1,189 @@
+/**
+ * One request of the events gateway and its answer. Takes refusals, errors, texts and results, writes them with the headers
+ * that every answer has, and says what was answered. Decides nothing.
+ */
+import { randomUUID } from 'node:crypto';
+import type { Incoming } from '../http/exchange.ts';
+import { Exchange } from '../http/exchange.ts';
+import type { Reply } from '../http/reply.ts';
+import { limits } from '../tables/limits.ts';
+import type { Observe } from '../tables/observations.ts';
+import { refusal, Refused } from '../tables/refusals.ts';
+import type { Refusal } from '../tables/refusals.ts';
+import { answerTo, bugAnswer, json, refusalAnswer } from './answers.ts';
+import type { Answer } from './answers.ts';
+import type { GuardedRequest } from './guard.ts';
+import { requestIdOf } from './request-id.ts';
+import { SlowReader } from './slow-reader.ts';
+import type { SqlResult } from './sql-result.ts';
+
+const onlyGzip = refusal(
+  'encoding_unsupported',
+  'the body may be sent as it is, or with Content-Encoding: gzip',
+);
+
+export interface BodyBounds {
+  readonly bytesMax: number;
+  /** What is said of one that is larger. */
+  readonly tooLarge: string;
+}
+
+export class GatewayExchange extends Exchange {
+  readonly requestId: string;
+  /** Which route it is for, once that is known. */
+  route: 'events' | 'sql' | 'other' = 'other';
+  readonly #observe: Observe;
+  /** Names and values in turn. */
+  #cors: readonly string[] = [];
+
+  constructor(observe: Observe, incoming: Incoming) {
+    super(incoming);
+    this.#observe = observe;
+    this.requestId = requestIdOf(incoming.request);
+  }
+
+  /** What the guard looks at. */
+  get guarded(): GuardedRequest {
+    const { localAddress = '', localPort = 0 } = this.connection.socket;
+    return { headers: this.headers, localAddress, localPort };
+  }
+
+  /** Lets pages of its origin read the answer. */
+  allowOrigin(origin: string): void {
+    const allowed = ['access-control-allow-origin', origin, 'vary', 'Origin'];
+    this.#cors = [...allowed, 'access-control-expose-headers', 'x-request-id, retry-after'];
+  }
+
+  /** Whether the whole body is announced, as it is, and not larger than this. Throws Refused. */
+  isSmall(bytesMax: number): boolean {
+    const { 'content-length': length } = this.headers;
+    return !this.#isGzip() && length !== undefined && Number(length) <= bytesMax;
+  }
+
+  /** All of the body; rejects with Refused. What is held of it is given back with the answer, or by `release`. */
+  async body({ bytesMax, tooLarge }: BodyBounds): Promise<Buffer> {
+    this.#isGzip();
+    const rules = { bytesMax, needsLength: false, pauseMs: limits.eventsPauseMs };
+    return this.readBody(rules).catch(inOurWords(tooLarge));
+  }
+
+  /** The body as it comes: the next bytes, or null behind the last ones. Throws Refused, and rejects with it. */
+  pieces({ bytesMax, tooLarge }: BodyBounds): () => Promise<Buffer | null> {
+    const isGzip = this.#isGzip();
+    const { eventsLineBytesMax: heldBytesMax, eventsPauseMs: pauseMs } = limits;
+    const explain = inOurWords(tooLarge);
+    try {
+      const pieces = this.readPieces({ bytesMax, heldBytesMax, pauseMs, isGzip });
+      return () => pieces.next().catch(explain);
+    } catch (error) {
+      return explain(error);
+    }
+  }
+
+  /** Holds more for what is made of the body; throws Refused. */
+  hold(bytes: number): void {
+    const why = this.share.take(bytes);
+    if (why !== null) throw new Refused(why);
+  }
+
+  release(): void {
+    this.share.release();
+  }
+
+  override refuse(why: Refusal, closes = false): void {
+    if (closes) this.close();
+    this.answer(refusalAnswer(why));
+  }
+
+  /** The same for what is no fault of the connection: it stays if its sender ends what it is sending. */
+  async refuseFor(error: unknown): Promise<void> {
+    const answer = answerTo(error);
+    if (answer === null) this.#observe({ kind: 'request.failed', requestId: this.requestId, error });
+    if (this.answered) return;
+    const failure = await this.readAway();
+    this.answer(failure === null ? (answer ?? bugAnswer(this.requestId)) : refusalAnswer(failure));
+  }
+
+  answer(answer: Answer, rows = 0): void {
+    this.write({
+      status: answer.status,
+      headers: this.#headers(answer.headers, answer.status === 204 ? null : Buffer.byteLength(answer.text)),
+      body: answer.text,
+    });
+    this.#tell(answer, rows);
+  }
+
+  answerJson(text: string, rows = 0): void {
+    this.answer({ code: 'ok', status: 200, headers: { 'content-type': json }, text }, rows);
+  }
+
+  /**
+   * A small result leaves in one piece, with its length; a large one as fast as its reader reads. It is held until then;
+   * whoever reads nothing of it for `readPauseMs` is cut off.
+   */
+  answerResult(result: SqlResult, readPauseMs: number): void {
+    const type = { 'content-type': json };
+    const reader = new SlowReader(this.response, result.bytes, readPauseMs);
+    if (result.bytes <= limits.eventsLaneBytesMax) {
+      const body = Buffer.concat([...asBuffers(result.body())]);
+      this.write({ status: 200, headers: this.#headers(type, body.length), body });
+    } else {
+      const pieces = asBuffers(result.body(), () => reader.goesOn());
+      this.writePieces(200, this.#headers(type, null), pieces);
+    }
+    this.onEnded(() => {
+      result.release();
+      this.#tell({ code: 'ok', status: 200 }, result.rows);
+    });
+  }
+
+  #headers(own: Answer['headers'], bytes: number | null): string[] {
+    const length = bytes === null ? [] : ['content-length', String(bytes)];
+    return headersOf(this.requestId, own, [...length, ...this.#cors]);
+  }
+
+  #tell({ code, status }: Pick<Answer, 'code' | 'status'>, rows: number): void {
+    const { requestId, route, remoteAddress, seconds } = this;
+    this.#observe({ kind: 'gateway.answered', requestId, route, remoteAddress, status, code, rows, seconds });
+  }
+
+  /** Throws Refused for an encoding that is not known here. */
+  #isGzip(): boolean {
+    const encoding = (this.headers['content-encoding'] ?? '').trim().toLowerCase();
+    if (encoding === 'gzip' || encoding === 'x-gzip') return true;
+    if (encoding === '' || encoding === 'identity') return false;
+    throw new Refused(onlyGzip);
+  }
+}
+
+/** The answer for a connection that has no request to answer. */
+export function connectionWords(observe: Observe, remoteAddress: string, why: Refusal): Reply {
+  const requestId = randomUUID();
+  const { code, status, headers, text } = refusalAnswer(why);
+  const kind = 'gateway.answered';
+  observe({ kind, requestId, route: 'other', remoteAddress, status, code, rows: 0, seconds: 0 });
+  const length = ['content-length', String(Buffer.byteLength(text))];
+  return { status, headers: headersOf(requestId, headers, length), body: text };
+}
+
+function headersOf(requestId: string, own: Answer['headers'], more: readonly string[]): string[] {
+  const all = ['x-request-id', requestId, ...more];
+  for (const name in own) all.push(name, own[name] ?? '');
+  return all;
+}
+
+/** What the room of HTTP refuses, as a sender to the gateway reads it. */
+function inOurWords(tooLarge: string): (error: unknown) => never {
+  return (error) => {
+    const code = error instanceof Refused ? error.refusal.code : null;
+    if (code === 'malformed_encoding') throw new Refused('malformed_query', 'the body is not valid gzip');
+    throw code === 'body_too_large' ? new Refused(code, tooLarge) : error;
+  };
+}
+
+function* asBuffers(pieces: Iterable<string | Buffer>, goesOn: () => void = () => {}): Iterable<Buffer> {
+  for (const piece of pieces) {
+    goesOn();
+    yield typeof piece === 'string' ? Buffer.from(piece, 'utf8') : piece;
+  }
+}

@@ -1,0 +1,139 @@
+/**
+ * What becomes of a request of the events gateway: guard → route → its handler. Takes exchanges of the front, gives each an
+ * answer; refuses with what the guard and the gate refuse, with `malformed_path`, `malformed_request` (two Authorizations),
+ * `route_unknown`, `method_not_allowed`, `overloaded` and `draining`, and with whatever the handlers refuse.
+ */
+import type { IncomingMessage } from 'node:http';
+import type { Gate } from '../access/gate.ts';
+import type { Connection } from '../http/connection.ts';
+import type { Incoming } from '../http/exchange.ts';
+import type { Door } from '../http/front.ts';
+import type { Reply } from '../http/reply.ts';
+import type { Limits } from '../tables/limits.ts';
+import type { Observe } from '../tables/observations.ts';
+import { refusal, Refused } from '../tables/refusals.ts';
+import type { Refusal } from '../tables/refusals.ts';
+import type { GatewayOptions } from './door.ts';
+import { eventsRoute } from './events-route.ts';
+import { connectionWords, GatewayExchange } from './exchange.ts';
+import { Guard } from './guard.ts';
+import { openapiDocument } from './openapi.ts';
+import { routeOf, targetRefusal } from './routes.ts';
+import type { RouteName } from './routes.ts';
+import { sqlRoute } from './sql-route.ts';
+import type { SqlSessions } from './sql-sessions.ts';
+
+/** Throws Refused, or rejects with it. */
+type Handler = (exchange: GatewayExchange) => Promise<void> | void;
+
+export interface GatewayHttpOptions extends GatewayOptions {
+  readonly limits: Limits;
+  readonly sessions: SqlSessions;
+  /** How many requests are under way. */
+  readonly load: () => number;
+}
+
+export class GatewayHttp implements Door<GatewayExchange> {
+  readonly offers = null;
+  readonly #options: GatewayHttpOptions;
+  readonly #guard: Guard;
+  readonly #gate: Gate;
+  readonly #observe: Observe;
+  /** null: it is served elsewhere. */
+  readonly #handlers: { readonly [name in RouteName]: Handler | null };
+
+  constructor(options: GatewayHttpOptions) {
+    const { gate, observe, sessions, limits, version, token, metrics, rooms } = options;
+    const { events, database, unavailable } = rooms;
+    this.#options = options;
+    this.#gate = gate;
+    this.#observe = observe;
+    this.#guard = new Guard({ ...options, secure: options.tls !== null });
+    const document = JSON.stringify(openapiDocument({ version, asksForToken: token !== null }));
+    this.#handlers = {
+      events: eventsRoute({ events, database }),
+      sql: sqlRoute({ sessions, database, readPauseMs: limits.gatewayReadPauseMs }),
+      health: (exchange) => {
+        if (unavailable() !== null) throw new Refused('engine_unavailable');
+        exchange.answerJson('{"status":"ok"}');
+      },
+      openapi: (exchange) => exchange.answerJson(document),
+      metrics:
+        metrics === null
+          ? null
+          : async (exchange) => {
+              const headers = { 'content-type': metrics.contentType };
+              exchange.answer({ code: 'ok', status: 200, headers, text: await metrics.text() });
+            },
+    };
+  }
+
+  exchange(incoming: Incoming): GatewayExchange {
+    return new GatewayExchange(this.#observe, incoming);
+  }
+
+  words(why: Refusal, connection: Connection): Reply {
+    const address = this.#gate.clientAddress(connection.remoteAddress, {});
+    return connectionWords(this.#observe, address, why);
+  }
+
+  serve({ rawHeaders }: IncomingMessage, exchange: GatewayExchange): void {
+    const doubtful = targetRefusal(exchange.target) ?? doubledRefusal(rawHeaders);
+    if (doubtful !== null) return exchange.refuse(doubtful, true);
+    if (exchange.hall.draining) return exchange.refuse(refusal('draining'), true);
+    void this.#serve(exchange);
+  }
+
+  async #serve(exchange: GatewayExchange): Promise<void> {
+    try {
+      const route = routeOf(exchange.method, exchange.target);
+      const name = 'code' in route ? null : route.name;
+      if (name === 'events' || name === 'sql') exchange.route = name;
+      this.#admit(exchange);
+      if (exchange.method === 'OPTIONS') return preflight(exchange);
+      const handler = name === null ? null : this.#handlers[name];
+      if (handler === null) throw new Refused('code' in route ? route : 'route_unknown');
+      await handler(exchange);
+    } catch (error) {
+      await exchange.refuseFor(error);
+    }
+  }
+
+  /** Throws Refused. */
+  #admit(exchange: GatewayExchange): void {
+    const { method, target, headers } = exchange;
+    // Who asks whether the gateway lives learns nothing else, and asks by any name, as load balancers do.
+    const isHealth = method === 'GET' && target === '/v1/healthz';
+    const place = this.#guard.place(exchange.guarded);
+    if (place !== null && !(isHealth && place.code === 'host_refused')) throw new Refused(place);
+    const { origin, authorization } = headers;
+    if (origin !== undefined && this.#guard.allows(origin)) exchange.allowOrigin(origin);
+    const unwelcome = this.#gate.refuses(exchange.remoteAddress);
+    if (unwelcome !== null) throw new Refused(unwelcome);
+    // A preflight carries no credentials.
+    const token = isHealth || method === 'OPTIONS' ? null : this.#guard.token(authorization);
+    if (token !== null) throw new Refused(token);
+    const { load, limits } = this.#options;
+    if (load() > limits.gatewayRequestsMax) throw new Refused('overloaded');
+  }
+}
+
+function preflight(exchange: GatewayExchange): void {
+  if (exchange.headers.origin === undefined) throw new Refused('method_not_allowed');
+  const headers = {
+    'access-control-allow-methods': 'GET, POST',
+    'access-control-allow-headers': 'authorization, content-type, content-encoding, x-request-id',
+    'access-control-max-age': '600',
+  };
+  exchange.answer({ code: 'ok', status: 204, headers, text: '' });
+}
+
+/** Node takes the first of two Authorizations, and a proxy may have looked at the other one. */
+function doubledRefusal(rawHeaders: readonly string[]): Refusal | null {
+  let found = 0;
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    const name = rawHeaders[i];
+    if (name?.length === 13 && name.toLowerCase() === 'authorization') found += 1;
+  }
+  return found > 1 ? refusal('malformed_request', 'more than one Authorization header') : null;
+}

@@ -1,0 +1,148 @@
+/**
+ * The routes of the events gateway, as one table: what is served (door.ts), and what the OpenAPI document says of it
+ * (openapi.ts). Takes a method and a request target, gives the route, or the refusal: `route_unknown`,
+ * `method_not_allowed`. Pure.
+ */
+import { refusal } from '../tables/refusals.ts';
+import type { Refusal, RefusalCode } from '../tables/refusals.ts';
+import { eventParameters, sqlParameters } from './query.ts';
+import type { Parameter } from './query.ts';
+
+export type RouteName = 'events' | 'sql' | 'health' | 'openapi' | 'metrics';
+
+export interface Route {
+  readonly name: RouteName;
+  readonly method: 'get' | 'post';
+  readonly path: string;
+  /** null: the document does not speak of it. */
+  readonly operation: Operation | null;
+}
+
+export interface Operation {
+  readonly operationId: string;
+  readonly summary: string;
+  readonly description?: string;
+  readonly parameters?: Readonly<Record<string, Parameter>>;
+  /** By media type, the usual one first. What a body calls itself does not matter. */
+  readonly body?: Readonly<Record<string, object>>;
+  readonly answer: { readonly description: string; readonly schema: string };
+  /** Beside those that every route has. */
+  readonly refusals: readonly RefusalCode[];
+  /** The engine's own errors, told with their SQLSTATE. */
+  readonly sqlErrors?: true;
+  /** Nobody is asked for a token. */
+  readonly open?: true;
+}
+
+const ofBoth = [
+  'malformed_query',
+  'database_closed',
+  'database_unknown',
+  'body_too_large',
+  'commit_unknown',
+] as const satisfies readonly RefusalCode[];
+
+const ofEvents = [
+  ...ofBoth,
+  'relation_not_writable',
+  'key_missing',
+  'relation_not_found',
+  'body_not_json',
+  'payload_undecodable',
+  'row_refused',
+  'event_not_object',
+  'deadline',
+  'lane_full',
+  'table_changed',
+] as const satisfies readonly RefusalCode[];
+
+const ofSql = [...ofBoth, 'result_too_large', 'results_full'] as const satisfies readonly RefusalCode[];
+
+const ref = (name: string) => ({ $ref: `#/components/schemas/${name}` });
+
+export const routes: readonly Route[] = [
+  {
+    name: 'events',
+    method: 'post',
+    path: '/v1/events',
+    operation: {
+      operationId: 'insertEvents',
+      summary: 'Insert one JSON object, or one a line (NDJSON), into a table that exists',
+      description: 'All or nothing. Answered after the commit. Content-Encoding: gzip is accepted.',
+      parameters: eventParameters,
+      body: {
+        'application/json': ref('Event'),
+        'application/x-ndjson': { type: 'string', description: 'one JSON object a line' },
+      },
+      answer: { description: 'committed', schema: 'EventsAnswer' },
+      refusals: ofEvents,
+    },
+  },
+  {
+    name: 'sql',
+    method: 'post',
+    path: '/v1/sql',
+    operation: {
+      operationId: 'runSql',
+      summary: 'Run SQL: the body itself, or {"sql": "…", "params": […]}',
+      description:
+        'Several statements are one transaction unless they say otherwise; the last result is told, and all in `results`. Numbers keep their digits.',
+      parameters: sqlParameters,
+      body: {
+        'application/json': ref('SqlStatement'),
+        'text/plain': { type: 'string', minLength: 1, description: 'SQL' },
+      },
+      answer: { description: 'done', schema: 'SqlAnswer' },
+      refusals: ofSql,
+      sqlErrors: true,
+    },
+  },
+  {
+    name: 'health',
+    method: 'get',
+    path: '/v1/healthz',
+    operation: {
+      operationId: 'health',
+      summary: 'Is the gateway there, and can it reach its databases',
+      answer: { description: 'yes', schema: 'Health' },
+      refusals: [],
+      open: true,
+    },
+  },
+  { name: 'openapi', method: 'get', path: '/v1/openapi.json', operation: null },
+  { name: 'metrics', method: 'get', path: '/v1/metrics', operation: null },
+];
+
+const byPath = new Map(routes.map((route) => [route.path, route]));
+
+/** HEAD is answered like GET, and without a body. */
+export function routeOf(method: string, target: string): Route | Refusal {
+  const route = byPath.get(pathOf(target));
+  if (route === undefined) return refusal('route_unknown');
+  if (route.method === 'post') return method === 'POST' ? route : refusal('method_not_allowed');
+  return method === 'GET' || method === 'HEAD' ? route : refusal('route_unknown');
+}
+
+/**
+ * The path that a target names, its escapes read but for those of characters that would part it. Proxies may send the
+ * absolute form (RFC 9112 §3.2.2), which names the same path.
+ */
+function pathOf(target: string): string {
+  const origin = target.startsWith('/') ? target : target.replace(/^https?:\/\/[^/?#]*/i, '');
+  const query = origin.indexOf('?');
+  const path = query < 0 ? origin : origin.slice(0, query);
+  return path.includes('%') ? decodeURI(path) : path;
+}
+
+/** Whoever sends a fragment, or an escape that is none, means another path than we would read. */
+export function targetRefusal(target: string): Refusal | null {
+  if (target.includes('#')) return refusal('malformed_path', 'a request target has no fragment');
+  const [path = ''] = target.split('?', 1);
+  if (!path.includes('%')) return null;
+  try {
+    decodeURIComponent(path);
+    return null;
+  } catch {
+    return refusal('malformed_path', 'the path is not percent-encoded UTF-8');
+  }
+}

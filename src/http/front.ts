@@ -1,0 +1,357 @@
+/**
+ * The sockets of a door that speaks HTTP. Takes connections over TCP or TLS and the requests that Node's parser makes of
+ * them, gives those whose meaning is beyond doubt to the door; has the door refuse with `malformed_request`,
+ * `encoding_unsupported`, `headers_too_large`, `path_too_long`, `expectation_failed`, `request_timeout`, `request_aborted`,
+ * `method_not_allowed` (CONNECT) and `overloaded` (too many requests on one connection). Touches nothing but its sockets.
+ */
+import { lookup } from 'node:dns/promises';
+import { once } from 'node:events';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { Server as NetServer } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
+import type { Gate } from '../access/gate.ts';
+import type { TlsSource } from '../access/tls-source.ts';
+import { deferred } from '../kit/deferred.ts';
+import { PerTurn } from '../kit/per-turn.ts';
+import { quietTurn } from '../kit/quiet-turn.ts';
+import { Spaced } from '../kit/spaced.ts';
+import type { Limits } from '../tables/limits.ts';
+import type { Refusal } from '../tables/refusals.ts';
+import { refusal } from '../tables/refusals.ts';
+import { BytesInFlight } from './budget.ts';
+import { Connection } from './connection.ts';
+import type { LiveRequest } from './connection.ts';
+import type { Exchange, Hall, Incoming } from './exchange.ts';
+import { Inflations } from './inflation.ts';
+import { isHeadOfParserError, protocolRefusal, refusalForParserError } from './protocol.ts';
+import { rawMessage } from './reply.ts';
+import type { Reply } from './reply.ts';
+import { answerHalfClosed, createHttpServer } from './server.ts';
+import type { HttpServer } from './server.ts';
+
+/** What a door makes of requests. */
+export interface Door<E extends Exchange> {
+  exchange(incoming: Incoming): E;
+  /** `passedOver`: why an offer to go on in another protocol was not taken. */
+  serve(request: IncomingMessage, exchange: E, passedOver: Refusal | null): void;
+  /** The answer for a connection that has no request to answer. What is answered with it is said here. */
+  words(why: Refusal, connection: Connection): Reply;
+  /** null: Node passes every offer over. */
+  readonly offers: Offers | null;
+}
+
+/** What a door makes of requests that offer to go on in another protocol. */
+export interface Offers {
+  /** null: the offer is taken; otherwise it is passed over, and an ordinary request follows. */
+  refusal(request: IncomingMessage, connection: Connection): Refusal | null;
+  take(request: IncomingMessage, socket: Socket, head: Buffer): void;
+}
+
+export interface FrontOptions {
+  /** null: plain HTTP. */
+  readonly tls: TlsSource | null;
+  /** null: everybody may come, and no proxy is believed. */
+  readonly gate: Gate | null;
+  readonly limits: Limits;
+  readonly connectionsMax: number;
+  readonly requestTimeoutMs: number;
+  /** How long nothing may come or go on a connection, in ms; null: the other bounds are enough. */
+  readonly silenceMs: number | null;
+  /** Of all requests, whether they are being read or worked on. */
+  readonly inFlightBytesMax: number;
+  /** Whether a sender that ends its own half after a request still reads its answer; otherwise it has left. */
+  readonly answersHalfClosed: boolean;
+  /** What one request too many on a connection reads. */
+  readonly impatient: Refusal;
+  /** ms since 1970 */
+  readonly now: () => number;
+  /** Told when accepting a connection failed, e.g. for want of file descriptors; the others go on. */
+  readonly failed: (error: Error) => void;
+}
+
+export class Front<E extends Exchange> {
+  readonly hall: Hall;
+  readonly #options: FrontOptions;
+  readonly #door: Door<E>;
+  readonly #limits: Limits;
+  readonly #servers: HttpServer[] = [];
+  readonly #connections = new Map<Socket, Connection>();
+  /** What the end of a connection takes, and what a request takes that did not wait for the answer before it. */
+  readonly #endings: PerTurn;
+  readonly #pipelined: PerTurn;
+  readonly #emptied = deferred<void>();
+  /** Nobody listens any more. */
+  #stopped = false;
+  #closing: Promise<void> | null = null;
+  #owed = 0;
+
+  constructor(options: FrontOptions, door: Door<E>) {
+    const { limits, gate, now } = options;
+    this.#options = options;
+    this.#door = door;
+    this.#limits = limits;
+    this.#endings = new PerTurn(limits.endingsPerTurnMax, setImmediate);
+    this.#pipelined = new PerTurn(limits.pipelinedPerTurnMax, setImmediate);
+    const spaced = new Spaced({ clock: () => performance.now(), endOfTurn: setImmediate, after: setTimeout });
+    this.hall = {
+      limits,
+      inFlight: new BytesInFlight(options.inFlightBytesMax),
+      inflations: new Inflations(limits),
+      bodyTurn: (bytes) => (bytes < limits.spacedBodyBytes ? null : spaced.turn()),
+      now,
+      gate,
+      ebbing: false,
+      draining: false,
+    };
+  }
+
+  get load(): { readonly connections: number; readonly bytesInFlight: number } {
+    return { connections: this.#connections.size, bytesInFlight: this.hall.inFlight.held };
+  }
+
+  /** Requests whose answers are not written yet. */
+  get owed(): number {
+    return this.#owed;
+  }
+
+  /** Port 0 picks a free one. `localhost` is a name of two addresses, of which the second need not be there. */
+  async listen(host: string, port: number): Promise<{ readonly host: string; readonly port: number }> {
+    const bound = await this.#listen(host, port);
+    for (const { address } of host === 'localhost' ? await lookup(host, { all: true }).catch(() => []) : [])
+      if (address !== bound.address) await this.#listen(address, bound.port).catch(() => undefined);
+    return { host: bound.address, port: bound.port };
+  }
+
+  /** In place of listening: connections are handed to it (`take`). */
+  standBy(): void {
+    // Node begins to look after the time that headers and bodies take when it is told that the server listens.
+    this.#create().server.emit('listening');
+  }
+
+  /** Serves a connection that was accepted elsewhere, of which nothing was read. */
+  take(socket: Socket): void {
+    // As a server of HTTP has it by itself: who closes its own half after a request still reads the answer.
+    socket.allowHalfOpen = true;
+    this.#servers[0]?.server.emit('connection', socket);
+  }
+
+  /**
+   * A proxy that keeps connections open may be sending on one at this very moment; closed now, it would break off that
+   * request, and the proxy could not know whether to repeat it. So new connections are refused, which every proxy may
+   * take elsewhere, and on open ones the next answer says that it is the last. Those that stay idle are closed after.
+   */
+  async ebb(): Promise<void> {
+    this.hall.ebbing = true;
+    for (const { server } of this.#servers) {
+      await quietTurn(server, this.#limits.closingTurnsMax);
+      // The HTTP server's own close() would close the idle connections too.
+      NetServer.prototype.close.call(server);
+    }
+    this.#stopped = true;
+    if (this.#connections.size === 0) return;
+    const over = deferred<void>();
+    const timer = setTimeout(() => over.resolve(), this.#limits.drainIdleMs);
+    await Promise.race([over.promise, this.#emptied.promise]);
+    clearTimeout(timer);
+  }
+
+  /** From now on the door refuses requests; connections that have answered are ended. */
+  drain(): void {
+    if (this.hall.draining) return;
+    this.hall.draining = true;
+    for (const { server } of this.#servers) server.closeIdleConnections();
+  }
+
+  /** Stops listening; resolves when every connection has ended, by itself within `withinMs` (null: however long it takes). */
+  close(withinMs: number | null): Promise<void> {
+    this.#closing ??= this.#close(withinMs);
+    return this.#closing;
+  }
+
+  async #close(withinMs: number | null): Promise<void> {
+    this.drain();
+    const closed = this.#servers.map((http) => {
+      http.endHandshakes();
+      return new Promise<void>((resolve) => void http.server.close(() => resolve()));
+    });
+    for (const { socket, idle, upgraded, ending } of this.#connections.values()) {
+      // One that is being lingered on ends by its own timer; one in the middle of its headers has no request yet.
+      if (idle && !upgraded && !ending && socket.writableLength === 0) socket.destroy();
+    }
+    this.#stopped = true;
+    const timer = withinMs === null ? undefined : setTimeout(() => this.cutOff(), withinMs);
+    if (this.#connections.size > 0) await this.#emptied.promise;
+    await Promise.all(closed);
+    clearTimeout(timer);
+  }
+
+  /** Ends every connection, whatever it still waits for. */
+  cutOff(): void {
+    for (const socket of this.#connections.keys()) socket.destroy();
+  }
+
+  async #listen(host: string, port: number): Promise<AddressInfo> {
+    const { server } = this.#create();
+    const listening = once(server, 'listening');
+    server.listen({ host, port, backlog: 4096 });
+    await listening;
+    server.on('error', (error) => this.#options.failed(error));
+    return server.address() as AddressInfo;
+  }
+
+  #create(): HttpServer {
+    const { requestTimeoutMs, connectionsMax, silenceMs, tls, answersHalfClosed } = this.#options;
+    const http = createHttpServer({ ...this.#limits, requestTimeoutMs, connectionsMax }, tls);
+    const { server } = http;
+    this.#servers.push(http);
+    if (answersHalfClosed) answerHalfClosed(server);
+    if (silenceMs !== null) server.setTimeout(silenceMs);
+    http.connected((socket) => this.#connected(socket));
+    server.on('request', (request, response) => this.#request(request, response, false));
+    server.on('checkContinue', (request, response) => this.#request(request, response, true));
+    server.on('checkExpectation', (request, response) =>
+      this.#exchange(request, response, true)?.refuse(refusal('expectation_failed'), true),
+    );
+    server.on('clientError', (error, socket) => this.#clientError(error, socket as Socket));
+    server.on('connect', (_request, socket) =>
+      this.refuseTunnel(socket as Socket, refusal('method_not_allowed')),
+    );
+    const { offers } = this.#door;
+    if (offers !== null) {
+      server.on('upgrade', (request, socket, head) =>
+        this.#offered(http, offers, request, socket as Socket, head),
+      );
+    }
+    return http;
+  }
+
+  #connected(socket: Socket): void {
+    // Given back to Node, with an offer passed over.
+    if (this.#connections.has(socket)) return;
+    const connection = new Connection(socket, this.#limits, this.#endings);
+    this.#connections.set(socket, connection);
+    socket.once('close', () => {
+      this.#connections.delete(socket);
+      if (this.#stopped && this.#connections.size === 0) this.#emptied.resolve();
+      // Answers that waited for others to be written before them are told by nobody else.
+      for (const exchange of connection.pending) this.#ended(connection, exchange);
+      const { last } = connection;
+      if (last?.received === false) this.#endings.run(() => last.fail(refusal('request_aborted')));
+    });
+  }
+
+  #request(request: IncomingMessage, response: ServerResponse, awaitsContinue: boolean): void {
+    const exchange = this.#exchange(request, response, awaitsContinue);
+    const connection = this.#connections.get(request.socket);
+    if (exchange === null || connection === undefined) return;
+    const passedOver = connection.takePassedOver();
+    const broken = protocolRefusal(request, this.#limits) ?? this.#impatience(connection);
+    // What ends the connection is said at once: nothing behind it is a request any more.
+    if (broken !== null) return exchange.refuse(broken, true);
+    const serve = () => this.#door.serve(request, exchange, passedOver);
+    if (connection.owed > 1) this.#pipelined.run(serve);
+    else serve();
+  }
+
+  /** null: the answer that closes this connection is already on its way. */
+  #exchange(request: IncomingMessage, response: ServerResponse, awaitsContinue: boolean): E | null {
+    const connection = this.#connections.get(request.socket);
+    if (connection === undefined || connection.ending) return null;
+    const exchange = this.#door.exchange({ hall: this.hall, connection, request, response, awaitsContinue });
+    connection.pending.add(exchange);
+    this.#owed += 1;
+    response.once('close', () => this.#ended(connection, exchange));
+    return exchange;
+  }
+
+  #ended(connection: Connection, exchange: LiveRequest): void {
+    if (!connection.pending.delete(exchange)) return;
+    this.#owed -= 1;
+    exchange.ended();
+    // The head of the last answer was written before anybody knew that it would be the last.
+    if (this.hall.draining && connection.owed === 0) connection.endWithMessage(null);
+  }
+
+  /** Each request that waits takes memory, and Node reads on until the end of what has come. */
+  #impatience(connection: Connection): Refusal | null {
+    if (connection.owed <= this.#limits.pipelinedRequestsMax) return null;
+    connection.stopParsing();
+    return this.#options.impatient;
+  }
+
+  /**
+   * A request that offers to go on in another protocol, its body unread in `head` and in the socket. Node has let go of
+   * the socket; the answers that it owes on it are written before anything else is.
+   */
+  #offered(http: HttpServer, offers: Offers, request: IncomingMessage, socket: Socket, head: Buffer): void {
+    const connection = this.#connections.get(socket);
+    const failed = () => void socket.destroy();
+    socket.on('error', failed);
+    if (connection === undefined) return void socket.destroy();
+    const decide = () => {
+      // What comes behind the last answer of a connection is read and dropped.
+      if (connection.ending) return void socket.resume();
+      const refused = protocolRefusal(request, this.#limits) ?? offers.refusal(request, connection);
+      if (refused === null) {
+        connection.upgraded = true;
+        return offers.take(request, socket, head);
+      }
+      // The offer is passed over. Had Node been told so in advance, it would lose what came behind the request in the same
+      // read (llhttp pauses there, and its position is not looked at), and read on in the middle of something.
+      connection.passedOver = refused;
+      socket.off('error', failed);
+      socket.setTimeout(0);
+      socket.unshift(Buffer.concat([withoutOffer(request), head]));
+      http.giveBack(socket);
+    };
+    if (connection.last === null) decide();
+    else connection.last.whenWritten(decide);
+  }
+
+  /** What is no HTTP, too slow, or has too large headers. */
+  #clientError(error: NodeJS.ErrnoException & { rawPacket?: Buffer }, socket: Socket): void {
+    const connection = this.#connections.get(socket);
+    // Without a connection it is a handshake that failed: there is nobody to talk HTTP to.
+    if (connection === undefined || !socket.writable || /^(ECONNRESET|EPIPE)$/.test(error.code ?? '')) {
+      socket.destroy();
+      return;
+    }
+    if (connection.ending || connection.broken) return;
+    connection.broken = true;
+    const why = refusalForParserError(error);
+    const last = connection.last?.received === false ? connection.last : null;
+    this.#endings.run(() => {
+      if (last === null) this.#refuseConnection(connection, why, isHeadOfParserError(error));
+      else last.fail(why);
+    });
+  }
+
+  /** Ends a connection that HTTP has let go of, with a message. */
+  refuseTunnel(socket: Socket, why: Refusal): void {
+    const connection = this.#connections.get(socket);
+    // Node has let go of the socket: its errors are ours now, and they only end it.
+    socket.on('error', () => socket.destroy());
+    if (connection === undefined) socket.destroy();
+    else this.#refuseConnection(connection, why);
+    socket.resume();
+  }
+
+  #refuseConnection(connection: Connection, why: Refusal, isHead = false): void {
+    if (connection.ending) return;
+    const reply = this.#door.words(why, connection);
+    connection.endWithMessage(() => rawMessage(isHead ? { ...reply, body: '' } : reply, this.hall.now()));
+  }
+}
+
+/**
+ * The bytes of a request that offered an upgrade and is an ordinary request all the same, up to its body: without the
+ * offer, which a server may pass over (RFC 9110 §7.8). `curl --http2` and Java's HttpClient offer h2c with every POST.
+ */
+function withoutOffer(request: IncomingMessage): Buffer {
+  const { method, url, httpVersion, rawHeaders } = request;
+  let head = `${method} ${url} HTTP/${httpVersion}\r\n`;
+  for (let i = 0; i + 1 < rawHeaders.length; i += 2) {
+    if (rawHeaders[i]?.toLowerCase() !== 'upgrade') head += `${rawHeaders[i]}: ${rawHeaders[i + 1]}\r\n`;
+  }
+  return Buffer.from(`${head}\r\n`, 'latin1');
+}
