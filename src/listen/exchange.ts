@@ -6,17 +6,20 @@ import { randomUUID } from 'node:crypto';
 import { Exchange } from '../http/exchange.ts';
 import type { Incoming } from '../http/exchange.ts';
 import type { BodyRules } from '../http/body.ts';
+import type { Asked, Handshakes } from '../ingest/handshake.ts';
 import type { Ingest } from '../ingest/ingest.ts';
-import type { Arrival, Outcome } from '../tables/flow.ts';
+import type { Arrival, Outcome, Target } from '../tables/flow.ts';
 import type { Observe, TableName } from '../tables/observations.ts';
 import type { Refusal } from '../tables/refusals.ts';
 import { Refused } from '../tables/refusals.ts';
 import type { RefusalReplies, Reply } from './reply.ts';
-import { committedReply, failureReply, preflightReply } from './reply.ts';
+import { committedReply, failureReply, handshakeReply, ownReply, preflightReply } from './reply.ts';
 
 /** What all exchanges of one listener share. */
 export interface Room {
   readonly ingest: Ingest;
+  /** null: no table answers questions. */
+  readonly handshakes: Handshakes | null;
   readonly observe: Observe;
   readonly bodies: BodyRules;
   readonly refusalReply: RefusalReplies;
@@ -24,7 +27,7 @@ export interface Room {
 
 export class WebhookExchange extends Exchange implements Arrival {
   readonly #room: Room;
-  #table: TableName | null = null;
+  #table: (TableName & Pick<Target, 'answers'>) | null = null;
 
   constructor(room: Room, incoming: Incoming) {
     super(incoming);
@@ -36,10 +39,7 @@ export class WebhookExchange extends Exchange implements Arrival {
     const why = this.share.take(this.hall.limits.requestCostBytes);
     if (why !== null) return this.refuse(why);
     this.#ingest().then(
-      (outcome) =>
-        outcome.kind === 'committed'
-          ? this.#answer(committedReply(outcome.rows))
-          : this.refuse(outcome.refusal),
+      (outcome) => this.#decided(outcome),
       (error: unknown) => this.#refuseFor(error),
     );
   }
@@ -58,10 +58,42 @@ export class WebhookExchange extends Exchange implements Arrival {
     return this.readBody(this.#room.bodies);
   }
 
+  /** A request that is no POST: answered where its table answers such questions; `otherwise` where it does not. */
+  ask(otherwise: () => void): void {
+    const { handshakes } = this.#room;
+    if (handshakes === null) return otherwise();
+    const why = this.share.take(this.hall.limits.requestCostBytes);
+    if (why !== null) return this.refuse(why);
+    handshakes.ask(this).then(
+      (asked) => {
+        if (asked !== null) return this.#decided(asked);
+        this.share.release();
+        otherwise();
+      },
+      (error: unknown) => this.#refuseFor(error),
+    );
+  }
+
+  #decided(outcome: Outcome | Asked): void {
+    switch (outcome.kind) {
+      case 'committed': {
+        const own = this.#table?.answers?.committed ?? null;
+        const { rows } = outcome;
+        return this.#answer(own === null ? committedReply(rows) : ownReply(rows, own, this.rawHeaders));
+      }
+      case 'asked':
+        this.#table = outcome.target;
+        return this.#answer(handshakeReply(outcome.answer));
+      default:
+        if (outcome.kind === 'askedTooOften') this.#table = outcome.target;
+        return this.refuse(outcome.refusal);
+    }
+  }
+
   /** A bug that throws before there is a promise is answered like any other. */
-  #ingest(): Promise<Outcome> {
+  #ingest(): Promise<Outcome | Asked> {
     try {
-      return this.#room.ingest(this, { target: (name) => void (this.#table = name) });
+      return this.#room.ingest(this, { target: (target) => void (this.#table = target) });
     } catch (error) {
       return Promise.reject(error instanceof Error ? error : new Error(String(error)));
     }

@@ -13,6 +13,7 @@ import type { Connection } from '../http/connection.ts';
 import type { Hall, Incoming } from '../http/exchange.ts';
 import { Front } from '../http/front.ts';
 import type { Door, Offers } from '../http/front.ts';
+import type { Handshakes } from '../ingest/handshake.ts';
 import type { Ingest } from '../ingest/ingest.ts';
 import type { OpenStream } from '../ingest/ingest-stream.ts';
 import type { Closable } from '../kit/closer.ts';
@@ -36,6 +37,8 @@ export interface ListenerOptions {
   /** 0 picks a free one; null: it does not listen, and is handed its connections (`take`). */
   readonly port: number | null;
   readonly ingest: Ingest;
+  /** Answers the questions of senders; null, or not given: nobody does. */
+  readonly handshakes?: Handshakes | null;
   /** Takes the batches of WebSockets; without it there is no such door. */
   readonly openStream?: OpenStream;
   /** Origins whose pages may open a WebSocket, parted by commas; `*`: all. */
@@ -90,6 +93,7 @@ class HttpListener implements Listener, Door<WebhookExchange> {
     this.#limits = limits;
     this.#room = {
       ingest: options.ingest,
+      handshakes: options.handshakes ?? null,
       observe,
       bodies: { bytesMax: bodyBytesMax, needsLength: true, pauseMs: null },
       refusalReply: createRefusalReplies(options.random ?? Math.random, limits.retryAfterSecondsMax),
@@ -162,8 +166,7 @@ class HttpListener implements Listener, Door<WebhookExchange> {
       return exchange.refuse(passedOver ?? why);
     }
     if (!isWebhookTarget(exchange.target)) return exchange.refuse(refusal('not_found'));
-    if (exchange.method === 'OPTIONS') return exchange.preflight();
-    if (exchange.method !== 'POST') return exchange.refuse(refusal('method_not_allowed'));
+    if (exchange.method !== 'POST') return askOrRefuse(exchange);
     if (this.#hall.draining) return exchange.refuse(refusal('draining'), true);
     exchange.run();
   }
@@ -186,4 +189,17 @@ class HttpListener implements Listener, Door<WebhookExchange> {
     this.#room.observe({ kind: 'request.answered', table: null, status, code, rows: 0, seconds: 0 });
     return reply;
   }
+}
+
+/** Only tables that answer questions see anything but POST, and preflights only where they are one (CloudEvents). */
+function askOrRefuse(exchange: WebhookExchange): void {
+  const { method, headers } = exchange;
+  const otherwise = () =>
+    method === 'OPTIONS' ? exchange.preflight() : exchange.refuse(refusal('method_not_allowed'));
+  const asks =
+    method === 'OPTIONS'
+      ? headers['webhook-request-origin'] !== undefined
+      : method === 'GET' || method === 'HEAD';
+  if (asks) exchange.ask(otherwise);
+  else otherwise();
 }
