@@ -207,8 +207,14 @@ export class Exchange implements Arrival, LiveRequest {
       code: reply.code,
       rows: reply.rows,
       remoteAddress: this.remoteAddress,
+      ...this.#announced(),
       seconds: (performance.now() - this.#startedMs) / 1000,
     });
+  }
+
+  #announced(): { readonly bytes?: number } {
+    const length = this.#request.headers['content-length'];
+    return length === undefined ? {} : { bytes: Number(length) };
   }
 
   #write(reply: Pick<Reply, 'status' | 'headers' | 'closingHeaders' | 'body'>): void {

@@ -4,6 +4,7 @@
  */
 import { checkLimits } from './limits-checks.ts';
 import { commitLimits } from './limits-commit.ts';
+import { consoleLimits } from './limits-console.ts';
 import { doorLimits } from './limits-doors.ts';
 import { gatewayLimits } from './limits-gateway.ts';
 import { processLimits } from './limits-process.ts';
@@ -15,6 +16,7 @@ export const limits = {
   ...requestLimits,
   ...commitLimits,
   ...checkLimits,
+  ...consoleLimits,
   ...doorLimits,
   ...gatewayLimits,
   ...processLimits,
