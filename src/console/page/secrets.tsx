@@ -94,7 +94,7 @@ function Change({ row, done }: { readonly row: Row; readonly done: () => void })
   const [value, setValue] = useState('');
   const [schema, name] = [row['schema_name'] ?? '', row['name'] ?? ''];
   return (
-    <section class="card">
+    <form class="card" onSubmit={(event) => event.preventDefault()}>
       <h2>
         <Text of={name} max={80} />
       </h2>
@@ -127,7 +127,7 @@ function Change({ row, done }: { readonly row: Row; readonly done: () => void })
           done={done}
         />
       </div>
-    </section>
+    </form>
   );
 }
 
@@ -135,7 +135,7 @@ function NewSecret({ done }: { readonly done: () => void }): JSX.Element {
   const [name, setName] = useState('');
   const [value, setValue] = useState('');
   return (
-    <section class="card">
+    <form class="card" onSubmit={(event) => event.preventDefault()}>
       <label>
         Name
         <input value={name} autocomplete="off" onInput={(event) => setName(event.currentTarget.value)} />
@@ -160,6 +160,6 @@ function NewSecret({ done }: { readonly done: () => void }): JSX.Element {
           done();
         }}
       />
-    </section>
+    </form>
   );
 }
