@@ -7,7 +7,7 @@ FROM ${NODE_IMAGE} AS build
 WORKDIR /build
 COPY package.json package-lock.json .npmrc ./
 RUN npm ci --no-audit --no-fund
-COPY tsconfig.json tsconfig.package.json ./
+COPY tsconfig.json tsconfig.package.json tsconfig.page.json ./
 COPY scripts ./scripts
 COPY src ./src
 RUN node scripts/build.mjs --package

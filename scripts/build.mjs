@@ -1,10 +1,11 @@
-// Compiles the TypeScript into dist/ and copies what tsc does not: the catalog's numbered SQL. `--package` leaves out
+// Compiles the TypeScript into dist/, bundles the console's page, and copies what tsc does not: the catalog's numbered SQL. `--package` leaves out
 // the tests, the benchmark and the source maps: that is what `npm pack` and the image are made of.
 import { spawnSync } from 'node:child_process';
 import { chmodSync, cpSync, rmSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { buildPage } from './build-page.mjs';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 const tsc = join(dirname(createRequire(import.meta.url).resolve('typescript/package.json')), 'bin', 'tsc');
@@ -14,5 +15,10 @@ rmSync(join(root, 'dist'), { recursive: true, force: true });
 const project = join(root, process.argv.includes('--package') ? 'tsconfig.package.json' : 'tsconfig.json');
 const { status } = spawnSync(process.execPath, [tsc, '-p', project], { stdio: 'inherit' });
 if (status !== 0) process.exit(status ?? 1);
+const { status: pageStatus } = spawnSync(process.execPath, [tsc, '-p', join(root, 'tsconfig.page.json')], {
+  stdio: 'inherit',
+});
+if (pageStatus !== 0) process.exit(pageStatus ?? 1);
+await buildPage(root);
 cpSync(join(root, 'src/catalog/migrations'), join(root, 'dist/src/catalog/migrations'), { recursive: true });
 chmodSync(join(root, 'dist/src/app/cli.js'), 0o755);

@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url';
 const root = fileURLToPath(new URL('../../', import.meta.url));
 const filesBelow = (folder: string) =>
   readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' }).map((name) => join(folder, name));
-const sources = filesBelow('src').filter((name) => name.endsWith('.ts'));
+const sources = filesBelow('src').filter((name) => /\.tsx?$/.test(name));
 const code = sources.filter((name) => !/\.(test|long)\.ts$/.test(name));
 const read = (name: string) => readFileSync(join(root, name), 'utf8');
 
@@ -22,7 +22,7 @@ const layers: readonly (readonly string[])[] = [
   ['secrets', 'catalog'],
   ['validate', 'senders', 'decode', 'batch', 'commit', 'reject', 'spool'],
   ['ingest'],
-  ['listen', 'gateway', 'wire', 'ddl', 'admin', 'operator'],
+  ['listen', 'gateway', 'wire', 'ddl', 'admin', 'console', 'operator'],
   ['app'],
 ];
 

@@ -1,7 +1,11 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { connect } from 'node:net';
 import { test } from 'node:test';
+import type { TestContext } from 'node:test';
 import type { Observation, TableName } from '../tables/observations.ts';
 import { openAdmin } from './admin.ts';
+import type { AdminHandler } from './admin.ts';
 import { createLog } from './log.ts';
 import { createMetrics } from './metrics.ts';
 
@@ -26,6 +30,66 @@ function metrics(tablesMax?: number) {
     load: () => ({ connections: 2, bytesInFlight: 4096 }),
   });
 }
+
+async function openedAdmin(t: TestContext, handler?: AdminHandler) {
+  const admin = await openAdmin({
+    host: '127.0.0.1',
+    port: 0,
+    health: () => ({}),
+    ready: () => null,
+    metrics: metrics(),
+    ...(handler === undefined ? {} : { handler }),
+  });
+  t.after(() => admin.close());
+  return admin;
+}
+
+/** Everything that is answered to these bytes until the connection ends. */
+async function answerTo(port: number, bytes: string): Promise<string> {
+  const socket = connect({ host: '127.0.0.1', port });
+  let text = '';
+  socket.setEncoding('latin1').on('data', (piece: string) => (text += piece));
+  socket.write(bytes);
+  await once(socket, 'close');
+  return text;
+}
+
+test('HEAD, other methods, bodies that nobody reads, and what is no request', async (t) => {
+  const { address } = await openedAdmin(t);
+  const url = `http://127.0.0.1:${address.port}`;
+  const head = await fetch(`${url}/healthz?x=1`, { method: 'HEAD' });
+  assert.equal(head.status, 200);
+  assert.equal(head.headers.get('content-length'), '15');
+  assert.equal(await head.text(), '');
+  const posted = await fetch(`${url}/metrics`, { method: 'POST', body: 'x' });
+  assert.equal(posted.status, 405);
+  assert.equal(posted.headers.get('allow'), 'GET, HEAD');
+  assert.equal((await fetch(`${url}/x`, { method: 'POST', body: 'x' })).status, 404);
+  const announced = 'GET /healthz HTTP/1.1\r\nhost: a\r\ncontent-length: 99999\r\n\r\n';
+  assert.match(await answerTo(address.port, announced), /^HTTP\/1\.1 200 OK\r\n[^]*connection: close/i);
+  assert.match(await answerTo(address.port, 'nonsense\r\n\r\n'), /^HTTP\/1\.1 400 [^]*"malformed_request"/);
+  const hosts = 'GET /healthz HTTP/1.1\r\nhost: a\r\nhost: b\r\n\r\n';
+  assert.match(await answerTo(address.port, hosts), /^HTTP\/1\.1 400 [^]*exactly one Host/);
+  const large = `GET /healthz HTTP/1.1\r\nhost: a\r\nx: ${'x'.repeat(20_000)}\r\n\r\n`;
+  assert.match(await answerTo(address.port, large), /^HTTP\/1\.1 431 [^]*"headers_too_large"/);
+});
+
+test('closing ends connections that are open, and a handler is asked first', async (t) => {
+  const admin = await openedAdmin(t, (request, response) => {
+    if (request.url !== '/more') return false;
+    response.end('more');
+    return true;
+  });
+  const url = `http://127.0.0.1:${admin.address.port}`;
+  assert.equal(await (await fetch(`${url}/more`)).text(), 'more');
+  assert.equal((await fetch(`${url}/healthz`)).status, 200);
+  const socket = connect({ host: '127.0.0.1', port: admin.address.port });
+  await once(socket, 'connect');
+  const closed = once(socket, 'close');
+  socket.resume();
+  await admin.close();
+  await closed;
+});
 
 test('health, readiness with its reason, metrics, and nothing else', async (t) => {
   let reason: string | null = 'the engine is starting';

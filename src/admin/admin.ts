@@ -1,11 +1,16 @@
 /**
  * The admin port: is the process there, can it take requests, what has it done. Takes a few questions it may ask,
- * gives `/healthz`, `/readyz` and `/metrics`; refuses every other path with 404. Changes nothing.
+ * gives `/healthz`, `/readyz` and `/metrics`; refuses every other path with 404, methods other than GET and HEAD with
+ * 405, and with 400 and 431 what is no request. Changes nothing. Handlers that it is given are asked before.
  */
-import type { AddressInfo } from 'node:net';
-import { fastify } from 'fastify';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { AddressInfo, Socket } from 'node:net';
+import { createHttpServer } from '../http/server.ts';
+import { protocolRefusal, refusalForParserError } from '../http/protocol.ts';
 import type { Closable } from '../kit/closer.ts';
+import { limits } from '../tables/limits.ts';
 import { refusal, refusals } from '../tables/refusals.ts';
+import type { Refusal } from '../tables/refusals.ts';
 import type { Metrics } from './metrics.ts';
 
 export interface AdminOptions {
@@ -17,41 +22,133 @@ export interface AdminOptions {
   /** null: requests can be taken; otherwise why not, in one line without credentials. */
   readonly ready: () => string | null;
   readonly metrics: Pick<Metrics, 'text' | 'contentType'>;
+  /** What else the port serves. */
+  readonly handler?: AdminHandler | null;
 }
+
+/** Answers the request, or leaves it: false. Never throws. */
+export type AdminHandler = (request: IncomingMessage, response: ServerResponse) => boolean;
 
 export interface Admin extends Closable {
   readonly address: { readonly host: string; readonly port: number };
 }
 
+interface Answer {
+  readonly status: number;
+  readonly type?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body: string;
+}
+
 export async function openAdmin(options: AdminOptions): Promise<Admin> {
-  const app = fastify({
-    logger: false,
-    forceCloseConnections: true,
-    bodyLimit: 1_024,
-    requestTimeout: 10_000,
-  });
-  app.get('/healthz', () => ({ status: 'ok', ...options.health() }));
-  app.get('/readyz', (_request, reply) => {
-    const reason = options.ready();
-    if (reason === null) return reply.send({ status: 'ready' });
-    return reply.code(503).header('retry-after', '1').send({ status: 'not ready', reason });
-  });
-  app.get('/metrics', async (_request, reply) =>
-    reply.type(options.metrics.contentType).send(await options.metrics.text()),
+  const { server } = createHttpServer(
+    {
+      headersBytesMax: limits.headersBytesMax,
+      headersTimeoutMs: limits.headersTimeoutMs,
+      requestTimeoutMs: limits.adminRequestTimeoutMs,
+      keepAliveTimeoutMs: limits.keepAliveTimeoutMs,
+      connectionsMax: limits.adminConnectionsMax,
+    },
+    null,
   );
-  app.setNotFoundHandler((_request, reply) =>
-    reply
-      .code(404)
-      .send({ error: 'the admin port serves /healthz, /readyz and /metrics', code: 'not_found' }),
-  );
-  app.setErrorHandler((error: Error & { statusCode?: number }, _request, reply) => {
-    const isRequests = error.statusCode !== undefined && error.statusCode < 500;
-    const { code, message } = refusal(isRequests ? 'malformed_request' : 'internal');
-    return reply
-      .code(isRequests ? (error.statusCode ?? 400) : refusals.internal.status)
-      .send({ error: message, code });
+  const routes = routesOf(options);
+  server.on('request', (request, response) => {
+    const wrong = protocolRefusal(request, limits);
+    if (wrong !== null) write(request, response, { ...refusalAnswer(wrong), closes: true });
+    else if (options.handler?.(request, response) !== true) void serve(routes, request, response);
   });
-  await app.listen({ host: options.host, port: options.port });
-  const { address, port } = app.server.address() as AddressInfo;
-  return { address: { host: address, port }, close: () => app.close() };
+  server.on('clientError', (error, socket) => refuseBytes(error, socket as Socket));
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject);
+    server.listen({ host: options.host, port: options.port }, resolve);
+  });
+  // A failing accept costs that client its connection, not the port.
+  server.on('error', () => {});
+  const { address, port } = server.address() as AddressInfo;
+  const close = (): Promise<void> =>
+    new Promise((resolve) => {
+      server.close(() => resolve());
+      server.closeAllConnections();
+    });
+  return { address: { host: address, port }, close };
+}
+
+type Routes = ReadonlyMap<string, () => Answer | Promise<Answer>>;
+
+function routesOf({ health, ready, metrics }: AdminOptions): Routes {
+  return new Map<string, () => Answer | Promise<Answer>>([
+    ['/healthz', () => json(200, { status: 'ok', ...health() })],
+    [
+      '/readyz',
+      () => {
+        const reason = ready();
+        if (reason === null) return json(200, { status: 'ready' });
+        return { ...json(503, { status: 'not ready', reason }), headers: { 'retry-after': '1' } };
+      },
+    ],
+    ['/metrics', async () => ({ status: 200, type: metrics.contentType, body: await metrics.text() })],
+  ]);
+}
+
+/** Never rejects. */
+async function serve(routes: Routes, request: IncomingMessage, response: ServerResponse): Promise<void> {
+  let answer: Answer;
+  try {
+    const [path = ''] = (request.url ?? '').split('?');
+    const route = routes.get(path);
+    if (route === undefined) {
+      const error = 'the admin port serves /healthz, /readyz and /metrics';
+      answer = json(refusals.not_found.status, { error, code: 'not_found' });
+    } else if (request.method !== 'GET' && request.method !== 'HEAD') {
+      const wrong = refusal('method_not_allowed', 'only GET and HEAD are allowed here');
+      answer = { ...refusalAnswer(wrong), headers: { allow: 'GET, HEAD' } };
+    } else {
+      answer = await route();
+    }
+  } catch {
+    // What a scraper reads must not tell what went wrong inside.
+    answer = refusalAnswer(refusal('internal'));
+  }
+  write(request, response, { ...answer, closes: false });
+}
+
+function write(
+  request: IncomingMessage,
+  response: ServerResponse,
+  { status, type = jsonType, headers = {}, body, closes }: Answer & { readonly closes: boolean },
+): void {
+  // A body is not read here: what is still to come of it ends with the connection.
+  const unread = !request.complete && hasBody(request);
+  response.writeHead(status, {
+    ...headers,
+    'content-type': type,
+    'content-length': Buffer.byteLength(body),
+    ...(closes || unread ? { connection: 'close' } : {}),
+  });
+  response.end(request.method === 'HEAD' ? undefined : body);
+}
+
+function hasBody({ headers }: IncomingMessage): boolean {
+  return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0;
+}
+
+/** What came is no request, or came too slowly. */
+function refuseBytes(error: NodeJS.ErrnoException & { rawPacket?: Buffer }, socket: Socket): void {
+  if (!socket.writable || socket.bytesWritten > 0) return void socket.destroy();
+  const { status, body } = refusalAnswer(refusalForParserError(error));
+  socket.end(
+    `HTTP/1.1 ${status} ${status === 400 ? 'Bad Request' : 'Refused'}\r\ncontent-type: ${jsonType}\r\n` +
+      `content-length: ${Buffer.byteLength(body)}\r\nconnection: close\r\n\r\n${body}`,
+    () => socket.destroy(),
+  );
+}
+
+const jsonType = 'application/json; charset=utf-8';
+
+function json(status: number, value: Readonly<Record<string, string | number>>): Answer {
+  return { status, body: JSON.stringify(value) };
+}
+
+function refusalAnswer({ code, message }: Refusal): Answer {
+  return json(refusals[code].status, { error: message, code });
 }

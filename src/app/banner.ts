@@ -7,7 +7,8 @@ const reachable = (host: string): string => (host === '0.0.0.0' || host === '::'
 
 const schemeOf = (certificate: string | null): string => (certificate === null ? 'http' : 'https');
 
-export function banner(service: Service, settings: Settings): string {
+/** `terminal`: a person reads it, and gets a link that lets in. */
+export function banner(service: Service, settings: Settings, terminal = false): string {
   const { listen, sql, gateway, admin } = service.doors;
   const database = service.engine.defaultDatabase;
   const scheme = schemeOf(settings.listenTlsCert);
@@ -23,6 +24,7 @@ export function banner(service: Service, settings: Settings): string {
   const withoutPsql = `curl${token} ${schemeOf(settings.gatewayTlsCert)}://${reachable(gateway.host)}:${gateway.port}/v1/sql`;
   const adminLine = `admin     http://${admin.host}:${admin.port}/healthz  /readyz  /metrics`;
   const eventsLine = `events    ${schemeOf(settings.gatewayTlsCert)}://${gateway.host}:${gateway.port}/v1/events  /v1/sql`;
+  const consoleLine = consoleLineOf(service, terminal);
   if (listen === null) {
     return `
 Headgate is ready (${engine}).
@@ -30,7 +32,7 @@ Headgate is ready (${engine}).
   webhooks  off (HEADGATE_LISTEN_ENABLED=false)
   SQL       ${psql}
   ${eventsLine}
-  ${adminLine}
+  ${adminLine}${consoleLine}
 
 `;
   }
@@ -41,7 +43,7 @@ Headgate is ready (${engine}).
   webhooks  ${scheme}://${listen.host}:${listen.port}/webhook/<database>/<schema>/<table>
   SQL       ${psql}
   ${eventsLine}
-  ${adminLine}
+  ${adminLine}${consoleLine}
 
 Try it: a table,
 
@@ -64,6 +66,22 @@ and its row.
 Without psql: ${withoutPsql} -d '<any of these statements>'
 
 `;
+}
+
+/** A link is a key: it is not written where only a file or a log collector reads. */
+function consoleLineOf({ console, doors: { admin } }: Service, terminal: boolean): string {
+  if (console === null) return '';
+  const url = consoleUrl(admin);
+  const link = terminal ? console.link() : '';
+  return link === ''
+    ? `\n  console   ${url}  (headgate console tells how to get in)`
+    : `\n  console   ${url}${link}`;
+}
+
+/** As a browser on this machine calls it. */
+export function consoleUrl({ host, port }: { readonly host: string; readonly port: number }): string {
+  const name = host.includes(':') && host !== '::' ? `[${host}]` : reachable(host);
+  return `http://${name}:${port}/console/`;
 }
 
 /** What `headgate gateway` prints when its door is open. */

@@ -11,6 +11,7 @@ import { isLoopbackHost } from '../kit/address.ts';
 import { parseMasterKeys, readKeyFile } from '../secrets/master-key.ts';
 import { settingsTable } from '../tables/settings.ts';
 import type { Settings } from '../tables/settings.ts';
+import { consoleProblem } from './console.ts';
 import { checkTls, sqlDoorAsks, sqlPassword } from './door-guards.ts';
 import { eventsRoleProblem, openDoorProblem } from './gateway-rooms.ts';
 import { doorsOf, sharedPorts } from './ports.ts';
@@ -25,7 +26,13 @@ export async function problemsOf(settings: Settings): Promise<string[]> {
     databaseProblems(settings),
     told(settingsTable.dataDir.env, () => checkDataDir(settings)),
   ]);
-  return [openDoors(settings), eventsRoleProblem(settings) ?? [], sharedPorts(doors), ...found].flat();
+  return [
+    openDoors(settings),
+    eventsRoleProblem(settings) ?? [],
+    consoleProblem(settings) ?? [],
+    sharedPorts(doors),
+    ...found,
+  ].flat();
 }
 
 /** Of `headgate gateway`. */

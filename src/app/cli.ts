@@ -15,6 +15,7 @@ import type { SendOptions } from '../senders/send.ts';
 import { limits } from '../tables/limits.ts';
 import { resolveSettings, settingsTable } from '../tables/settings.ts';
 import type { ResolvedSettings, SettingName, Settings } from '../tables/settings.ts';
+import type { TailOptions } from './console-commands.ts';
 import { tellUnprinted } from './printed.ts';
 import type { Stopped } from './stopping.ts';
 import type { Terminal } from './terminal.ts';
@@ -34,13 +35,21 @@ function withSettings(command: Command): Command {
   return command;
 }
 
+/** For the commands that speak to a Headgate that runs. */
+function withDataDir(command: Command): Command {
+  const { help, env, default: shown } = settingsTable.dataDir;
+  return command.addOption(
+    new Option('--data-dir <DIR>', `${help} (${env}, default ${shown})`).argParser(once),
+  );
+}
+
 /** Of a flag that is there twice nobody knows which one was meant. */
 function once(value: string, before: string | undefined): string {
   if (before !== undefined) throw new InvalidArgumentError('It is there twice.');
   return value;
 }
 
-function settingsOf(options: Record<string, string | true | undefined>): ResolvedSettings {
+function settingsOf(options: Readonly<Record<string, string | true | undefined>>): ResolvedSettings {
   const flags: { [K in SettingName]?: string | true | undefined } = {};
   for (const [name, row] of rows) {
     const key = row.flag?.replaceAll(/-(.)/g, (_, letter: string) => letter.toUpperCase());
@@ -69,7 +78,7 @@ async function start(options: Record<string, string | true | undefined>): Promis
   const terminal = await terminalOf(settings);
   const service = await startService(settings, terminal.log, version());
   reloadOnSignal(service.reload);
-  terminal.print(banner(service, settings));
+  terminal.print(banner(service, settings, process.stdout.isTTY));
   await end(terminal, service.stop(await stopped));
 }
 
@@ -248,6 +257,26 @@ withSettings(
     .option('--database <name>', 'which database; default: the one that is served when none is named')
     .option('--leave-out', 'go on although some of it is not carried'),
 ).action(moveTo);
+withDataDir(
+  program.command('console').description('print a link that lets a browser into the console'),
+).action(async (options) => {
+  const { consoleCommand } = await import('./console-commands.ts');
+  process.stdout.write(`${await consoleCommand(settingsOf(options).settings.dataDir)}\n`);
+});
+withDataDir(program.command('tail').description('show what becomes of requests, as they come'))
+  .option('--json', 'one JSON object a line')
+  .option('--failed', 'only those that were refused')
+  .option('--table <name>', 'only those of this table: table, schema.table or database.schema.table')
+  .action(async ({ dataDir, ...options }: TailOptions & { dataDir?: string }) => {
+    const { tailCommand } = await import('./console-commands.ts');
+    const interrupt = new AbortController();
+    void firstSignal().then(() => interrupt.abort());
+    await tailCommand(settingsOf({ dataDir }).settings.dataDir, options, {
+      print: (text) => void process.stdout.write(text),
+      note: (text) => void process.stderr.write(text),
+      signal: interrupt.signal,
+    });
+  });
 program
   .command('send')
   .description('send a signed request as a known sender does, e.g. github (docs/senders lists them)')

@@ -10,7 +10,9 @@ import { join, resolve } from 'node:path';
 import { performance } from 'node:perf_hooks';
 import type { Lanes } from '../batch/lanes.ts';
 import { createMetrics } from '../admin/metrics.ts';
-import { openAdmin } from '../admin/admin.ts';
+import type { Console } from '../console/console.ts';
+import { Ring } from '../console/ring.ts';
+import { openAdminPort } from './admin-port.ts';
 import { StatementError } from '../ddl/cursor.ts';
 import { createRewriter } from '../ddl/rewrite.ts';
 import { boundsOf } from './bounds.ts';
@@ -76,6 +78,8 @@ export interface Service {
     readonly gateway: Address;
     readonly admin: Address;
   };
+  /** On the admin port; null: it is off. */
+  readonly console: Console | null;
   /** Answers what was taken, takes nothing new, then closes (stopping.ts). Calling it again changes nothing. */
   stop(reason: string): Promise<Stopped>;
   /** Reads the doors' certificates again; null: there are none. */
@@ -142,7 +146,8 @@ async function open(settings: Settings, log: Observe, version: string, closer: C
   let writes: WriteWatch | null = null;
   // Of listener processes it hears what is worth a line of the log.
   const heard = observers(log, (observation) => writes?.observe(observation));
-  const observe = observers(heard, metrics.observe);
+  const ring = new Ring(Date.now);
+  const observe = observers(heard, metrics.observe, ring.observe);
   const [engine, guards] = await openBeside(settings, several, observe, closer);
   const watched = watchWrites(engine, settings);
   writes = watched;
@@ -168,9 +173,12 @@ async function open(settings: Settings, log: Observe, version: string, closer: C
     { ...rooms, settings, engine, guards, keys, version, observe },
     closer,
   );
-  const admin = await openAdminPort({ settings, engine, listener, metrics, ready: whyNotReady }, closer);
-
   const [listen, sql] = [listener.address, sqlDoor.address];
+  const { admin, console } = await openAdminPort(
+    { settings, version, engine, listener, sql, metrics, tail: ring, ready: whyNotReady, observe },
+    closer,
+  );
+
   const doors = { listen, sql, gateway: gateway.address, admin: admin.address };
   await writePorts(settings.dataDir, doors, closer);
   observe({ kind: 'service.ready' });
@@ -187,6 +195,7 @@ async function open(settings: Settings, log: Observe, version: string, closer: C
   return {
     engine,
     doors,
+    console,
     stop: (reason) => (stopping ??= stop(reason)),
     reload: reloadOf(guards, listener, settings),
   };
@@ -197,29 +206,6 @@ function unavailableOf(engine: Engine, writes: WriteWatch | null, rooms: Webhook
   return (
     engine.unavailable ?? engine.readOnly ?? writes?.unavailable ?? rooms.catalog.unavailable ?? inProcesses
   );
-}
-
-interface AdminParts {
-  readonly settings: Settings;
-  readonly engine: Engine;
-  readonly listener: WebhookDoor;
-  readonly metrics: ReturnType<typeof createMetrics>;
-  readonly ready: () => string | null;
-}
-
-async function openAdminPort({ settings, engine, listener, metrics, ready }: AdminParts, closer: Closer) {
-  const admin = await openAdmin({
-    host: settings.adminHost,
-    port: settings.adminPort,
-    health: () => ({ engine: engine.kind }),
-    ready,
-    metrics: {
-      contentType: metrics.contentType,
-      text: () => listener.listeners?.metricsText(metrics) ?? metrics.text(),
-    },
-  });
-  closer.add('admin port', () => admin.close());
-  return admin;
 }
 
 interface DoorRooms extends WebhookRooms<WebhookDoor> {

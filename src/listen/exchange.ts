@@ -115,6 +115,7 @@ export class WebhookExchange extends Exchange implements Arrival {
       code: reply.code,
       rows: reply.rows,
       remoteAddress: this.remoteAddress,
+      bytes: this.announcedBytes,
       seconds: this.seconds,
     });
   }

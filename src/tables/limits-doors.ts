@@ -25,6 +25,11 @@ export const doorLimits = {
   /** How long a client may take to read the door's last message, in ms. */
   sqlLingerMs: 2_000,
 
+  /** Connections of the admin port. */
+  adminConnectionsMax: 256,
+  /** How long a request to it may take to arrive, in ms. */
+  adminRequestTimeoutMs: 10_000,
+
   /** Addresses (of IPv6: networks) whose requests are counted for a rate; the one seen longest ago is forgotten. */
   rateAddressesMax: 65_536,
   /** Tables whose requests are counted for a rate. */

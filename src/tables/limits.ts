@@ -5,6 +5,7 @@
 import { answerLimits } from './limits-answers.ts';
 import { checkLimits } from './limits-checks.ts';
 import { commitLimits } from './limits-commit.ts';
+import { consoleLimits } from './limits-console.ts';
 import { doorLimits } from './limits-doors.ts';
 import { gatewayLimits } from './limits-gateway.ts';
 import { processLimits } from './limits-process.ts';
@@ -16,6 +17,7 @@ export const limits = {
   ...requestLimits,
   ...commitLimits,
   ...checkLimits,
+  ...consoleLimits,
   ...doorLimits,
   ...gatewayLimits,
   ...processLimits,

@@ -16,6 +16,8 @@ type What =
       readonly seconds: number;
       /** The client's address, behind proxies that are trusted; absent where no request was read. */
       readonly remoteAddress?: string;
+      /** Of the body, as it was announced; absent where it was not. */
+      readonly bytes?: number;
     }
   /** A bug in Headgate met a request; `requestId` is in the answer. */
   | { readonly kind: 'request.failed'; readonly requestId: string; readonly error: unknown }

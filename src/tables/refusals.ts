@@ -3,6 +3,8 @@
  * again can help, the one sentence, and what the reader can do about it. Code is compared, never text.
  * `docs/errors.md` is printed from this table.
  */
+import { consoleRefusals } from './refusals-console.ts';
+
 interface RefusalKind {
   readonly status: number;
   readonly sqlstate: string;
@@ -290,6 +292,7 @@ export const refusals = {
     'Headgate is shutting down',
     'Send the request again; another instance will answer.',
   ),
+  ...consoleRefusals,
 } as const satisfies Record<string, RefusalKind>;
 
 export type RefusalCode = keyof typeof refusals;

@@ -5,6 +5,7 @@
 import { PlainError } from '../kit/plain-error.ts';
 import { guardSettings, password } from './access-settings.ts';
 import { commitSettings } from './commit-settings.ts';
+import { consoleSettings } from './console-settings.ts';
 import { gatewaySettings } from './gateway-settings.ts';
 import { limits } from './limits.ts';
 import { BadSetting, bool, integer, oneOf, port, setting, text } from './setting.ts';
@@ -288,6 +289,7 @@ export const settingsTable = {
   ...commitSettings,
   ...gatewaySettings,
   ...guardSettings,
+  ...consoleSettings,
 } as const;
 
 export type SettingName = keyof typeof settingsTable;

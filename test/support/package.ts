@@ -19,6 +19,7 @@ const sources = [
   'package-lock.json',
   'tsconfig.json',
   'tsconfig.package.json',
+  'tsconfig.page.json',
   '.npmrc',
   'LICENSE',
   'NOTICE',

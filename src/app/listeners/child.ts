@@ -17,6 +17,7 @@ import type { Passed } from '../../access/gate.ts';
 import { deferred } from '../../kit/deferred.ts';
 import { readLines } from '../../kit/read-lines.ts';
 import { limits } from '../../tables/limits.ts';
+import type { TailBatch } from '../../tables/tail.ts';
 import type { Observation } from '../../tables/observations.ts';
 import type { Assignment, FromListener, Left, Question, Report, ToListener } from './messages.ts';
 
@@ -29,6 +30,7 @@ export interface ChildOptions {
   readonly assignment: Omit<Assignment, 'commitName'>;
   readonly said: (observation: Observation) => void;
   readonly passed: (passed: Passed) => void;
+  readonly tail: (batch: TailBatch) => void;
   /** It is about to open a stream of this table: resolves with whether all others have settled theirs. */
   readonly fence: (left: Left) => Promise<boolean>;
 }
@@ -179,6 +181,9 @@ export class ListenerChild {
         break;
       case 'passed':
         this.#options.passed(message.passed);
+        break;
+      case 'tail':
+        this.#options.tail(message.batch);
         break;
       case 'fence':
         void this.#options

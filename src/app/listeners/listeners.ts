@@ -23,6 +23,7 @@ import type { Observe } from '../../tables/observations.ts';
 import type { ChildOptions, ListenerChild } from './child.ts';
 import { Fences } from './fences.ts';
 import type { Question } from './messages.ts';
+import { JoinedTail } from './joined-tail.ts';
 import { Slot } from './slot.ts';
 
 export interface ListenersOptions {
@@ -51,6 +52,8 @@ export class Listeners implements Closable {
   /** Where the search for the fewest begins: of equals it is each one's turn. */
   #turn = 0;
   #closing: Promise<void> | null = null;
+  /** Who watches the outcomes of all processes. */
+  readonly tail = new JoinedTail((on) => void this.tell({ what: 'tail', on }));
 
   /** Resolves when all of them serve. */
   static async open(options: ListenersOptions): Promise<Listeners> {
@@ -135,10 +138,15 @@ export class Listeners implements Closable {
         assignment,
         said: (observation) => log({ ...observation, listener }),
         passed: (passed) => this.#passed(listener, passed),
+        tail: (batch) => this.tail.add(batch),
         fence: (table) => this.#fences.settle(table, this.#othersThan(listener)),
       },
       observe: (observation) => observe({ ...observation, listener }),
-      changed: () => this.#passWaiting(),
+      changed: () => {
+        this.#passWaiting();
+        // One that has just begun does not know that somebody watches; the others go on.
+        if (this.tail.watched) void this.tell({ what: 'tail', on: true });
+      },
       gone: (child) => {
         void this.#fences.gone(child);
         for (const connection of child.takeBack()) this.#pass(connection);

@@ -2,6 +2,7 @@
 import type { MetricFamily } from '../../admin/merged-metrics.ts';
 import type { EngineReach } from '../../engine/attached.ts';
 import type { Passed } from '../../access/gate.ts';
+import type { TailBatch } from '../../tables/tail.ts';
 import type { Observation } from '../../tables/observations.ts';
 import type { Settings } from '../../tables/settings.ts';
 
@@ -30,6 +31,8 @@ export interface Left extends TableId {
 
 export type Question =
   | { readonly what: 'report' }
+  /** Whether outcomes are to be told as they come; those that are remembered first. */
+  | { readonly what: 'tail'; readonly on: boolean }
   /** A statement of Headgate's own comes for this database: its catalog is, or will be, there. */
   | { readonly what: 'ensure'; readonly database: string }
   /** This database is about to be dropped or renamed. */
@@ -65,6 +68,8 @@ export type FromListener =
   /** So many connections have come, and so many have ended. */
   | { readonly kind: 'connections'; readonly taken: number; readonly ended: number }
   | { readonly kind: 'passed'; readonly passed: Passed }
+  /** Outcomes, while they are asked for. */
+  | { readonly kind: 'tail'; readonly batch: TailBatch }
   /** A stream of this table is about to be opened. */
   | { readonly kind: 'fence'; readonly id: number; readonly left: Left }
   /** What is asked by this question takes long, and gets on. */

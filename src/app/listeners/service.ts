@@ -23,6 +23,7 @@ import { loadParser } from '../../validate/expression.ts';
 import { masterKeys, openWebhookRooms, releaseDatabase } from '../webhook-rooms.ts';
 import type { WebhookRooms } from '../webhook-rooms.ts';
 import type { Assignment, FromListener, Question, Report } from './messages.ts';
+import { Ring } from '../../console/ring.ts';
 import { Fence } from './fence.ts';
 import { Saying } from './saying.ts';
 import { shareOf } from './share.ts';
@@ -55,7 +56,8 @@ export async function serveListener(
     };
     const { logFormat: format, logLevel: level } = settings;
     const lines = tellsRequests({ format, level }) ? [requestLines((line) => saying.say(line))] : [];
-    const observe = observers(said, ...lines, metrics.observe);
+    const ring = new Ring(Date.now);
+    const observe = observers(said, ...lines, metrics.observe, ring.observe);
     await loadParser();
     const guards = await openGuards(settings, observe, closer, true);
     const engine = await (reach === null
@@ -76,10 +78,15 @@ export async function serveListener(
     const unavailable = () => engine.unavailable ?? opened.catalog.unavailable;
     return {
       take: takeConnections(opened.listener, send),
-      answer: answerQuestions({ ...opened, fence }, guards.reload, closer, async () => ({
-        metrics: (await metrics.families()).map(finite),
-        unavailable: unavailable(),
-      })),
+      answer: answerQuestions(
+        { ...opened, fence, tail: tailTo(ring, send) },
+        guards.reload,
+        closer,
+        async () => ({
+          metrics: (await metrics.families()).map(finite),
+          unavailable: unavailable(),
+        }),
+      ),
       charge: (passed) => guards.gate.charge(passed),
       fenced: (id, settled) => fence.answered(id, settled),
     };
@@ -116,7 +123,7 @@ function takeConnections(listener: Listener, send: (message: FromListener) => vo
 }
 
 function answerQuestions(
-  rooms: WebhookRooms<Listener> & { readonly fence: Fence },
+  rooms: WebhookRooms<Listener> & { readonly fence: Fence; readonly tail: (on: boolean) => void },
   reload: (() => Promise<void>) | null,
   closer: Closer,
   report: () => Promise<Report>,
@@ -125,6 +132,9 @@ function answerQuestions(
     switch (question.what) {
       case 'report':
         return report();
+      case 'tail':
+        rooms.tail(question.on);
+        return null;
       case 'ensure':
         // Its statement has found the catalog there, or tells its client why not.
         await rooms.catalog.ensure(question.database).catch(() => undefined);
@@ -142,6 +152,18 @@ function answerQuestions(
         await rooms.listener.close();
         await closer.close();
         return null;
+    }
+  };
+}
+
+/** Begins and ends telling outcomes; what is on already goes on. */
+function tailTo(ring: Ring, send: (message: FromListener) => void): (on: boolean) => void {
+  let end: (() => void) | null = null;
+  return (on) => {
+    if (on) end ??= ring.watch((batch) => send({ kind: 'tail', batch }));
+    else {
+      end?.();
+      end = null;
     }
   };
 }

@@ -1,0 +1,68 @@
+/** The admin port joined with what it tells, and with the console on it. Part of the composition root. */
+import { openAdmin } from '../admin/admin.ts';
+import type { Admin } from '../admin/admin.ts';
+import type { Metrics } from '../admin/metrics.ts';
+import type { Console } from '../console/console.ts';
+import type { Engine } from '../engine/engine.ts';
+import type { Closer } from '../kit/closer.ts';
+import type { TailSource } from '../tables/tail.ts';
+import type { Observe } from '../tables/observations.ts';
+import type { Settings } from '../tables/settings.ts';
+import { openConsoleOf } from './console.ts';
+import { healthOf } from './console-health.ts';
+import type { WebhookDoor } from './webhook-doors.ts';
+
+export interface AdminParts {
+  readonly settings: Settings;
+  readonly version: string;
+  readonly engine: Engine;
+  readonly listener: WebhookDoor;
+  readonly sql: { readonly host: string; readonly port: number };
+  readonly metrics: Metrics;
+  /** Of this process. */
+  readonly tail: TailSource;
+  readonly ready: () => string | null;
+  readonly observe: Observe;
+}
+
+export interface AdminPort {
+  readonly admin: Admin;
+  /** null: it is off. */
+  readonly console: Console | null;
+}
+
+export async function openAdminPort(parts: AdminParts, closer: Closer): Promise<AdminPort> {
+  const { settings, engine, listener, metrics, ready, version, sql } = parts;
+  const { listeners, address: listen } = listener;
+  const text = () => listeners?.metricsText(metrics) ?? metrics.text();
+  const opened = await openConsoleOf(
+    {
+      settings,
+      version,
+      engineKind: engine.kind,
+      database: engine.defaultDatabase,
+      listen,
+      sql,
+      observe: parts.observe,
+      tail: listeners?.tail ?? parts.tail,
+      health: async () => ({
+        ...healthOf(await text()),
+        notReady: ready(),
+        engine: `${engine.kind === 'embedded' ? 'embedded ' : ''}PostgreSQL ${Math.floor(engine.serverVersion / 10_000)}`,
+        version,
+        listeners: listeners?.states ?? [],
+      }),
+    },
+    closer,
+  );
+  const admin = await openAdmin({
+    host: settings.adminHost,
+    port: settings.adminPort,
+    health: () => ({ engine: engine.kind }),
+    ready,
+    metrics: { contentType: metrics.contentType, text },
+    handler: opened === null ? null : (request, response) => opened.handle(request, response),
+  });
+  closer.add('admin port', () => admin.close());
+  return { admin, console: opened };
+}

@@ -1,0 +1,136 @@
+/**
+ * `headgate console` and `headgate tail`: commands that speak to a Headgate that runs on this machine, through its admin
+ * port. Take its data directory, where the port and the owner's key stand; refuse with PlainError, one line. Who can
+ * read the key may do what Headgate itself may, so it opens no more than the directory does.
+ */
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { PlainError } from '../kit/plain-error.ts';
+import type { ApiError, TailEvent } from '../console/api.ts';
+import type { TailLine } from '../tables/tail.ts';
+import { consoleUrl } from './banner.ts';
+import { ownerKeyFile } from './console.ts';
+
+export interface TailOptions {
+  readonly json?: boolean;
+  readonly failed?: boolean;
+  readonly table?: string;
+}
+
+export interface TailIo {
+  readonly print: (text: string) => void;
+  readonly note: (text: string) => void;
+  readonly signal: AbortSignal;
+}
+
+/** What to print: a link, or the address and how to get in. */
+export async function consoleCommand(dataDir: string): Promise<string> {
+  const at = await runningAt(dataDir);
+  const { link = '' } = await local<{ link?: string }>(at, 'link');
+  if (link !== '') return `${at.url}${link}`;
+  return `${at.url}\nLog in with a role and its password, those of the SQL port.`;
+}
+
+/** Until it is interrupted, or Headgate ends. */
+export async function tailCommand(dataDir: string, options: TailOptions, io: TailIo): Promise<void> {
+  const at = await runningAt(dataDir);
+  const { token = '' } = await local<{ token?: string }>(at, 'tail');
+  try {
+    const response = await fetch(`${at.url}api/tail`, {
+      headers: { authorization: `Bearer ${token}` },
+      signal: io.signal,
+    });
+    if (!response.ok || response.body === null)
+      throw new PlainError(`the console answers ${response.status}`);
+    for await (const event of eventsOf(response.body)) printEvent(event, options, io);
+  } catch (error) {
+    if (io.signal.aborted) return;
+    if (error instanceof PlainError) throw error;
+    throw new PlainError('Headgate has ended, or cannot be reached any more');
+  }
+}
+
+interface RunningAt {
+  readonly url: string;
+  readonly key: string;
+}
+
+async function runningAt(dataDir: string): Promise<RunningAt> {
+  const read = (name: string): Promise<string> => readFile(join(dataDir, name), 'utf8');
+  let ports: { admin?: { host: string; port: number } };
+  try {
+    ports = JSON.parse(await read('ports.json')) as typeof ports;
+  } catch {
+    throw new PlainError(`no Headgate runs on ${dataDir}: --data-dir names the folder of the one that does`);
+  }
+  const key = await read(ownerKeyFile).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT')
+      throw new PlainError('the console of this Headgate is off: HEADGATE_CONSOLE=on');
+    throw new PlainError(`${join(dataDir, ownerKeyFile)} cannot be read (${error.code ?? 'unknown error'})`);
+  });
+  if (ports.admin === undefined) throw new PlainError(`ports.json in ${dataDir} names no admin port`);
+  return { url: consoleUrl(ports.admin), key: key.trim() };
+}
+
+async function local<T>({ url, key }: RunningAt, want: 'link' | 'tail'): Promise<T> {
+  let response: Response;
+  try {
+    response = await fetch(`${url}api/local`, {
+      method: 'POST',
+      headers: {
+        authorization: `Bearer ${key}`,
+        'content-type': 'application/json',
+        'x-headgate-console': '1',
+      },
+      body: JSON.stringify({ want }),
+    });
+  } catch {
+    throw new PlainError(`Headgate does not answer at ${url}`);
+  }
+  const answer = (await response.json().catch(() => ({}))) as T & Partial<ApiError>;
+  if (!response.ok) throw new PlainError(answer.error ?? `the console answers ${response.status}`);
+  return answer;
+}
+
+/** Server-sent events, each of one line of data. */
+async function* eventsOf(body: AsyncIterable<Uint8Array>): AsyncIterable<TailEvent> {
+  const decoder = new TextDecoder();
+  let text = '';
+  for await (const piece of body) {
+    text += decoder.decode(piece, { stream: true });
+    const lines = text.split('\n');
+    text = lines.pop() ?? '';
+    for (const line of lines) if (line.startsWith('data: ')) yield JSON.parse(line.slice(6)) as TailEvent;
+  }
+}
+
+function printEvent({ lines, skipped }: TailEvent, { json, failed, table }: TailOptions, io: TailIo): void {
+  for (const line of lines) {
+    if (failed === true && line.code === 'committed') continue;
+    if (table !== undefined && !isNamed(line, table)) continue;
+    io.print(json === true ? `${JSON.stringify(line)}\n` : `${textOf(line)}\n`);
+  }
+  if (skipped > 0 && json !== true) io.note(`… and ${skipped} more\n`);
+}
+
+function isNamed({ database, schema, table }: TailLine, name: string): boolean {
+  return [table, `${schema}.${table}`, `${database}.${schema}.${table}`].includes(name);
+}
+
+function textOf(line: TailLine): string {
+  const { atMs, database, schema, table, status, code, rows, bytes, ms, address } = line;
+  const time = new Date(atMs).toISOString().slice(11, 23);
+  const where = table === '' ? '(no table)' : plain(`${database}.${schema}.${table}`);
+  const size = bytes === null ? '' : `  ${bytes} B`;
+  const answer = status === 0 ? 'batch' : String(status);
+  const what = code === 'committed' ? `${rows} ${rows === 1 ? 'row' : 'rows'}` : code;
+  return `${time}  ${answer}  ${where}  ${what}${size}  ${ms} ms${address === '' ? '' : `  ${address}`}`;
+}
+
+/** Names may hold anything: nothing of them moves the cursor or colours the terminal. */
+function plain(text: string): string {
+  return text.replaceAll(
+    /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu,
+    (mark) => `\\u{${mark.codePointAt(0)?.toString(16) ?? ''}}`,
+  );
+}

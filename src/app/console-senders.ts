@@ -1,0 +1,74 @@
+/**
+ * What the console's wizard knows of senders: the table of senders/ without what is not for showing, secrets that are made
+ * up, and a test request. Takes ids, gives values; the test goes to this Headgate's own listener, and nowhere else.
+ */
+import { randomBytes } from 'node:crypto';
+import type { Me, SenderInfo, TestAnswer, TestRequest } from '../console/api.ts';
+import { isPaired } from '../senders/sender.ts';
+import type { Sender } from '../senders/sender.ts';
+import { limits } from '../tables/limits.ts';
+import { senders, signedRequest } from '../senders/senders.ts';
+
+/** In the order of their names. */
+export function senderInfos(): readonly SenderInfo[] {
+  return [...senders.values()].map(infoOf).toSorted((a, b) => a.name.localeCompare(b.name, 'en'));
+}
+
+function infoOf(sender: Sender): SenderInfo {
+  const { id, name, theme, secret, steps, deliveryId, signsUrl, handshake, secretForm, contentType } = sender;
+  return {
+    id,
+    name,
+    theme,
+    what: secret.what,
+    where: secret.where,
+    steps,
+    deliveryHeader: deliveryId !== null && 'header' in deliveryId ? deliveryId.header : null,
+    signsUrl,
+    handshake,
+    paired: isPaired(sender),
+    form: secretForm?.sentence ?? null,
+    contentType,
+  };
+}
+
+/** null: there is no such sender, or its secrets come in pairs of which one is not ours. */
+export function makeSecret(id: string): string | null {
+  const sender = senders.get(id);
+  return sender === undefined || isPaired(sender) ? null : sender.makeSecret(randomBytes).secret;
+}
+
+/** null: there is no such sender, no listener, or the secret is none of its. */
+export async function sendTest(test: TestRequest, at: Pick<Me, 'own' | 'base'>): Promise<TestAnswer | null> {
+  if (at.own === null || at.base === null) return null;
+  const path = `/webhook/${[test.database, test.schema, test.table].map(encodeURIComponent).join('/')}`;
+  const made = requestOf(test, `${at.base}${path}`);
+  if (made === null) return null;
+  const { pathname, search } = new URL(made.url);
+  try {
+    const response = await fetch(`${at.own}${at.base === at.own ? pathname : path}${search}`, {
+      method: 'POST',
+      headers: made.headers,
+      body: made.body,
+      redirect: 'error',
+      signal: AbortSignal.timeout(limits.consoleStatementMs),
+    });
+    return { status: response.status, text: (await response.text()).slice(0, 1_000) };
+  } catch {
+    return { status: 0, text: 'the listener could not be reached from here' };
+  }
+}
+
+function requestOf({ sender: id, secret }: TestRequest, url: string) {
+  if (id === '') return { url, headers: { 'Content-Type': 'application/json' }, body: '{"hello":"world"}' };
+  const sender = senders.get(id);
+  if (sender === undefined || isPaired(sender)) return null;
+  const [nowMs, delivery] = [Date.now(), randomBytes(16).toString('hex')];
+  try {
+    const body = Buffer.from(sender.example({ id: delivery, nowMs }));
+    return signedRequest(sender, { method: 'POST', url, body, nowMs, signingKey: secret, id: delivery });
+  } catch {
+    // What was thrown may quote the secret.
+    return null;
+  }
+}

@@ -1,0 +1,38 @@
+/**
+ * The outcomes of all listener processes as one source. Takes batches as they come, gives them to who watches; asks the
+ * processes to tell only while somebody does. What came while the first one watches is what the next one begins with.
+ */
+import { limits } from '../../tables/limits.ts';
+import type { TailBatch, TailLine, TailSource } from '../../tables/tail.ts';
+
+export class JoinedTail implements TailSource {
+  readonly #ask: (on: boolean) => void;
+  readonly #watchers = new Set<(batch: TailBatch) => void>();
+  #recent: TailLine[] = [];
+
+  constructor(ask: (on: boolean) => void) {
+    this.#ask = ask;
+  }
+
+  get watched(): boolean {
+    return this.#watchers.size > 0;
+  }
+
+  add(batch: TailBatch): void {
+    if (!this.watched) return;
+    this.#recent = [...this.#recent, ...batch.lines].slice(-limits.tailRecentMax);
+    for (const told of this.#watchers) told(batch);
+  }
+
+  watch(told: (batch: TailBatch) => void): () => void {
+    const first = !this.watched;
+    this.#watchers.add(told);
+    if (first) this.#ask(true);
+    else told({ lines: this.#recent.toSorted((a, b) => a.atMs - b.atMs), skipped: 0 });
+    return () => {
+      if (!this.#watchers.delete(told) || this.watched) return;
+      this.#recent = [];
+      this.#ask(false);
+    };
+  }
+}

@@ -1,0 +1,268 @@
+/**
+ * What the console's page asks for: `/console/api/…`. Takes a request whose Host was checked; gives JSON, or a stream of
+ * events. Whoever asks shows a token in `Authorization`, never in a cookie; a page of another site cannot do that, and
+ * is refused besides. Every statement runs as the role of the token's session.
+ */
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { limits } from '../tables/limits.ts';
+import type { TailSource } from '../tables/tail.ts';
+import { Refused, SqlFailure, refusals } from '../tables/refusals.ts';
+import type { SqlError } from '../tables/refusals.ts';
+import type { ApiError, Health, Me, SenderInfo, TestAnswer, TestRequest } from './api.ts';
+import { readLogin, readObject, readSqlCall, readTest } from './body.ts';
+import { writeJson } from './headers.ts';
+import type { Session, Sessions, Who } from './sessions.ts';
+import { SqlRunner } from './sql.ts';
+import type { SqlDoorAt } from './sql.ts';
+import { streamTail } from './stream.ts';
+
+/** What other rooms know and the page shows. */
+export interface ConsoleAnswers {
+  readonly senders: readonly SenderInfo[];
+  health(): Promise<Health>;
+  /** A secret as this sender has them; null: it cannot be made up, or there is no such sender. */
+  makeSecret(sender: string): string | null;
+  /** A request as this sender signs it ('': plain JSON), sent to a table of this Headgate; null: there is no such sender. */
+  send(test: TestRequest): Promise<TestAnswer | null>;
+  /** What is the same for everybody who has logged in. */
+  about(role: string, database: string): Omit<Me, 'role' | 'superuser' | 'database'>;
+}
+
+export interface ApiRooms {
+  readonly sessions: Sessions<SqlRunner | null>;
+  readonly linkRole: string | null;
+  readonly database: string;
+  readonly door: () => SqlDoorAt;
+  readonly tail: TailSource;
+  readonly answers: ConsoleAnswers;
+  readonly isOwner: (key: string) => boolean;
+  readonly link: () => string;
+  readonly clock: () => number;
+}
+
+interface Asked {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+}
+
+/** A session that has a role. */
+interface OfRole {
+  readonly runner: SqlRunner;
+  readonly who: Who & { readonly kind: 'role' };
+}
+
+export class ConsoleApi {
+  readonly #rooms: ApiRooms;
+  /** Statements of all sessions that run at present. */
+  readonly #running = { count: 0 };
+  readonly #watching = { count: 0 };
+
+  constructor(rooms: ApiRooms) {
+    this.#rooms = rooms;
+  }
+
+  /** Rejects with Refused. */
+  async serve(route: string, request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const asked = { request, response };
+    const routes: Readonly<Record<string, readonly ['GET' | 'POST', () => Promise<void>]>> = {
+      login:
+        request.method === 'GET'
+          ? ['GET', () => this.#howToLogIn(asked)]
+          : ['POST', () => this.#logIn(asked)],
+      logout: ['POST', () => this.#logOut(asked)],
+      local: ['POST', () => this.#local(asked)],
+      me: ['GET', () => this.#me(asked)],
+      senders: ['GET', async () => this.#write(asked, () => this.#rooms.answers.senders)],
+      health: ['GET', async () => this.#write(asked, () => this.#rooms.answers.health())],
+      'make-secret': ['POST', () => this.#makeSecret(asked)],
+      send: ['POST', () => this.#send(asked)],
+      sql: ['POST', () => this.#sql(asked)],
+      tail: ['GET', () => this.#tail(asked)],
+    };
+    const found = Object.hasOwn(routes, route) ? routes[route] : undefined;
+    if (found === undefined) throw new Refused('not_found', 'the console has no such path');
+    const [method, run] = found;
+    if (request.method !== method) throw new Refused('method_not_allowed', `only ${method} is allowed here`);
+    refuseOtherPages(request);
+    await run();
+  }
+
+  async #howToLogIn({ response }: Asked): Promise<void> {
+    const { linkRole, database } = this.#rooms;
+    writeJson(response, 200, { by: linkRole === null ? 'password' : 'link', database });
+  }
+
+  async #logIn({ request, response }: Asked): Promise<void> {
+    const login = readLogin(await readObject(request));
+    const { sessions, linkRole, clock, database } = this.#rooms;
+    if ('link' in login) {
+      if (linkRole === null || !sessions.useLink(login.link, clock())) throw new Refused('login_failed');
+      return this.#begin(response, { kind: 'role', user: linkRole, password: null, database });
+    }
+    if (linkRole !== null)
+      throw new Refused('login_failed', 'a link lets you in here: headgate console prints one');
+    if (!sessions.try(request.socket.remoteAddress ?? '', clock())) {
+      response.setHeader('retry-after', '60');
+      throw new Refused('login_rate');
+    }
+    const { user, password, database: named } = login;
+    await this.#begin(response, { kind: 'role', user, password, database: named ?? database });
+  }
+
+  async #begin(response: ServerResponse, who: Who & { readonly kind: 'role' }): Promise<void> {
+    const { sessions, door, clock } = this.#rooms;
+    const runner = new SqlRunner(door(), who, this.#running);
+    try {
+      await runner.enter();
+    } catch (error) {
+      runner.close();
+      // Of a wrong name and a wrong password the engine, and so the console, says the same.
+      if (error instanceof SqlFailure && error.error.sqlstate.startsWith('28'))
+        throw new Refused('login_failed');
+      if (error instanceof SqlFailure) return writeSqlError(response, error.error);
+      throw error;
+    }
+    const token = sessions.begin(who, runner, clock());
+    if (token === null) throw new Refused('overloaded');
+    writeJson(response, 200, { token });
+  }
+
+  async #logOut({ request, response }: Asked): Promise<void> {
+    this.#rooms.sessions.end(tokenOf(request));
+    writeJson(response, 200, {});
+  }
+
+  /** For the commands of the machine that Headgate runs on: who can read the data directory may have what it can give. */
+  async #local({ request, response }: Asked): Promise<void> {
+    const { isOwner, link, sessions, clock } = this.#rooms;
+    if (!isOwner(tokenOf(request))) throw new Refused('login_required');
+    const { want } = await readObject(request);
+    if (want === 'link') return writeJson(response, 200, { link: link() });
+    if (want !== 'tail') throw new Refused('malformed_request', 'want is "link" or "tail"');
+    const token = sessions.begin({ kind: 'owner' }, null, clock());
+    if (token === null) throw new Refused('overloaded');
+    writeJson(response, 200, { token });
+  }
+
+  async #me(asked: Asked): Promise<void> {
+    const { runner, who } = this.#ofRole(asked.request);
+    const sql =
+      'SELECT pg_catalog.current_database(), current_user, (SELECT rolsuper FROM pg_catalog.pg_roles WHERE rolname = current_user)';
+    const answer = await this.#run(asked, () => runner.run({ sql, write: false }, goneOf(asked.response)));
+    if (answer === null) return;
+    const [database, role, superuser] = answer.tables[0]?.rows[0] ?? [];
+    const me: Me = {
+      role: role ?? who.user,
+      superuser: superuser === 't',
+      database: database ?? who.database,
+      ...this.#rooms.answers.about(who.user, who.database),
+    };
+    writeJson(asked.response, 200, me);
+  }
+
+  async #sql(asked: Asked): Promise<void> {
+    const { runner } = this.#ofRole(asked.request);
+    const call = readSqlCall(await readObject(asked.request));
+    const answer = await this.#run(asked, () => runner.run(call, goneOf(asked.response)));
+    if (answer !== null) writeJson(asked.response, 200, answer);
+  }
+
+  async #makeSecret({ request, response }: Asked): Promise<void> {
+    this.#ofRole(request);
+    const { sender } = await readObject(request);
+    const secret = this.#rooms.answers.makeSecret(String(sender));
+    if (secret === null) throw new Refused('malformed_request', 'a secret of this sender cannot be made up');
+    writeJson(response, 200, { secret });
+  }
+
+  /** To a table of the session's database. */
+  async #send({ request, response }: Asked): Promise<void> {
+    const { who } = this.#ofRole(request);
+    const test = readTest(await readObject(request));
+    const answer = await this.#rooms.answers.send({ ...test, database: who.database });
+    if (answer === null)
+      throw new Refused('malformed_request', 'this request cannot be made with this secret');
+    writeJson(response, 200, answer);
+  }
+
+  /** null: the engine has refused it, and that was answered. */
+  async #run<T>({ response }: Asked, run: () => Promise<T>): Promise<T | null> {
+    try {
+      return await run();
+    } catch (error) {
+      if (!(error instanceof SqlFailure)) throw error;
+      writeSqlError(response, error.error);
+      return null;
+    }
+  }
+
+  async #tail({ request, response }: Asked): Promise<void> {
+    const session = this.#session(request);
+    if (this.#watching.count >= limits.tailWatchersMax)
+      throw new Refused('overloaded', 'too many watch at present');
+    this.#watching.count += 1;
+    response.once('close', () => (this.#watching.count -= 1));
+    const { tail, clock } = this.#rooms;
+    streamTail(response, session, { tail, clock });
+  }
+
+  async #write({ request, response }: Asked, value: () => unknown): Promise<void> {
+    this.#session(request);
+    writeJson(response, 200, await value());
+  }
+
+  #session(request: IncomingMessage): Session<SqlRunner | null> {
+    const { sessions, clock } = this.#rooms;
+    const counts = request.headers['x-headgate-auto'] === undefined;
+    const session = sessions.find(tokenOf(request), clock(), counts);
+    if (session === null) throw new Refused('login_required');
+    return session;
+  }
+
+  #ofRole(request: IncomingMessage): OfRole {
+    const { held, who } = this.#session(request);
+    if (held === null || who.kind !== 'role')
+      throw new Refused('login_required', 'this session may only watch');
+    return { runner: held, who };
+  }
+}
+
+/** '': there is none. */
+function tokenOf({ headers }: IncomingMessage): string {
+  return /^Bearer ([\w-]{1,128})$/.exec(headers.authorization ?? '')?.[1] ?? '';
+}
+
+/**
+ * A browser says where a page is from that asks; what says nothing is an old browser or a program, and shows a header
+ * that a page of another site cannot send without being asked about first.
+ */
+function refuseOtherPages({ method, headers }: IncomingMessage): void {
+  const site = headers['sec-fetch-site'];
+  if (site !== undefined && site !== 'same-origin') throw new Refused('foreign_page');
+  if (method === 'GET') return;
+  if (site === undefined && headers['x-headgate-console'] === undefined) throw new Refused('foreign_page');
+  if (!/^application\/json\s*(;|$)/i.test(headers['content-type'] ?? '')) throw new Refused('foreign_page');
+}
+
+function writeSqlError(
+  response: ServerResponse,
+  { sqlstate, message, detail, hint, position }: SqlError,
+): void {
+  const error: ApiError = {
+    error: message,
+    code: 'sql_error',
+    sqlstate,
+    ...(detail === undefined ? {} : { detail }),
+    ...(hint === undefined ? {} : { hint }),
+    ...(position === undefined ? {} : { position }),
+  };
+  if (!response.destroyed) writeJson(response, refusals.row_refused.status, error);
+}
+
+/** Aborts when nobody waits for the answer any more. */
+function goneOf(response: ServerResponse): AbortSignal {
+  const gone = new AbortController();
+  if (response.destroyed) gone.abort();
+  else response.once('close', () => gone.abort());
+  return gone.signal;
+}

@@ -1,0 +1,148 @@
+/** Types only: what the console's page and its server say to each other. Values of rows are texts, as PostgreSQL writes them. */
+import type { TailLine } from '../tables/tail.ts';
+
+/** Of GET /console/api/login: how somebody gets in. */
+export interface LoginInfo {
+  /** `link`: by a one-time link; `password`: by role and password of the SQL port. */
+  readonly by: 'link' | 'password';
+  readonly database: string;
+}
+
+/** Of POST /console/api/login. */
+export type LoginRequest =
+  | { readonly link: string }
+  | { readonly user: string; readonly password: string; readonly database?: string };
+
+export interface Login {
+  readonly token: string;
+}
+
+/** Of GET /console/api/me. */
+export interface Me {
+  readonly role: string;
+  readonly superuser: boolean;
+  readonly database: string;
+  /** Before `/webhook/…`, as senders reach it where HEADGATE_PUBLIC_URL is set, else as this machine does; null: the listener is off. */
+  readonly base: string | null;
+  /** The same as this machine does. */
+  readonly own: string | null;
+  /** HEADGATE_PUBLIC_URL is set. */
+  readonly public: boolean;
+  readonly version: string;
+  readonly engine: string;
+  /** For psql: host, port and role. */
+  readonly psql: string;
+}
+
+/** Of POST /console/api/sql. */
+export interface SqlCall {
+  readonly sql: string;
+  /** false: one statement in a read-only transaction. true: as it is, several statements too. */
+  readonly write: boolean;
+}
+
+export interface SqlColumn {
+  readonly name: string;
+  /** pg_type.oid */
+  readonly type: number;
+}
+
+export interface SqlTable {
+  readonly columns: readonly SqlColumn[];
+  /** As the engine wrote them: no digit is read as a number. */
+  readonly rows: readonly (readonly (string | null)[])[];
+  /** As psql prints it, e.g. `INSERT 0 1`; '' where only the first rows were read. */
+  readonly command: string;
+  /** There were more rows than are shown. */
+  readonly more: boolean;
+}
+
+export interface SqlNotice {
+  readonly severity: string;
+  readonly message: string;
+  readonly detail: string | null;
+  readonly hint: string | null;
+}
+
+export interface SqlAnswer {
+  /** One for each statement that yields something; the last one is the answer. */
+  readonly tables: readonly SqlTable[];
+  readonly notices: readonly SqlNotice[];
+  readonly ms: number;
+}
+
+/** Of every answer that is not 2xx. */
+export interface ApiError {
+  readonly error: string;
+  /** Of refusals.ts, or `sql_error`. */
+  readonly code: string;
+  readonly sqlstate?: string;
+  readonly detail?: string;
+  readonly hint?: string;
+  /** 1-based, in characters of the SQL. */
+  readonly position?: number;
+}
+
+/** One event of GET /console/api/tail. */
+export interface TailEvent {
+  readonly lines: readonly TailLine[];
+  /** So many more came than are shown. */
+  readonly skipped: number;
+}
+
+/** A sender that Headgate knows, for the wizard. */
+export interface SenderInfo {
+  readonly id: string;
+  readonly name: string;
+  readonly theme: string;
+  /** What the secret is, and where it is found. */
+  readonly what: string;
+  readonly where: string;
+  readonly steps: readonly string[];
+  /** Header that tells a repeated delivery; null: none. */
+  readonly deliveryHeader: string | null;
+  readonly signsUrl: boolean;
+  readonly handshake: string | null;
+  /** The secret is no text that can be made up here. */
+  readonly paired: boolean;
+  /** What a secret has to be like, in words; null: any text will do. */
+  readonly form: string | null;
+  readonly contentType: string;
+}
+
+/** Of GET /console/api/health. */
+export interface Health {
+  /** null: requests can be taken. */
+  readonly notReady: string | null;
+  readonly engine: string;
+  readonly version: string;
+  readonly uptimeS: number;
+  readonly memoryBytes: number;
+  /** Since the start: requests by code. */
+  readonly requests: readonly { readonly code: string; readonly status: string; readonly count: number }[];
+  readonly rows: number;
+  /** Upper bounds of the bucket in which the quantile lies, in s; null: no request yet. */
+  readonly p50: number | null;
+  readonly p99: number | null;
+  readonly waitingRows: number;
+  readonly listeners: readonly {
+    readonly listener: number;
+    readonly serving: boolean;
+    readonly connections: number;
+  }[];
+}
+
+/** Of POST /console/api/send; `database` is the session's. */
+export interface TestRequest {
+  /** '': nobody signs it. */
+  readonly sender: string;
+  readonly secret: string;
+  readonly database: string;
+  readonly schema: string;
+  readonly table: string;
+}
+
+export interface TestAnswer {
+  readonly status: number;
+  readonly text: string;
+}

@@ -1,0 +1,62 @@
+/**
+ * Bodies of requests to the console. Takes a request, gives what its JSON says; refuses with `body_too_large`,
+ * `request_aborted` and `malformed_request`. What it holds is small and ours: no payload of a webhook passes here.
+ */
+import type { IncomingMessage } from 'node:http';
+import { limits } from '../tables/limits.ts';
+import { Refused } from '../tables/refusals.ts';
+import type { LoginRequest, SqlCall, TestRequest } from './api.ts';
+
+type Members = Readonly<Record<string, unknown>>;
+
+export async function readObject(request: IncomingMessage): Promise<Members> {
+  const pieces: Buffer[] = [];
+  let bytes = 0;
+  if (Number(request.headers['content-length'] ?? 0) > limits.consoleBodyBytesMax) throw tooLarge();
+  const late = setTimeout(() => request.destroy(), limits.consoleBodyMs);
+  try {
+    for await (const piece of request as AsyncIterable<Buffer>) {
+      bytes += piece.length;
+      if (bytes > limits.consoleBodyBytesMax) throw tooLarge();
+      pieces.push(piece);
+    }
+  } catch (error) {
+    throw error instanceof Refused ? error : new Refused('request_aborted');
+  } finally {
+    clearTimeout(late);
+  }
+  let value: unknown;
+  try {
+    value = JSON.parse(Buffer.concat(pieces).toString('utf8'));
+  } catch {
+    throw malformed('the body is not JSON');
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    throw malformed('the body is no JSON object');
+  return value as Members;
+}
+
+export function readLogin({ link, user, password, database }: Members): LoginRequest {
+  if (typeof link === 'string') return { link };
+  if (!isText(user) || typeof password !== 'string')
+    throw malformed('a login has link, or user and password');
+  if (user.includes('\0') || password.includes('\0')) throw malformed('a login holds no zero byte');
+  return { user, password, ...(isText(database) && !database.includes('\0') ? { database } : {}) };
+}
+
+export function readSqlCall({ sql, write }: Members): SqlCall {
+  if (!isText(sql) || typeof write !== 'boolean') throw malformed('a statement has sql and write');
+  if (sql.includes('\0')) throw malformed('the SQL holds a zero byte');
+  return { sql, write };
+}
+
+export function readTest({ sender, secret, schema, table }: Members): Omit<TestRequest, 'database'> {
+  if (typeof sender !== 'string' || typeof secret !== 'string')
+    throw malformed('a test has sender and secret');
+  if (!isText(schema) || !isText(table)) throw malformed('a test has schema and table');
+  return { sender, secret, schema, table };
+}
+
+const isText = (value: unknown): value is string => typeof value === 'string' && value !== '';
+const malformed = (message: string): Refused => new Refused('malformed_request', message);
+const tooLarge = (): Refused => new Refused('body_too_large', 'a request to the console is at most 1 MiB');

@@ -1,0 +1,111 @@
+/**
+ * The console: a web page for people, and what it asks for. Takes requests whose path begins with `/console` and leaves
+ * all others; gives the page's files, and under `/console/api/` answers in JSON. Refuses with `misdirected`,
+ * `login_required`, `login_failed`, `login_rate`, `foreign_page`, `body_too_large`, `malformed_request`,
+ * `method_not_allowed`, `not_found`, `overloaded`, and with the engine's own errors. Touches the database as the role that
+ * has logged in, and never otherwise (docs/decisions/0096).
+ */
+import { createHash, randomUUID, timingSafeEqual } from 'node:crypto';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { limits } from '../tables/limits.ts';
+import type { TailSource } from '../tables/tail.ts';
+import type { Observe } from '../tables/observations.ts';
+import { Refused, refusal } from '../tables/refusals.ts';
+import { ConsoleApi } from './api-routes.ts';
+import type { ConsoleAnswers } from './api-routes.ts';
+import { readAssets, writeAsset } from './assets.ts';
+import type { Assets } from './assets.ts';
+import { noStore, writeRefusal } from './headers.ts';
+import { isOwnHost } from './hosts.ts';
+import { Sessions } from './sessions.ts';
+import type { SqlDoorAt, SqlRunner } from './sql.ts';
+
+export interface ConsoleOptions {
+  /** Where the page's files are. */
+  readonly folder: string;
+  /** Names under which it may be called besides those of loopback. */
+  readonly hosts: readonly string[];
+  /** Who opens a link is this role, without a password; null: role and password are asked for. */
+  readonly linkRole: string | null;
+  readonly database: string;
+  readonly door: () => SqlDoorAt;
+  readonly tail: TailSource;
+  readonly answers: ConsoleAnswers;
+  /** Who shows this text may do what the owner of the data directory may. */
+  readonly ownerKey: string;
+  /** A monotonic clock, ms. */
+  readonly clock: () => number;
+  readonly observe: Observe;
+}
+
+export interface Console {
+  /** Whether the request is the console's; never throws. */
+  handle(request: IncomingMessage, response: ServerResponse): boolean;
+  /** What stands behind `/console/` of a link that lets in once; '': role and password are asked for. */
+  link(): string;
+  close(): void;
+}
+
+/** Rejects where the page was not built. */
+export async function openConsole(options: ConsoleOptions): Promise<Console> {
+  return new TheConsole(options, await readAssets(options.folder));
+}
+
+const prefix = '/console';
+
+class TheConsole implements Console {
+  readonly #options: ConsoleOptions;
+  readonly #assets: Assets;
+  readonly #sessions = new Sessions<SqlRunner | null>((runner) => runner?.close());
+  readonly #api: ConsoleApi;
+  readonly #sweeping: NodeJS.Timeout;
+
+  constructor(options: ConsoleOptions, assets: Assets) {
+    this.#options = options;
+    this.#assets = assets;
+    const ownerKey = digest(options.ownerKey);
+    this.#api = new ConsoleApi({
+      ...options,
+      sessions: this.#sessions,
+      isOwner: (key) => timingSafeEqual(digest(key), ownerKey),
+      link: () => this.link(),
+    });
+    this.#sweeping = setInterval(() => this.#sessions.sweep(options.clock()), limits.consoleConnectionIdleMs);
+    this.#sweeping.unref();
+  }
+
+  handle(request: IncomingMessage, response: ServerResponse): boolean {
+    const [path = ''] = (request.url ?? '').split('?');
+    if (path !== prefix && !path.startsWith(`${prefix}/`)) return false;
+    void this.#serve(path.slice(prefix.length), request, response).catch((error: unknown) => {
+      if (!(error instanceof Refused))
+        this.#options.observe({ kind: 'request.failed', requestId: randomUUID(), error });
+      if (response.headersSent) response.destroy();
+      else writeRefusal(response, error instanceof Refused ? error.refusal : refusal('internal'));
+    });
+    return true;
+  }
+
+  link(): string {
+    const { linkRole, clock } = this.#options;
+    return linkRole === null ? '' : `#t=${this.#sessions.newLink(clock())}`;
+  }
+
+  close(): void {
+    clearInterval(this.#sweeping);
+    this.#sessions.close();
+  }
+
+  async #serve(path: string, request: IncomingMessage, response: ServerResponse): Promise<void> {
+    if (!isOwnHost(request.headers.host, this.#options.hosts)) throw new Refused('misdirected');
+    if (path.startsWith('/api/')) return this.#api.serve(path.slice('/api/'.length), request, response);
+    if (request.method !== 'GET' && request.method !== 'HEAD')
+      throw new Refused('method_not_allowed', 'only GET and HEAD are allowed here');
+    if (path === '') return void response.writeHead(308, { ...noStore, location: `${prefix}/` }).end();
+    const asset = this.#assets.get(path === '/' ? 'index.html' : path.slice(1));
+    if (asset === undefined) throw new Refused('not_found', 'the console has no such page');
+    writeAsset(request, response, asset);
+  }
+}
+
+const digest = (text: string): Buffer => createHash('sha256').update(text).digest();

@@ -1,0 +1,40 @@
+/**
+ * What every answer of the console carries, and how its answers are written. Takes a response and what to say; gives
+ * nothing back. The policy names all that a page may load: nothing but its own files, and nothing of it inline.
+ */
+import type { ServerResponse } from 'node:http';
+import { refusals } from '../tables/refusals.ts';
+import type { Refusal } from '../tables/refusals.ts';
+import type { ApiError } from './api.ts';
+
+export const policy =
+  "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; " +
+  "form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
+
+export const guardHeaders: Readonly<Record<string, string>> = {
+  'content-security-policy': policy,
+  'x-content-type-options': 'nosniff',
+  'referrer-policy': 'no-referrer',
+  'cross-origin-opener-policy': 'same-origin',
+  'cross-origin-resource-policy': 'same-origin',
+  'x-frame-options': 'DENY',
+};
+
+export const noStore = { ...guardHeaders, 'cache-control': 'no-store' } as const;
+
+export function writeJson(response: ServerResponse, status: number, value: unknown): void {
+  const body = Buffer.from(JSON.stringify(value));
+  response.writeHead(status, {
+    ...noStore,
+    'content-type': 'application/json; charset=utf-8',
+    'content-length': body.length,
+  });
+  response.end(body);
+}
+
+export function writeRefusal(response: ServerResponse, { code, message }: Refusal): void {
+  const error: ApiError = { error: message, code };
+  // What is left of a body that was not read ends with the connection.
+  if (!response.req.complete) response.setHeader('connection', 'close');
+  writeJson(response, refusals[code].status, error);
+}

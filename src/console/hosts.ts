@@ -1,0 +1,15 @@
+/**
+ * Under which names the console may be called. A page of another site whose name has been made to lead to this machine
+ * (DNS rebinding) comes with that name in `Host`, whatever the browser believes about origins. Takes the header, gives
+ * whether it is one of ours. Pure.
+ */
+import { isLoopbackHost } from '../kit/address.ts';
+
+/** `more`: names besides those of loopback, with or without port. */
+export function isOwnHost(host: string | undefined, more: readonly string[]): boolean {
+  if (host === undefined) return false;
+  const named = /^(\[[0-9a-f:.]+\]|[^:[\]/@\s]+)(?::\d{1,5})?$/i.exec(host)?.[1]?.toLowerCase();
+  if (named === undefined) return false;
+  if (isLoopbackHost(named.replace(/^\[(.*)\]$/, '$1'))) return true;
+  return more.some((it) => [named, host.toLowerCase()].includes(it.toLowerCase()));
+}

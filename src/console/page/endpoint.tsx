@@ -1,0 +1,161 @@
+/** One endpoint: what comes at this moment, its last rows, what was refused and why, a check of a request, its definition. */
+import type { JSX } from 'preact';
+import { shellWord } from '../quote.ts';
+import { dropTable, lastRows, listReasons, showCreate } from '../statements.ts';
+import type { TableRef } from '../statements.ts';
+import { urlOf } from './endpoints.tsx';
+import { LiveList } from './live-list.tsx';
+import { useLoaded, useRows } from './load.ts';
+import { Action, Ago, Badge, Code, Copy, Listing, Skeleton, Sql, Text, timeOf, Wrong } from './parts.tsx';
+import { go, to } from './route.ts';
+import { me, run } from './server.ts';
+import { Result } from './value.tsx';
+import { Verify } from './verify.tsx';
+
+const tabs = [
+  ['live', 'Live'],
+  ['rows', 'Rows'],
+  ['refused', 'Refused'],
+  ['verify', 'Verify'],
+  ['definition', 'Definition'],
+] as const;
+
+interface Props extends TableRef {
+  readonly tab: string;
+}
+
+export function Endpoint({ schema, table, tab }: Props): JSX.Element {
+  const url = urlOf(schema, table);
+  const ref = { schema, table };
+  const active = tabs.find(([id]) => id === tab)?.[0] ?? 'live';
+  const curl = `curl -H 'Content-Type: application/json' -d '{"hello":"world"}' ${shellWord(url)}`;
+  return (
+    <>
+      <header class="head">
+        <h1>
+          <a href={to(['endpoints'])}>Endpoints</a> <span class="faint">/</span>{' '}
+          <Text of={`${schema}.${table}`} max={140} />
+        </h1>
+      </header>
+      <div class="address">
+        <code>
+          <Text of={url} max={300} />
+        </code>
+        <Copy text={url} label="Copy URL" />
+        <Copy text={curl} label="Copy curl" hotkey="c" />
+        {me.value?.public === false ? (
+          <span class="faint">
+            This machine's own address. Senders call the one that leads here; HEADGATE_PUBLIC_URL says it.
+          </span>
+        ) : null}
+      </div>
+      <div class="tabs" role="tablist">
+        {tabs.map(([id, label]) => (
+          <a key={id} role="tab" aria-selected={active === id} href={to(['endpoint', schema, table, id])}>
+            {label}
+          </a>
+        ))}
+      </div>
+      {active === 'live' ? (
+        <LiveList
+          only={ref}
+          empty={
+            <>
+              Waiting for a request. <Code text={curl} />
+            </>
+          }
+        />
+      ) : null}
+      {active === 'rows' ? <Rows of={ref} /> : null}
+      {active === 'refused' ? <Reasons of={ref} /> : null}
+      {active === 'verify' ? <Verify table={ref} /> : null}
+      {active === 'definition' ? <Definition of={ref} /> : null}
+    </>
+  );
+}
+
+function Rows({ of }: { readonly of: TableRef }): JSX.Element {
+  const sql = lastRows(of);
+  const { value, failure } = useLoaded(sql, (options) => run(sql, false, options), 3_000);
+  const table = value?.tables.at(-1);
+  return (
+    <>
+      {failure === null ? null : <Wrong failure={failure} />}
+      {table === undefined ? failure === null && <Skeleton /> : null}
+      {table?.rows.length === 0 ? <div class="empty">There is no row yet.</div> : null}
+      {table !== undefined && table.rows.length > 0 ? <Result table={table} /> : null}
+      <Sql text={sql} />
+    </>
+  );
+}
+
+function Reasons({ of }: { readonly of: TableRef }): JSX.Element {
+  const sql = listReasons(of);
+  const loaded = useRows(sql, 5_000);
+  const { schema, table } = of;
+  return (
+    <>
+      <Listing loaded={loaded} empty={<>Nothing of this table was refused, or it is forgotten by now.</>}>
+        {(rows) => (
+          <div class="scroll" tabIndex={0} role="region" aria-label="Reasons">
+            <table class="rows">
+              <thead>
+                <tr>
+                  <th class="right">requests</th>
+                  <th>code</th>
+                  <th>reason</th>
+                  <th>last</th>
+                  <th />
+                </tr>
+              </thead>
+              <tbody>
+                {rows.map((row) => (
+                  <tr key={row['last_id']}>
+                    <td class="right mono">{row['requests']}</td>
+                    <td>
+                      <Badge kind="bad">{row['status']}</Badge> {row['code']}
+                    </td>
+                    <td>
+                      <a data-row href={to(['refused', row['last_id'] ?? ''])}>
+                        <Text of={row['reason'] ?? ''} max={400} />
+                      </a>
+                    </td>
+                    <td>
+                      <Ago at={timeOf(row['last_at'] ?? null)} />
+                    </td>
+                    <td>
+                      <a href={to(['refused'], { schema, table, code: row['code'] ?? '' })}>all of them</a>
+                    </td>
+                  </tr>
+                ))}
+              </tbody>
+            </table>
+          </div>
+        )}
+      </Listing>
+      <Sql text={sql} />
+    </>
+  );
+}
+
+function Definition({ of }: { readonly of: TableRef }): JSX.Element {
+  const sql = showCreate(of);
+  const { value, failure } = useLoaded(sql, (options) => run(sql, false, options));
+  const [first] = value?.tables.at(-1)?.rows ?? [];
+  return (
+    <>
+      {failure === null ? null : <Wrong failure={failure} />}
+      {value === null ? failure === null && <Skeleton /> : <Code text={first?.at(-1) ?? ''} />}
+      <Sql text={sql} />
+      <h2>Drop it</h2>
+      <p class="faint">The table goes with all its rows, and its address answers 404.</p>
+      <Action
+        label="Drop the table"
+        kind="danger"
+        confirm={`Drop ${of.table} with all its rows?`}
+        sql={dropTable(of)}
+        done={() => go(['endpoints'])}
+      />
+    </>
+  );
+}

@@ -1,0 +1,106 @@
+/** Outcomes as they come, the newest on top; of one table or of all that the role may see. Can be held while one reads. */
+import type { JSX } from 'preact';
+import { useState } from 'preact/hooks';
+import type { TableRef } from '../statements.ts';
+import { sizeText } from '../shown.ts';
+import { connected, lines, skipped } from './live.ts';
+import type { LiveLine } from './live.ts';
+import { Status, Text } from './parts.tsx';
+import { to } from './route.ts';
+
+const shownMax = 100;
+
+interface Props {
+  readonly only: TableRef | null;
+  /** What to say while nothing has come. */
+  readonly empty: JSX.Element;
+  readonly max?: number;
+}
+
+export function LiveList({ only, empty, max = shownMax }: Props): JSX.Element {
+  const [held, setHeld] = useState<readonly LiveLine[] | null>(null);
+  const [failed, setFailed] = useState(false);
+  const all = held ?? lines.value;
+  const wanted = all.filter(
+    (line) =>
+      (only === null || (line.schema === only.schema && line.table === only.table)) &&
+      (!failed || line.code !== 'committed'),
+  );
+  const last = held?.at(-1)?.n ?? 0;
+  const fresh = held === null ? 0 : lines.value.filter(({ n }) => n > last).length;
+  return (
+    <section class="live">
+      <div class="row-of bar">
+        <span class={connected.value ? 'dot on' : 'dot'} />
+        <span class="grow" role="status">
+          {held !== null
+            ? `held, ${fresh} new`
+            : connected.value
+              ? 'live'
+              : 'not connected, it is tried again'}
+          {skipped.value > 0 ? <span class="faint"> · {skipped.value} more came than are shown</span> : null}
+        </span>
+        <label>
+          <input type="checkbox" checked={failed} onChange={() => setFailed(!failed)} /> refused only
+        </label>
+        <button type="button" class="small" onClick={() => setHeld(held === null ? lines.value : null)}>
+          {held === null ? 'Hold' : 'Go on'}
+        </button>
+      </div>
+      {wanted.length === 0 ? (
+        <div class="empty">{empty}</div>
+      ) : (
+        <div class="scroll" tabIndex={0} role="region" aria-label="Requests as they come">
+          <table>
+            <thead>
+              <tr>
+                <th>time</th>
+                <th>answer</th>
+                {only === null ? <th>table</th> : null}
+                <th>what</th>
+                <th class="right">body</th>
+                <th class="right">took</th>
+                <th>from</th>
+              </tr>
+            </thead>
+            <tbody>
+              {wanted
+                .slice(-max)
+                .toReversed()
+                .map((line) => (
+                  <Line key={line.n} line={line} table={only === null} />
+                ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+    </section>
+  );
+}
+
+function Line({ line, table }: { readonly line: LiveLine; readonly table: boolean }): JSX.Element {
+  const { atMs, status, code, rows, bytes, ms, address } = line;
+  return (
+    <tr class="fresh">
+      <td class="mono">{new Date(atMs).toLocaleTimeString(undefined, { hour12: false })}</td>
+      <td>
+        <Status status={status} code={code} />
+      </td>
+      {table ? (
+        <td>
+          {line.table === '' ? (
+            <span class="faint">no table</span>
+          ) : (
+            <a href={to(['endpoint', line.schema, line.table])}>
+              <Text of={line.table} max={80} />
+            </a>
+          )}
+        </td>
+      ) : null}
+      <td>{code === 'committed' ? `${rows} ${rows === 1 ? 'row' : 'rows'} committed` : code}</td>
+      <td class="right mono">{bytes === null ? '' : sizeText(bytes)}</td>
+      <td class="right mono">{ms < 10 ? ms.toFixed(1) : Math.round(ms)} ms</td>
+      <td class="mono">{address}</td>
+    </tr>
+  );
+}

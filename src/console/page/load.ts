@@ -1,0 +1,72 @@
+/** What a view shows of the server: asked when it opens, again now and then, and kept on the screen while it cannot be asked. */
+import { useEffect, useState } from 'preact/hooks';
+import type { SqlTable } from '../api.ts';
+import type { CallOptions } from './server.ts';
+import { Failure, run } from './server.ts';
+
+export interface Loaded<T> {
+  /** null: it has not come yet, or could not. */
+  readonly value: T | null;
+  readonly failure: Failure | null;
+  readonly reload: () => void;
+}
+
+type Load<T> = (options: Omit<CallOptions, 'body'>) => Promise<T>;
+
+/** `key`: another one is another question. `everyMs`: 0: asked once. */
+export function useLoaded<T>(key: string, load: Load<T>, everyMs = 0): Loaded<T> {
+  const [state, setState] = useState<{ key: string; value: T | null; failure: Failure | null }>({
+    key,
+    value: null,
+    failure: null,
+  });
+  const [turn, setTurn] = useState(0);
+  useEffect(() => {
+    const ending = new AbortController();
+    const ask = (auto: boolean): void => {
+      load({ signal: ending.signal, auto }).then(
+        (value) => setState({ key, value, failure: null }),
+        (error: unknown) => {
+          if (ending.signal.aborted) return;
+          const failure =
+            error instanceof Failure ? error : new Failure({ error: String(error), code: 'internal' });
+          setState((before) => ({ key, value: before.key === key ? before.value : null, failure }));
+        },
+      );
+    };
+    ask(false);
+    const timer = everyMs === 0 ? 0 : setInterval(() => document.hidden || ask(true), everyMs);
+    return () => {
+      clearInterval(timer);
+      ending.abort();
+    };
+  }, [key, turn]);
+  const fresh = state.key === key;
+  return {
+    value: fresh ? state.value : null,
+    failure: fresh ? state.failure : null,
+    reload: () => setTurn(turn + 1),
+  };
+}
+
+export type Row = Readonly<Record<string, string | null>>;
+
+/** The rows of one statement that only reads, by the names of its columns. */
+export function useRows(sql: string, everyMs = 0): Loaded<readonly Row[]> {
+  return useLoaded(sql, async (options) => rowsOf((await run(sql, false, options)).tables.at(-1)), everyMs);
+}
+
+/** `null`: not now. */
+export function useRowsIf(sql: string | null, everyMs = 0): Loaded<readonly Row[]> {
+  const none = async (): Promise<readonly Row[]> => [];
+  const load: Load<readonly Row[]> =
+    sql === null ? none : async (options) => rowsOf((await run(sql, false, options)).tables.at(-1));
+  return useLoaded(sql ?? '', load, sql === null ? 0 : everyMs);
+}
+
+export function rowsOf(table: SqlTable | undefined): readonly Row[] {
+  if (table === undefined) return [];
+  return table.rows.map((row) =>
+    Object.fromEntries(table.columns.map(({ name }, i) => [name, row[i] ?? null])),
+  );
+}

@@ -1,0 +1,96 @@
+/** Getting in: by the link that Headgate printed, or with the role and password of the SQL port. */
+import type { JSX } from 'preact';
+import { useState } from 'preact/hooks';
+import type { LoginInfo } from '../api.ts';
+import { useLoaded } from './load.ts';
+import { go } from './route.ts';
+import { Skeleton, Wrong } from './parts.tsx';
+import { call, loggedOut, logIn } from './server.ts';
+import type { Failure } from './server.ts';
+
+/** A link is good once, and its key is taken out of the address, and so out of the history, before it is used. */
+export async function enterByLink(): Promise<void> {
+  const link = /^#t=([\w-]+)$/.exec(location.hash)?.[1];
+  if (link === undefined) return;
+  go([], {}, true);
+  try {
+    await logIn({ link });
+  } catch {
+    loggedOut.value = 'This link has been used, or is older than ten minutes.';
+  }
+}
+
+export function LoginScreen(): JSX.Element {
+  const info = useLoaded('login', (options) => call<LoginInfo>('login', options));
+  return (
+    <main class="login">
+      <h1>
+        <img src="/console/icon.svg" alt="" width="28" height="28" /> Headgate
+      </h1>
+      {loggedOut.value === null ? null : (
+        <p class="strip" role="alert">
+          {loggedOut.value}
+        </p>
+      )}
+      {info.failure === null ? null : <Wrong failure={info.failure} />}
+      {info.value === null ? info.failure === null && <Skeleton /> : null}
+      {info.value?.by === 'link' ? <ByLink /> : null}
+      {info.value?.by === 'password' ? <ByPassword database={info.value.database} /> : null}
+    </main>
+  );
+}
+
+function ByLink(): JSX.Element {
+  return (
+    <>
+      <p>A link lets you in. It is good once, for ten minutes. On the machine that Headgate runs on:</p>
+      <pre class="code">headgate console</pre>
+      <p class="faint">
+        In a container: docker compose exec headgate node /opt/headgate/dist/src/app/cli.js console
+      </p>
+    </>
+  );
+}
+
+function ByPassword({ database }: { readonly database: string }): JSX.Element {
+  const [failure, setFailure] = useState<Failure | null>(null);
+  const [busy, setBusy] = useState(false);
+  const enter = (form: HTMLFormElement): void => {
+    const given = new FormData(form);
+    const text = (name: string): string => {
+      const value = given.get(name);
+      return typeof value === 'string' ? value : '';
+    };
+    setBusy(true);
+    setFailure(null);
+    logIn({ user: text('user'), password: text('password'), database: text('database') }).catch(
+      (error: unknown) => {
+        setBusy(false);
+        setFailure(error as Failure);
+      },
+    );
+  };
+  return (
+    <form
+      onSubmit={(event) => {
+        event.preventDefault();
+        enter(event.currentTarget);
+      }}
+    >
+      <p>Role and password are those of the SQL port. You see here what the role may see there.</p>
+      <label>
+        Role <input name="user" required autocomplete="username" autofocus />
+      </label>
+      <label>
+        Password <input name="password" type="password" autocomplete="current-password" />
+      </label>
+      <label>
+        Database <input name="database" required value={database} autocomplete="off" />
+      </label>
+      <button type="submit" class="primary" disabled={busy}>
+        Log in
+      </button>
+      {failure === null ? null : <Wrong failure={failure} />}
+    </form>
+  );
+}

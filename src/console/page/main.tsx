@@ -1,0 +1,160 @@
+/** The page: who is in, which screen, and what is the same on all of them. */
+import { render } from 'preact';
+import type { JSX } from 'preact';
+import { Endpoint } from './endpoint.tsx';
+import { Endpoints } from './endpoints.tsx';
+import { HealthScreen } from './health.tsx';
+import { Help, watchKeys } from './keys.tsx';
+import { watchLive } from './live.ts';
+import { enterByLink, LoginScreen } from './login.tsx';
+import { Overview } from './overview.tsx';
+import { Text } from './parts.tsx';
+import { Refused } from './refused.tsx';
+import { RefusedRequest } from './refused-request.tsx';
+import { route, to, watchRoute } from './route.ts';
+import { Secrets } from './secrets.tsx';
+import { away, call, logOut, me, token } from './server.ts';
+import { SqlScreen } from './sql.tsx';
+import { theme, watchTheme } from './theme.ts';
+import { Wizard } from './wizard.tsx';
+import type { Me } from '../api.ts';
+
+const places = [
+  ['', 'Overview'],
+  ['endpoints', 'Endpoints'],
+  ['refused', 'Refused'],
+  ['sql', 'SQL'],
+  ['secrets', 'Secrets'],
+  ['health', 'Health'],
+] as const;
+
+function Screen(): JSX.Element {
+  const { parts, query } = route.value;
+  const [place = '', first = '', second = '', third = ''] = parts;
+  switch (place) {
+    case '':
+      return <Overview />;
+    case 'endpoints':
+      return <Endpoints />;
+    case 'endpoint':
+      return <Endpoint key={`${first}/${second}`} schema={first} table={second} tab={third} />;
+    case 'refused':
+      return first === '' ? <Refused query={query} /> : <RefusedRequest key={first} id={first} />;
+    case 'sql':
+      return <SqlScreen first={query.get('sql') ?? ''} />;
+    case 'secrets':
+      return <Secrets />;
+    case 'new':
+      return <Wizard key={first} kind={first} />;
+    case 'health':
+      return <HealthScreen />;
+    default:
+      return (
+        <div class="empty">
+          There is no such page. <a href={to([])}>Overview</a>
+        </div>
+      );
+  }
+}
+
+function Navigation(): JSX.Element {
+  const [place = ''] = route.value.parts;
+  const active = place === 'endpoint' || place === 'new' ? 'endpoints' : place;
+  return (
+    <nav aria-label="Console">
+      <a class="brand" href={to([])}>
+        <img src="/console/icon.svg" alt="" width="22" height="22" /> Headgate
+      </a>
+      <ul>
+        {places.map(([id, label]) => (
+          <li key={id}>
+            <a href={id === '' ? to([]) : to([id])} aria-current={active === id ? 'page' : undefined}>
+              {label}
+            </a>
+          </li>
+        ))}
+      </ul>
+      <Who />
+    </nav>
+  );
+}
+
+function Who(): JSX.Element | null {
+  if (me.value === null) return null;
+  const { role, database, version } = me.value;
+  return (
+    <footer>
+      <div class="who" title={me.value.engine}>
+        <b>
+          <Text of={role} max={40} />
+        </b>
+        {' on '}
+        <Text of={database} max={40} />
+      </div>
+      <div class="faint">Headgate {version}</div>
+      <div class="row-of">
+        <label>
+          <span class="unseen">Theme</span>
+          <select
+            class="small"
+            value={theme.value}
+            onChange={(event) => (theme.value = event.currentTarget.value)}
+          >
+            <option value="auto">auto</option>
+            <option value="light">light</option>
+            <option value="dark">dark</option>
+          </select>
+        </label>
+        <button type="button" class="small quiet" onClick={() => void logOut()}>
+          Log out
+        </button>
+      </div>
+    </footer>
+  );
+}
+
+function Page(): JSX.Element {
+  if (token.value === null) return <LoginScreen />;
+  return (
+    <div class="frame">
+      <a
+        class="unseen"
+        href="#main"
+        onClick={(event) => (event.preventDefault(), document.querySelector('main')?.focus())}
+      >
+        To the content
+      </a>
+      <Navigation />
+      <main id="main" tabIndex={-1}>
+        {away.value === null ? null : (
+          <div class="strip" role="status">
+            {away.value}: what you see is what was there before. It is tried again.
+          </div>
+        )}
+        <Screen />
+      </main>
+      <Help />
+    </div>
+  );
+}
+
+async function begin(): Promise<void> {
+  watchTheme();
+  const entering = enterByLink();
+  watchRoute();
+  watchLive();
+  watchKeys();
+  const place = document.getElementById('page');
+  if (place === null) return;
+  await entering;
+  render(<Page />, place);
+  token.subscribe((value) => {
+    if (value !== null)
+      call<Me>('me').then(
+        (it) => (me.value = it),
+        () => undefined,
+      );
+  });
+}
+
+void begin();

@@ -1,0 +1,254 @@
+/** Pieces that the screens are made of. All of them show text as text, and what came from strangers with marks. */
+import type { ComponentChildren, JSX } from 'preact';
+import { useEffect, useState } from 'preact/hooks';
+import { agoText, cut, pieces } from '../shown.ts';
+import type { Loaded } from './load.ts';
+import type { Failure } from './server.ts';
+import { run } from './server.ts';
+import type { SqlAnswer } from '../api.ts';
+import { withoutSecrets } from '../statements.ts';
+
+/** Text that anybody may have written. */
+export function Text({ of, max = 10_000 }: { readonly of: string; readonly max?: number }): JSX.Element {
+  const { text, whole } = cut(of, max);
+  return (
+    <>
+      {pieces(text).map((piece) => (piece.mark ? <span class="mark">{piece.text}</span> : piece.text))}
+      {whole ? null : '…'}
+    </>
+  );
+}
+
+export function Copy({
+  text,
+  label = 'Copy',
+  hotkey,
+}: {
+  readonly text: string;
+  readonly label?: string;
+  readonly hotkey?: string;
+}) {
+  const [done, setDone] = useState(false);
+  useEffect(() => {
+    if (!done) return undefined;
+    const timer = setTimeout(() => setDone(false), 1_500);
+    return () => clearTimeout(timer);
+  }, [done]);
+  return (
+    <button
+      type="button"
+      class="small quiet"
+      data-key={hotkey}
+      onClick={(event) => {
+        event.preventDefault();
+        event.stopPropagation();
+        void copy(text).then(() => setDone(true));
+      }}
+    >
+      {done ? 'Copied' : label}
+    </button>
+  );
+}
+
+/** Without TLS and under another name than localhost a browser gives no clipboard: then as it was done before. */
+async function copy(text: string): Promise<void> {
+  if (isSecureContext) return navigator.clipboard.writeText(text);
+  const area = document.createElement('textarea');
+  area.value = text;
+  document.body.append(area);
+  area.select();
+  document.execCommand('copy');
+  area.remove();
+}
+
+/** A statement, shut until it is asked for. */
+export function Sql({
+  text,
+  label = 'SQL',
+}: {
+  readonly text: string;
+  readonly label?: string;
+}): JSX.Element {
+  return (
+    <details class="statement">
+      <summary>{label}</summary>
+      <Code text={withoutSecrets(text)} copied={text} />
+    </details>
+  );
+}
+
+export function Code({
+  text,
+  copied = text,
+}: {
+  readonly text: string;
+  readonly copied?: string;
+}): JSX.Element {
+  return (
+    <div class="code">
+      <pre tabIndex={0}>
+        <Text of={text} max={100_000} />
+      </pre>
+      <Copy text={copied} />
+    </div>
+  );
+}
+
+export interface ActionProps {
+  readonly label: string;
+  readonly sql: string;
+  readonly done?: (answer: SqlAnswer) => void;
+  /** Asked before; null: nothing to ask. */
+  readonly confirm?: string | null;
+  readonly kind?: 'primary' | 'danger' | 'plain';
+  readonly hotkey?: string;
+  readonly disabled?: boolean;
+}
+
+/** A button that runs a statement which changes something, with the statement beside it. */
+export function Action({
+  label,
+  sql,
+  done,
+  confirm = null,
+  kind = 'plain',
+  hotkey,
+  disabled = false,
+}: ActionProps) {
+  const [state, setState] = useState<'idle' | 'asking' | 'running'>('idle');
+  const [failure, setFailure] = useState<Failure | null>(null);
+  const start = (): void => {
+    setState('running');
+    setFailure(null);
+    run(sql, true).then(
+      (answer) => {
+        setState('idle');
+        done?.(answer);
+      },
+      (error: unknown) => {
+        setState('idle');
+        setFailure(error as Failure);
+      },
+    );
+  };
+  const asking = state === 'asking' && confirm !== null;
+  return (
+    <div class="action">
+      <button
+        type="button"
+        class={asking ? 'danger' : kind}
+        data-key={hotkey}
+        disabled={disabled || state === 'running'}
+        onClick={() => (confirm !== null && state !== 'asking' ? setState('asking') : start())}
+      >
+        {state === 'running' ? 'Running …' : asking ? confirm : label}
+      </button>
+      {asking ? (
+        <button type="button" class="quiet" onClick={() => setState('idle')}>
+          No
+        </button>
+      ) : null}
+      <Sql text={sql} />
+      {failure === null ? null : <Wrong failure={failure} />}
+    </div>
+  );
+}
+
+/** An error of the engine or of Headgate, with what it says to do. */
+export function Wrong({ failure }: { readonly failure: Failure }): JSX.Element {
+  const { error, code, sqlstate, detail, hint } = failure.info;
+  return (
+    <div class="wrong" role="alert">
+      <b>{sqlstate === '42501' ? 'Not allowed: ' : ''}</b>
+      <Text of={error} /> <span class="faint">({sqlstate ?? code})</span>
+      {detail === undefined ? null : (
+        <div>
+          <Text of={detail} />
+        </div>
+      )}
+      {hint === undefined ? null : (
+        <div class="hint">
+          HINT: <Text of={hint} />
+        </div>
+      )}
+    </div>
+  );
+}
+
+interface ListingProps<T> {
+  readonly loaded: Loaded<readonly T[]>;
+  /** What to say, and to do next, where there is nothing. */
+  readonly empty: ComponentChildren;
+  readonly children: (rows: readonly T[]) => ComponentChildren;
+}
+
+/** A list in all its states: loading, failed, empty, there. */
+export function Listing<T>({
+  loaded: { value, failure, reload },
+  empty,
+  children,
+}: ListingProps<T>): JSX.Element {
+  if (value === null && failure === null) return <Skeleton />;
+  return (
+    <>
+      {failure === null ? null : (
+        <div class="row-of">
+          <Wrong failure={failure} />
+          <button type="button" onClick={reload}>
+            Try again
+          </button>
+        </div>
+      )}
+      {value === null ? null : value.length === 0 ? <div class="empty">{empty}</div> : children(value)}
+    </>
+  );
+}
+
+export function Skeleton(): JSX.Element {
+  return (
+    <div class="skeleton" role="status" aria-label="loading">
+      <i />
+      <i />
+      <i />
+    </div>
+  );
+}
+
+/** How long ago, and the time itself for who asks. */
+export function Ago({ at }: { readonly at: number }): JSX.Element {
+  const [, tick] = useState(0);
+  useEffect(() => {
+    const timer = setInterval(() => tick((n) => n + 1), 1_000);
+    return () => clearInterval(timer);
+  }, []);
+  const time = new Date(at);
+  return (
+    <time dateTime={time.toISOString()} title={time.toLocaleString()}>
+      {agoText(Date.now() - at)}
+    </time>
+  );
+}
+
+/** As PostgreSQL writes it: `2026-01-31 12:00:00.123456+00`. */
+export function timeOf(text: string | null): number {
+  return text === null ? NaN : Date.parse(text.replace(' ', 'T').replace(/([+-]\d\d)$/, '$1:00'));
+}
+
+export function Badge({
+  kind,
+  children,
+}: {
+  readonly kind: 'good' | 'bad' | 'warn' | 'plain';
+  readonly children: ComponentChildren;
+}) {
+  return <span class={`badge ${kind}`}>{children}</span>;
+}
+
+export function Status({ status, code }: { readonly status: number; readonly code: string }): JSX.Element {
+  const good = code === 'committed';
+  return (
+    <Badge kind={good ? 'good' : status >= 500 ? 'warn' : 'bad'}>
+      {status === 0 ? code : String(status)}
+    </Badge>
+  );
+}

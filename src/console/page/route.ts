@@ -1,0 +1,45 @@
+/** Where the page is: `#/place/of?filter=value`. Everything that can be looked at has an address that can be kept. */
+import { signal } from '@preact/signals';
+
+export interface Route {
+  readonly parts: readonly string[];
+  readonly query: URLSearchParams;
+}
+
+function read(): Route {
+  const [path = '', query = ''] = location.hash.replace(/^#\/?/, '').split('?');
+  return {
+    parts: path.split('/').flatMap((part) => {
+      try {
+        return part === '' ? [] : [decodeURIComponent(part)];
+      } catch {
+        return [];
+      }
+    }),
+    query: new URLSearchParams(query),
+  };
+}
+
+export const route = signal<Route>(read());
+
+export function watchRoute(): void {
+  addEventListener('hashchange', () => (route.value = read()));
+}
+
+/** The address of a place; '' in `query` is left out. */
+export function to(parts: readonly string[], query: Readonly<Record<string, string>> = {}): string {
+  const kept = Object.entries(query).filter(([, value]) => value !== '');
+  const words = new URLSearchParams(kept).toString();
+  return `#/${parts.map(encodeURIComponent).join('/')}${words === '' ? '' : `?${words}`}`;
+}
+
+export function go(
+  parts: readonly string[],
+  query: Readonly<Record<string, string>> = {},
+  replace = false,
+): void {
+  const address = to(parts, query);
+  if (replace) history.replaceState(null, '', address);
+  else history.pushState(null, '', address);
+  route.value = read();
+}

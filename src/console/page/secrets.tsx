@@ -1,0 +1,165 @@
+/** Secrets by name: whose they are, what uses them, when they were set. No statement shows a value, and neither does this. */
+import type { JSX } from 'preact';
+import { useState } from 'preact/hooks';
+import { alterSecret, createSecret, dropSecret, listSecrets } from '../statements.ts';
+import { useRows } from './load.ts';
+import type { Row } from './load.ts';
+import { Action, Ago, Listing, Sql, Text, timeOf } from './parts.tsx';
+
+export function Secrets(): JSX.Element {
+  const loaded = useRows(listSecrets, 10_000);
+  const [open, setOpen] = useState<string | null>(null);
+  return (
+    <>
+      <header class="head">
+        <h1>Secrets</h1>
+        <button type="button" class="primary" onClick={() => setOpen(open === 'new' ? null : 'new')}>
+          New secret
+        </button>
+      </header>
+      <p class="faint">A value is sealed before it is stored. It cannot be read again, by nobody.</p>
+      {open === 'new' ? <NewSecret done={loaded.reload} /> : null}
+      <Listing loaded={loaded} empty={<>There is no secret of yours. A new endpoint makes its own.</>}>
+        {(rows) => (
+          <div class="scroll" tabIndex={0} role="region" aria-label="Secrets">
+            <table class="rows">
+              <thead>
+                <tr>
+                  <th>name</th>
+                  <th>owner</th>
+                  <th>used by</th>
+                  <th>made</th>
+                  <th>changed</th>
+                  <th />
+                </tr>
+              </thead>
+              <tbody>
+                {rows.map((row) => (
+                  <Secret
+                    key={`${row['schema_name']}.${row['name']}`}
+                    row={row}
+                    toggle={() => setOpen(open === keyOf(row) ? null : keyOf(row))}
+                  />
+                ))}
+              </tbody>
+            </table>
+            {rows
+              .filter((row) => keyOf(row) === open)
+              .map((row) => (
+                <Change key={keyOf(row)} row={row} done={loaded.reload} />
+              ))}
+          </div>
+        )}
+      </Listing>
+      <Sql text={listSecrets} />
+    </>
+  );
+}
+
+const keyOf = (row: Row): string => JSON.stringify([row['schema_name'], row['name']]);
+
+function Secret({ row, toggle }: { readonly row: Row; readonly toggle: () => void }): JSX.Element {
+  return (
+    <tr>
+      <td>
+        {row['schema_name'] === 'public' ? null : <Text of={`${row['schema_name']}.`} max={80} />}
+        <b>
+          <Text of={row['name'] ?? ''} max={80} />
+        </b>
+      </td>
+      <td>
+        <Text of={row['owner'] ?? ''} max={80} />
+      </td>
+      <td>
+        {row['used_by'] === null ? (
+          <span class="faint">nothing</span>
+        ) : (
+          <Text of={row['used_by'] ?? ''} max={200} />
+        )}
+      </td>
+      <td>
+        <Ago at={timeOf(row['created_at'] ?? null)} />
+      </td>
+      <td>{row['altered_at'] === null ? '' : <Ago at={timeOf(row['altered_at'] ?? null)} />}</td>
+      <td>
+        <button type="button" data-row class="small" onClick={toggle}>
+          Change
+        </button>
+      </td>
+    </tr>
+  );
+}
+
+function Change({ row, done }: { readonly row: Row; readonly done: () => void }): JSX.Element {
+  const [value, setValue] = useState('');
+  const [schema, name] = [row['schema_name'] ?? '', row['name'] ?? ''];
+  return (
+    <form class="card" onSubmit={(event) => event.preventDefault()}>
+      <h2>
+        <Text of={name} max={80} />
+      </h2>
+      <label>
+        New value
+        <input
+          type="password"
+          autocomplete="off"
+          value={value}
+          onInput={(event) => setValue(event.currentTarget.value)}
+        />
+      </label>
+      <div class="row-of wrap">
+        <Action
+          label="Set it"
+          kind="primary"
+          disabled={value === ''}
+          confirm="Requests signed with the old one will be refused. Set it?"
+          sql={alterSecret(schema, name, value)}
+          done={() => {
+            setValue('');
+            done();
+          }}
+        />
+        <Action
+          label="Drop it"
+          kind="danger"
+          confirm={`Drop ${name}?`}
+          sql={dropSecret(schema, name)}
+          done={done}
+        />
+      </div>
+    </form>
+  );
+}
+
+function NewSecret({ done }: { readonly done: () => void }): JSX.Element {
+  const [name, setName] = useState('');
+  const [value, setValue] = useState('');
+  return (
+    <form class="card" onSubmit={(event) => event.preventDefault()}>
+      <label>
+        Name
+        <input value={name} autocomplete="off" onInput={(event) => setName(event.currentTarget.value)} />
+      </label>
+      <label>
+        Value
+        <input
+          type="password"
+          autocomplete="off"
+          value={value}
+          onInput={(event) => setValue(event.currentTarget.value)}
+        />
+      </label>
+      <Action
+        label="Create"
+        kind="primary"
+        disabled={name === '' || value === ''}
+        sql={createSecret(name, value)}
+        done={() => {
+          setName('');
+          setValue('');
+          done();
+        }}
+      />
+    </form>
+  );
+}

@@ -1,0 +1,110 @@
+/** The one file that talks to the server: `/console/api/…`, with the session's token, which lives as long as the tab. */
+import { signal } from '@preact/signals';
+import type { ApiError, Login, LoginRequest, Me, SqlAnswer, TailEvent } from '../api.ts';
+
+const tokenKey = 'headgate-token';
+
+export const token = signal<string | null>(sessionStorage.getItem(tokenKey));
+export const me = signal<Me | null>(null);
+/** Why the last question had no answer; what was there before stays on the screen. */
+export const away = signal<string | null>(null);
+/** Why the session has ended. */
+export const loggedOut = signal<string | null>(null);
+
+/** What the server said instead of an answer. */
+export class Failure extends Error {
+  readonly info: ApiError;
+
+  constructor(info: ApiError) {
+    super(info.error);
+    this.name = 'Failure';
+    this.info = info;
+  }
+}
+
+export interface CallOptions {
+  readonly body?: unknown;
+  readonly signal?: AbortSignal | null;
+  /** The page asks by itself: that does not keep the session alive. */
+  readonly auto?: boolean;
+}
+
+function headersOf(auto: boolean): Record<string, string> {
+  return {
+    'x-headgate-console': '1',
+    ...(auto ? { 'x-headgate-auto': '1' } : {}),
+    ...(token.value === null ? {} : { authorization: `Bearer ${token.value}` }),
+  };
+}
+
+/** Throws Failure, or an AbortError when `signal` says so. */
+export async function call<T>(
+  path: string,
+  { body, signal: abort = null, auto = false }: CallOptions = {},
+): Promise<T> {
+  let response: Response;
+  try {
+    response = await fetch(`/console/api/${path}`, {
+      method: body === undefined ? 'GET' : 'POST',
+      headers: { ...headersOf(auto), ...(body === undefined ? {} : { 'content-type': 'application/json' }) },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      signal: abort,
+      cache: 'no-store',
+    });
+  } catch (error) {
+    if (abort?.aborted === true) throw error;
+    away.value = 'Headgate does not answer';
+    throw new Failure({ error: 'Headgate does not answer', code: 'away' });
+  }
+  const answer = (await response
+    .json()
+    .catch(() => ({ error: 'the answer cannot be read', code: 'away' }))) as unknown;
+  if (response.ok) {
+    away.value = null;
+    return answer as T;
+  }
+  const info = answer as ApiError;
+  if (info.code === 'engine_unavailable') away.value = 'the database is not available';
+  if (info.code === 'login_required') leave('The session has ended.');
+  throw new Failure(info);
+}
+
+export function run(sql: string, write = false, options: Omit<CallOptions, 'body'> = {}): Promise<SqlAnswer> {
+  return call<SqlAnswer>('sql', { ...options, body: { sql, write } });
+}
+
+export async function logIn(request: LoginRequest): Promise<void> {
+  const { token: given } = await call<Login>('login', { body: request });
+  sessionStorage.setItem(tokenKey, given);
+  token.value = given;
+  loggedOut.value = null;
+}
+
+export async function logOut(): Promise<void> {
+  await call('logout', { body: {} }).catch(() => undefined);
+  leave(null);
+}
+
+function leave(why: string | null): void {
+  sessionStorage.removeItem(tokenKey);
+  token.value = null;
+  me.value = null;
+  loggedOut.value = why;
+}
+
+/** Until it ends or `signal` ends it; throws Failure when it cannot begin. EventSource could not show the token. */
+export async function tail(told: (event: TailEvent) => void, signal: AbortSignal): Promise<void> {
+  const response = await fetch('/console/api/tail', { headers: headersOf(true), signal, cache: 'no-store' });
+  if (response.status === 401) leave('The session has ended.');
+  if (!response.ok || response.body === null) throw new Failure({ error: 'no live view', code: 'away' });
+  const decoder = new TextDecoder();
+  const reader = response.body.getReader();
+  let text = '';
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    const lines = (text + decoder.decode(value, { stream: true })).split('\n');
+    text = lines.pop() ?? '';
+    for (const line of lines) if (line.startsWith('data: ')) told(JSON.parse(line.slice(6)) as TailEvent);
+  }
+}

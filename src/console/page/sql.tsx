@@ -1,0 +1,184 @@
+/** Any statement, as the role. Read only until the switch is set; what has run in this tab can be called back. */
+import { signal } from '@preact/signals';
+import type { JSX, RefObject } from 'preact';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import type { SqlAnswer } from '../api.ts';
+import { withoutSecrets } from '../statements.ts';
+import { Code, Text, Wrong } from './parts.tsx';
+import { Failure, me, run } from './server.ts';
+import { Result } from './value.tsx';
+
+const historyMax = 50;
+/** Of this tab alone, and gone with it. */
+const history = signal<readonly string[]>([]);
+const draft = signal('');
+
+type Outcome =
+  | { readonly kind: 'none' | 'running' | 'cancelled' }
+  | { readonly kind: 'answer'; readonly answer: SqlAnswer }
+  | { readonly kind: 'failure'; readonly failure: Failure };
+
+export function SqlScreen({ first }: { readonly first: string }): JSX.Element {
+  const [write, setWrite] = useState(false);
+  const [outcome, setOutcome] = useState<Outcome>({ kind: 'none' });
+  const running = useRef<AbortController | null>(null);
+  const area = useRef<HTMLTextAreaElement>(null);
+  useEffect(() => {
+    if (first !== '') draft.value = first;
+    return () => running.current?.abort();
+  }, [first]);
+  const start = (): void => {
+    const sql = draft.value;
+    if (sql.trim() === '' || running.current !== null) return;
+    const ending = new AbortController();
+    running.current = ending;
+    setOutcome({ kind: 'running' });
+    history.value = [sql, ...history.value.filter((it) => it !== sql)].slice(0, historyMax);
+    run(sql, write, { signal: ending.signal })
+      .then(
+        (answer) => setOutcome({ kind: 'answer', answer }),
+        (error: unknown) => {
+          if (!(error instanceof Failure)) return setOutcome({ kind: 'cancelled' });
+          setOutcome({ kind: 'failure', failure: error });
+          point(area.current, error.info.position);
+        },
+      )
+      .finally(() => (running.current = null));
+  };
+  const editor = {
+    area,
+    write,
+    busy: outcome.kind === 'running',
+    start,
+    cancel: () => running.current?.abort(),
+  };
+  return (
+    <>
+      <header class="head">
+        <h1>SQL</h1>
+        <span class="faint mono">
+          <Text of={me.value?.psql ?? ''} max={200} />
+        </span>
+      </header>
+      <Editor {...editor} toggle={() => setWrite(!write)} />
+      <Shown outcome={outcome} />
+      <Before />
+    </>
+  );
+}
+
+interface EditorProps {
+  readonly area: RefObject<HTMLTextAreaElement | null>;
+  readonly write: boolean;
+  readonly busy: boolean;
+  readonly start: () => void;
+  readonly cancel: () => void;
+  readonly toggle: () => void;
+}
+
+function Editor({ area, write, busy, start, cancel, toggle }: EditorProps): JSX.Element {
+  return (
+    <div class={write ? 'editor writes' : 'editor'}>
+      <textarea
+        ref={area}
+        data-search
+        aria-label="SQL"
+        rows={8}
+        spellcheck={false}
+        placeholder="SELECT …   EXPLAIN VALIDATE …   SHOW TABLES"
+        value={draft.value}
+        onInput={(event) => (draft.value = event.currentTarget.value)}
+        onKeyDown={(event) => {
+          if (event.key !== 'Enter' || !(event.ctrlKey || event.metaKey)) return;
+          event.preventDefault();
+          start();
+        }}
+      />
+      <div class="row-of">
+        <button type="button" class={write ? 'danger' : 'primary'} disabled={busy} onClick={start}>
+          {write ? 'Run, and write' : 'Run'}
+        </button>
+        {busy ? (
+          <button type="button" onClick={cancel}>
+            Cancel
+          </button>
+        ) : null}
+        <label>
+          <input type="checkbox" checked={write} onChange={toggle} /> may write
+        </label>
+        <span class="faint">
+          {write ? 'several statements too; each is committed' : 'one statement, read only'}
+        </span>
+      </div>
+    </div>
+  );
+}
+
+/** Selects what the engine points to. */
+function point(area: HTMLTextAreaElement | null, position: number | undefined): void {
+  if (area === null || position === undefined) return;
+  const before = Array.from(area.value)
+    .slice(0, position - 1)
+    .join('').length;
+  const word = /^\S+/.exec(area.value.slice(before))?.[0] ?? ' ';
+  area.focus();
+  area.setSelectionRange(before, before + word.length);
+}
+
+function Shown({ outcome }: { readonly outcome: Outcome }): JSX.Element | null {
+  switch (outcome.kind) {
+    case 'none':
+      return null;
+    case 'running':
+      return <p role="status">Running …</p>;
+    case 'cancelled':
+      return <p role="status">Cancelled.</p>;
+    case 'failure':
+      return <Wrong failure={outcome.failure} />;
+    case 'answer':
+      return <Answer answer={outcome.answer} />;
+  }
+}
+
+function Answer({ answer }: { readonly answer: SqlAnswer }): JSX.Element {
+  return (
+    <div role="status">
+      {answer.notices.map((notice, i) => (
+        <div key={i} class="notice">
+          <b>{notice.severity}:</b> <Text of={notice.message} />
+          {notice.hint === null ? null : (
+            <div class="hint">
+              HINT: <Text of={notice.hint} />
+            </div>
+          )}
+        </div>
+      ))}
+      {answer.tables.map((table, i) => (
+        <Result key={i} table={table} />
+      ))}
+      <p class="faint">{answer.ms} ms</p>
+    </div>
+  );
+}
+
+function Before(): JSX.Element | null {
+  if (history.value.length === 0) return null;
+  return (
+    <section>
+      <h2>Ran before</h2>
+      <p class="faint">In this tab, until it is closed.</p>
+      <ul class="list">
+        {history.value.map((sql) => (
+          <li key={sql} class="row-of">
+            <button type="button" class="small quiet" onClick={() => (draft.value = sql)}>
+              Take
+            </button>
+            <div class="grow">
+              <Code text={withoutSecrets(sql)} copied={sql} />
+            </div>
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}

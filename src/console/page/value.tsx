@@ -1,0 +1,174 @@
+/** Values as they are: JSON indented token by token, text, bytes in hexadecimal, and tables of results. No digit is read. */
+import type { JSX } from 'preact';
+import { useMemo, useState } from 'preact/hooks';
+import type { SqlTable } from '../api.ts';
+import { prettyJson } from '../pretty.ts';
+import { cut, hexLines, sizeText } from '../shown.ts';
+import { Copy, Text } from './parts.tsx';
+
+const firstChars = 64 * 1024;
+const cellChars = 240;
+/** OIDs of numbers: they stand at the right. */
+const numbers = new Set([20, 21, 23, 26, 700, 701, 1700]);
+
+/** A text that may be JSON. */
+export function Value({
+  text,
+  copied = text,
+}: {
+  readonly text: string;
+  readonly copied?: string;
+}): JSX.Element {
+  const [max, setMax] = useState(firstChars);
+  const shown = cut(text, max);
+  const tokens = useMemo(() => (shown.whole ? prettyJson(text) : null), [text, max]);
+  const [raw, setRaw] = useState(false);
+  return (
+    <div class="code value">
+      <pre tabIndex={0}>
+        {tokens === null || raw ? (
+          <Text of={shown.text} max={max} />
+        ) : (
+          tokens.map((it, i) =>
+            it.kind === 'space' || it.kind === 'mark' ? (
+              it.text
+            ) : (
+              <span key={i} class={`json-${it.kind}`}>
+                <Text of={it.text} />
+              </span>
+            ),
+          )
+        )}
+      </pre>
+      <span class="buttons">
+        {tokens === null ? null : (
+          <button type="button" class="small quiet" onClick={() => setRaw(!raw)}>
+            {raw ? 'Indented' : 'As it came'}
+          </button>
+        )}
+        {shown.whole ? null : (
+          <button type="button" class="small" onClick={() => setMax(max * 4)}>
+            Show more ({sizeText(text.length)})
+          </button>
+        )}
+        <Copy text={copied} />
+      </span>
+    </div>
+  );
+}
+
+export function bytesOf(base64: string): Uint8Array {
+  return Uint8Array.from(atob(base64.replaceAll(/\s/g, '')), (char) => char.charCodeAt(0));
+}
+
+export function base64Of(bytes: Uint8Array): string {
+  let text = '';
+  for (let i = 0; i < bytes.length; i += 8_192) text += String.fromCharCode(...bytes.subarray(i, i + 8_192));
+  return btoa(text);
+}
+
+/** A body as it came. */
+export function Body({ base64 }: { readonly base64: string }): JSX.Element {
+  const bytes = useMemo(() => bytesOf(base64), [base64]);
+  const text = useMemo(() => textOf(bytes), [bytes]);
+  const [hex, setHex] = useState(text === null);
+  if (bytes.length === 0) return <p class="faint">The body was empty.</p>;
+  return (
+    <>
+      <div class="row-of">
+        <button
+          type="button"
+          class="small quiet"
+          aria-pressed={!hex}
+          disabled={text === null}
+          onClick={() => setHex(false)}
+        >
+          Text
+        </button>
+        <button type="button" class="small quiet" aria-pressed={hex} onClick={() => setHex(true)}>
+          Hex
+        </button>
+        <span class="faint">{sizeText(bytes.length)}</span>
+        {text === null ? <span class="faint">no UTF-8</span> : null}
+      </div>
+      <Value text={hex || text === null ? hexLines(bytes) : text} copied={text ?? base64} />
+    </>
+  );
+}
+
+/** null: it is no UTF-8. */
+function textOf(bytes: Uint8Array): string | null {
+  try {
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
+  } catch {
+    return null;
+  }
+}
+
+/** Rows of a statement; a cell that is long opens below. */
+export function Result({ table }: { readonly table: SqlTable }): JSX.Element {
+  const [open, setOpen] = useState<{ readonly row: number; readonly column: number } | null>(null);
+  const { columns, rows, command, more } = table;
+  const chosen = open === null ? null : (rows[open.row]?.[open.column] ?? null);
+  const name = open === null ? '' : (columns[open.column]?.name ?? '');
+  return (
+    <div class="result">
+      {columns.length === 0 ? null : (
+        <div class="scroll" tabIndex={0} role="region" aria-label="Rows">
+          <table class="rows cells">
+            <thead>
+              <tr>
+                {columns.map((column, i) => (
+                  <th key={i} class={numbers.has(column.type) ? 'right' : undefined}>
+                    <Text of={column.name} max={80} />
+                  </th>
+                ))}
+              </tr>
+            </thead>
+            <tbody>
+              {rows.map((row, r) => (
+                <tr key={r}>
+                  {row.map((cell, c) => (
+                    <td key={c} class={numbers.has(columns[c]?.type ?? 0) ? 'right mono' : 'mono'}>
+                      <Cell cell={cell} open={() => setOpen({ row: r, column: c })} />
+                    </td>
+                  ))}
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+      <p class="faint">
+        {more
+          ? `The first ${rows.length} rows; there are more.`
+          : columns.length === 0
+            ? command
+            : `${rows.length} ${rows.length === 1 ? 'row' : 'rows'}`}
+      </p>
+      {chosen === null ? null : (
+        <section class="card">
+          <div class="row-of">
+            <h3 class="grow">
+              <Text of={name} max={80} />, row {(open?.row ?? 0) + 1}
+            </h3>
+            <button type="button" class="small quiet" onClick={() => setOpen(null)}>
+              Close
+            </button>
+          </div>
+          <Value text={chosen} />
+        </section>
+      )}
+    </div>
+  );
+}
+
+function Cell({ cell, open }: { readonly cell: string | null; readonly open: () => void }): JSX.Element {
+  if (cell === null) return <span class="null">NULL</span>;
+  if (cell.length <= 60 && !/^[[{]/.test(cell)) return <Text of={cell} />;
+  return (
+    <button type="button" class="cell" title="Open" onClick={open}>
+      <Text of={cell} max={cellChars} />
+    </button>
+  );
+}

@@ -1,0 +1,134 @@
+/**
+ * Why is it refused, or would it be taken: EXPLAIN VALIDATE of a request as green and red steps. Values that are secret,
+ * or made of a secret, do not leave the server: they come as `********`.
+ */
+import type { JSX } from 'preact';
+import { useState } from 'preact/hooks';
+import { explainValidate } from '../statements.ts';
+import type { ExplainParts, TableRef } from '../statements.ts';
+import { rowsOf } from './load.ts';
+import type { Row } from './load.ts';
+import { Badge, Sql, Text, Wrong } from './parts.tsx';
+import type { Failure } from './server.ts';
+import { run } from './server.ts';
+import { base64Of } from './value.tsx';
+
+interface StepsProps {
+  readonly table: TableRef;
+  readonly parts: ExplainParts;
+  readonly label: string;
+}
+
+/** A button that explains, and what it has found. */
+export function Explain({ table, parts, label }: StepsProps): JSX.Element {
+  const [steps, setSteps] = useState<readonly Row[] | null>(null);
+  const [failure, setFailure] = useState<Failure | null>(null);
+  const sql = explainValidate(table, parts);
+  const ask = (): void => {
+    setFailure(null);
+    run(sql).then(
+      ({ tables }) => setSteps(rowsOf(tables.at(-1))),
+      (error: unknown) => setFailure(error as Failure),
+    );
+  };
+  return (
+    <>
+      <div class="action">
+        <button type="button" class="primary" onClick={ask}>
+          {label}
+        </button>
+        <Sql text={sql} />
+      </div>
+      {failure === null ? null : <Wrong failure={failure} />}
+      {steps === null ? null : <Steps steps={steps} />}
+    </>
+  );
+}
+
+function Steps({ steps }: { readonly steps: readonly Row[] }): JSX.Element {
+  const [verdict, ...rest] = steps;
+  const accepted = verdict?.['expression'] === 'accepted';
+  return (
+    <div class="steps" role="status">
+      <p class={accepted ? 'verdict good' : 'verdict bad'}>
+        <Badge kind={accepted ? 'good' : 'bad'}>{verdict?.['expression'] ?? ''}</Badge>{' '}
+        <Text of={verdict?.['value'] ?? ''} max={2_000} />
+      </p>
+      <ol>
+        {rest.map((step, i) => (
+          <li key={i} class={kindOf(step['value'] ?? '')}>
+            <code>
+              <Text of={step['expression'] ?? ''} max={600} />
+            </code>
+            <span class="mono">
+              <Text of={step['value'] ?? ''} max={600} />
+            </span>
+          </li>
+        ))}
+      </ol>
+    </div>
+  );
+}
+
+function kindOf(value: string): string {
+  if (value === 'true') return 'good';
+  if (value === 'false' || value === 'NULL' || value.startsWith('error')) return 'bad';
+  return value === 'not evaluated' ? 'faint' : '';
+}
+
+/** `Name: value`, one a line, as a request has them. */
+export function headersOf(text: string): readonly (readonly [string, string])[] {
+  return text.split('\n').flatMap((line) => {
+    const at = line.indexOf(':');
+    return at <= 0 ? [] : [[line.slice(0, at).trim(), line.slice(at + 1).trim()] as const];
+  });
+}
+
+export function Verify({ table }: { readonly table: TableRef }): JSX.Element {
+  const [headers, setHeaders] = useState('Content-Type: application/json\n');
+  const [body, setBody] = useState('{}');
+  const [url, setUrl] = useState('');
+  const [now, setNow] = useState('');
+  const bytes = base64Of(new TextEncoder().encode(body));
+  return (
+    <div class="form">
+      <p class="faint">
+        Paste a request as its sender shows it. Every byte of the body counts, a line break at its end too. A
+        request that came and was refused is explained where it stands, under Refused.
+      </p>
+      <label>
+        Headers, one a line
+        <textarea
+          rows={5}
+          spellcheck={false}
+          value={headers}
+          onInput={(event) => setHeaders(event.currentTarget.value)}
+        />
+      </label>
+      <label>
+        Body
+        <textarea
+          rows={6}
+          spellcheck={false}
+          value={body}
+          onInput={(event) => setBody(event.currentTarget.value)}
+        />
+      </label>
+      <div class="row-of">
+        <label class="grow">
+          URL, where the sender signs it
+          <input value={url} placeholder="https://…" onInput={(event) => setUrl(event.currentTarget.value)} />
+        </label>
+        <label>
+          Time of arrival
+          <input value={now} placeholder="now" onInput={(event) => setNow(event.currentTarget.value)} />
+        </label>
+      </div>
+      <Explain
+        table={table}
+        label="Explain"
+        parts={{ headers: headersOf(headers), body: bytes, url, now, method: '' }}
+      />
+    </div>
+  );
+}

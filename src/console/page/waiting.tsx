@@ -1,0 +1,139 @@
+/** An endpoint that was just made: its address, a request to try, and the first one that comes, with its row. */
+import type { JSX } from 'preact';
+import { useState } from 'preact/hooks';
+import type { SenderInfo, SqlNotice } from '../api.ts';
+import { shellWord } from '../quote.ts';
+import { lastRows } from '../statements.ts';
+import type { NewEndpoint } from '../statements.ts';
+import { urlOf } from './endpoints.tsx';
+import { lines } from './live.ts';
+import type { LiveLine } from './live.ts';
+import { useRowsIf } from './load.ts';
+import { Badge, Code, Copy, Text, Wrong } from './parts.tsx';
+import { to } from './route.ts';
+import { call, me } from './server.ts';
+import type { Failure } from './server.ts';
+import { Value } from './value.tsx';
+
+interface Props {
+  readonly sender: SenderInfo | null;
+  readonly made: NewEndpoint;
+  readonly notices: readonly SqlNotice[];
+}
+
+export function Waiting({ sender, made, notices }: Props): JSX.Element {
+  const [began] = useState(() => lines.value.at(-1)?.n ?? 0);
+  const ref = { schema: 'public', table: made.table };
+  const url = urlOf(ref.schema, ref.table);
+  const came = lines.value.filter(
+    ({ n, schema, table }) => n > began && schema === ref.schema && table === ref.table,
+  );
+  const stored = came.find(({ code }) => code === 'committed');
+  const row = useRowsIf(stored === undefined ? null : lastRows(ref)).value?.[0];
+  return (
+    <div class="form">
+      <h2>
+        <Badge kind="good">made</Badge> <Text of={made.table} max={80} />
+      </h2>
+      {notices.map((notice, i) => (
+        <div key={i} class={notice.severity === 'WARNING' ? 'strip' : 'faint'}>
+          <Text of={notice.message} /> {notice.hint === null ? null : <Text of={notice.hint} />}
+        </div>
+      ))}
+      <div class="address">
+        <code>
+          <Text of={url} max={300} />
+        </code>
+        <Copy text={url} label="Copy URL" />
+      </div>
+      <Reachable />
+      <Try sender={sender} made={made} url={url} />
+      <section class="card" aria-live="polite">
+        {stored === undefined ? (
+          <p class="pulse">Waiting for the first request …</p>
+        ) : (
+          <Arrived line={stored} />
+        )}
+        {stored === undefined && came.length > 0 ? (
+          <p>
+            <Badge kind="bad">{came.at(-1)?.code}</Badge> {came.length} came and{' '}
+            {came.length === 1 ? 'was' : 'were'} refused:{' '}
+            <a href={to(['endpoint', ref.schema, ref.table, 'refused'])}>why?</a>
+          </p>
+        ) : null}
+        {row?.['data'] === undefined || row['data'] === null ? null : <Value text={row['data']} />}
+      </section>
+      <a class="button" href={to(['endpoint', ref.schema, ref.table])}>
+        To the endpoint
+      </a>
+    </div>
+  );
+}
+
+function Arrived({ line }: { readonly line: LiveLine }): JSX.Element {
+  return (
+    <p class="verdict good" role="status">
+      <Badge kind="good">{line.status}</Badge> Committed in{' '}
+      {line.ms < 10 ? line.ms.toFixed(1) : Math.round(line.ms)} ms
+    </p>
+  );
+}
+
+/** What keeps a sender from reaching it. */
+function Reachable(): JSX.Element | null {
+  if (me.value === null || me.value.public) return null;
+  return (
+    <p class="strip">
+      This is the address on this machine. For real requests open a tunnel or a proxy to it, and set
+      HEADGATE_PUBLIC_URL to the address that senders call.
+    </p>
+  );
+}
+
+function Try({
+  sender,
+  made,
+  url,
+}: {
+  readonly sender: SenderInfo | null;
+  readonly made: NewEndpoint;
+  readonly url: string;
+}) {
+  const [answer, setAnswer] = useState<{ readonly status: number; readonly text: string } | null>(null);
+  const [failure, setFailure] = useState<Failure | null>(null);
+  const send = (): void => {
+    setFailure(null);
+    const body = { sender: sender?.id ?? '', secret: made.secret, schema: 'public', table: made.table };
+    call<{ status: number; text: string }>('send', { body }).then(setAnswer, (error: unknown) =>
+      setFailure(error as Failure),
+    );
+  };
+  const command =
+    sender === null
+      ? `curl -d '{"hello":"world"}' ${shellWord(url)}`
+      : `headgate send ${sender.id} --secret '…' --url ${shellWord(url)}`;
+  return (
+    <>
+      <Code text={command} />
+      {sender?.paired === true ? null : (
+        <div class="row-of">
+          <button type="button" class="primary" onClick={send}>
+            Send a test request
+          </button>
+          <span class="faint">
+            {sender === null ? 'It stores a row.' : `Signed as ${sender.name} signs. It stores a row.`}
+          </span>
+        </div>
+      )}
+      {answer === null ? null : (
+        <p role="status">
+          Answered <b>{answer.status}</b>{' '}
+          <span class="mono">
+            <Text of={answer.text} max={300} />
+          </span>
+        </p>
+      )}
+      {failure === null ? null : <Wrong failure={failure} />}
+    </>
+  );
+}

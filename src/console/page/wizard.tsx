@@ -1,0 +1,297 @@
+/**
+ * A new endpoint: pick a sender (or none), its secret and a name; the statements stand beside it before they run. Then it
+ * waits for the first request, which is shown as it comes.
+ */
+import type { JSX } from 'preact';
+import { useState } from 'preact/hooks';
+import type { SenderInfo } from '../api.ts';
+import { createEndpoint, withoutSecrets } from '../statements.ts';
+import type { NewEndpoint } from '../statements.ts';
+import { useLoaded } from './load.ts';
+import { Code, Skeleton, Text, Wrong } from './parts.tsx';
+import { go, to } from './route.ts';
+import { call, me, run } from './server.ts';
+import type { Failure } from './server.ts';
+import type { SqlNotice } from '../api.ts';
+import { Waiting } from './waiting.tsx';
+
+export function Wizard({ kind }: { readonly kind: string }): JSX.Element {
+  const senders = useLoaded('senders', (options) => call<readonly SenderInfo[]>('senders', options));
+  const sender = senders.value?.find(({ id }) => id === kind);
+  return (
+    <>
+      <header class="head">
+        <h1>
+          <a href={to(['endpoints'])}>Endpoints</a> <span class="faint">/</span> new
+        </h1>
+      </header>
+      {senders.failure === null ? null : <Wrong failure={senders.failure} />}
+      {senders.value === null ? senders.failure === null && <Skeleton /> : null}
+      {kind === 'anything' ? <Make sender={null} /> : null}
+      {sender === undefined ? null : <Make sender={sender} />}
+      {senders.value !== null && sender === undefined && kind !== 'anything' ? (
+        <Choose senders={senders.value} />
+      ) : null}
+    </>
+  );
+}
+
+function Choose({ senders }: { readonly senders: readonly SenderInfo[] }): JSX.Element {
+  const [text, setText] = useState('');
+  const words = text.toLowerCase();
+  const wanted = senders.filter(({ id, name }) => id.includes(words) || name.toLowerCase().includes(words));
+  return (
+    <>
+      <p>
+        Who sends? <span class="faint">Its signature is then checked before anything is stored.</span>
+      </p>
+      <input
+        data-search
+        type="search"
+        class="large"
+        placeholder={`Search ${senders.length} senders /`}
+        aria-label="Search senders"
+        value={text}
+        autofocus
+        onInput={(event) => setText(event.currentTarget.value)}
+        onKeyDown={(event) => {
+          const [first] = wanted;
+          if (event.key === 'Enter' && first !== undefined) go(['new', first.id]);
+        }}
+      />
+      <ul class="senders">
+        {wanted.map(({ id, name, theme }) => (
+          <li key={id}>
+            <a data-row href={to(['new', id])} class="card">
+              <b>{name}</b>
+              <span class="faint">{theme}</span>
+            </a>
+          </li>
+        ))}
+      </ul>
+      {wanted.length === 0 ? (
+        <div class="empty">
+          No sender is called like that.{' '}
+          <button type="button" onClick={() => setText('')}>
+            Show all
+          </button>
+        </div>
+      ) : null}
+      <p class="faint">
+        None of them: <a href={to(['new', 'anything'])}>a table that takes anything</a>, or{' '}
+        <a href={to(['sql'])}>a check of your own in SQL</a>.
+      </p>
+    </>
+  );
+}
+
+/** What has been made. */
+interface Made {
+  readonly it: NewEndpoint;
+  readonly notices: readonly SqlNotice[];
+}
+
+function Make({ sender }: { readonly sender: SenderInfo | null }): JSX.Element {
+  const id = sender?.id ?? 'inbox';
+  const [it, setIt] = useState<NewEndpoint>({
+    table: sender === null ? `inbox_${randomHex(3)}` : `${id}_events`,
+    sender: sender?.id ?? null,
+    secretName: `${id}_secret`,
+    secret: '',
+    deliveryHeader: sender?.deliveryHeader ?? null,
+    arrival: true,
+    headers: false,
+  });
+  const [made, setMade] = useState<Made | null>(null);
+  const [failure, setFailure] = useState<Failure | null>(null);
+  if (made !== null) return <Waiting sender={sender} made={made.it} notices={made.notices} />;
+  const statements = createEndpoint(it);
+  const sql = `${statements.join(';\n\n')};`;
+  const create = async (): Promise<void> => {
+    setFailure(null);
+    try {
+      const notices: SqlNotice[] = [];
+      for (const each of statements) notices.push(...(await run(each, true)).notices);
+      setMade({ it, notices });
+    } catch (error) {
+      setFailure(error as Failure);
+    }
+  };
+  return (
+    <div class="two even">
+      <div class="card wide">
+        <h2>{sender?.name ?? 'Catch anything'}</h2>
+        <Fields
+          sender={sender}
+          it={it}
+          set={(change) => setIt({ ...it, ...change })}
+          create={() => void create()}
+        />
+        {failure === null ? null : <Wrong failure={failure} />}
+      </div>
+      <aside>
+        <section class="card">
+          <h2>What will run</h2>
+          <Code text={withoutSecrets(sql)} copied={sql} />
+        </section>
+        {sender === null ? null : <AtTheSender sender={sender} />}
+      </aside>
+    </div>
+  );
+}
+
+interface FieldsProps {
+  readonly sender: SenderInfo | null;
+  readonly it: NewEndpoint;
+  readonly set: (change: Partial<NewEndpoint>) => void;
+  readonly create: () => void;
+}
+
+function Fields({ sender, it, set, create }: FieldsProps): JSX.Element {
+  const delivery = sender?.deliveryHeader ?? null;
+  return (
+    <form
+      class="form"
+      onSubmit={(event) => {
+        event.preventDefault();
+        create();
+      }}
+    >
+      <label>
+        Table
+        <input
+          name="table"
+          value={it.table}
+          required
+          spellcheck={false}
+          onInput={(event) => set({ table: event.currentTarget.value })}
+        />
+      </label>
+      {sender === null ? (
+        <p class="strip">Whoever knows its address can write into it. A check can be added later.</p>
+      ) : (
+        <SecretFields sender={sender} it={it} set={set} />
+      )}
+      <fieldset>
+        <legend>Beside the document</legend>
+        {delivery === null ? null : (
+          <Check
+            on={it.deliveryHeader !== null}
+            set={(on) => set({ deliveryHeader: on ? delivery : null })}
+            label={`a delivery that is repeated is stored once, by ${delivery}`}
+          />
+        )}
+        <Check
+          on={it.arrival}
+          set={(arrival) => set({ arrival })}
+          label="the time of arrival, as received_at"
+        />
+        <Check on={it.headers} set={(headers) => set({ headers })} label="the headers, as headers" />
+      </fieldset>
+      <button
+        type="submit"
+        class="primary"
+        disabled={it.table === '' || (sender !== null && it.secret === '')}
+      >
+        Create
+      </button>
+    </form>
+  );
+}
+
+function randomHex(bytes: number): string {
+  return [...crypto.getRandomValues(new Uint8Array(bytes))]
+    .map((byte) => byte.toString(16).padStart(2, '0'))
+    .join('');
+}
+
+interface CheckProps {
+  readonly on: boolean;
+  readonly set: (on: boolean) => void;
+  readonly label: string;
+}
+
+function Check({ on, set, label }: CheckProps): JSX.Element {
+  return (
+    <label class="check">
+      <input type="checkbox" checked={on} onChange={() => set(!on)} /> {label}
+    </label>
+  );
+}
+
+function SecretFields({
+  sender,
+  it,
+  set,
+}: Omit<FieldsProps, 'create' | 'sender'> & { readonly sender: SenderInfo }) {
+  const [shown, setShown] = useState(false);
+  const make = (): void => {
+    void call<{ secret: string }>('make-secret', { body: { sender: sender.id } }).then(({ secret }) => {
+      set({ secret });
+      setShown(true);
+    });
+  };
+  return (
+    <>
+      <label>
+        Secret <span class="faint">{plain(`${sender.what} (${sender.where})`)}</span>
+        <input
+          name="secret"
+          // Its type may change; the types of JSX know one at a time.
+          type={(shown ? 'text' : 'password') as 'password'}
+          value={it.secret}
+          required
+          autocomplete="off"
+          spellcheck={false}
+          onInput={(event) => set({ secret: event.currentTarget.value })}
+        />
+      </label>
+      <div class="row-of">
+        {sender.paired ? null : (
+          <button type="button" class="small" onClick={make}>
+            Generate
+          </button>
+        )}
+        <button type="button" class="small quiet" onClick={() => setShown(!shown)}>
+          {shown ? 'Hide' : 'Show'}
+        </button>
+        {sender.form === null ? null : <span class="faint">It is {plain(sender.form)}.</span>}
+      </div>
+      <label>
+        Name of the secret
+        <input
+          value={it.secretName}
+          required
+          spellcheck={false}
+          onInput={(event) => set({ secretName: event.currentTarget.value })}
+        />
+      </label>
+    </>
+  );
+}
+
+/** The texts of senders are Markdown. */
+const plain = (text: string): string => text.replaceAll('`', '');
+
+function AtTheSender({ sender }: { readonly sender: SenderInfo }): JSX.Element {
+  return (
+    <section class="card">
+      <h2>At {sender.name}</h2>
+      <ol>
+        {sender.steps.map((step) => (
+          <li key={step}>
+            <Text of={plain(step)} />
+          </li>
+        ))}
+      </ol>
+      {sender.handshake === null ? null : (
+        <p class="strip">
+          It asks before it delivers: <Text of={plain(sender.handshake)} />
+        </p>
+      )}
+      {sender.signsUrl && me.value?.public === false ? (
+        <p class="strip">It signs the URL that it calls: start Headgate with HEADGATE_PUBLIC_URL.</p>
+      ) : null}
+    </section>
+  );
+}

@@ -1,0 +1,33 @@
+/** SQL and shell texts out of anything: the page shows every statement before, or beside, what it does. Pure. */
+
+export function identifier(name: string): string {
+  return /^[a-z_][a-z0-9_]*$/.test(name) && !reserved.has(name) ? name : `"${name.replaceAll('"', '""')}"`;
+}
+
+/** With standard_conforming_strings, which is PostgreSQL's default: a backslash is a backslash. */
+export function literal(text: string): string {
+  return `'${text.replaceAll("'", "''")}'`;
+}
+
+export function qualified(schema: string, name: string): string {
+  return `${identifier(schema)}.${identifier(name)}`;
+}
+
+export function shellWord(text: string): string {
+  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", String.raw`'\''`)}'`;
+}
+
+/** Words that PostgreSQL takes for no name of a table or column. */
+const reserved = new Set(
+  (
+    'all analyse analyze and any array as asc asymmetric authorization between bigint binary bit boolean both case cast char ' +
+    'character check coalesce collate collation column concurrently constraint create cross current_catalog current_date ' +
+    'current_role current_schema current_time current_timestamp current_user dec decimal default deferrable desc distinct do ' +
+    'else end except exists extract false fetch float for foreign freeze from full grant greatest group grouping having ilike in ' +
+    'initially inner inout int integer intersect interval into is isnull join json lateral leading least left like limit ' +
+    'localtime localtimestamp national natural nchar none normalize not notnull null nullif numeric offset on only or order out ' +
+    'outer overlaps overlay placing position precision primary real references returning right row select session_user setof ' +
+    'similar smallint some substring symmetric system_user table tablesample then time timestamp to trailing treat trim true ' +
+    'union unique user using values varchar variadic verbose when where window with xmlattributes'
+  ).split(' '),
+);

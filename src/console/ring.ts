@@ -1,0 +1,74 @@
+/**
+ * The last outcomes of this process. Takes observations, gives lines to who watches: first what is remembered, then
+ * what comes, so many at a time. While nobody watches an outcome costs one reference that is kept.
+ */
+import { limits } from '../tables/limits.ts';
+import type { TailBatch, TailLine, TailSource } from '../tables/tail.ts';
+import type { Observation, Observe } from '../tables/observations.ts';
+
+type Outcome = Extract<Observation, { kind: 'request.answered' | 'batch.answered' }>;
+
+export class Ring implements TailSource {
+  readonly #clock: () => number;
+  readonly #outcomes: (Outcome | undefined)[] = Array.from({ length: limits.tailRingMax });
+  readonly #times = new Float64Array(limits.tailRingMax);
+  /** How many have come: the next one's place is the rest by the length. */
+  #count = 0;
+  /** The first that is not told yet. */
+  #told = 0;
+  readonly #watchers = new Set<(batch: TailBatch) => void>();
+  #timer: NodeJS.Timeout | null = null;
+
+  /** `clock`: ms since 1970. */
+  constructor(clock: () => number) {
+    this.#clock = clock;
+  }
+
+  readonly observe: Observe = (observation) => {
+    if (observation.kind !== 'request.answered' && observation.kind !== 'batch.answered') return;
+    const place = this.#count % limits.tailRingMax;
+    this.#outcomes[place] = observation;
+    this.#times[place] = this.#clock();
+    this.#count += 1;
+    if (this.#watchers.size > 0) this.#timer ??= setTimeout(() => this.#flush(), limits.tailFlushMs);
+  };
+
+  watch(told: (batch: TailBatch) => void): () => void {
+    // What waits for the others comes to this one with what is remembered.
+    this.#flush();
+    this.#watchers.add(told);
+    told({ lines: this.#lines(this.#count - limits.tailRecentMax, this.#count), skipped: 0 });
+    return () => void this.#watchers.delete(told);
+  }
+
+  #flush(): void {
+    if (this.#timer !== null) clearTimeout(this.#timer);
+    this.#timer = null;
+    const from = this.#told;
+    this.#told = this.#count;
+    if (this.#watchers.size === 0 || from === this.#count) return;
+    const until = Math.min(this.#count, from + limits.tailSourceLinesMax);
+    const lines = this.#lines(from, until);
+    const batch = { lines, skipped: this.#count - from - lines.length };
+    for (const told of this.#watchers) told(batch);
+  }
+
+  #lines(from: number, until: number): TailLine[] {
+    const lines: TailLine[] = [];
+    for (let i = Math.max(0, from, this.#count - limits.tailRingMax); i < until; i++) {
+      const outcome = this.#outcomes[i % limits.tailRingMax];
+      if (outcome !== undefined) lines.push(lineOf(outcome, this.#times[i % limits.tailRingMax] ?? 0));
+    }
+    return lines;
+  }
+}
+
+function lineOf(outcome: Outcome, atMs: number): TailLine {
+  const { database, schema, table } = outcome.table ?? { database: '', schema: '', table: '' };
+  const { code, rows, seconds } = outcome;
+  const said = { atMs, database, schema, table, code, rows, ms: Math.round(seconds * 100_000) / 100 };
+  if (outcome.kind === 'batch.answered')
+    return { ...said, door: 'websocket', status: 0, bytes: null, address: '' };
+  const { status, bytes = null, remoteAddress = '' } = outcome;
+  return { ...said, door: 'http', status, bytes, address: remoteAddress };
+}

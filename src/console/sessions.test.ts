@@ -1,0 +1,110 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { limits } from '../tables/limits.ts';
+import { isOwnHost } from './hosts.ts';
+import { Sessions } from './sessions.ts';
+
+const who = { kind: 'owner' } as const;
+
+function opened() {
+  const released: string[] = [];
+  return { released, sessions: new Sessions<string>((held) => void released.push(held)) };
+}
+
+test('a link is good once, for its time, and the oldest makes way', () => {
+  const { sessions } = opened();
+  const link = sessions.newLink(0);
+  assert.equal(link.length, 43);
+  assert.equal(sessions.useLink(link, 1), true);
+  assert.equal(sessions.useLink(link, 2), false);
+  const late = sessions.newLink(0);
+  assert.equal(sessions.useLink(late, limits.consoleLinkMs), false);
+  const first = sessions.newLink(0);
+  for (let i = 0; i < limits.consoleLinksMax; i++) sessions.newLink(0);
+  assert.equal(sessions.useLink(first, 1), false);
+  assert.equal(sessions.useLink('', 1), false);
+});
+
+test('a session ends when it is idle, at its age, and at a logout; what it held is let go of once', () => {
+  const { sessions, released } = opened();
+  const token = sessions.begin(who, 'a', 0) ?? '';
+  assert.notEqual(sessions.find(token, limits.consoleIdleMs - 1, true), null);
+  // A page that asks by itself is nobody who is there.
+  assert.notEqual(sessions.find(token, 2 * limits.consoleIdleMs - 2, false), null);
+  assert.equal(sessions.find(token, 2 * limits.consoleIdleMs - 1, true), null);
+  assert.deepEqual(released, ['a']);
+  const busy = sessions.begin(who, 'b', 0) ?? '';
+  let ended: AbortSignal | null = null;
+  for (let at = 0; at < limits.consoleSessionMs; at += limits.consoleIdleMs / 2)
+    ended = sessions.find(busy, at, true)?.ended.signal ?? null;
+  assert.equal(ended?.aborted, false);
+  assert.equal(sessions.find(busy, limits.consoleSessionMs, true), null);
+  assert.equal(ended?.aborted, true);
+  const out = sessions.begin(who, 'c', 0) ?? '';
+  sessions.end(out);
+  sessions.end(out);
+  assert.equal(sessions.find(out, 1, true), null);
+  assert.deepEqual(released, ['a', 'b', 'c']);
+});
+
+test('one more session takes the place of the one that was used longest ago', () => {
+  const { sessions, released } = opened();
+  const tokens = Array.from(
+    { length: limits.consoleSessionsMax },
+    (_, i) => sessions.begin(who, String(i), i) ?? '',
+  );
+  sessions.find(tokens[0] ?? '', 100, true);
+  sessions.begin(who, 'more', 101);
+  assert.deepEqual(released, ['1']);
+  assert.equal(sessions.size, limits.consoleSessionsMax);
+  sessions.close();
+  assert.equal(released.length, limits.consoleSessionsMax + 1);
+});
+
+test('five attempts a minute from one network', () => {
+  const { sessions } = opened();
+  for (let i = 0; i < 5; i++) assert.equal(sessions.try('192.0.2.1', i), true);
+  assert.equal(sessions.try('192.0.2.1', 59_999), false);
+  assert.equal(sessions.try('192.0.2.2', 59_999), true);
+  assert.equal(sessions.try('192.0.2.1', 60_000), true);
+  assert.equal(sessions.try('192.0.2.1', 60_000), false);
+  for (let i = 0; i < 5; i++) sessions.try(`2001:db8::${i}`, 0);
+  assert.equal(sessions.try('2001:db8::ffff', 0), false);
+  for (let i = 0; i < limits.consoleTriersMax; i++) sessions.try(`10.${i >> 8}.${i & 255}.1`, 60_000);
+  assert.equal(sessions.try('192.0.2.1', 60_001), true);
+});
+
+test('names of loopback are ours, and those that are set; no others, however they are written', () => {
+  const more = ['console.example.com', '10.0.0.5:4561'];
+  for (const host of [
+    'localhost',
+    'LOCALHOST:4561',
+    '127.0.0.1:1',
+    '127.9.9.9',
+    '[::1]:4561',
+    'Console.Example.com',
+    'console.example.com:444',
+    '10.0.0.5:4561',
+  ])
+    assert.equal(isOwnHost(host, more), true, host);
+  for (const host of [
+    undefined,
+    '',
+    'evil.example',
+    'localhost.evil.example',
+    'localhost:80:80',
+    'user@localhost',
+    'localhost/evil',
+    '127.0.0.1.evil.example',
+    '127.1',
+    '2130706433',
+    '0.0.0.0',
+    '[::]',
+    '10.0.0.5',
+    '10.0.0.5:80',
+    'localhost evil',
+    '[::ffff:127.0.0.1]evil',
+    'localhost.',
+  ])
+    assert.equal(isOwnHost(host, more), false, host);
+});

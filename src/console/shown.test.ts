@@ -1,0 +1,151 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import { prettyJson } from './pretty.ts';
+import { identifier, literal, shellWord } from './quote.ts';
+import { agoText, cut, digitsText, hexLines, pieces, sizeText } from './shown.ts';
+import { createEndpoint, explainValidate, listRefused, noFilter, withoutSecrets } from './statements.ts';
+
+const shown = (text: string) =>
+  pieces(text)
+    .map((piece) => (piece.mark ? `[${piece.text}]` : piece.text))
+    .join('');
+
+test('what nobody sees becomes a mark, and everything else stays', () => {
+  assert.equal(shown('a\u202eb\u200bc\u0000d\u001b[31m'), 'a[U+202E]b[U+200B]c[U+0000]d[U+001B][31m');
+  assert.equal(shown('\ud800 é 中 😀\n\t<b>&amp;'), '[U+D800] é 中 😀\n\t<b>&amp;');
+  for (const char of '\u061c\u200e\u2028\u2029\u2066\u2069\ufeff\u00ad\u007f\u0085') {
+    assert.equal(pieces(char).length === 1 && pieces(char)[0]?.mark, true, char.codePointAt(0)?.toString(16));
+  }
+});
+
+test('a text is never cut between the halves of a character', () => {
+  assert.deepEqual(cut('ab😀', 3), { text: 'ab', whole: false });
+  assert.deepEqual(cut('ab', 2), { text: 'ab', whole: true });
+});
+
+const pretty = (text: string) =>
+  prettyJson(text)
+    ?.map((token) => token.text)
+    .join('') ?? null;
+
+test('JSON is indented, and no digit of it is read', () => {
+  const text = '{"a":12345678901234567890,"b":[10.00,1e400,-0],"c":{},"d":[ ],"e":"\\u0031 \\" :,{"}';
+  assert.equal(
+    pretty(text),
+    '{\n  "a": 12345678901234567890,\n  "b": [\n    10.00,\n    1e400,\n    -0\n  ],\n  "c": {},\n  "d": [],\n  "e": "\\u0031 \\" :,{"\n}',
+  );
+  for (const wrong of [
+    '',
+    ' ',
+    '{',
+    '[1,]',
+    '{"a":}',
+    '{"a" 1}',
+    '{1:2}',
+    '1 2',
+    '[}',
+    ']',
+    'tru',
+    '01',
+    '"',
+    ',',
+    '{,}',
+    '[1:2]',
+  ]) {
+    assert.equal(prettyJson(wrong), null, wrong);
+  }
+  assert.notEqual(prettyJson('['.repeat(512) + ']'.repeat(512)), null);
+  assert.equal(prettyJson('['.repeat(513) + ']'.repeat(513)), null);
+  assert.equal(prettyJson('['.repeat(1_000_000)), null);
+});
+
+test('it is JSON here exactly where JSON.parse takes it, and means the same', () => {
+  fc.assert(
+    fc.property(fc.json(), (text) => {
+      assert.deepEqual(JSON.parse(pretty(text) ?? 'nothing'), JSON.parse(text));
+    }),
+  );
+  fc.assert(
+    fc.property(fc.string({ unit: fc.constantFrom(...Array.from('{}[]:,"1 a')) }), (text) => {
+      let isJson = true;
+      try {
+        JSON.parse(text);
+      } catch {
+        isJson = false;
+      }
+      assert.equal(prettyJson(text) !== null, isJson, text);
+    }),
+  );
+});
+
+test('sizes, times, digits and bytes for people', () => {
+  assert.deepEqual(
+    [sizeText(0), sizeText(1023), sizeText(1536), sizeText(25 * 1024 * 1024)],
+    ['0 B', '1023 B', '1.5 KiB', '25.0 MiB'],
+  );
+  assert.deepEqual(
+    [agoText(-5), agoText(12_400), agoText(3_600_000), agoText(200_000_000)],
+    ['just now', '12 s ago', '60 min ago', '2 days ago'],
+  );
+  assert.equal(digitsText('12345678901234567890').replaceAll('\u202f', '_'), '12_345_678_901_234_567_890');
+  assert.equal(hexLines(Buffer.from('a\n\xff', 'latin1')), `00000000  61 0a ff${' '.repeat(39)}  a..`);
+});
+
+test('names and texts are quoted, whatever they hold', () => {
+  assert.equal(identifier('plain_1'), 'plain_1');
+  assert.equal(identifier('select'), '"select"');
+  assert.equal(identifier('a"; DROP TABLE x; --'), '"a""; DROP TABLE x; --"');
+  assert.equal(literal("it's \\ "), "'it''s \\ '");
+  assert.equal(shellWord("a'b $(x)"), `'a'\\''b $(x)'`);
+});
+
+test('filters become conditions, and only those that are set', () => {
+  assert.doesNotMatch(listRefused(noFilter, ''), /WHERE/);
+  const sql = listRefused(
+    { ...noFilter, code: "x' OR ''='", since: 'constructor', checked: 'no', text: 'a' },
+    '9',
+  );
+  assert.match(sql, /code = 'x'' OR ''''='''/);
+  assert.match(sql, /NOT authenticated/);
+  assert.match(sql, /id < '9'/);
+  assert.doesNotMatch(sql, /interval/);
+});
+
+test("a secret's value is not shown, and the rest of its statement is", () => {
+  const [secret = '', table = ''] = createEndpoint({
+    table: 'T 1',
+    sender: 'github',
+    secretName: 's',
+    secret: "it's; secret",
+    deliveryHeader: 'X-Id',
+    arrival: true,
+    headers: true,
+  });
+  assert.equal(secret, "CREATE SECRET s WITH (backend = 'meta') AS 'it''s; secret'");
+  assert.equal(
+    withoutSecrets(`${secret};\n${table}`),
+    `CREATE SECRET s WITH (backend = 'meta') AS '********';\n${table}`,
+  );
+  assert.equal(withoutSecrets("ALTER SECRET a.b AS 'x'"), "ALTER SECRET a.b AS '********'");
+  assert.match(
+    table,
+    /^CREATE TABLE "T 1" \(data JSONB, PRIMARY KEY \(delivery_id\)\)\n {2}INCLUDE HEADER 'X-Id' AS delivery_id/,
+  );
+});
+
+test('headers that arrive twice stay two', () => {
+  const parts = { body: 'e30=', url: '', method: 'POST', now: '' };
+  const sql = explainValidate(
+    { schema: 'public', table: 't' },
+    {
+      ...parts,
+      headers: [
+        ['a', "1'"],
+        ['b', '2'],
+        ['a', '3'],
+      ],
+    },
+  );
+  assert.match(sql, /headers = '\{"a":\["1''","3"\],"b":"2"\}'/);
+});

@@ -1,0 +1,66 @@
+/**
+ * Text of strangers as it may be shown: characters that nobody sees, or that turn the text around, become marks. Takes
+ * a text, gives pieces; it is never made into anything but text. Pure.
+ */
+export interface Piece {
+  readonly text: string;
+  /** It stands for a character that would not be seen. */
+  readonly mark: boolean;
+}
+
+/** Controls but tab and line feed; formats (bidi, zero width); line and paragraph separators; what is no character. */
+// oxlint-disable-next-line no-control-regex
+const unseen = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\p{Cf}\p{Zl}\p{Zp}\p{Cs}\p{Co}]/gu;
+
+export function pieces(text: string): readonly Piece[] {
+  const found: Piece[] = [];
+  let from = 0;
+  for (const { 0: mark, index } of text.matchAll(unseen)) {
+    if (index > from) found.push({ text: text.slice(from, index), mark: false });
+    const number = mark.codePointAt(0) ?? 0;
+    found.push({ text: `U+${number.toString(16).toUpperCase().padStart(4, '0')}`, mark: true });
+    from = index + mark.length;
+  }
+  if (from < text.length) found.push({ text: text.slice(from), mark: false });
+  return found;
+}
+
+/** At most so many characters of it; whether that was all. */
+export function cut(text: string, charsMax: number): { readonly text: string; readonly whole: boolean } {
+  if (text.length <= charsMax) return { text, whole: true };
+  const last = text.charCodeAt(charsMax - 1);
+  return { text: text.slice(0, last >= 0xd8_00 && last < 0xdc_00 ? charsMax - 1 : charsMax), whole: false };
+}
+
+/** As `hexdump -C` prints it. */
+export function hexLines(bytes: Uint8Array): string {
+  const lines: string[] = [];
+  for (let at = 0; at < bytes.length; at += 16) {
+    const row = [...bytes.subarray(at, at + 16)];
+    const hex = row.map((byte) => byte.toString(16).padStart(2, '0')).join(' ');
+    const text = row.map((byte) => (byte >= 0x20 && byte < 0x7f ? String.fromCharCode(byte) : '.')).join('');
+    lines.push(`${at.toString(16).padStart(8, '0')}  ${hex.padEnd(47)}  ${text}`);
+  }
+  return lines.join('\n');
+}
+
+const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
+
+export function sizeText(bytes: number): string {
+  let [size, unit] = [bytes, 0];
+  for (; size >= 1024 && unit < units.length - 1; unit++) size /= 1024;
+  return `${unit === 0 || size >= 100 ? Math.round(size) : size.toFixed(1)} ${units[unit] ?? ''}`;
+}
+
+export function agoText(ms: number): string {
+  const s = Math.max(0, Math.round(ms / 1_000));
+  if (s < 2) return 'just now';
+  if (s < 120) return `${s} s ago`;
+  if (s < 7_200) return `${Math.round(s / 60)} min ago`;
+  return s < 172_800 ? `${Math.round(s / 3_600)} h ago` : `${Math.round(s / 86_400)} days ago`;
+}
+
+/** Thousands apart. Takes digits as they are: a number that is too large for this language stays what it is. */
+export function digitsText(digits: string): string {
+  return /^\d+$/.test(digits) ? digits.replaceAll(/\B(?=(\d{3})+$)/g, '\u202f') : digits;
+}

@@ -1,0 +1,213 @@
+/**
+ * The statements behind the page's views: what is shown is what they give to the role that has logged in, and each can be
+ * copied and run in psql. Takes names and filters, gives SQL. Pure.
+ */
+import { identifier, literal, qualified } from './quote.ts';
+
+export interface TableRef {
+  readonly schema: string;
+  readonly table: string;
+}
+
+/** Of the list of refused requests; '' is no filter. */
+export interface RefusedFilter {
+  readonly schema: string;
+  readonly table: string;
+  readonly code: string;
+  /** `1h`, `24h`, `7d`. */
+  readonly since: string;
+  /** `yes`, `no`: whether VALIDATE had accepted it. */
+  readonly checked: string;
+  /** In its reason, its path, its address or its body. */
+  readonly text: string;
+}
+
+export const noFilter: RefusedFilter = { schema: '', table: '', code: '', since: '', checked: '', text: '' };
+
+export const pageRows = 100;
+/** What one retry of a filter takes. */
+export const retryRowsMax = 500;
+
+export const listEndpoints = `SELECT n.nspname, c.relname, pg_get_userbyid(c.relowner),
+  w.expression, s.secrets,
+  greatest(c.reltuples::bigint, pg_stat_get_live_tuples(c.oid)) AS rows_estimate,
+  pg_total_relation_size(c.oid) AS bytes,
+  r.refused, r.last_reason, w.created_at
+FROM headgate.webhook_table w
+JOIN pg_class c ON c.oid = w.relation
+JOIN pg_namespace n ON n.oid = c.relnamespace
+LEFT JOIN LATERAL (
+  SELECT string_agg(x.name, ', ' ORDER BY b.position) AS secrets
+  FROM headgate.webhook_table_secret b JOIN headgate.secret x ON x.id = b.secret_id
+  WHERE b.relation = w.relation
+) s ON true
+LEFT JOIN LATERAL (
+  SELECT count(*) AS refused, (array_agg(q.reason ORDER BY q.id DESC))[1] AS last_reason
+  FROM headgate.rejected_requests q
+  WHERE q.relation = w.relation AND q.received_at > now() - interval '1 hour'
+) r ON true
+WHERE headgate.owns_table(w.relation)
+ORDER BY n.nspname, c.relname
+LIMIT 500`;
+
+export const listReasons = (ref: TableRef | null): string => `SELECT schema_name, table_name, status, code,
+  reason, count(*) AS requests, max(received_at) AS last_at, max(id) AS last_id
+FROM headgate.rejected_requests${ref === null ? '' : `\nWHERE schema_name = ${literal(ref.schema)} AND table_name = ${literal(ref.table)}`}
+GROUP BY schema_name, table_name, status, code, reason
+ORDER BY last_at DESC
+LIMIT 50`;
+
+const spans: Readonly<Record<string, string>> = { '1h': '1 hour', '24h': '24 hours', '7d': '7 days' };
+
+function conditions(filter: RefusedFilter): string[] {
+  const { schema, table, code, since, checked, text } = filter;
+  const span = Object.hasOwn(spans, since) ? spans[since] : undefined;
+  const found = literal(text);
+  return [
+    ...(schema === '' ? [] : [`schema_name = ${literal(schema)}`]),
+    ...(table === '' ? [] : [`table_name = ${literal(table)}`]),
+    ...(code === '' ? [] : [`code = ${literal(code)}`]),
+    ...(span === undefined ? [] : [`received_at > now() - interval '${span}'`]),
+    ...(checked === 'yes' || checked === 'no' ? [`${checked === 'no' ? 'NOT ' : ''}authenticated`] : []),
+    ...(text === ''
+      ? []
+      : [
+          `(strpos(lower(reason), lower(${found})) > 0 OR strpos(target, ${found}) > 0 OR remote_address = ${found} OR position(convert_to(${found}, 'UTF8') IN body) > 0)`,
+        ]),
+  ];
+}
+
+const where = (all: readonly string[]): string => (all.length === 0 ? '' : `\nWHERE ${all.join('\n  AND ')}`);
+
+/** By id, newest first; `before`: the id that the page before ended with. */
+export const listRefused = (filter: RefusedFilter, before: string): string =>
+  `SELECT id, received_at, schema_name, table_name, status, code, reason, authenticated, remote_address, body_bytes, retry_outcome
+FROM headgate.rejected_requests${where([...conditions(filter), ...(before === '' ? [] : [`id < ${literal(before)}`])])}
+ORDER BY id DESC
+LIMIT ${pageRows}`;
+
+export const readRefused = (
+  id: string,
+): string => `SELECT id, received_at, schema_name, table_name, door, status, code, reason,
+  authenticated, remote_address, method, target,
+  headers::text, array_to_json(headers_left_out)::text AS headers_left_out, headers_masked::text,
+  encode(body, 'base64') AS body_base64, body_bytes,
+  retry_outcome, retry_reason, retried_at,
+  extract(epoch FROM received_at) AS at
+FROM headgate.rejected_requests
+WHERE id = ${literal(id)}`;
+
+export const retryOne = (id: string, force: boolean): string =>
+  `SELECT headgate.retry_rejected(${/^\d+$/.test(id) ? id : literal(id)}${force ? ', force => true' : ''})`;
+
+/** The oldest first, so many at a time. */
+export const retryFiltered = (filter: RefusedFilter, force: boolean): string =>
+  `SELECT id, headgate.retry_rejected(id${force ? ', force => true' : ''})
+FROM (
+  SELECT id FROM headgate.rejected_requests${where(conditions(filter)).replaceAll('\n', '\n  ')}
+  ORDER BY id
+  LIMIT ${retryRowsMax}
+) chosen`;
+
+export const retryOutcomes = (
+  first: string,
+  last: string,
+): string => `SELECT coalesce(retry_outcome, 'not retried') AS outcome, count(*)
+FROM headgate.rejected_requests
+WHERE id BETWEEN ${literal(first)} AND ${literal(last)} AND retry_asked_at > now() - interval '10 minutes'
+GROUP BY 1
+ORDER BY 2 DESC`;
+
+export const forgetOne = (id: string): string =>
+  `SELECT headgate.forget_rejected(${/^\d+$/.test(id) ? id : literal(id)})`;
+
+/** The last rows by where they lie: the last pages of the table are read, and not all of it. */
+export const lastRows = ({ schema, table }: TableRef): string => {
+  const name = qualified(schema, table);
+  return `SELECT * FROM ${name}
+WHERE ctid >= (SELECT format('(%s,0)', greatest(0, pg_relation_size(${literal(name)}) / 8192 - 64))::tid)
+ORDER BY ctid DESC
+LIMIT 50`;
+};
+
+export const showCreate = ({ schema, table }: TableRef): string =>
+  `SHOW CREATE TABLE ${qualified(schema, table)}`;
+export const dropTable = ({ schema, table }: TableRef): string => `DROP TABLE ${qualified(schema, table)}`;
+
+export interface ExplainParts {
+  /** Name and value. */
+  readonly headers: readonly (readonly [string, string])[];
+  /** In base64. */
+  readonly body: string;
+  readonly url: string;
+  readonly method: string;
+  /** Seconds since 1970, or a time; '': now. */
+  readonly now: string;
+}
+
+export function explainValidate({ schema, table }: TableRef, parts: ExplainParts): string {
+  const named = new Map<string, string[]>();
+  for (const [name, value] of parts.headers) named.set(name, [...(named.get(name) ?? []), value]);
+  const headers = Object.fromEntries(
+    [...named].map(([name, all]) => [name, all.length === 1 ? all[0] : all]),
+  );
+  const options = [
+    `headers = ${literal(JSON.stringify(headers))}`,
+    `body_base64 = ${literal(parts.body)}`,
+    ...(parts.method === '' ? [] : [`method = ${literal(parts.method)}`]),
+    ...(parts.url === '' ? [] : [`url = ${literal(parts.url)}`]),
+    ...(parts.now === '' ? [] : [`now = ${literal(parts.now)}`]),
+  ];
+  return `EXPLAIN VALIDATE ${qualified(schema, table)} WITH (\n  ${options.join(',\n  ')}\n)`;
+}
+
+export const listSecrets = `SELECT x.schema_name, x.name, x.owner::text, x.created_at, x.altered_at,
+  (SELECT string_agg(DISTINCT b.relation::regclass::text, ', ') FROM headgate.webhook_table_secret b WHERE b.secret_id = x.id) AS used_by
+FROM headgate.secret x
+ORDER BY x.schema_name, x.name
+LIMIT 500`;
+
+export const createSecret = (name: string, value: string): string =>
+  `CREATE SECRET ${identifier(name)} WITH (backend = 'meta') AS ${literal(value)}`;
+export const alterSecret = (schema: string, name: string, value: string): string =>
+  `ALTER SECRET ${qualified(schema, name)} AS ${literal(value)}`;
+export const dropSecret = (schema: string, name: string): string => `DROP SECRET ${qualified(schema, name)}`;
+
+export interface NewEndpoint {
+  readonly table: string;
+  /** null: anybody may write. */
+  readonly sender: string | null;
+  readonly secretName: string;
+  readonly secret: string;
+  /** null: a delivery that is repeated is stored again. */
+  readonly deliveryHeader: string | null;
+  readonly arrival: boolean;
+  readonly headers: boolean;
+}
+
+/** Each runs alone. */
+export function createEndpoint(it: NewEndpoint): readonly string[] {
+  const includes = [
+    ...(it.deliveryHeader === null ? [] : [`INCLUDE HEADER ${literal(it.deliveryHeader)} AS delivery_id`]),
+    ...(it.arrival ? ['INCLUDE TIMESTAMP AS received_at'] : []),
+    ...(it.headers ? ['INCLUDE HEADERS AS headers'] : []),
+  ];
+  const columns = it.deliveryHeader === null ? '(data JSONB)' : '(data JSONB, PRIMARY KEY (delivery_id))';
+  const table = [
+    `CREATE TABLE ${identifier(it.table)} ${columns}`,
+    ...includes.map((include) => `  ${include}`),
+    "  WITH (connector = 'webhook')",
+    ...(it.sender === null
+      ? []
+      : [`  VALIDATE SECRET ${identifier(it.secretName)} USING ${identifier(it.sender)}`]),
+  ].join('\n');
+  return it.sender === null ? [table] : [createSecret(it.secretName, it.secret), table];
+}
+
+/** As it may be shown: a secret's value never is. */
+export function withoutSecrets(sql: string): string {
+  return sql.replaceAll(
+    /(\bSECRET\b[^;']*?(?:backend\s*=\s*'meta'[^;']*?)?\bAS\s+)'(?:[^']|'')*'/gi,
+    "$1'********'",
+  );
+}

@@ -1,0 +1,180 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { limits } from '../tables/limits.ts';
+import type { Observation } from '../tables/observations.ts';
+import type { TailBatch, TailLine } from '../tables/tail.ts';
+import type { TailEvent } from './api.ts';
+import { Ring } from './ring.ts';
+import { tableKey, watchTail } from './tail.ts';
+import type { Rights } from './tail.ts';
+
+function answered(
+  table: string,
+  over: Partial<Extract<Observation, { kind: 'request.answered' }>> = {},
+): Observation {
+  const name = { database: 'dev', schema: 'public', table };
+  return {
+    kind: 'request.answered',
+    table: name,
+    status: 200,
+    code: 'committed',
+    rows: 1,
+    seconds: 0.0125,
+    ...over,
+  };
+}
+
+test('a ring remembers the last outcomes, and tells what comes while somebody watches', (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  let now = 0;
+  const ring = new Ring(() => now);
+  for (now = 1; now <= limits.tailRingMax + 5; now++) ring.observe(answered(`t${now}`));
+  ring.observe({ kind: 'service.ready' });
+  const batches: TailBatch[] = [];
+  const end = ring.watch((batch) => void batches.push(batch));
+  assert.equal(batches[0]?.lines.length, limits.tailRecentMax);
+  assert.equal(batches[0]?.lines.at(-1)?.table, `t${limits.tailRingMax + 5}`);
+  assert.deepEqual(batches[0]?.lines.at(-1), {
+    atMs: limits.tailRingMax + 5,
+    database: 'dev',
+    schema: 'public',
+    table: `t${limits.tailRingMax + 5}`,
+    door: 'http',
+    status: 200,
+    code: 'committed',
+    rows: 1,
+    bytes: null,
+    ms: 12.5,
+    address: '',
+  });
+  for (let i = 0; i < limits.tailSourceLinesMax + 7; i++) ring.observe(answered('x', { bytes: 3 }));
+  assert.equal(batches.length, 1);
+  t.mock.timers.tick(limits.tailFlushMs);
+  assert.deepEqual(
+    [batches.length, batches[1]?.lines.length, batches[1]?.skipped],
+    [2, limits.tailSourceLinesMax, 7],
+  );
+  end();
+  ring.observe(answered('y'));
+  t.mock.timers.tick(limits.tailFlushMs);
+  assert.equal(batches.length, 2);
+});
+
+const line = (table: string, over: Partial<TailLine> = {}): TailLine => ({
+  atMs: 0,
+  database: 'dev',
+  schema: 'public',
+  table,
+  door: 'http',
+  status: 200,
+  code: 'committed',
+  rows: 1,
+  bytes: 1,
+  ms: 1,
+  address: '',
+  ...over,
+});
+
+/** A watcher whose rights are what `rights` says when they are asked for. */
+function watched(rights: () => Rights | null) {
+  const events: TailEvent[] = [];
+  const it = {
+    events,
+    asked: 0,
+    nowMs: 0,
+    writes: true,
+    tell: null as unknown as (batch: TailBatch) => void,
+  };
+  const end = watchTail(
+    { watch: (told) => ((it.tell = told), () => {}) },
+    {
+      rights: async () => ((it.asked += 1), rights()),
+      write: (event) => {
+        if (it.writes) events.push(event);
+        return it.writes;
+      },
+      clock: () => it.nowMs,
+    },
+  );
+  return Object.assign(it, { end });
+}
+
+const settle = async (): Promise<void> => {
+  for (let i = 0; i < 10; i++) await Promise.resolve();
+};
+
+test('a watcher is told of tables that its role owns, and of no others', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  let tables = ['mine'];
+  const it = watched(() => ({
+    database: 'dev',
+    tables: new Set(tables.map((name) => tableKey('public', name))),
+    strays: false,
+  }));
+  it.tell({
+    lines: [
+      line('mine'),
+      line('theirs'),
+      line(''),
+      line('mine', { database: 'other' }),
+      line('mine', { schema: 'x' }),
+    ],
+    skipped: 9,
+  });
+  t.mock.timers.tick(0);
+  await settle();
+  assert.deepEqual(it.events, [{ lines: [line('mine')], skipped: 0 }]);
+  // A table that is not known may be new: the rights are read again, not more often than once in a while.
+  tables = ['mine', 'new'];
+  it.nowMs = limits.tailUnknownMs;
+  it.tell({ lines: [line('new')], skipped: 5 });
+  t.mock.timers.tick(limits.tailFlushMs);
+  await settle();
+  assert.deepEqual(it.events[1], { lines: [line('new')], skipped: 0 });
+  it.tell({ lines: [line('theirs')], skipped: 0 });
+  t.mock.timers.tick(limits.tailFlushMs);
+  await settle();
+  assert.equal(it.asked, 2);
+  // They are taken away as well.
+  tables = [];
+  it.nowMs += limits.tailRightsMs;
+  it.tell({ lines: [line('mine')], skipped: 0 });
+  t.mock.timers.tick(limits.tailFlushMs);
+  await settle();
+  assert.equal(it.events.length, 2);
+  it.end();
+});
+
+test('while rights cannot be read nothing is told', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  const it = watched(() => null);
+  it.tell({ lines: [line('a')], skipped: 0 });
+  t.mock.timers.tick(0);
+  await settle();
+  assert.deepEqual(it.events, []);
+  it.end();
+});
+
+test('beyond so many lines refused ones come first, and the others are counted; who does not read is told how many', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  const it = watched(() => 'all');
+  it.tell({ lines: [], skipped: 0 });
+  t.mock.timers.tick(0);
+  await settle();
+  const many = Array.from({ length: 30 }, (_, i) =>
+    i === 25 ? line('t', { code: 'signature_failed', status: 401 }) : line('t', { rows: i }),
+  );
+  it.writes = false;
+  it.tell({ lines: many, skipped: 3 });
+  t.mock.timers.tick(limits.tailFlushMs);
+  await settle();
+  it.writes = true;
+  it.tell({ lines: many, skipped: 0 });
+  t.mock.timers.tick(limits.tailFlushMs);
+  await settle();
+  const [event] = it.events;
+  assert.equal(event?.lines.length, limits.tailLinesMax);
+  assert.equal(event?.lines.at(-1)?.code, 'signature_failed');
+  assert.equal(event?.skipped, 33 + 20);
+  it.end();
+});

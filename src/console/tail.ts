@@ -1,0 +1,113 @@
+/**
+ * What one watcher is told. Takes batches of all processes, gives events for a stream: only lines of tables that its
+ * role owns, at most `tailLinesMax` in `tailFlushMs`; the others are counted. Which tables those are is asked of the engine
+ * as that role, now and then, and once more where a line is of a table that is not known. Refuses nothing.
+ */
+import { limits } from '../tables/limits.ts';
+import type { TailBatch, TailLine, TailSource } from '../tables/tail.ts';
+import type { TailEvent } from './api.ts';
+
+/** What a watcher may see. `all`: everything, what led to no table included. */
+export type Rights =
+  | 'all'
+  | { readonly database: string; readonly tables: ReadonlySet<string>; readonly strays: boolean };
+
+export interface Watcher {
+  /** Reads them anew; null: they cannot be read at present. */
+  rights(): Promise<Rights | null>;
+  /** Whether the event was written; false: its reader does not keep up. */
+  write(event: TailEvent): boolean;
+  /** A monotonic clock, ms. */
+  clock(): number;
+}
+
+export const tableKey = (schema: string, table: string): string => JSON.stringify([schema, table]);
+
+/** Watches until what is returned is called. */
+export function watchTail(source: TailSource, watcher: Watcher): () => void {
+  const watching = new Watching(watcher);
+  const end = source.watch((batch) => watching.add(batch));
+  return () => {
+    end();
+    watching.end();
+  };
+}
+
+class Watching {
+  readonly #watcher: Watcher;
+  #rights: Rights | null = null;
+  #readMs = -Infinity;
+  #waiting: TailLine[] = [];
+  /** Lines that were left out before anybody asked whose they are. */
+  #skipped = 0;
+  #first = true;
+  #timer: NodeJS.Timeout | null = null;
+  #ended = false;
+
+  constructor(watcher: Watcher) {
+    this.#watcher = watcher;
+  }
+
+  add({ lines, skipped }: TailBatch): void {
+    if (this.#ended) return;
+    const room = limits.tailRingMax - this.#waiting.length;
+    this.#waiting.push(...lines.slice(0, room));
+    this.#skipped += skipped + Math.max(0, lines.length - room);
+    this.#timer ??= setTimeout(() => void this.#tell(), this.#first ? 0 : limits.tailFlushMs);
+  }
+
+  end(): void {
+    this.#ended = true;
+    if (this.#timer !== null) clearTimeout(this.#timer);
+  }
+
+  async #tell(): Promise<void> {
+    const [lines, unseen] = [this.#waiting, this.#skipped];
+    [this.#waiting, this.#skipped] = [[], 0];
+    await this.#refresh(lines);
+    if (this.#ended) return;
+    const rights = this.#rights;
+    const seen = rights === null ? [] : lines.filter((line) => maySee(rights, line));
+    const told = sampled(seen, this.#first ? limits.tailRecentMax : limits.tailLinesMax, this.#first);
+    // Who sees only some tables is not told how much passes the others; and what came before is no news that was missed.
+    const skipped = this.#first ? 0 : seen.length - told.length + (seesAll(rights) ? unseen : 0);
+    this.#first = false;
+    const silent = told.length + skipped === 0;
+    if (!silent && !this.#watcher.write({ lines: told, skipped })) this.#skipped += told.length + skipped;
+    // What came meanwhile, and how much could not be said: in a while.
+    const more = this.#waiting.length + this.#skipped > 0;
+    this.#timer = more ? setTimeout(() => void this.#tell(), limits.tailFlushMs) : null;
+  }
+
+  async #refresh(lines: readonly TailLine[]): Promise<void> {
+    const age = this.#watcher.clock() - this.#readMs;
+    const rights = this.#rights;
+    const strange =
+      rights !== null && rights !== 'all' && lines.some((line) => line.table !== '' && !maySee(rights, line));
+    if (age < (strange || rights === null ? limits.tailUnknownMs : limits.tailRightsMs)) return;
+    this.#readMs = this.#watcher.clock();
+    this.#rights = await this.#watcher.rights().catch(() => null);
+  }
+}
+
+function seesAll(rights: Rights | null): boolean {
+  return rights === 'all' || rights?.strays === true;
+}
+
+function maySee(rights: Rights, { database, schema, table }: TailLine): boolean {
+  if (rights === 'all') return true;
+  if (table === '') return rights.strays;
+  return database === rights.database && rights.tables.has(tableKey(schema, table));
+}
+
+/** Refused ones before accepted ones, in the order in which they came; of what came before, the last. */
+function sampled(lines: readonly TailLine[], max: number, last: boolean): readonly TailLine[] {
+  if (lines.length <= max) return lines;
+  if (last) return lines.slice(-max);
+  const refused = lines.filter(({ code }) => code !== 'committed').slice(0, max);
+  const chosen = new Set([
+    ...refused,
+    ...lines.filter(({ code }) => code === 'committed').slice(0, max - refused.length),
+  ]);
+  return lines.filter((line) => chosen.has(line));
+}

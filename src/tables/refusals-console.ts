@@ -1,0 +1,45 @@
+/** The console's ways to say no; a part of `refusals` (refusals.ts). */
+export const consoleRefusals = {
+  misdirected: {
+    status: 421,
+    sqlstate: '42501',
+    retryable: false,
+    message: 'the console is not called by this name',
+    hint: 'Call it as localhost or by a loopback address, or put the name into HEADGATE_CONSOLE_HOSTS.',
+  },
+  login_required: {
+    status: 401,
+    sqlstate: '28000',
+    retryable: false,
+    message: 'log in first',
+    hint: 'Open a new link of headgate console, or log in with role and password.',
+  },
+  login_failed: {
+    status: 401,
+    sqlstate: '28P01',
+    retryable: false,
+    message: 'this does not let you in',
+    hint: 'A link is good once and for 10 minutes: headgate console prints a new one. Role and password are those of the SQL port.',
+  },
+  login_rate: {
+    status: 429,
+    sqlstate: '53400',
+    retryable: true,
+    message: 'too many attempts from this address',
+    hint: 'Wait a minute.',
+  },
+  foreign_page: {
+    status: 403,
+    sqlstate: '42501',
+    retryable: false,
+    message: 'only pages of the console itself may ask for this',
+    hint: 'Programs send the header X-Headgate-Console: 1 and Content-Type: application/json.',
+  },
+  answer_too_large: {
+    status: 413,
+    sqlstate: '54000',
+    retryable: false,
+    message: 'the answer is larger than 8 MiB',
+    hint: 'Read less: fewer columns, or LIMIT.',
+  },
+} as const;

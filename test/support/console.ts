@@ -1,0 +1,101 @@
+/** The console in a real Chromium, and asked without one. Everything that was opened is closed with the test. */
+import assert from 'node:assert/strict';
+import { request as httpRequest } from 'node:http';
+import { fileURLToPath } from 'node:url';
+import type { TestContext } from 'node:test';
+import { chromium } from 'playwright-core';
+import type { Browser, Page } from 'playwright-core';
+import { onEnd } from './cleanup.ts';
+import type { Headgate } from './headgate.ts';
+import { run } from './run.ts';
+
+export const cli = fileURLToPath(new URL('../../src/app/cli.js', import.meta.url));
+
+/** `headgate console`: the link. */
+export async function consoleLink({ dataDir }: Headgate): Promise<string> {
+  const { code, stdout, stderr } = await run(process.execPath, [cli, 'console', `--data-dir=${dataDir}`]);
+  assert.equal(code, 0, stderr);
+  return stdout.trim();
+}
+
+/** `rebound`: a name that leads to this machine, as that of a hostile page may. */
+export async function openBrowser(t: TestContext, path: string, rebound: string): Promise<Browser> {
+  const browser = await chromium.launch({
+    executablePath: path,
+    // Chromium has no sandbox for root; nothing but Headgate's own pages is opened in it.
+    args: [
+      ...(process.getuid?.() === 0 ? ['--no-sandbox'] : []),
+      `--host-resolver-rules=MAP ${rebound} 127.0.0.1`,
+      '--disable-gpu',
+    ],
+  });
+  onEnd(t, 'browser', () => browser.close());
+  return browser;
+}
+
+export interface Watched {
+  readonly page: Page;
+  /** What the browser complained of: the policy, scripts that failed. */
+  readonly complaints: string[];
+}
+
+export async function openPage(browser: Browser, theme: 'light' | 'dark' = 'light'): Promise<Watched> {
+  const context = await browser.newContext({ colorScheme: theme, viewport: { width: 1280, height: 860 } });
+  const page = await context.newPage();
+  page.setDefaultTimeout(15_000);
+  const complaints: string[] = [];
+  page.on('pageerror', (error) => complaints.push(error.message));
+  page.on('console', (message) => {
+    // A refusal that the page shows is no complaint.
+    if (!message.text().startsWith('Failed to load resource')) complaints.push(message.text());
+  });
+  page.on('dialog', (dialog) => complaints.push(`dialog ${dialog.message()}`));
+  return { page, complaints };
+}
+
+export interface Asked {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>;
+  readonly text: string;
+}
+
+/** One request with exactly these headers, whatever they are. */
+export function ask(
+  port: number,
+  path: string,
+  {
+    method = 'GET',
+    headers = {},
+    body = '',
+  }: { method?: string; headers?: Record<string, string>; body?: string } = {},
+): Promise<Asked> {
+  return new Promise((resolve, reject) => {
+    const request = httpRequest(
+      { host: '127.0.0.1', port, path, method, headers, agent: false },
+      (response) => {
+        let text = '';
+        response.setEncoding('utf8').on('data', (piece: string) => (text += piece));
+        response.on('end', () =>
+          resolve({ status: response.statusCode ?? 0, headers: response.headers, text }),
+        );
+      },
+    );
+    request.on('error', reject);
+    request.end(body);
+  });
+}
+
+export const jsonHeaders = { 'content-type': 'application/json', 'x-headgate-console': '1' } as const;
+
+export function post(port: number, path: string, value: unknown, token = ''): Promise<Asked> {
+  const headers = { ...jsonHeaders, ...(token === '' ? {} : { authorization: `Bearer ${token}` }) };
+  return ask(port, `/console/api/${path}`, { method: 'POST', headers, body: JSON.stringify(value) });
+}
+
+/** The token of a new session. */
+export async function enter(headgate: Headgate): Promise<string> {
+  const [, link = ''] = (await consoleLink(headgate)).split('#t=');
+  const { status, text } = await post(headgate.ports.admin.port, 'login', { link });
+  assert.equal(status, 200, text);
+  return (JSON.parse(text) as { token: string }).token;
+}
