@@ -9,6 +9,7 @@ import { gatewaySettings } from './gateway-settings.ts';
 import { limits } from './limits.ts';
 import { BadSetting, bool, integer, oneOf, port, setting, text } from './setting.ts';
 import type { Parse, Setting } from './setting.ts';
+import { spoolSettings } from './spool-settings.ts';
 import { contradictions, databaseVariable, strangeVariables, twoNames } from './settings-sense.ts';
 
 const httpUrl: Parse<string> = (t) => {
@@ -288,6 +289,7 @@ export const settingsTable = {
   ...commitSettings,
   ...gatewaySettings,
   ...guardSettings,
+  ...spoolSettings,
 } as const;
 
 export type SettingName = keyof typeof settingsTable;
