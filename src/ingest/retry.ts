@@ -3,12 +3,14 @@
  * body and the headers that were kept, the time at which it first arrived, and without its check: who owns the table may
  * write into it. Takes a KeptRequest; gives an Outcome, and never rejects with Refused. Touches nothing itself.
  */
-import type { KeptRequest, Outcome, RetryRejected, Target } from '../tables/flow.ts';
+import type { KeptRequest, Outcome, RetryRejected, Rows, Target } from '../tables/flow.ts';
 import { createIngest } from './ingest.ts';
 import type { IngestRooms } from './ingest.ts';
 import { refusal, Refused } from '../tables/refusals.ts';
 
-export type RetryRooms = Omit<IngestRooms, 'route' | 'rejected'>;
+export interface RetryRooms extends Omit<IngestRooms, 'route' | 'rejected' | 'submit'> {
+  submit(rows: Rows): Promise<Outcome>;
+}
 
 export function createRetry(rooms: RetryRooms): RetryRejected {
   return async (request) => {
@@ -21,7 +23,9 @@ export function createRetry(rooms: RetryRooms): RetryRejected {
     const { method, rawHeaders, arrivedAtMs, remoteAddress, body } = request;
     const arrival = { method, target: '', rawHeaders, arrivedAtMs, remoteAddress };
     try {
-      return await ingest({ ...arrival, body: () => Promise.resolve(body) }, { target: () => {} });
+      const outcome = await ingest({ ...arrival, body: () => Promise.resolve(body) }, { target: () => {} });
+      if (outcome.kind === 'spooled') throw new Error('a retry is never kept on the disk');
+      return outcome;
     } catch (error) {
       if (error instanceof Refused) return aborted(error);
       throw error;

@@ -6,7 +6,7 @@
  */
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { Arrival, Outcome } from '../tables/flow.ts';
+import type { Arrival, Outcome, Spooled } from '../tables/flow.ts';
 import type { Connection, LiveRequest } from '../access/connection.ts';
 import type { Gate } from '../access/gate.ts';
 import type { Ingest } from '../ingest/ingest.ts';
@@ -20,7 +20,7 @@ import { parseCodings } from './content-encoding.ts';
 import type { BytesInFlight } from './in-flight.ts';
 import { Share } from './in-flight.ts';
 import type { RefusalReplies, Reply } from './reply.ts';
-import { committedReply, failureReply, preflightReply } from './reply.ts';
+import { committedReply, failureReply, preflightReply, spooledReply } from './reply.ts';
 
 const tooManyChunks = refusal('malformed_request', 'the body comes in too many small chunks');
 
@@ -123,13 +123,15 @@ export class Exchange implements Arrival, LiveRequest {
       (outcome) =>
         outcome.kind === 'committed'
           ? this.#answer(committedReply(outcome.rows))
-          : this.refuse(outcome.refusal),
+          : outcome.kind === 'spooled'
+            ? this.#answer(spooledReply(outcome))
+            : this.refuse(outcome.refusal),
       (error: unknown) => this.#refuseFor(error),
     );
   }
 
   /** A bug that throws before there is a promise is answered like any other. */
-  #ingest(): Promise<Outcome> {
+  #ingest(): Promise<Outcome | Spooled> {
     try {
       return this.#room.ingest(this, { target: (name) => void (this.#table = name) });
     } catch (error) {

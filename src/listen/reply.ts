@@ -3,12 +3,13 @@
  * written; touches nothing. Bodies are ASCII (other characters are escaped), so one char is one byte.
  */
 import { STATUS_CODES } from 'node:http';
+import type { Spooled } from '../tables/flow.ts';
 import type { Refusal, RefusalCode } from '../tables/refusals.ts';
 import { refusal, refusals } from '../tables/refusals.ts';
 
 export interface Reply {
   readonly status: number;
-  readonly code: RefusalCode | 'committed';
+  readonly code: RefusalCode | 'committed' | 'spooled';
   readonly rows: number;
   /** Names and values in turn, as `ServerResponse.writeHead` takes them. */
   readonly headers: string[];
@@ -54,6 +55,13 @@ const oneRow = reply(200, 'committed', 1, '{"rows":1}');
 
 export function committedReply(rows: number): Reply {
   return rows === 1 ? oneRow : reply(200, 'committed', rows, `{"rows":${rows}}`);
+}
+
+const spooledHeaders = ['Headgate-Stored', 'spool'];
+
+/** It is on Headgate's disk: accepted, and no row yet. */
+export function spooledReply({ status, rows }: Spooled): Reply {
+  return reply(status, 'spooled', 0, `{"rows":0,"spooled":${rows}}`, spooledHeaders);
 }
 
 export function failureReply(requestId: string): Reply {
