@@ -16,7 +16,18 @@ export interface AdminOptions {
   readonly health: () => Readonly<Record<string, string | number>>;
   /** null: requests can be taken; otherwise why not, in one line without credentials. */
   readonly ready: () => string | null;
+  /** Webhooks that are taken while the database is away; null: nothing is kept here. */
+  readonly spool?: () => SpoolDetail | null;
   readonly metrics: Pick<Metrics, 'text' | 'contentType'>;
+}
+
+/** What `/readyz` tells of the spool. */
+export interface SpoolDetail {
+  /** Requests of tables that spool are taken, whatever the database does. */
+  readonly takes: boolean;
+  readonly bytes: number;
+  readonly tables: number;
+  readonly held: number;
 }
 
 export interface Admin extends Closable {
@@ -33,7 +44,11 @@ export async function openAdmin(options: AdminOptions): Promise<Admin> {
   app.get('/healthz', () => ({ status: 'ok', ...options.health() }));
   app.get('/readyz', (_request, reply) => {
     const reason = options.ready();
-    if (reason === null) return reply.send({ status: 'ready' });
+    const spool = options.spool?.() ?? null;
+    const detail = spool === null ? {} : { spool };
+    if (reason === null) return reply.send({ status: 'ready', ...detail });
+    // Who stands in front of Headgate must not turn away what it is there to take.
+    if (spool?.takes === true) return reply.send({ status: 'spooling', reason, ...detail });
     return reply.code(503).header('retry-after', '1').send({ status: 'not ready', reason });
   });
   app.get('/metrics', async (_request, reply) =>

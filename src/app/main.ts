@@ -5,18 +5,18 @@
  * behind. Stopping has two phases: drain (nothing new is taken, what was taken is answered), then close.
  */
 import { randomBytes, randomUUID } from 'node:crypto';
-import { mkdir, rm, writeFile } from 'node:fs/promises';
-import { join, resolve } from 'node:path';
+import { resolve } from 'node:path';
 import { performance } from 'node:perf_hooks';
 import type { Lanes } from '../batch/lanes.ts';
 import { createMetrics } from '../admin/metrics.ts';
 import { openAdmin } from '../admin/admin.ts';
+import type { SpoolDetail } from '../admin/admin.ts';
 import { StatementError } from '../ddl/cursor.ts';
 import { createRewriter } from '../ddl/rewrite.ts';
 import { boundsOf } from './bounds.ts';
 import { problemsOf } from './check.ts';
 import { openGuards } from './door-guards.ts';
-import { doorsOf, takenPorts } from './ports.ts';
+import { doorsOf, takenPorts, writePorts } from './ports.ts';
 import type { DoorGuards } from './door-guards.ts';
 import { openEmbeddedEngine } from '../engine/embedded.ts';
 import type { Engine } from '../engine/engine.ts';
@@ -136,6 +136,7 @@ async function open(settings: Settings, log: Observe, version: string, closer: C
     lanes: () => [...new Set([rooms.lanes, eventLanes])].flatMap((lanes) => [...lanes.depths()]),
     load: () => rooms.listener.load,
     ready: () => whyNotReady() === null,
+    spool: () => rooms.spool?.state() ?? null,
     ...(several ? { listeners: () => rooms.listener.listeners?.states ?? [] } : {}),
   });
   let writes: WriteWatch | null = null;
@@ -167,7 +168,17 @@ async function open(settings: Settings, log: Observe, version: string, closer: C
     { ...rooms, settings, engine, guards, keys, version, observe },
     closer,
   );
-  const admin = await openAdminPort({ settings, engine, listener, metrics, ready: whyNotReady }, closer);
+  const admin = await openAdminPort(
+    {
+      settings,
+      engine,
+      listener,
+      metrics,
+      ready: whyNotReady,
+      spool: () => rooms.spool?.detail(draining) ?? null,
+    },
+    closer,
+  );
 
   const [listen, sql] = [listener.address, sqlDoor.address];
   const doors = { listen, sql, gateway: gateway.address, admin: admin.address };
@@ -204,14 +215,19 @@ interface AdminParts {
   readonly listener: WebhookDoor;
   readonly metrics: ReturnType<typeof createMetrics>;
   readonly ready: () => string | null;
+  readonly spool: () => SpoolDetail | null;
 }
 
-async function openAdminPort({ settings, engine, listener, metrics, ready }: AdminParts, closer: Closer) {
+async function openAdminPort(
+  { settings, engine, listener, metrics, ready, spool }: AdminParts,
+  closer: Closer,
+) {
   const admin = await openAdmin({
     host: settings.adminHost,
     port: settings.adminPort,
     health: () => ({ engine: engine.kind }),
     ready,
+    spool,
     metrics: {
       contentType: metrics.contentType,
       text: () => listener.listeners?.metricsText(metrics) ?? metrics.text(),
@@ -287,6 +303,7 @@ function createSqlRewriter(rooms: DoorRooms, releaseMore: (database: string) => 
     secretForms,
     nearestSenders,
     explain: (question) => explain(question).catch(failStatement),
+    spool: (database) => rooms.spool?.shown(database) ?? {},
   });
 }
 
@@ -374,14 +391,6 @@ function failStatement(error: unknown): never {
   }
   const sqlstate = sqlstateOf(error) ?? '08006';
   throw new SqlFailure({ sqlstate, message: error instanceof Error ? error.message : String(error) });
-}
-
-/** Tells scripts which ports were picked; gone again when Headgate has stopped. */
-async function writePorts(dataDir: string, doors: Service['doors'], closer: Closer): Promise<void> {
-  const path = join(dataDir, 'ports.json');
-  await mkdir(dataDir, { recursive: true });
-  await writeFile(path, `${JSON.stringify({ pid: process.pid, ...doors }, null, 2)}\n`);
-  closer.add('ports.json', () => rm(path, { force: true }));
 }
 
 /** Of the doors here, and of those of listener processes; null: there are no certificates. */

@@ -7,6 +7,8 @@ import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Pace } from '../batch/pace.ts';
+import type { SpoolDetail } from '../admin/admin.ts';
+import type { SpoolState } from '../admin/spool-metrics.ts';
 import type { Lanes } from '../batch/lanes.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import { tableKey } from '../catalog/snapshot.ts';
@@ -138,6 +140,59 @@ export class SpoolHolder implements Closable {
 
   get spools(): Spools | null {
     return this.#spools;
+  }
+
+  /** Whether requests of some table would be taken now if its database were away. */
+  get takes(): boolean {
+    const { catalog, settings } = this.#parts;
+    return (this.#spools?.all ?? []).some(({ kept }) => {
+      const known = catalog.known(kept.database);
+      if (!kept.usable || known === null || known.ageMs > settings.spoolTrustSeconds * 1_000) return false;
+      return [...known.snapshot.tables.values()].some((target) => isSpooling(target, settings));
+    });
+  }
+
+  /** What is on the disk; null: nothing ever was. */
+  state(): SpoolState | null {
+    const opened = this.#spools;
+    if (opened === null) return null;
+    const tables = opened.all.flatMap(({ kept }) =>
+      kept.views().map(({ oid, requests, sinceMs }) => ({
+        name: this.#nameOf(kept, oid),
+        requests,
+        seconds: sinceMs === null ? 0 : (Date.now() - sinceMs) / 1_000,
+      })),
+    );
+    return {
+      bytes: opened.bytes,
+      held: opened.all.reduce((sum, { drainer: it }) => sum + it.holds, 0),
+      tables,
+    };
+  }
+
+  /** For /readyz; null: nothing was ever kept. `draining`: nothing is taken any more. */
+  detail(draining: boolean): SpoolDetail | null {
+    const state = this.state();
+    if (state === null) return null;
+    const { bytes, held, tables } = state;
+    return { takes: !draining && this.takes, bytes, tables: tables.length, held };
+  }
+
+  /** For SHOW SPOOL, by oid. */
+  shown(database: string): Readonly<Record<string, object>> {
+    const open = this.#spools?.all.find(({ kept }) => kept.database === database);
+    return Object.fromEntries(
+      (open?.kept.views() ?? []).map(({ oid, state, requests, sinceMs, reason }) => [
+        String(oid),
+        { state, requests, since: sinceMs === null ? null : sinceMs / 1_000, reason },
+      ]),
+    );
+  }
+
+  #nameOf(kept: DatabaseSpool, oid: number): TableName {
+    const { database } = kept;
+    const known = kept.told.get(oid) ?? this.#parts.catalog.current(database, oid);
+    return { database, schema: known?.schema ?? '', table: known?.table ?? String(oid) };
   }
 
   /** At the start: where webhooks may be on the disk already, or the setting says that they will. Rejects with SpoolError. */

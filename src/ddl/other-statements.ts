@@ -14,6 +14,7 @@ import {
   relationArgument,
   relationOrError,
   selectPlan,
+  spoolPlan,
 } from './plan.ts';
 import { type ValidateRooms, parseValidate, sealValidation } from './validate-clause.ts';
 
@@ -68,7 +69,7 @@ function findAction(cursor: Cursor): 'validate' | 'drop' | 'set' | null {
   return word === 'drop' && next === 'validate' && last ? 'drop' : null;
 }
 
-export function show(cursor: Cursor): Plan | null {
+export function show(cursor: Cursor, spool: () => object): Plan | null {
   cursor.expect('show');
   if (cursor.accept('tables')) {
     cursor.expectEnd();
@@ -77,6 +78,10 @@ export function show(cursor: Cursor): Plan | null {
   if (cursor.accept('secrets')) {
     cursor.expectEnd();
     return selectPlan('SHOW', 'show_secrets()');
+  }
+  if (cursor.accept('spool')) {
+    cursor.expectEnd();
+    return spoolPlan(spool);
   }
   if (!cursor.accept('create', 'table')) return null;
   return selectPlan('SHOW', `show_create_table(${relationOrError(lastName(cursor, 'SHOW CREATE TABLE'))})`);

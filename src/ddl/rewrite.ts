@@ -24,6 +24,8 @@ export type { ParsedCheck } from './validate-clause.ts';
 export interface DdlRooms extends ValidateRooms, ExplainRooms {
   /** Makes the catalog exist in this database, before one of our statements is sent. Throws SqlFailure. */
   ensureCatalog(database: string): Promise<void>;
+  /** What is kept on the disk of this database's requests, by oid. */
+  spool(database: string): Readonly<Record<string, object>>;
   /** Lets go of every connection of Headgate's to this database. */
   releaseDatabase(database: string): Promise<void>;
 }
@@ -90,7 +92,7 @@ function planOf(statement: Statement, lexical: Lexical, session: SqlSession, roo
   }
   switch (cursor.peek()) {
     case 'show':
-      return show(cursor);
+      return show(cursor, () => rooms.spool(session.database));
     case 'describe':
       return describe(cursor);
     case 'flush':

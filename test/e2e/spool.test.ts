@@ -157,6 +157,18 @@ test('webhooks while the database is away', async (t) => {
       const answer = await stage.post('latest', body(1, { n }), { 'x-from': `b${n}` });
       assert.deepEqual([answer.status, answer.text], [200, '{"rows":0,"spooled":1}']);
     }
+    const ready = await fetch(`${stage.headgate.adminUrl}/readyz`);
+    const told = (await ready.json()) as { status: string; spool: { takes: boolean; tables: number } };
+    assert.deepEqual(
+      [ready.status, told.status, told.spool.takes, told.spool.tables],
+      [200, 'spooling', true, 2],
+    );
+    const metrics = await (await fetch(`${stage.headgate.adminUrl}/metrics`)).text();
+    assert.match(
+      metrics,
+      /^headgate_spool_requests\{database="postgres",schema="public",table="kept"\} 39$/m,
+    );
+    assert.match(metrics, /^headgate_ready 0$/m);
     // A table that does not spool.
     assert.equal((await stage.post('other', '{}')).status, 503);
     await server.start();
@@ -229,6 +241,7 @@ test('webhooks while the database is away', async (t) => {
       }
       await server.start();
       await stage.untilDirect('latest', body(3, { n: 3 }));
+      assert.deepEqual(await stage.sql('SHOW SPOOL'), []);
       const stored = await stage.ask<{ n: number }>('select count(*)::int as n from latest where id >= 100');
       assert.equal(stored[0]?.n, 99);
       const [kept] = await stage.sql<{ id: string; code: string; body: Buffer; door: string }>(
@@ -265,6 +278,29 @@ test('webhooks while the database is away', async (t) => {
         [body(1), body(2)].map((text) => [null, text]),
       );
     });
+  });
+
+  await t.test('what does not arrive is shown to its owner, and arrives when it can', async () => {
+    await stage.killServer();
+    assert.equal((await stage.post('latest', body(900, { n: 9 }))).status, 200);
+    await stage.killHeadgate();
+    await server.start();
+    const owner = await server.connect(t);
+    await owner.query('begin; lock table latest in share mode');
+    await stage.startHeadgate();
+    await within(15_000, async () => {
+      await delay(50);
+      const [shown] = await stage.sql<Record<string, string>>('SHOW SPOOL');
+      assert.deepEqual(
+        [shown?.['Table'], shown?.['State'], shown?.['Requests']],
+        ['public.latest', 'spooling', '1'],
+      );
+      assert.equal(shown?.['Reason'], 'the database did not answer in time');
+    });
+    assert.equal((await stage.post('latest', body(900, { n: 10 }))).text, '{"rows":0,"spooled":1}');
+    await owner.query('commit');
+    await stage.untilDirect('latest', body(901));
+    assert.deepEqual(await stage.ask('select n from latest where id = 900'), [{ n: 10 }]);
   });
 
   await t.test('a folder that was copied doubles nothing', async () => {

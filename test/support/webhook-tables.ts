@@ -15,6 +15,7 @@ const rewriteSql = createRewriter({
   demandsOf: () => ({ form: null, cautions: [] }),
   secretForms: () => [],
   nearestSenders: () => [],
+  spool: () => ({}),
   explain: () => Promise.resolve([]),
 });
 
