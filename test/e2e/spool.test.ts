@@ -4,10 +4,12 @@ import { cpSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
 import type { TestContext } from 'node:test';
 import { startHeadgate, temporaryFolder } from '../support/headgate.ts';
 import type { Answer, Headgate } from '../support/headgate.ts';
 import { MortalServer } from '../support/mortal-server.ts';
+import { run } from '../support/run.ts';
 import { within } from '../support/within.ts';
 
 const secret = 'canary-secret-4711';
@@ -54,6 +56,16 @@ class Stage {
 
   async killHeadgate(): Promise<void> {
     await this.headgate.signal('SIGKILL');
+  }
+
+  command(...args: readonly string[]) {
+    const cli = fileURLToPath(new URL('../../src/app/cli.js', import.meta.url));
+    const env = {
+      ...process.env,
+      HEADGATE_DATABASE_URL: this.server.databaseUrl,
+      HEADGATE_DATA_DIR: this.dataDir,
+    };
+    return run(process.execPath, [cli, ...args], { env });
   }
 
   async post(table: string, body: string, headers: Record<string, string> = {}): Promise<Answer> {
@@ -313,6 +325,17 @@ test('webhooks while the database is away', async (t) => {
       range(50, 60).map(() => 202),
     );
     await stage.killHeadgate();
+    const dumped = await stage.command('spool', 'dump', stage.folder);
+    assert.deepEqual(
+      dumped.stdout
+        .trim()
+        .split('\n')
+        .map((line) =>
+          Buffer.from((JSON.parse(line) as { body_base64: string }).body_base64, 'base64').toString(),
+        ),
+      range(50, 60).map((id) => body(id)),
+    );
+    assert.match((await stage.command('spool', 'check', stage.folder)).stdout, /^10 requests in \d files/m);
     const copy = join(stage.dataDir, 'copy');
     cpSync(stage.folder, copy, { recursive: true });
     await server.start();
@@ -324,6 +347,18 @@ test('webhooks while the database is away', async (t) => {
     await stage.startHeadgate();
     await stage.untilDirect('kept', body(61));
     assert.deepEqual(await stage.ids('kept'), [...range(0, 41), ...range(50, 62)]);
+  });
+
+  await t.test('a folder whose Headgate is gone is handed over by hand', async () => {
+    await stage.killServer();
+    assert.equal((await stage.post('kept', body(62))).status, 202);
+    await stage.killHeadgate();
+    await server.start();
+    const drained = await stage.command('spool', 'drain', stage.folder);
+    assert.equal(drained.code, 0, drained.stderr);
+    assert.deepEqual((await stage.ids('kept')).at(-1), 62);
+    await stage.startHeadgate();
+    await within(10_000, async () => assert.equal((await stage.post('kept', body(63))).status, 200));
   });
 
   await t.test(
