@@ -21,6 +21,8 @@ export interface AdminOptions {
   readonly health: () => Readonly<Record<string, string | number>>;
   /** null: requests can be taken; otherwise why not, in one line without credentials. */
   readonly ready: () => string | null;
+  /** Webhooks that are taken while the database is away; null: nothing is kept here. */
+  readonly spool?: () => SpoolDetail | null;
   readonly metrics: Pick<Metrics, 'text' | 'contentType'>;
   /** What else the port serves. */
   readonly handler?: AdminHandler | null;
@@ -28,6 +30,14 @@ export interface AdminOptions {
 
 /** Answers the request, or leaves it: false. Never throws. */
 export type AdminHandler = (request: IncomingMessage, response: ServerResponse) => boolean;
+/** What `/readyz` tells of the spool. */
+export interface SpoolDetail {
+  /** Requests of tables that spool are taken, whatever the database does. */
+  readonly takes: boolean;
+  readonly bytes: number;
+  readonly tables: number;
+  readonly held: number;
+}
 
 export interface Admin extends Closable {
   readonly address: { readonly host: string; readonly port: number };
@@ -75,14 +85,18 @@ export async function openAdmin(options: AdminOptions): Promise<Admin> {
 
 type Routes = ReadonlyMap<string, () => Answer | Promise<Answer>>;
 
-function routesOf({ health, ready, metrics }: AdminOptions): Routes {
+function routesOf({ health, ready, spool, metrics }: AdminOptions): Routes {
   return new Map<string, () => Answer | Promise<Answer>>([
     ['/healthz', () => json(200, { status: 'ok', ...health() })],
     [
       '/readyz',
       () => {
         const reason = ready();
-        if (reason === null) return json(200, { status: 'ready' });
+        const kept = spool?.() ?? null;
+        const detail = kept === null ? {} : { spool: kept };
+        if (reason === null) return json(200, { status: 'ready', ...detail });
+        // Who stands in front of Headgate must not turn away what it is there to take.
+        if (kept?.takes === true) return json(200, { status: 'spooling', reason, ...detail });
         return { ...json(503, { status: 'not ready', reason }), headers: { 'retry-after': '1' } };
       },
     ],
@@ -145,7 +159,7 @@ function refuseBytes(error: NodeJS.ErrnoException & { rawPacket?: Buffer }, sock
 
 const jsonType = 'application/json; charset=utf-8';
 
-function json(status: number, value: Readonly<Record<string, string | number>>): Answer {
+function json(status: number, value: Readonly<Record<string, string | number | object>>): Answer {
   return { status, body: JSON.stringify(value) };
 }
 

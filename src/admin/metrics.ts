@@ -8,7 +8,7 @@ import { limits } from '../tables/limits.ts';
 import type { Observation, Observe, TableName } from '../tables/observations.ts';
 import type { MetricFamily } from './merged-metrics.ts';
 import { registerWatch } from './watch-metrics.ts';
-import type { ListenerState } from './watch-metrics.ts';
+import type { ListenerState, WatchOptions } from './watch-metrics.ts';
 
 export interface MetricsOptions {
   readonly tablesMax?: number;
@@ -20,6 +20,7 @@ export interface MetricsOptions {
   readonly ready?: () => boolean;
   /** The listener processes, where there are some besides the main one. */
   readonly listeners?: () => readonly ListenerState[];
+  readonly spool?: WatchOptions['spool'];
 }
 
 export interface Metrics {
@@ -98,8 +99,8 @@ export function createMetrics(options: MetricsOptions): Metrics {
   registerTableCounters(registry, counts);
   registerGauges(registry, counts, options);
   const events = registerEvents(registry);
-  const { ready = () => true, listeners = null } = options;
-  const watch = registerWatch(registry, { ready, listeners });
+  const { ready = () => true, listeners = null, spool = () => null } = options;
+  const watch = registerWatch(registry, { ready, listeners, spool });
   return {
     observe: (observation) => {
       if (observation.kind === 'request.answered') {

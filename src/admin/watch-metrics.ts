@@ -7,12 +7,16 @@ import { Counter, Gauge } from 'prom-client';
 import type { Registry } from 'prom-client';
 import { limits } from '../tables/limits.ts';
 import type { Observation } from '../tables/observations.ts';
+import { registerSpool } from './spool-metrics.ts';
+import type { SpoolState } from './spool-metrics.ts';
 
 export interface WatchOptions {
   /** What `/readyz` answers. */
   readonly ready: () => boolean;
   /** null: this process listens by itself. */
   readonly listeners: (() => readonly ListenerState[]) | null;
+  /** What is kept on the disk. */
+  readonly spool: () => SpoolState | null;
 }
 
 /** One place of a listener process, as the main process sees it. */
@@ -33,6 +37,7 @@ export function registerWatch(registry: Registry, options: WatchOptions): (obser
     rejected(registry),
     handshakes(registry),
     restarts(registry),
+    registerSpool(registry, options.spool),
   ];
   return (observation) => {
     for (const read of readers) read(observation);

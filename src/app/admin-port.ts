@@ -1,6 +1,6 @@
 /** The admin port joined with what it tells, and with the console on it. Part of the composition root. */
 import { openAdmin } from '../admin/admin.ts';
-import type { Admin } from '../admin/admin.ts';
+import type { Admin, SpoolDetail } from '../admin/admin.ts';
 import type { Metrics } from '../admin/metrics.ts';
 import type { Console } from '../console/console.ts';
 import type { Engine } from '../engine/engine.ts';
@@ -22,6 +22,7 @@ export interface AdminParts {
   /** Of this process. */
   readonly tail: TailSource;
   readonly ready: () => string | null;
+  readonly spool: () => SpoolDetail | null;
   readonly observe: Observe;
 }
 
@@ -60,6 +61,7 @@ export async function openAdminPort(parts: AdminParts, closer: Closer): Promise<
     port: settings.adminPort,
     health: () => ({ engine: engine.kind }),
     ready,
+    spool: parts.spool,
     metrics: { contentType: metrics.contentType, text },
     handler: opened === null ? null : (request, response) => opened.handle(request, response),
   });

@@ -9,12 +9,14 @@ import { dataDirAt, inspectDataDir } from '../engine/data-dir.ts';
 import { parseDsn } from '../engine/dsn.ts';
 import { isLoopbackHost } from '../kit/address.ts';
 import { parseMasterKeys, readKeyFile } from '../secrets/master-key.ts';
+import { limits } from '../tables/limits.ts';
 import { settingsTable } from '../tables/settings.ts';
 import type { Settings } from '../tables/settings.ts';
 import { consoleProblem } from './console.ts';
 import { checkTls, sqlDoorAsks, sqlPassword } from './door-guards.ts';
 import { eventsRoleProblem, openDoorProblem } from './gateway-rooms.ts';
 import { doorsOf, sharedPorts } from './ports.ts';
+import { segmentBytes } from './spool-rooms.ts';
 
 /** Of `headgate start`. */
 export async function problemsOf(settings: Settings): Promise<string[]> {
@@ -31,8 +33,25 @@ export async function problemsOf(settings: Settings): Promise<string[]> {
     eventsRoleProblem(settings) ?? [],
     consoleProblem(settings) ?? [],
     sharedPorts(doors),
+    spoolProblems(settings),
     ...found,
   ].flat();
+}
+
+/** Two segments, so that one is written to while the other is handed over. */
+function spoolProblems(settings: Settings): string[] {
+  const { spool, spoolDir, listeners, spoolBytesMax } = settings;
+  const problems: string[] = [];
+  if ((spool === 'fallback' || spoolDir !== null) && listeners > 1)
+    problems.push(
+      `HEADGATE_LISTENERS=${listeners} and a spool do not go together: the order of a table is kept by one process`,
+    );
+  const least = 2 * segmentBytes(settings, limits);
+  if (spoolBytesMax < least)
+    problems.push(
+      `HEADGATE_SPOOL_BYTES must be at least ${least}: two files, each with room for a body of HEADGATE_BODY_BYTES_MAX`,
+    );
+  return problems;
 }
 
 /** Of `headgate gateway`. */

@@ -171,6 +171,19 @@ async function moveTo(options: Record<string, string | true | undefined>): Promi
   );
 }
 
+async function spool(
+  what: 'check' | 'dump' | 'drain',
+  folder: string,
+  options: Record<string, string | true | undefined>,
+): Promise<void> {
+  const settings = settingsToRun(options);
+  const { checkSpool, drainSpool, dumpSpool } = await import('./spool-command.ts');
+  const say = (line: string): void => void process.stdout.write(`${line}\n`);
+  if (what === 'check') process.exitCode = (await checkSpool(folder, settings, say)) ? 0 : 1;
+  else if (what === 'dump') await dumpSpool(folder, settings, say);
+  else await drainSpool(folder, settings, (await terminalOf(settings)).log);
+}
+
 async function send(sender: string, options: Omit<SendOptions, 'sender'>): Promise<void> {
   const interrupt = new AbortController();
   void firstSignal().then(() => interrupt.abort());
@@ -277,6 +290,17 @@ withDataDir(program.command('tail').description('show what becomes of requests, 
       signal: interrupt.signal,
     });
   });
+const spools = program
+  .command('spool')
+  .description('look after a folder of webhooks that were kept while the database was away');
+for (const [what, description] of [
+  ['check', 'say what its files hold and whether they can be read; changes nothing'],
+  ['dump', 'print its requests, one JSON object a line; changes nothing'],
+  ['drain', 'hand its requests over to the database, and end'],
+] as const)
+  withSettings(spools.command(what).description(description).argument('<dir>')).action(
+    (folder: string, options: Record<string, string | true | undefined>) => spool(what, folder, options),
+  );
 program
   .command('send')
   .description('send a signed request as a known sender does, e.g. github (docs/senders lists them)')

@@ -5,8 +5,7 @@
  * behind. Stopping has two phases: drain (nothing new is taken, what was taken is answered), then close.
  */
 import { randomBytes, randomUUID } from 'node:crypto';
-import { mkdir, rm, writeFile } from 'node:fs/promises';
-import { join, resolve } from 'node:path';
+import { resolve } from 'node:path';
 import { performance } from 'node:perf_hooks';
 import type { Lanes } from '../batch/lanes.ts';
 import { createMetrics } from '../admin/metrics.ts';
@@ -18,7 +17,7 @@ import { createRewriter } from '../ddl/rewrite.ts';
 import { boundsOf } from './bounds.ts';
 import { problemsOf } from './check.ts';
 import { openGuards } from './door-guards.ts';
-import { doorsOf, takenPorts } from './ports.ts';
+import { doorsOf, takenPorts, writePorts } from './ports.ts';
 import type { DoorGuards } from './door-guards.ts';
 import { openEmbeddedEngine } from '../engine/embedded.ts';
 import type { Engine } from '../engine/engine.ts';
@@ -141,6 +140,7 @@ async function open(settings: Settings, log: Observe, version: string, closer: C
     lanes: () => [...new Set([rooms.lanes, eventLanes])].flatMap((lanes) => [...lanes.depths()]),
     load: () => rooms.listener.load,
     ready: () => whyNotReady() === null,
+    spool: () => rooms.spool?.state() ?? null,
     ...(several ? { listeners: () => rooms.listener.listeners?.states ?? [] } : {}),
   });
   let writes: WriteWatch | null = null;
@@ -175,7 +175,12 @@ async function open(settings: Settings, log: Observe, version: string, closer: C
   );
   const [listen, sql] = [listener.address, sqlDoor.address];
   const { admin, console } = await openAdminPort(
-    { settings, version, engine, listener, sql, metrics, tail: ring, ready: whyNotReady, observe },
+    {
+      ...{ settings, version, engine, listener, sql, metrics, observe },
+      tail: ring,
+      ready: whyNotReady,
+      spool: () => rooms.spool?.detail(draining) ?? null,
+    },
     closer,
   );
 
@@ -277,6 +282,7 @@ function createSqlRewriter(rooms: DoorRooms, releaseMore: (database: string) => 
     secretForms,
     nearestSenders,
     explain: (question) => explain(question).catch(failStatement),
+    spool: (database) => rooms.spool?.shown(database) ?? {},
   });
 }
 
@@ -364,14 +370,6 @@ function failStatement(error: unknown): never {
   }
   const sqlstate = sqlstateOf(error) ?? '08006';
   throw new SqlFailure({ sqlstate, message: error instanceof Error ? error.message : String(error) });
-}
-
-/** Tells scripts which ports were picked; gone again when Headgate has stopped. */
-async function writePorts(dataDir: string, doors: Service['doors'], closer: Closer): Promise<void> {
-  const path = join(dataDir, 'ports.json');
-  await mkdir(dataDir, { recursive: true });
-  await writeFile(path, `${JSON.stringify({ pid: process.pid, ...doors }, null, 2)}\n`);
-  closer.add('ports.json', () => rm(path, { force: true }));
 }
 
 /** Of the doors here, and of those of listener processes; null: there are no certificates. */

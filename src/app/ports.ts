@@ -1,9 +1,13 @@
 /**
  * The addresses that the doors are to listen on, tried before anything is made: a port in use is told while the data
- * directory is as it was. Takes Settings, gives problems, one line each, with the setting to change.
+ * directory is as it was; and the file that tells which ones they became. Takes Settings, gives problems, one line each, with the
+ * setting to change.
  */
+import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import type { Server } from 'node:net';
+import { join } from 'node:path';
+import type { Closer } from '../kit/closer.ts';
 import { settingsTable } from '../tables/settings.ts';
 import type { Settings } from '../tables/settings.ts';
 
@@ -66,4 +70,12 @@ function problemOf({ host, port, hostName, portName }: DoorAt, error: NodeJS.Err
   if (code === 'EACCES')
     return `${host}:${port} may not be listened on by this user: set ${portName} to a port from 1024 on`;
   return `${hostName}=${host} is no address to listen on (${code})`;
+}
+
+/** Tells scripts which ports were picked; gone again when Headgate has stopped. */
+export async function writePorts(dataDir: string, doors: object, closer: Closer): Promise<void> {
+  const path = join(dataDir, 'ports.json');
+  await mkdir(dataDir, { recursive: true });
+  await writeFile(path, `${JSON.stringify({ pid: process.pid, ...doors }, null, 2)}\n`);
+  closer.add('ports.json', () => rm(path, { force: true }));
 }

@@ -16,7 +16,10 @@ import { loadMasterKeys, MasterKeyError, parseMasterKeys, readKeyFile } from '..
 import { lockRotation, putNewKeyInFront, resealDatabase, retireOldKeys } from '../secrets/rotation.ts';
 import { createSealing } from '../secrets/sealing.ts';
 import type { Sealing } from '../secrets/sealing.ts';
+import { realFiles } from '../spool/files.ts';
+import { inspectSpools } from '../spool/inspect.ts';
 import type { Settings } from '../tables/settings.ts';
+import { spoolFolder } from './spool-rooms.ts';
 
 export interface RotationReport {
   /** One line for who asked. */
@@ -50,6 +53,7 @@ export async function rotateKey(settings: Settings, report: RotationReport): Pro
       for (let pass = 1; pass <= passesMax; pass++) {
         if ((await resealAll(first, engine, sealing, report)) === 0) break;
       }
+      await refuseSpooled(settings, ring);
       await retire(settings, path, ring, report);
     } finally {
       await hangUp(first);
@@ -138,6 +142,19 @@ async function resealOne(engine: Connections, database: string, sealing: Sealing
   } finally {
     await hangUp(client);
   }
+}
+
+/** What is kept on the disk is never sealed again: it arrives, and goes. */
+async function refuseSpooled(settings: Settings, ring: KeyRing): Promise<void> {
+  const folder = spoolFolder(settings);
+  const [key] = ring.keys();
+  const old = (await inspectSpools(realFiles, folder, ring)).filter(
+    ({ header }) => header !== null && key?.id.equals(header.keyId) !== true,
+  );
+  if (old.length === 0) return;
+  throw new MasterKeyError(
+    `${old.length} files of ${folder} are sealed with the old key: both keys stay in use; run this again when they have arrived in the database`,
+  );
 }
 
 async function retire(

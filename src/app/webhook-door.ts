@@ -30,11 +30,14 @@ import { Refused } from '../tables/refusals.ts';
 import type { Refusal } from '../tables/refusals.ts';
 import { createRetry } from '../ingest/retry.ts';
 import type { Settings } from '../tables/settings.ts';
+import type { SpoolHolder } from './spool-rooms.ts';
 
 interface Stages {
   readonly settings: Settings;
   readonly catalog: Catalog;
   readonly lanes: Lanes;
+  /** null: nothing is kept on the disk here. */
+  readonly spool: SpoolHolder | null;
   readonly guards: DoorGuards;
   readonly limits: Limits;
   readonly rejected: (request: RejectedRequest) => void;
@@ -65,13 +68,18 @@ export async function openWebhooks<Door extends Closable>(
   const turns = new Turns(setImmediate);
   const decode = (target: Target, request: DecodeRequest) =>
     turns.run(request.body.length, decodeInSlices(target, request));
-  const admitting = (inOrder: boolean) => (target: Target, bytes: number) => {
+  const refuseTooMany = (target: Target) => {
     const tooMany = guards.gate.refusesTable(target);
     if (tooMany !== null) throw new Refused(tooMany);
+  };
+  const admitting = (inOrder: boolean) => (target: Target, bytes: number) => {
+    refuseTooMany(target);
+    rooms.spool?.refuseOvertaking(target);
     lanes.admit(target, limits.ackDeadlineMs, { bytes, inOrder });
   };
   const route = (target: string) => orRefuse(parseWebhookTarget(target));
   const handshakes = handshakesOf(rooms, route);
+  const detour = rooms.spool?.stages() ?? { ...stages, admit: admitting(false) };
   const listener = await openDoor({
     host: settings.listenHost,
     port: settings.listenPort,
@@ -84,7 +92,11 @@ export async function openWebhooks<Door extends Closable>(
     gate: guards.gate,
     ingest: createIngest({
       ...stages,
-      admit: admitting(false),
+      ...detour,
+      admit: (target, bytes) => {
+        refuseTooMany(target);
+        detour.admit(target, bytes);
+      },
       rejected,
       handshakes,
       route,

@@ -27,8 +27,10 @@ export interface WebhookDoor extends Closable {
 const nothing = { connections: 0, bytesInFlight: 0 };
 
 /** How many processes listen; 0: the listener is off; 1: this one does. */
-export function listenerCount({ listenEnabled, listeners }: Settings): number {
+export function listenerCount({ listenEnabled, listeners, spool, spoolDir }: Settings): number {
   if (!listenEnabled) return 0;
+  // Those who keep requests on the disk are one (check.ts).
+  if (listeners === 0 && (spool === 'fallback' || spoolDir !== null)) return 1;
   return listeners === 0 ? listenersOf(resources()) : listeners;
 }
 

@@ -10,7 +10,7 @@ import { createCommit } from '../commit/commit.ts';
 import { CommitPools } from '../commit/commit-pools.ts';
 import type { DoorGuards } from './door-guards.ts';
 import type { Engine } from '../engine/engine.ts';
-import type { AskedHandshake, CheckRequest, RejectedRequest } from '../tables/flow.ts';
+import type { AskedHandshake, CheckRequest, Ignored, RejectedRequest, Target } from '../tables/flow.ts';
 import type { StreamFence } from '../ingest/ingest-stream.ts';
 import type { Closable, Closer } from '../kit/closer.ts';
 import type { Limits } from '../tables/limits.ts';
@@ -25,7 +25,10 @@ import type { Settings } from '../tables/settings.ts';
 import { createCompileAnswers } from '../validate/answers.ts';
 import { explainRefusal } from '../validate/explain.ts';
 import { parseExpression } from '../validate/expression.ts';
+import { SpoolHolder } from './spool-rooms.ts';
+import type { SpoolParts } from './spool-rooms.ts';
 import { openWebhooks } from './webhook-door.ts';
+import { listenerCount } from './webhook-doors.ts';
 
 export interface WebhookRoomsOptions<Door extends Closable> {
   readonly settings: Settings;
@@ -47,6 +50,8 @@ export interface WebhookRooms<Door extends Closable> {
   readonly catalog: Catalog;
   readonly pools: CommitPools;
   readonly lanes: Lanes;
+  /** null: webhooks are not kept on the disk here. */
+  readonly spool: SpoolHolder | null;
   readonly listener: Door;
 }
 
@@ -70,7 +75,9 @@ export async function openWebhookRooms<Door extends Closable>(
     random: Math.random,
   });
   closer.add('rejected requests', () => rejects.close());
+  let confirmed: (database: string) => void = () => undefined;
   const catalog = await Catalog.open({
+    confirmed: (database) => confirmed(database),
     served: (database) => rejects.serve(database),
     engine,
     retryAsked: (database) => rejects.wake(database),
@@ -82,26 +89,41 @@ export async function openWebhookRooms<Door extends Closable>(
   closer.add('catalog', () => catalog.close());
   const pools = new CommitPools(engine, limits, options.oneOfSeveral?.commitName, observe);
   closer.add('commit connections', () => pools.close());
-  const commit = createCommit({
+  const commit = {
     pools,
     limits,
     observe,
-    ignored: (target, ignored) => rejects.ignored(target, ignored),
+    ignored: (target: Target, ignored: Ignored) => rejects.ignored(target, ignored),
     clock,
-  });
-  const lanes = new Lanes({ commit, limits, clock, endOfTurn: setImmediate });
+  };
+  const lanes = new Lanes({ commit: createCommit(commit), limits, clock, endOfTurn: setImmediate });
   closer.add('lanes', () => lanes.close());
+  const spool = await openSpool({ ...options, sealing, catalog, commit, lanes, clock }, closer);
+  confirmed = (database) => spool?.confirmed(database);
 
   // An engine that is there is waited for, so that ready means ready, and that a proxy finds this Headgate away and not
   // unable as long as it only starts; an engine that is away is answered 503.
   await catalog.opened();
+  confirmed(engine.defaultDatabase);
   const rejected = (request: RejectedRequest) => rejects.keep(request);
   const fence = options.oneOfSeveral?.fence ?? null;
   const asked = (handshake: AskedHandshake) => rejects.asked(handshake);
-  const stages = { settings, catalog, lanes, guards, limits, rejected, asked, fence, observe, clock };
+  const stages = { settings, catalog, lanes, spool, guards, limits, rejected, asked, fence, observe, clock };
   const { listener, retry } = await openWebhooks(stages, openDoor);
   closer.add('listener', () => listener.close());
-  return { sealing, rejects, catalog, pools, lanes, listener };
+  return { sealing, rejects, catalog, pools, lanes, spool, listener };
+}
+
+/** null: another process hands over what is on the disk, and here nothing is kept. */
+async function openSpool(
+  parts: Omit<SpoolParts, 'takes'> & { readonly oneOfSeveral: object | null },
+  closer: Closer,
+): Promise<SpoolHolder | null> {
+  if (parts.oneOfSeveral !== null) return null;
+  const spool = new SpoolHolder({ ...parts, takes: listenerCount(parts.settings) <= 1 });
+  closer.add('spool', () => spool.close());
+  await spool.start();
+  return spool;
 }
 
 /** Lets go of a database that is about to be dropped or renamed. */

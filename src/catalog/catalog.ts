@@ -10,13 +10,13 @@ import type { Target } from '../tables/flow.ts';
 import type { TableName } from '../tables/observations.ts';
 import { Refused } from '../tables/refusals.ts';
 import { DatabaseCatalog } from './database-catalog.ts';
-import type { DatabaseCatalogOptions } from './database-catalog.ts';
+import type { DatabaseCatalogOptions, Known } from './database-catalog.ts';
 import { readMigrations } from './migrate.ts';
 import { Refresher } from './refresher.ts';
 import { guardOf } from './answers.ts';
 import type { TableGuard } from './answers.ts';
 import { openSource, shapeProblem } from './snapshot.ts';
-import type { CheckSource } from './snapshot.ts';
+import type { CatalogRow, CheckSource } from './snapshot.ts';
 
 export interface CatalogOptions extends Omit<DatabaseCatalogOptions, 'database' | 'migrations' | 'limits'> {
   readonly limits: DatabaseCatalogOptions['limits'] & {
@@ -78,6 +78,35 @@ export class Catalog {
   async opened(): Promise<void> {
     const catalog = this.#databases.get(this.#engine.defaultDatabase);
     await catalog?.opened(this.#options.limits.catalogWaitMs).catch(() => {});
+  }
+
+  /** Whether what is known of this database is what the engine has now. */
+  isWatching(database: string): boolean {
+    return this.#databases.get(database)?.state === 'watching';
+  }
+
+  /** What is known of a database, whether the engine is there or not; null: it is not served, or has no catalog. */
+  known(database: string): Known | null {
+    const catalog = this.#databases.get(database);
+    return catalog === undefined || catalog.state === 'absent' || catalog.state === 'closed'
+      ? null
+      : catalog.known;
+  }
+
+  /** What an earlier process knew of a database that has not been read yet. */
+  remember(database: string, rows: readonly CatalogRow[], ageMs: number): void {
+    if (this.#closed) return;
+    const { defaultDatabase } = this.#engine;
+    const catalog = this.#databases.get(database) ?? this.#open(database, database === defaultDatabase);
+    catalog.remember(rows, ageMs);
+  }
+
+  /** The table of this oid, as the engine has it now; null: there is none, or nobody knows. */
+  current(database: string, oid: number): Target | null {
+    const catalog = this.#databases.get(database);
+    if (catalog?.state !== 'watching') return null;
+    for (const target of catalog.snapshot.tables.values()) if (target.oid === oid) return target;
+    return null;
   }
 
   /** Without a wait when the table is known; throws Refused. */

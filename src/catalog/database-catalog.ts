@@ -36,6 +36,11 @@ import type { CatalogRow, Snapshot, SnapshotRooms } from './snapshot.ts';
 
 export type CatalogState = 'connecting' | 'watching' | 'absent' | 'closed';
 
+export interface Known {
+  readonly snapshot: Snapshot;
+  readonly ageMs: number;
+}
+
 export interface DatabaseCatalogOptions {
   readonly database: string;
   readonly engine: Engine;
@@ -55,6 +60,8 @@ export interface DatabaseCatalogOptions {
   readonly observe: Observe;
   /** Told whenever the catalog of this database is there and read. */
   readonly served?: (database: string) => void;
+  /** Told whenever the engine has said that the snapshot is what it has. */
+  readonly confirmed?: (database: string) => void;
   /** Told when somebody has asked for a retry of a refused request. */
   readonly retryAsked?: (database: string) => void;
   /** A monotonic clock, ms. */
@@ -70,6 +77,8 @@ export class DatabaseCatalog {
   #changed = deferred<void>();
   #snapshot: Snapshot = emptySnapshot;
   #fingerprint: string | null = null;
+  /** When the engine last said that the snapshot is what it has. */
+  #confirmedAtMs = -Infinity;
   /** The engine has said that a table is not what the snapshot knows: the next read is whole. */
   #doubted = false;
   #client: Client | null = null;
@@ -103,6 +112,19 @@ export class DatabaseCatalog {
 
   get snapshot(): Snapshot {
     return this.#snapshot;
+  }
+
+  /** The snapshot, and how long ago the engine last said that it is what it has, in ms. */
+  get known(): Known {
+    return { snapshot: this.#snapshot, ageMs: this.#options.clock() - this.#confirmedAtMs };
+  }
+
+  /** What an earlier process knew, where this one has not read the catalog yet. */
+  remember(rows: readonly CatalogRow[], ageMs: number): void {
+    if (this.#snapshot.version > 0) return;
+    const { database, rooms, clock } = this.#options;
+    this.#snapshot = nextSnapshot(this.#snapshot, database, rows, rooms);
+    this.#confirmedAtMs = clock() - ageMs;
   }
 
   /** Without a wait on the hot path; throws Refused. */
@@ -297,8 +319,9 @@ export class DatabaseCatalog {
     if (client === null) throw new Error(this.#reason);
     const whatever = this.#doubted;
     this.#doubted = false;
+    const askedAtMs = this.#options.clock();
     const mark = await readFingerprint(client);
-    if (mark === this.#fingerprint && !whatever) return;
+    if (mark === this.#fingerprint && !whatever) return this.#confirm(askedAtMs);
     // Roles that were renamed or dropped, too, have changed the fingerprint.
     if (this.#fingerprint !== null) await pinned(client, 'call headgate.settle()');
     const { rows, unread } = await readTables(client);
@@ -307,6 +330,7 @@ export class DatabaseCatalog {
     const next = nextSnapshot(before, database, rows, rooms, unread);
     this.#snapshot = next;
     this.#fingerprint = mark;
+    this.#confirm(askedAtMs);
     const { tables, unusable, version } = next;
     observe({ kind: 'catalog.loaded', database, tables: tables.size, unusable: unusable.size, version });
     for (const [key, reason] of next.unusable) {
@@ -319,6 +343,11 @@ export class DatabaseCatalog {
       const target = next.tables.get(key);
       if (target !== undefined) observe({ kind: 'catalog.answer_unusable', table: target, reason });
     }
+  }
+
+  #confirm(askedAtMs: number): void {
+    this.#confirmedAtMs = askedAtMs;
+    this.#options.confirmed?.(this.#options.database);
   }
 
   #isFinal(): boolean {

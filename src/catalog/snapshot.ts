@@ -4,7 +4,7 @@
  * columns no longer take what it was made for, is in the snapshot as unusable: its requests are answered 503, never
  * accepted unchecked, and never stored in another form.
  */
-import type { Check, Code, Include, Intake, Shape, Target, WhyRefused } from '../tables/flow.ts';
+import type { Check, Code, Include, Intake, Shape, SpoolChoice, Target, WhyRefused } from '../tables/flow.ts';
 import {
   type CompileAnswers,
   type SealedAnswerRow,
@@ -246,9 +246,16 @@ function toTarget(
         includes: includesOf(row, usable),
         hiddenHeaders: hiddenHeaders(compiled),
       },
+      spool: spoolOf(row),
     },
     unusable,
   };
+}
+
+function spoolOf({ options }: CatalogRow): SpoolChoice {
+  const { spool } = options;
+  const mode = spool === 'off' || spool === 'fallback' ? spool : null;
+  return { mode, status: options['spool_status'] === '200' ? 200 : 202 };
 }
 
 function unreadTarget(name: Pick<Target, 'database' | 'schema' | 'table' | 'oid'>): Target {

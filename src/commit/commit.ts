@@ -123,7 +123,7 @@ class Lent {
 }
 
 /** What connections have of their own fits a group that is waited for as long as a single request: null. */
-function statementTimeoutMs(
+export function statementTimeoutMs(
   patienceMs: number,
   shared: boolean,
   { ackDeadlineMs, commitStatementTimeoutMs }: CommitOptions['limits'],

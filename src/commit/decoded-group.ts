@@ -45,7 +45,8 @@ const withoutKey = refusal(
   'a row can be deleted by its primary key only, and the table has none that is written',
 );
 
-class DecodedGroup {
+/** The members of one group, tried in one session. */
+export class DecodedGroup {
   /** Values that were stored as NULL. */
   nulled = 0;
   readonly #session: Session;

@@ -22,6 +22,8 @@ const optionNames = [
   'document',
   'on_unknown',
   'collect_into',
+  'spool',
+  'spool_status',
 ];
 const formats = ['json', 'form', 'text', 'bytes'] as const;
 
@@ -165,11 +167,13 @@ function storedOptions(options: readonly Option[]): { readonly [name: string]: s
   return stored;
 }
 
-/** What ALTER TABLE … SET may change: it decides about values and keys, not what a row is. */
-export const changeableOptions = ['on_type_error', 'on_unknown', 'collect_into'];
+/** What ALTER TABLE … SET may change: it decides about values, keys and answers, not what a row is. */
+export const changeableOptions = ['on_type_error', 'on_unknown', 'collect_into', 'spool', 'spool_status'];
 
 export function changeableValue(option: Option): string {
   if (option.name === 'on_type_error') return oneOf(option, 'reject', 'null');
+  if (option.name === 'spool') return oneOf(option, 'off', 'fallback');
+  if (option.name === 'spool_status') return oneOf(option, '202', '200');
   return option.name === 'on_unknown' ? oneOf(option, 'ignore', 'reject', 'collect') : option.value;
 }
 

@@ -13,6 +13,7 @@ import {
   relationArgument,
   relationOrError,
   selectPlan,
+  spoolPlan,
 } from './plan.ts';
 import type { SqlSession } from '../tables/flow.ts';
 import { type AlterRooms, alterChecks } from './alter-checks.ts';
@@ -66,7 +67,7 @@ function findAction(cursor: Cursor): 'check' | 'drop validate' | 'drop answer' |
   return next === 'validate' || next === 'answer' ? `drop ${next}` : null;
 }
 
-export function show(cursor: Cursor): Plan | null {
+export function show(cursor: Cursor, spool: () => object): Plan | null {
   cursor.expect('show');
   if (cursor.accept('tables')) {
     cursor.expectEnd();
@@ -75,6 +76,10 @@ export function show(cursor: Cursor): Plan | null {
   if (cursor.accept('secrets')) {
     cursor.expectEnd();
     return selectPlan('SHOW', 'show_secrets()');
+  }
+  if (cursor.accept('spool')) {
+    cursor.expectEnd();
+    return spoolPlan(spool);
   }
   if (!cursor.accept('create', 'table')) return null;
   return selectPlan('SHOW', `show_create_table(${relationOrError(lastName(cursor, 'SHOW CREATE TABLE'))})`);

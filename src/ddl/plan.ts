@@ -80,15 +80,28 @@ export function selectPlan(tag: string, from: string): Plan {
 /** EXPLAIN VALIDATE: what is shown is known when it is sent. */
 export function explainPlan(name: Name, shown: string, explain: () => Promise<unknown>): Plan {
   const later = async (): Promise<readonly Piece[]> => {
-    // In ASCII, because the client's encoding may not be UTF-8.
-    const lines = JSON.stringify(await explain()).replaceAll(
-      /[^\x20-\x7e]/g,
-      (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`,
-    );
+    const lines = asciiJson(await explain());
     const args = [relationArgument(name), shown, { sql: `${dollarQuote(lines)}::pg_catalog.jsonb` }];
     return callPieces('SELECT * FROM headgate.explain_validate(', args, '');
   };
   return { pieces: [], tag: 'EXPLAIN', needsCatalog: true, releases: [], later };
+}
+
+/** SHOW SPOOL: what this Headgate has on its disk when the statement is sent. */
+export function spoolPlan(state: () => object): Plan {
+  const later = (): Promise<readonly Piece[]> => {
+    const args = [{ sql: `${dollarQuote(asciiJson(state()))}::pg_catalog.jsonb` }];
+    return Promise.resolve(callPieces('SELECT * FROM headgate.show_spool(', args, ''));
+  };
+  return { pieces: [], tag: 'SHOW', needsCatalog: true, releases: [], later };
+}
+
+/** In ASCII, because the client's encoding may not be UTF-8. */
+function asciiJson(value: unknown): string {
+  return JSON.stringify(value).replaceAll(
+    /[^\x20-\x7e]/g,
+    (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
 }
 
 function argumentPieces(arg: Argument, text: string): readonly Piece[] {

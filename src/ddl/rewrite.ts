@@ -24,6 +24,8 @@ export type { ParsedCheck } from './validate-clause.ts';
 export interface DdlRooms extends AlterRooms, ExplainRooms {
   /** Makes the catalog exist in this database, before one of our statements is sent. Throws SqlFailure. */
   ensureCatalog(database: string): Promise<void>;
+  /** What is kept on the disk of this database's requests, by oid. */
+  spool(database: string): Readonly<Record<string, object>>;
   /** Lets go of every connection of Headgate's to this database. */
   releaseDatabase(database: string): Promise<void>;
 }
@@ -34,7 +36,7 @@ export function createRewriter(rooms: DdlRooms): RewriteSql {
 
 /** Each of our statements holds one of these words. */
 const ourWords =
-  /secret|connector|validate|answer|show|describe|flush|database|string|on_unknown|on_type_error|collect_into/i;
+  /secret|connector|validate|answer|show|describe|flush|database|string|on_unknown|on_type_error|collect_into|spool/i;
 /** How one of our statements, or white space or a comment before it, begins. */
 const ourFirst = /^(?:[cCaAdDfF\s;/-]|[sS][hH]|[eE][xX][pP])/;
 
@@ -90,7 +92,7 @@ function planOf(statement: Statement, lexical: Lexical, session: SqlSession, roo
   }
   switch (cursor.peek()) {
     case 'show':
-      return show(cursor);
+      return show(cursor, () => rooms.spool(session.database));
     case 'describe':
       return describe(cursor);
     case 'flush':

@@ -5,9 +5,18 @@
  *   route → find the table → admit → read the body → VALIDATE → decode → the lane's receipt
  *
  * Only a table with ANSWER … WHEN looks for questions beside it (handshake.ts): UNCHECKED ones before VALIDATE, the others behind.
- * Takes an Arrival; gives an Outcome, or throws Refused with the codes of those stages. Touches nothing itself.
+ * Takes an Arrival; gives an Outcome, or says that it is on the disk (spooling.ts), or throws Refused with the codes of those
+ * stages. Touches nothing itself.
  */
-import type { Arrival, DecodeRequest, Outcome, RejectedRequest, Rows, Target } from '../tables/flow.ts';
+import type {
+  Arrival,
+  DecodeRequest,
+  Outcome,
+  RejectedRequest,
+  Rows,
+  Spooled,
+  Target,
+} from '../tables/flow.ts';
 import type { Asked, Handshakes } from './handshake.ts';
 import { giveBack, giveBackMade } from '../kit/give-back.ts';
 import type { TableName } from '../tables/observations.ts';
@@ -23,7 +32,8 @@ export interface IngestRooms {
   admit(target: Target, announcedBytes: number): void;
   /** Throws `body_not_json`; what has many rows is decoded a part at a time. */
   decode(target: Target, request: DecodeRequest): Rows | Promise<Rows>;
-  submit(rows: Rows): Promise<Outcome>;
+  /** `arrival`, `body`: what the rows were made of, for where that is kept instead (spooling.ts). */
+  submit(rows: Rows, arrival: Arrival, body: Buffer): Promise<Outcome | Spooled>;
   /** Reads the catalog again, because the engine says that a table is not what it was. */
   refresh(database: string): Promise<void>;
   /** Told of every request to a table that was refused, before its sender is. Never throws, takes no time. */
@@ -33,7 +43,7 @@ export interface IngestRooms {
 }
 
 /** Rejects with Refused, answered from refusals.ts, or with a bug, answered 500 with a request id. */
-export type Ingest = (arrival: Arrival, hooks: IngestHooks) => Promise<Outcome | Asked>;
+export type Ingest = (arrival: Arrival, hooks: IngestHooks) => Promise<Outcome | Asked | Spooled>;
 
 export interface IngestHooks {
   /** Told which table the request is for, as soon as that is known. */
@@ -70,9 +80,9 @@ export function createIngest(rooms: IngestRooms): Ingest {
         // A batch of no lines: there is nothing to wait for.
         if (rows.count === 0) return { kind: 'committed', rows: 0 };
         got.submitted = true;
-        const outcome = await rooms.submit(rows);
-        if (outcome.kind === 'committed') {
-          // The engine has all of it, so nothing of it waits to be written any more.
+        const outcome = await rooms.submit(rows, arrival, body);
+        if (outcome.kind === 'committed' || outcome.kind === 'spooled') {
+          // The engine, or the disk, has all of it, so nothing of it waits to be written any more.
           giveBackMade(rows.documents.bytes, body);
           return outcome;
         }

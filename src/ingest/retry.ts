@@ -3,12 +3,14 @@
  * body and the headers that were kept, the time at which it first arrived, and without its check: who owns the table may
  * write into it. Takes a KeptRequest; gives an Outcome, and never rejects with Refused. Touches nothing itself.
  */
-import type { KeptRequest, Outcome, RetryRejected, Target } from '../tables/flow.ts';
+import type { KeptRequest, Outcome, RetryRejected, Rows, Target } from '../tables/flow.ts';
 import { createIngest } from './ingest.ts';
 import type { IngestRooms } from './ingest.ts';
 import { refusal, Refused } from '../tables/refusals.ts';
 
-export type RetryRooms = Omit<IngestRooms, 'route' | 'rejected' | 'handshakes'>;
+export interface RetryRooms extends Omit<IngestRooms, 'route' | 'rejected' | 'handshakes' | 'submit'> {
+  submit(rows: Rows): Promise<Outcome>;
+}
 
 export function createRetry(rooms: RetryRooms): RetryRejected {
   return async (request) => {
@@ -23,6 +25,7 @@ export function createRetry(rooms: RetryRooms): RetryRejected {
     try {
       const outcome = await ingest({ ...arrival, body: () => Promise.resolve(body) }, { target: () => {} });
       if ('target' in outcome) throw new Error('what was kept is stored, and asks nothing');
+      if (outcome.kind === 'spooled') throw new Error('a retry is never kept on the disk');
       return outcome;
     } catch (error) {
       if (error instanceof Refused) return aborted(error);

@@ -8,12 +8,19 @@ import type { Incoming } from '../http/exchange.ts';
 import type { BodyRules } from '../http/body.ts';
 import type { Asked, Handshakes } from '../ingest/handshake.ts';
 import type { Ingest } from '../ingest/ingest.ts';
-import type { Arrival, Outcome, Target } from '../tables/flow.ts';
+import type { Arrival, Outcome, Spooled, Target } from '../tables/flow.ts';
 import type { Observe, TableName } from '../tables/observations.ts';
 import type { Refusal } from '../tables/refusals.ts';
 import { Refused } from '../tables/refusals.ts';
 import type { RefusalReplies, Reply } from './reply.ts';
-import { committedReply, failureReply, handshakeReply, ownReply, preflightReply } from './reply.ts';
+import {
+  committedReply,
+  failureReply,
+  handshakeReply,
+  ownReply,
+  preflightReply,
+  spooledReply,
+} from './reply.ts';
 
 /** What all exchanges of one listener share. */
 export interface Room {
@@ -74,12 +81,16 @@ export class WebhookExchange extends Exchange implements Arrival {
     );
   }
 
-  #decided(outcome: Outcome | Asked): void {
+  #decided(outcome: Outcome | Asked | Spooled): void {
     switch (outcome.kind) {
       case 'committed': {
         const own = this.#table?.answers?.committed ?? null;
         const { rows } = outcome;
         return this.#answer(own === null ? committedReply(rows) : ownReply(rows, own, this.rawHeaders));
+      }
+      case 'spooled': {
+        const own = this.#table?.answers?.committed ?? null;
+        return this.#answer(spooledReply(outcome, own, this.rawHeaders));
       }
       case 'asked':
         this.#table = outcome.target;
@@ -91,7 +102,7 @@ export class WebhookExchange extends Exchange implements Arrival {
   }
 
   /** A bug that throws before there is a promise is answered like any other. */
-  #ingest(): Promise<Outcome | Asked> {
+  #ingest(): Promise<Outcome | Asked | Spooled> {
     try {
       return this.#room.ingest(this, { target: (target) => void (this.#table = target) });
     } catch (error) {

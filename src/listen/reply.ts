@@ -3,12 +3,12 @@
  * written; touches nothing. Bodies are ASCII (other characters are escaped), so one char is one byte.
  */
 import type { Reply as HttpReply } from '../http/reply.ts';
-import type { CommittedAnswer, HandshakeAnswer } from '../tables/flow.ts';
+import type { CommittedAnswer, HandshakeAnswer, Spooled } from '../tables/flow.ts';
 import type { Refusal, RefusalCode } from '../tables/refusals.ts';
 import { refusal, refusals } from '../tables/refusals.ts';
 
 export interface Reply extends HttpReply {
-  readonly code: RefusalCode | 'committed' | 'handshake';
+  readonly code: RefusalCode | 'committed' | 'handshake' | 'spooled';
   readonly rows: number;
 }
 
@@ -110,6 +110,19 @@ export function handshakeReply(answer: HandshakeAnswer): Reply {
   const { status, body } = answer;
   const headers = [...contentHeaders(answer), ...harmless, ...answer.headers];
   return { status, code: 'handshake', rows: 0, headers, body };
+}
+
+const spooledHeaders = ['Headgate-Stored', 'spool'];
+
+/** It is on Headgate's disk: accepted, and no row yet. A table that has an answer of its own gives that. */
+export function spooledReply(
+  { status, rows }: Spooled,
+  answer: CommittedAnswer | null,
+  rawHeaders: readonly string[],
+): Reply {
+  if (answer === null) return reply(status, 'spooled', 0, `{"rows":0,"spooled":${rows}}`, spooledHeaders);
+  const own = ownReply(rows, answer, rawHeaders);
+  return { ...own, code: 'spooled', rows: 0, headers: [...own.headers, ...spooledHeaders] };
 }
 
 export function failureReply(requestId: string): Reply {

@@ -16,7 +16,7 @@ export interface Settled {
 export async function runRetry(row: TakenRow, database: string, retry: RetryRejected): Promise<Settled> {
   // headgate.retry_rejected() has said so already; whoever writes into the row by other means is told here.
   const { body } = row;
-  if (row.door !== 'http' || !row.allowed) return refused('signature_failed', 'it may not be retried');
+  if (row.door === 'websocket' || !row.allowed) return refused('signature_failed', 'it may not be retried');
   if (body === null || row.body_bytes !== String(body.length)) {
     return refused('body_not_json', 'its body was not kept as a whole');
   }

@@ -48,14 +48,14 @@ export function insertValues(rows: readonly Description[]): unknown[] {
 }
 
 /**
- * $1 rows, $2 bytes, $3 days. The newest stay; half of the rows is for those that VALIDATE had accepted, so that a flood
+ * $1 rows, $2 bytes, $3 days. Those that were taken already stay until their owner forgets them: no sender has them any more. Of the others the newest stay; half of the rows is for those that VALIDATE had accepted, so that a flood
  * of forged requests does not wash them away. One Headgate at a time does it, and none waits for another.
  */
 export const trimRejected = `
 with mine as materialized (select from headgate.trimming for update skip locked), ranked as (
   select r.id, r.received_at, r.authenticated, coalesce(pg_catalog.octet_length(r.body), 0) as bytes,
     pg_catalog.row_number() over (partition by r.authenticated order by r.id desc) as place
-  from headgate.rejected_requests r
+  from headgate.rejected_requests r where r.door <> 'spool'
 ), ordered as (
   select k.id, k.received_at, pg_catalog.row_number() over newest as place, pg_catalog.sum(k.bytes) over newest as bytes
   from ranked k

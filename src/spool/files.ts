@@ -3,7 +3,7 @@
  * crash does, everything that was not synced. Rejects with the system's errors.
  */
 import { constants } from 'node:fs';
-import { mkdir, open, readdir, rename, stat, unlink } from 'node:fs/promises';
+import { mkdir, open, readdir, rename, rmdir, stat, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
 
 export interface SpoolFile {
@@ -28,6 +28,8 @@ export interface SpoolFiles {
   /** To be read; rejects what is no plain file. */
   open(path: string): Promise<SpoolFile>;
   remove(path: string): Promise<void>;
+  /** An empty one; rejects where it is not. */
+  removeFolder(path: string): Promise<void>;
   rename(from: string, to: string): Promise<void>;
   /** The names in a folder are on the disk. */
   syncFolder(folder: string): Promise<void>;
@@ -48,6 +50,7 @@ export const realFiles: SpoolFiles = {
     return openFile(path, constants.O_RDONLY | constants.O_NOFOLLOW);
   },
   remove: unlink,
+  removeFolder: rmdir,
   rename,
   syncFolder: async (folder) => {
     const handle = await open(join(folder), constants.O_RDONLY);

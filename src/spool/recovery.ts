@@ -12,7 +12,7 @@ import type { KeyRing } from '../secrets/key-ring.ts';
 import type { SpoolFile, SpoolFiles } from './files.ts';
 import { decodeHeader, headerBytes, segmentKey } from './format.ts';
 import type { SegmentHeader } from './format.ts';
-import { reading, scanRecords, segmentNumber, segmentPath } from './segment.ts';
+import { count, reading, scanRecords, segmentNumber, segmentPath } from './segment.ts';
 import type { Scanned, Segment } from './segment.ts';
 
 export interface Recovered {
@@ -64,7 +64,11 @@ interface Doubt {
   readonly from: number;
   readonly to: number;
   /** Undoes what was counted of the segment behind it. */
-  readonly before: { readonly records: number; readonly last: ReadonlyMap<number, bigint> };
+  readonly before: {
+    readonly records: number;
+    readonly last: ReadonlyMap<number, bigint>;
+    readonly counts: ReadonlyMap<number, number>;
+  };
 }
 
 class Recovery implements Recovered {
@@ -140,6 +144,7 @@ class Recovery implements Recovered {
       fileBytes,
       end: headerBytes,
       last: new Map(),
+      counts: new Map(),
       records: 0,
     };
     this.segments.push(segment);
@@ -170,12 +175,12 @@ class Recovery implements Recovered {
     segment.end = found.to;
     this.nextSequence = head.sequence + 1n;
     if (head.kind === 'table') return;
-    segment.records += 1;
-    segment.last.set(head.table, head.sequence);
+    count(segment, head.table, head.sequence);
   }
 
   #doubt(segment: Segment, from: number, to: number): void {
-    const before = { records: segment.records, last: new Map(segment.last) };
+    const { records, last, counts } = segment;
+    const before = { records, last: new Map(last), counts: new Map(counts) };
     this.#doubts.push({ segment, from, to, before });
   }
 
@@ -195,6 +200,8 @@ class Recovery implements Recovered {
       segment.records = before.records;
       segment.last.clear();
       for (const [id, sequence] of before.last) segment.last.set(id, sequence);
+      segment.counts.clear();
+      for (const [id, requests] of before.counts) segment.counts.set(id, requests);
     }
     this.#doubts = [];
   }

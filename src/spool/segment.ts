@@ -20,12 +20,21 @@ export interface Segment {
   end: number;
   /** The last request of each table, by the table's oid. */
   readonly last: Map<number, bigint>;
+  /** Requests that it holds of each table, by the table's oid. */
+  readonly counts: Map<number, number>;
   /** Requests that it holds. */
   records: number;
 }
 
 export function segmentPath(folder: string, number: number): string {
   return join(folder, `${String(number).padStart(20, '0')}.seg`);
+}
+
+/** Another request of a table stands in it. */
+export function count(segment: Segment, oid: number, sequence: bigint): void {
+  segment.records += 1;
+  segment.counts.set(oid, (segment.counts.get(oid) ?? 0) + 1);
+  segment.last.set(oid, sequence);
 }
 
 /** null: not the name of a segment. */

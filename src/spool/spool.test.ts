@@ -20,7 +20,7 @@ function optionsFor(files: ModelFiles, more: Partial<SpoolOptions> = {}): SpoolO
     root: 'root',
     ring: fixedKeys(key),
     segmentBytes: 4_096,
-    bytesMax: 64 * 4_096,
+    bytesLeft: () => 64 * 4_096 - files.bytes,
     random: randomBytes,
     clock: () => 0,
     failed: () => undefined,
@@ -72,7 +72,7 @@ suite('the spool', () => {
     assert.deepEqual(await texts(again), given);
     assert.deepEqual(await append(again, ['behind']), ['behind']);
     assert.deepEqual((await read(again)).at(-1)?.text, 'behind');
-    assert.equal((await again.described(2))?.toString(), '{"table":"t2"}');
+    assert.equal((await again.tables()).get(2)?.toString(), '{"table":"t2"}');
   });
 
   test('whatever call is the last one before a crash, everything that was kept is there, once and in order', async () => {
@@ -284,7 +284,7 @@ suite('the spool', () => {
   test('it never takes more of the disk than it may, and takes again what was freed', async () => {
     const files = new ModelFiles();
     const bytesMax = 5 * 4_096 + 100;
-    const spool = await Spool.open(optionsFor(files, { bytesMax }), id);
+    const spool = await Spool.open(optionsFor(files, { bytesLeft: () => bytesMax - files.bytes }), id);
     const whys = new Set<string>();
     const kept: string[] = [];
     for (const text of payloads(60)) {
@@ -303,7 +303,7 @@ suite('the spool', () => {
     assert.deepEqual(await append(spool, ['again']), ['again']);
     assert(files.bytes <= bytesMax);
     assert.equal(files.bytes, spool.bytes);
-    const again = await Spool.open(optionsFor(files, { bytesMax }), id);
+    const again = await Spool.open(optionsFor(files, { bytesLeft: () => bytesMax - files.bytes }), id);
     assert.deepEqual(await texts(again), ['again']);
     assert(again.bytes <= files.bytes);
   });

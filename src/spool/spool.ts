@@ -17,7 +17,7 @@ import type { Appendable, WriterOptions } from './writer.ts';
 
 export interface SpoolOptions extends Pick<
   WriterOptions,
-  'files' | 'ring' | 'segmentBytes' | 'bytesMax' | 'random' | 'clock' | 'failed'
+  'files' | 'ring' | 'segmentBytes' | 'bytesLeft' | 'random' | 'clock' | 'failed'
 > {
   /** Holds a folder for each spool, named by its id. */
   readonly root: string;
@@ -140,7 +140,12 @@ export class Spool implements Closable {
           const { sequence, table: oid } = found.head;
           if (!wanted(oid, sequence)) continue;
           const payload = openRecord(found.bytes, found.at, key);
-          if (payload === null) continue;
+          if (payload === null) {
+            this.#options.failed(
+              new Error(`a record of segment ${segment.number} does not open, and is passed over`),
+            );
+            continue;
+          }
           yield {
             request: { sequence, oid, payload },
             place: { segment: segment.number, at: found.to },
@@ -152,23 +157,21 @@ export class Spool implements Closable {
     }
   }
 
-  /** What was last told of a table, for one that is gone; null: nothing that can be read. */
-  async described(oid: number): Promise<Buffer | null> {
-    for (const segment of this.#segments.toReversed()) {
-      const { key } = segment;
-      if (key === null || !segment.last.has(oid)) continue;
-      const told = await reading(this.#options.files, segment.path, async (file) => {
-        let last: Buffer | null = null;
-        const stretch = { from: headerBytes, to: segment.end, full: true, after: 0n };
+  /** What was last told of each table, by its oid, as far as it can be read. */
+  async tables(): Promise<ReadonlyMap<number, Buffer>> {
+    const told = new Map<number, Buffer>();
+    for (const { key, path, end } of this.#segments) {
+      if (key === null) continue;
+      await reading(this.#options.files, path, async (file) => {
+        const stretch = { from: headerBytes, to: end, full: true, after: 0n };
         for await (const found of scanRecords(file, stretch)) {
-          if (found.is !== 'record' || found.head.kind !== 'table' || found.head.table !== oid) continue;
-          last = openRecord(found.bytes, found.at, key) ?? last;
+          if (found.is !== 'record' || found.head.kind !== 'table') continue;
+          const payload = openRecord(found.bytes, found.at, key);
+          if (payload !== null) told.set(found.head.table, payload);
         }
-        return last;
       });
-      if (told !== null) return told;
     }
-    return null;
+    return told;
   }
 
   /**

@@ -14,7 +14,7 @@ import type { KeyRing } from '../secrets/key-ring.ts';
 import { limits } from '../tables/limits.ts';
 import type { SpoolFile, SpoolFiles } from './files.ts';
 import { encodeHeader, encodeRecord, headerBytes, recordSize, segmentKey } from './format.ts';
-import { segmentPath } from './segment.ts';
+import { count, segmentPath } from './segment.ts';
 import type { Segment } from './segment.ts';
 
 export interface WriterOptions {
@@ -24,8 +24,8 @@ export interface WriterOptions {
   readonly spool: Buffer;
   readonly ring: KeyRing;
   readonly segmentBytes: number;
-  /** Of all files of the spool. */
-  readonly bytesMax: number;
+  /** What files may still be made of, in bytes. */
+  readonly bytesLeft: () => number;
   readonly random: (bytes: number) => Buffer;
   /** A monotonic clock, ms. */
   readonly clock: () => number;
@@ -216,8 +216,7 @@ export class SpoolWriter {
       throw error;
     }
     segment.end += bytes.length;
-    segment.records += group.length;
-    group.forEach(({ table }, i) => segment.last.set(table.oid, sequences[i] ?? 0n));
+    group.forEach(({ table }, i) => count(segment, table.oid, sequences[i] ?? 0n));
     group.forEach(({ kept }, i) => kept(sequences[i] ?? 0n));
   }
 
@@ -227,8 +226,8 @@ export class SpoolWriter {
     if (open !== null && open.segment.end + this.#sizeIn(open, group) <= this.#options.segmentBytes)
       return open;
     await this.#closeOpen();
-    this.#spare ??= this.#makeSpare();
-    const spare = await this.#spare;
+    // There was no room for one when it was last asked for.
+    const spare = (await this.#spare) ?? (await this.#makeSpare());
     this.#spare = null;
     if (spare === null) return null;
     const opened = await this.#use(spare);
@@ -272,6 +271,7 @@ export class SpoolWriter {
       fileBytes: segmentBytes,
       end: headerBytes,
       last: new Map(),
+      counts: new Map(),
       records: 0,
     };
     this.#open = { segment, file, key, told: new Map() };
@@ -293,8 +293,8 @@ export class SpoolWriter {
 
   /** null: the disk, or the spool's share of it, is full. */
   async #makeSpare(): Promise<Spare | null> {
-    const { files, folder, segmentBytes, bytesMax, failed } = this.#options;
-    if (this.#bytes + segmentBytes > bytesMax) return null;
+    const { files, folder, segmentBytes, bytesLeft, failed } = this.#options;
+    if (segmentBytes > bytesLeft()) return null;
     const number = this.#nextNumber++;
     const path = segmentPath(folder, number);
     this.#bytes += segmentBytes;

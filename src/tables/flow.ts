@@ -112,6 +112,15 @@ export interface Target {
   readonly shape: Shape;
   readonly code: Code;
   readonly intake: Intake;
+  readonly spool?: SpoolChoice | undefined;
+}
+
+/** What becomes of webhooks of a table while its database is away. */
+export interface SpoolChoice {
+  /** `fallback`: they are kept on Headgate's own disk. null: as the setting says. */
+  readonly mode: 'off' | 'fallback' | null;
+  /** The HTTP status that tells a sender so. */
+  readonly status: 200 | 202;
 }
 
 /** Whose code runs when rows are stored, and as whom: docs/security.md. */
@@ -260,11 +269,19 @@ export type Outcome =
   | { readonly kind: 'aborted'; readonly refusal: Refusal; readonly row?: number }
   | { readonly kind: 'unknown'; readonly refusal: Refusal };
 
+/** A request that is on Headgate's disk, and becomes rows when the database is back. */
+export interface Spooled {
+  readonly kind: 'spooled';
+  readonly rows: number;
+  readonly status: 200 | 202;
+}
+
 /** A request that was refused, for whoever keeps it for the owner of the table. */
 export interface RejectedRequest {
   readonly target: Target;
   readonly refusal: Refusal;
-  readonly door: 'http' | 'websocket';
+  /** `spool`: it was taken, and the database refused it when it was handed over. */
+  readonly door: 'http' | 'websocket' | 'spool';
   /** VALIDATE has accepted it, or the table has none. */
   readonly authenticated: boolean;
   readonly method: string;

@@ -10,4 +10,26 @@ export const spoolLimits = {
   spoolFailuresWithinMs: 60_000,
   /** What is read of a segment at one time, in bytes. */
   spoolReadBytes: 1024 * 1024,
+  /** Bytes of one segment; smaller where the spool may have less than eight of them. */
+  spoolSegmentBytes: 64 * 1024 * 1024,
+  /** What a record may have besides its body, in bytes: headers, and what is told of its table. */
+  spoolRecordExtraBytes: 1024 * 1024,
+  /** How long the first request that misses the database waits for it before the table spools, in ms. */
+  spoolAfterMs: 500,
+  /** How long a lane refuses before its table spools, in ms. */
+  spoolRefusedMs: 1_000,
+  /** How long requests wait while the last ones from the disk are handed over, in ms; then they go there, too. */
+  spoolEmptyingMs: 2_000,
+  /** Bytes of requests, of all tables together, that are read ahead of what is handed over. */
+  spoolDrainBytesMax: 32 * 1024 * 1024,
+  /** Shortest pause before what could not be handed over is tried again, in ms. */
+  spoolRetryMinMs: 100,
+  /** Longest such pause, in ms. */
+  spoolRetryMs: 5_000,
+  /** How often a request follows a table that is being changed while it is handed over. */
+  spoolChangedMax: 3,
+  /** How often what is known of the tables is written down for a start without the database, in ms. */
+  spoolSnapshotMs: 20_000,
+  /** What a sender is told to wait when the spool is full, in seconds. */
+  spoolFullRetrySeconds: 30,
 } as const;

@@ -11,7 +11,7 @@ type What =
       readonly table: TableName | null;
       readonly status: number;
       /** `handshake`: a sender's question was answered. */
-      readonly code: RefusalCode | 'committed' | 'handshake';
+      readonly code: RefusalCode | 'committed' | 'handshake' | 'spooled';
       readonly rows: number;
       readonly seconds: number;
       /** The client's address, behind proxies that are trusted; absent where no request was read. */
@@ -158,6 +158,48 @@ type What =
       readonly id: string;
       readonly outcome: RefusalCode | 'committed' | 'unknown';
     }
+  /** The database takes nothing of a table: its requests go to the disk from now on. */
+  | { readonly kind: 'spool.entered'; readonly table: TableName }
+  /** All of them have arrived. */
+  | { readonly kind: 'spool.left'; readonly table: TableName; readonly seconds: number }
+  /** A request is on the disk. */
+  | { readonly kind: 'spool.kept'; readonly table: TableName; readonly rows: number }
+  /** Requests have arrived in the database. */
+  | {
+      readonly kind: 'spool.arrived';
+      readonly table: TableName;
+      readonly requests: number;
+      readonly rows: number;
+    }
+  /** The database has refused one; it stands in headgate.rejected_requests. */
+  | {
+      readonly kind: 'spool.refused';
+      readonly table: TableName;
+      readonly code: RefusalCode;
+      readonly reason: string;
+    }
+  /** What is kept of a table does not arrive, and is tried again; said once for a row of failures that are all the same. */
+  | { readonly kind: 'spool.blocked'; readonly table: TableName; readonly reason: string }
+  /** A spool of another database, or one that cannot be read: it stays as it is. */
+  | {
+      readonly kind: 'spool.held';
+      readonly database: string;
+      readonly spool: string;
+      readonly reason: string;
+    }
+  /** A stretch of a segment could not be read. `place`: where it was put aside; null: there is nothing left of it. */
+  | {
+      readonly kind: 'spool.damaged';
+      readonly database: string;
+      readonly segment: string;
+      readonly bytes: number;
+      readonly reason: string;
+      readonly place: string | null;
+    }
+  /** The disk of the spool has failed. */
+  | { readonly kind: 'spool.failed'; readonly database: string; readonly reason: string }
+  /** Tables want to spool, and cannot; said once. */
+  | { readonly kind: 'spool.unavailable'; readonly reason: string }
   | { readonly kind: 'sql.connected'; readonly session: number; readonly remoteAddress: string }
   /** A client of the SQL door was refused before it had a session: mostly a wrong password. */
   | {

@@ -286,6 +286,24 @@ export const refusals = {
     'the table was changed while the row was being committed',
     'Send the request again.',
   ),
+  spool_full: kind(
+    503,
+    '53100',
+    'the database is not available, and no more requests are kept until it is',
+    'Send the request again, later. Bring the database back, or raise HEADGATE_SPOOL_BYTES or HEADGATE_SPOOL_AGE; docs/spool.md.',
+  ),
+  spooling: kind(
+    503,
+    '55000',
+    'older requests of this table are still on their way into the database',
+    'Send the rows again, later: what does not go through the disk waits until that is empty.',
+  ),
+  table_gone: kind(
+    503,
+    '42P01',
+    'the table that the request was kept for is gone',
+    'Read the request in headgate.rejected_requests as a superuser.',
+  ),
   draining: kind(
     503,
     '57P01',

@@ -10,6 +10,7 @@ import { gatewaySettings } from './gateway-settings.ts';
 import { limits } from './limits.ts';
 import { BadSetting, bool, integer, oneOf, port, setting, text } from './setting.ts';
 import type { Parse, Setting } from './setting.ts';
+import { spoolSettings } from './spool-settings.ts';
 import { contradictions, databaseVariable, strangeVariables, twoNames } from './settings-sense.ts';
 
 const httpUrl: Parse<string> = (t) => {
@@ -290,6 +291,7 @@ export const settingsTable = {
   ...gatewaySettings,
   ...guardSettings,
   ...consoleSettings,
+  ...spoolSettings,
 } as const;
 
 export type SettingName = keyof typeof settingsTable;

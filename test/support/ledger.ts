@@ -10,9 +10,11 @@ import type { Client } from 'pg';
 export interface Tally {
   readonly sent: number;
   readonly committed: number;
+  /** Answered 202: kept on Headgate's disk. */
+  readonly kept: number;
   readonly refused: number;
   readonly unanswered: number;
-  /** Answered 200 and not in the table. */
+  /** Answered 200 or 202, and not in the table. */
   readonly lost: readonly string[];
   /** In the table more than once, or although refused. */
   readonly surplus: readonly string[];
@@ -44,7 +46,11 @@ export class Ledger {
   }
 
   get refused(): number {
-    return this.#count((status) => status !== 200 && status !== 0);
+    return this.#count((status) => !isTaken(status) && status !== 0);
+  }
+
+  get kept(): number {
+    return this.#count((status) => status === 202);
   }
 
   /** Statuses that no sender should ever read: neither 200 nor 503. */
@@ -92,9 +98,10 @@ export class Ledger {
     return {
       sent: answers.length,
       committed: count((status) => status === 200),
-      refused: count((status) => status !== 200 && status !== 0),
+      kept: count((status) => status === 202),
+      refused: count((status) => !isTaken(status) && status !== 0),
       unanswered: count((status) => status === 0),
-      lost: answers.filter(([id, status]) => status === 200 && !stored.has(id)).map(([id]) => id),
+      lost: answers.filter(([id, status]) => isTaken(status) && !stored.has(id)).map(([id]) => id),
       surplus: [...stored].filter(([id, n]) => n > 1 || isRefusal(this.#answers.get(id))).map(([id]) => id),
     };
   }
@@ -117,7 +124,7 @@ export class Ledger {
         response.on('error', () => resolve(0));
         response.on('end', () => {
           const status = response.statusCode ?? 0;
-          if (status !== 200 && this.oddities.length < 5) this.oddities.push(`${id}: ${status} ${text}`);
+          if (!isTaken(status) && this.oddities.length < 5) this.oddities.push(`${id}: ${status} ${text}`);
           this.#answers.set(id, status);
           resolve(status);
         });
@@ -130,6 +137,10 @@ export class Ledger {
       sent.end(body);
     });
   }
+}
+
+function isTaken(status: number): boolean {
+  return status === 200 || status === 202;
 }
 
 /** A 4xx says that nothing was stored; so does, of course, an id that was never sent. A 503 says: perhaps. */

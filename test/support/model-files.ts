@@ -113,6 +113,10 @@ export class ModelFiles implements SpoolFiles {
     if (!this.#names.delete(path)) throw new Error(`ENOENT: ${path}`);
   }
 
+  removeFolder(): Promise<void> {
+    return Promise.resolve();
+  }
+
   async rename(from: string, to: string): Promise<void> {
     await this.#call();
     const content = this.#names.get(from);

@@ -18,6 +18,7 @@ const rewriteSql = createRewriter({
   demandsOf: () => ({ form: null, cautions: [] }),
   secretForms: () => [],
   nearestSenders: () => [],
+  spool: () => ({}),
   explain: () => Promise.resolve([]),
 });
 

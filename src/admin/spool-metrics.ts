@@ -1,0 +1,105 @@
+/**
+ * The metrics of requests that are kept on the disk while their database is away. Takes observations and what the spool
+ * holds at this moment; fills a registry. Label values are tables that spool, `metricTablesMax` of them.
+ */
+import { Counter, Gauge } from 'prom-client';
+import type { Registry } from 'prom-client';
+import { limits } from '../tables/limits.ts';
+import type { Observation, TableName } from '../tables/observations.ts';
+
+export interface SpoolState {
+  /** Of all files, those that are made ahead included. */
+  readonly bytes: number;
+  /** Spools that stay as they are: another database's, or without their key. */
+  readonly held: number;
+  /** Tables of which something is kept, or that wait until all has arrived. */
+  readonly tables: readonly {
+    readonly name: TableName;
+    readonly requests: number;
+    readonly seconds: number;
+  }[];
+}
+
+/** `state`: null: nothing is kept here. Gives the reader of observations. */
+export function registerSpool(
+  registry: Registry,
+  state: () => SpoolState | null,
+): (observation: Observation) => void {
+  gauge(registry, 'headgate_spool_bytes', 'Bytes of the files of the spool', () => state()?.bytes ?? 0);
+  gauge(
+    registry,
+    'headgate_spool_held',
+    'Spools, by table, that belong to another database or whose master key is missing',
+    () => state()?.held ?? 0,
+  );
+  tables(
+    registry,
+    'headgate_spool_requests',
+    'Requests in the files of the spool, by table',
+    state,
+    (it) => it.requests,
+  );
+  tables(
+    registry,
+    'headgate_spool_oldest_seconds',
+    'How long a table has been spooling',
+    state,
+    (it) => it.seconds,
+  );
+  const counter = (name: string, help: string) => new Counter({ name, help, registers: [registry] });
+  const kept = counter('headgate_spool_appends_total', 'Requests that were put on the disk');
+  const arrived = counter(
+    'headgate_spool_drained_total',
+    'Requests of the disk that have arrived in the database',
+  );
+  const refused = counter(
+    'headgate_spool_refused_total',
+    'Requests of the disk that the database has refused',
+  );
+  const damaged = counter('headgate_spool_damaged_total', 'Stretches of the disk that could not be read');
+  const failed = counter('headgate_spool_failures_total', 'Failures of the disk');
+  return (observation) => {
+    if (observation.kind === 'spool.kept') kept.inc();
+    else if (observation.kind === 'spool.arrived') arrived.inc(observation.requests);
+    else if (observation.kind === 'spool.refused') refused.inc();
+    else if (observation.kind === 'spool.damaged') damaged.inc();
+    else if (observation.kind === 'spool.failed') failed.inc();
+  };
+}
+
+function gauge(registry: Registry, name: string, help: string, value: () => number): void {
+  registry.registerMetric(
+    new Gauge({
+      name,
+      help,
+      registers: [],
+      collect() {
+        this.set(value());
+      },
+    }),
+  );
+}
+
+function tables(
+  registry: Registry,
+  name: string,
+  help: string,
+  state: () => SpoolState | null,
+  value: (table: SpoolState['tables'][number]) => number,
+): void {
+  registry.registerMetric(
+    new Gauge({
+      name,
+      help,
+      labelNames: ['database', 'schema', 'table'],
+      registers: [],
+      collect() {
+        this.reset();
+        for (const table of (state()?.tables ?? []).slice(0, limits.metricTablesMax)) {
+          const { database, schema, table: named } = table.name;
+          this.set({ database, schema, table: named }, value(table));
+        }
+      },
+    }),
+  );
+}

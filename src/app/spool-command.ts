@@ -1,0 +1,108 @@
+/**
+ * `headgate spool check | dump | drain <dir>`: for a folder of webhooks that were kept and whose Headgate is not there any
+ * more. Takes a folder and Settings; says what it finds; throws one line for what keeps it from its end. `check` and `dump`
+ * change nothing and need no database. Part of the composition root.
+ */
+import { resolve } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { PlainError } from '../kit/plain-error.ts';
+import { realFiles } from '../spool/files.ts';
+import { inspectSpools } from '../spool/inspect.ts';
+import type { FoundRequest } from '../spool/inspect.ts';
+import type { Observe } from '../tables/observations.ts';
+import type { Settings } from '../tables/settings.ts';
+import { startService } from './main.ts';
+import { masterKeys } from './webhook-rooms.ts';
+
+export class SpoolCommandError extends PlainError {
+  override readonly name = 'SpoolCommandError';
+}
+
+/** True: everything can be read. */
+export async function checkSpool(
+  folder: string,
+  settings: Settings,
+  say: (line: string) => void,
+): Promise<boolean> {
+  const reports = await inspectSpools(realFiles, resolve(folder), masterKeys(settings));
+  let whole = true;
+  for (const { path, bytes, header, requests, damaged, opens } of reports) {
+    const unused = header === null ? ', nothing is written to it' : '';
+    const trouble =
+      (damaged > 0 ? `, ${damaged} bytes cannot be read` : '') +
+      (header !== null && !opens ? ', the master key that it was sealed with is not here' : '');
+    whole &&= trouble === '';
+    say(`${path}: ${requests} requests, ${bytes} bytes${unused}${trouble}`);
+  }
+  const sum = reports.reduce((all, { requests }) => all + requests, 0);
+  say(
+    `${sum} requests in ${reports.length} files; those that have arrived already stand in files with others`,
+  );
+  return whole;
+}
+
+/** Requests as lines of JSON, whether they have arrived or not. */
+export async function dumpSpool(
+  folder: string,
+  settings: Settings,
+  say: (line: string) => void,
+): Promise<void> {
+  const line = ({ sequence, oid, table, head, body }: FoundRequest) => {
+    const { method, requestTarget, rawHeaders, arrivedAtMs, remoteAddress } = head;
+    const name =
+      table === null ? { oid } : { database: table.database, schema: table.schema, table: table.table };
+    say(
+      JSON.stringify({
+        ...name,
+        sequence: String(sequence),
+        received_at: new Date(arrivedAtMs).toISOString(),
+        remote_address: remoteAddress,
+        method,
+        target: requestTarget,
+        headers: rawHeaders,
+        body_base64: body.toString('base64'),
+      }),
+    );
+  };
+  const reports = await inspectSpools(realFiles, resolve(folder), masterKeys(settings), line);
+  if (reports.some(({ header, opens }) => header !== null && !opens))
+    throw new SpoolCommandError('the master key that some files were sealed with is not here');
+}
+
+/** Nobody is to come in. */
+const loopback = {
+  sqlPort: 0,
+  gatewayPort: 0,
+  adminPort: 0,
+  sqlHost: '127.0.0.1',
+  gatewayHost: '127.0.0.1',
+  adminHost: '127.0.0.1',
+};
+
+/** Hands everything over to the database of the settings, and ends. */
+export async function drainSpool(folder: string, settings: Settings, log: Observe): Promise<void> {
+  const service = await startService(
+    {
+      ...settings,
+      spoolDir: resolve(folder),
+      listenEnabled: false,
+      ...loopback,
+    },
+    log,
+  );
+  try {
+    const { port } = service.doors.admin;
+    for (;;) {
+      const text = await (await fetch(`http://127.0.0.1:${port}/readyz`)).text();
+      const { spool } = JSON.parse(text) as { spool?: { tables: number; held: number } };
+      if ((spool?.held ?? 0) > 0)
+        throw new SpoolCommandError(
+          'some of it was kept for another database, or its master key is not here',
+        );
+      if ((spool?.tables ?? 0) === 0) return;
+      await delay(200);
+    }
+  } finally {
+    await service.stop('done');
+  }
+}

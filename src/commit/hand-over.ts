@@ -1,0 +1,275 @@
+/**
+ * The commit stage for requests that come from Headgate's own disk: all rows of a group and the position up to which
+ * they have arrived, in one transaction, or none of it. Takes a group and a passage; gives what became of it, and never
+ * rejects. Nothing is tried without the others here: who asks knows the order that has to be kept.
+ *
+ * The position is taken first: its row is locked until the transaction ends. Another one that hands over the same requests, be
+ * it one whose answer was lost, is waited for, and then fails.
+ */
+import type { PoolClient } from 'pg';
+import type { Group, Outcome, Rows, Target } from '../tables/flow.ts';
+import { refusal } from '../tables/refusals.ts';
+import type { Refusal } from '../tables/refusals.ts';
+import type { CommitPools, SessionFacts } from './commit-pools.ts';
+import { statementTimeoutMs } from './commit.ts';
+import type { CommitOptions } from './commit.ts';
+import { DecodedGroup } from './decoded-group.ts';
+import { textOf } from './hold.ts';
+import type { Failed } from './round-trip.ts';
+import { Session } from './session.ts';
+import { safePath, settingStatements } from './statements.ts';
+import { TableStatements } from './table-statements.ts';
+import type { Step } from './table-statements.ts';
+import type { Attempt } from './told.ts';
+import { executeMessages, parseMessage } from './wire-message.ts';
+
+/** Requests of one table that arrive together. */
+export interface Passage {
+  /** 32 hexadecimal digits. */
+  readonly spool: string;
+  readonly first: bigint;
+  readonly last: bigint;
+}
+
+export type HandedOver =
+  | { readonly kind: 'committed' }
+  /** Nobody knows: the position tells. */
+  | { readonly kind: 'unknown' }
+  /** The position is another one than was believed, or code of the table says so. */
+  | { readonly kind: 'moved' }
+  /** The table is not what the rows were made for: they are made anew. */
+  | { readonly kind: 'changed' }
+  /** It is no row's fault, and may pass. */
+  | { readonly kind: 'away'; readonly refusal: Refusal }
+  /** A row of it is refused; with the reason where it is alone. */
+  | { readonly kind: 'refused'; readonly refusal: Refusal };
+
+export type HandOver = (group: Group, passage: Passage) => Promise<HandedOver>;
+
+const movedState = 'HG002';
+/** Attempts that the engine ended for no fault of the rows (deadlock, serialization). */
+const conflictAttemptsMax = 3;
+const typeOids = { uuid: 2950, oid: 26, int8: 20 } as const;
+const advanceSql = 'select headgate.advance($1, $2, $3, $4)';
+
+export function createHandOver(options: CommitOptions): HandOver {
+  const { pools, limits, observe, clock } = options;
+  return async (group, passage) => {
+    const target = waiting(group.target);
+    let client: PoolClient;
+    try {
+      client = await pools.connect(target.database, target.oid);
+    } catch {
+      return { kind: 'away', refusal: refusal('engine_unavailable') };
+    }
+    const shared = pools.isShared(target.database);
+    // As long as one that waits for its answer would be given.
+    const patienceMs = group.members.reduce((most, rows) => Math.max(most, rows.patienceMs), 0);
+    const session = new Session({
+      client,
+      clock,
+      deadline: clock() + patienceMs,
+      shared,
+      statementTimeoutMs: statementTimeoutMs(patienceMs, shared, limits),
+      readOnly: () => pools.readOnly(),
+      fateOf: () => Promise.resolve(null),
+      fateHere: () => Promise.resolve(null),
+    });
+    const started = clock();
+    let stained = true;
+    try {
+      const passing = new Passing(session, new PassingStatements(target, passage), options);
+      const end = await passing.run(group.members);
+      stained = end.kind === 'changed';
+      const { rows, bytes } = group;
+      if (end.kind === 'committed') {
+        const seconds = (clock() - started) / 1_000;
+        observe({ kind: 'group.committed', table: group.target, rows, bytes, seconds });
+        if (passing.nulled > 0)
+          observe({ kind: 'values.nulled', table: group.target, values: passing.nulled });
+      }
+      return end;
+    } finally {
+      if (session.usable && (stained || !target.code.inert))
+        pools.giveBackStained(target.database, client, stained ? null : target.oid);
+      else client.release(!session.usable);
+    }
+  };
+}
+
+const durable = new WeakMap<Target, Target>();
+
+/** The commit waits for the disk, whatever the table has chosen: what has arrived is deleted from this one. */
+function waiting(target: Target): Target {
+  if (target.waitsForDisk) return target;
+  let made = durable.get(target);
+  if (made === undefined) {
+    made = { ...target, waitsForDisk: true };
+    durable.set(target, made);
+  }
+  return made;
+}
+
+class Passing {
+  readonly #group: DecodedGroup;
+
+  constructor(session: Session, table: TableStatements, options: CommitOptions) {
+    this.#group = new DecodedGroup(session, table, options);
+  }
+
+  get nulled(): number {
+    return this.#group.nulled;
+  }
+
+  async run(given: readonly Rows[]): Promise<HandedOver> {
+    const group = this.#group;
+    let members = given;
+    for (const member of given) {
+      const refused = group.refuse(member);
+      if (refused !== null) return asEnd(refused);
+    }
+    for (let tries = 1; ; tries++) {
+      const attempt = await this.#store(members);
+      if (attempt.kind === 'committed') return { kind: 'committed' };
+      if (attempt.kind === 'lost') return { kind: 'unknown' };
+      if (attempt.sqlstate === movedState) return { kind: 'moved' };
+      const judged = group.judge(attempt);
+      if (judged.blame === 'group') return asEnd(judged.outcome);
+      if (judged.blame !== 'row' && judged.blame !== 'suspect') return away;
+      const sifted = await group.sift(members, attempt);
+      const refused = sifted.find((it): it is Outcome => 'kind' in it);
+      if (refused !== undefined) return asEnd(refused);
+      const next = sifted.filter((it): it is Rows => !('kind' in it));
+      // With NULL for what does not fit; or once more, where it may have been nobody's fault.
+      const isOther = next.some((it, i) => it !== members[i]);
+      if (tries === 1 && (isOther || judged.blame === 'suspect')) {
+        members = next;
+        continue;
+      }
+      return this.#refused(members, attempt);
+    }
+  }
+
+  async #store(members: readonly Rows[]): Promise<Attempt> {
+    for (let tries = 1; ; tries++) {
+      const attempt = await this.#group.store(members);
+      const conflict = attempt.kind === 'failed' && this.#group.judge(attempt).blame === 'again';
+      if (!conflict || tries === conflictAttemptsMax) return attempt;
+    }
+  }
+
+  async #refused(members: readonly Rows[], failed: Failed): Promise<HandedOver> {
+    const [only] = members;
+    if (members.length > 1 || only === undefined) return { kind: 'refused', refusal: refusal('row_refused') };
+    const instead = await this.#group.stands();
+    return asEnd(instead ?? (await this.#group.explain(only, failed)));
+  }
+}
+
+const away: HandedOver = { kind: 'away', refusal: refusal('engine_unavailable') };
+const sendersFault: ReadonlySet<string> = new Set(['row_refused', 'payload_undecodable', 'body_not_json']);
+
+function asEnd(outcome: Outcome): HandedOver {
+  if (outcome.kind === 'committed') return { kind: 'committed' };
+  if (outcome.kind === 'unknown') return { kind: 'unknown' };
+  const { refusal: why } = outcome;
+  if (why.code === 'table_changed') return { kind: 'changed' };
+  return { kind: sendersFault.has(why.code) ? 'refused' : 'away', refusal: why };
+}
+
+/** The statements of a table, behind one that takes the requests for arrived. */
+class PassingStatements extends TableStatements {
+  readonly #advance: Step;
+
+  constructor(target: Target, { spool, first, last }: Passage) {
+    super(target);
+    const { uuid, oid, int8 } = typeOids;
+    const parameters = [spool, String(target.oid), String(first), String(last)].map(textOf);
+    // Under no name: nothing that was ever named in this session is believed to be what it was.
+    this.#advance = {
+      statement: null,
+      messages: () => [
+        parseMessage('', advanceSql, [uuid, oid, int8, int8]),
+        ...executeMessages('', parameters),
+      ],
+    };
+  }
+
+  override before(steps: readonly Step[], facts: SessionFacts, isVerified: boolean): Step[] {
+    return [this.#advance, ...super.before(steps, facts, isVerified)];
+  }
+}
+
+export interface Arrived {
+  /** headgate.home(): which database answers. */
+  readonly home: string;
+  /** The last request that has arrived, by the table's oid. */
+  readonly positions: ReadonlyMap<number, bigint>;
+}
+
+/** Of one spool. Rejects when the engine cannot be asked. */
+export async function readArrived(
+  pools: CommitPools,
+  database: string,
+  spool: string,
+  timeoutMs: number,
+): Promise<Arrived> {
+  return lent(pools, database, async (client) => {
+    const text = `select headgate.home() as home, p.relation::pg_catalog.text as relation, p.position::pg_catalog.text as position
+      from (values (1)) as one left join headgate.spool_position p on p.spool operator(pg_catalog.=) $1::pg_catalog.uuid`;
+    const query = { text, values: [spool], query_timeout: timeoutMs };
+    const { rows } = await client.query<ArrivedRow>(query);
+    const positions = new Map<number, bigint>();
+    for (const { relation, position } of rows)
+      if (relation !== null && position !== null) positions.set(Number(relation), BigInt(position));
+    return { home: rows[0]?.home ?? '', positions };
+  });
+}
+
+interface ArrivedRow {
+  readonly home: string;
+  readonly relation: string | null;
+  readonly position: string | null;
+}
+
+/** Takes requests for arrived together with what another statement does. Rejects with the engine's error. */
+export async function passWith(
+  pools: CommitPools,
+  { database, oid }: Pick<Target, 'database' | 'oid'>,
+  { spool, first, last }: Passage,
+  statement: { readonly text: string; readonly values: unknown[] },
+  timeoutMs: number,
+): Promise<void> {
+  await lent(pools, database, async (client) => {
+    const query = (text: string, values: unknown[] = []) => {
+      const bounded = { text, values, query_timeout: timeoutMs };
+      return client.query(bounded);
+    };
+    await query('begin isolation level read committed');
+    await query(`select pg_catalog.set_config('search_path', '${safePath}', true)`);
+    await query(settingStatements.durable);
+    await query(
+      'select headgate.advance($1::pg_catalog.uuid, $2::pg_catalog.oid, $3::pg_catalog.int8, $4::pg_catalog.int8)',
+      [spool, oid, String(first), String(last)],
+    );
+    await query(statement.text, statement.values);
+    await query('commit');
+  });
+}
+
+/** A connection that has failed in any way is not lent again. */
+async function lent<T>(
+  pools: CommitPools,
+  database: string,
+  use: (client: PoolClient) => Promise<T>,
+): Promise<T> {
+  const client = await pools.connect(database);
+  let usable = false;
+  try {
+    const result = await use(client);
+    usable = true;
+    return result;
+  } finally {
+    client.release(!usable);
+  }
+}

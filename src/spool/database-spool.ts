@@ -1,0 +1,254 @@
+/**
+ * What is kept on the disk of the requests of one database: the spool that this process writes to, and those that earlier
+ * ones have left. Takes requests that were checked and decoded; gives promises that resolve when they are on the disk, in an order
+ * that the drainer (drainer.ts) hands over again. Refuses with `spool_full`, `overloaded`, `engine_unavailable` and `commit_unknown`.
+ *
+ * A spool is written to by one process, during one life of it. Another one, which may have been given a copy of its folder,
+ * only ever reads it, so that a sequence of a spool never means two requests. Ids of spools sort by when they were made.
+ */
+import { join } from 'node:path';
+import type { Closable } from '../kit/closer.ts';
+import type { Target } from '../tables/flow.ts';
+import type { Observe } from '../tables/observations.ts';
+import { limits } from '../tables/limits.ts';
+import { refusal, Refused } from '../tables/refusals.ts';
+import { encodeTable } from './kept-request.ts';
+import type { KeptTable } from './kept-request.ts';
+import { Spool } from './spool.ts';
+import type { SpoolOptions } from './spool.ts';
+import { TableGate } from './table-gate.ts';
+import { NotKept } from './writer.ts';
+import type { Appendable } from './writer.ts';
+
+export interface DatabaseSpoolOptions extends Omit<SpoolOptions, 'root' | 'failed'> {
+  readonly database: string;
+  /** Of this database. */
+  readonly folder: string;
+  readonly ageMsMax: number;
+  /** ms since 1970 */
+  readonly nowMs: () => number;
+  readonly observe: Observe;
+}
+
+/** How a table stands with its spool, for who wants to see it. */
+export interface GateView {
+  readonly oid: number;
+  readonly state: string;
+  readonly requests: number;
+  readonly sinceMs: number | null;
+  readonly reason: string | null;
+}
+
+export class DatabaseSpool implements Closable {
+  readonly database: string;
+  readonly #options: DatabaseSpoolOptions;
+  readonly #gates = new Map<number, TableGate>();
+  /** What this process has told of its tables, by oid. */
+  readonly told = new Map<number, KeptTable>();
+  readonly #appendables = new WeakMap<Target, Appendable>();
+  #spools: Spool[];
+  #own: Spool | null = null;
+  #opening: Promise<Spool> | null = null;
+  /** headgate.home() of the database; null: it was never asked. */
+  #home: string | null = null;
+  #closed = false;
+  /** There is something to hand over. */
+  wake: () => void = () => undefined;
+
+  private constructor(options: DatabaseSpoolOptions, spools: Spool[]) {
+    this.#options = options;
+    this.database = options.database;
+    this.#spools = spools;
+    for (const spool of spools) this.#takeOver(spool);
+  }
+
+  /** With what earlier processes have left. Rejects with the system's errors. */
+  static async open(options: DatabaseSpoolOptions): Promise<DatabaseSpool> {
+    const ids = await Spool.list(options.files, options.folder);
+    const spools: Spool[] = [];
+    for (const id of ids.toSorted()) spools.push(await Spool.open(spoolOptions(options), id));
+    return new DatabaseSpool(options, spools);
+  }
+
+  /** In the order in which they are handed over; the last one may be that of this process. */
+  get spools(): readonly Spool[] {
+    return this.#spools;
+  }
+
+  get own(): Spool | null {
+    return this.#own;
+  }
+
+  get home(): string | null {
+    return this.#home;
+  }
+
+  set home(home: string) {
+    this.#home = home;
+  }
+
+  get bytes(): number {
+    return this.#spools.reduce((sum, { bytes }) => sum + bytes, 0);
+  }
+
+  get gates(): Iterable<TableGate> {
+    return this.#gates.values();
+  }
+
+  /** Of what is on the disk; those of segments that are half handed over are counted as long as the segment is there. */
+  views(): readonly GateView[] {
+    return [...this.#gates.values()].flatMap(({ oid, state, sinceMs, reason }) =>
+      state === 'open' ? [] : [{ oid, state, requests: this.#requests(oid), sinceMs, reason }],
+    );
+  }
+
+  gateOf(oid: number): TableGate {
+    let gate = this.#gates.get(oid);
+    if (gate === undefined) {
+      gate = new TableGate(oid);
+      this.#gates.set(oid, gate);
+    }
+    return gate;
+  }
+
+  /** null: the table has never spooled. */
+  knownGate(oid: number): TableGate | null {
+    return this.#gates.get(oid) ?? null;
+  }
+
+  /** Whether requests can be kept: it is known which database this is, and the disk works. */
+  get usable(): boolean {
+    return !this.#closed && this.#home !== null && this.#own?.off !== true;
+  }
+
+  /** Makes the segment that the first request goes to. Rejects with the system's errors. */
+  async prepare(): Promise<void> {
+    const own = await this.#makeOwn();
+    await own.prepare();
+  }
+
+  /** Throws Refused when a request of this table would be kept in vain: asked before its body is read. */
+  admit(gate: TableGate): void {
+    if (!this.usable) throw new Refused('engine_unavailable');
+    const { nowMs, ageMsMax } = this.#options;
+    if (gate.sinceMs !== null && nowMs() - gate.sinceMs > ageMsMax) throw new Refused(full);
+  }
+
+  /** Resolves when the request is on the disk; rejects with Refused. */
+  async append(target: Target, gate: TableGate, payload: Buffer): Promise<void> {
+    this.admit(gate);
+    gate.beginAppend();
+    let sequence: bigint | null = null;
+    try {
+      // Without a wait where there is one: requests are written in the order in which they come here.
+      const own = this.#own ?? (await this.#makeOwn());
+      sequence = await own.append(this.#appendable(target), payload);
+    } catch (error) {
+      throw refusedFor(error);
+    } finally {
+      gate.endAppend(sequence);
+    }
+    this.wake();
+  }
+
+  /** A spool that holds nothing any more and is not written to. */
+  async remove(spool: Spool): Promise<void> {
+    this.#spools = this.#spools.filter((one) => one !== spool);
+    await spool.close();
+    const folder = join(this.#options.folder, spool.id);
+    // What was put aside stays.
+    await this.#options.files.removeFolder(folder).catch(() => {});
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    await this.#opening?.catch(() => {});
+    for (const spool of this.#spools) await spool.close();
+    if (this.#own !== null && this.#own.segments.length === 0) await this.remove(this.#own);
+  }
+
+  #requests(oid: number): number {
+    let sum = 0;
+    for (const { segments } of this.#spools) for (const { counts } of segments) sum += counts.get(oid) ?? 0;
+    return sum;
+  }
+
+  /** Nobody knows yet what of it has arrived: until then its tables go on spooling. */
+  #takeOver(spool: Spool): void {
+    const { database, observe } = this.#options;
+    for (const { segment, bytes, reason, kept: place } of spool.lost)
+      if (reason !== 'unfinished')
+        observe({ kind: 'spool.damaged', database, segment, bytes, reason, place });
+    for (const { last } of spool.segments)
+      for (const oid of last.keys()) this.gateOf(oid).fill(madeAtMs(spool.id));
+  }
+
+  #makeOwn(): Promise<Spool> {
+    this.#opening ??= this.#openOwn().catch((error: unknown) => {
+      this.#opening = null;
+      throw error;
+    });
+    return this.#opening;
+  }
+
+  async #openOwn(): Promise<Spool> {
+    const own = await Spool.open(spoolOptions(this.#options), this.#newId());
+    this.#spools = [...this.#spools, own];
+    this.#own = own;
+    return own;
+  }
+
+  /** Later than every one that is there, whatever the clock says. */
+  #newId(): string {
+    const last = this.#spools.reduce((most, { id }) => Math.max(most, madeAtMs(id)), 0);
+    const made = Math.max(this.#options.nowMs(), last + 1);
+    return made.toString(16).padStart(12, '0') + this.#options.random(10).toString('hex');
+  }
+
+  #appendable(target: Target): Appendable {
+    let known = this.#appendables.get(target);
+    if (known === undefined) {
+      const { database, schema, table, oid } = target;
+      const kept = { database, schema, table, oid, home: this.#home ?? '' };
+      this.told.set(oid, kept);
+      const told = encodeTable(kept);
+      known = { oid: target.oid, version: told.toString('latin1'), describe: () => told };
+      this.#appendables.set(target, known);
+    }
+    return known;
+  }
+}
+
+/** When a spool was made, in ms since 1970. */
+function madeAtMs(id: string): number {
+  return parseInt(id.slice(0, 12), 16);
+}
+
+function spoolOptions(options: DatabaseSpoolOptions): SpoolOptions {
+  const { database, observe, folder } = options;
+  const failed = (error: unknown) => {
+    const reason = error instanceof Error ? error.message : String(error);
+    observe({ kind: 'spool.failed', database, reason });
+  };
+  return { ...options, root: folder, failed };
+}
+
+const full = { ...refusal('spool_full'), retryAfterSeconds: limits.spoolFullRetrySeconds };
+const notTold = refusal(
+  'commit_unknown',
+  'the database is not available, and the disk failed while the request was being kept',
+);
+
+function refusedFor(error: unknown): unknown {
+  if (!(error instanceof NotKept)) return error;
+  switch (error.why) {
+    case 'full':
+      return new Refused(full);
+    case 'busy':
+      return new Refused('overloaded');
+    case 'off':
+      return new Refused('engine_unavailable');
+    case 'unknown':
+      return new Refused(notTold);
+  }
+}

@@ -1,0 +1,306 @@
+/**
+ * Hands over what is kept on the disk to the database it was for, when that is back: one spool after the other, in the order of
+ * each table, group by group; each group commits together with the position that it moves. Takes a DatabaseSpool; gives
+ * nothing back; never rejects. The position in the database alone says what has arrived: whatever is believed here is read
+ * from there again when anything was not as expected.
+ *
+ * Tables do not wait for each other: one that cannot be handed over is left out until the next pass.
+ */
+import { setTimeout as delay } from 'node:timers/promises';
+import { backoffMs } from '../kit/backoff.ts';
+import type { Closable } from '../kit/closer.ts';
+import { limits } from '../tables/limits.ts';
+import type { Observe } from '../tables/observations.ts';
+import type { DatabaseSpool } from './database-spool.ts';
+import { decodeTable } from './kept-request.ts';
+import type { KeptTable } from './kept-request.ts';
+import { beginning } from './spool.ts';
+import type { Place, Spool, SpooledRequest } from './spool.ts';
+import type { TableGate } from './table-gate.ts';
+import { TableHandOver } from './table-hand-over.ts';
+import type { HandOverRooms } from './table-hand-over.ts';
+
+export interface DrainerRooms extends HandOverRooms {
+  /** Whether the database is there, and known. */
+  ready(): boolean;
+  /** What of a spool has arrived, and which database says so. */
+  arrived(spool: string): Promise<{ readonly home: string; readonly positions: ReadonlyMap<number, bigint> }>;
+  readonly observe: Observe;
+  readonly random: () => number;
+}
+
+/** What is known of one spool while it is handed over. */
+interface Progress {
+  readonly spool: Spool;
+  /** By oid. */
+  readonly positions: Map<number, bigint>;
+  readonly told: ReadonlyMap<number, KeptTable>;
+  /** Everything before has arrived, or is of tables that never will. */
+  place: Place;
+}
+
+export class Drainer implements Closable {
+  readonly #kept: DatabaseSpool;
+  readonly #rooms: DrainerRooms;
+  readonly #closing = new AbortController();
+  readonly #ended: Promise<void>;
+  readonly #progress = new Map<Spool, Progress>();
+  /** Spools whose tables are of another database, by `id/oid`. */
+  readonly #held = new Set<string>();
+  #sleep = new AbortController();
+  #woken = true;
+  #failures = 0;
+
+  constructor(kept: DatabaseSpool, rooms: DrainerRooms) {
+    this.#kept = kept;
+    this.#rooms = rooms;
+    kept.wake = () => this.wake();
+    this.#ended = this.#run();
+  }
+
+  /** What does not arrive because it is another database's; null: nothing. */
+  get holds(): number {
+    return this.#held.size;
+  }
+
+  wake(): void {
+    this.#woken = true;
+    this.#sleep.abort();
+  }
+
+  async close(): Promise<void> {
+    this.#closing.abort();
+    this.wake();
+    await this.#ended;
+  }
+
+  async #run(): Promise<void> {
+    while (!this.#closing.signal.aborted) {
+      this.#woken = false;
+      const left = this.#rooms.ready() && this.#hasWork() ? await this.#drain() : this.#hasWork();
+      if (left && this.#woken && this.#failures === 0) continue;
+      await this.#pause(left ? this.#backoff() : limits.spoolRetryMs);
+    }
+  }
+
+  #backoff(): number {
+    return backoffMs(this.#failures + 1, limits.spoolRetryMinMs, limits.spoolRetryMs, this.#rooms.random);
+  }
+
+  async #pause(ms: number): Promise<void> {
+    // While something fails its pause is kept, however many requests come.
+    if (this.#woken && this.#failures === 0) return;
+    this.#sleep = new AbortController();
+    const signal =
+      this.#failures === 0
+        ? AbortSignal.any([this.#sleep.signal, this.#closing.signal])
+        : this.#closing.signal;
+    await delay(ms, undefined, { signal, ref: false }).catch(() => {});
+  }
+
+  #hasWork(): boolean {
+    return (
+      this.#kept.spools.some(({ segments }) => segments.length > 0) ||
+      [...this.#kept.gates].some(({ state }) => state !== 'open')
+    );
+  }
+
+  /** Whether something is left. */
+  async #drain(): Promise<boolean> {
+    try {
+      const blocked = await this.#passAll();
+      await this.#letPass(blocked);
+      await this.#trim();
+      this.#failures = blocked.size === 0 ? 0 : this.#failures + 1;
+    } catch {
+      // The engine is away again, or the disk cannot be read: what it was is told by those who have met it.
+      this.#failures += 1;
+    }
+    return this.#hasWork();
+  }
+
+  /** Gives the tables that could not be handed over, of any spool. */
+  async #passAll(): Promise<Set<number>> {
+    const blocked = new Set<number>();
+    for (const spool of this.#kept.spools) {
+      if (this.#closing.signal.aborted) break;
+      if (spool.segments.length === 0) continue;
+      const progress = await this.#progressOf(spool);
+      await this.#pass(progress, blocked, null);
+    }
+    return blocked;
+  }
+
+  async #progressOf(spool: Spool): Promise<Progress> {
+    const { home, positions } = await this.#rooms.arrived(spool.id);
+    this.#kept.home = home;
+    const known = this.#progress.get(spool);
+    // A database that was put back to what it was has not got what it had.
+    const isBack = [...(known?.positions ?? [])].some(([oid, it]) => it > (positions.get(oid) ?? 0n));
+    const progress: Progress = {
+      spool,
+      positions: new Map(positions),
+      told: spool === this.#kept.own ? this.#kept.told : (known?.told ?? (await tablesOf(spool))),
+      place: isBack ? beginning : (known?.place ?? beginning),
+    };
+    this.#progress.set(spool, progress);
+    for (const oid of new Set(spool.segments.flatMap(({ last }) => [...last.keys()])))
+      this.#look(progress, oid, home);
+    return progress;
+  }
+
+  /** Whether what is kept of a table is of this database. */
+  #look(progress: Progress, oid: number, home: string): void {
+    const { spool, told } = progress;
+    const table = told.get(oid);
+    const key = `${spool.id}/${oid}`;
+    if (table?.home === home) {
+      if (this.#held.delete(key)) progress.place = beginning;
+      return;
+    }
+    if (this.#held.has(key)) return;
+    this.#held.add(key);
+    const reason =
+      table === undefined
+        ? 'the master key that it was sealed with is not here'
+        : 'it was kept for another database of this name';
+    this.#rooms.observe({ kind: 'spool.held', database: this.#kept.database, spool: spool.id, reason });
+  }
+
+  /** `only`: a table that is held for it; null: all of them. */
+  async #pass(progress: Progress, blocked: Set<number>, only: number | null): Promise<void> {
+    const { spool, positions } = progress;
+    const waiting = new Map<number, TableHandOver>();
+    let bytes = 0;
+    let before = progress.place;
+    // What was left out of a spool before this one is left out here.
+    const isLeftOut = spool.segments.some(({ last }) => [...last.keys()].some((oid) => blocked.has(oid)));
+    let resume: Place | null = isLeftOut ? before : null;
+    const wanted = (oid: number, sequence: bigint): boolean =>
+      (only === null || oid === only) &&
+      sequence > (positions.get(oid) ?? 0n) &&
+      !blocked.has(oid) &&
+      !this.#held.has(`${spool.id}/${oid}`);
+    const end = async (table: TableHandOver): Promise<void> => {
+      bytes -= table.bytes;
+      if (await table.flush()) return;
+      blocked.add(table.oid);
+      this.#gateBlocked(table);
+      resume = earlier(resume, table.began);
+    };
+    for await (const { request, place } of spool.requests(before, wanted)) {
+      if (this.#closing.signal.aborted) return;
+      const table = this.#tableFor(waiting, progress, request, before);
+      bytes += table.push(request, before);
+      before = place;
+      if (table.isFull) await end(table);
+      else if (bytes > limits.spoolDrainBytesMax) for (const one of waiting.values()) await end(one);
+    }
+    for (const table of waiting.values()) await end(table);
+    if (only === null) progress.place = resume ?? before;
+  }
+
+  #tableFor(
+    waiting: Map<number, TableHandOver>,
+    { spool, positions, told }: Progress,
+    { oid }: SpooledRequest,
+    began: Place,
+  ): TableHandOver {
+    let table = waiting.get(oid);
+    if (table === undefined) {
+      const { database } = this.#kept;
+      const name = told.get(oid) ?? { database, schema: '', table: String(oid), oid, home: '' };
+      table = new TableHandOver({ rooms: this.#rooms, spool: spool.id, table: name, positions, began });
+      waiting.set(oid, table);
+    }
+    return table;
+  }
+
+  #gateBlocked({ oid, name, reason }: TableHandOver): void {
+    const gate = this.#kept.gateOf(oid);
+    if (gate.reason !== reason) this.#rooms.observe({ kind: 'spool.blocked', table: name, reason });
+    gate.reason = reason;
+  }
+
+  /** Tables of which nearly nothing is left are held for as long as the rest takes, and go to the lane again. */
+  async #letPass(blocked: ReadonlySet<number>): Promise<void> {
+    for (const gate of this.#kept.gates) {
+      if (gate.state !== 'spooling' || blocked.has(gate.oid) || this.#closing.signal.aborted) continue;
+      if (!gate.hold()) continue;
+      const late = setTimeout(() => gate.reopen(), limits.spoolEmptyingMs);
+      try {
+        await gate.written;
+        if (await this.#isEmptied(gate)) this.#opened(gate);
+      } finally {
+        clearTimeout(late);
+        gate.reopen();
+      }
+    }
+  }
+
+  #opened(gate: TableGate): void {
+    const since = gate.sinceMs;
+    if (!gate.open()) return;
+    const { database } = this.#kept;
+    const table = this.#rooms.current(gate.oid) ?? this.#toldOf(gate.oid);
+    const seconds = since === null ? 0 : (this.#rooms.nowMs() - since) / 1_000;
+    if (table !== null)
+      this.#rooms.observe({
+        kind: 'spool.left',
+        table: { database, schema: table.schema, table: table.table },
+        seconds,
+      });
+  }
+
+  #toldOf(oid: number): KeptTable | null {
+    for (const { told } of this.#progress.values()) {
+      const table = told.get(oid);
+      if (table !== undefined) return table;
+    }
+    return null;
+  }
+
+  async #isEmptied(gate: TableGate): Promise<boolean> {
+    const blocked = new Set<number>();
+    for (const spool of this.#kept.spools) {
+      if (this.#hasArrived(spool, gate)) continue;
+      await this.#pass(await this.#progressOf(spool), blocked, gate.oid);
+      if (!this.#hasArrived(spool, gate)) return false;
+    }
+    return true;
+  }
+
+  #hasArrived(spool: Spool, { oid }: TableGate): boolean {
+    if (this.#held.has(`${spool.id}/${oid}`)) return true;
+    const position = this.#progress.get(spool)?.positions.get(oid) ?? 0n;
+    return spool.segments.every(({ last }) => (last.get(oid) ?? 0n) <= position);
+  }
+
+  /** What has arrived goes from the disk; a spool of another process goes with its last segment. */
+  async #trim(): Promise<void> {
+    for (const spool of this.#kept.spools) {
+      const progress = this.#progress.get(spool);
+      if (progress !== undefined)
+        await spool.forget((oid) =>
+          this.#held.has(`${spool.id}/${oid}`) ? 0n : (progress.positions.get(oid) ?? 0n),
+        );
+      if (spool.segments.length > 0 || spool === this.#kept.own) continue;
+      await this.#kept.remove(spool);
+      this.#progress.delete(spool);
+    }
+  }
+}
+
+async function tablesOf(spool: Spool): Promise<ReadonlyMap<number, KeptTable>> {
+  const tables = new Map<number, KeptTable>();
+  for (const [oid, bytes] of await spool.tables()) {
+    const table = decodeTable(bytes);
+    if (table !== null) tables.set(oid, table);
+  }
+  return tables;
+}
+
+function earlier(one: Place | null, other: Place): Place {
+  if (one === null) return other;
+  return one.segment < other.segment || (one.segment === other.segment && one.at <= other.at) ? one : other;
+}

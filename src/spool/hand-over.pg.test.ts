@@ -1,0 +1,160 @@
+/** Requests from the disk on a real PostgreSQL: whatever happens to the connection, each arrives once. */
+import assert from 'node:assert/strict';
+import { performance } from 'node:perf_hooks';
+import { suite, test } from 'node:test';
+import type { TestContext } from 'node:test';
+import { onEnd } from '../../test/support/cleanup.ts';
+import { commitRoom } from '../../test/support/commit-room.ts';
+import { FaultyProxy } from '../../test/support/faulty-proxy.ts';
+import { runOurs } from '../../test/support/webhook-tables.ts';
+import { Pace } from '../batch/pace.ts';
+import { CommitPools } from '../commit/commit-pools.ts';
+import { createHandOver, passWith, readArrived } from '../commit/hand-over.ts';
+import { decodeRequest as decode } from '../decode/decode.ts';
+import type { Engine } from '../engine/engine.ts';
+import { keepSpooled } from '../reject/spooled.ts';
+import type { Target } from '../tables/flow.ts';
+import { limits } from '../tables/limits.ts';
+import { encodeRequest } from './kept-request.ts';
+import { beginning } from './spool.ts';
+import { TableHandOver } from './table-hand-over.ts';
+import type { HandOverRooms } from './table-hand-over.ts';
+
+const spool = '0123456789abcdef0123456789abcdef';
+const head = { method: 'POST', requestTarget: '/', rawHeaders: [], arrivedAtMs: 1, remoteAddress: '::1' };
+
+function roomsOn(t: TestContext, engine: Pick<Engine, 'clientConfig'>, target: Target): HandOverRooms {
+  const observe = () => undefined;
+  const clock = () => performance.now();
+  const bounds = { ...limits, spoolChangedMax: 3 };
+  const pools = new CommitPools(engine, bounds, undefined, observe);
+  onEnd(t, 'pools', () => pools.close());
+  const { database, oid } = target;
+  return {
+    current: () => target,
+    ready: () => true,
+    refresh: () => Promise.resolve(),
+    decode: (of, kept, body) => decode(of, { ...kept, body }),
+    handOver: createHandOver({ pools, limits: bounds, observe, clock }),
+    keepRefused: (request, _, passage) =>
+      passWith(pools, { database, oid }, passage, keepSpooled(request, bounds), 5_000),
+    position: async (id) => (await readArrived(pools, database, id, 5_000)).positions.get(oid) ?? 0n,
+    pace: new Pace(limits),
+    observe,
+    clock,
+    nowMs: () => 0,
+  };
+}
+
+/** A webhook table whose rows must not say `bad`, and a way to it through a proxy. */
+async function stage(t: TestContext, columns: string) {
+  const room = await commitRoom(t);
+  await runOurs(room.client, `CREATE TABLE kept (${columns}) WITH (connector = 'webhook')`);
+  const document = columns.startsWith('data');
+  const found = await (document ? room.targetOf('kept') : room.tableOf('kept'));
+  const intake = { ...found.intake, document: document ? 'data' : null };
+  const target: Target = { ...found, intake };
+  const { engine } = room.database;
+  const proxy = await FaultyProxy.open(engine.endpoint());
+  onEnd(t, 'proxy', () => proxy.close());
+  const proxied = {
+    clientConfig: (database: string) => ({
+      ...engine.clientConfig(database),
+      host: '127.0.0.1',
+      port: proxy.port,
+    }),
+  };
+  const ids = document ? `(data ->> 'id')::int` : 'id';
+  const stored = async () => {
+    const { rows } = await room.client.query<{ id: number }>(`select ${ids} as id from kept order by 1`);
+    return rows.map(({ id }) => id);
+  };
+  const refused = async () => {
+    const { rows } = await room.client.query<{ body: Buffer }>(
+      'select body from headgate.rejected_requests order by id',
+    );
+    return rows.map(({ body }) => (JSON.parse(body.toString()) as { id: number }).id);
+  };
+  return {
+    target,
+    proxy,
+    through: roomsOn(t, proxied, target),
+    beside: roomsOn(t, engine, target),
+    stored,
+    refused,
+  };
+}
+
+const bodyOf = (id: number, isBad: boolean) => Buffer.from(JSON.stringify({ id, v: isBad ? 'bad' : 'good' }));
+
+/** As the drainer does: what has not arrived is read again from the position on. */
+async function handOver(
+  rooms: HandOverRooms,
+  target: Target,
+  all: ReadonlyMap<bigint, Buffer>,
+): Promise<boolean> {
+  const position = await rooms.position(spool, target.oid).catch(() => null);
+  if (position === null) return false;
+  const table = {
+    database: target.database,
+    schema: target.schema,
+    table: target.table,
+    oid: target.oid,
+    home: '',
+  };
+  const positions = new Map(position === 0n ? [] : [[target.oid, position]]);
+  const over = new TableHandOver({ rooms, spool, table, positions, began: beginning });
+  for (const [sequence, payload] of all)
+    if (sequence > position) over.push({ sequence, oid: target.oid, payload }, beginning);
+  return over.flush();
+}
+
+const tables = [`data JSONB CHECK (data ->> 'v' <> 'bad')`, `id INT PRIMARY KEY, v TEXT CHECK (v <> 'bad')`];
+
+suite('hand-over', () => {
+  for (const columns of tables) {
+    for (const side of ['client', 'server'] as const) {
+      test(`${columns}: reset at each message of the ${side}, every request arrives once`, async (t) => {
+        const { target, proxy, through, stored, refused } = await stage(t, columns);
+        const all = new Map<bigint, Buffer>();
+        const [good, bad]: [number[], number[]] = [[], []];
+        let cuts = 0;
+        for (let round = 0; ; round++) {
+          // The culprit stands in the middle, so that it is passed alone.
+          for (const id of [0, 1, 2].map((place) => 3 * round + place)) {
+            const isBad = id % 3 === 1 && round % 2 === 1;
+            (isBad ? bad : good).push(id);
+            // Sequences of other tables lie between.
+            all.set(BigInt(2 * id + 1), encodeRequest(head, bodyOf(id, isBad)));
+          }
+          proxy.cutAfter(side, round);
+          const before = proxy.cuts;
+          while (!(await handOver(through, target, all)));
+          assert.deepEqual([await stored(), await refused()], [good, bad], `cut behind message ${round}`);
+          if (proxy.cuts === before && round % 2 === 1) break;
+          cuts += proxy.cuts - before;
+        }
+        t.diagnostic(`${cuts} cuts, ${all.size} requests`);
+        assert(cuts > 10, `${cuts} cuts`);
+      });
+    }
+
+    test(`${columns}: two that hand over the same requests double nothing`, async (t) => {
+      const { target, through, beside, stored, refused } = await stage(t, columns);
+      const all = new Map<bigint, Buffer>();
+      for (let id = 0; id < 3_000; id++)
+        all.set(BigInt(id + 1), encodeRequest(head, bodyOf(id, id % 500 === 7)));
+      const both = [through, beside].map(async (rooms) => {
+        while (!(await handOver(rooms, target, all)));
+      });
+      await Promise.all(both);
+      const isBad = (id: number) => id % 500 === 7;
+      const ids = Array.from({ length: 3_000 }, (_, id) => id);
+      assert.deepEqual(
+        await stored(),
+        ids.filter((id) => !isBad(id)),
+      );
+      assert.deepEqual(await refused(), ids.filter(isBad));
+    });
+  }
+});

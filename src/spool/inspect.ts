@@ -1,0 +1,85 @@
+/**
+ * Looks at a folder of spools without changing anything in it, for the command line. Takes a folder that no Headgate need be
+ * running on; gives what its files hold, and their requests where the master key is there. Rejects with the system's errors only.
+ */
+import { join } from 'node:path';
+import type { KeyRing } from '../secrets/key-ring.ts';
+import type { SpoolFiles } from './files.ts';
+import { decodeHeader, headerBytes, openRecord, segmentKey } from './format.ts';
+import type { SegmentHeader } from './format.ts';
+import { decodeRequest, decodeTable } from './kept-request.ts';
+import type { KeptHead, KeptTable } from './kept-request.ts';
+import { reading, scanRecords, segmentNumber } from './segment.ts';
+
+export interface SegmentReport {
+  readonly path: string;
+  /** Of the files, used or not. */
+  readonly bytes: number;
+  /** null: it has none that can be read. */
+  readonly header: SegmentHeader | null;
+  readonly requests: number;
+  /** Bytes that cannot be read. */
+  readonly damaged: number;
+  /** Its master key is here. */
+  readonly opens: boolean;
+}
+
+export interface FoundRequest {
+  readonly sequence: bigint;
+  readonly oid: number;
+  /** null: nothing that can be read tells. */
+  readonly table: KeptTable | null;
+  readonly head: KeptHead;
+  readonly body: Buffer;
+}
+
+export async function inspectSpools(
+  files: SpoolFiles,
+  root: string,
+  ring: KeyRing,
+  found: (request: FoundRequest) => void = () => undefined,
+): Promise<readonly SegmentReport[]> {
+  const reports: SegmentReport[] = [];
+  for (const database of await foldersIn(files, root))
+    for (const spool of (await foldersIn(files, database)).filter((path) => /[/\\][0-9a-f]{32}$/.test(path)))
+      for (const name of (await files.list(spool)).toSorted())
+        if (segmentNumber(name) !== null) reports.push(await inspect(files, join(spool, name), ring, found));
+  return reports;
+}
+
+async function foldersIn(files: SpoolFiles, folder: string): Promise<readonly string[]> {
+  return (await files.list(folder)).toSorted().map((name) => join(folder, name));
+}
+
+/** What was refused at the end of a segment counts here as well: only the segment behind it knows. */
+async function inspect(
+  files: SpoolFiles,
+  path: string,
+  ring: KeyRing,
+  found: (request: FoundRequest) => void,
+): Promise<SegmentReport> {
+  return reading(files, path, async (file) => {
+    const bytes = await file.size();
+    const start = Buffer.alloc(headerBytes);
+    const header = decodeHeader(start.subarray(0, await file.read(start, 0)));
+    if (header === null) return { path, bytes, header, requests: 0, damaged: 0, opens: false };
+    const masterKey = ring.keys().find(({ id }) => id.equals(header.keyId));
+    const key = masterKey === undefined ? null : segmentKey(masterKey, header);
+    const tables = new Map<number, KeptTable | null>();
+    let [requests, damaged] = [0, 0];
+    for await (const it of scanRecords(file, { from: headerBytes, to: bytes, full: false, after: 0n })) {
+      if (it.is === 'damage') {
+        damaged += it.to - it.from;
+        continue;
+      }
+      const { kind, table: oid, sequence } = it.head;
+      if (kind === 'request') requests += 1;
+      const payload = key === null ? null : openRecord(it.bytes, it.at, key);
+      if (payload === null) continue;
+      if (kind === 'table') tables.set(oid, decodeTable(payload));
+      const request = kind === 'request' ? decodeRequest(payload) : null;
+      if (request !== null) found({ sequence, oid, table: tables.get(oid) ?? null, ...request });
+    }
+    return { path, bytes, header, requests, damaged, opens: key !== null };
+  });
+}

@@ -1,0 +1,80 @@
+/**
+ * A request as it stands in a record of the spool, and what is told there of its table. Pure: values in, bytes out, and back.
+ *
+ *   request   0 length of the head, u32 | 4 head, JSON | body
+ *   table     JSON
+ *
+ * Of the headers those are kept that rows are made of, or that an owner may see: never what carries a credential, unless a
+ * column takes it.
+ */
+import type { Target } from '../tables/flow.ts';
+
+export interface KeptHead {
+  readonly method: string;
+  /** Path and query as received. */
+  readonly requestTarget: string;
+  /** Names and values in turn. */
+  readonly rawHeaders: readonly string[];
+  readonly arrivedAtMs: number;
+  readonly remoteAddress: string;
+}
+
+export function encodeRequest(head: KeptHead, body: Buffer): Buffer {
+  const text = Buffer.from(JSON.stringify(head));
+  const bytes = Buffer.allocUnsafe(4 + text.length + body.length);
+  bytes.writeUInt32LE(text.length, 0);
+  text.copy(bytes, 4);
+  body.copy(bytes, 4 + text.length);
+  return bytes;
+}
+
+/** null: a later version has written it. */
+export function decodeRequest(payload: Buffer): { readonly head: KeptHead; readonly body: Buffer } | null {
+  try {
+    const length = payload.readUInt32LE(0);
+    const head = JSON.parse(payload.toString('utf8', 4, 4 + length)) as KeptHead;
+    if (!Array.isArray(head.rawHeaders) || typeof head.arrivedAtMs !== 'number') return null;
+    return { head, body: payload.subarray(4 + length) };
+  } catch {
+    return null;
+  }
+}
+
+const decoderHeaders = 'x-rw-webhook-';
+
+export function keptHeaders(rawHeaders: readonly string[], { intake }: Target): string[] {
+  const { hiddenHeaders } = intake;
+  const kept: string[] = [];
+  for (let at = 0; at + 1 < rawHeaders.length; at += 2) {
+    const [given = '', value = ''] = rawHeaders.slice(at, at + 2);
+    const name = given.toLowerCase();
+    const included = intake.includes.some((it) => it.what === 'header' && it.header.toLowerCase() === name);
+    const shown = hiddenHeaders !== null && !hiddenHeaders.has(name);
+    if (included || shown || name.startsWith(decoderHeaders)) kept.push(given, value);
+  }
+  return kept;
+}
+
+export interface KeptTable {
+  readonly database: string;
+  readonly schema: string;
+  readonly table: string;
+  readonly oid: number;
+  /** headgate.home() of the database. */
+  readonly home: string;
+}
+
+export function encodeTable(table: KeptTable): Buffer {
+  const { database, schema, table: name, oid, home } = table;
+  return Buffer.from(JSON.stringify({ database, schema, table: name, oid, home }));
+}
+
+/** null: it is none, or of a later version. */
+export function decodeTable(payload: Buffer): KeptTable | null {
+  try {
+    const made = JSON.parse(payload.toString('utf8')) as KeptTable;
+    return typeof made.home === 'string' && typeof made.oid === 'number' ? made : null;
+  } catch {
+    return null;
+  }
+}

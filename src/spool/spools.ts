@@ -1,0 +1,188 @@
+/**
+ * The spools of all databases: one folder, which this process alone may use. Takes what the catalog has confirmed, and tells
+ * what is known of a table while nobody can confirm it; gives the spool of a database. Refuses to open (throws SpoolError) a
+ * folder that somebody else uses. Touches its folder alone.
+ *
+ *   <folder>/<database>/tables.sealed   what is known of its tables
+ *   <folder>/<database>/<id>/           a spool (spool.ts)
+ */
+import { join } from 'node:path';
+import type { Closable } from '../kit/closer.ts';
+import { PlainError } from '../kit/plain-error.ts';
+import { limits } from '../tables/limits.ts';
+import type { Observe } from '../tables/observations.ts';
+import { DatabaseSpool } from './database-spool.ts';
+import type { DatabaseSpoolOptions } from './database-spool.ts';
+import type { Drainer } from './drainer.ts';
+import { readKnown, writeKnown } from './snapshot-file.ts';
+import type { KnownTables } from './snapshot-file.ts';
+
+export class SpoolError extends PlainError {
+  override readonly name = 'SpoolError';
+}
+
+export interface SpoolsOptions extends Omit<DatabaseSpoolOptions, 'database' | 'folder' | 'bytesLeft'> {
+  readonly root: string;
+  readonly bytesMax: number;
+  readonly seal: (plaintext: string, identity: string) => string;
+  readonly open: (sealed: string, identity: string) => string;
+  /** Takes the folder for this process alone; null: nobody can tell. */
+  readonly lock: (folder: string) => Promise<Closable | null>;
+  readonly drain: (kept: DatabaseSpool) => Drainer;
+  /** What an earlier process knew of the tables of a database. */
+  readonly remember: (database: string, known: KnownTables) => void;
+  /** headgate.home(); rejects when nobody can be asked. */
+  readonly home: (database: string) => Promise<string>;
+  readonly observe: Observe;
+}
+
+/** What the catalog has read of a database. */
+export interface Confirmed {
+  /** Another one whenever a table is another one. */
+  readonly version: number;
+  /** Rows of the tables that spool, as JSON. */
+  readonly rows: () => readonly string[];
+}
+
+interface Open {
+  readonly kept: DatabaseSpool;
+  readonly drainer: Drainer;
+  writtenVersion: number;
+  writtenAtMs: number;
+}
+
+export class Spools implements Closable {
+  readonly #options: SpoolsOptions;
+  readonly #databases = new Map<string, Open>();
+  /** What is under way for a database, one after the other. */
+  readonly #running = new Map<string, Promise<void>>();
+  readonly #lock: Closable;
+  #closed = false;
+
+  private constructor(options: SpoolsOptions, lock: Closable) {
+    this.#options = options;
+    this.#lock = lock;
+  }
+
+  /** Rejects with SpoolError and the system's errors. */
+  static async open(options: SpoolsOptions): Promise<Spools> {
+    const { files, root } = options;
+    await files.makeFolder(root);
+    const lock = await options.lock(root).catch(() => {
+      throw new SpoolError(`another Headgate uses the folder ${root}`);
+    });
+    if (lock === null)
+      throw new SpoolError(`nothing here can lock the folder ${root}: install flock, or Perl`);
+    const spools = new Spools(options, lock);
+    try {
+      for (const name of await files.list(root)) {
+        const database = databaseOf(name);
+        if (database !== null) await spools.#openDatabase(database);
+      }
+    } catch (error) {
+      await spools.close();
+      throw error;
+    }
+    return spools;
+  }
+
+  /** null: none was opened, or it cannot take anything. */
+  spoolOf(database: string): DatabaseSpool | null {
+    const kept = this.#databases.get(database)?.kept;
+    return kept?.usable === true ? kept : null;
+  }
+
+  get all(): readonly { readonly kept: DatabaseSpool; readonly drainer: Drainer }[] {
+    return [...this.#databases.values()];
+  }
+
+  get bytes(): number {
+    let sum = 0;
+    for (const { kept } of this.#databases.values()) sum += kept.bytes;
+    return sum;
+  }
+
+  /** There may be something to hand over. */
+  wake(database: string): void {
+    this.#databases.get(database)?.drainer.wake();
+  }
+
+  /** The catalog of a database is what the engine has. Never throws, takes no time. */
+  confirmed(database: string, confirmed: Confirmed): void {
+    if (this.#closed || this.#running.has(database)) return;
+    const open = this.#databases.get(database);
+    const { clock } = this.#options;
+    const isWritten =
+      open !== undefined &&
+      open.writtenVersion === confirmed.version &&
+      clock() - open.writtenAtMs < limits.spoolSnapshotMs;
+    open?.drainer.wake();
+    if (isWritten) return;
+    const run = this.#write(database, confirmed)
+      .catch((error: unknown) => this.#failed(database, error))
+      .finally(() => this.#running.delete(database));
+    this.#running.set(database, run);
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    await Promise.all(this.#running.values());
+    for (const { drainer } of this.#databases.values()) await drainer.close();
+    for (const { kept } of this.#databases.values()) await kept.close();
+    await this.#lock.close();
+  }
+
+  async #write(database: string, confirmed: Confirmed): Promise<void> {
+    const rows = confirmed.rows();
+    const known = this.#databases.get(database);
+    if (rows.length === 0 && known === undefined) return;
+    const { files, root, nowMs, clock, home: ask, seal, open: unseal } = this.#options;
+    const [confirmedAtMs, startedMs] = [nowMs(), clock()];
+    const home = await ask(database);
+    const open = known ?? (await this.#openDatabase(database));
+    open.kept.home = home;
+    const folder = join(root, folderOf(database));
+    await writeKnown(files, folder, database, { home, confirmedAtMs, rows }, { seal, open: unseal });
+    if (rows.length > 0) await open.kept.prepare();
+    open.writtenVersion = confirmed.version;
+    open.writtenAtMs = startedMs;
+  }
+
+  async #openDatabase(database: string): Promise<Open> {
+    const { files, root, bytesMax, nowMs, drain, remember, seal, open: unseal } = this.#options;
+    const folder = join(root, folderOf(database));
+    await files.makeFolder(folder);
+    await files.syncFolder(root);
+    const bytesLeft = () => bytesMax - this.bytes;
+    const kept = await DatabaseSpool.open({ ...this.#options, database, folder, bytesLeft });
+    const known = await readKnown(files, folder, database, nowMs(), { seal, open: unseal });
+    if (known !== null) {
+      kept.home = known.home;
+      remember(database, known);
+    }
+    const open = { kept, drainer: drain(kept), writtenVersion: -1, writtenAtMs: 0 };
+    this.#databases.set(database, open);
+    if (known !== null && known.rows.length > 0) await kept.prepare();
+    return open;
+  }
+
+  #failed(database: string, error: unknown): void {
+    const reason = error instanceof Error ? error.message : String(error);
+    this.#options.observe({ kind: 'spool.failed', database, reason });
+  }
+}
+
+/** Letters that a file's name may have everywhere; everything else as its bytes. */
+function folderOf(database: string): string {
+  const escape = (byte: number) => `%${byte.toString(16).padStart(2, '0')}`;
+  return [...Buffer.from(database)]
+    .map((byte) => (/[a-z0-9_]/.test(String.fromCharCode(byte)) ? String.fromCharCode(byte) : escape(byte)))
+    .join('');
+}
+
+/** null: no folder of ours. */
+function databaseOf(name: string): string | null {
+  if (!/^(?:[a-z0-9_]|%[0-9a-f]{2})+$/.test(name)) return null;
+  const bytes = name.replaceAll(/%(..)/g, (_, hex: string) => String.fromCharCode(parseInt(hex, 16)));
+  return Buffer.from(bytes, 'latin1').toString();
+}

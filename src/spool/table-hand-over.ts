@@ -1,0 +1,296 @@
+/**
+ * Some requests of one table on their way from the disk into the database, in their order. Takes requests as they were kept;
+ * hands them over in groups, each with the position that it moves. What the database refuses is cut in halves until
+ * the one at fault stands alone; that one goes where refused requests are kept, in the transaction that passes it.
+ * Gives whether all of them have arrived, and if not why.
+ */
+import type { Group, RejectedRequest, Rows, Target } from '../tables/flow.ts';
+import { limits } from '../tables/limits.ts';
+import type { Observe, TableName } from '../tables/observations.ts';
+import { refusal, Refused } from '../tables/refusals.ts';
+import type { Refusal } from '../tables/refusals.ts';
+import { decodeRequest } from './kept-request.ts';
+import type { KeptHead, KeptTable } from './kept-request.ts';
+import type { Place, SpooledRequest } from './spool.ts';
+
+export interface Passage {
+  readonly spool: string;
+  readonly first: bigint;
+  readonly last: bigint;
+}
+
+export interface HandOverRooms {
+  /** The table as it is now; null: there is none of this oid, or nobody knows. */
+  current(oid: number): Target | null;
+  ready(): boolean;
+  /** Reads the catalog again. */
+  refresh(): Promise<void>;
+  /** Throws Refused. */
+  decode(target: Target, head: KeptHead, body: Buffer): Rows | Promise<Rows>;
+  /** Never rejects. */
+  handOver(
+    group: Group,
+    passage: Passage,
+  ): Promise<
+    | { readonly kind: 'committed' | 'unknown' | 'moved' | 'changed' }
+    | { readonly kind: 'away' | 'refused'; readonly refusal: Refusal }
+  >;
+  /** Keeps a request for the owner of its table, and takes it for arrived; rejects with the engine's error. */
+  keepRefused(request: RejectedRequest, oid: number, passage: Passage): Promise<void>;
+  /** The last request of a table that has arrived; rejects when nobody can be asked. */
+  position(spool: string, oid: number): Promise<bigint>;
+  /** How many rows a group should have, learnt from those before. */
+  readonly pace: {
+    readonly groupRows: number;
+    record(rows: number, ms: number): void;
+  };
+  readonly observe: Observe;
+  /** A monotonic clock, ms. */
+  readonly clock: () => number;
+  /** ms since 1970 */
+  readonly nowMs: () => number;
+}
+
+interface Member {
+  readonly sequence: bigint;
+  readonly payload: Buffer;
+}
+
+export interface TableHandOverOptions {
+  readonly rooms: HandOverRooms;
+  readonly spool: string;
+  readonly table: KeptTable;
+  /** Of the spool, by oid; moved as requests arrive. */
+  readonly positions: Map<number, bigint>;
+  /** In front of the first request. */
+  readonly began: Place;
+}
+
+/** What is tried next, and whether more than that may be tried. */
+type Step = 'on' | 'smaller' | 'again' | 'stop';
+
+export class TableHandOver {
+  readonly oid: number;
+  readonly name: TableName;
+  reason = '';
+  bytes = 0;
+  began: Place;
+  readonly #rooms: HandOverRooms;
+  readonly #spool: string;
+  readonly #positions: Map<number, bigint>;
+  #members: Member[] = [];
+  /** Requests that are tried together at most: some among them are refused. */
+  #together = Infinity;
+  #changed = 0;
+  #unmoved = 0;
+
+  constructor({ rooms, spool, table, positions, began }: TableHandOverOptions) {
+    this.#rooms = rooms;
+    this.#spool = spool;
+    this.#positions = positions;
+    this.oid = table.oid;
+    this.name = { database: table.database, schema: table.schema, table: table.table };
+    this.began = began;
+  }
+
+  /** Gives what it holds of memory. */
+  push({ sequence, payload }: SpooledRequest, began: Place): number {
+    if (this.#members.length === 0) this.began = began;
+    this.#members.push({ sequence, payload });
+    this.bytes += payload.length;
+    return payload.length;
+  }
+
+  get isFull(): boolean {
+    return this.#members.length >= this.#rooms.pace.groupRows || this.bytes >= limits.groupBytesMax;
+  }
+
+  /** Whether all have arrived; what has not is forgotten here, and read again later. */
+  async flush(): Promise<boolean> {
+    try {
+      while (this.#members.length > 0) {
+        const step = await this.#step();
+        if (step === 'stop') return false;
+      }
+      return true;
+    } catch (error) {
+      this.reason = error instanceof Error ? error.message : String(error);
+      return false;
+    } finally {
+      this.#members = [];
+      this.bytes = 0;
+    }
+  }
+
+  get #position(): bigint {
+    return this.#positions.get(this.oid) ?? 0n;
+  }
+
+  async #step(): Promise<Step> {
+    const target = this.#rooms.current(this.oid);
+    if (target === null) {
+      if (!this.#rooms.ready()) return this.#stop(refusal('engine_unavailable'));
+      // The catalog was read, and does not have it.
+      return this.#keepFirst(null, refusal('table_gone'));
+    }
+    if (target.check === 'unusable') return this.#stop(refusal('table_unusable'));
+    const { group, count, refused } = await this.#decode(target);
+    if (group === null) return this.#keepFirst(target, refused ?? refusal('internal'));
+    const last = this.#members[count - 1]?.sequence ?? 0n;
+    const passage = { spool: this.#spool, first: this.#position + 1n, last };
+    const started = this.#rooms.clock();
+    const end = await this.#rooms.handOver(group, passage);
+    this.#rooms.pace.record(group.rows, this.#rooms.clock() - started);
+    switch (end.kind) {
+      case 'committed':
+        return this.#arrived(count, group.rows, last);
+      case 'unknown':
+      case 'moved':
+        return this.#ask(end.kind, count, group.rows, last, target);
+      case 'changed':
+        await this.#rooms.refresh();
+        this.#changed += 1;
+        return this.#changed > limits.spoolChangedMax ? this.#stop(refusal('table_changed')) : 'again';
+      case 'away':
+        return this.#stop(end.refusal);
+      case 'refused':
+        if (count === 1) return this.#keepFirst(target, end.refusal);
+        this.#together = Math.ceil(count / 2);
+        return 'smaller';
+    }
+  }
+
+  /** The first requests that fit one transaction; `group` null: the first one is refused. */
+  async #decode(
+    target: Target,
+  ): Promise<{ readonly group: Group | null; readonly count: number; readonly refused: Refusal | null }> {
+    const members: Rows[] = [];
+    let refused: Refusal | null = null;
+    let [rows, bytes] = [0, 0];
+    for (const { payload } of this.#members) {
+      if (members.length >= this.#together) break;
+      const made = await this.#rowsOf(target, payload);
+      if ('code' in made) {
+        refused = made;
+        break;
+      }
+      const fits =
+        rows + made.count <= this.#rooms.pace.groupRows && bytes + made.bytes <= limits.groupBytesMax;
+      if (members.length > 0 && !fits) break;
+      members.push(made);
+      rows += made.count;
+      bytes += made.bytes;
+    }
+    const group = members.length === 0 ? null : { target, members, rows, bytes };
+    return { group, count: members.length, refused };
+  }
+
+  async #rowsOf(target: Target, payload: Buffer): Promise<Rows | Refusal> {
+    const request = decodeRequest(payload);
+    if (request === null) return refusal('internal', 'it was kept by another version of Headgate');
+    try {
+      const made = this.#rooms.decode(target, request.head, request.body);
+      return made instanceof Promise ? await made : made;
+    } catch (error) {
+      if (error instanceof Refused) return error.refusal;
+      throw error;
+    }
+  }
+
+  /** The position says what became of it. */
+  async #ask(
+    kind: 'unknown' | 'moved',
+    count: number,
+    rows: number,
+    last: bigint,
+    target: Target,
+  ): Promise<Step> {
+    const before = this.#position;
+    const position = await this.#rooms.position(this.#spool, this.oid);
+    if (position === last) return this.#arrived(count, rows, last);
+    if (position > before) {
+      // Another one hands over the same requests.
+      this.#positions.set(this.oid, position);
+      this.#members = this.#members.filter(({ sequence }) => sequence > position);
+      return 'again';
+    }
+    if (position < before)
+      return this.#stop(refusal('internal', 'the position in the database has gone back'));
+    this.#unmoved += 1;
+    if (kind === 'unknown' || this.#unmoved === 1)
+      return this.#unmoved > limits.spoolChangedMax ? this.#stop(refusal('commit_unknown')) : 'again';
+    // Nobody else has moved it: code of the table says so.
+    if (count === 1) return this.#keepFirst(target, refusal('row_refused'));
+    this.#together = Math.ceil(count / 2);
+    return 'smaller';
+  }
+
+  #arrived(requests: number, rows: number, last: bigint): Step {
+    this.#positions.set(this.oid, last);
+    this.#members.splice(0, requests);
+    // The one at fault may be among the next as many.
+    this.#together *= 2;
+    this.#changed = 0;
+    this.#unmoved = 0;
+    this.#rooms.observe({ kind: 'spool.arrived', table: this.name, requests, rows });
+    return 'on';
+  }
+
+  async #keepFirst(target: Target | null, why: Refusal): Promise<Step> {
+    const [first] = this.#members;
+    if (first === undefined) return 'on';
+    const passage = { spool: this.#spool, first: this.#position + 1n, last: first.sequence };
+    const request = decodeRequest(first.payload);
+    const head = request?.head ?? unreadable;
+    await this.#rooms.keepRefused(
+      {
+        ...head,
+        target: target ?? goneTarget(this.name, this.oid),
+        refusal: why,
+        door: 'spool',
+        authenticated: true,
+        body: request?.body ?? first.payload,
+      },
+      this.oid,
+      passage,
+    );
+    this.#positions.set(this.oid, first.sequence);
+    this.#members.shift();
+    this.#rooms.observe({ kind: 'spool.refused', table: this.name, code: why.code, reason: why.message });
+    return 'on';
+  }
+
+  #stop({ message }: Refusal): Step {
+    this.reason = message;
+    return 'stop';
+  }
+}
+
+const unreadable: KeptHead = {
+  method: '',
+  requestTarget: '',
+  rawHeaders: [],
+  arrivedAtMs: 0,
+  remoteAddress: '',
+};
+
+/** Of a table that is gone nothing is known any more but its name. */
+function goneTarget(name: TableName, oid: number): Target {
+  return {
+    ...name,
+    oid,
+    check: 'unusable',
+    waitsForDisk: true,
+    hasLocks: true,
+    shape: { mark: '', way: 'insert', columns: [], key: [], document: null, misfits: 'reject' },
+    code: { owner: 0, ownerName: '', as: 'nobody', inert: false, catalogued: true },
+    intake: {
+      format: 'json',
+      batched: false,
+      document: null,
+      unknown: 'ignore',
+      includes: [],
+      hiddenHeaders: new Set(),
+    },
+  };
+}

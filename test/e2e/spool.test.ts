@@ -1,0 +1,390 @@
+import assert from 'node:assert/strict';
+import { createHmac } from 'node:crypto';
+import { cpSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import type { TestContext } from 'node:test';
+import { startHeadgate, temporaryFolder } from '../support/headgate.ts';
+import type { Answer, Headgate } from '../support/headgate.ts';
+import { MortalServer } from '../support/mortal-server.ts';
+import { run } from '../support/run.ts';
+import { within } from '../support/within.ts';
+
+const secret = 'canary-secret-4711';
+const signed = (body: string) => ({
+  'x-hub-signature-256': `sha256=${createHmac('sha256', secret).update(body).digest('hex')}`,
+});
+const mebibyte = 1024 * 1024;
+
+/** One server and one Headgate, which the cases kill and start. */
+class Stage {
+  readonly server: MortalServer;
+  readonly dataDir: string;
+  readonly #t: TestContext;
+  #headgate: Headgate | null = null;
+  #read = 0;
+
+  constructor(t: TestContext, server: MortalServer, dataDir: string) {
+    this.#t = t;
+    this.server = server;
+    this.dataDir = dataDir;
+  }
+
+  get headgate(): Headgate {
+    assert(this.#headgate !== null);
+    return this.#headgate;
+  }
+
+  get folder(): string {
+    return join(this.dataDir, 'spool');
+  }
+
+  async startHeadgate(env: Readonly<Record<string, string>> = {}): Promise<void> {
+    this.#read = 0;
+    this.#headgate = await startHeadgate(this.#t, {
+      dataDir: this.dataDir,
+      env: {
+        HEADGATE_DATABASE_URL: this.server.databaseUrl,
+        HEADGATE_BODY_BYTES_MAX: String(mebibyte),
+        HEADGATE_SPOOL_BYTES: String(16 * mebibyte),
+        ...env,
+      },
+    });
+  }
+
+  async killHeadgate(): Promise<void> {
+    await this.headgate.signal('SIGKILL');
+  }
+
+  command(...args: readonly string[]) {
+    const cli = fileURLToPath(new URL('../../src/app/cli.js', import.meta.url));
+    const env = {
+      ...process.env,
+      HEADGATE_DATABASE_URL: this.server.databaseUrl,
+      HEADGATE_DATA_DIR: this.dataDir,
+    };
+    return run(process.execPath, [cli, ...args], { env });
+  }
+
+  async post(table: string, body: string, headers: Record<string, string> = {}): Promise<Answer> {
+    return this.headgate.post(`postgres/public/${table}`, body, headers);
+  }
+
+  async statuses(table: string, bodies: readonly string[]): Promise<number[]> {
+    const all: number[] = [];
+    for (const body of bodies) all.push((await this.post(table, body)).status);
+    return all;
+  }
+
+  /** By Headgate's own SQL door. */
+  async sql<Row extends object>(text: string): Promise<Row[]> {
+    const client = await this.headgate.client(this.#t, 'postgres');
+    const { rows } = await client.query<Row>(text);
+    await client.end();
+    return rows;
+  }
+
+  /** Beside Headgate. */
+  async ask<Row extends object>(text: string): Promise<Row[]> {
+    const client = await this.server.connect(this.#t);
+    const { rows } = await client.query<Row>(text);
+    await client.end();
+    return rows;
+  }
+
+  async ids(table: string): Promise<number[]> {
+    const rows = await this.ask<{ id: number }>(`select (data->>'id')::int as id from ${table} order by 1`);
+    return rows.map(({ id }) => id);
+  }
+
+  /** What was kept has arrived since the last kill; requests go to the database again. */
+  async untilDirect(table: string, text: string): Promise<void> {
+    await this.#said((line) => line.includes('spool.left') && line.includes(`public.${table}"`));
+    assert.equal((await this.post(table, text)).status, 200);
+  }
+
+  async killServer(): Promise<void> {
+    this.#read = this.headgate.stderr.length;
+    await this.server.kill();
+    // Until then what is being committed is answered 503: nobody knows what became of it.
+    await this.#said((line) => line.includes('catalog.unreadable'));
+  }
+
+  async #said(matches: (line: string) => boolean): Promise<void> {
+    await within(15_000, async () => {
+      await delay(10);
+      const lines = this.headgate.stderr.slice(this.#read).split('\n');
+      assert(lines.some(matches), this.headgate.stderr.slice(-2_000));
+    });
+  }
+
+  /** Everything in the folder of the spool. */
+  *files(folder = this.folder): Generator<string> {
+    for (const name of readdirSync(folder, { recursive: true, encoding: 'utf8' })) {
+      const path = join(folder, name);
+      if (statSync(path).isFile()) yield path;
+    }
+  }
+}
+
+const range = (from: number, to: number) => Array.from({ length: to - from }, (_, i) => from + i);
+const body = (id: number, more: object = {}) => JSON.stringify({ id, ...more });
+
+test('webhooks while the database is away', async (t) => {
+  const server = await MortalServer.start(t);
+  const stage = new Stage(t, server, await temporaryFolder(t));
+  await stage.startHeadgate();
+  await stage.sql(`
+    CREATE SECRET s WITH (backend = 'meta') AS '${secret}';
+    CREATE TABLE kept (data JSONB) WITH (connector = 'webhook', spool = 'fallback');
+    CREATE TABLE other (data JSONB) WITH (connector = 'webhook');
+    CREATE TABLE latest (id INT PRIMARY KEY, n INT CHECK (n <> 13), "from" TEXT) INCLUDE HEADER 'x-from' AS "from"
+      WITH (connector = 'webhook', spool = 'fallback', spool_status = '200');
+    CREATE TABLE guarded (data JSONB) WITH (connector = 'webhook')
+      VALIDATE SECRET s AS secure_compare(headers->>'x-hub-signature-256', 'sha256=' || encode(hmac(s, data, 'sha256'), 'hex'));
+    ALTER TABLE guarded SET (spool = 'fallback')`);
+  // Written down, with all tables in it.
+  await within(10_000, async () => {
+    await delay(10);
+    assert(statSync(join(stage.folder, 'postgres', 'tables.sealed')).size > 4_000);
+  });
+
+  await t.test('they are answered 202, and are rows when it is back, in their order', async () => {
+    assert.equal((await stage.post('kept', body(0))).status, 200);
+    assert.equal((await stage.post('latest', body(1, { n: 1 }), { 'x-from': 'a' })).text, '{"rows":1}');
+    await stage.killServer();
+    const first = await stage.post('kept', body(1));
+    assert.deepEqual([first.status, first.text], [202, '{"rows":0,"spooled":1}']);
+    assert.equal(first.headers.get('headgate-stored'), 'spool');
+    assert.deepEqual(
+      await stage.statuses(
+        'kept',
+        range(2, 40).map((id) => body(id)),
+      ),
+      range(2, 40).map(() => 202),
+    );
+    for (const n of range(2, 12)) {
+      const answer = await stage.post('latest', body(1, { n }), { 'x-from': `b${n}` });
+      assert.deepEqual([answer.status, answer.text], [200, '{"rows":0,"spooled":1}']);
+    }
+    const ready = await fetch(`${stage.headgate.adminUrl}/readyz`);
+    const told = (await ready.json()) as { status: string; spool: { takes: boolean; tables: number } };
+    assert.deepEqual(
+      [ready.status, told.status, told.spool.takes, told.spool.tables],
+      [200, 'spooling', true, 2],
+    );
+    const metrics = await (await fetch(`${stage.headgate.adminUrl}/metrics`)).text();
+    assert.match(
+      metrics,
+      /^headgate_spool_requests\{database="postgres",schema="public",table="kept"\} 39$/m,
+    );
+    assert.match(metrics, /^headgate_ready 0$/m);
+    // A table that does not spool.
+    assert.equal((await stage.post('other', '{}')).status, 503);
+    await server.start();
+    await stage.untilDirect('kept', body(40));
+    await stage.untilDirect('latest', body(2, { n: 0 }));
+    assert.deepEqual(await stage.ids('kept'), range(0, 41));
+    assert.deepEqual(await stage.ask(`select n, "from" from latest where id = 1`), [{ n: 11, from: 'b11' }]);
+  });
+
+  await t.test('who is not let in does not reach the disk, and what is no JSON is told at once', async () => {
+    await stage.killServer();
+    const good = await stage.post('guarded', body(1), signed(body(1)));
+    assert.equal(good.status, 202);
+    // The next segment is made ahead.
+    let before: unknown = null;
+    const look = () => [...stage.files()].map((path) => [path, statSync(path).size, statSync(path).mtimeMs]);
+    await within(5_000, async () => {
+      before = look();
+      await delay(300);
+      assert.deepEqual(look(), before);
+    });
+    for (const headers of [{}, signed('other'), { 'x-hub-signature-256': 'sha256=00' }]) {
+      assert.equal((await stage.post('guarded', body(2), headers)).status, 401);
+    }
+    assert.equal((await stage.post('guarded', '{', signed('{'))).status, 422);
+    assert.equal((await stage.post('none', body(2))).status, 503);
+    assert.deepEqual(look(), before);
+  });
+
+  await t.test('nothing stands on the disk in the clear, and all of it is for its owner alone', async () => {
+    const canary = body(3, { text: 'canary-body-0815' });
+    const headers = { ...signed(canary), authorization: 'Bearer canary-bearer' };
+    assert.equal((await stage.post('guarded', canary, headers)).status, 202);
+    for (const path of stage.files()) {
+      const bytes = readFileSync(path);
+      for (const word of [secret, 'canary-body-0815', 'canary-bearer', 'x-hub-signature', 'hmac', '"id"'])
+        assert(!bytes.includes(word), `${word} in ${path}`);
+      assert.equal(statSync(path).mode & 0o077, 0, path);
+    }
+  });
+
+  await t.test('a Headgate that is killed and started without the database goes on', async () => {
+    await stage.killHeadgate();
+    await stage.startHeadgate();
+    assert.equal((await stage.post('guarded', body(4), signed(body(4)))).status, 202);
+    assert.equal((await stage.post('guarded', body(5), signed(body(4)))).status, 401);
+    await stage.killHeadgate();
+    await stage.startHeadgate({ HEADGATE_SPOOL_TRUST: '0' });
+    // Nobody is believed any more.
+    assert.equal((await stage.post('guarded', body(6), signed(body(6)))).status, 503);
+    await server.start();
+    await within(15_000, async () => assert.deepEqual(await stage.ids('guarded'), [1, 3, 4]));
+    // Nothing is left of those who have written, and nothing is written twice.
+    await within(10_000, async () => {
+      await delay(10);
+      const left = [...stage.files()].filter((path) => path.endsWith('.seg'));
+      assert.equal(left.length, 1, left.join(' '));
+    });
+  });
+
+  await t.test(
+    'what the database refuses at last is kept for the owner, alone, and can be tried again',
+    async () => {
+      await stage.killHeadgate();
+      await stage.startHeadgate();
+      await stage.killServer();
+      for (const n of range(0, 100)) {
+        const status = (await stage.post('latest', body(100 + n, { n: n === 57 ? 13 : 0 }))).status;
+        assert.equal(status, 200);
+      }
+      await server.start();
+      await stage.untilDirect('latest', body(3, { n: 3 }));
+      assert.deepEqual(await stage.sql('SHOW SPOOL'), []);
+      const stored = await stage.ask<{ n: number }>('select count(*)::int as n from latest where id >= 100');
+      assert.equal(stored[0]?.n, 99);
+      const [kept] = await stage.sql<{ id: string; code: string; body: Buffer; door: string }>(
+        `select id, code, body, door from headgate.rejected_requests`,
+      );
+      assert.deepEqual(
+        [kept?.code, kept?.door, kept?.body.toString()],
+        ['row_refused', 'spool', body(157, { n: 13 })],
+      );
+      await stage.ask('alter table latest drop constraint latest_n_check');
+      await stage.sql(`select headgate.retry_rejected(${kept?.id})`);
+      await within(10_000, async () => {
+        const [row] = await stage.ask<{ n: number }>('select n from latest where id = 157');
+        assert.equal(row?.n, 13);
+      });
+    },
+  );
+
+  await t.test('a table that is gone: its requests are kept, and a superuser finds them', async () => {
+    await stage.sql(`CREATE TABLE doomed (data JSONB) WITH (connector = 'webhook', spool = 'fallback')`);
+    await within(5_000, async () => assert.equal((await stage.post('doomed', body(0))).status, 200));
+    await stage.killServer();
+    assert.deepEqual(await stage.statuses('doomed', [body(1), body(2)]), [202, 202]);
+    await stage.killHeadgate();
+    await server.start();
+    await stage.ask('drop table doomed');
+    await stage.startHeadgate();
+    await within(10_000, async () => {
+      const rows = await stage.ask<{ relation: null; body: Buffer }>(
+        `select relation, body from headgate.rejected_requests where code = 'table_gone' order by id`,
+      );
+      assert.deepEqual(
+        rows.map((row) => [row.relation, row.body.toString()]),
+        [body(1), body(2)].map((text) => [null, text]),
+      );
+    });
+  });
+
+  await t.test('what does not arrive is shown to its owner, and arrives when it can', async () => {
+    await stage.killServer();
+    assert.equal((await stage.post('latest', body(900, { n: 9 }))).status, 200);
+    await stage.killHeadgate();
+    await server.start();
+    const owner = await server.connect(t);
+    await owner.query('begin; lock table latest in share mode');
+    await stage.startHeadgate();
+    await within(15_000, async () => {
+      await delay(50);
+      const [shown] = await stage.sql<Record<string, string>>('SHOW SPOOL');
+      assert.deepEqual(
+        [shown?.['Table'], shown?.['State'], shown?.['Requests']],
+        ['public.latest', 'spooling', '1'],
+      );
+      assert.equal(shown?.['Reason'], 'the database did not answer in time');
+    });
+    assert.equal((await stage.post('latest', body(900, { n: 10 }))).text, '{"rows":0,"spooled":1}');
+    await owner.query('commit');
+    await stage.untilDirect('latest', body(901));
+    assert.deepEqual(await stage.ask('select n from latest where id = 900'), [{ n: 10 }]);
+  });
+
+  await t.test('a folder that was copied doubles nothing', async () => {
+    await stage.killServer();
+    assert.deepEqual(
+      await stage.statuses(
+        'kept',
+        range(50, 60).map((id) => body(id)),
+      ),
+      range(50, 60).map(() => 202),
+    );
+    await stage.killHeadgate();
+    const dumped = await stage.command('spool', 'dump', stage.folder);
+    assert.deepEqual(
+      dumped.stdout
+        .trim()
+        .split('\n')
+        .map((line) =>
+          Buffer.from((JSON.parse(line) as { body_base64: string }).body_base64, 'base64').toString(),
+        ),
+      range(50, 60).map((id) => body(id)),
+    );
+    assert.match((await stage.command('spool', 'check', stage.folder)).stdout, /^10 requests in \d files/m);
+    const copy = join(stage.dataDir, 'copy');
+    cpSync(stage.folder, copy, { recursive: true });
+    await server.start();
+    await stage.startHeadgate();
+    await stage.untilDirect('kept', body(60));
+    await stage.killHeadgate();
+    rmSync(stage.folder, { recursive: true });
+    cpSync(copy, stage.folder, { recursive: true });
+    await stage.startHeadgate();
+    await stage.untilDirect('kept', body(61));
+    assert.deepEqual(await stage.ids('kept'), [...range(0, 41), ...range(50, 62)]);
+  });
+
+  await t.test('a folder whose Headgate is gone is handed over by hand', async () => {
+    await stage.killServer();
+    assert.equal((await stage.post('kept', body(62))).status, 202);
+    await stage.killHeadgate();
+    await server.start();
+    const drained = await stage.command('spool', 'drain', stage.folder);
+    assert.equal(drained.code, 0, drained.stderr);
+    assert.deepEqual((await stage.ids('kept')).at(-1), 62);
+    await stage.startHeadgate();
+    await within(10_000, async () => assert.equal((await stage.post('kept', body(63))).status, 200));
+  });
+
+  await t.test(
+    'it is full: 503, nothing that was answered 202 is missing, and it goes on when there is room',
+    async () => {
+      await stage.killServer();
+      const large = 'x'.repeat(900 * 1024);
+      const kept: number[] = [];
+      let full: Answer | null = null;
+      for (let id = 1_000; full === null; id++) {
+        const answer = await stage.post('kept', body(id, { large }));
+        if (answer.status === 202) kept.push(id);
+        else full = answer;
+      }
+      assert.deepEqual([full.status, JSON.parse(full.text).code], [503, 'spool_full']);
+      assert.equal(full.headers.get('retry-after'), '30');
+      const bytes = [...stage.files()].reduce((sum, path) => sum + statSync(path).size, 0);
+      assert(bytes <= 16 * mebibyte + 65_536, String(bytes));
+      assert(kept.length >= 10, String(kept.length));
+      await server.start();
+      await stage.untilDirect('kept', body(2_000));
+      assert.deepEqual(
+        (await stage.ids('kept')).filter((id) => id >= 1_000),
+        [...kept, 2_000],
+      );
+    },
+  );
+  await stage.killHeadgate();
+});

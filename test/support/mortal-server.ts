@@ -1,0 +1,77 @@
+/** A PostgreSQL that is killed, held and started again on the same data, on a Unix socket. */
+import { spawnSync } from 'node:child_process';
+import { chmodSync, chownSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { TestContext } from 'node:test';
+import { Client } from 'pg';
+import { onEnd } from './cleanup.ts';
+import { embeddedBin, launch, reachable, serverUser } from './server.ts';
+import type { RunningServer } from './server.ts';
+
+export class MortalServer {
+  readonly folder: string;
+  readonly data: string;
+  readonly #programs: string;
+  #running: RunningServer | null = null;
+
+  private constructor(folder: string, programs: string) {
+    this.folder = folder;
+    this.data = join(folder, 'data');
+    this.#programs = programs;
+  }
+
+  /** Running; gone with the test. */
+  static async start(t: TestContext): Promise<MortalServer> {
+    const user = serverUser();
+    const folder = mkdtempSync(join(tmpdir(), 'headgate-mortal-'));
+    chmodSync(folder, 0o700);
+    if (user.uid !== undefined) chownSync(folder, user.uid, user.gid ?? user.uid);
+    const server = new MortalServer(folder, reachable(embeddedBin, folder, user));
+    onEnd(t, folder, async () => {
+      await server.kill();
+      rmSync(folder, { recursive: true, force: true });
+    });
+    const args = ['-D', server.data, '-U', 'root', '-A', 'trust', '-E', 'UTF8', '--locale=C', '-N'];
+    const init = spawnSync(join(server.#programs, 'initdb'), args, { ...user, cwd: '/', encoding: 'utf8' });
+    if (init.status !== 0) throw new Error(`initdb: ${init.stderr}`);
+    await server.start();
+    return server;
+  }
+
+  get databaseUrl(): string {
+    return `postgresql://root@/postgres?host=${this.folder}`;
+  }
+
+  get isRunning(): boolean {
+    return this.#running !== null;
+  }
+
+  async start(): Promise<void> {
+    this.#running ??= await launch(this.#programs, this.data, this.folder, [
+      'listen_addresses=',
+      'fsync=off',
+    ]);
+  }
+
+  /** Every process of it at once. */
+  async kill(): Promise<void> {
+    const running = this.#running;
+    this.#running = null;
+    await running?.end('SIGKILL');
+  }
+
+  /** `SIGSTOP`, `SIGCONT`: to every process of it. */
+  signal(signal: 'SIGSTOP' | 'SIGCONT'): void {
+    if (this.#running !== null) process.kill(-this.#running.pid, signal);
+  }
+
+  /** A session of its superuser; ended with the test. */
+  async connect(t: TestContext): Promise<Client> {
+    const client = new Client({ host: this.folder, user: 'root', database: 'postgres' });
+    client.on('error', () => {});
+    await client.connect();
+    onEnd(t, 'client', () => client.end().catch(() => {}));
+    return client;
+  }
+}
