@@ -81,6 +81,13 @@ export const forms = {
     const key = base64Bytes(text);
     return key !== null && isKey(() => createPublicKey({ key, format: 'der', type: 'spki' }), 'ec');
   }),
+  ed25519Base64: form('ed25519_base64', 'the base64 of 32 bytes', (text) => base64Bytes(text)?.length === 32),
+  ecPem: form(
+    'ec_pem',
+    'an elliptic-curve certificate or public key in PEM',
+    (text) => text.includes('-----BEGIN ') && isKey(() => createPublicKey(text), 'ec'),
+  ),
+  digits: form('digits', 'digits', (text) => /^[0-9]{1,20}$/.test(text)),
   pem: form('pem', 'an RSA certificate or public key in PEM', isPem),
   paypal: form('paypal', 'JSON with a `webhook_id` and a `cert` in PEM', (text) => {
     const { webhook_id: id, cert } = members(text) ?? {};

@@ -1,8 +1,10 @@
 /** Tables of the senders that Headgate knows, in a running program, and requests of theirs sent to them. */
+import { fail } from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import type { Client } from 'pg';
 import { sendCommand } from '../../src/senders/send.ts';
-import type { SendOptions } from '../../src/senders/send.ts';
+import type { SendOptions } from '../../src/senders/send-options.ts';
+import { bodyColumn, tableOptions } from '../../src/senders/repeated.ts';
 import { senders } from '../../src/senders/senders.ts';
 
 /** What the senders believe to call; the program is started with it as --public-url. */
@@ -12,11 +14,10 @@ export const quote = (text: string): string => `'${text.replaceAll("'", "''")}'`
 
 /** Makes the secret `<table>_key` and the table, whose VALIDATE is the sender's. */
 export async function createSenderTable(client: Client, table: string, sender: string, secret: string) {
-  const form = senders.get(sender)?.contentType === 'application/x-www-form-urlencoded';
-  const format = form ? ", format = 'form'" : '';
+  const known = senders.get(sender) ?? fail(`no sender ${sender}`);
   await client.query(`
     CREATE SECRET ${table}_key WITH (backend = 'meta') AS ${quote(secret)};
-    CREATE TABLE ${table} (data JSONB) WITH (connector = 'webhook'${format}) VALIDATE SECRET ${table}_key USING ${sender}`);
+    CREATE TABLE ${table} (${bodyColumn(known)}) WITH (${tableOptions(known)}) VALIDATE SECRET ${table}_key USING ${sender}`);
 }
 
 /** `headgate send`, without a process of its own. Gives the exit status and what was printed. */
