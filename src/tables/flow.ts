@@ -38,6 +38,47 @@ export type Check = (request: CheckRequest) => boolean;
  */
 export type WhyRefused = (request: CheckRequest) => string;
 
+/** What a question of a sender's is answered with; nothing is stored. */
+export interface HandshakeAnswer {
+  readonly status: number;
+  /** Content-Type; null: there is none. */
+  readonly type: string | null;
+  /** Names and values in turn: visible ASCII. */
+  readonly headers: readonly string[];
+  /** One char for each byte. */
+  readonly body: string;
+}
+
+/** One compiled ANSWER … WHEN. */
+export interface Answering {
+  /** Methods that it can match; null: any. */
+  readonly methods: ReadonlySet<string> | null;
+  /** null: it does not match. Never throws because of a request. */
+  readonly answer: (request: CheckRequest) => HandshakeAnswer | null;
+}
+
+export interface HandshakeRule extends Answering {
+  /** Its place among the ANSWER clauses of the table, from 1. */
+  readonly place: number;
+}
+
+/** What a committed request is answered with instead of `{"rows":n}`. */
+export interface CommittedAnswer extends HandshakeAnswer {
+  /** Headers of the request that come back under these names; `header` in lower case. */
+  readonly echoes: readonly { readonly name: string; readonly header: string }[];
+}
+
+/** The ANSWER clauses of a table. */
+export interface Answers {
+  /** Tried before VALIDATE, in order; the first match answers. */
+  readonly unchecked: readonly HandshakeRule[];
+  /** Tried once VALIDATE has accepted. */
+  readonly checked: readonly HandshakeRule[];
+  /** Whether one of them can match a POST. */
+  readonly asksByPost: boolean;
+  readonly committed: CommittedAnswer | null;
+}
+
 /** A table that takes rows, as one reading of the catalog knows it. Immutable; a changed table is a new Target. */
 export interface Target {
   readonly database: string;
@@ -49,6 +90,8 @@ export interface Target {
   readonly check: Check | null | 'unusable';
   /** Why the check refuses a request; absent: there is none, or nobody can say. */
   readonly whyRefused?: WhyRefused | undefined;
+  /** Absent: the table has no ANSWER. */
+  readonly answers?: Answers | undefined;
   /** false: answered after COMMIT without waiting for the disk (webhook.wait_for_persistence = false). */
   readonly waitsForDisk: boolean;
   /** The database has Headgate's lock tables: transactions that meet the same keys can wait for each other in line. */

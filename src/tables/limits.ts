@@ -2,6 +2,7 @@
  * Every bound of Headgate: name, value, unit last. A bound that a user may move is also a setting (settings.ts) whose
  * default stands here; crossing any of them is a refusal from refusals.ts. Each part has a file of its own.
  */
+import { answerLimits } from './limits-answers.ts';
 import { checkLimits } from './limits-checks.ts';
 import { commitLimits } from './limits-commit.ts';
 import { doorLimits } from './limits-doors.ts';
@@ -19,6 +20,7 @@ export const limits = {
   ...gatewayLimits,
   ...processLimits,
   ...spoolLimits,
+  ...answerLimits,
   ...operatorLimits,
 } as const;
 

@@ -155,7 +155,7 @@ function addConstants(operand: Node, keys: Set<Node>): void {
   else if (operand.kind === 'array') for (const item of operand.args) addConstants(item, keys);
 }
 
-function literalRanges(text: string, keys: ReadonlySet<Node>): { start: number; end: number }[] {
+export function literalRanges(text: string, keys: ReadonlySet<Node>): { start: number; end: number }[] {
   const starts = new Set([...keys].flatMap((node) => (node.kind === 'constant' ? [...node.literals] : [])));
   if (starts.size === 0) return [];
   const ends = tokenEnds(text);
@@ -176,7 +176,7 @@ export const noRequest: CheckRequest = {
 };
 
 /** A compiled tree with its place for one request's values. */
-class Program {
+export class Program {
   readonly #context: Context;
   readonly #evaluate: Evaluate;
 

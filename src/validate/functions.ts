@@ -1,4 +1,5 @@
 /** All rows of the table, and how they are found. */
+import { answerRows } from './functions-answers.ts';
 import { byteRows } from './functions-bytes.ts';
 import { castRows } from './functions-casts.ts';
 import { checkRows } from './functions-checks.ts';
@@ -21,6 +22,7 @@ export const rows: readonly Row[] = [
   ...timeRows,
   ...comparisonRows,
   ...castRows,
+  ...answerRows,
 ];
 
 function grouped(kind: Row['kind']): ReadonlyMap<string, readonly Row[]> {

@@ -14,6 +14,7 @@ const themes: Readonly<Record<Theme, string>> = {
   time: 'Time',
   comparison: 'Comparison',
   casts: 'Casts',
+  answers: 'For answers',
 };
 
 function cell(text: string): string {

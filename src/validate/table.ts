@@ -22,7 +22,8 @@ export type Theme =
   | 'numbers'
   | 'time'
   | 'comparison'
-  | 'casts';
+  | 'casts'
+  | 'answers';
 
 export interface Row {
   readonly kind: 'function' | 'operator' | 'cast';
@@ -60,7 +61,7 @@ export interface Row {
 /**
  * `equal`, `unequal`: compared in constant time when a secret is in it. `compare`, `compareAny`: secure_compare.
  * `mac`: args[0] is a key. `hash`: a plain digest. `verify`: args[0] is a public key. `token`: args[1] is a key, NULL
- * when it does not verify. `pattern`: args[1] must be a constant.
+ * when it does not verify. `pattern`: args[1] must be a constant. `shape`: args[0] has a shape when the result is known.
  */
 export type Role =
   | 'equal'
@@ -71,7 +72,8 @@ export type Role =
   | 'hash'
   | 'verify'
   | 'token'
-  | 'pattern';
+  | 'pattern'
+  | 'shape';
 
 type More = Partial<Omit<Row, 'kind' | 'name' | 'args' | 'result' | 'theme' | 'doc' | 'implementation'>>;
 type ValuesOf<A extends readonly TypeName[]> = { [I in keyof A]: ValueOf[A[I]] };

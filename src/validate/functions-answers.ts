@@ -1,0 +1,104 @@
+/**
+ * What answers are made of: JSON that is built by a function that escapes, and values of the request that have a shape.
+ * Known in every expression.
+ */
+import { limits } from '../tables/limits.ts';
+import { EvaluationError } from './errors.ts';
+import { type Implementation, type Row, functionsOf, smallSize, sumSizes } from './table.ts';
+import { type Value } from './types.ts';
+
+const fn = functionsOf('answers');
+
+/** What each shape lets through. None of it is markup, ends a JSON string, or holds a line break. */
+const shapes = {
+  uuid: /^[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$/,
+  hex: /^[0-9A-Fa-f]+$/,
+  digits: /^[0-9]+$/,
+  token: /^[A-Za-z0-9._~+/=-]+$/,
+  plain: /^[\x20-\x7e]+$/,
+} as const;
+
+export type ShapeName = keyof typeof shapes;
+
+/** Every character that a shape may hold: what cannot be in it cannot be in its value. */
+export const alphabets: { readonly [name in ShapeName]: RegExp } = {
+  uuid: /^[0-9A-Fa-f-]*$/,
+  hex: /^[0-9A-Fa-f]*$/,
+  digits: /^[0-9]*$/,
+  token: /^[A-Za-z0-9._~+/=-]*$/,
+  plain: /^[\x20-\x7e]*$/,
+};
+
+export function shapeName(name: string): ShapeName {
+  if (Object.hasOwn(shapes, name)) return name as ShapeName;
+  throw new EvaluationError('22023', `no such shape: known are ${Object.keys(shapes).join(', ')}`);
+}
+
+export function shapeLength(max: number): number {
+  if (max >= 1 && max <= limits.answerBodyBytesMax) return max;
+  throw new EvaluationError('22023', `shaped() takes a length from 1 to ${limits.answerBodyBytesMax}`);
+}
+
+function shaped(value: string, name: string, max: number): string | null {
+  const shape = shapeName(name);
+  if (value.length > shapeLength(max) || !shapes[shape].test(value)) return null;
+  return shape === 'plain' && /[<>&"'\\]/.test(value) ? null : value;
+}
+
+/** Refuses a shape or a length that is none, where the expression is made. */
+function known([, name, max]: readonly (Value | undefined)[]): Implementation | null {
+  if (typeof name === 'string') shapeName(name);
+  if (typeof max === 'number') shapeLength(max);
+  return null;
+}
+
+/** As JSON.stringify escapes, and nothing in it looks like markup. */
+function quoted(text: string): string {
+  return JSON.stringify(text).replaceAll(/[<>&\u2028\u2029]/g, escaped);
+}
+
+function escaped(char: string): string {
+  return `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`;
+}
+
+function paired(count: number): void {
+  if (count % 2 !== 0)
+    throw new EvaluationError('22023', 'json_object() takes names and values in turn: one is missing');
+}
+
+function jsonObject(...texts: readonly string[]): string {
+  paired(texts.length);
+  const members: string[] = [];
+  for (let at = 0; at < texts.length; at += 2)
+    members.push(`${quoted(texts[at] ?? '')}:${quoted(texts[at + 1] ?? '')}`);
+  return `{${members.join(',')}}`;
+}
+
+export const answerRows: readonly Row[] = [
+  fn(
+    'json_object',
+    ['text', 'text'],
+    'text',
+    jsonObject as (name: string, value: string) => string,
+    'A JSON object of names and values in turn, all of them texts, in that order; everything is escaped. Not the function of this name in PostgreSQL.',
+    {
+      variadic: true,
+      specialise: (args) => {
+        paired(args.length);
+        return null;
+      },
+      size: (args) => {
+        const all = sumSizes(args);
+        return { base: all.base * 6 + 8 * args.length, body: all.body * 6 };
+      },
+    },
+  ),
+  fn(
+    'shaped',
+    ['text', 'text', 'int4'],
+    'text',
+    shaped,
+    'The text if it has that shape and at most so many characters, else NULL. Shapes: `uuid`; `hex`; `digits`; `token`, that is letters, digits and `._~+/=-`; `plain`, that is printable ASCII but `<>&"\'\\`.',
+    { role: 'shape', specialise: known, size: () => smallSize },
+  ),
+];
