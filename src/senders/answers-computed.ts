@@ -63,19 +63,18 @@ export const computedAnswers: Readonly<Record<string, Answering>> = {
   braintree: {
     handshake:
       'When the webhook is made Braintree calls the URL with GET and `bt_challenge` and wants the public key and an HMAC of the challenge.',
-    answers: ({ secret }) => [
-      unchecked({
-        when: `method = 'GET' AND ${isThere(query('bt_challenge'))}`,
-        type: 'text/plain',
-        body:
-          `(${secret}::jsonb->>'public_key') || '|' ||\n    ` +
-          hmac(
-            `sha1(${utf8(`${secret}::jsonb->>'private_key'`)})`,
-            utf8(`shaped(${query('bt_challenge')}, 'hex', 32)`),
-            'sha1',
-            'hex',
-          ),
-      }),
-    ],
+    // VALIDATE's own secret is never shown, not even the part of it that is no secret.
+    answerSecret: { what: 'the public key', where: 'Settings → API → Keys' },
+    answers: ({ secret, answer }) =>
+      answer === null
+        ? []
+        : [
+            unchecked({
+              secret: answer,
+              when: `method = 'GET' AND ${isThere(query('bt_challenge'))}`,
+              type: 'text/plain',
+              body: `${answer} || '|' ||\n    ${hmac(`sha1(${utf8(`${secret}::jsonb->>'private_key'`)})`, utf8(`shaped(${query('bt_challenge')}, 'hex', 32)`), 'sha1', 'hex')}`,
+            }),
+          ],
   },
 };

@@ -166,7 +166,11 @@ export const answering: Readonly<Record<string, Answering>> = {
   discord: {
     handshake:
       'When the URL is saved Discord POSTs a ping (`"type": 0`), signed, and wants 204 without a body; it also sends wrong signatures on purpose, then and later, and wants 401.',
-    answers: () => [checked({ when: typeIs('0'), status: 204 }), committed({ status: 204 })],
+    // Their documentation wants a type, although there is nothing that has one.
+    answers: () => [
+      checked({ when: typeIs('0'), status: 204, type: 'application/json' }),
+      committed({ status: 204, type: 'application/json' }),
+    ],
   },
   discord_interactions: {
     handshake:

@@ -82,10 +82,10 @@ export const testingQuestions: Readonly<Record<string, readonly Question[]>> = {
       ask: ({ url, challenge }) => get(url, { bt_challenge: challenge }),
       judge: all(
         status(200),
-        text(({ challenge, signingKey }) => {
-          const keys = JSON.parse(signingKey) as { public_key: string; private_key: string };
+        text(({ challenge, signingKey, answerKey }) => {
+          const keys = JSON.parse(signingKey) as { private_key: string };
           const key = createHash('sha1').update(keys.private_key).digest();
-          return `${keys.public_key}|${mac('sha1', key, 'hex', challenge)}`;
+          return `${answerKey}|${mac('sha1', key, 'hex', challenge)}`;
         }),
       ),
     }),

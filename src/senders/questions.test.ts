@@ -85,6 +85,7 @@ const published: readonly (readonly [string, Given, Answered, Answered])[] = [
     {
       signingKey: '{"public_key":"integration_public_key","private_key":"integration_private_key"}',
       challenge: '20f9f8ed05f77439fe955c977e4c8a53',
+      answerKey: 'integration_public_key',
     },
     text('integration_public_key|d9b899556c966b3f06945ec21311865d35df3ce4'),
     text('d9b899556c966b3f06945ec21311865d35df3ce4'),

@@ -352,10 +352,10 @@ export const urlAndFieldSenders: readonly Sender[] = [
     notes: [formNote],
     contentType: formType,
     expression: (s) =>
-      `secure_compare_any((${s}::jsonb->>'public_key') || '|' ||\n    ` +
-      `${hmac(`sha1(convert_to(${s}::jsonb->>'private_key', 'UTF8'))`, utf8(`form(payload)->>'bt_payload'`), 'sha1', 'hex')},\n  ` +
+      // Pairs of a public key and a signature, and only who has the private key can make one of the latter.
+      `secure_compare_any(\n  ${hmac(`sha1(convert_to(${s}::jsonb->>'private_key', 'UTF8'))`, utf8(`form(payload)->>'bt_payload'`), 'sha1', 'hex')},\n  ` +
       // A challenge has at most 32 characters, and what is signed for one may never pass for an event.
-      `string_to_array(form(payload)->>'bt_signature', '&'))\n  AND length(form(payload)->>'bt_payload') > 64`,
+      `string_to_array(replace(form(payload)->>'bt_signature', '&', '|'), '|'))\n  AND length(form(payload)->>'bt_payload') > 64`,
     sign: ({ body, signingKey }) => {
       const keys = JSON.parse(signingKey) as { public_key: string; private_key: string };
       const payload = new URLSearchParams(body.toString()).get('bt_payload') ?? '';
