@@ -43,13 +43,13 @@ function textOf(clause: string): AnswerText & { readonly when: string | null } {
   };
 }
 
-function received({ method, url, headers, body }: Asked): CheckRequest {
+function received({ method, url, headers, body }: Asked, arrivedAtMs: number): CheckRequest {
   const { pathname, search } = new URL(url);
   const rawHeaders = Object.entries(headers).flatMap(([name, value]) => [
     name,
     Buffer.from(value).toString('latin1'),
   ]);
-  return { method, target: pathname + search, rawHeaders, arrivedAtMs: nowMs, body };
+  return { method, target: pathname + search, rawHeaders, arrivedAtMs, body };
 }
 
 /** The listener's order: rules for anybody, VALIDATE, rules for who has passed it, the row. */
@@ -78,8 +78,8 @@ function tableOf(sender: Sender, secret: string, answerKey: string | null) {
       .map(({ parsed }) => parsed.compileRule(values));
   const [open, guarded] = [rules(true), rules(false)];
   const committed = clauses.find(({ text }) => text.when === null)?.parsed.committed();
-  return (asked: Asked): Answered & { readonly stored: boolean } => {
-    const request = received(asked);
+  return (asked: Asked, atMs = nowMs): Answered & { readonly stored: boolean } => {
+    const request = received(asked, atMs);
     const first = (from: typeof open) => from.map(({ answer }) => answer(request)).find((it) => it !== null);
     const early = first(open);
     const passed = early === undefined && check(request);
@@ -88,7 +88,7 @@ function tableOf(sender: Sender, secret: string, answerKey: string | null) {
     const stored = found === undefined && passed && asked.method === 'POST' && isDocument(sender, asked.body);
     const made = found ?? (stored ? (committed ?? { status: 200, type: null, headers: [], body: '' }) : null);
     if (made === null) {
-      const status = asked.method === 'POST' ? 401 : 404;
+      const status = asked.method === 'POST' ? 401 : 405;
       return { status, headers: {}, body: 'refused', bytes: 300, ms: 1, stored };
     }
     const own = Array.from({ length: made.headers.length / 2 }, (_, at) => [
@@ -175,6 +175,65 @@ for (const sender of asking) {
   });
 }
 
+/** Signed by the senders, or by their own tools: sender, secret, time, request, and the answer it has to get. */
+const published: readonly (readonly [
+  string,
+  string,
+  string,
+  Readonly<Record<string, string>>,
+  string,
+  string,
+])[] = [
+  [
+    'slack',
+    '8f742231b10e8888abcd99yyyzzz85a5',
+    '2018-07-12T18:36:58Z',
+    {
+      'X-Slack-Signature': 'v0=f9bd80929259f3f6d5fe3a3186c453c89cd1ad4862815a15837584f31c993652',
+      'X-Slack-Request-Timestamp': '1531420618',
+    },
+    '{"token":"Jhj5dZrVaK7ZwHHjRyZWjbDl","challenge":"3eZbrw1aBm2rZgRNFdxV2595E9CY3gmdALWMmHkvFXO7tYXAYM8P","type":"url_verification"}',
+    '3eZbrw1aBm2rZgRNFdxV2595E9CY3gmdALWMmHkvFXO7tYXAYM8P',
+  ],
+  [
+    'zoom',
+    'zoom-secret-token',
+    '2023-11-14T22:13:20Z',
+    {
+      'x-zm-signature': 'v0=6df24cfb3e6a961b21f62d3f0e9f0d035ff0e516dcb8be598780ed33270601be',
+      'x-zm-request-timestamp': '1700000000',
+    },
+    '{"event":"endpoint.url_validation","payload":{"plainToken":"qgg8vlvZRS6UYooatFL8Aw"},"event_ts":1700000000000}',
+    '{"plainToken":"qgg8vlvZRS6UYooatFL8Aw","encryptedToken":"d9e0d764a78494688ba3f2d5c0ed4ca311394b4834d959759213424d2df961e3"}',
+  ],
+  [
+    'twitch',
+    's3cre77890ab',
+    '2019-11-16T10:11:13Z',
+    {
+      'Twitch-Eventsub-Message-Id': 'e76c6bd4-55c9-4987-8304-da1588d8988b',
+      'Twitch-Eventsub-Message-Timestamp': '2019-11-16T10:11:12.634234626Z',
+      'Twitch-Eventsub-Message-Type': 'webhook_callback_verification',
+      'Twitch-Eventsub-Message-Signature':
+        'sha256=f0f23217866daaae5e5367206e61546901fa6bd1cd8f64cefcb136e366d64cf2',
+    },
+    '{"challenge":"pogchamp-kappa-360noscope-vohiyo"}',
+    'pogchamp-kappa-360noscope-vohiyo',
+  ],
+];
+
+for (const [name, secret, at, headers, body, wanted] of published) {
+  test(`${name}: a question that is published is answered, and not a minute of its tolerance longer`, () => {
+    const sender = senders.get(name) ?? assert.fail();
+    const table = tableOf(sender, secret, null);
+    const asked = { method: 'POST', url, headers, body: Buffer.from(body) };
+    const answer = table(asked, Date.parse(at));
+    assert.deepEqual([answer.status, answer.body, answer.stored], [200, wanted, false]);
+    const late = table(asked, Date.parse(at) + ((sender.toleranceS ?? 0) + 60) * 1000);
+    assert.deepEqual([late.status, late.stored], [401, false]);
+  });
+}
+
 /** What the answer to a challenge is worth to somebody who wants to send an event. */
 suite('no answer signs an event', () => {
   const oracle = (
@@ -256,7 +315,7 @@ suite('no answer signs an event', () => {
     const forged = table(post({}, form.toString()));
     assert.deepEqual([forged.stored, forged.status], [false, 401]);
     for (const other of [`${challenge}0`, 'PG5vdGlmaWNhdGlvbj4K', '', 'g'.repeat(32)])
-      assert.equal(table(get('bt_challenge')(other)).status, 404, other);
+      assert.equal(table(get('bt_challenge')(other)).status, 405, other);
   });
 });
 

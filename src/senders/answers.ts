@@ -297,6 +297,8 @@ export const answering: Readonly<Record<string, Answering>> = {
               when: `method = 'GET' AND secure_compare(${query('verify')}, ${secret})`,
               status: 204,
             }),
+            // A wrong code wants 404, and what no rule matches is 405.
+            unchecked({ when: `method = 'GET' AND ${isThere(query('verify'))}`, status: 404 }),
           ]),
       committed({ status: 204 }),
     ],
