@@ -127,6 +127,17 @@ export const answering: Readonly<Record<string, Answering>> = {
       'When the URL is added Dropbox calls it with GET and `challenge` and wants it back as text within 10 seconds.',
     answers: () => [echoQuery('challenge')],
   },
+  adobe_io: {
+    handshake:
+      'When the webhook is made, changed or tried again Adobe calls the URL with GET and `challenge`, a UUID, and wants it back as text.',
+    answers: () => [
+      unchecked({
+        when: `method = 'GET' AND ${isThere(query('challenge'))}`,
+        type: 'text/plain',
+        body: `shaped(${query('challenge')}, 'uuid', 36)`,
+      }),
+    ],
+  },
   nylas: {
     handshake:
       'When the webhook is made or activated Nylas calls the URL with GET and `challenge` and wants it back as text within 10 seconds.',

@@ -13,6 +13,7 @@ import {
   privateText,
   publicPem,
   rawPublic,
+  rsaPair,
   seconds,
   token,
   uuid,
@@ -50,6 +51,11 @@ function discord(spec: Omit<SenderSpec, 'headers' | 'secret'>): Sender {
     ...spec,
   });
 }
+
+/** Adobe signs with two keys, so that one of them can be changed. */
+const adobeSignature = (n: 1 | 2) => `X-Adobe-Digital-Signature-${n}`;
+const adobePart = (s: string, n: 1 | 2) =>
+  `rsa_verify(${s}::jsonb->>'key${n}', payload, decode(${header(adobeSignature(n))}, 'base64'), 'sha256')`;
 
 const telnyxTime = 'Telnyx-Timestamp';
 const telnyxSignature = 'Telnyx-Signature-Ed25519';
@@ -187,6 +193,63 @@ export const asymmetricServiceSenders: readonly Sender[] = [
         publishAttemptCount: 1,
         data: { username: 'zoe', userId: 'ma8vp1jySJC', eiasToken: id },
       },
+    }),
+  }),
+  sender(theme, {
+    id: 'adobe_io',
+    name: 'Adobe I/O Events',
+    secretForm: forms.adobe,
+    headers: [adobeSignature(1), adobeSignature(2)],
+    secret: {
+      what: 'JSON that holds the client id and one or both public keys (PEM): `{"client_id": "…", "key1": "-----BEGIN PUBLIC KEY-----\\n…", "key2": "…"}`',
+      where:
+        'the client id in the Developer Console; the keys at `https://static.adobeioevents.com` with the paths in X-Adobe-Public-Key1-Path and X-Adobe-Public-Key2-Path of a delivery',
+    },
+    deliveryId: { header: 'X-Adobe-Event-Id' },
+    steps: [
+      'In the Developer Console open the project → Add event, and enter the URL of the table as the webhook; deliver one at a time.',
+    ],
+    notes: [
+      'Adobe signs for all its customers with the same keys: `recipient_client_id` in the signed body says whom the event is for, and is compared.',
+      'Adobe changes its keys now and then, one at a time: `ALTER SECRET` then. Batches are not signed in this way.',
+    ],
+    source: 'Adobe’s guide to I/O Events and its own Java package',
+    expression: (s) =>
+      `secure_compare(${body}->>'recipient_client_id', ${s}::jsonb->>'client_id')\n` +
+      `  AND (${adobePart(s, 1)}\n    OR ${adobePart(s, 2)})`,
+    sign: ({ body, signingKey }) => {
+      const keys = JSON.parse(signingKey) as { client_id: string; private_key: string };
+      const event = JSON.parse(body.toString()) as object;
+      const sent = Buffer.from(JSON.stringify({ ...event, recipient_client_id: keys.client_id }));
+      const signature = sign('sha256', sent, privateKey(keys.private_key)).toString('base64');
+      return {
+        headers: {
+          [adobeSignature(1)]: signature,
+          'X-Adobe-Public-Key1-Path': '/prod/keys/pub-key-Ptc2pD9vT9.pem',
+        },
+        body: sent,
+      };
+    },
+    makeSecret: (random) => {
+      const pair = rsaPair();
+      const client = random(16).toString('hex');
+      return {
+        secret: JSON.stringify({ client_id: client, key1: publicPem(pair.publicKey) }),
+        signingKey: JSON.stringify({ client_id: client, private_key: privateText(pair.privateKey) }),
+      };
+    },
+    eventHeaders: ({ id }) => ({
+      'X-Adobe-Event-Id': uuid(id),
+      'X-Adobe-Event-Code': 'aem.sites.contentFragment.modified',
+    }),
+    contentType: 'application/cloudevents+json; charset=UTF-8',
+    example: ({ id, nowMs }) => ({
+      specversion: '1.0',
+      id: uuid(id),
+      type: 'aem.sites.contentFragment.modified',
+      source: 'acct:aem@example.com',
+      time: isoTime(nowMs),
+      data: { path: '/content/dam/café' },
     }),
   }),
   sender(theme, {

@@ -23,6 +23,7 @@ export const eventPlaces: Readonly<Record<string, EventPlace>> = {
   twitch: header('Twitch-Eventsub-Subscription-Type'),
   lemon_squeezy: header('X-Event-Name'),
   google_channels: header('X-Goog-Resource-State'),
+  adobe_io: header('X-Adobe-Event-Code'),
   jira: field('webhookEvent'),
   atlassian_connect: field('webhookEvent'),
   vercel: field('type'),

@@ -112,6 +112,7 @@ export const questions: Readonly<Record<string, readonly Question[]>> = {
   ],
   cloudevents: [cloudEvents('eventemitter.example.com')],
   dropbox: [byQuery('challenge', 10_000)],
+  adobe_io: [byQuery('challenge', 10_000, isUuid)],
   nylas: [byQuery('challenge', 10_000, isUuid)],
   onfleet: [byQuery('check', 10_000, isHex)],
   acrobat_sign: [

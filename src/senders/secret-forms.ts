@@ -93,6 +93,10 @@ export const forms = {
     const { webhook_id: id, cert } = members(text) ?? {};
     return isText(id) && isText(cert) && isPem(cert);
   }),
+  adobe: form('adobe', 'JSON with a `client_id` and a `key1` in PEM', (text) => {
+    const { client_id: id, key1: key } = members(text) ?? {};
+    return isText(id) && isText(key) && isPem(key);
+  }),
   jwk: form('jwk', 'a JWK or a set of them', isJwk),
   keyAndSecret: form('key_secret', 'JSON with `key` and `secret`', jsonOf('key', 'secret')),
   keyPair: form('key_pair', 'JSON with `public_key` and `private_key`', jsonOf('public_key', 'private_key')),
