@@ -30,6 +30,8 @@ export interface Metrics {
   readonly families: () => Promise<MetricFamily[]>;
 }
 
+/** Codes of answers that refuse nothing. */
+const welcome: ReadonlySet<string> = new Set(['committed', 'handshake']);
 const tableLabels = ['database', 'schema', 'table'] as const;
 
 interface Series {
@@ -183,7 +185,7 @@ function registerTableCounters(registry: Registry, counts: TableCounts): void {
       collect() {
         this.reset();
         for (const { answers } of counts.all()) {
-          for (const [code, { count }] of answers) if (code !== 'committed') this.inc({ code }, count);
+          for (const [code, { count }] of answers) if (!welcome.has(code)) this.inc({ code }, count);
         }
         for (const { batches } of counts.all()) {
           for (const [code, count] of batches) if (code !== 'committed') this.inc({ code }, count);

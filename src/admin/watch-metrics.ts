@@ -27,7 +27,13 @@ export function registerWatch(registry: Registry, options: WatchOptions): (obser
   registerReady(registry, options);
   const { listeners } = options;
   if (listeners !== null) registerListeners(registry, listeners);
-  const readers = [webSockets(registry), catalog(registry), rejected(registry), restarts(registry)];
+  const readers = [
+    webSockets(registry),
+    catalog(registry),
+    rejected(registry),
+    handshakes(registry),
+    restarts(registry),
+  ];
   return (observation) => {
     for (const read of readers) read(observation);
   };
@@ -169,5 +175,35 @@ function rejected(registry: Registry): (observation: Observation) => void {
     if (observation.kind !== 'rejected.retried') return;
     const { outcome } = observation;
     retries.inc({ outcome: outcome === 'committed' || outcome === 'unknown' ? outcome : 'refused' });
+  };
+}
+
+function handshakes(registry: Registry): (observation: Observation) => void {
+  const registers = [registry];
+  const asked = new Counter({
+    name: 'headgate_handshakes_total',
+    help: "Senders' questions to tables that answer some, by what they came to",
+    labelNames: ['database', 'schema', 'table', 'outcome'],
+    registers,
+  });
+  const dropped = new Counter({
+    name: 'headgate_handshakes_dropped_total',
+    help: 'Of them, those that were not written to headgate.handshakes, and why',
+    labelNames: ['why'],
+    registers,
+  });
+  for (const why of ['rate', 'queue', 'engine']) dropped.inc({ why }, 0);
+  const known = new Set<string>();
+  return (observation) => {
+    if (observation.kind === 'handshakes.dropped') dropped.inc({ why: observation.why }, observation.rows);
+    if (observation.kind !== 'handshake.asked') return;
+    const { database, schema, table } = observation.table;
+    const name = JSON.stringify([database, schema, table]);
+    const counts = known.has(name) || known.size < limits.metricTablesMax;
+    if (counts) known.add(name);
+    const labels = counts
+      ? { database, schema, table }
+      : { database: 'other', schema: 'other', table: 'other' };
+    asked.inc({ ...labels, outcome: observation.outcome });
   };
 }

@@ -52,7 +52,8 @@ import type { Stopped } from './stopping.ts';
 import { SealError } from '../secrets/sealing.ts';
 import type { Settings } from '../tables/settings.ts';
 import { secretForms } from '../senders/secret-forms.ts';
-import { demandsOf, expandSender, nearestSenders } from '../senders/senders.ts';
+import { demandsOf, expandAnswers, expandSender, nearestSenders } from '../senders/senders.ts';
+import { parseAnswer } from '../validate/answer.ts';
 import { loadParser, parseExpression } from '../validate/expression.ts';
 import { listenerCount, webhookDoorOf, withoutListenTls } from './webhook-doors.ts';
 import type { WebhookDoor } from './webhook-doors.ts';
@@ -281,8 +282,11 @@ function createSqlRewriter(rooms: DoorRooms, releaseMore: (database: string) => 
       }
     },
     parseExpression,
+    parseAnswer,
     newId: randomUUID,
     expandSender,
+    expandAnswers,
+    guards: (question) => catalog.guards(question).catch(failStatement),
     demandsOf: (sender) => demandsOf(sender, settings.publicUrl),
     secretForms,
     nearestSenders,

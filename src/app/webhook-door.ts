@@ -8,9 +8,17 @@ import type { Catalog } from '../catalog/catalog.ts';
 import { itemsInSlices } from '../decode/batches.ts';
 import { decodeInSlices } from '../decode/decode.ts';
 import type { DoorGuards } from './door-guards.ts';
-import type { DecodeRequest, RejectedRequest, RetryRejected, Rows, Target } from '../tables/flow.ts';
+import type {
+  AskedHandshake,
+  DecodeRequest,
+  RejectedRequest,
+  RetryRejected,
+  Rows,
+  Target,
+} from '../tables/flow.ts';
 import { createStreams } from '../ingest/ingest-stream.ts';
 import type { StreamFence } from '../ingest/ingest-stream.ts';
+import { createHandshakes } from '../ingest/handshake.ts';
 import { createIngest } from '../ingest/ingest.ts';
 import { Turns } from '../kit/turns.ts';
 import type { Closable } from '../kit/closer.ts';
@@ -30,6 +38,7 @@ interface Stages {
   readonly guards: DoorGuards;
   readonly limits: Limits;
   readonly rejected: (request: RejectedRequest) => void;
+  readonly asked: (handshake: AskedHandshake) => void;
   /** null: no other process takes streams. */
   readonly fence: StreamFence | null;
   readonly observe: Observe;
@@ -61,6 +70,8 @@ export async function openWebhooks<Door extends Closable>(
     if (tooMany !== null) throw new Refused(tooMany);
     lanes.admit(target, limits.ackDeadlineMs, { bytes, inOrder });
   };
+  const route = (target: string) => orRefuse(parseWebhookTarget(target));
+  const handshakes = handshakesOf(rooms, route);
   const listener = await openDoor({
     host: settings.listenHost,
     port: settings.listenPort,
@@ -75,9 +86,11 @@ export async function openWebhooks<Door extends Closable>(
       ...stages,
       admit: admitting(false),
       rejected,
-      route: (target) => orRefuse(parseWebhookTarget(target)),
+      handshakes,
+      route,
       decode,
     }),
+    handshakes,
     openStream: createStreams({
       ...stages,
       admit: admitting(true),
@@ -104,4 +117,21 @@ export async function openWebhooks<Door extends Closable>(
 function orRefuse<T extends object>(made: T | Refusal): T {
   if ('code' in made) throw new Refused(made.code, made.message);
   return made;
+}
+
+function handshakesOf(
+  { catalog, asked, observe, clock, limits }: Stages,
+  route: (target: string) => TableName,
+) {
+  return createHandshakes({
+    route,
+    find: (name) => catalog.find(name),
+    lastKnown: (name) => catalog.lastKnown(name),
+    asked: (handshake) => {
+      observe({ kind: 'handshake.asked', table: handshake.target, outcome: handshake.outcome });
+      asked(handshake);
+    },
+    clock,
+    limits,
+  });
 }

@@ -10,7 +10,7 @@ import { createCommit } from '../commit/commit.ts';
 import { CommitPools } from '../commit/commit-pools.ts';
 import type { DoorGuards } from './door-guards.ts';
 import type { Engine } from '../engine/engine.ts';
-import type { CheckRequest, RejectedRequest } from '../tables/flow.ts';
+import type { AskedHandshake, CheckRequest, RejectedRequest } from '../tables/flow.ts';
 import type { StreamFence } from '../ingest/ingest-stream.ts';
 import type { Closable, Closer } from '../kit/closer.ts';
 import type { Limits } from '../tables/limits.ts';
@@ -22,6 +22,7 @@ import { loadMasterKeys, parseMasterKeys } from '../secrets/master-key.ts';
 import { createSealing } from '../secrets/sealing.ts';
 import type { Sealing } from '../secrets/sealing.ts';
 import type { Settings } from '../tables/settings.ts';
+import { createCompileAnswers } from '../validate/answers.ts';
 import { explainRefusal } from '../validate/explain.ts';
 import { parseExpression } from '../validate/expression.ts';
 import { openWebhooks } from './webhook-door.ts';
@@ -96,7 +97,8 @@ export async function openWebhookRooms<Door extends Closable>(
   await catalog.opened();
   const rejected = (request: RejectedRequest) => rejects.keep(request);
   const fence = options.oneOfSeveral?.fence ?? null;
-  const stages = { settings, catalog, lanes, guards, limits, rejected, fence, observe, clock };
+  const asked = (handshake: AskedHandshake) => rejects.asked(handshake);
+  const stages = { settings, catalog, lanes, guards, limits, rejected, asked, fence, observe, clock };
   const { listener, retry } = await openWebhooks(stages, openDoor);
   closer.add('listener', () => listener.close());
   return { sealing, rejects, catalog, pools, lanes, listener };
@@ -122,6 +124,7 @@ function catalogRooms(sealing: Sealing, keys: KeyRing, settings: Settings) {
     open: sealing.open,
     seal: sealing.seal,
     makeKey: () => keys.make(),
+    compileAnswers: createCompileAnswers(settings.publicUrl),
     compile: (expression: string, payload: string, secrets: ReadonlyMap<string, string>) => {
       const parsed = parseExpression(expression, { secrets: [...secrets.keys()] });
       // What one more unknown name would mean was decided at CREATE; a renamed column changes nothing.

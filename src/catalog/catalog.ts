@@ -13,6 +13,8 @@ import { DatabaseCatalog } from './database-catalog.ts';
 import type { DatabaseCatalogOptions } from './database-catalog.ts';
 import { readMigrations } from './migrate.ts';
 import { Refresher } from './refresher.ts';
+import { guardOf } from './answers.ts';
+import type { TableGuard } from './answers.ts';
 import { openSource, shapeProblem } from './snapshot.ts';
 import type { CheckSource } from './snapshot.ts';
 
@@ -86,6 +88,11 @@ export class Catalog {
     return this.#findSlowly(name);
   }
 
+  /** As `DatabaseCatalog.lastKnown`; undefined also where the database is not served. */
+  lastKnown(name: TableName): Target | null | undefined {
+    return this.#databases.get(name.database)?.lastKnown(name.schema, name.table);
+  }
+
   /**
    * What the checks of the tables of that name are made of, for EXPLAIN VALIDATE: opened for this one answer. Tables
    * that `user` could not come to own are left out. Throws Refused, or the engine's error.
@@ -103,6 +110,14 @@ export class Catalog {
         return { ...name, unusable: error instanceof Error ? error.message : String(error), source: null };
       }
     });
+  }
+
+  /** What an UNCHECKED answer of a table is judged beside. Throws Refused, or the engine's error. */
+  async guards(question: SourceQuestion): Promise<readonly TableGuard[]> {
+    const { database, user, schema, table } = question;
+    await this.ensure(database);
+    const rows = (await this.#databases.get(database)?.ownedRows(user, schema, table)) ?? [];
+    return rows.map((row) => guardOf(row, this.#options.rooms));
   }
 
   async refresh(database: string): Promise<void> {

@@ -11,8 +11,8 @@
  *   connecting ──snapshot read──► watching ──connection lost──► connecting
  *        └──no schema headgate──► absent          any ──close──► closed
  *
- * While it is not watching nothing is answered from memory: what changed in between would be unknown, and a key that
- * was revoked must not be accepted. Refuses with `not_found` and `engine_unavailable`. Touches one connection.
+ * While it is not watching nothing is answered from memory but handshakes (`lastKnown`): what changed in between would be
+ * unknown, and a key that was revoked must not be accepted. Refuses with `not_found` and `engine_unavailable`. Touches one connection.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { Client } from 'pg';
@@ -48,6 +48,7 @@ export interface DatabaseCatalogOptions {
     | 'catalogPollIntervalMs'
     | 'catalogHeartbeatMs'
     | 'catalogEchoMs'
+    | 'handshakeStaleMs'
     | 'explainTablesMax'
     | 'engineBackoffMs'
   >;
@@ -72,6 +73,8 @@ export class DatabaseCatalog {
   /** The engine has said that a table is not what the snapshot knows: the next read is whole. */
   #doubted = false;
   #client: Client | null = null;
+  /** When the snapshot stopped being kept true, by the clock. */
+  #lostAtMs = 0;
   #create: boolean;
   #reason = 'the catalog is not read yet';
   /** Why what is sealed does not open; null: it does. */
@@ -109,6 +112,17 @@ export class DatabaseCatalog {
       if (target !== undefined) return target;
     }
     return this.#findSlowly(schema, table);
+  }
+
+  /**
+   * As the table is known, or was when the connection was lost, at most `handshakeStaleMs` ago; null: there is none;
+   * undefined: nothing is known. For answers that store nothing.
+   */
+  lastKnown(schema: string, table: string): Target | null | undefined {
+    const { clock, limits } = this.#options;
+    if (this.#snapshot.version === 0 || this.#isFinal()) return undefined;
+    if (this.#state !== 'watching' && clock() - this.#lostAtMs > limits.handshakeStaleMs) return undefined;
+    return this.#snapshot.tables.get(tableKey(schema, table)) ?? null;
   }
 
   /** Resolves when the snapshot is newer than this call, also where nothing seems to have changed. */
@@ -300,6 +314,11 @@ export class DatabaseCatalog {
       const target = next.tables.get(key);
       if (target !== undefined) observe({ kind: 'catalog.table_unusable', table: target, reason });
     }
+    for (const [key, reason] of next.unanswering) {
+      if (before.unanswering.get(key) === reason) continue;
+      const target = next.tables.get(key);
+      if (target !== undefined) observe({ kind: 'catalog.answer_unusable', table: target, reason });
+    }
   }
 
   #isFinal(): boolean {
@@ -308,6 +327,7 @@ export class DatabaseCatalog {
 
   #become(state: CatalogState, reason: string): void {
     if (this.#state === 'closed') return;
+    if (this.#state === 'watching' && state !== 'watching') this.#lostAtMs = this.#options.clock();
     this.#state = state;
     this.#reason = reason;
     const changed = this.#changed;

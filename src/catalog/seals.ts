@@ -10,6 +10,8 @@ export const identities = {
   secret: (name: string, sealId: string) => `secret:${name}:${sealId}`,
   /** A SealedCheck. */
   check: (sealId: string) => `check:${sealId}`,
+  /** A SealedAnswer. */
+  answer: (sealId: string) => `answer:${sealId}`,
   /** The text of an expression alone, as catalogs of version 2 and before have it. */
   expression: (sealId: string) => `expression:${sealId}`,
   /** headgate.key_check */
@@ -101,4 +103,44 @@ export function sealOldCheck(row: OldCheckRow, sealId: string, rooms: SealRooms)
   const text = quoteLiteral(sealCheck(check, sealId, rooms));
   return `update headgate.webhook_table set sealed_expression = ${text}, seal_id = '${sealId}', seal_form = 2
     where relation = ${relation}::pg_catalog.oid::pg_catalog.regclass and seal_form = 1`;
+}
+
+/** One ANSWER, whole. */
+export interface SealedAnswer {
+  readonly unchecked: boolean;
+  readonly when: string | null;
+  readonly status: number | null;
+  readonly type: string | null;
+  readonly headers: readonly { readonly name: string; readonly value: string }[];
+  readonly body: string | null;
+  /** The names of its secrets, in order. */
+  readonly secrets: readonly string[];
+  /** As it is shown. */
+  readonly shown: string;
+}
+
+export function sealAnswer(answer: SealedAnswer, sealId: string, { seal }: Pick<SealRooms, 'seal'>): string {
+  return seal(JSON.stringify(answer), identities.answer(sealId));
+}
+
+export interface AnswerRow {
+  /** As it is shown. */
+  readonly expression: string;
+  readonly unchecked: boolean;
+  readonly sealed: string;
+  readonly seal_id: string;
+  readonly secrets: readonly { readonly alias: string }[];
+}
+
+/** Throws where the row is not what was sealed. */
+export function openAnswer(row: AnswerRow, { open }: Pick<SealRooms, 'open'>): SealedAnswer {
+  const sealed = JSON.parse(open(row.sealed, identities.answer(row.seal_id))) as SealedAnswer;
+  const same =
+    sealed.shown === row.expression &&
+    sealed.unchecked === row.unchecked &&
+    sealed.secrets.length === row.secrets.length &&
+    sealed.secrets.every((name, index) => name === row.secrets[index]?.alias);
+  if (!same)
+    throw new Error('its row is not what Headgate has sealed: give it again with ALTER TABLE ... ANSWER');
+  return sealed;
 }

@@ -5,7 +5,15 @@
  * accepted unchecked, and never stored in another form.
  */
 import type { Check, Code, Include, Intake, Shape, Target, WhyRefused } from '../tables/flow.ts';
-import { identities, openCheck } from './seals.ts';
+import {
+  type CompileAnswers,
+  type SealedAnswerRow,
+  formatOf,
+  makeAnswers,
+  noAnswers,
+  openSecrets,
+} from './answers.ts';
+import { openCheck } from './seals.ts';
 import { relationColumns, relationsSql, toCode, toShape, typeOids } from './shape.ts';
 import type { RelationRow } from './shape.ts';
 
@@ -27,6 +35,8 @@ export interface CatalogRow extends RelationRow {
   readonly sealed_expression: string | null;
   readonly seal_id: string | null;
   readonly secrets: readonly SealedSecret[];
+  /** Its ANSWER clauses, in order. */
+  readonly answers: readonly SealedAnswerRow[];
 }
 
 interface IncludeRow {
@@ -39,8 +49,9 @@ interface IncludeRow {
 export function catalogRowsSql(asked = 'select relation from headgate.catalog_sizes where fits'): string {
   const ofTable =
     'payload, options, takes_document, document, collect, includes, expression, sealed_expression, seal_id, secrets';
-  return `select ${relationColumns}, ${ofTable}
+  return `select ${relationColumns}, ${ofTable}, coalesce(a.answers, '[]') as answers
   from (select relation, ${ofTable} from headgate.catalog_rows) as t
+  left join headgate.answer_rows a using (relation)
   join (${relationsSql(asked)}) as s using (relation)`;
 }
 
@@ -70,6 +81,8 @@ export interface SnapshotRooms {
   open(sealed: string, identity: string): string;
   /** Compiles an expression; throws with the reason. */
   compile(expression: string, payload: string, secrets: ReadonlyMap<string, string>): CompiledCheck;
+  /** Compiles the ANSWER clauses of a table; what cannot be used is left out, and told with its reason. */
+  readonly compileAnswers: CompileAnswers;
 }
 
 export interface CompiledCheck {
@@ -86,6 +99,8 @@ export interface Snapshot {
   readonly sources: ReadonlyMap<string, string>;
   /** Tables that cannot be used, with the reason; never with a value of a secret. */
   readonly unusable: ReadonlyMap<string, string>;
+  /** Tables with an ANSWER that cannot be used, with the reason. */
+  readonly unanswering: ReadonlyMap<string, string>;
 }
 
 export const emptySnapshot: Snapshot = {
@@ -93,6 +108,7 @@ export const emptySnapshot: Snapshot = {
   tables: new Map(),
   sources: new Map(),
   unusable: new Map(),
+  unanswering: new Map(),
 };
 
 export function tableKey(schema: string, table: string): string {
@@ -111,11 +127,13 @@ export function nextSnapshot(
   const tables = new Map<string, Target>();
   const sources = new Map<string, string>();
   const unusable = new Map<string, string>();
+  const unanswering = new Map<string, string>();
   for (const row of rows) {
     const key = tableKey(row.schema_name, row.table_name);
     const source = JSON.stringify(row);
     // What could not be used is looked at anew: its key may have come back.
-    const same = before.sources.get(key) === source && !before.unusable.has(key);
+    const doubtful = before.unusable.has(key) || before.unanswering.has(key);
+    const same = before.sources.get(key) === source && !doubtful;
     const kept = same ? before.tables.get(key) : undefined;
     sources.set(key, source);
     if (kept !== undefined) {
@@ -125,13 +143,14 @@ export function nextSnapshot(
     const made = toTarget(database, row, rooms);
     tables.set(key, made.target);
     if (made.unusable !== null) unusable.set(key, made.unusable);
+    if (made.unanswering !== null) unanswering.set(key, made.unanswering);
   }
   for (const { relation: oid, schema_name: schema, table_name: table } of unread) {
     const key = tableKey(schema, table);
     tables.set(key, unreadTarget({ database, schema, table, oid }));
     unusable.set(key, tooLarge);
   }
-  return { version: before.version + 1, tables, sources, unusable };
+  return { version: before.version + 1, tables, sources, unusable, unanswering };
 }
 
 /** Headers that carry credentials whatever the table's check reads. */
@@ -148,7 +167,7 @@ function shapeOf(row: CatalogRow): Shape | string {
   if (row.takes_document) {
     const column = row.columns.find(({ name }) => name === row.document);
     if (column === undefined) return 'the column that takes the body is gone';
-    const types = bodyTypes[formatOf(row)];
+    const types = bodyTypes[formatOf(row.options)];
     if (!types.includes(column.base) || !column.writable)
       return `the column "${column.name}", which takes the body, is of type ${column.type}`;
   }
@@ -186,16 +205,11 @@ const bodyTypes: { readonly [format in Intake['format']]: readonly number[] } = 
   bytes: [typeOids.bytea],
 };
 
-function formatOf({ options }: CatalogRow): Intake['format'] {
-  const { format } = options;
-  return format === 'form' || format === 'text' || format === 'bytes' ? format : 'json';
-}
-
 function toTarget(
   database: string,
   row: CatalogRow,
   rooms: SnapshotRooms,
-): { target: Target; unusable: string | null } {
+): { target: Target; unusable: string | null; unanswering: string | null } {
   const shape = shapeOf(row);
   let compiled: CompiledCheck | null = null;
   const code = toCode(row);
@@ -209,7 +223,9 @@ function toTarget(
   }
   const { schema_name: schema, table_name: table, relation: oid } = row;
   const usable = typeof shape === 'string' ? unusableShape(row.mark) : shape;
+  const answers = unusable === null ? makeAnswers(row, rooms) : noAnswers;
   return {
+    unanswering: answers.problem,
     target: {
       database,
       schema,
@@ -217,12 +233,13 @@ function toTarget(
       oid,
       check: unusable === null ? (compiled?.check ?? null) : 'unusable',
       whyRefused: compiled?.why,
+      answers: answers.made ?? undefined,
       waitsForDisk: row.options['webhook.wait_for_persistence'] !== false,
       hasLocks: true,
       shape: usable,
       code: typeof code === 'string' ? nobodys(row) : { ...code, catalogued: true },
       intake: {
-        format: formatOf(row),
+        format: formatOf(row.options),
         batched: row.options['is_batched'] === true,
         document: row.takes_document ? row.document : null,
         unknown: unknownOf(row),
@@ -291,14 +308,7 @@ export interface CheckSource {
 /** null: the table has no VALIDATE. Throws, naming what does not open. */
 export function openSource(row: CatalogRow, rooms: Pick<SnapshotRooms, 'open'>): CheckSource | null {
   if (row.expression === null) return null;
-  const secrets = new Map<string, string>();
-  for (const { alias, name, seal_id, sealed } of row.secrets) {
-    try {
-      secrets.set(alias, rooms.open(sealed, identities.secret(name, seal_id)));
-    } catch (error) {
-      throw new Error(`secret ${name}: ${(error as Error).message}`, { cause: error });
-    }
-  }
+  const secrets = openSecrets(row.secrets, rooms);
   try {
     return { expression: openCheck(row, rooms), payload: row.payload, secrets };
   } catch (error) {

@@ -7,16 +7,12 @@ import { StatementError, type Cursor } from './cursor.ts';
 import { type Include, parseIncludes, refuseGenerated, undeclared } from './includes.ts';
 import { type Option, booleanOf, oneOf, parseOptions, refuseUnknown } from './options.ts';
 import { type Piece, type Plan, callPlan, callerPath, callerSchemas } from './plan.ts';
-import {
-  type ValidateClause,
-  type ValidateRooms,
-  type Validation,
-  parseValidate,
-  sealValidation,
-} from './validate-clause.ts';
+import { answerFollows, parseAnswers } from './answer-clause.ts';
+import { guardOf, sealAnswers } from './answer-sealing.ts';
+import { type ValidateRooms, parseValidate, sealValidation } from './validate-clause.ts';
 
 const form =
-  "The form is: CREATE TABLE name (data JSONB) [INCLUDE ...] [PARTITION BY ...] WITH (connector = 'webhook') [VALIDATE ...]";
+  "The form is: CREATE TABLE name (data JSONB) [INCLUDE ...] [PARTITION BY ...] WITH (connector = 'webhook') [VALIDATE ...] [ANSWER ...]";
 const optionNames = [
   'connector',
   'is_batched',
@@ -27,7 +23,7 @@ const optionNames = [
   'on_unknown',
   'collect_into',
 ];
-const formats = ['json', 'form', 'text', 'bytes'];
+const formats = ['json', 'form', 'text', 'bytes'] as const;
 
 /** Is this CREATE TABLE one of ours: it names a connector, or has a clause that PostgreSQL does not know? */
 export function isWebhookTable(cursor: Cursor): boolean {
@@ -82,7 +78,8 @@ export function createTable(cursor: Cursor, rooms: ValidateRooms): Plan {
   const options = parseOptions(cursor);
   refuseOther(cursor);
   const clause = cursor.accept('validate') ? parseValidate(cursor, rooms) : null;
-  if (!cursor.atEnd) cursor.unexpected(form);
+  if (!cursor.atEnd && !answerFollows(cursor)) cursor.unexpected(form);
+  const answers = parseAnswers(cursor, clause, rooms);
 
   refuseUnusable(list, includes, options);
   const statement: Piece[] = [{ start, end: headEnd }, ' ', { start: name.start, end: name.end }, ' '];
@@ -97,15 +94,25 @@ export function createTable(cursor: Cursor, rooms: ValidateRooms): Plan {
     { json: storedOptions(options) },
     { json: includes.map(({ what, header, column }) => ({ what, header, column })) },
     options.find(({ name: option }) => option === 'document')?.value ?? null,
-    { json: validationOf(clause, rooms) },
-    callerPath,
-    callerSchemas,
+    { json: clause === null ? null : sealValidation(clause, rooms, answers?.caution) },
   ];
-  return callPlan('CREATE TABLE', 'create_webhook_table', args, cursor.lexical.text);
+  const caller = [callerPath, callerSchemas];
+  if (answers === null)
+    return callPlan('CREATE TABLE', 'create_webhook_table', [...args, ...caller], cursor.lexical.text);
+  const guard = guardOf(clause, formatOf(options));
+  const stored = { json: sealAnswers(answers.clauses, clause?.secrets ?? [], guard, rooms) };
+  return callPlan(
+    'CREATE TABLE',
+    'create_answering_table',
+    [...args, stored, ...caller],
+    cursor.lexical.text,
+  );
 }
 
-function validationOf(clause: ValidateClause | null, rooms: ValidateRooms): Validation | null {
-  return clause === null ? null : sealValidation(clause, rooms);
+function formatOf(options: readonly Option[]): (typeof formats)[number] {
+  const given = options.find(({ name }) => name === 'format');
+  const name = given === undefined ? 'json' : oneOf(given, ...formats);
+  return formats.find((it) => it === name) ?? 'json';
 }
 
 function refuseTemporary(cursor: Cursor): void {

@@ -1,5 +1,5 @@
 /**
- * ALTER TABLE … VALIDATE, DROP VALIDATE and SET of options, SHOW, DESCRIBE, FLUSH, and PostgreSQL's own statements about whole databases,
+ * ALTER TABLE … VALIDATE, ANSWER, DROP VALIDATE, DROP ANSWER and SET of options, SHOW, DESCRIBE, FLUSH, and PostgreSQL's own statements about whole databases,
  * which need every connection of Headgate's to be gone. Takes tokens, gives a plan, or null for what is PostgreSQL's.
  */
 import { changeableOptions, changeableValue, refuseHalfCollect } from './create-table.ts';
@@ -9,15 +9,15 @@ import {
   type Plan,
   callPlan,
   callerPath,
-  callerSchemas,
   displayName,
   relationArgument,
   relationOrError,
   selectPlan,
 } from './plan.ts';
-import { type ValidateRooms, parseValidate, sealValidation } from './validate-clause.ts';
+import type { SqlSession } from '../tables/flow.ts';
+import { type AlterRooms, alterChecks } from './alter-checks.ts';
 
-export function alterTable(cursor: Cursor, rooms: ValidateRooms): Plan | null {
+export function alterTable(cursor: Cursor, session: SqlSession, rooms: AlterRooms): Plan | null {
   const { statement, lexical } = cursor;
   // PostgreSQL's own ALTER TABLE is by far the more frequent one: it is not read further than its name.
   cursor.expect('alter', 'table');
@@ -28,17 +28,14 @@ export function alterTable(cursor: Cursor, rooms: ValidateRooms): Plan | null {
   cursor.refuseForeign('ALTER TABLE');
   const name = cursor.qualifiedName(3);
   cursor.accept('*');
-  if (action === 'drop') {
-    cursor.expect('drop', 'validate');
+  if (action === 'drop validate' || action === 'drop answer') {
+    cursor.expect(...action.split(' '));
     const original = { statement: [{ start: statement.start, end: statement.end }] };
     const args = [relationArgument(name), displayName(name), ifExists, original, callerPath];
-    return callPlan('ALTER TABLE', 'drop_validate', args, lexical.text);
+    return callPlan('ALTER TABLE', action.replace(' ', '_'), args, lexical.text);
   }
   if (action === 'set') return setOptions(cursor, name, ifExists);
-  cursor.expect('validate');
-  const validation = sealValidation(parseValidate(cursor, rooms), rooms);
-  const args = [relationArgument(name), displayName(name), ifExists, { json: validation }, callerSchemas];
-  return callPlan('ALTER TABLE', 'alter_webhook_table', args, lexical.text);
+  return alterChecks({ cursor, name, ifExists, session, rooms });
 }
 
 /** SET ( option = value [, …] ) of options that a webhook table has; PostgreSQL has none of these names. */
@@ -54,18 +51,19 @@ function setOptions(cursor: Cursor, name: Name, ifExists: boolean): Plan {
 }
 
 /** What is done to the table: looks past its name, which ends where no dot follows. */
-function findAction(cursor: Cursor): 'validate' | 'drop' | 'set' | null {
+function findAction(cursor: Cursor): 'check' | 'drop validate' | 'drop answer' | 'set' | null {
   let ahead = 1;
   while (cursor.peek(ahead) === '.') ahead += 2;
   if (cursor.peek(ahead) === '*') ahead++;
   const word = cursor.peek(ahead);
   const next = cursor.peek(ahead + 1);
-  if (word === 'validate') return next === 'constraint' ? null : 'validate';
+  if (word === 'validate') return next === 'constraint' ? null : 'check';
+  if (word === 'answer') return 'check';
   if (word === 'set' && next === '(')
     return changeableOptions.includes(cursor.peek(ahead + 2)) ? 'set' : null;
   // ALTER TABLE t DROP validate CASCADE, or one action of several, drops a column of that name.
-  const last = cursor.isLast(ahead + 1);
-  return word === 'drop' && next === 'validate' && last ? 'drop' : null;
+  if (word !== 'drop' || !cursor.isLast(ahead + 1)) return null;
+  return next === 'validate' || next === 'answer' ? `drop ${next}` : null;
 }
 
 export function show(cursor: Cursor): Plan | null {

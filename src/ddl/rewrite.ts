@@ -6,7 +6,7 @@
  * PostgreSQL's own errors and positions. Touches the catalog (migrations) only through `before`.
  */
 import type { Rewrite, RewriteSql, Rewritten, SqlSession } from '../tables/flow.ts';
-import type { SqlError } from '../tables/refusals.ts';
+import { type SqlError, SqlFailure } from '../tables/refusals.ts';
 import { createTable, isWebhookTable } from './create-table.ts';
 import { Cursor, StatementError } from './cursor.ts';
 import { type ExplainRooms, explainValidate } from './explain-statement.ts';
@@ -17,11 +17,11 @@ import { alterSecret, createSecret, dropSecret } from './secret-statements.ts';
 import { type Statement, splitStatements } from './statements.ts';
 import { lexable } from './text.ts';
 import { typeNames } from './type-names.ts';
-import type { ValidateRooms } from './validate-clause.ts';
+import type { AlterRooms } from './alter-checks.ts';
 
 export type { ParsedCheck } from './validate-clause.ts';
 
-export interface DdlRooms extends ValidateRooms, ExplainRooms {
+export interface DdlRooms extends AlterRooms, ExplainRooms {
   /** Makes the catalog exist in this database, before one of our statements is sent. Throws SqlFailure. */
   ensureCatalog(database: string): Promise<void>;
   /** Lets go of every connection of Headgate's to this database. */
@@ -34,7 +34,7 @@ export function createRewriter(rooms: DdlRooms): RewriteSql {
 
 /** Each of our statements holds one of these words. */
 const ourWords =
-  /secret|connector|validate|show|describe|flush|database|string|on_unknown|on_type_error|collect_into/i;
+  /secret|connector|validate|answer|show|describe|flush|database|string|on_unknown|on_type_error|collect_into/i;
 /** How one of our statements, or white space or a comment before it, begins. */
 const ourFirst = /^(?:[cCaAdDfF\s;/-]|[sS][hH]|[eE][xX][pP])/;
 
@@ -81,7 +81,7 @@ function planOf(statement: Statement, lexical: Lexical, session: SqlSession, roo
     case 'create global':
       return isWebhookTable(cursor) ? createTable(cursor, rooms) : typeNames(statement, lexical);
     case 'alter table':
-      return alterTable(cursor, rooms) ?? typeNames(statement, lexical);
+      return alterTable(cursor, session, rooms) ?? typeNames(statement, lexical);
     case 'create database':
     case 'alter database':
     case 'drop database':
@@ -123,11 +123,19 @@ function joined(
       await before();
       const finished: (Plan | null)[] = [];
       for (const plan of plans) {
-        finished.push(plan?.later ? { ...plan, pieces: await plan.later() } : plan);
+        finished.push(plan?.later ? { ...plan, pieces: await finish(plan.later) } : plan);
       }
       return { ...replaced(sql, statements, finished), before: null };
     },
   };
+}
+
+async function finish(later: NonNullable<Plan['later']>): Promise<readonly Piece[]> {
+  try {
+    return await later();
+  } catch (error) {
+    throw error instanceof StatementError ? new SqlFailure(sqlError(error)) : error;
+  }
 }
 
 /**

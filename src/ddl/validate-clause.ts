@@ -5,9 +5,9 @@
  * refuses, where it stands. Touches nothing but the seal and the ids it is handed.
  */
 import { sealCheck } from '../catalog/seals.ts';
+import { type AnswerGuard, type AnswerText, type ParsedAnswer, maskLiterals } from './answer-sealing.ts';
 import { StatementError, type Cursor, type Name } from './cursor.ts';
-import { nameOf } from './literal.ts';
-import { Undecodable, decodeText } from './text.ts';
+import { answerWord, expressionSource } from './expression-source.ts';
 
 /** What the validate room says of an expression; positions are offsets in its text. */
 export interface ParsedCheck {
@@ -28,6 +28,13 @@ export interface ValidateRooms {
   readonly expandSender: (sender: string, secret: string) => string | null;
   /** What a known sender asks for besides its expression. */
   readonly demandsOf: (sender: string) => SenderDemands;
+  /** Parses and judges one ANSWER beside the VALIDATE of its table; throws what has `sqlstate`, `part` and `position`. */
+  readonly parseAnswer: (
+    text: AnswerText,
+    scope: { secrets: readonly string[]; guard: AnswerGuard | null },
+  ) => ParsedAnswer;
+  /** The ANSWER clauses that USING brings, spelled out for the secrets of these names. */
+  readonly expandAnswers: (sender: string, secret: string, second: string | null) => SenderAnswers;
   /** The forms, of those that senders ask for, that a secret's value has. */
   readonly secretForms: (value: string) => readonly string[];
   /** Senders whose names are like this one, best first. */
@@ -39,6 +46,14 @@ export interface SenderDemands {
   readonly form: ({ readonly form: string } & Caution) | null;
   /** Why no request of this sender would be accepted, whatever the secret is. */
   readonly cautions: readonly Caution[];
+}
+
+export interface SenderAnswers {
+  readonly clauses: readonly string[];
+  /** Whether some of them need a second secret. */
+  readonly takesSecret: boolean;
+  /** What to say where it is missing; null: nothing. */
+  readonly caution: Caution | null;
 }
 
 /** A warning: `{secret}` in it stands for the secret's name. */
@@ -72,7 +87,7 @@ export interface Validation {
 
 const takenNames = new Set(['headers', 'payload', 'method', 'path', 'query', 'url']);
 
-/** From behind VALIDATE to the end of the statement. */
+/** From behind VALIDATE to the first ANSWER, or the end of the statement. */
 export function parseValidate(cursor: Cursor, rooms: ValidateRooms): ValidateClause {
   const secrets: Name[] = [];
   if (cursor.accept('secret')) {
@@ -90,16 +105,14 @@ export function parseValidate(cursor: Cursor, rooms: ValidateRooms): ValidateCla
     if (cursor.accept('using')) return senderClause(cursor, secrets, rooms);
   }
   cursor.expect('as');
-  if (cursor.atEnd) cursor.unexpected();
-  const start = cursor.offset;
-  return { secrets, text: expressionText(cursor), start, sender: null };
+  return { secrets, ...expressionSource(cursor, answerWord), sender: null };
 }
 
 /** The sender's expression for each of the secrets: while one takes the place of another, both are good. */
 function senderClause(cursor: Cursor, secrets: readonly Name[], rooms: ValidateRooms): ValidateClause {
   const start = cursor.offset;
   const sender = cursor.identifier();
-  cursor.expectEnd();
+  if (!cursor.atEnd && cursor.peek() !== 'answer') cursor.unexpected();
   const texts = secrets.map(
     ({ name }) => rooms.expandSender(sender, name) ?? unknownSender(sender, start, rooms),
   );
@@ -116,38 +129,12 @@ function unknownSender(sender: string, at: number, rooms: ValidateRooms): never 
   });
 }
 
-/** The rest of the statement. A comment may hold an old key: each becomes blanks, so that no place shifts. */
-function expressionText(cursor: Cursor): string {
-  const { text, encoding, standardConformingStrings } = cursor.lexical;
-  let bytes = '';
-  let last = cursor.offset;
-  while (cursor.token !== null) {
-    const token = cursor.take();
-    const raw = cursor.raw(token);
-    if (token.kind === 'string' && !standardConformingStrings && raw.includes('\\')) {
-      throw new StatementError(
-        '0A000',
-        'a backslash in VALIDATE with standard_conforming_strings off',
-        token.start,
-        {
-          hint: "Write the literal as E'...'.",
-        },
-      );
-    }
-    // Checks each name by itself, so that a refusal points at it.
-    cursor.read(token, nameOf);
-    bytes += text.slice(last, token.start).replace(/[^\n\r]/g, ' ') + raw;
-    last = token.end;
-  }
-  try {
-    return decodeText(bytes, encoding);
-  } catch (error) {
-    if (!(error instanceof Undecodable)) throw error;
-    throw new StatementError(error.sqlstate, error.message, last - bytes.length);
-  }
-}
-
-export function sealValidation(clause: ValidateClause, rooms: ValidateRooms): Validation {
+/** `more`: what is to be said besides. */
+export function sealValidation(
+  clause: ValidateClause,
+  rooms: ValidateRooms,
+  more: Caution | null = null,
+): Validation {
   const { text, sender } = clause;
   const { form, cautions } = sender === null ? nothingAsked : rooms.demandsOf(sender);
   const check = parse(clause, rooms);
@@ -163,7 +150,7 @@ export function sealValidation(clause: ValidateClause, rooms: ValidateRooms): Va
     secrets: clause.secrets.map(({ schema, name }) => ({ schema, name })),
     warnings: check.warnings,
     form,
-    cautions,
+    cautions: more === null ? cautions : [...cautions, more],
   };
 }
 
@@ -196,14 +183,4 @@ interface ExpressionRefusal {
 
 function isRefusal(error: unknown): error is ExpressionRefusal {
   return typeof error === 'object' && error !== null && 'sqlstate' in error && 'position' in error;
-}
-
-function maskLiterals(text: string, literals: ParsedCheck['secretLiterals']): string {
-  let masked = '';
-  let last = 0;
-  for (const { start, end } of [...literals].sort((a, b) => a.start - b.start)) {
-    masked += `${text.slice(last, start)}'********'`;
-    last = end;
-  }
-  return masked + text.slice(last);
 }

@@ -4,12 +4,14 @@
  *
  *   route → find the table → admit → read the body → VALIDATE → decode → the lane's receipt
  *
+ * Only a table with ANSWER … WHEN looks for questions beside it (handshake.ts): UNCHECKED ones before VALIDATE, the others behind.
  * Takes an Arrival; gives an Outcome, or throws Refused with the codes of those stages. Touches nothing itself.
  */
 import type { Arrival, DecodeRequest, Outcome, RejectedRequest, Rows, Target } from '../tables/flow.ts';
+import type { Asked, Handshakes } from './handshake.ts';
 import { giveBack, giveBackMade } from '../kit/give-back.ts';
 import type { TableName } from '../tables/observations.ts';
-import { Refused } from '../tables/refusals.ts';
+import { Refused, refusals } from '../tables/refusals.ts';
 import type { Refusal } from '../tables/refusals.ts';
 
 export interface IngestRooms {
@@ -26,14 +28,16 @@ export interface IngestRooms {
   refresh(database: string): Promise<void>;
   /** Told of every request to a table that was refused, before its sender is. Never throws, takes no time. */
   rejected?(request: RejectedRequest): void;
+  /** Answers the questions of senders; absent: no table has ANSWER. */
+  readonly handshakes?: Handshakes;
 }
 
 /** Rejects with Refused, answered from refusals.ts, or with a bug, answered 500 with a request id. */
-export type Ingest = (arrival: Arrival, hooks: IngestHooks) => Promise<Outcome>;
+export type Ingest = (arrival: Arrival, hooks: IngestHooks) => Promise<Outcome | Asked>;
 
 export interface IngestHooks {
   /** Told which table the request is for, as soon as that is known. */
-  target(name: TableName): void;
+  target(table: TableName & Pick<Target, 'answers'>): void;
 }
 
 /** How often one request follows a table that is being changed under it. */
@@ -46,14 +50,20 @@ export function createIngest(rooms: IngestRooms): Ingest {
     try {
       for (let attempt = 1; ; attempt++) {
         const found = rooms.find(name);
-        const target = found instanceof Promise ? await found : found;
+        const late = found instanceof Promise ? await findLate(found, name, rooms, arrival, got) : null;
+        if (late !== null && 'kind' in late) return late;
+        const target = late ?? (found as Target);
         got.target = target;
         hooks.target(target);
         rooms.admit(target, arrival.announcedBytes ?? 0);
         const body = (got.body ??= await arrival.body());
         got.authenticated = false;
+        const first = asks(target, rooms, arrival, body, 'unchecked');
+        if (first !== null) return first;
         authenticate(target, arrival, body);
         got.authenticated = true;
+        const second = asks(target, rooms, arrival, body, 'checked');
+        if (second !== null) return second;
         const { rawHeaders, arrivedAtMs } = arrival;
         const decoded = rooms.decode(target, { body, rawHeaders, arrivedAtMs });
         const rows = decoded instanceof Promise ? await decoded : decoded;
@@ -74,6 +84,8 @@ export function createIngest(rooms: IngestRooms): Ingest {
         await rooms.refresh(name.database);
       }
     } catch (error) {
+      const asked = error instanceof Refused ? await asksMeanwhile(error, rooms, arrival, got) : null;
+      if (asked !== null) return asked;
       if (error instanceof Refused) tellRejected(rooms, arrival, got, error.refusal);
       if (got.body !== null && !got.submitted) giveBack(got.body);
       throw error;
@@ -88,6 +100,51 @@ interface Got {
   authenticated: boolean;
   /** Its rows may be on their way to the engine. */
   submitted: boolean;
+}
+
+/** The table, or, while that cannot be known, the answer to a question that it was known to answer. */
+async function findLate(
+  finding: Promise<Target>,
+  name: TableName,
+  { handshakes }: IngestRooms,
+  arrival: Arrival,
+  got: Got,
+): Promise<Target | Asked> {
+  const last = handshakes?.lastKnown(name);
+  if (handshakes === undefined || last?.answers?.asksByPost !== true) return finding;
+  // Waited for below, unless nobody needs it any more.
+  finding.catch(() => undefined);
+  const read = async () => (got.body ??= await arrival.body());
+  return (await handshakes.meanwhile(last, arrival, read)) ?? finding;
+}
+
+/** Costs a table that answers no questions by POST one comparison. */
+function asks(
+  target: Target,
+  { handshakes }: IngestRooms,
+  arrival: Arrival,
+  body: Buffer,
+  which: 'unchecked' | 'checked',
+): Asked | null {
+  const { answers } = target;
+  if (answers?.asksByPost !== true || handshakes === undefined || answers[which].length === 0) return null;
+  const { method, target: requestTarget, rawHeaders, arrivedAtMs, remoteAddress } = arrival;
+  const request = { method, target: requestTarget, rawHeaders, arrivedAtMs, body };
+  const asked = handshakes.posted(target, answers, request, remoteAddress, which);
+  if (asked !== null) giveBack(body);
+  return asked;
+}
+
+/** A question needs no room in a lane: whether there is some is not asked of it. */
+async function asksMeanwhile(
+  { refusal: { code } }: Refused,
+  { handshakes }: IngestRooms,
+  arrival: Arrival,
+  got: Got,
+): Promise<Asked | null> {
+  if (got.body !== null || got.target === null || refusals[code].status < 500) return null;
+  const read = async () => (got.body ??= await arrival.body());
+  return (await handshakes?.meanwhile(got.target, arrival, read)) ?? null;
 }
 
 function tellRejected(rooms: IngestRooms, arrival: Arrival, got: Got, refusal: Refusal): void {

@@ -8,7 +8,7 @@ import { createIngest } from './ingest.ts';
 import type { IngestRooms } from './ingest.ts';
 import { refusal, Refused } from '../tables/refusals.ts';
 
-export type RetryRooms = Omit<IngestRooms, 'route' | 'rejected'>;
+export type RetryRooms = Omit<IngestRooms, 'route' | 'rejected' | 'handshakes'>;
 
 export function createRetry(rooms: RetryRooms): RetryRejected {
   return async (request) => {
@@ -21,7 +21,9 @@ export function createRetry(rooms: RetryRooms): RetryRejected {
     const { method, rawHeaders, arrivedAtMs, remoteAddress, body } = request;
     const arrival = { method, target: '', rawHeaders, arrivedAtMs, remoteAddress };
     try {
-      return await ingest({ ...arrival, body: () => Promise.resolve(body) }, { target: () => {} });
+      const outcome = await ingest({ ...arrival, body: () => Promise.resolve(body) }, { target: () => {} });
+      if ('target' in outcome) throw new Error('what was kept is stored, and asks nothing');
+      return outcome;
     } catch (error) {
       if (error instanceof Refused) return aborted(error);
       throw error;

@@ -6,9 +6,10 @@
  */
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { Arrival, Outcome } from '../tables/flow.ts';
+import type { Arrival, Outcome, Target } from '../tables/flow.ts';
 import type { Connection, LiveRequest } from '../access/connection.ts';
 import type { Gate } from '../access/gate.ts';
+import type { Asked, Handshakes } from '../ingest/handshake.ts';
 import type { Ingest } from '../ingest/ingest.ts';
 import type { Limits } from '../tables/limits.ts';
 import type { Observe, TableName } from '../tables/observations.ts';
@@ -20,13 +21,15 @@ import { parseCodings } from './content-encoding.ts';
 import type { BytesInFlight } from './in-flight.ts';
 import { Share } from './in-flight.ts';
 import type { RefusalReplies, Reply } from './reply.ts';
-import { committedReply, failureReply, preflightReply } from './reply.ts';
+import { committedReply, failureReply, handshakeReply, ownReply, preflightReply } from './reply.ts';
 
 const tooManyChunks = refusal('malformed_request', 'the body comes in too many small chunks');
 
 /** What all exchanges of one listener share. */
 export interface Room {
   readonly ingest: Ingest;
+  /** null: no table answers questions. */
+  readonly handshakes: Handshakes | null;
   readonly observe: Observe;
   readonly limits: Limits;
   readonly bodyBytesMax: number;
@@ -58,7 +61,7 @@ export class Exchange implements Arrival, LiveRequest {
   readonly #share: Share;
   /** The sender waits for `100 Continue` before it sends the body. */
   #awaitsContinue: boolean;
-  #table: TableName | null = null;
+  #table: (TableName & Pick<Target, 'answers'>) | null = null;
   #failure: Refusal | null = null;
   #reader: BodyReader | null = null;
   #inflation: Inflation | null = null;
@@ -120,18 +123,47 @@ export class Exchange implements Arrival, LiveRequest {
     const why = this.#share.take(this.#room.limits.requestCostBytes);
     if (why !== null) return this.refuse(why);
     this.#ingest().then(
-      (outcome) =>
-        outcome.kind === 'committed'
-          ? this.#answer(committedReply(outcome.rows))
-          : this.refuse(outcome.refusal),
+      (outcome) => this.#decided(outcome),
       (error: unknown) => this.#refuseFor(error),
     );
   }
 
+  /** A request that is no POST: answered where its table answers such questions; `otherwise` where it does not. */
+  ask(otherwise: () => void): void {
+    const { handshakes, limits } = this.#room;
+    if (handshakes === null) return otherwise();
+    const why = this.#share.take(limits.requestCostBytes);
+    if (why !== null) return this.refuse(why);
+    handshakes.ask(this).then(
+      (asked) => {
+        if (asked !== null) return this.#decided(asked);
+        this.#share.release();
+        otherwise();
+      },
+      (error: unknown) => this.#refuseFor(error),
+    );
+  }
+
+  #decided(outcome: Outcome | Asked): void {
+    switch (outcome.kind) {
+      case 'committed': {
+        const own = this.#table?.answers?.committed ?? null;
+        const { rows } = outcome;
+        return this.#answer(own === null ? committedReply(rows) : ownReply(rows, own, this.rawHeaders));
+      }
+      case 'asked':
+        this.#table = outcome.target;
+        return this.#answer(handshakeReply(outcome.answer));
+      default:
+        if (outcome.kind === 'askedTooOften') this.#table = outcome.target;
+        return this.refuse(outcome.refusal);
+    }
+  }
+
   /** A bug that throws before there is a promise is answered like any other. */
-  #ingest(): Promise<Outcome> {
+  #ingest(): Promise<Outcome | Asked> {
     try {
-      return this.#room.ingest(this, { target: (name) => void (this.#table = name) });
+      return this.#room.ingest(this, { target: (target) => void (this.#table = target) });
     } catch (error) {
       return Promise.reject(error instanceof Error ? error : new Error(String(error)));
     }

@@ -15,6 +15,7 @@ import { answerHalfClosed, createHttpServer } from '../access/http-server.ts';
 import type { HttpServer } from '../access/http-server.ts';
 import { isHeadOfParserError, protocolRefusal, refusalForParserError } from '../access/protocol.ts';
 import type { TlsSource } from '../access/tls-source.ts';
+import type { Handshakes } from '../ingest/handshake.ts';
 import type { Ingest } from '../ingest/ingest.ts';
 import type { OpenStream } from '../ingest/ingest-stream.ts';
 import type { Closable } from '../kit/closer.ts';
@@ -43,6 +44,8 @@ export interface ListenerOptions {
   /** 0 picks a free one; null: it does not listen, and is handed its connections (`take`). */
   readonly port: number | null;
   readonly ingest: Ingest;
+  /** Answers the questions of senders; null, or not given: nobody does. */
+  readonly handshakes?: Handshakes | null;
   /** Takes the batches of WebSockets; without it there is no such door. */
   readonly openStream?: OpenStream;
   /** Origins whose pages may open a WebSocket, parted by commas; `*`: all. */
@@ -102,6 +105,7 @@ class HttpListener implements Listener {
     const spaced = new Spaced({ clock: () => performance.now(), endOfTurn: setImmediate, after: setTimeout });
     this.#room = {
       ingest: options.ingest,
+      handshakes: options.handshakes ?? null,
       observe: options.observe,
       limits: this.#limits,
       bodyBytesMax: options.bodyBytesMax,
@@ -258,8 +262,7 @@ class HttpListener implements Listener {
       return exchange.refuse(passedOver ?? why);
     }
     if (!isWebhookTarget(exchange.target)) return exchange.refuse(refusal('not_found'));
-    if (exchange.method === 'OPTIONS') return exchange.preflight();
-    if (exchange.method !== 'POST') return exchange.refuse(refusal('method_not_allowed'));
+    if (exchange.method !== 'POST') return askOrRefuse(request, exchange);
     if (this.#room.draining) return exchange.refuse(refusal('draining'), true);
     exchange.run();
   }
@@ -370,4 +373,17 @@ class HttpListener implements Listener {
   #failed(error: Error): void {
     this.#room.observe({ kind: 'request.failed', requestId: randomUUID(), error });
   }
+}
+
+/** Only tables that answer questions see anything but POST, and preflights only where they are one (CloudEvents). */
+function askOrRefuse({ headers }: IncomingMessage, exchange: Exchange): void {
+  const { method } = exchange;
+  const otherwise = () =>
+    method === 'OPTIONS' ? exchange.preflight() : exchange.refuse(refusal('method_not_allowed'));
+  const asks =
+    method === 'OPTIONS'
+      ? headers['webhook-request-origin'] !== undefined
+      : method === 'GET' || method === 'HEAD';
+  if (asks) exchange.ask(otherwise);
+  else otherwise();
 }

@@ -3,12 +3,13 @@
  * written; touches nothing. Bodies are ASCII (other characters are escaped), so one char is one byte.
  */
 import { STATUS_CODES } from 'node:http';
+import type { CommittedAnswer, HandshakeAnswer } from '../tables/flow.ts';
 import type { Refusal, RefusalCode } from '../tables/refusals.ts';
 import { refusal, refusals } from '../tables/refusals.ts';
 
 export interface Reply {
   readonly status: number;
-  readonly code: RefusalCode | 'committed';
+  readonly code: RefusalCode | 'committed' | 'handshake';
   readonly rows: number;
   /** Names and values in turn, as `ServerResponse.writeHead` takes them. */
   readonly headers: string[];
@@ -54,6 +55,76 @@ const oneRow = reply(200, 'committed', 1, '{"rows":1}');
 
 export function committedReply(rows: number): Reply {
   return rows === 1 ? oneRow : reply(200, 'committed', rows, `{"rows":${rows}}`);
+}
+
+/**
+ * What the table's owner wants a committed request to be answered with, made once. `rawHeaders`: of the request, whose
+ * headers may come back.
+ */
+export function ownReply(rows: number, answer: CommittedAnswer, rawHeaders: readonly string[]): Reply {
+  const made = madeReply(answer);
+  const echoed = answer.echoes.length === 0 ? [] : echoesOf(answer, rawHeaders);
+  if (rows === 1 && echoed.length === 0) return made;
+  const headers = [...made.headers, ...echoed];
+  return { ...made, rows, headers, closingHeaders: [...headers, 'Connection', 'close'] };
+}
+
+const made = new WeakMap<CommittedAnswer, Reply>();
+
+function madeReply(answer: CommittedAnswer): Reply {
+  const known = made.get(answer);
+  if (known !== undefined) return known;
+  const headers = [...contentHeaders(answer), ...answer.headers];
+  const closingHeaders = [...headers, 'Connection', 'close'];
+  const { status, body } = answer;
+  const reply: Reply = { status, code: 'committed', rows: 1, headers, closingHeaders, body };
+  made.set(answer, reply);
+  return reply;
+}
+
+/** Of a header that arrived twice, or whose value no header may have, nothing comes back. */
+function echoesOf({ echoes }: CommittedAnswer, rawHeaders: readonly string[]): string[] {
+  return echoes.flatMap(({ name, header }) => {
+    const values = rawHeaders.filter((_, at) => at % 2 === 1 && rawHeaders[at - 1]?.toLowerCase() === header);
+    const [value] = values;
+    return values.length === 1 && value !== undefined && echoable.test(value) ? [name, value] : [];
+  });
+}
+
+const echoable = /^[\x21-\x7e](?:[\x20-\x7e]{0,254}[\x21-\x7e])?$/;
+
+function contentHeaders({ status, type, body }: HandshakeAnswer): string[] {
+  return [
+    ...(type === null ? [] : ['Content-Type', type]),
+    // RFC 9110 §8.6: not in a 204.
+    ...(status === 204 ? [] : ['Content-Length', String(body.length)]),
+  ];
+}
+
+/** What a browser that was sent here does with it: nothing. */
+const harmless = [
+  'X-Content-Type-Options',
+  'nosniff',
+  'Content-Security-Policy',
+  "default-src 'none'; sandbox",
+  'Cache-Control',
+  'no-store',
+  'Referrer-Policy',
+  'no-referrer',
+];
+
+/** The answer to a sender's question. No page of another origin may read it. */
+export function handshakeReply(answer: HandshakeAnswer): Reply {
+  const { status, body } = answer;
+  const headers = [...contentHeaders(answer), ...harmless, ...answer.headers];
+  return {
+    status,
+    code: 'handshake',
+    rows: 0,
+    headers,
+    closingHeaders: [...headers, 'Connection', 'close'],
+    body,
+  };
 }
 
 export function failureReply(requestId: string): Reply {

@@ -17,7 +17,7 @@ import type { QueryResult } from 'pg';
 import type { Engine } from '../engine/engine.ts';
 import { cutOff, hangUp } from '../engine/hang-up.ts';
 import { refusesParameters } from '../engine/sqlstate.ts';
-import type { Ignored, RejectedRequest, RetryRejected } from '../tables/flow.ts';
+import type { AskedHandshake, Ignored, RejectedRequest, RetryRejected } from '../tables/flow.ts';
 import { backoffMs } from '../kit/backoff.ts';
 import type { Limits } from '../tables/limits.ts';
 import type { Observe } from '../tables/observations.ts';
@@ -25,10 +25,13 @@ import { runRetry } from './retries.ts';
 import { IgnoredCounts } from './ignored.ts';
 import {
   addIgnored,
+  handshakeValues,
+  insertHandshakes,
   insertRejected,
   insertValues,
   settleRetries,
   takeRetries,
+  trimHandshakes,
   trimRejected,
 } from './statements.ts';
 import type { TakenRow } from './statements.ts';
@@ -54,6 +57,8 @@ export class Journal {
   readonly #options: JournalOptions;
   readonly #waiting: Waiting;
   readonly #ignored: IgnoredCounts;
+  /** Senders' questions that wait to be written. */
+  readonly #asked: AskedHandshake[] = [];
   readonly #why: Why;
   readonly #ended: Promise<void>;
   readonly #closing = new AbortController();
@@ -79,6 +84,15 @@ export class Journal {
   /** False: there is no room for it. */
   push(request: RejectedRequest): boolean {
     if (this.#closing.signal.aborted || !this.#waiting.push(request)) return false;
+    this.wake();
+    return true;
+  }
+
+  /** False: there is no room for it. */
+  asked(handshake: AskedHandshake): boolean {
+    if (this.#closing.signal.aborted || this.#asked.length >= this.#options.limits.handshakesWaitingMax)
+      return false;
+    this.#asked.push(handshake);
     this.wake();
     return true;
   }
@@ -158,6 +172,7 @@ export class Journal {
       this.#woken = false;
       const closing = signal.aborted;
       await this.#write(client);
+      await this.#writeAsked(client);
       const ignored = this.#ignored.take(this.#options.clock(), closing);
       if (ignored !== null) await client.query(addIgnored, [...ignored]);
       if (closing) return;
@@ -197,6 +212,23 @@ export class Journal {
         this.#forget('engine', batch.length);
         throw error;
       }
+    }
+  }
+
+  async #writeAsked(client: Client): Promise<void> {
+    const batch = this.#asked.splice(0);
+    if (batch.length === 0) return;
+    const { observe, database } = this.#options;
+    const drop = (rows: number) => {
+      if (rows > 0) observe({ kind: 'handshakes.dropped', database, why: 'engine', rows });
+    };
+    try {
+      const { rowCount } = await this.#query(client, insertHandshakes, handshakeValues(batch));
+      drop(batch.length - (rowCount ?? 0));
+      await this.#query(client, trimHandshakes, []);
+    } catch (error) {
+      drop(batch.length);
+      throw error;
     }
   }
 

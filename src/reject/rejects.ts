@@ -3,7 +3,7 @@
  * an answer later or another one: what is not worth keeping, or comes too fast, or does not fit into memory is counted
  * and forgotten. Refuses nothing. Touches headgate.rejected_requests over one connection per served database.
  */
-import type { Ignored, RejectedRequest, Target } from '../tables/flow.ts';
+import type { AskedHandshake, Ignored, RejectedRequest, Target } from '../tables/flow.ts';
 import { isWorthKeeping } from './description.ts';
 import { Journal } from './journal.ts';
 import type { JournalOptions } from './journal.ts';
@@ -50,6 +50,16 @@ export class Rejects {
     const drop = (why: 'rate' | 'queue') => observe({ kind: 'rejected.dropped', database, why, rows: 1 });
     if (!this.#rates.take(key, clock())) drop('rate');
     else if (this.#journals.get(database)?.push(request) !== true) drop('queue');
+  }
+
+  /** A sender's question, for headgate.handshakes. */
+  asked(handshake: AskedHandshake): void {
+    const { rowsMax, clock, observe } = this.#options;
+    if (rowsMax === 0) return;
+    const { database, oid } = handshake.target;
+    const drop = (why: 'rate' | 'queue') => observe({ kind: 'handshakes.dropped', database, why, rows: 1 });
+    if (!this.#rates.take(`${oid}/asked/${database}`, clock())) drop('rate');
+    else if (this.#journals.get(database)?.asked(handshake) !== true) drop('queue');
   }
 
   /** Documents of a table were stored without some of their members. */

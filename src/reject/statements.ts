@@ -3,6 +3,7 @@
  * syntax and means PostgreSQL's own.
  */
 import { limits } from '../tables/limits.ts';
+import type { AskedHandshake } from '../tables/flow.ts';
 import type { Description } from './description.ts';
 
 /**
@@ -107,3 +108,31 @@ export const settleRetries = `
 update headgate.rejected_requests r set retry_outcome = s.outcome, retry_reason = s.reason
 from unnest($1::bigint[], $2::text[], $3::text[]) as s (id, outcome, reason)
 where r.id = s.id and r.retry_outcome = 'running'`;
+
+/** Of tables that are still there; the newest `handshakesKeptMax` of the database stay. */
+export const insertHandshakes = `
+with unhurried as materialized (select pg_catalog.set_config('synchronous_commit', 'off', true))
+insert into headgate.handshake_log (asked_at, relation, schema_name, table_name, method, remote_address, rule, status, outcome)
+select h.asked_at, w.relation, h.schema_name, h.table_name, h.method, h.remote_address, h.rule, h.status, h.outcome
+from unhurried, unnest($1::timestamptz[], $2::oid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::int[], $8::int[], $9::text[])
+  with ordinality as h (asked_at, relation, schema_name, table_name, method, remote_address, rule, status, outcome, place)
+join headgate.webhook_table w on w.relation = h.relation
+order by h.place`;
+
+export function handshakeValues(rows: readonly AskedHandshake[]): unknown[] {
+  return [
+    rows.map(({ askedAtMs }) => new Date(askedAtMs).toISOString()),
+    rows.map(({ target }) => target.oid),
+    rows.map(({ target }) => target.schema),
+    rows.map(({ target }) => target.table),
+    rows.map(({ method }) => method),
+    rows.map(({ remoteAddress }) => remoteAddress),
+    rows.map(({ place }) => place),
+    rows.map(({ status }) => status),
+    rows.map(({ outcome }) => outcome),
+  ];
+}
+
+export const trimHandshakes = `
+delete from headgate.handshake_log h
+where h.id <= (select pg_catalog.max(m.id) from headgate.handshake_log m) - ${limits.handshakesKeptMax}`;

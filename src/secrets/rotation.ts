@@ -43,6 +43,7 @@ export async function retireOldKeys(path: string, ring: KeyRing): Promise<readon
 export interface Identities {
   secret(name: string, sealId: string): string;
   check(sealId: string): string;
+  answer(sealId: string): string;
   expression(sealId: string): string;
   key(sealId: string): string;
 }
@@ -54,7 +55,7 @@ export interface Resealed {
 }
 
 interface SealedRow {
-  readonly what: 'secret' | 'check' | 'expression' | 'key';
+  readonly what: 'secret' | 'check' | 'expression' | 'answer' | 'key';
   readonly id: string;
   readonly name: string;
   readonly seal_id: string;
@@ -62,7 +63,8 @@ interface SealedRow {
 }
 
 /** Requests go on meanwhile: the locks are against those who seal, and wait for those who have not committed yet. */
-const lock = 'lock table headgate.secret, headgate.webhook_table in share row exclusive mode';
+const lock =
+  'lock table headgate.secret, headgate.webhook_table, headgate.webhook_answer in share row exclusive mode';
 const readSealed = `
   select 'secret' as what, s.id::text as id, s.name, s.seal_id::text, s.sealed from headgate.secret s
   union all
@@ -70,12 +72,23 @@ const readSealed = `
     w.sealed_expression
   from headgate.webhook_table w where w.sealed_expression is not null
   union all
+  select 'answer', a.seal_id::text, a.relation::text, a.seal_id::text, a.sealed from headgate.webhook_answer a
+  union all
   select 'key', '', 'of the master key''s own', k.seal_id::text, k.sealed from headgate.key_check k`;
 const writeSealed = {
   secret: 'update headgate.secret set sealed = $2 where id = $1::uuid',
   check: 'update headgate.webhook_table set sealed_expression = $2 where relation = $1::oid',
   expression: 'update headgate.webhook_table set sealed_expression = $2 where relation = $1::oid',
+  answer: 'update headgate.webhook_answer set sealed = $2 where seal_id = $1::uuid',
   key: `update headgate.key_check set sealed = $2 where $1 = ''`,
+};
+
+const shownAs = {
+  secret: 'secret',
+  check: 'VALIDATE of',
+  expression: 'VALIDATE of',
+  answer: 'ANSWER of',
+  key: 'VALIDATE of',
 };
 
 /** Step 2, for one database; null: it has no secrets. */
@@ -97,8 +110,7 @@ export async function resealDatabase(
     let resealed = 0;
     for (const row of rows) {
       const sealed = reseal(row, sealing, identities);
-      if (sealed === null)
-        unopened.push(`${row.what === 'secret' ? 'secret' : 'VALIDATE of'} ${JSON.stringify(row.name)}`);
+      if (sealed === null) unopened.push(`${shownAs[row.what]} ${JSON.stringify(row.name)}`);
       else if (sealed !== row.sealed) {
         await client.query(writeSealed[row.what], [row.id, sealed]);
         if (row.what !== 'key') resealed += 1;

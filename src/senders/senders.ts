@@ -54,6 +54,31 @@ export function expandSender(senderName: string, secretName: string): string | n
   return sender === undefined ? null : expressionOf(sender, secretName);
 }
 
+/** The ANSWER clauses that `USING senderName` brings. `second`: the name behind ANSWER SECRET. */
+export function expandAnswers(senderName: string, secretName: string, second: string | null): BroughtAnswers {
+  const sender = senders.get(senderName);
+  if (sender === undefined) return { clauses: [], takesSecret: false, caution: null };
+  const { id, name, answers, answerSecret } = sender;
+  const answer = second === null ? null : bareIdentifier(second);
+  const missing = answerSecret !== null && second === null;
+  return {
+    clauses: answers({ secret: bareIdentifier(secretName), answer }),
+    takesSecret: answerSecret !== null,
+    caution: missing
+      ? {
+          message: `the question that ${name} asks before it delivers will not be answered: that needs a second secret`,
+          hint: `It is ${answerSecret.what} (${answerSecret.where}): ... USING ${id} ANSWER SECRET name.`,
+        }
+      : null,
+  };
+}
+
+interface BroughtAnswers {
+  readonly clauses: readonly string[];
+  readonly takesSecret: boolean;
+  readonly caution: Caution | null;
+}
+
 /**
  * What a known sender asks for besides its expression, and what to tell the owner of a table that cannot give it. In the
  * texts `{secret}` stands for the secret's name. `publicUrl`: HEADGATE_PUBLIC_URL.

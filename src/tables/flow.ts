@@ -68,6 +68,19 @@ export interface CommittedAnswer extends HandshakeAnswer {
   readonly echoes: readonly { readonly name: string; readonly header: string }[];
 }
 
+/** A sender's question, and what it came to, for the owner of the table. */
+export interface AskedHandshake {
+  readonly target: Target;
+  readonly method: string;
+  readonly remoteAddress: string;
+  /** ms since 1970 */
+  readonly askedAtMs: number;
+  /** The place of the rule that matched, from 1; null: none did. */
+  readonly place: number | null;
+  readonly status: number;
+  readonly outcome: 'answered' | 'unmatched' | 'too_many';
+}
+
 /** The ANSWER clauses of a table. */
 export interface Answers {
   /** Tried before VALIDATE, in order; the first match answers. */

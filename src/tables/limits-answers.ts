@@ -1,11 +1,29 @@
 /** The bounds of ANSWER and of handshakes; a part of `limits` (limits.ts). */
 export const answerLimits = {
+  /** ANSWER clauses of one table. */
+  answersMax: 16,
   /** HEADER clauses of one of them. */
   answerHeadersMax: 8,
+  /** Secrets that the ANSWER clauses of one statement name. */
+  answerSecretsMax: 8,
   /** Body of an answer, in bytes. */
   answerBodyBytesMax: 512,
   /** Value of one header of an answer, in characters. */
   answerHeaderCharsMax: 256,
   /** Body and own headers of an answer together, in bytes: with what every answer has it stays below 1,024. */
   answerOwnBytesMax: 640,
+  /** Largest body of a request that a handshake may have, in bytes; a larger one matches no rule. */
+  handshakeBodyBytesMax: 4 * 1024,
+  /** Handshakes of one table that are answered per second, those that VALIDATE accepted apart from the others … */
+  handshakesPerSecond: 5,
+  /** … and at once. */
+  handshakesBurst: 20,
+  /** Tables whose rates are kept apart. */
+  handshakeTablesMax: 1_000,
+  /** How long handshakes are answered from the last known catalog while the engine is away, in ms. */
+  handshakeStaleMs: 24 * 60 * 60 * 1_000,
+  /** Handshakes of one database that wait to be written down; one more is counted and forgotten. */
+  handshakesWaitingMax: 256,
+  /** Rows of headgate.handshakes, per database. */
+  handshakesKeptMax: 1_000,
 } as const;

@@ -10,7 +10,8 @@ type What =
       readonly kind: 'request.answered';
       readonly table: TableName | null;
       readonly status: number;
-      readonly code: RefusalCode | 'committed';
+      /** `handshake`: a sender's question was answered. */
+      readonly code: RefusalCode | 'committed' | 'handshake';
       readonly rows: number;
       readonly seconds: number;
       /** The client's address, behind proxies that are trusted; absent where no request was read. */
@@ -109,6 +110,8 @@ type What =
   | { readonly kind: 'catalog.unreadable'; readonly database: string; readonly reason: string }
   | { readonly kind: 'catalog.sealed_otherwise'; readonly database: string; readonly reason: string }
   | { readonly kind: 'catalog.table_unusable'; readonly table: TableName; readonly reason: string }
+  /** An ANSWER of the table is passed over; its other requests are served. */
+  | { readonly kind: 'catalog.answer_unusable'; readonly table: TableName; readonly reason: string }
   | {
       readonly kind: 'catalog.migrated';
       readonly database: string;
@@ -130,6 +133,19 @@ type What =
       readonly database: string;
       readonly connections: number;
       readonly reason: string;
+    }
+  /** A sender asked a table that answers questions. */
+  | {
+      readonly kind: 'handshake.asked';
+      readonly table: TableName;
+      readonly outcome: 'answered' | 'unmatched' | 'too_many';
+    }
+  /** Some were not written to headgate.handshakes: too many of one table, too many waiting, or the engine did not take them. */
+  | {
+      readonly kind: 'handshakes.dropped';
+      readonly database: string;
+      readonly why: 'rate' | 'queue' | 'engine';
+      readonly rows: number;
     }
   /** They cannot be written at present; said once until they can. */
   | { readonly kind: 'rejected.unwritable'; readonly database: string; readonly reason: string }

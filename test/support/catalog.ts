@@ -4,6 +4,7 @@ import type { TestContext } from 'node:test';
 import { Catalog } from '../../src/catalog/catalog.ts';
 import type { Target } from '../../src/tables/flow.ts';
 import { limits } from '../../src/tables/limits.ts';
+import { createCompileAnswers } from '../../src/validate/answers.ts';
 import { onEnd } from './cleanup.ts';
 import { Spy } from './postgres.ts';
 import type { TestDatabase } from './postgres.ts';
@@ -21,6 +22,7 @@ export async function openCatalog(t: TestContext, database: TestDatabase) {
         if (!text.startsWith(`${identity}=`)) throw new Error('does not open');
         return text.slice(identity.length + 1);
       },
+      compileAnswers: createCompileAnswers(null),
       compile: (expression, _payload, secrets) => ({
         check: (request) => expression === 'secret' && request.target === secrets.get('s'),
         headers: expression === 'all' ? null : ['x-signature'],

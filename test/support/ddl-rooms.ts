@@ -55,7 +55,33 @@ export function testRooms(): TestRooms {
     },
     newId: () => `00000000-0000-4000-8000-${String(++ids).padStart(12, '0')}`,
     parseExpression,
-    expandSender: (sender, secret) => (sender === 'github' ? `f(${secret}, payload)` : null),
+    expandSender: (sender, secret) =>
+      ['github', 'asking'].includes(sender) ? `f(${secret}, payload)` : null,
+    parseAnswer: (text) => {
+      const parts = [text.when, text.body, ...text.headers.map(({ value }) => value)];
+      const part = text.body?.includes('nope') === true ? 'body' : 'when';
+      if (parts.some((it) => it?.includes('nope')))
+        throw Object.assign(new Error('function nope() is not known'), {
+          sqlstate: '42883',
+          part,
+          position: (text[part] ?? '').indexOf('nope'),
+        });
+      const all = parts.join(' ');
+      return {
+        payloadName: /\b(?:data|payload|other)\b/.exec(all)?.[0] ?? null,
+        secretsRead: [...all.matchAll(/\bsec_\w+/g)].map(([name]) => name),
+        secretLiterals: new Map([['when', parseExpression(text.when ?? '').secretLiterals]]),
+      };
+    },
+    expandAnswers: (sender, secret, second) => ({
+      clauses: sender === 'asking' ? [`ANSWER UNCHECKED WHEN q(${second ?? secret}) BODY 'b'`] : [],
+      takesSecret: sender === 'asking',
+      caution: sender === 'asking' && second === null ? { message: 'a second', hint: 'give it' } : null,
+    }),
+    guards: async ({ schema, table }) => {
+      calls.push(`guards ${schema}.${table}`);
+      return [];
+    },
     demandsOf: () => ({ form: null, cautions: [] }),
     secretForms: () => [],
     nearestSenders: (name) => (name.startsWith('git') ? ['github'] : []),

@@ -2,6 +2,7 @@
 import type { ClientBase } from 'pg';
 import { catalogRowsSql, emptySnapshot, nextSnapshot } from '../../src/catalog/snapshot.ts';
 import type { CatalogRow, Snapshot } from '../../src/catalog/snapshot.ts';
+import { createCompileAnswers } from '../../src/validate/answers.ts';
 import type { Target } from '../../src/tables/flow.ts';
 
 export async function readSnapshot(client: ClientBase, before: Snapshot = emptySnapshot): Promise<Snapshot> {
@@ -11,6 +12,7 @@ export async function readSnapshot(client: ClientBase, before: Snapshot = emptyS
   await client.query(`select set_config('search_path', $1, true)`, [path.rows[0]?.path]);
   return nextSnapshot(before, 'postgres', rows, {
     open: () => '',
+    compileAnswers: createCompileAnswers(null),
     compile: () => ({ check: () => true, headers: [] }),
   });
 }

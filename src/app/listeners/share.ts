@@ -28,5 +28,8 @@ export function shareOf(limits: Limits, of: number, bodyBytesMax: number): Limit
     rejectedWaitingBytesMax: part(limits.rejectedWaitingBytesMax, limits.rejectedBatchBytesMax),
     rejectedBurst: part(limits.rejectedBurst, 1),
     rejectedPerSecond: part(limits.rejectedPerSecond, 1),
+    handshakesPerSecond: part(limits.handshakesPerSecond, 1),
+    handshakesBurst: part(limits.handshakesBurst, 1),
+    handshakesWaitingMax: part(limits.handshakesWaitingMax, 1),
   };
 }

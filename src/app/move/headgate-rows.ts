@@ -16,6 +16,8 @@ const relations = [
   'secret_form',
   'webhook_table',
   'webhook_table_secret',
+  'webhook_answer',
+  'webhook_answer_secret',
   'ignored_keys',
   'rejected_requests',
 ];
@@ -74,10 +76,14 @@ export async function unopened({ source }: Sides, sealing: Sealing): Promise<str
   const { rows } = await source.query<{ what: string; name: string; seal_id: string; sealed: string }>(`
     SELECT 'secret' AS what, s.name, s.seal_id::text, s.sealed FROM headgate.secret s
     UNION ALL SELECT 'VALIDATE', w.relation::text, w.seal_id::text, w.sealed_expression
-    FROM headgate.webhook_table w WHERE w.sealed_expression IS NOT NULL`);
+    FROM headgate.webhook_table w WHERE w.sealed_expression IS NOT NULL
+    UNION ALL SELECT 'ANSWER', a.relation::text, a.seal_id::text, a.sealed FROM headgate.webhook_answer a`);
   return rows
     .filter(({ what, name, seal_id: sealId, sealed }) => {
-      const identity = what === 'secret' ? identities.secret(name, sealId) : identities.check(sealId);
+      const identity =
+        what === 'secret'
+          ? identities.secret(name, sealId)
+          : identities[what === 'ANSWER' ? 'answer' : 'check'](sealId);
       try {
         sealing.open(sealed, identity);
         return false;
@@ -85,5 +91,5 @@ export async function unopened({ source }: Sides, sealing: Sealing): Promise<str
         return true;
       }
     })
-    .map(({ what, name }) => `${what === 'secret' ? 'secret' : 'VALIDATE of'} ${JSON.stringify(name)}`);
+    .map(({ what, name }) => `${what === 'secret' ? 'secret' : `${what} of`} ${JSON.stringify(name)}`);
 }

@@ -1,0 +1,121 @@
+/**
+ * The ANSWER clauses of one table: rows of the catalog in, what is tried and answered out. Pure; opening what is sealed and
+ * compiling come in as functions. A clause that does not open or cannot be used is passed over, and told: the table goes on
+ * taking rows.
+ */
+import type { Answers, Intake } from '../tables/flow.ts';
+import { identities, openAnswer, openCheck } from './seals.ts';
+import type { AnswerRow, CheckRow, SealedAnswer } from './seals.ts';
+
+interface SealedSecretRow {
+  readonly alias: string;
+  readonly name: string;
+  readonly seal_id: string;
+  readonly sealed: string;
+}
+
+/** As headgate.answer_rows has it. */
+export interface SealedAnswerRow extends AnswerRow {
+  readonly secrets: readonly SealedSecretRow[];
+}
+
+/** A clause, opened: never kept, never logged. */
+export interface AnswerSource extends SealedAnswer {
+  /** Its place among the clauses of the table, from 1. */
+  readonly place: number;
+  readonly values: ReadonlyMap<string, string>;
+}
+
+export interface GuardSource {
+  readonly expression: string;
+  readonly secrets: ReadonlyMap<string, string>;
+  readonly format: Intake['format'];
+}
+
+export interface CompiledAnswers {
+  readonly answers: Answers;
+  /** Why some clauses are left out; without a secret in it. */
+  readonly problems: readonly string[];
+}
+
+/** `guard`: the VALIDATE of the table; null: it has none. */
+export type CompileAnswers = (sources: readonly AnswerSource[], guard: GuardSource | null) => CompiledAnswers;
+
+/** What an UNCHECKED answer is judged beside, for a statement that adds one. */
+export interface TableGuard {
+  readonly format: Intake['format'];
+  /** null: no VALIDATE. */
+  readonly validate: { readonly expression: string; readonly secrets: readonly string[] } | null;
+}
+
+interface Rooms {
+  open(sealed: string, identity: string): string;
+  readonly compileAnswers: CompileAnswers;
+}
+
+interface TableRow extends CheckRow {
+  readonly options: Readonly<Record<string, unknown>>;
+  readonly secrets: readonly SealedSecretRow[];
+  readonly answers: readonly SealedAnswerRow[];
+}
+
+interface Made {
+  /** null: the table has no ANSWER. */
+  readonly made: Answers | null;
+  readonly problem: string | null;
+}
+
+export const noAnswers: Made = { made: null, problem: null };
+
+/** VALIDATE is known to open. */
+export function makeAnswers(row: TableRow, rooms: Rooms): Made {
+  if (row.answers.length === 0) return noAnswers;
+  const problems: string[] = [];
+  const sources = row.answers.flatMap((answer, index): AnswerSource[] => {
+    const place = index + 1;
+    try {
+      return [{ ...openAnswer(answer, rooms), place, values: openSecrets(answer.secrets, rooms) }];
+    } catch (error) {
+      problems.push(`ANSWER ${place}: ${(error as Error).message}`);
+      return [];
+    }
+  });
+  const guard =
+    row.expression === null
+      ? null
+      : {
+          expression: openCheck(row, rooms),
+          secrets: openSecrets(row.secrets, rooms),
+          format: formatOf(row.options),
+        };
+  const compiled = rooms.compileAnswers(sources, guard);
+  problems.push(...compiled.problems);
+  return { made: compiled.answers, problem: problems.length === 0 ? null : problems.join('; ') };
+}
+
+export function guardOf(row: TableRow, rooms: Pick<Rooms, 'open'>): TableGuard {
+  const format = formatOf(row.options);
+  if (row.expression === null) return { format, validate: null };
+  const secrets = row.secrets.map(({ alias }) => alias);
+  return { format, validate: { expression: openCheck(row, rooms), secrets } };
+}
+
+export function formatOf({ format }: Readonly<Record<string, unknown>>): Intake['format'] {
+  return format === 'form' || format === 'text' || format === 'bytes' ? format : 'json';
+}
+
+/** By the names that they have in the expression. Throws, naming what does not open. */
+export function openSecrets(
+  rows: readonly SealedSecretRow[],
+  { open }: Pick<Rooms, 'open'>,
+): ReadonlyMap<string, string> {
+  const secrets = new Map<string, string>();
+  for (const { alias, name, seal_id, sealed } of rows) {
+    try {
+      secrets.set(alias, open(sealed, identities.secret(name, seal_id)));
+    } catch (error) {
+      throw new Error(`secret ${name}: ${(error as Error).message}`, { cause: error });
+    }
+  }
+  return secrets;
+}

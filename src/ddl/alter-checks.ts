@@ -1,0 +1,108 @@
+/**
+ * ALTER TABLE t VALIDATE … [ANSWER …] and ALTER TABLE t ANSWER …. An UNCHECKED answer is judged beside the VALIDATE of the
+ * table and the format of its bodies; what the statement does not say of them is asked of the catalog before it is sent.
+ * (Whatever is not committed yet is judged when the listener reads it.) Takes tokens, gives a plan.
+ */
+import type { SqlSession } from '../tables/flow.ts';
+import { type AnswerClause, answerFollows, parseAnswers } from './answer-clause.ts';
+import { type AnswerGuard, type StoredAnswer, guardOf, sealAnswers } from './answer-sealing.ts';
+import { type Cursor, type Name, StatementError } from './cursor.ts';
+import { type Argument, type Plan, callPlan, callerSchemas, displayName, relationArgument } from './plan.ts';
+import { type ValidateRooms, parseValidate, sealValidation } from './validate-clause.ts';
+
+export interface AlterRooms extends ValidateRooms {
+  /** The tables of that name that the user may own, as they are committed. */
+  readonly guards: (question: GuardQuestion) => Promise<readonly TableGuard[]>;
+}
+
+export interface GuardQuestion {
+  readonly database: string;
+  readonly user: string;
+  /** null: in any schema. */
+  readonly schema: string | null;
+  readonly table: string;
+}
+
+export interface TableGuard {
+  readonly format: AnswerGuard['format'];
+  /** null: no VALIDATE. */
+  readonly validate: { readonly expression: string; readonly secrets: readonly string[] } | null;
+}
+
+interface Altered {
+  readonly cursor: Cursor;
+  readonly name: Name;
+  readonly ifExists: boolean;
+  readonly session: SqlSession;
+  readonly rooms: AlterRooms;
+}
+
+export function alterChecks(altered: Altered): Plan {
+  const { cursor, name, ifExists, rooms } = altered;
+  const { text } = cursor.lexical;
+  const relation = [relationArgument(name), displayName(name), ifExists];
+  if (!answerFollows(cursor)) {
+    cursor.expect('validate');
+    const validate = parseValidate(cursor, rooms);
+    const answers = parseAnswers(cursor, validate, rooms);
+    const validation = { json: sealValidation(validate, rooms, answers?.caution) };
+    if (answers === null)
+      return callPlan('ALTER TABLE', 'alter_webhook_table', [...relation, validation, callerSchemas], text);
+    return judged(altered, answers.clauses, {
+      seal: (table) =>
+        sealAnswers(answers.clauses, validate.secrets, guardOf(validate, table?.format ?? 'json'), rooms),
+      call: (stored) =>
+        callPlan(
+          'ALTER TABLE',
+          'alter_answering_table',
+          [...relation, validation, stored, callerSchemas],
+          text,
+        ),
+    });
+  }
+  const clauses = parseAnswers(cursor, null, rooms)?.clauses ?? [];
+  return judged(altered, clauses, {
+    seal: (table) => {
+      const validate = table?.validate ?? null;
+      const guard = validate === null ? null : { ...validate, format: table?.format ?? 'json' };
+      return sealAnswers(clauses, [], guard, rooms);
+    },
+    call: (stored) => callPlan('ALTER TABLE', 'add_answers', [...relation, stored, callerSchemas], text),
+  });
+}
+
+interface Steps {
+  /** Throws StatementError. null: nothing is known of the table. */
+  readonly seal: (table: TableGuard | null) => readonly StoredAnswer[];
+  readonly call: (stored: Argument) => Plan;
+}
+
+function judged({ name, session, rooms }: Altered, clauses: readonly AnswerClause[], steps: Steps): Plan {
+  const { seal, call } = steps;
+  // What is wrong with the clauses by themselves is said at once.
+  const stored = seal(null);
+  const plan = call({ json: stored });
+  if (!clauses.some(({ unchecked }) => unchecked)) return plan;
+  const { database, user } = session;
+  return {
+    ...plan,
+    later: async () => {
+      const tables = await rooms.guards({ database, user, schema: name.schema, table: name.name });
+      return call({ json: tables.length === 0 ? stored : acceptable(tables, seal) }).pieces;
+    },
+  };
+}
+
+/** Which of several tables is meant is known in the client's session alone: one of them has to take the clauses. */
+function acceptable(tables: readonly TableGuard[], seal: Steps['seal']): readonly StoredAnswer[] {
+  let refused: unknown = null;
+  for (const table of tables) {
+    try {
+      return seal(table);
+    } catch (error) {
+      if (!(error instanceof StatementError)) throw error;
+      refused = error;
+    }
+  }
+  throw refused;
+}

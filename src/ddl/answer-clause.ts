@@ -1,0 +1,203 @@
+/**
+ * ANSWER [SECRET t, …] [UNCHECKED] WHEN condition [STATUS n] [TYPE '…'] [HEADER 'name' = text]… [BODY text], the one without
+ * WHEN, and behind USING: ANSWER SECRET t, which names the sender's second secret, and ANSWER NONE. Takes tokens, gives
+ * clauses; sealing them is done in answer-sealing.ts. Refuses what does not belong there, where it stands. Pure.
+ */
+import { StatementError, Cursor, type Name } from './cursor.ts';
+import { type Source, expressionSource, optionWords } from './expression-source.ts';
+import { splitStatements } from './statements.ts';
+import { encodeText } from './text.ts';
+import type { Caution, ValidateClause, ValidateRooms } from './validate-clause.ts';
+import { limits } from '../tables/limits.ts';
+
+export interface AnswerClause {
+  readonly secrets: readonly Name[];
+  readonly unchecked: boolean;
+  readonly when: Source | null;
+  readonly status: { readonly value: number; readonly start: number } | null;
+  readonly type: { readonly value: string; readonly start: number } | null;
+  readonly headers: readonly { readonly name: string; readonly value: Source }[];
+  readonly body: Source | null;
+  /** Where it begins; of a sender's own: where the sender's name stands. */
+  readonly start: number;
+  /** Secrets that it may read besides those that it names: the sender's second one. */
+  readonly known: readonly Name[];
+  /** Its places are not places in the client's text. */
+  readonly bySender: boolean;
+}
+
+interface Written {
+  readonly clauses: readonly AnswerClause[];
+  readonly none: boolean;
+  /** The sender's second secret. */
+  readonly secret: Name | null;
+}
+
+/** Does an ANSWER come next? */
+export function answerFollows(cursor: Cursor): boolean {
+  return cursor.peek() === 'answer';
+}
+
+/** What a statement says of answers. */
+export interface AnswerClauses {
+  readonly clauses: readonly AnswerClause[];
+  /** What the owner is told; null: nothing. */
+  readonly caution: Caution | null;
+}
+
+/**
+ * From the first ANSWER to the end of the statement, with those that USING brings; null: nothing is said of answers, and what
+ * the table has stays.
+ */
+export function parseAnswers(
+  cursor: Cursor,
+  validate: ValidateClause | null,
+  rooms: Pick<ValidateRooms, 'expandAnswers'>,
+): AnswerClauses | null {
+  const sender = validate?.sender ?? null;
+  const { clauses, none, secret } = written(cursor, sender !== null);
+  cursor.expectEnd();
+  if (validate === null || sender === null)
+    return clauses.length === 0 ? null : { clauses: checked(clauses), caution: null };
+  if (none) return { clauses: checked(clauses), caution: null };
+  const { caution, own } = brought(validate, sender, secret, rooms);
+  // What is written here comes first, and is the answer to a committed request instead of the sender's.
+  const all = [...clauses, ...own.filter(({ when }) => when !== null)];
+  const committed = [...clauses, ...own].find(({ when }) => when === null) ?? emptyAnswer(validate.start);
+  return { clauses: checked(all.includes(committed) ? all : [...all, committed]), caution };
+}
+
+/** A 200 with nothing in it is right for almost all senders, and wrong for none. */
+function emptyAnswer(start: number): AnswerClause {
+  const status = { value: 200, start };
+  return {
+    secrets: [],
+    unchecked: false,
+    when: null,
+    status,
+    type: null,
+    headers: [],
+    body: null,
+    start,
+    known: [],
+    bySender: true,
+  };
+}
+
+function written(cursor: Cursor, using: boolean): Written {
+  const clauses: AnswerClause[] = [];
+  let none = false;
+  let secret: Name | null = null;
+  while (answerFollows(cursor)) {
+    const start = cursor.offset;
+    cursor.expect('answer');
+    if (using && !none && clauses.length === 0 && cursor.accept('none')) {
+      none = true;
+      continue;
+    }
+    const secrets = parseSecrets(cursor);
+    const [only] = secrets;
+    const ends = cursor.atEnd || answerFollows(cursor);
+    if (ends && using && !none && secret === null && secrets.length === 1 && only !== undefined)
+      secret = only;
+    else clauses.push(parseClause(cursor, secrets, start));
+  }
+  return { clauses, none, secret };
+}
+
+function parseSecrets(cursor: Cursor): Name[] {
+  const secrets: Name[] = [];
+  if (!cursor.accept('secret')) return secrets;
+  do {
+    const secret = cursor.qualifiedName(2);
+    if (secrets.some(({ name }) => name === secret.name))
+      throw new StatementError('42712', `the name "${secret.name}" is already taken in ANSWER`, secret.start);
+    secrets.push(secret);
+  } while (cursor.accept(','));
+  if (secrets.length > limits.answerSecretsMax)
+    throw new StatementError(
+      '54000',
+      `an ANSWER names at most ${limits.answerSecretsMax} secrets`,
+      secrets[0]?.start ?? null,
+    );
+  return secrets;
+}
+
+const form =
+  "The form is: ANSWER [SECRET name] [UNCHECKED] WHEN condition [STATUS n] [TYPE '...'] [HEADER 'name' = text] [BODY text].";
+
+function parseClause(cursor: Cursor, secrets: readonly Name[], start: number): AnswerClause {
+  const unchecked = cursor.accept('unchecked');
+  const when = cursor.accept('when') ? expressionSource(cursor, optionWords) : null;
+  if (unchecked && when === null) cursor.unexpected(form);
+  let status: AnswerClause['status'] = null;
+  let type: AnswerClause['type'] = null;
+  let body: Source | null = null;
+  const headers: { name: string; value: Source }[] = [];
+  while (!cursor.atEnd && !answerFollows(cursor)) {
+    const at = cursor.offset;
+    if (status === null && cursor.accept('status')) status = { value: numberOf(cursor), start: at };
+    else if (type === null && cursor.accept('type')) type = { value: literalOf(cursor), start: at };
+    else if (cursor.accept('header')) {
+      const name = literalOf(cursor);
+      cursor.expect('=');
+      headers.push({ name, value: expressionSource(cursor, optionWords) });
+    } else if (body === null && cursor.accept('body')) body = expressionSource(cursor, optionWords);
+    else cursor.unexpected(form);
+  }
+  const isEmpty = when === null && status === null && type === null && body === null && headers.length === 0;
+  if (isEmpty) cursor.unexpected(form);
+  return { secrets, unchecked, when, status, type, headers, body, start, known: [], bySender: false };
+}
+
+function numberOf(cursor: Cursor): number {
+  const { token } = cursor;
+  const raw = token?.kind === 'number' ? cursor.raw(token) : '';
+  if (!/^[0-9]{3}$/.test(raw)) cursor.unexpected();
+  cursor.take();
+  return Number(raw);
+}
+
+function literalOf(cursor: Cursor): string {
+  return cursor.literal(false) ?? cursor.unexpected();
+}
+
+function brought(
+  { secrets, start }: ValidateClause,
+  sender: string,
+  second: Name | null,
+  { expandAnswers }: Pick<ValidateRooms, 'expandAnswers'>,
+): { own: readonly AnswerClause[]; caution: Caution | null } {
+  const [first] = secrets;
+  if (first === undefined) return { own: [], caution: null };
+  const { clauses, takesSecret, caution } = expandAnswers(sender, first.name, second?.name ?? null);
+  if (second !== null && !takesSecret)
+    throw new StatementError('22023', `the answers of ${sender} need no secret`, second.start);
+  const known = second === null ? secrets : [...secrets, second];
+  return { own: clauses.map((text) => senderClause(text, known, start)), caution };
+}
+
+/** One of a sender's texts, as if it stood where the sender's name does. */
+function senderClause(text: string, known: readonly Name[], start: number): AnswerClause {
+  const bytes = encodeText(text);
+  const [statement] = splitStatements(bytes, true);
+  if (statement === undefined) throw new Error('an empty ANSWER');
+  const cursor = new Cursor(statement, { text: bytes, encoding: 'UTF8', standardConformingStrings: true });
+  cursor.expect('answer');
+  // Its secrets are those of the statement, in the schemas that are named there.
+  const secrets = parseSecrets(cursor).map(
+    (secret) => known.find(({ name }) => name === secret.name) ?? secret,
+  );
+  const clause = parseClause(cursor, secrets, start);
+  cursor.expectEnd();
+  return { ...clause, known, bySender: true };
+}
+
+function checked(clauses: readonly AnswerClause[]): readonly AnswerClause[] {
+  const [, second] = clauses.filter(({ when }) => when === null);
+  if (second !== undefined)
+    throw new StatementError('42601', 'a table has one ANSWER without WHEN', second.start);
+  const beyond = clauses[limits.answersMax];
+  if (beyond === undefined) return clauses;
+  throw new StatementError('54000', `a table has at most ${limits.answersMax} ANSWER clauses`, beyond.start);
+}

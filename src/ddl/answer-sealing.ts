@@ -1,0 +1,169 @@
+/**
+ * ANSWER clauses as the values that the catalog stores: each parsed and judged beside the VALIDATE of its table, shown with
+ * every key masked, and sealed as a whole. Takes clauses and the seal; refuses what the expressions' own parser refuses,
+ * where it stands. Pure but for the seal and the ids that it is handed.
+ */
+import { sealAnswer } from '../catalog/seals.ts';
+import type { AnswerClause } from './answer-clause.ts';
+import { StatementError, type Name } from './cursor.ts';
+import type { ValidateClause, ValidateRooms } from './validate-clause.ts';
+
+/** The texts of one clause, as the validate room takes them. */
+export interface AnswerText {
+  readonly unchecked: boolean;
+  readonly when: string | null;
+  readonly status: number | null;
+  readonly type: string | null;
+  readonly headers: readonly { readonly name: string; readonly value: string }[];
+  readonly body: string | null;
+}
+
+type Part = 'when' | 'body' | 'status' | 'type' | number;
+type Ranges = readonly { readonly start: number; readonly end: number }[];
+
+/** What the validate room says of a clause. */
+export interface ParsedAnswer {
+  readonly payloadName: string | null;
+  readonly secretsRead: readonly string[];
+  readonly secretLiterals: ReadonlyMap<Part, Ranges>;
+}
+
+/** The VALIDATE of the table, as the validate room takes it. */
+export interface AnswerGuard {
+  readonly expression: string;
+  readonly secrets: readonly string[];
+  readonly format: 'json' | 'form' | 'text' | 'bytes';
+}
+
+/** The shape that headgate.do_answers reads. */
+export interface StoredAnswer {
+  readonly unchecked: boolean;
+  /** It has no WHEN. */
+  readonly committed: boolean;
+  readonly payload: string | null;
+  readonly expression: string;
+  readonly sealed: string;
+  readonly sealId: string;
+  readonly secrets: readonly { readonly schema: string | null; readonly name: string }[];
+}
+
+/** `known`: the secrets of VALIDATE, which an ANSWER beside it may read too. */
+export function sealAnswers(
+  clauses: readonly AnswerClause[],
+  known: readonly Name[],
+  guard: AnswerGuard | null,
+  rooms: ValidateRooms,
+): readonly StoredAnswer[] {
+  return clauses.map((clause) => sealOne(clause, known, guard, rooms));
+}
+
+export function guardOf(validate: ValidateClause | null, format: AnswerGuard['format']): AnswerGuard | null {
+  if (validate === null) return null;
+  return { expression: validate.text, secrets: validate.secrets.map(({ name }) => name), format };
+}
+
+function sealOne(
+  clause: AnswerClause,
+  known: readonly Name[],
+  guard: AnswerGuard | null,
+  rooms: ValidateRooms,
+): StoredAnswer {
+  const own = clause.secrets.map(({ name }) => name);
+  const more = new Map([...known, ...clause.known].map((secret) => [secret.name, secret]));
+  const secrets = [...clause.secrets, ...[...more.values()].filter(({ name }) => !own.includes(name))];
+  const text = textOf(clause);
+  const parsed = parse(clause, text, secrets, guard, rooms);
+  const bound = secrets.filter(({ name }) => own.includes(name) || parsed.secretsRead.includes(name));
+  const shown = print(text, parsed.secretLiterals);
+  const sealId = rooms.newId();
+  const names = bound.map(({ name }) => name);
+  return {
+    unchecked: clause.unchecked,
+    committed: clause.when === null,
+    payload: parsed.payloadName,
+    expression: shown,
+    sealed: sealAnswer({ ...text, secrets: names, shown }, sealId, rooms),
+    sealId,
+    secrets: bound.map(({ schema, name }) => ({ schema, name })),
+  };
+}
+
+function textOf({ unchecked, when, status, type, headers, body }: AnswerClause): AnswerText {
+  return {
+    unchecked,
+    when: when?.text ?? null,
+    status: status?.value ?? null,
+    type: type?.value ?? null,
+    headers: headers.map(({ name, value }) => ({ name, value: value.text })),
+    body: body?.text ?? null,
+  };
+}
+
+function parse(
+  clause: AnswerClause,
+  text: AnswerText,
+  secrets: readonly Name[],
+  guard: AnswerGuard | null,
+  rooms: ValidateRooms,
+): ParsedAnswer {
+  try {
+    return rooms.parseAnswer(text, { secrets: secrets.map(({ name }) => name), guard });
+  } catch (error) {
+    if (!isRefusal(error)) throw error;
+    const { sqlstate, message, hint, detail } = error;
+    throw new StatementError(sqlstate, message, placeOf(clause, error), {
+      ...(hint === undefined ? {} : { hint }),
+      ...(detail === undefined ? {} : { detail }),
+    });
+  }
+}
+
+interface Refusal {
+  readonly sqlstate: string;
+  readonly message: string;
+  readonly position: number | null;
+  readonly part: Part;
+  readonly hint?: string | undefined;
+  readonly detail?: string | undefined;
+}
+
+function isRefusal(error: unknown): error is Refusal {
+  return typeof error === 'object' && error !== null && 'sqlstate' in error && 'part' in error;
+}
+
+function placeOf(clause: AnswerClause, { part, position }: Refusal): number {
+  if (clause.bySender) return clause.start;
+  if (part === 'status' || part === 'type') return clause[part]?.start ?? clause.start;
+  const source = typeof part === 'number' ? clause.headers[part]?.value : clause[part];
+  if (source === undefined || source === null) return clause.start;
+  return source.start + Buffer.byteLength(source.text.slice(0, position ?? 0), 'utf8');
+}
+
+/** What follows ANSWER and its secrets, in the form in which it is read again. */
+function print(text: AnswerText, masks: ParsedAnswer['secretLiterals']): string {
+  const { unchecked, when, status, type, headers, body } = text;
+  const shown = (part: Part, source: string) => maskLiterals(source.trimEnd(), masks.get(part) ?? []);
+  return [
+    ...(unchecked ? ['UNCHECKED'] : []),
+    ...(when === null ? [] : [`WHEN ${shown('when', when)}`]),
+    ...(status === null ? [] : [`STATUS ${status}`]),
+    ...(type === null ? [] : [`TYPE ${quoted(type)}`]),
+    ...headers.map(({ name, value }, index) => `HEADER ${quoted(name)} = ${shown(index, value)}`),
+    ...(body === null ? [] : [`BODY ${shown('body', body)}`]),
+  ].join(' ');
+}
+
+function quoted(text: string): string {
+  return `'${text.replaceAll("'", "''")}'`;
+}
+
+/** Every literal that is a key, masked. */
+export function maskLiterals(text: string, literals: Ranges): string {
+  let masked = '';
+  let last = 0;
+  for (const { start, end } of [...literals].sort((a, b) => a.start - b.start)) {
+    masked += `${text.slice(last, start)}'********'`;
+    last = end;
+  }
+  return masked + text.slice(last);
+}

@@ -1,0 +1,188 @@
+/**
+ * What happens to a sender's question, as one sentence. It is answered from the ANSWER clauses of its table; nothing of it is
+ * stored, and no row comes of it.
+ *
+ *   route → find the table → which rules → body → match → answer
+ *
+ * UNCHECKED rules are tried before VALIDATE, the others once it has accepted. A question is answered also from the last known
+ * catalog while the engine is away (decision 0081): a late answer harms nobody, a missing one ends a subscription.
+ * Takes an Arrival; gives the answer, or null where no rule matches, and the request goes on as if there were none. May refuse
+ * with `rate_limited`, and with `engine_unavailable` as long as nothing is known of its database.
+ */
+import { RateLimit } from '../access/rate-limit.ts';
+import type {
+  Answers,
+  Arrival,
+  AskedHandshake,
+  CheckRequest,
+  HandshakeAnswer,
+  HandshakeRule,
+  Target,
+} from '../tables/flow.ts';
+import type { Limits } from '../tables/limits.ts';
+import type { TableName } from '../tables/observations.ts';
+import { Refused, refusal, refusals } from '../tables/refusals.ts';
+import type { Refusal } from '../tables/refusals.ts';
+
+export interface HandshakeRooms {
+  /** The table that a request target names; throws `malformed_path`, `not_found`. */
+  route(target: string): TableName;
+  /** As the catalog knows the table, or knew it last; null: there is none; undefined: nothing was ever known of the database. */
+  lastKnown(name: TableName): Target | null | undefined;
+  /** As for a row; throws `not_found`, `engine_unavailable`. */
+  find(name: TableName): Target | Promise<Target>;
+  /** Told of every question to a table that answers some. Never throws, takes no time. */
+  asked(handshake: AskedHandshake): void;
+  /** A monotonic clock, ms. */
+  readonly clock: () => number;
+  readonly limits: Pick<
+    Limits,
+    'handshakesPerSecond' | 'handshakesBurst' | 'handshakeTablesMax' | 'handshakeBodyBytesMax'
+  >;
+}
+
+/** What a question came to. */
+export type Asked =
+  | { readonly kind: 'asked'; readonly target: Target; readonly answer: HandshakeAnswer }
+  | { readonly kind: 'askedTooOften'; readonly target: Target; readonly refusal: Refusal };
+
+export interface Handshakes {
+  /** A request that is no POST; null: it is refused as any other table would refuse it. */
+  ask(arrival: Arrival): Promise<Asked | null>;
+  /** A POST whose body is read, before VALIDATE (`unchecked`) or once it has accepted; null: it goes on. */
+  posted(
+    target: Target,
+    answers: Answers,
+    request: CheckRequest,
+    remoteAddress: string,
+    which: Which,
+  ): Asked | null;
+  /** A POST that cannot be stored at present; null: it is refused for that. */
+  meanwhile(
+    target: Target | null | undefined,
+    arrival: Arrival,
+    body: () => Promise<Buffer>,
+  ): Promise<Asked | null>;
+  lastKnown(name: TableName): Target | null | undefined;
+}
+
+type Which = 'unchecked' | 'checked';
+
+export function createHandshakes(rooms: HandshakeRooms): Handshakes {
+  const { handshakeBodyBytesMax: bytesMax } = rooms.limits;
+  const matcher = new Matcher(rooms);
+  return {
+    lastKnown: (name) => rooms.lastKnown(name),
+    ask: async (arrival) => {
+      const target = await found(arrival, rooms);
+      const answers = target?.answers;
+      if (target === null || answers === undefined) return null;
+      const { method, remoteAddress, arrivedAtMs: askedAtMs } = arrival;
+      if (!canMatch(answers.unchecked, method) && !canMatch(answers.checked, method)) return null;
+      const body = await smallBody(arrival, () => arrival.body(), bytesMax);
+      const asked =
+        body === null ? null : matcher.all(target, answers, requestOf(arrival, body), remoteAddress);
+      if (asked === null) {
+        const { status } = refusals.method_not_allowed;
+        rooms.asked({ target, method, remoteAddress, askedAtMs, place: null, status, outcome: 'unmatched' });
+      }
+      return asked;
+    },
+    posted: (target, answers, request, remoteAddress, which) =>
+      which === 'unchecked' && request.body.length > bytesMax
+        ? null
+        : matcher.first(target, answers, request, remoteAddress, which),
+    meanwhile: async (target, arrival, read) => {
+      const answers = target?.answers;
+      if (target === null || target === undefined || answers?.asksByPost !== true) return null;
+      const body = await smallBody(arrival, read, bytesMax);
+      if (body === null) return null;
+      return matcher.all(target, answers, requestOf(arrival, body), arrival.remoteAddress);
+    },
+  };
+}
+
+/** Finds the rule that a question matches, and keeps to the rate of its table. */
+class Matcher {
+  readonly #rooms: HandshakeRooms;
+  /** What strangers use up is not taken from those whom VALIDATE has accepted. */
+  readonly #rates: { readonly [which in Which]: RateLimit };
+
+  constructor(rooms: HandshakeRooms) {
+    this.#rooms = rooms;
+    const { handshakesPerSecond: count, handshakesBurst: burst, handshakeTablesMax } = rooms.limits;
+    const rate = () => new RateLimit({ count, perMs: 1_000, burst }, handshakeTablesMax);
+    this.#rates = { unchecked: rate(), checked: rate() };
+  }
+
+  /** UNCHECKED rules, then, where VALIDATE accepts, the others. */
+  all(target: Target, answers: Answers, request: CheckRequest, remoteAddress: string): Asked | null {
+    const first = this.first(target, answers, request, remoteAddress, 'unchecked');
+    if (first !== null || !canMatch(answers.checked, request.method)) return first;
+    const { check } = target;
+    if (typeof check !== 'function' || !check(request)) return null;
+    return this.first(target, answers, request, remoteAddress, 'checked');
+  }
+
+  first(
+    target: Target,
+    answers: Answers,
+    request: CheckRequest,
+    remoteAddress: string,
+    which: Which,
+  ): Asked | null {
+    for (const { place, methods, answer: makes } of answers[which]) {
+      if (methods !== null && !methods.has(request.method)) continue;
+      const answer = makes(request);
+      if (answer === null) continue;
+      const { method, arrivedAtMs: askedAtMs } = request;
+      const waitMs = this.#rates[which].take(`${target.database}/${target.oid}`, this.#rooms.clock());
+      const outcome = waitMs > 0 ? 'too_many' : 'answered';
+      const status = waitMs > 0 ? refusals.rate_limited.status : answer.status;
+      this.#rooms.asked({ target, method, remoteAddress, askedAtMs, place, status, outcome });
+      return waitMs > 0
+        ? { kind: 'askedTooOften', target, refusal: tooMany(waitMs) }
+        : { kind: 'asked', target, answer };
+    }
+    return null;
+  }
+}
+
+function tooMany(waitMs: number): Refusal {
+  const retryAfterSeconds = Math.max(1, Math.ceil(waitMs / 1_000));
+  return { ...refusal('rate_limited', 'too many handshakes of this table'), retryAfterSeconds };
+}
+
+/** Without a wait where the database is known; null: there is no such table. */
+async function found(arrival: Arrival, rooms: HandshakeRooms): Promise<Target | null> {
+  try {
+    const name = rooms.route(arrival.target);
+    const known = rooms.lastKnown(name);
+    return known === undefined ? await rooms.find(name) : known;
+  } catch (error) {
+    if (error instanceof Refused && refusals[error.refusal.code].status < 500) return null;
+    throw error;
+  }
+}
+
+function canMatch(rules: readonly HandshakeRule[], method: string): boolean {
+  return rules.some(({ methods }) => methods === null || methods.has(method));
+}
+
+function requestOf({ method, target, rawHeaders, arrivedAtMs }: Arrival, body: Buffer): CheckRequest {
+  return { method, target, rawHeaders, arrivedAtMs, body };
+}
+
+/** null: it may be larger, or is not to be had as it is, and no rule matches it. Most questions have none. */
+async function smallBody(
+  arrival: Arrival,
+  read: () => Promise<Buffer>,
+  bytesMax: number,
+): Promise<Buffer | null> {
+  const { rawHeaders, announcedBytes = 0 } = arrival;
+  const coded = rawHeaders.some(
+    (name, at) => at % 2 === 0 && /^(?:transfer-encoding|content-encoding)$/i.test(name),
+  );
+  if (coded || announcedBytes > bytesMax) return null;
+  return announcedBytes === 0 ? Buffer.alloc(0) : read();
+}

@@ -1,0 +1,56 @@
+/**
+ * All ANSWER clauses of one table, compiled: what is tried before VALIDATE, what after it, and what a committed request is
+ * answered with. Each is judged again beside the VALIDATE and the secrets of now, which statements may have changed since it
+ * was given: two secrets with one value are one. A clause that would be refused today is left out, and told. Pure.
+ */
+import type { Answers, CommittedAnswer, HandshakeRule } from '../tables/flow.ts';
+import { type AnswerScope, type AnswerText, parseAnswer } from './answer.ts';
+
+interface Clause extends AnswerText {
+  readonly place: number;
+  readonly values: ReadonlyMap<string, string>;
+}
+
+interface Guard {
+  readonly expression: string;
+  readonly secrets: ReadonlyMap<string, string>;
+  readonly format: 'json' | 'form' | 'text' | 'bytes';
+}
+
+export function createCompileAnswers(publicUrl: string | null) {
+  return (
+    clauses: readonly Clause[],
+    guard: Guard | null,
+  ): { answers: Answers; problems: readonly string[] } => {
+    const unchecked: HandshakeRule[] = [];
+    const checked: HandshakeRule[] = [];
+    const problems: string[] = [];
+    let committed: CommittedAnswer | null = null;
+    for (const clause of clauses) {
+      const { place, values } = clause;
+      try {
+        const parsed = parseAnswer(clause, scopeOf(values, guard));
+        if (clause.when === null) committed = parsed.committed();
+        else {
+          const made = { place, ...parsed.compileRule({ secrets: values, publicUrl }) };
+          if (clause.unchecked) unchecked.push(made);
+          // Without VALIDATE nobody has been accepted by it.
+          else if (guard !== null) checked.push(made);
+        }
+      } catch (error) {
+        problems.push(`ANSWER ${place}: ${(error as Error).message}`);
+      }
+    }
+    const asksByPost = [...unchecked, ...checked].some(({ methods }) => methods?.has('POST') !== false);
+    return { answers: { unchecked, checked, asksByPost, committed }, problems };
+  };
+}
+
+function scopeOf(values: ReadonlyMap<string, string>, guard: Guard | null): AnswerScope {
+  const secrets = [...values.keys()];
+  if (guard === null) return { secrets, guard: null };
+  const { expression, format } = guard;
+  const sameAs = (name: string) =>
+    [...guard.secrets].filter(([, value]) => value === values.get(name)).map(([alias]) => alias);
+  return { secrets, guard: { expression, secrets: [...guard.secrets.keys()], format }, sameAs };
+}
