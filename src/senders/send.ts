@@ -187,7 +187,7 @@ async function sendOnce(plan: Plan, client: SendClient, io: SendIo): Promise<num
   const sent = plan.make();
   try {
     const answer = await client.post(sent, io.signal);
-    io.print(`HTTP ${answer.status}\n${answer.body}${answer.body.endsWith('\n') ? '' : '\n'}`);
+    io.print(`HTTP ${answer.status}\n${answer.body}${/(?:^|\n)$/.test(answer.body) ? '' : '\n'}`);
     return accepted(answer.status) ? 0 : 1;
   } catch (error) {
     if (io.signal.aborted) return interrupted;

@@ -30,7 +30,7 @@ test('each has a table, its own signed request is a row there, and a forged one 
       signedUrl: `${publicUrl}/webhook/dev/public/${table}`,
     };
     const sent = await send({ ...request, secret: keys.signingKey });
-    assert.match(sent.printed, /^HTTP 200\n\{"rows":1\}/, sender.id);
+    assert.match(sent.printed, /^HTTP 200\n/, sender.id);
     const forged = await send({ ...request, secret: sender.makeSecret(randomBytes).signingKey });
     assert.match(forged.printed, /^HTTP 401\n\{"error":"Signature verification failed"/, sender.id);
     if (sender.toleranceS !== null) {
@@ -121,7 +121,7 @@ test('the command line: one, many, a body of its own, a sender that is not known
   const headgateSend = (...args: string[]) => run(process.execPath, [cli, 'send', ...args]);
   const key = ['--secret', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'];
   const one = await headgateSend('standard_webhooks', '--url', url, ...key);
-  assert.deepEqual(one, { code: 0, stdout: 'HTTP 200\n{"rows":1}\n', stderr: '' });
+  assert.deepEqual(one, { code: 0, stdout: 'HTTP 200\n', stderr: '' });
   const wrong = await headgateSend('standard_webhooks', '--url', url, '--secret', 'whsec_AAAA');
   assert.equal(wrong.code, 1);
   assert.match(wrong.stdout, /^HTTP 401\n/);
