@@ -5,7 +5,7 @@
  *   route → find the table → which rules → body → match → answer
  *
  * UNCHECKED rules are tried before VALIDATE, the others once it has accepted. A question is answered also from the last known
- * catalog while the engine is away (decision 0081): a late answer harms nobody, a missing one ends a subscription.
+ * catalog while the engine is away (decision 0083): a late answer harms nobody, a missing one ends a subscription.
  * Takes an Arrival; gives the answer, or null where no rule matches, and the request goes on as if there were none. May refuse
  * with `rate_limited`, and with `engine_unavailable` as long as nothing is known of its database.
  */
