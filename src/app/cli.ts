@@ -11,7 +11,7 @@ import { performance } from 'node:perf_hooks';
 import { buffer } from 'node:stream/consumers';
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { PlainError } from '../kit/plain-error.ts';
-import type { SendOptions } from '../senders/send.ts';
+import type { SendOptions } from '../senders/send-options.ts';
 import { limits } from '../tables/limits.ts';
 import { resolveSettings, settingsTable } from '../tables/settings.ts';
 import type { ResolvedSettings, SettingName, Settings } from '../tables/settings.ts';
@@ -41,6 +41,10 @@ function withDataDir(command: Command): Command {
   return command.addOption(
     new Option('--data-dir <DIR>', `${help} (${env}, default ${shown})`).argParser(once),
   );
+}
+
+function several(value: string, before: readonly string[] = []): readonly string[] {
+  return [...before, value];
 }
 
 /** Of a flag that is there twice nobody knows which one was meant. */
@@ -309,11 +313,23 @@ program
   .option('--signed-url <url>', 'what the sender believes to call, where a proxy stands in front')
   .option('--secret <secret>', 'what the sender signs with: the text of CREATE SECRET, or the private key')
   .option('--secret-file <file>', 'the same, read from a file')
+  .option('--answer-secret <text>', 'the second secret that the answers to some questions need')
   .option('--body <file>', 'this body instead of an example; - reads it from standard input')
   .option('--id <text>', 'be one delivery that is repeated: the same text makes the same delivery id')
-  .option('--count <n>', 'how many requests', '1')
+  .option('--event <name>', "the event's name, e.g. push")
+  .option(
+    '--header <line>',
+    'one more header, e.g. "X-Test: yes", or another value for one; may be repeated',
+    several,
+  )
+  .option('--count <n>', 'how many requests (default: 1)')
   .option('--rate <n/s>', 'begin at most so many a second')
   .option('--now <time>', 'sign with this clock, e.g. 2026-03-04T05:06:07Z')
+  .option('--repeat <n>', 'the same delivery so many times, each signed anew, as a sender that tries again')
+  .option('--stale', 'sign with a time that is too old: the right answer is a refusal')
+  .option('--tamper', 'send another body than was signed: the right answer is a refusal')
+  .option('--handshake', 'ask what the sender asks before it delivers, and judge the answers as it would')
+  .option('--print', 'print the request as a command of curl, and send nothing')
   .option('--make-secret', 'print a new secret and the key that belongs to it, and send nothing')
   .action(send);
 

@@ -176,7 +176,13 @@ async function open(settings: Settings, log: Observe, version: string, closer: C
   const [listen, sql] = [listener.address, sqlDoor.address];
   const { admin, console } = await openAdminPort(
     {
-      ...{ settings, version, engine, listener, sql, metrics, observe },
+      settings,
+      version,
+      engine,
+      listener,
+      sql,
+      metrics,
+      observe,
       tail: ring,
       ready: whyNotReady,
       spool: () => rooms.spool?.detail(draining) ?? null,

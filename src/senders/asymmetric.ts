@@ -5,7 +5,6 @@ import { body, fresh, header, headerOperand, utf8 } from './expressions.ts';
 import { forms } from './secret-forms.ts';
 import { type Sender, same, sender } from './sender.ts';
 import {
-  ed25519Pair,
   es256,
   hs256,
   isoSeconds,
@@ -15,7 +14,6 @@ import {
   privateKey,
   privateText,
   publicPem,
-  rawPublic,
   rsaPair,
   seconds,
   token,
@@ -56,48 +54,6 @@ function snsText(message: Readonly<Record<string, unknown>>): string {
 const paypal = ['PAYPAL-TRANSMISSION-SIG', 'PAYPAL-TRANSMISSION-ID', 'PAYPAL-TRANSMISSION-TIME'] as const;
 
 export const asymmetricSenders: readonly Sender[] = [
-  sender(theme, {
-    id: 'discord',
-    secretForm: forms.ed25519,
-    name: 'Discord (webhook events)',
-    toleranceS: 300,
-    headers: ['X-Signature-Ed25519', 'X-Signature-Timestamp'],
-    secret: {
-      what: 'the application’s public key, 64 hexadecimal digits',
-      where: 'Developer Portal → the app → General Information',
-    },
-    handshake:
-      'When the URL is saved Discord POSTs a ping (`"type": 0`), signed, and wants 204 without a body; it also sends wrong signatures on purpose and wants 401. Headgate refuses those. A right ping it stores and answers 200 `{"rows":1}`: where Discord does not take that, something else must answer the ping, once.',
-    steps: [
-      'In the Developer Portal open the app → Webhooks and enter the URL of the table as the endpoint.',
-      'Switch the events on, choose them and save.',
-    ],
-    notes: [
-      'Discord has two protocols with one signature. This page is about webhook events, where `"type": 1` is an event. The interactions of slash commands and buttons are the other one: there `"type": 1` is a ping that wants `{"type": 1}` back, and each interaction wants an answer with content within 3 seconds, which a table does not give. Do not enter a table as the interactions endpoint.',
-    ],
-    expression: (s) =>
-      `${fresh(header('X-Signature-Timestamp'), 300)}\n  AND ed25519_verify(decode(${s}, 'hex'), ` +
-      `${utf8(header('X-Signature-Timestamp'))} || payload,\n    decode(${header('X-Signature-Ed25519')}, 'hex'))`,
-    sign: ({ body, nowMs, signingKey }) => {
-      const signed = Buffer.concat([Buffer.from(seconds(nowMs)), body]);
-      return {
-        headers: {
-          'X-Signature-Timestamp': seconds(nowMs),
-          'X-Signature-Ed25519': sign(null, signed, privateKey(signingKey)).toString('hex'),
-        },
-      };
-    },
-    makeSecret: () => {
-      const pair = ed25519Pair();
-      return { secret: rawPublic(pair.publicKey).toString('hex'), signingKey: privateText(pair.privateKey) };
-    },
-    example: ({ id, nowMs }) => ({
-      version: 1,
-      application_id: String(numeric(id)),
-      type: 1,
-      event: { type: 'ENTITLEMENT_CREATE', timestamp: isoTime(nowMs), data: { id: String(numeric(id)) } },
-    }),
-  }),
   sender(theme, {
     id: 'sendgrid',
     secretForm: forms.ecKey,
@@ -208,8 +164,6 @@ export const asymmetricSenders: readonly Sender[] = [
       where: 'at the `SigningCertURL` of a message (on an sns.….amazonaws.com host)',
     },
     deliveryId: { fields: [['MessageId']] },
-    handshake:
-      'SNS first POSTs a signed `SubscriptionConfirmation` and delivers only after somebody opened its `SubscribeURL`.',
     steps: [
       'Create the table with any certificate for now, then a subscription of the topic: protocol HTTPS, endpoint the URL of the table, raw message delivery off.',
       "SNS sends its confirmation, which is refused: the certificate is named in the very message that it would check. The refused request is kept, so read the name there: `SELECT convert_from(body, 'UTF8')::jsonb->>'SigningCertURL' FROM headgate.rejected_requests WHERE table_name = 'aws_sns_events' ORDER BY id DESC LIMIT 1`. See that its host is `sns.<your region>.amazonaws.com`, fetch it, and set the secret: `ALTER SECRET aws_sns_secret AS '-----BEGIN CERTIFICATE-----…'`.",
@@ -333,8 +287,6 @@ export const asymmetricSenders: readonly Sender[] = [
     headers: ['Authorization'],
     signsBody: false,
     secret: { what: 'the app’s signing secret', where: 'Developer Center → the app → Basic information' },
-    handshake:
-      'monday.com first POSTs `{"challenge": …}` without a token and wants it back as JSON. Headgate does not answer it: something else must, once, when you save the URL.',
     steps: ['Create the webhook from an app (integration) with the URL of the table.'],
     notes: ['Webhooks made on a board, without an app, carry no token and cannot be checked.'],
     expression: (s) => `jwt_verify(${header('Authorization')}, ${s}) IS NOT NULL`,

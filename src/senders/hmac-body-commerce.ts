@@ -185,8 +185,6 @@ export const commerceSenders: readonly Sender[] = [
     encoding: 'base64',
     headers: ['x-xero-signature'],
     secret: shown('the webhooks key', 'in the app, under Webhooks'),
-    handshake:
-      '“Intent to receive”: Xero sends rightly and wrongly signed requests with empty `events` and wants 200 and 401. The statuses are Headgate’s own, but Xero also wants answers without a body, and Headgate’s have one (`{"rows":1}`): put a proxy in front that empties them, for the deliveries too, or Xero counts them as failed.',
     steps: [
       'On the developer site open the app → Webhooks, choose the events and enter the URL of the table.',
       'Copy the webhooks key into the secret first, then save: Xero tests the URL at once.',

@@ -45,8 +45,6 @@ export const serviceSenders: readonly Sender[] = [
     headers: ['X-Hub-Signature'],
     secret: { what: 'the app’s client secret', where: 'Developer Hub → the app → Basic information' },
     deliveryId: { fields: [['id']] },
-    handshake:
-      'When the URL is saved Intercom sends HEAD to it and wants 200. Headgate answers 405 for now: something else must answer it, once.',
     steps: [
       'In the Developer Hub open the app → Webhooks.',
       'Endpoint URL: the URL of the table. Choose the topics and save.',
@@ -65,8 +63,6 @@ export const serviceSenders: readonly Sender[] = [
     prefix: 'sha256=',
     headers: ['X-Hub-Signature-256'],
     secret: { what: 'the app secret', where: 'App settings → Basic' },
-    handshake:
-      'Meta first calls the URL with GET and `hub.challenge` and wants it back. Headgate does not answer it: something else must, once, when you save the URL.',
     steps: [
       'In the app’s dashboard open Webhooks (or the product’s configuration) and choose the object.',
       'Callback URL: the URL of the table. Verify it, then subscribe to the fields.',
@@ -96,8 +92,6 @@ export const serviceSenders: readonly Sender[] = [
     name: 'Dropbox',
     headers: ['X-Dropbox-Signature'],
     secret: { what: 'the app secret', where: 'App Console → the app → Settings' },
-    handshake:
-      'Dropbox first calls the URL with GET and `challenge` and wants it back as text. Headgate does not answer it: something else must, once, when you add the URL.',
     steps: ['Open the App Console → the app → Settings → Webhooks and add the URL of the table.'],
     notes: ['A notification names the accounts that changed; the changes are fetched by the API.'],
     example: ({ id }) => ({
@@ -138,8 +132,6 @@ export const serviceSenders: readonly Sender[] = [
     encoding: 'base64',
     headers: ['x-twitter-webhooks-signature'],
     secret: { what: 'the app’s consumer secret', where: 'developer portal → the app → Keys and tokens' },
-    handshake:
-      'X calls the URL with GET and `crc_token`, when it is registered and again every day, and wants an HMAC of it. Headgate does not answer it: something in front of it must.',
     steps: ['Webhooks are registered by the API with the URL of the table, and users are subscribed to it.'],
     example: ({ id, nowMs }) => ({
       for_user_id: '2244994945',

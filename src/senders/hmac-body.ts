@@ -201,12 +201,11 @@ export const hmacBodySenders: readonly Sender[] = [
     headers: ['X-Notion-Signature'],
     secret: { what: 'the verification token (`secret_…`)', where: 'it arrives in the first request' },
     deliveryId: { fields: [['id']] },
-    handshake:
-      'Notion first POSTs `{"verification_token": "secret_…"}` without a signature; a person pastes that token back into Notion. Let the first request go to a table without VALIDATE, read the token there, then `ALTER TABLE … VALIDATE …`.',
     steps: [
       'Open the integration’s settings → Webhooks → Create a subscription.',
-      'Webhook URL: the URL of the table. Choose the events.',
-      'Verify with the token that arrived, and use the same token as the secret.',
+      "Webhook URL: the URL of the table, which for now has no VALIDATE: `CREATE TABLE notion_events (data JSONB) WITH (connector = 'webhook')`. Choose the events.",
+      "Read the token, `SELECT data->>'verification_token' FROM notion_events`, paste it into Notion and put it into `CREATE SECRET notion_secret`.",
+      'Now check: `ALTER TABLE notion_events VALIDATE SECRET notion_secret USING notion`. Until here anybody could write into the table: look at what is in it, and delete the row with the token.',
     ],
     makeSecret: (random) => {
       const secret = `secret_${random(24).toString('hex')}`;
@@ -224,10 +223,11 @@ export const hmacBodySenders: readonly Sender[] = [
     name: 'Asana',
     headers: ['X-Hook-Signature'],
     secret: { what: 'the secret of the handshake', where: 'the header X-Hook-Secret of the first request' },
-    handshake:
-      'Asana first POSTs a request with the header `X-Hook-Secret` and waits for the same header in the answer; that value becomes the key. Headgate does not answer it: something else must, once, at the URL.',
     steps: [
+      "Make the table without a check, so that it gives the header back and keeps it: `CREATE TABLE asana_events (data JSONB) INCLUDE HEADER 'x-hook-secret' AS hook_secret WITH (connector = 'webhook') ANSWER HEADER 'X-Hook-Secret' = headers->>'x-hook-secret'`.",
       'Webhooks are made by the API: `POST /webhooks` with `resource` and `target`, the URL of the table.',
+      'Read the secret, `SELECT hook_secret FROM asana_events WHERE hook_secret IS NOT NULL`, and put it into `CREATE SECRET asana_secret`.',
+      'Now check: `ALTER TABLE asana_events DROP ANSWER` and `ALTER TABLE asana_events VALIDATE SECRET asana_secret USING asana`. Until here anybody could write into the table: look at what is in it.',
     ],
     example: ({ id, nowMs }) => ({
       events: [

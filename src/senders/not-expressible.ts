@@ -6,14 +6,27 @@ export const unsupported: readonly { readonly name: string; readonly reason: str
       'a header names the headers that are signed, in their order; the language has no loop over a list. A shared text in a custom header works: `USING api_key`, or an expression with that header.',
   },
   {
-    name: 'Microsoft Graph change notifications',
+    name: 'Microsoft Graph, rich notifications',
     reason:
-      '`clientState` has to be compared in every item of the body, and rich notifications hold a list of tokens; the language has no loop over a list. Graph also wants a `validationToken` back when the subscription is made.',
+      'the tokens of `validationTokens` are a list, and the language has no loop over a list; encrypted content needs a private key. `USING microsoft_graph` compares `clientState`.',
   },
   {
-    name: 'Azure Event Grid',
+    name: 'Dropbox Sign',
+    reason: 'it sends `multipart/form-data`, which is none of the formats of a table.',
+  },
+  {
+    name: 'WeCom, WeChat in its encrypted modes, and Lark with an encrypt key',
+    reason: 'the body is encrypted with AES; the language does not decrypt.',
+  },
+  {
+    name: 'Google Pub/Sub, Azure Event Grid and others with tokens of an identity provider',
     reason:
-      'by default nothing is signed, and the URL is handed out only after a validation request was answered, which Headgate does not do. With a bearer token of Microsoft Entra an expression with `jwt_verify` can check the deliveries.',
+      'the keys that sign the tokens change every few days and have to be fetched; an expression never fetches anything. A text in the URL is compared instead: `USING google_pubsub`, `USING azure_event_grid`.',
+  },
+  {
+    name: 'Alexa, Dialogflow, Google Chat and others that want an answer made of the request',
+    reason:
+      'a table stores and says thanks; what a person is to read or hear has to come from an application.',
   },
   {
     name: 'Atlassian Connect, the `qsh` claim',

@@ -10,8 +10,12 @@ test('every sender has a page that shows both statements and how to try it, and 
   for (const sender of senders.values()) {
     const page = pages.get(`docs/senders/${sender.id}.md`) ?? '';
     assert.match(index, new RegExp(`\\(${sender.id}\\.md\\) \\| \`${sender.id}\` `));
-    assert(page.includes(`VALIDATE SECRET ${sender.id}_secret USING ${sender.id};`));
-    assert(page.includes(`${expressionOf(sender, `${sender.id}_secret`).replaceAll('\n', '\n  ')};`));
+    const second = sender.answerSecret === null ? '' : ` ANSWER SECRET ${sender.id}_answer`;
+    assert(page.includes(`VALIDATE SECRET ${sender.id}_secret USING ${sender.id}${second};`));
+    const expression = expressionOf(sender, `${sender.id}_secret`).replaceAll('\n', '\n  ');
+    assert(page.includes(`${expression}\n  ANSWER`));
+    assert.equal(page.includes('## The handshake'), sender.handshake !== null);
+    assert.equal(page.includes(`headgate send ${sender.id} --handshake --url `), sender.questions.length > 0);
     assert(page.includes(`headgate send ${sender.id} --url `));
     assert(sender.steps.length > 0 && sender.steps.length <= 4);
     assert.doesNotMatch(page, /undefined|\[object|\n\n\n/);

@@ -1,6 +1,6 @@
 /** The pages under docs/senders, made from the table. Takes a sender, gives Markdown. Pure. */
 import { unsupported } from './not-expressible.ts';
-import { repeatedSection, tableOptions } from './repeated.ts';
+import { bodyColumn, repeatedSection, tableOptions } from './repeated.ts';
 import { isPaired } from './sender.ts';
 import type { Sender, Theme } from './sender.ts';
 import { expressionOf, senders } from './senders.ts';
@@ -24,8 +24,10 @@ const secretName = (sender: Sender) => `${sender.id}_secret`;
 export function senderPage(sender: Sender): string {
   const { id, name, secret } = sender;
   const own = secretName(sender);
+  const second = answerName(sender);
   const check = expressionOf(sender, own).replaceAll('\n', '\n  ');
-  const options = tableOptions(sender);
+  const answers = clausesOf(sender).map((clause) => `\n  ${clause.replaceAll('\n', '\n  ')}`);
+  const table = `CREATE TABLE ${id}_events (${bodyColumn(sender)}) WITH (${tableOptions(sender)})`;
   return `# ${name}
 
 ${summary(sender)}
@@ -33,40 +35,86 @@ ${publicUrlFirst(sender)}
 ## At the sender
 
 ${steps(sender.steps)}
-The URL of the table below is \`https://<your host>/webhook/dev/public/${id}_events\`.
+The URL of the table below is \`https://<your host>/webhook/dev/public/${id}_events${queryOf(sender)}\`. Most senders call port 443 and
+nothing else: [a proxy or a tunnel](../deploy/reverse-proxy.md) brings it to Headgate’s port 4560.
 
 ## In Headgate
 
-The secret is ${secret.what} (${secret.where}).${formNote(sender)}
+The secret is ${secret.what} (${secret.where}).${formNote(sender)}${secondNote(sender)}
 
 \`\`\`sql
-CREATE SECRET ${own} WITH (backend = 'meta') AS '…';
+CREATE SECRET ${own} WITH (backend = 'meta') AS '…';${second === null ? '' : `\nCREATE SECRET ${second} WITH (backend = 'meta') AS '…';`}
 
-CREATE TABLE ${id}_events (data JSONB) WITH (${options})
-  VALIDATE SECRET ${own} USING ${id};
+${table}
+  VALIDATE SECRET ${own} USING ${id}${second === null ? '' : ` ANSWER SECRET ${second}`};
 \`\`\`
 
-\`USING ${id}\` stands for this expression, which \`SHOW CREATE TABLE\` shows and which you may change:
+\`USING ${id}\` stands for this, which \`SHOW CREATE TABLE\` shows and which you may change:
 
 \`\`\`sql
-CREATE TABLE ${id}_events (data JSONB) WITH (${options})
+${table}
   VALIDATE SECRET ${own} AS
-  ${check};
+  ${check}${answers.join('')};
 \`\`\`
 
-## Try it
+${handshakeSection(sender)}## Try it
 
 ${tryIt(sender)}
-${repeatedSection(sender, `${id}_events`, own)}## Good to know
+${repeatedSection(sender, `${id}_events`, own, second)}## Good to know
 
 ${list(facts(sender))}
 ${printedFrom}`;
 }
 
+const answerName = ({ id, answerSecret }: Sender) => (answerSecret === null ? null : `${id}_answer`);
+
+/** What USING brings besides the expression; the last one is what a committed request is answered with. */
+function clausesOf(sender: Sender): readonly string[] {
+  const brought = sender.answers({ secret: secretName(sender), answer: answerName(sender) });
+  return brought.some(isCommitted) ? brought : [...brought, 'ANSWER STATUS 200'];
+}
+
+const isCommitted = (clause: string) => !/^ANSWER[^\n]* WHEN /.test(clause);
+
+function committedStatus(sender: Sender): string {
+  return /STATUS (\d+)/.exec(clausesOf(sender).find(isCommitted) ?? '')?.[1] ?? '200';
+}
+
+/** What the sender’s URL ends in, where the token stands there. */
+const queryOf = ({ headers, theme, secret: { what } }: Sender) =>
+  theme === 'A token' && headers.length === 0 ? (/`(\?\w+=)`/.exec(what)?.[1] ?? '').replace(/=$/, '=…') : '';
+
+function secondNote({ answerSecret }: Sender): string {
+  if (answerSecret === null) return '';
+  return ` A second one is for the handshake: ${answerSecret.what} (${answerSecret.where}).`;
+}
+
+function handshakeSection(sender: Sender): string {
+  const { id, handshake, questions, answerSecret } = sender;
+  if (handshake === null) return '';
+  const second = answerSecret === null ? '' : ` --answer-secret '…'`;
+  const answered = `Headgate answers it with what \`USING ${id}\` brings, also while its database is away, so make the table before you
+enter its URL. What was asked and answered is in \`headgate.handshakes\`. To try it:
+
+\`\`\`
+headgate send ${id} --handshake --url http://127.0.0.1:4560/webhook/dev/public/${id}_events --secret '…'${second}
+\`\`\`
+
+This asks as the sender does, and says whether it would take the answer.
+`;
+  const byHand = 'Headgate does not answer it by itself; the steps above say what to do.\n';
+  return `## The handshake
+
+${handshake}
+
+${questions.length > 0 ? answered : byHand}
+`;
+}
+
 function summary(sender: Sender): string {
   const place =
     sender.signatureHeader === null
-      ? `in the ${sender.contentType.startsWith('application/x-www') ? 'form' : 'body'} itself`
+      ? `in the ${placeOf(sender)} itself`
       : `in the header \`${sender.signatureHeader}\``;
   const what = sender.theme === 'A token' ? 'sends a token' : 'signs its requests';
   const covers = sender.signsBody
@@ -74,6 +122,11 @@ function summary(sender: Sender): string {
     : 'the body as a whole is not covered';
   const age = sender.toleranceS === null ? '' : ` A signature is good for ${sender.toleranceS} seconds.`;
   return `${sender.name} ${what} ${place}; ${covers}.${age}`;
+}
+
+function placeOf(sender: Sender): string {
+  if (/\bquery\b/.test(expressionOf(sender, 's')) && !sender.signsUrl) return 'URL';
+  return sender.format === 'form' ? 'form' : 'body';
 }
 
 /** The setting without which nothing works stands before everything else. */
@@ -99,9 +152,11 @@ function tryIt(sender: Sender): string {
   const publicUrl = sender.signsUrl
     ? 'Start Headgate with `HEADGATE_PUBLIC_URL` set to what the sender calls, here `http://127.0.0.1:4560`.\n\n'
     : '';
-  const answer = isForm(sender)
-    ? 'The answer is 200 and the row is in the table, its fields as a JSON object; with another secret it is 401.'
-    : 'The answer is 200 and the row is in the table; with another secret it is 401.';
+  const row =
+    sender.format === 'form'
+      ? 'the row is in the table, its fields as a JSON object'
+      : 'the row is in the table';
+  const answer = `The answer is ${committedStatus(sender)} and ${row}; with another secret it is 401.${sender.toleranceS === null ? '' : ' `--stale` sends a signature that is too old.'}${sender.signsBody ? ' `--tamper` sends another body than was signed.' : ''}`;
   return `${publicUrl}${keys}\`\`\`
 headgate send ${id} --url http://127.0.0.1:4560/webhook/dev/public/${id}_events --secret '…'
 \`\`\`
@@ -110,16 +165,20 @@ ${answer}
 `;
 }
 
-const isForm = (sender: Sender) => sender.contentType === 'application/x-www-form-urlencoded';
-
 function facts(sender: Sender): readonly string[] {
+  const second = answerName(sender);
+  const using = `USING ${sender.id}${second === null ? '' : ` ANSWER SECRET ${second}`}`;
   return [
-    ...(sender.handshake === null ? [] : [`Handshake: ${sender.handshake}`]),
     ...sender.notes,
-    `To change the secret without losing a request: \`ALTER TABLE … VALIDATE SECRET old, new USING ${sender.id}\`, change it at the sender, then \`… SECRET new USING ${sender.id}\`.`,
+    `To change the secret without losing a request: \`ALTER TABLE … VALIDATE SECRET old, new ${using}\`, change it at the sender, then \`… SECRET new ${using}\`.`,
     ...(sender.headers.length === 0
       ? []
       : [`The check reads ${sender.headers.map((name) => `\`${name}\``).join(', ')}.`]),
+    ...(sender.source === null
+      ? []
+      : [
+          `What this page says comes from ${sender.source}. It was not tried against the live service: tell us where it differs.`,
+        ]),
   ];
 }
 
@@ -140,7 +199,8 @@ export function sendersIndex(): string {
       .filter((sender) => sender.theme === theme)
       .map((sender) => {
         const age = sender.toleranceS === null ? '—' : `${sender.toleranceS} s`;
-        const handshake = sender.handshake === null ? '—' : 'yes';
+        const handshake =
+          sender.handshake === null ? '—' : sender.questions.length > 0 ? 'answered' : 'by hand';
         return `| [${sender.name}](${sender.id}.md) | \`${sender.id}\` | ${sender.secret.what.replaceAll('|', '\\|')} | ${age} | ${handshake} |`;
       });
     return `## ${theme}
@@ -158,8 +218,9 @@ Headgate knows how these ${all.length} sign their requests: \`VALIDATE SECRET s 
 \`headgate send <name>\` sends what they would send. Any other sender is checked by an expression of your own
 ([VALIDATE](../sql/validate.md)).
 
-A handshake is a question that a sender asks before it delivers: Headgate does not answer it, and the sender's page says
-what to do.
+A handshake is a question that a sender asks before it delivers, and some ask it again and again. Where it is *answered*, \`USING\`
+brings the answer; where it is done *by hand*, the sender's page says how. \`headgate send <name> --handshake\` asks as the
+sender does. A request that is stored is answered with what its sender wants, which mostly is an empty 200.
 
 ${sections.join('\n')}
 ## Not expressible

@@ -5,18 +5,24 @@
 import { quoteLiteral } from '../kit/sql-text.ts';
 import type { DeliveryId, Sender } from './sender.ts';
 
-const isForm = (sender: Sender) => sender.contentType === 'application/x-www-form-urlencoded';
+export const tableOptions = ({ format }: Sender) =>
+  format === 'json' ? "connector = 'webhook'" : `connector = 'webhook', format = '${format}'`;
 
-export const tableOptions = (sender: Sender) =>
-  isForm(sender) ? "connector = 'webhook', format = 'form'" : "connector = 'webhook'";
+/** The one column that the body goes into. */
+export const bodyColumn = ({ format }: Sender) => (format === 'text' ? 'data TEXT' : 'data JSONB');
 
-/** CREATE TABLE with the delivery's id as its key; null: the sender has none that a row could have. */
-export function keyedTable(sender: Sender, table: string, secretName: string): string | null {
+/** CREATE TABLE with the delivery's id as its key, and the sender's second secret, if it is named; null: the sender has none that a row could have. */
+export function keyedTable(
+  sender: Sender,
+  table: string,
+  secretName: string,
+  answerName: string | null = null,
+): string | null {
   const { deliveryId, id } = sender;
   if (deliveryId === null || 'ofEach' in deliveryId) return null;
-  const check = `WITH (${tableOptions(sender)})\n  VALIDATE SECRET ${secretName} USING ${id};`;
+  const check = `WITH (${tableOptions(sender)})\n  VALIDATE SECRET ${secretName} USING ${id}${answerName === null ? '' : ` ANSWER SECRET ${answerName}`};`;
   if ('header' in deliveryId) {
-    return `CREATE TABLE ${table} (data JSONB, PRIMARY KEY (delivery))\n  INCLUDE HEADER ${quoteLiteral(deliveryId.header.toLowerCase())} AS delivery\n  ${check}`;
+    return `CREATE TABLE ${table} (${bodyColumn(sender)}, PRIMARY KEY (delivery))\n  INCLUDE HEADER ${quoteLiteral(deliveryId.header.toLowerCase())} AS delivery\n  ${check}`;
   }
   const columns = deliveryId.fields.map((path) => ({ name: columnOf(path), value: valueAt('data', path) }));
   const generated = ({ name, value }: { name: string; value: string }) =>
@@ -38,10 +44,15 @@ export function eachEvent({ deliveryId }: Sender, table: string): string | null 
 }
 
 /** `null`: nothing is known that a repeated delivery could be told by. */
-export function repeatedSection(sender: Sender, table: string, secretName: string): string {
+export function repeatedSection(
+  sender: Sender,
+  table: string,
+  secretName: string,
+  answerName: string | null,
+): string {
   const { deliveryId } = sender;
   if (deliveryId === null) return '';
-  const sql = keyedTable(sender, table, secretName) ?? eachEvent(sender, table) ?? '';
+  const sql = keyedTable(sender, table, secretName, answerName) ?? eachEvent(sender, table) ?? '';
   return `## A delivery that is repeated
 
 ${told(deliveryId)}
@@ -49,7 +60,7 @@ ${told(deliveryId)}
 \`\`\`sql
 ${sql}
 \`\`\`
-${'ofEach' in deliveryId ? '' : `\nTo try it, send one delivery twice: \`headgate send ${sender.id} … --id 1\`.\n`}
+${'ofEach' in deliveryId ? '' : `\nTo try it, send one delivery twice: \`headgate send ${sender.id} … --repeat 2\`.\n`}
 `;
 }
 
@@ -63,7 +74,7 @@ function told(deliveryId: DeliveryId): string {
       : deliveryId.fields.length === 1
         ? `in \`${(deliveryId.fields[0] ?? []).join('.')}\` of its body`
         : `in ${deliveryId.fields.map((path) => `\`${path.at(-1)}\``).join(' and ')} of its body`;
-  return `It has the same id, ${what}. Made like this, with the id as its key, the table stores a delivery once and answers 200 each time; a request without the id is refused with 422:`;
+  return `It has the same id, ${what}. Made like this, with the id as its key, the table stores a delivery once and answers each time as if it had; a request without the id is refused with 422:`;
 }
 
 /** `MessageID` → `message_id` */

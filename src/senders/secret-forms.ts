@@ -81,10 +81,21 @@ export const forms = {
     const key = base64Bytes(text);
     return key !== null && isKey(() => createPublicKey({ key, format: 'der', type: 'spki' }), 'ec');
   }),
+  ed25519Base64: form('ed25519_base64', 'the base64 of 32 bytes', (text) => base64Bytes(text)?.length === 32),
+  ecPem: form(
+    'ec_pem',
+    'an elliptic-curve certificate or public key in PEM',
+    (text) => text.includes('-----BEGIN ') && isKey(() => createPublicKey(text), 'ec'),
+  ),
+  digits: form('digits', 'digits', (text) => /^[0-9]{1,20}$/.test(text)),
   pem: form('pem', 'an RSA certificate or public key in PEM', isPem),
   paypal: form('paypal', 'JSON with a `webhook_id` and a `cert` in PEM', (text) => {
     const { webhook_id: id, cert } = members(text) ?? {};
     return isText(id) && isText(cert) && isPem(cert);
+  }),
+  adobe: form('adobe', 'JSON with a `client_id` and a `key1` in PEM', (text) => {
+    const { client_id: id, key1: key } = members(text) ?? {};
+    return isText(id) && isText(key) && isPem(key);
   }),
   jwk: form('jwk', 'a JWK or a set of them', isJwk),
   keyAndSecret: form('key_secret', 'JSON with `key` and `secret`', jsonOf('key', 'secret')),

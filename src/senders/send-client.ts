@@ -1,17 +1,21 @@
 /**
- * The sender's end of the connection: one POST at a time on connections that stay open. Takes signed requests, gives
+ * The sender's end of the connection: one request at a time on connections that stay open. Takes signed requests, gives
  * the answer, or what kept it from coming. Touches the network; `close` lets every connection go.
  */
 import { Agent as HttpAgent, request as httpRequest } from 'node:http';
 import type { IncomingMessage, RequestOptions } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
 import { limits } from '../tables/limits.ts';
-import type { SignedRequest } from './senders.ts';
+import type { Asked } from './sender.ts';
 
 export interface Answer {
   readonly status: number;
+  /** By names in lower case; of several with one name, one after the other. */
+  readonly headers: Readonly<Record<string, string>>;
   /** The first `sendAnswerBytesMax` bytes. */
   readonly body: string;
+  /** All of it on the wire, head and body. */
+  readonly bytes: number;
 }
 
 export class SendClient {
@@ -25,13 +29,15 @@ export class SendClient {
   }
 
   /** Rejects when no answer comes: refused, cut off, too slow, aborted by the signal. Never follows a redirect. */
-  async post(sent: SignedRequest, signal: AbortSignal): Promise<Answer> {
+  async send(sent: Asked, signal: AbortSignal): Promise<Answer> {
     const url = new URL(sent.url);
     const secure = url.protocol === 'https:';
+    const length =
+      sent.body.length > 0 || sent.method === 'POST' ? { 'Content-Length': sent.body.length } : {};
     const options: RequestOptions = {
       method: sent.method,
       agent: secure ? this.#https : this.#http,
-      headers: { ...wireHeaders(sent.headers), 'Content-Length': sent.body.length },
+      headers: { ...wireHeaders(sent.headers), ...length },
       timeout: limits.sendAnswerMs,
       signal,
     };
@@ -43,7 +49,15 @@ export class SendClient {
       request.on('error', reject);
       request.end(sent.body);
     });
-    return { status: response.statusCode ?? 0, body: await readBody(response) };
+    const { bytes, body } = await readBody(response);
+    return {
+      status: response.statusCode ?? 0,
+      headers: Object.fromEntries(
+        Object.entries(response.headersDistinct).map(([name, values]) => [name, (values ?? []).join(', ')]),
+      ),
+      body,
+      bytes: headBytes(response) + bytes,
+    };
   }
 
   close(): void {
@@ -59,12 +73,19 @@ function wireHeaders(headers: Readonly<Record<string, string>>): Record<string, 
   );
 }
 
-async function readBody(response: IncomingMessage): Promise<string> {
+/** The status line, each line of the headers and the empty one. */
+function headBytes({ httpVersion, statusCode, statusMessage, rawHeaders }: IncomingMessage): number {
+  const line = `HTTP/${httpVersion} ${statusCode} ${statusMessage}\r\n`.length;
+  // A name and its colon and blank, a value and its line's end: two more for each.
+  return line + rawHeaders.reduce((sum, text) => sum + text.length + 2, 0) + 2;
+}
+
+async function readBody(response: IncomingMessage): Promise<{ body: string; bytes: number }> {
   const chunks: Buffer[] = [];
   let bytes = 0;
   for await (const chunk of response as AsyncIterable<Buffer>) {
     if (bytes < limits.sendAnswerBytesMax) chunks.push(chunk);
     bytes += chunk.length;
   }
-  return Buffer.concat(chunks).subarray(0, limits.sendAnswerBytesMax).toString();
+  return { body: Buffer.concat(chunks).subarray(0, limits.sendAnswerBytesMax).toString(), bytes };
 }

@@ -7,8 +7,9 @@ import type { AddressInfo } from 'node:net';
 import { suite, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import { limits } from '../tables/limits.ts';
-import { SendError, sendCommand } from './send.ts';
-import type { SendIo, SendOptions } from './send.ts';
+import { SendError } from './send-options.ts';
+import type { SendIo, SendOptions } from './send-options.ts';
+import { sendCommand } from './send.ts';
 import { SendTally, progressBar } from './send-tally.ts';
 
 interface Received {

@@ -1,65 +1,43 @@
 /**
- * `headgate send`: a realistic, rightly signed request of a known sender, or many of them. Takes the command's options,
- * gives the exit status: 0 when every answer is 2xx, 1 otherwise, 130 when interrupted. Refuses (SendError, one line)
- * options that make no request. Touches the network, the files it is told to read, and the streams it is given.
+ * `headgate send`: a realistic, rightly signed request of a known sender, or many of them, or what it asks before it
+ * delivers. Takes the command's options, gives the exit status: 0 when every answer is what the sender wants (2xx; of a
+ * wrong request 4xx), 1 otherwise, 130 when interrupted. Refuses (SendError, one line) options that make no request.
+ * Touches the network, the files it is told to read, and the streams it is given.
  */
-import { createHash } from 'node:crypto';
 import { setMaxListeners } from 'node:events';
 import { setTimeout as pause } from 'node:timers/promises';
-import { PlainError } from '../kit/plain-error.ts';
 import { limits } from '../tables/limits.ts';
+import { eventPlaces } from './events.ts';
+import { tampered, withHeaders, withText } from './send-changes.ts';
 import { SendClient } from './send-client.ts';
-import { SendTally, progressBar } from './send-tally.ts';
+import { curlOf } from './send-curl.ts';
+import { askOne, moved, refuseWithoutQuestions, roundsOf, toldOf } from './send-handshake.ts';
+import type { Asker } from './send-handshake.ts';
+import {
+  SendError,
+  headersOf,
+  idOf,
+  numberOf,
+  refuseContradictions,
+  secretOf,
+  timeOf,
+  urlOf,
+} from './send-options.ts';
+import type { SendIo, SendOptions } from './send-options.ts';
+import { Progress } from './send-progress.ts';
+import { SendTally } from './send-tally.ts';
 import { isPaired } from './sender.ts';
-import type { Random, Sender } from './sender.ts';
+import type { Sender } from './sender.ts';
 import { nearestSenders, senders, signedRequest } from './senders.ts';
 import type { SignedRequest } from './senders.ts';
-
-/** As they come from the command line. */
-export interface SendOptions {
-  readonly sender: string;
-  readonly url?: string | undefined;
-  /** What the sender believes to call, where a proxy stands in front. */
-  readonly signedUrl?: string | undefined;
-  readonly secret?: string | undefined;
-  readonly secretFile?: string | undefined;
-  /** A file, or `-` for standard input. */
-  readonly body?: string | undefined;
-  /** Be one delivery that is repeated: the same text makes the same delivery id. */
-  readonly id?: string | undefined;
-  readonly count?: string | undefined;
-  readonly rate?: string | undefined;
-  readonly now?: string | undefined;
-  /** Make a secret for CREATE SECRET and the key that belongs to it, and print both. */
-  readonly makeSecret?: boolean | undefined;
-}
-
-export interface SendIo {
-  /** Standard output: answers and summaries. */
-  readonly print: (text: string) => void;
-  /** Standard error: progress. */
-  readonly note: (text: string) => void;
-  /** Whether `note` draws on a terminal. */
-  readonly terminal: boolean;
-  /** The bytes of a file; `-` is standard input. */
-  readonly read: (path: string) => Promise<Buffer>;
-  /** ms since 1970. */
-  readonly clock: () => number;
-  /** ms, never going back. */
-  readonly elapsed: () => number;
-  readonly random: Random;
-  /** Ends it early. */
-  readonly signal: AbortSignal;
-}
-
-/** What the user has to put right: the message is for the terminal. */
-export class SendError extends PlainError {
-  override readonly name = 'SendError';
-}
 
 interface Plan {
   readonly count: number;
   readonly ratePerS: number | null;
+  /** How often the one delivery is sent. */
+  readonly repeat: number;
+  /** What is wrong about the request on purpose: the right answer is a refusal. */
+  readonly wrong: 'stale' | 'tampered' | null;
   readonly make: () => SignedRequest;
 }
 
@@ -69,10 +47,14 @@ export async function sendCommand(options: SendOptions, io: SendIo): Promise<num
     io.print(`${JSON.stringify(sender.makeSecret(io.random), null, 2)}\n`);
     return 0;
   }
-  const plan = await planOf(sender, options, io);
+  refuseContradictions(options);
+  const asker = await askerOf(sender, options, io);
   const client = new SendClient();
   try {
-    return plan.count === 1 ? await sendOnce(plan, client, io) : await sendMany(plan, client, io);
+    if (options.handshake === true) return await sendQuestions(asker, options, client, io);
+    const plan = await planOf(asker, options, io);
+    if (options.print === true) return printAll(plan, io);
+    return plan.count === 1 ? await sendOne(plan, client, io) : await sendMany(plan, client, io);
   } finally {
     client.close();
   }
@@ -87,31 +69,75 @@ function knownSender(name: string): Sender {
   throw new SendError(`unknown sender "${name}": ${hint}`);
 }
 
-async function planOf(sender: Sender, options: SendOptions, io: SendIo): Promise<Plan> {
+async function askerOf(sender: Sender, options: SendOptions, io: SendIo): Promise<Asker> {
   const url = urlOf(options.url, '--url');
   const signedUrl = options.signedUrl === undefined ? url : urlOf(options.signedUrl, '--signed-url');
-  const count = numberOf(options.count ?? '1', '--count', limits.sendCountMax);
-  const rate = options.rate?.replace(/\/s$/, '');
-  const ratePerS = rate === undefined ? null : numberOf(rate, '--rate', 1_000_000);
-  const nowMs = options.now === undefined ? null : timeOf(options.now);
-  const givenId = idOf(sender, options);
+  const headers = headersOf(options.header ?? []);
   const signingKey = await secretOf(options, io);
   refuseOtherForm(sender, signingKey);
-  const body = options.body === undefined ? null : await io.read(options.body);
-  const make = () => {
-    const at = nowMs ?? io.clock();
+  return { sender, url, signedUrl, headers, signingKey, answerKey: options.answerSecret ?? '' };
+}
+
+async function planOf(asker: Asker, options: SendOptions, io: SendIo): Promise<Plan> {
+  const { sender, url, signedUrl, headers, signingKey } = asker;
+  const count = numberOf(options.count ?? '1', '--count', limits.sendCountMax);
+  const repeat = numberOf(options.repeat ?? '1', '--repeat', limits.sendCountMax);
+  const rate = options.rate?.replace(/\/s$/, '');
+  const ratePerS = rate === undefined ? null : numberOf(rate, '--rate', 1_000_000);
+  const nowOf = clockOf(sender, options, io);
+  const givenId = idOf(sender, options);
+  const own = options.body === undefined ? null : await io.read(options.body);
+  const wrong = options.tamper === true ? 'tampered' : options.stale === true ? 'stale' : null;
+  if (wrong === 'tampered' && !sender.signsBody)
+    throw new SendError(
+      `--tamper: ${sender.name} does not sign the whole body, so another one may be accepted`,
+    );
+  const event = eventOf(sender, options);
+  const draw = () => {
     const id = givenId ?? io.random(16).toString('hex');
-    const draft = { method: 'POST', url: signedUrl, nowMs: at, signingKey, id };
-    const bytes = body ?? Buffer.from(sender.example({ id, nowMs: at }));
-    return moved(signedRequest(sender, { ...draft, body: bytes }), signedUrl, url);
+    return { id, body: own ?? Buffer.from(event.body(sender.example({ id, nowMs: nowOf() }))) };
+  };
+  const one = options.repeat === undefined ? null : draw();
+  const make = () => {
+    const draft = { method: 'POST', url: signedUrl, nowMs: nowOf(), signingKey, ...(one ?? draw()) };
+    const sent = withHeaders(withHeaders(signedRequest(sender, draft), event.headers), headers);
+    return moved(wrong === 'tampered' ? tampered(sent) : sent, signedUrl, url);
   };
   try {
     make();
   } catch {
     // What was thrown may quote the key.
-    throw new SendError(misfit(sender, body !== null));
+    throw new SendError(misfit(sender, own !== null));
   }
-  return { count, ratePerS, make };
+  return { count, ratePerS, repeat, wrong, make };
+}
+
+/** A stale time is a minute older than the oldest that is good. */
+function clockOf({ name, toleranceS }: Sender, { now, stale }: SendOptions, io: SendIo): () => number {
+  if (now !== undefined) {
+    const at = timeOf(now);
+    return () => at;
+  }
+  if (stale !== true) return io.clock;
+  if (toleranceS === null) throw new SendError(`--stale: no time of ${name} is checked`);
+  return () => io.clock() - (toleranceS + 60) * 1000;
+}
+
+interface Event {
+  readonly headers: ReadonlyMap<string, string>;
+  readonly body: (example: string) => string;
+}
+
+function eventOf({ id, name }: Sender, { event, body }: SendOptions): Event {
+  const none = { headers: new Map<string, string>(), body: (example: string) => example };
+  if (event === undefined) return none;
+  const place = eventPlaces[id];
+  if (place === undefined)
+    throw new SendError(`--event: ${name} has no one place where the event's name stands`);
+  if ('header' in place) return { ...none, headers: headersOf([`${place.header}: ${event}`]) };
+  if (body !== undefined)
+    throw new SendError(`--event: ${name} has the event's name in the body, which --body gives`);
+  return { ...none, body: (example) => withText(example, place.field, event) ?? example };
 }
 
 /** Of a pair of keys the sender signs with the other one, which shows when it signs. */
@@ -123,14 +149,6 @@ function refuseOtherForm(sender: Sender, key: string): void {
   );
 }
 
-/** What was signed for one URL goes to another; what the sender added to the query goes with it. */
-function moved(sent: SignedRequest, signedUrl: string, url: string): SignedRequest {
-  if (sent.url === signedUrl) return { ...sent, url };
-  const target = new URL(url);
-  for (const [name, value] of new URL(sent.url).searchParams) target.searchParams.set(name, value);
-  return { ...sent, url: target.href };
-}
-
 function misfit(sender: Sender, ownBody: boolean): string {
   const what = isPaired(sender) ? 'it is the private key, see --make-secret' : `it is ${sender.secret.what}`;
   const body =
@@ -140,58 +158,75 @@ function misfit(sender: Sender, ownBody: boolean): string {
   return `${sender.name} cannot sign with this secret: ${what}${body}`;
 }
 
-function urlOf(text: string | undefined, option: string): string {
-  if (text === undefined)
-    throw new SendError(`${option} is missing: the URL of the table, http://host:4560/webhook/…`);
-  const url = URL.canParse(text) ? new URL(text) : null;
-  if (url === null || !/^https?:$/.test(url.protocol))
-    throw new SendError(`${option}: "${text}" is no http(s) URL`);
-  return url.href;
-}
-
-function numberOf(text: string, option: string, max: number): number {
-  const value = Number(text);
-  if (/^\d+$/.test(text) && value >= 1 && value <= max) return value;
-  throw new SendError(`${option}: "${text}" is no whole number from 1 to ${max}`);
-}
-
-function timeOf(text: string): number {
-  const ms = Date.parse(text);
-  if (Number.isNaN(ms)) throw new SendError(`--now: "${text}" is no time, e.g. 2026-03-04T05:06:07Z`);
-  return ms;
-}
-
-/** Any text will do: each sender writes its ids in a form of its own, which is made of it. */
-function idOf({ name, deliveryId }: Sender, { id, body }: SendOptions): string | null {
-  if (id === undefined) return null;
-  if (deliveryId === null)
-    throw new SendError(`--id: ${name} sends no id that a repeated delivery has again`);
-  if (body !== undefined && !('header' in deliveryId))
-    throw new SendError(`--id: ${name} has the delivery's id in the body, which --body gives`);
-  return createHash('sha256').update(id).digest('hex').slice(0, 32);
-}
-
-async function secretOf({ secret, secretFile }: SendOptions, io: SendIo): Promise<string> {
-  if ((secret === undefined) === (secretFile === undefined)) {
-    throw new SendError('give the secret with --secret or --secret-file (one of them)');
-  }
-  const text = secret ?? (await io.read(secretFile ?? '')).toString().replace(/\r?\n$/, '');
-  if (text === '') throw new SendError('the secret is empty');
-  return text;
-}
-
 const accepted = (status: number) => status >= 200 && status < 300;
 const interrupted = 130;
 
-async function sendOnce(plan: Plan, client: SendClient, io: SendIo): Promise<number> {
-  const sent = plan.make();
+function printAll({ make, repeat }: Plan, io: SendIo): number {
+  for (let i = 0; i < repeat; i++) io.print(`${curlOf(make())}\n`);
+  return 0;
+}
+
+/** One delivery, once or as often as it is repeated. */
+async function sendOne(plan: Plan, client: SendClient, io: SendIo): Promise<number> {
+  let right = true;
+  for (let i = 1; i <= plan.repeat; i++) {
+    const sent = plan.make();
+    const answer = await answerTo(sent.url, () => client.send(sent, io.signal), io);
+    if (answer === null) return interrupted;
+    const which = plan.repeat === 1 ? '' : `${i}/${plan.repeat} `;
+    const line = answer.body === '' || answer.body.endsWith('\n') ? '' : '\n';
+    io.print(`${which}HTTP ${answer.status}\n${answer.body}${line}`);
+    const good = isRight(plan, answer.status);
+    if (plan.wrong !== null)
+      io.print(`${good ? 'right' : 'wrong'}: a ${plan.wrong} request has to be refused\n`);
+    right &&= good;
+  }
+  return right ? 0 : 1;
+}
+
+/** Of a request that is wrong on purpose a refusal is right; 429 and 5xx say nothing about it. */
+const isRight = ({ wrong }: Plan, status: number) =>
+  wrong === null ? accepted(status) : status >= 400 && status < 500 && status !== 429;
+
+/** null: interrupted. */
+async function answerTo<T>(url: string, send: () => Promise<T>, io: SendIo): Promise<T | null> {
   try {
-    const answer = await client.post(sent, io.signal);
-    io.print(`HTTP ${answer.status}\n${answer.body}${answer.body.endsWith('\n') ? '' : '\n'}`);
-    return accepted(answer.status) ? 0 : 1;
+    return await send();
   } catch (error) {
-    if (io.signal.aborted) return interrupted;
-    throw new SendError(`no answer from ${new URL(sent.url).host}: ${reason(error)}`);
+    if (io.signal.aborted) return null;
+    throw new SendError(`no answer from ${new URL(url).host}: ${reason(error)}`);
+  }
+}
+
+async function sendQuestions(
+  asker: Asker,
+  { print, now }: SendOptions,
+  client: SendClient,
+  io: SendIo,
+): Promise<number> {
+  const { sender, answerKey } = asker;
+  refuseWithoutQuestions(sender, answerKey);
+  const nowMs = now === undefined ? io.clock() : timeOf(now);
+  const rounds = roundsOrMisfit(asker, io.random(16).toString('hex'), nowMs);
+  let right = true;
+  for (const round of rounds) {
+    if (print === true) {
+      io.print(`${curlOf(round.asked)}\n`);
+      continue;
+    }
+    const told = await answerTo(round.asked.url, () => askOne(round, client, io.elapsed, io.signal), io);
+    if (told === null) return interrupted;
+    io.print(toldOf(round, sender, told.answer, told.wrong));
+    right &&= told.wrong === null;
+  }
+  return right ? 0 : 1;
+}
+
+function roundsOrMisfit(asker: Asker, id: string, nowMs: number) {
+  try {
+    return roundsOf(asker, id, nowMs);
+  } catch {
+    throw new SendError(misfit(asker.sender, false));
   }
 }
 
@@ -212,8 +247,8 @@ async function sendMany(plan: Plan, client: SendClient, io: SendIo): Promise<num
   const one = async () => {
     const begun = io.elapsed();
     try {
-      const { status } = await client.post(make(), io.signal);
-      tally.add(String(status), accepted(status), io.elapsed() - begun);
+      const { status } = await client.send(make(), io.signal);
+      tally.add(String(status), isRight(plan, status), io.elapsed() - begun);
     } catch (error) {
       if (!io.signal.aborted) tally.add(reason(error), false, io.elapsed() - begun);
     }
@@ -234,36 +269,4 @@ async function sendMany(plan: Plan, client: SendClient, io: SendIo): Promise<num
   io.print(tally.summary(io.elapsed() - startedAt));
   if (io.signal.aborted) return interrupted;
   return tally.allAccepted ? 0 : 1;
-}
-
-/** A bar on a terminal, drawn at most ten times a second; elsewhere a line for each tenth of the work. */
-class Progress {
-  readonly #count: number;
-  readonly #io: SendIo;
-  #shownAt = Number.NEGATIVE_INFINITY;
-  #tenths = 0;
-
-  constructor(count: number, io: SendIo) {
-    this.#count = count;
-    this.#io = io;
-  }
-
-  show(done: number): void {
-    const { terminal, elapsed, note } = this.#io;
-    if (terminal) {
-      const now = elapsed();
-      if (done < this.#count && now - this.#shownAt < 100) return;
-      this.#shownAt = now;
-      note(`\r${progressBar(done, this.#count)}`);
-      return;
-    }
-    const tenths = Math.floor((10 * done) / this.#count);
-    if (tenths === this.#tenths) return;
-    this.#tenths = tenths;
-    note(`${done}/${this.#count}\n`);
-  }
-
-  end(): void {
-    if (this.#io.terminal) this.#io.note('\n');
-  }
 }

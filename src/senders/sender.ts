@@ -59,6 +59,48 @@ export interface AnswerSecret {
   readonly where: string;
 }
 
+/** What a sender has at hand when it asks its question. */
+export interface Asking {
+  /** As the sender calls it. */
+  readonly url: string;
+  readonly nowMs: number;
+  readonly signingKey: string;
+  /** The text of the second secret; empty where there is none. */
+  readonly answerKey: string;
+  readonly id: string;
+  readonly challenge: string;
+  /** The request that the sender would sign like any other. */
+  readonly signed: (body: string, change?: { readonly method?: string; readonly url?: string }) => Asked;
+}
+
+export interface Asked {
+  readonly method: string;
+  readonly url: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: Buffer;
+}
+
+export interface Answered {
+  readonly status: number;
+  /** By names in lower case. */
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+  /** The answer as a whole, its head included. */
+  readonly bytes: number;
+  readonly ms: number;
+}
+
+/** The sender's side of one question: how it is asked, and what the sender takes for the right answer. */
+export interface Question {
+  /** Completes “asks …” */
+  readonly what: string;
+  readonly challenge: (id: string) => string;
+  readonly ask: (asking: Asking) => Asked;
+  /** Why the sender would not take the answer; null: it would. */
+  readonly judge: (answer: Answered, asking: Asking) => string | null;
+  readonly withinMs: number;
+}
+
 /** The names of a table's secrets as SQL identifiers: VALIDATE's, and the one behind `ANSWER SECRET`, if there is one. */
 export interface AnswerSecrets {
   readonly secret: string;
@@ -105,7 +147,13 @@ export interface Sender {
   readonly answers: (secrets: AnswerSecrets) => readonly string[];
   /** null: no answer needs a second secret. */
   readonly answerSecret: AnswerSecret | null;
+  /** The sender's side of its handshake, of which `answers` knows nothing: each holds the other to what really happens. */
+  readonly questions: readonly Question[];
+  /** What the table is made of: `text` is one TEXT column, the others are documents. */
+  readonly format: 'json' | 'form' | 'text';
   readonly notes: readonly string[];
+  /** Where the facts come from that were read and not tried; null: they were held to the sender's own package or vectors. */
+  readonly source: string | null;
   /** What to do at the sender. */
   readonly steps: readonly string[];
   readonly contentType: string;
@@ -139,7 +187,10 @@ export function sender(theme: Theme, spec: SenderSpec & { readonly [K in Needed]
     handshake: null,
     answers: () => [],
     answerSecret: null,
+    questions: [],
+    format: formatOf(spec.contentType ?? 'application/json'),
     notes: [],
+    source: null,
     contentType: 'application/json',
     eventHeaders: () => ({}),
     secretForm: null,
@@ -151,6 +202,11 @@ export function sender(theme: Theme, spec: SenderSpec & { readonly [K in Needed]
       return typeof body === 'string' ? body : JSON.stringify(body);
     },
   };
+}
+
+function formatOf(contentType: string): Sender['format'] {
+  if (contentType === formType) return 'form';
+  return /\bxml\b/.test(contentType) ? 'text' : 'json';
 }
 
 /** A shared text of `size` random bytes in hexadecimal, behind a prefix. */

@@ -2,15 +2,21 @@
  * The webhook senders that Headgate knows, by id. Takes a sender's name and a secret's, gives the VALIDATE expression
  * spelled out, or the sender's own signed request. Refuses nothing: an unknown name is null. Pure.
  */
+import { answering } from './answers.ts';
+import { asymmetricServiceSenders } from './asymmetric-services.ts';
 import { asymmetricSenders } from './asymmetric.ts';
 import { commerceSenders } from './hmac-body-commerce.ts';
 import { serviceSenders } from './hmac-body-services.ts';
+import { workSenders } from './hmac-body-work.ts';
 import { hmacBodySenders } from './hmac-body.ts';
 import { bareIdentifier } from './identifier.ts';
+import { questions } from './questions.ts';
 import type { Draft, Sender } from './sender.ts';
 import { standardSenders } from './standard-webhooks.ts';
 import { timestampHeaderSenders } from './timestamp-header.ts';
 import { timestampedSenders } from './timestamped.ts';
+import { tokenQuerySenders } from './tokens-query.ts';
+import { tokenServiceSenders } from './tokens-services.ts';
 import { tokenSenders } from './tokens.ts';
 import { urlAndFieldSenders } from './urls-and-fields.ts';
 
@@ -19,14 +25,23 @@ export const senders: ReadonlyMap<string, Sender> = new Map(
     ...hmacBodySenders,
     ...commerceSenders,
     ...serviceSenders,
+    ...workSenders,
     ...timestampedSenders,
     ...timestampHeaderSenders,
     ...standardSenders,
     ...asymmetricSenders,
+    ...asymmetricServiceSenders,
     ...urlAndFieldSenders,
     ...tokenSenders,
-  ].map((sender) => [sender.id, sender]),
+    ...tokenServiceSenders,
+    ...tokenQuerySenders,
+  ].map((sender) => [sender.id, withAnswers(sender)]),
 );
+
+/** What it asks and is answered stands apart from how it signs, and its own side of that apart once more. */
+function withAnswers(sender: Sender): Sender {
+  return { ...sender, ...answering[sender.id], questions: questions[sender.id] ?? [] };
+}
 
 /** The expression as it stands behind `VALIDATE SECRET secretName AS`. */
 export function expressionOf(sender: Sender, secretName: string): string {

@@ -26,6 +26,8 @@ const boxTime = 'BOX-DELIVERY-TIMESTAMP';
 const boxPart = (s: string, name: string) =>
   `secure_compare(${header(name)}, ${hmac(s, `payload || ${utf8(header(boxTime))}`, 'sha256', 'base64')})`;
 
+const grafanaTime = 'X-Grafana-Alerting-Timestamp';
+const grafanaSignature = 'X-Grafana-Alerting-Signature';
 const zendeskTime = 'X-Zendesk-Webhook-Signature-Timestamp';
 const webflowTime = 'X-Webflow-Timestamp';
 const twitchTime = 'Twitch-Eventsub-Message-Timestamp';
@@ -39,8 +41,6 @@ export const timestampHeaderSenders: readonly Sender[] = [
     headers: ['X-Slack-Signature', 'X-Slack-Request-Timestamp'],
     secret: { what: 'the app’s signing secret', where: 'the app → Basic Information → App Credentials' },
     deliveryId: { fields: [['event_id']] },
-    handshake:
-      'When the URL is saved Slack POSTs `{"type": "url_verification", "challenge": …}`, signed like any request, and wants the challenge back. Headgate stores it but does not answer it: something else must, once, when you save the URL.',
     steps: [
       'On api.slack.com open the app → Event Subscriptions and switch events on.',
       'Request URL: the URL of the table. Subscribe to the events and save.',
@@ -62,8 +62,6 @@ export const timestampHeaderSenders: readonly Sender[] = [
     toleranceS: 300,
     headers: ['x-zm-signature', 'x-zm-request-timestamp'],
     secret: { what: 'the secret token', where: 'Zoom Marketplace → the app → Feature' },
-    handshake:
-      'Zoom POSTs `endpoint.url_validation`, when the URL is saved and again every 72 hours, and wants an HMAC of its token. Headgate stores it but does not answer it: something in front of it must.',
     steps: [
       'On the Zoom Marketplace open the app → Feature → Event Subscriptions → Add.',
       'Event notification endpoint URL: the URL of the table. Choose the events and save.',
@@ -135,14 +133,50 @@ export const timestampHeaderSenders: readonly Sender[] = [
     }),
   }),
   sender(theme, {
+    id: 'grafana',
+    name: 'Grafana Alerting',
+    toleranceS: 300,
+    headers: [grafanaSignature, grafanaTime],
+    secret: { what: 'the secret of the contact point’s HMAC signature', where: 'you choose it' },
+    steps: [
+      'Open Alerting → Contact points → Add contact point, integration Webhook, with the URL of the table.',
+      `Under “HMAC signature” enter the secret, and \`${grafanaTime}\` as the timestamp header. Leave the other header as it is.`,
+    ],
+    notes: [
+      'Without a timestamp header Grafana signs the body alone, which this does not accept. Grafana before version 12 does not sign: `USING basic_auth` or `USING bearer`.',
+    ],
+    source: 'Grafana’s page about the webhook contact point, and public receivers',
+    expression: (s) =>
+      `${fresh(header(grafanaTime), 300)}\n  AND secure_compare(${header(grafanaSignature)},\n    ` +
+      `${hmac(s, `${utf8(`${headerOperand(grafanaTime)} || ':'`)} || payload`, 'sha256', 'hex')})`,
+    sign: ({ body, nowMs, signingKey }) => ({
+      headers: {
+        [grafanaTime]: seconds(nowMs),
+        [grafanaSignature]: mac('sha256', signingKey, 'hex', `${seconds(nowMs)}:`, body),
+      },
+    }),
+    example: ({ id, nowMs }) => ({
+      receiver: 'headgate',
+      status: 'firing',
+      orgId: 1,
+      alerts: [
+        {
+          status: 'firing',
+          labels: { alertname: 'DiskFull' },
+          startsAt: isoSeconds(nowMs),
+          fingerprint: id.slice(0, 16),
+        },
+      ],
+      title: '[FIRING:1] DiskFull (café-1)',
+    }),
+  }),
+  sender(theme, {
     id: 'twitch',
     name: 'Twitch EventSub',
     toleranceS: 600,
     headers: ['Twitch-Eventsub-Message-Signature', twitchId, twitchTime],
     secret: { what: 'the subscription’s secret, 10 to 100 ASCII characters', where: 'you choose it' },
     deliveryId: { header: 'Twitch-Eventsub-Message-Id' },
-    handshake:
-      'For each subscription Twitch POSTs a signed `webhook_callback_verification` and wants its challenge back as text. Headgate stores it but does not answer it: something else must.',
     steps: [
       'Subscriptions are made by the API: `transport.callback` is the URL of the table, `transport.secret` the secret.',
     ],

@@ -1,45 +1,9 @@
 /** Senders that sign nothing and send a shared text instead: as good as the secrecy of the connection. */
-import { field, header } from './expressions.ts';
+import { field } from './expressions.ts';
 import { forms } from './secret-forms.ts';
-import { type Sender, type SenderSpec, same, sender } from './sender.ts';
+import { type Sender, sender } from './sender.ts';
 import { isoTime, numeric, uuid } from './signing.ts';
-
-type Form = 'plain' | 'bearer' | 'basic';
-
-const notSigned = 'Nothing is signed: whoever learns the token can send anything. Use HTTPS all the way.';
-
-const sqlOf: Readonly<Record<Form, (s: string) => string>> = {
-  plain: (s) => s,
-  bearer: (s) => `'Bearer ' || ${s}`,
-  basic: (s) => `'Basic ' || replace(encode(convert_to(${s}, 'UTF8'), 'base64'), E'\\n', '')`,
-};
-
-const valueOf: Readonly<Record<Form, (key: string) => string>> = {
-  plain: (key) => key,
-  bearer: (key) => `Bearer ${key}`,
-  basic: (key) => `Basic ${Buffer.from(key).toString('base64')}`,
-};
-
-/** One header that holds the token. */
-function tokenHeader(form: Form, spec: SenderSpec): Sender {
-  const name = spec.headers[0] ?? '';
-  return sender('A token', {
-    signsBody: false,
-    expression: (s) => `secure_compare(${header(name)}, ${sqlOf[form](s)})`,
-    sign: ({ signingKey }) => ({ headers: { [name]: valueOf[form](signingKey) } }),
-    ...(form === 'basic'
-      ? {
-          secretForm: forms.userPassword,
-          makeSecret: (random: (size: number) => Buffer) => same(`headgate:${random(16).toString('hex')}`),
-        }
-      : {}),
-    ...spec,
-    notes: [...(spec.notes ?? []), notSigned],
-  });
-}
-
-const chosen = (what = 'any long random text') => ({ what, where: 'you choose it' });
-const basicSecret = chosen('user and password as `user:password`');
+import { basicSecret, chosen, notSigned, tokenHeader } from './token-forms.ts';
 
 export const tokenSenders: readonly Sender[] = [
   tokenHeader('plain', {
@@ -81,8 +45,6 @@ export const tokenSenders: readonly Sender[] = [
     headers: ['Authorization'],
     secret: chosen(),
     deliveryId: { fields: [['eventId']] },
-    handshake:
-      'When an event hook is verified Okta calls the URL with GET and `x-okta-verification-challenge` and wants it back as JSON. Headgate does not answer it: something else must, once.',
     steps: [
       'In the admin console open Workflow → Event Hooks → Create Event Hook with the URL of the table.',
       'Authentication field: `Authorization`. Authentication secret: the text of the secret.',

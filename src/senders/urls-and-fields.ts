@@ -137,8 +137,6 @@ export const urlAndFieldSenders: readonly Sender[] = [
     headers: ['X-Trello-Webhook'],
     secret: { what: 'the app’s secret (OAuth secret)', where: 'the Power-Up’s admin page → API key' },
     deliveryId: { fields: [['action', 'id']] },
-    handshake:
-      'When the webhook is made Trello sends HEAD to the URL and wants 200. Headgate answers 405: something else must answer it, once.',
     steps: ['Webhooks are made by the API: `POST /1/webhooks` with `callbackURL`, the URL of the table.'],
     example: ({ id, nowMs }) => ({
       action: {
@@ -223,8 +221,6 @@ export const urlAndFieldSenders: readonly Sender[] = [
     headers: ['X-Mandrill-Signature'],
     secret: { what: 'the webhook’s key', where: 'Settings → Webhooks' },
     deliveryId: { ofEach: '_id', what: 'event', at: ['mandrill_events'], json: true },
-    handshake:
-      'When the webhook is made Mandrill sends HEAD to the URL and wants 200. Headgate answers 405: something else must answer it, once.',
     steps: ['Open Settings → Webhooks → Add a webhook with the URL of the table.'],
     notes: [formNote],
     contentType: formType,
@@ -352,15 +348,14 @@ export const urlAndFieldSenders: readonly Sender[] = [
       what: 'JSON that holds both keys: `{"public_key": "…", "private_key": "…"}`',
       where: 'Settings → API → Keys',
     },
-    handshake:
-      'When the webhook is made Braintree calls the URL with GET and `bt_challenge` and wants an HMAC of it. Headgate does not answer it: something else must, once.',
     steps: ['Open Settings → API → Webhooks → Create new webhook with the URL of the table.'],
     notes: [formNote],
     contentType: formType,
     expression: (s) =>
-      `secure_compare_any((${s}::jsonb->>'public_key') || '|' ||\n    ` +
-      `${hmac(`sha1(convert_to(${s}::jsonb->>'private_key', 'UTF8'))`, utf8(`form(payload)->>'bt_payload'`), 'sha1', 'hex')},\n  ` +
-      `string_to_array(form(payload)->>'bt_signature', '&'))`,
+      // Pairs of a public key and a signature, and only who has the private key can make one of the latter.
+      `secure_compare_any(\n  ${hmac(`sha1(convert_to(${s}::jsonb->>'private_key', 'UTF8'))`, utf8(`form(payload)->>'bt_payload'`), 'sha1', 'hex')},\n  ` +
+      // A challenge has at most 32 characters, and what is signed for one may never pass for an event.
+      `string_to_array(replace(form(payload)->>'bt_signature', '&', '|'), '|'))\n  AND length(form(payload)->>'bt_payload') > 64`,
     sign: ({ body, signingKey }) => {
       const keys = JSON.parse(signingKey) as { public_key: string; private_key: string };
       const payload = new URLSearchParams(body.toString()).get('bt_payload') ?? '';

@@ -45,8 +45,8 @@ export function tokenKeys(text: string): TokenKeys {
   return [{ id: null, key: createSecretKey(Buffer.from(text, 'utf8')) }];
 }
 
-/** Longest token that is looked at, in characters. */
-const tokenCharsMax = 16 * 1024;
+/** Longest token that is looked at, in characters. Those of the App Store hold chains of certificates, some 25,000. */
+const tokenCharsMax = 64 * 1024;
 
 const part = /^[A-Za-z0-9_-]+$/;
 

@@ -304,6 +304,8 @@ const receivers: Readonly<
   sanity: (body, header, secret) => isValidSignature(body, header('sanity-webhook-signature'), secret),
   discord: (body, header, secret) =>
     verifyKey(body, header('X-Signature-Ed25519'), header('X-Signature-Timestamp'), secret),
+  discord_interactions: (body, header, secret) =>
+    verifyKey(body, header('X-Signature-Ed25519'), header('X-Signature-Timestamp'), secret),
   sendgrid: (body, header, secret) => {
     const webhook = new EventWebhook();
     const signature = header('X-Twilio-Email-Event-Webhook-Signature');

@@ -30,7 +30,8 @@ WITH (
   is_batched = 'true',
   on_type_error = 'null'
 )
-VALIDATE SECRET public.s AS secure_compare(headers->>'x-hub-signature-256', 'sha256=' || encode(hmac(s, payload, 'sha256'), 'hex'))`;
+VALIDATE SECRET public.s AS secure_compare(headers->>'x-hub-signature-256', 'sha256=' || encode(hmac(s, payload, 'sha256'), 'hex'))
+ANSWER STATUS 200`;
 
 test('typed tables are made, shown and made again', async (t) => {
   const headgate = await startHeadgate(t);

@@ -4,7 +4,8 @@ import { randomBytes } from 'node:crypto';
 import { suite, test } from 'node:test';
 import { startHeadgate } from '../support/headgate.ts';
 import { senders } from '../../src/senders/senders.ts';
-import { sendCommand, SendError } from '../../src/senders/send.ts';
+import { SendError } from '../../src/senders/send-options.ts';
+import { sendCommand } from '../../src/senders/send.ts';
 
 suite('warnings of CREATE TABLE', () => {
   test('name what the secret is not, and the URL that is not known', async (t) => {

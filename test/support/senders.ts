@@ -1,8 +1,10 @@
 /** Tables of the senders that Headgate knows, in a running program, and requests of theirs sent to them. */
+import { fail } from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import type { Client } from 'pg';
 import { sendCommand } from '../../src/senders/send.ts';
-import type { SendOptions } from '../../src/senders/send.ts';
+import type { SendOptions } from '../../src/senders/send-options.ts';
+import { bodyColumn, tableOptions } from '../../src/senders/repeated.ts';
 import { senders } from '../../src/senders/senders.ts';
 
 /** What the senders believe to call; the program is started with it as --public-url. */
@@ -10,13 +12,29 @@ export const publicUrl = 'https://hooks.example.com';
 
 export const quote = (text: string): string => `'${text.replaceAll("'", "''")}'`;
 
-/** Makes the secret `<table>_key` and the table, whose VALIDATE is the sender's. */
-export async function createSenderTable(client: Client, table: string, sender: string, secret: string) {
-  const form = senders.get(sender)?.contentType === 'application/x-www-form-urlencoded';
-  const format = form ? ", format = 'form'" : '';
+/**
+ * Makes the secret `<table>_key` and the table, whose VALIDATE is the sender's. `answerKey`: the text of the second secret,
+ * which becomes `<table>_second`.
+ */
+export async function createSenderTable(
+  client: Client,
+  table: string,
+  sender: string,
+  secret: string,
+  answerKey: string | null = null,
+) {
+  const known = senders.get(sender) ?? fail(`no sender ${sender}`);
+  const make = (name: string, text: string) =>
+    `CREATE SECRET ${table}_${name} WITH (backend = 'meta') AS ${quote(text)};`;
+  const second = answerKey === null ? '' : ` ANSWER SECRET ${table}_second`;
   await client.query(`
-    CREATE SECRET ${table}_key WITH (backend = 'meta') AS ${quote(secret)};
-    CREATE TABLE ${table} (data JSONB) WITH (connector = 'webhook'${format}) VALIDATE SECRET ${table}_key USING ${sender}`);
+    ${make('key', secret)} ${answerKey === null ? '' : make('second', answerKey)}
+    CREATE TABLE ${table} (${bodyColumn(known)}) WITH (${tableOptions(known)}) VALIDATE SECRET ${table}_key USING ${sender}${second}`);
+}
+
+/** Gone before the next one is made, so that a hundred of them take no longer than ten. */
+export async function dropSenderTable(client: Client, table: string) {
+  await client.query(`DROP TABLE ${table}; DROP SECRET ${table}_key; DROP SECRET IF EXISTS ${table}_second`);
 }
 
 /** `headgate send`, without a process of its own. Gives the exit status and what was printed. */

@@ -1,0 +1,80 @@
+/** Answers that are computed: an HMAC or a digest of a challenge that has a shape no event has. By id. Texts only. */
+import { type Answering, checked, isText, isThere, member, query, token, unchecked } from './clauses.ts';
+import { body, hmac, utf8 } from './expressions.ts';
+
+const zoomToken = token(`${body} #>> '{payload,plainToken}'`);
+
+export const computedAnswers: Readonly<Record<string, Answering>> = {
+  zoom: {
+    handshake:
+      'Zoom POSTs `endpoint.url_validation`, when the URL is saved and again every 72 hours, signed like any request, and wants an HMAC of its `plainToken`. A URL that does not answer it is sent nothing more.',
+    answers: ({ secret }) => [
+      checked({
+        when: isText(member('event'), 'endpoint.url_validation'),
+        type: 'application/json',
+        body: `json_object('plainToken', ${zoomToken},\n    'encryptedToken', ${hmac(secret, utf8(zoomToken), 'sha256', 'hex')})`,
+      }),
+    ],
+  },
+  x: {
+    handshake:
+      'X calls the URL with GET and `crc_token`, when it is registered and again every hour, and wants an HMAC of it. A URL that does not answer it is sent nothing more.',
+    answers: ({ secret }) => [
+      unchecked({
+        when: `method = 'GET' AND ${isThere(query('crc_token'))}`,
+        type: 'application/json',
+        body: `json_object('response_token',\n    'sha256=' || ${hmac(secret, utf8(token(query('crc_token'))), 'sha256', 'base64')})`,
+      }),
+    ],
+  },
+  linkedin: {
+    handshake:
+      'LinkedIn calls the URL with GET and `challengeCode`, when it is registered and again every two hours, and wants an HMAC of it as JSON. After three failures it sends nothing more.',
+    answers: ({ secret }) => {
+      const code = `shaped(${query('challengeCode')}, 'uuid', 36)`;
+      return [
+        unchecked({
+          when: `method = 'GET' AND ${isThere(query('challengeCode'))}`,
+          type: 'application/json',
+          body: `json_object('challengeCode', ${code},\n    'challengeResponse', ${hmac(secret, utf8(code), 'sha256', 'hex')})`,
+        }),
+      ];
+    },
+  },
+  ebay: {
+    handshake:
+      'When the endpoint is saved eBay calls it with GET and `challenge_code` and wants as JSON the SHA-256 of the code, the verification token and the URL as registered.',
+    answerSecret: {
+      what: 'the verification token and, right behind it, the URL as it is registered at eBay, as one text',
+      where: 'you choose the token (32 to 80 letters, digits, `_`, `-`)',
+    },
+    answers: ({ answer: secret }) =>
+      secret === null
+        ? []
+        : [
+            unchecked({
+              secret,
+              when: `method = 'GET' AND ${isThere(query('challenge_code'))}`,
+              type: 'application/json',
+              body: `json_object('challengeResponse',\n    encode(sha256(${utf8(`${token(query('challenge_code'))} || ${secret}`)}), 'hex'))`,
+            }),
+          ],
+  },
+  braintree: {
+    handshake:
+      'When the webhook is made Braintree calls the URL with GET and `bt_challenge` and wants the public key and an HMAC of the challenge.',
+    // VALIDATE's own secret is never shown, not even the part of it that is no secret.
+    answerSecret: { what: 'the public key', where: 'Settings → API → Keys' },
+    answers: ({ secret, answer }) =>
+      answer === null
+        ? []
+        : [
+            unchecked({
+              secret: answer,
+              when: `method = 'GET' AND ${isThere(query('bt_challenge'))}`,
+              type: 'text/plain',
+              body: `${answer} || '|' ||\n    ${hmac(`sha1(${utf8(`${secret}::jsonb->>'private_key'`)})`, utf8(`shaped(${query('bt_challenge')}, 'hex', 32)`), 'sha1', 'hex')}`,
+            }),
+          ],
+  },
+};

@@ -1,0 +1,354 @@
+/**
+ * What the senders ask before they deliver, in words, and the ANSWER clauses that USING brings for it; and what they want to
+ * be answered after a delivery, where that is not an empty 200. The senders' own side is in questions.ts. By id. Texts only.
+ */
+import { computedAnswers } from './answers-computed.ts';
+import {
+  type Answering,
+  anyHead,
+  checked,
+  committed,
+  echoHeader,
+  echoQuery,
+  isText,
+  isThere,
+  member,
+  plain,
+  query,
+  token,
+  unchecked,
+  verifyToken,
+} from './clauses.ts';
+import { body, header } from './expressions.ts';
+
+const typeIs = (type: string) => isText(member('type'), type);
+
+const salesforceAck =
+  '<soapenv:Envelope xmlns:soapenv="http://schemas.xmlsoap.org/soap/envelope/"><soapenv:Body>' +
+  '<notificationsResponse xmlns="http://soap.sforce.com/2005/09/outbound"><Ack>true</Ack></notificationsResponse>' +
+  '</soapenv:Body></soapenv:Envelope>';
+
+const websub = (name: string): Answering => ({
+  handshake: `When a subscription is made, renewed or ended, ${name} calls the URL with GET and \`hub.challenge\` and wants it back as text, if \`hub.topic\` is a topic that you wanted. A subscription ends with its lease (\`hub.lease_seconds\`): subscribe again in time.`,
+  answerSecret: { what: 'the URL of the topic, as in `hub.topic`', where: 'you subscribe with it' },
+  answers: ({ answer: secret }) =>
+    secret === null
+      ? []
+      : [
+          unchecked({
+            secret,
+            when: `method = 'GET' AND query->>'hub.mode' IN ('subscribe', 'unsubscribe')\n  AND secure_compare(${query('hub.topic')}, ${secret})`,
+            type: 'text/plain',
+            body: plain(query('hub.challenge')),
+          }),
+        ],
+});
+
+const validationToken = (name: string): Answering => ({
+  handshake:
+    'When a subscription is made or renewed, the URL is called by POST with a `validationToken` in the query and an empty body, and the token is wanted back as text, within seconds.',
+  answers: () => [
+    unchecked({
+      when: `${isThere(query(name))} AND length(payload) = 0`,
+      type: 'text/plain',
+      body: plain(query(name), 512),
+    }),
+  ],
+});
+
+const abuseProtection = (make: typeof checked) =>
+  make({
+    when: `method = 'OPTIONS' AND ${isThere(header('WebHook-Request-Origin'))}`,
+    headers: {
+      'WebHook-Allowed-Origin': token(header('WebHook-Request-Origin'), 253),
+      'WebHook-Allowed-Rate': `'*'`,
+      Allow: `'POST'`,
+    },
+  });
+
+export const answering: Readonly<Record<string, Answering>> = {
+  ...computedAnswers,
+  slack: {
+    handshake:
+      'When the URL is saved Slack POSTs `{"type": "url_verification", "challenge": …}`, signed like any request, and wants the challenge back within 3 seconds.',
+    answers: () => [
+      checked({
+        when: `${typeIs('url_verification')} AND ${member('event_id')} IS NULL`,
+        type: 'text/plain',
+        body: token(member('challenge')),
+      }),
+    ],
+  },
+  meta: {
+    handshake:
+      'When the URL is saved Meta calls it with GET, `hub.verify_token` and `hub.challenge`, and wants the challenge back if the token is the one that you typed there.',
+    answerSecret: {
+      what: 'the verify token',
+      where: 'you choose it; never the app secret: it travels in URLs',
+    },
+    answers: (secrets) => verifyToken(secrets, { type: 'text/plain', body: token(query('hub.challenge')) }),
+  },
+  strava: {
+    handshake:
+      'When the subscription is made Strava calls the URL with GET, `hub.verify_token` and `hub.challenge`, and wants the challenge back as JSON within 2 seconds.',
+    answerSecret: {
+      what: 'the verify token',
+      where: 'you choose it: `verify_token` of the call that subscribes',
+    },
+    answers: (secrets) =>
+      verifyToken(secrets, {
+        type: 'application/json',
+        body: `json_object('hub.challenge', ${token(query('hub.challenge'))})`,
+      }),
+  },
+  websub: websub('the hub'),
+  youtube: websub('the hub'),
+  microsoft_graph: validationToken('validationToken'),
+  sharepoint: validationToken('validationtoken'),
+  azure_event_grid: {
+    handshake:
+      'When the subscription is made or changed Event Grid POSTs a `SubscriptionValidation` event, or with the CloudEvents schema sends OPTIONS with `WebHook-Request-Origin`, and wants the validation code, or the origin, back with 200.',
+    answers: () => [
+      checked({
+        when: isText(header('aeg-event-type'), 'SubscriptionValidation'),
+        type: 'application/json',
+        body: `json_object('validationResponse', ${token(`${body} #>> '{0,data,validationCode}'`)})`,
+      }),
+      abuseProtection(checked),
+    ],
+  },
+  cloudevents: {
+    handshake:
+      'Before it delivers, and perhaps before each delivery, a sender may send OPTIONS with `WebHook-Request-Origin` and wants to read in `WebHook-Allowed-Origin` that it may deliver.',
+    answers: () => [abuseProtection(unchecked)],
+  },
+  dropbox: {
+    handshake:
+      'When the URL is added Dropbox calls it with GET and `challenge` and wants it back as text within 10 seconds.',
+    answers: () => [echoQuery('challenge')],
+  },
+  adobe_io: {
+    handshake:
+      'When the webhook is made, changed or tried again Adobe calls the URL with GET and `challenge`, a UUID, and wants it back as text.',
+    answers: () => [
+      unchecked({
+        when: `method = 'GET' AND ${isThere(query('challenge'))}`,
+        type: 'text/plain',
+        body: `shaped(${query('challenge')}, 'uuid', 36)`,
+      }),
+    ],
+  },
+  nylas: {
+    handshake:
+      'When the webhook is made or activated Nylas calls the URL with GET and `challenge` and wants it back as text within 10 seconds.',
+    answers: () => [echoQuery('challenge')],
+  },
+  onfleet: {
+    handshake:
+      'When the webhook is made Onfleet calls the URL with GET and `check` and wants it back as text, with 200 and no other status.',
+    answers: () => [echoQuery('check')],
+  },
+  acrobat_sign: {
+    handshake:
+      'When the webhook is made Acrobat Sign calls the URL with GET and its client id in `X-AdobeSign-ClientId`, and wants the same header in the answer, to that and to every notification.',
+    answers: () => [
+      checked({
+        when: `method = 'GET'`,
+        headers: { 'X-AdobeSign-ClientId': token(header('X-AdobeSign-ClientId'), 256) },
+      }),
+      committed({ headers: { 'X-AdobeSign-ClientId': header('X-AdobeSign-ClientId') } }),
+    ],
+  },
+  okta: {
+    handshake:
+      'When an event hook is verified Okta calls the URL with GET and `x-okta-verification-challenge`, with the same `Authorization` as later, and wants the challenge back as JSON within 3 seconds.',
+    answers: () => [
+      checked({
+        when: `method = 'GET' AND ${isThere(header('X-Okta-Verification-Challenge'))}`,
+        type: 'application/json',
+        body: `json_object('verification', ${token(header('X-Okta-Verification-Challenge'), 256)})`,
+      }),
+    ],
+  },
+  xero: {
+    handshake:
+      '“Intent to receive”: Xero sends rightly and wrongly signed requests with empty `events` and wants 200 and 401, both within 5 seconds and the first without a body. They are answered like deliveries, and those that are right are rows.',
+  },
+  discord: {
+    handshake:
+      'When the URL is saved Discord POSTs a ping (`"type": 0`), signed, and wants 204 without a body; it also sends wrong signatures on purpose, then and later, and wants 401.',
+    // Their documentation wants a type, although there is nothing that has one.
+    answers: () => [
+      checked({ when: typeIs('0'), status: 204, type: 'application/json' }),
+      committed({ status: 204, type: 'application/json' }),
+    ],
+  },
+  discord_interactions: {
+    handshake:
+      'When the URL is saved, and now and then later, Discord POSTs a ping (`"type": 1`), signed, and wants `{"type":1}` as JSON within 3 seconds; it also sends wrong signatures on purpose and wants 401.',
+    answers: () => [
+      checked({
+        when: `${typeIs('1')} AND ${body}->'event' IS NULL`,
+        type: 'application/json',
+        body: `'{"type":1}'`,
+      }),
+      committed({ type: 'application/json', body: `'{"type":5}'` }),
+    ],
+  },
+  monday: {
+    handshake:
+      'When the webhook is made monday.com POSTs `{"challenge": …}` without a token and wants it back as JSON.',
+    answers: () => [
+      unchecked({
+        when: `${isThere(member('challenge'))} AND ${body}->'event' IS NULL`,
+        type: 'application/json',
+        body: `json_object('challenge', ${token(member('challenge'))})`,
+      }),
+    ],
+  },
+  twitch: {
+    handshake:
+      'For each subscription Twitch POSTs a `webhook_callback_verification`, signed like any request, and wants its challenge back as text within 10 seconds.',
+    answers: () => [
+      checked({
+        when: isText(header('Twitch-Eventsub-Message-Type'), 'webhook_callback_verification'),
+        type: 'text/plain',
+        body: token(member('challenge')),
+      }),
+    ],
+  },
+  smartsheet: {
+    handshake:
+      'When the webhook is enabled, and now and then while it delivers, Smartsheet POSTs a request with `Smartsheet-Hook-Challenge` and wants it back in the header `Smartsheet-Hook-Response`.',
+    answers: () => [echoHeader('Smartsheet-Hook-Challenge', 'Smartsheet-Hook-Response')],
+  },
+  ringcentral: {
+    handshake:
+      'When the subscription is made RingCentral POSTs a request with `Validation-Token` and an empty body, and wants the same header in an answer of at most 1024 bytes within 3 seconds.',
+    answers: () => [
+      checked({
+        when: 'length(payload) = 0',
+        headers: { 'Validation-Token': token(header('Validation-Token'), 256) },
+      }),
+    ],
+  },
+  trello: {
+    handshake: 'When the webhook is made Trello sends HEAD to the URL and wants 200.',
+    answers: () => [anyHead],
+  },
+  mandrill: {
+    handshake: 'When the webhook is made Mandrill sends HEAD to the URL and wants 200.',
+    answers: () => [anyHead],
+  },
+  intercom: {
+    handshake: 'When the URL is saved Intercom sends HEAD to it and wants 200.',
+    answers: () => [anyHead],
+  },
+  mailchimp: {
+    handshake: 'When the webhook is made Mailchimp calls the URL with GET and wants 200.',
+    answers: () => [checked({ when: `method = 'GET'`, status: 200 })],
+  },
+  woocommerce: {
+    handshake:
+      'When the webhook is saved WooCommerce POSTs an unsigned form `webhook_id=…` and activates the webhook only after a 200.',
+    answers: () => [
+      unchecked({
+        when: `method = 'POST' AND ${header('X-WC-Webhook-Signature')} IS NULL\n  AND ${isThere(`form(payload)->>'webhook_id'`)}`,
+        status: 200,
+      }),
+    ],
+  },
+  toggl: {
+    handshake:
+      'When the subscription is made Toggl POSTs a ping with a `validation_code`, signed like any request, and wants the code back as JSON.',
+    answers: () => [
+      checked({
+        when: `${isText(member('payload'), 'ping')} AND ${isThere(member('validation_code'))}`,
+        type: 'application/json',
+        body: `json_object('validation_code', ${token(member('validation_code'))})`,
+      }),
+    ],
+  },
+  lark: {
+    handshake:
+      'When the URL is saved Lark POSTs `{"type": "url_verification", "token": …, "challenge": …}` and wants the challenge back as JSON within a second.',
+    answers: () => [
+      checked({
+        when: typeIs('url_verification'),
+        type: 'application/json',
+        body: `json_object('challenge', ${token(member('challenge'))})`,
+      }),
+      committed({ type: 'application/json', body: `'{}'` }),
+    ],
+  },
+  vk: {
+    handshake:
+      'When the address is confirmed VK POSTs `{"type": "confirmation"}`, with the secret key if one is set, and wants the string that it shows you.',
+    answerSecret: {
+      what: 'the string that the server has to return',
+      where: 'on the page of the Callback API',
+    },
+    answers: ({ answer: secret }) => [
+      ...(secret === null
+        ? []
+        : [checked({ secret, when: typeIs('confirmation'), type: 'text/plain', body: secret })]),
+      committed({ type: 'text/plain', body: `'ok'` }),
+    ],
+  },
+  fitbit: {
+    handshake:
+      'When the subscriber is added Fitbit calls the URL with GET and `verify` twice, with the right code and with a wrong one, and wants 204 and 404.',
+    answerSecret: { what: 'the verification code', where: 'in the subscriber’s settings' },
+    answers: ({ answer: secret }) => [
+      ...(secret === null
+        ? []
+        : [
+            unchecked({
+              secret,
+              when: `method = 'GET' AND secure_compare(${query('verify')}, ${secret})`,
+              status: 204,
+            }),
+            // A wrong code wants 404, and what no rule matches is 405.
+            unchecked({ when: `method = 'GET' AND ${isThere(query('verify'))}`, status: 404 }),
+          ]),
+      committed({ status: 204 }),
+    ],
+  },
+  wechat: {
+    handshake:
+      'When the URL is saved WeChat calls it with GET, a signature in the query and `echostr`, and wants that back as text within 5 seconds.',
+    answers: () => [
+      checked({
+        when: `method = 'GET' AND ${isThere(query('echostr'))}`,
+        type: 'text/plain',
+        body: token(query('echostr')),
+      }),
+    ],
+  },
+  google_channels: {
+    handshake:
+      'When the channel is made Google POSTs a `sync` message with an empty body and wants a 2xx. It carries the token like all others.',
+    answers: () => [checked({ when: isText(header('X-Goog-Resource-State'), 'sync'), status: 200 })],
+  },
+  salesforce: {
+    answers: () => [committed({ type: 'text/xml', body: `'${salesforceAck}'` })],
+  },
+  twilio_form: {
+    answers: () => [committed({ type: 'text/xml', body: `'<Response/>'` })],
+  },
+  adyen: {
+    answers: () => [committed({ type: 'text/plain', body: `'[accepted]'` })],
+  },
+  asana: {
+    handshake:
+      'In the middle of the call that makes the webhook Asana POSTs a request with the header `X-Hook-Secret`, wants the same header in the answer, and signs with that value from then on. See above how to come by it.',
+  },
+  notion: {
+    handshake:
+      'Notion first POSTs `{"verification_token": "secret_…"}` without a signature; a person pastes that token back into Notion, and it becomes the key. See above how to come by it.',
+  },
+  aws_sns: {
+    handshake:
+      'SNS first POSTs a signed `SubscriptionConfirmation` and delivers only after somebody opened its `SubscribeURL`.',
+  },
+};

@@ -1,0 +1,81 @@
+/** Pieces of ANSWER clauses that several senders share. Texts only: what they mean is the compiler's matter. */
+import { body, header } from './expressions.ts';
+import { quoteLiteral } from '../kit/sql-text.ts';
+import type { AnswerSecrets, Sender } from './sender.ts';
+
+/** What a sender's handshake is, and what it is answered. */
+export type Answering = Partial<Pick<Sender, 'handshake' | 'answers' | 'answerSecret'>>;
+
+export type MediaType = 'text/plain' | 'application/json' | 'text/xml';
+
+interface Answer {
+  readonly status?: number;
+  readonly type?: MediaType;
+  /** Name → expression. */
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: string;
+}
+
+/** `checked` takes only requests that VALIDATE has accepted, `unchecked` any. */
+interface Rule extends Answer {
+  readonly when: string;
+  /** The second secret, where the rule reads it. */
+  readonly secret?: string;
+}
+
+function answer({ status, type, headers = {}, body }: Answer): string {
+  const parts = [
+    ...(status === undefined ? [] : [`STATUS ${status}`]),
+    ...(type === undefined ? [] : [`TYPE '${type}'`]),
+    ...Object.entries(headers).map(([name, value]) => `HEADER '${name}' = ${value}`),
+    ...(body === undefined ? [] : [`BODY ${body}`]),
+  ];
+  return parts.map((part) => `\n  ${part}`).join('');
+}
+
+function rule(unchecked: boolean, { when, secret, ...rest }: Rule): string {
+  const bound = secret === undefined ? '' : ` SECRET ${secret}`;
+  return `ANSWER${bound}${unchecked ? ' UNCHECKED' : ''} WHEN ${when}${answer(rest)}`;
+}
+
+export const checked = (of: Rule): string => rule(false, of);
+export const unchecked = (of: Rule): string => rule(true, of);
+
+/** What a committed request is answered with. */
+export const committed = (of: Answer): string => `ANSWER${answer(of)}`.replace('\n ', '');
+
+export const query = (name: string): string => `query->>'${name}'`;
+export const member = (name: string): string => `${body}->>'${name}'`;
+export const isThere = (value: string): string => `${value} IS NOT NULL`;
+export const isText = (value: string, text: string): string => `${value} = ${quoteLiteral(text)}`;
+
+/** Letters, digits and `._~+/=-`: what an answer is computed from has to have a shape that no event has. */
+export const token = (value: string, max = 128): string => `shaped(${value}, 'token', ${max})`;
+/** Printable ASCII without markup, blanks among it: for challenges that are only given back. */
+export const plain = (value: string, max = 256): string => `shaped(${value}, 'plain', ${max})`;
+
+/** `?name=…` by GET, given back as text. */
+export const echoQuery = (name: string): string =>
+  unchecked({
+    when: `method = 'GET' AND ${isThere(query(name))}`,
+    type: 'text/plain',
+    body: token(query(name), 256),
+  });
+
+/** A header, given back under another name or the same. */
+export const echoHeader = (asked: string, answered: string): string =>
+  unchecked({
+    when: isThere(header(asked)),
+    headers: { [answered]: token(header(asked), 256) },
+  });
+
+/** The probe that a URL is there. */
+export const anyHead = unchecked({ when: `method = 'HEAD'`, status: 200 });
+
+/** WebSub's question with a verify token, as Meta and Strava ask it. */
+export function verifyToken(secrets: AnswerSecrets, give: Answer): readonly string[] {
+  const { answer: secret } = secrets;
+  if (secret === null) return [];
+  const when = `method = 'GET' AND ${isText(query('hub.mode'), 'subscribe')}\n  AND secure_compare(${query('hub.verify_token')}, ${secret})`;
+  return [unchecked({ secret, when, ...give })];
+}

@@ -1,0 +1,101 @@
+/** How senders look at an answer: each gives why it would not be taken, or null. Pure. */
+import type { Answered, Asked, Asking, Question } from './sender.ts';
+
+export type Judge = Question['judge'];
+
+/** The first reason there is. */
+export const all =
+  (...judges: readonly Judge[]): Judge =>
+  (answer, asking) => {
+    for (const judge of judges) {
+      const why = judge(answer, asking);
+      if (why !== null) return why;
+    }
+    return null;
+  };
+
+export const status =
+  (...wanted: readonly number[]): Judge =>
+  ({ status }) =>
+    wanted.includes(status) ? null : `the status is ${status}, and has to be ${wanted.join(' or ')}`;
+
+export const success: Judge = ({ status }) =>
+  status >= 200 && status < 300 ? null : `the status is ${status}, and has to be 2xx`;
+
+/** What a sender takes that answers it: media type without parameters. */
+export const type =
+  (wanted: string): Judge =>
+  ({ headers }) => {
+    const found = headers['content-type']?.split(';')[0]?.trim().toLowerCase();
+    return found === wanted ? null : `the type is ${found ?? 'missing'}, and has to be ${wanted}`;
+  };
+
+const shown = (text: string) => JSON.stringify(text.length > 200 ? `${text.slice(0, 200)}…` : text);
+
+export const text =
+  (wanted: (asking: Asking) => string): Judge =>
+  ({ body }, asking) =>
+    body === wanted(asking) ? null : `the body is ${shown(body)}, and has to be ${shown(wanted(asking))}`;
+
+export const empty: Judge = ({ body }) =>
+  body === '' ? null : `the body is ${shown(body)}, and has to be empty`;
+
+/** The members that the JSON has to have, and no others. */
+export const json =
+  (wanted: (asking: Asking) => Readonly<Record<string, unknown>>): Judge =>
+  ({ body }, asking) => {
+    const members = wanted(asking);
+    return canonical(parsed(body)) === canonical(members)
+      ? null
+      : `the body is ${shown(body)}, and has to be ${shown(JSON.stringify(members))}`;
+  };
+
+function parsed(body: string): unknown {
+  try {
+    return JSON.parse(body);
+  } catch {
+    return undefined;
+  }
+}
+
+function canonical(value: unknown): string {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return JSON.stringify(value) ?? '';
+  const entries = Object.entries(value).toSorted(([a], [b]) => (a < b ? -1 : 1));
+  return JSON.stringify(entries);
+}
+
+export const header =
+  (name: string, wanted: (asking: Asking) => string): Judge =>
+  ({ headers }, asking) => {
+    const found = headers[name.toLowerCase()];
+    return found === wanted(asking)
+      ? null
+      : `the header ${name} is ${found === undefined ? 'missing' : shown(found)}, and has to be ${shown(wanted(asking))}`;
+  };
+
+export const atMost =
+  (bytesMax: number): Judge =>
+  ({ bytes }: Answered) =>
+    bytes <= bytesMax ? null : `the answer has ${bytes} bytes, and may have ${bytesMax}`;
+
+export const challengeOf = ({ challenge }: Asking): string => challenge;
+
+/** A GET with these fields in the query, behind those that are there. */
+export function get(url: string, fields: Readonly<Record<string, string>>): Asked {
+  const full = new URL(url);
+  for (const [name, value] of Object.entries(fields)) full.searchParams.set(name, value);
+  return { method: 'GET', url: full.href, headers: {}, body: Buffer.alloc(0) };
+}
+
+export function head(url: string): Asked {
+  return { method: 'HEAD', url, headers: {}, body: Buffer.alloc(0) };
+}
+
+export function post(url: string, body: string, headers: Readonly<Record<string, string>> = {}): Asked {
+  return {
+    method: 'POST',
+    url,
+    headers: { 'Content-Type': 'application/json', ...headers },
+    body: Buffer.from(body),
+  };
+}

@@ -1,0 +1,38 @@
+/** What `headgate send` changes about a request: the event's name before it is signed, headers and body behind that. Pure. */
+import type { SignedRequest } from './senders.ts';
+
+/** Where the event's name stands: in a header, or in the body at a path of keys. */
+export type EventPlace = { readonly header: string } | { readonly field: readonly string[] };
+
+/** The JSON with another text at the path; null: it has none there. */
+export function withText(body: string, path: readonly string[], text: string): string | null {
+  const document: unknown = JSON.parse(body);
+  const last = path.at(-1) ?? '';
+  const holder = path
+    .slice(0, -1)
+    .reduce<unknown>((inner, key) => (isObject(inner) ? inner[key] : undefined), document);
+  if (!isObject(holder) || typeof holder[last] !== 'string') return null;
+  holder[last] = text;
+  return JSON.stringify(document);
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null;
+}
+
+/** Each header instead of the one of that name, whatever its case. */
+export function withHeaders(sent: SignedRequest, headers: ReadonlyMap<string, string>): SignedRequest {
+  if (headers.size === 0) return sent;
+  const own = new Set([...headers.keys()].map((name) => name.toLowerCase()));
+  const others = Object.entries(sent.headers).filter(([name]) => !own.has(name.toLowerCase()));
+  return { ...sent, headers: { ...Object.fromEntries(others), ...Object.fromEntries(headers) } };
+}
+
+/** Another letter or digit in the place of the last one; a blank where there is none. */
+export function tampered(sent: SignedRequest): SignedRequest {
+  const text = sent.body.toString('latin1');
+  const at = text.search(/[A-Za-z0-9][^A-Za-z0-9]*$/);
+  const changed =
+    at < 0 ? `${text} ` : text.slice(0, at) + (text[at] === '1' ? '2' : '1') + text.slice(at + 1);
+  return { ...sent, body: Buffer.from(changed, 'latin1') };
+}

@@ -1,0 +1,109 @@
+/**
+ * The sender's questions, asked: takes a sender and its secrets, gives what was asked and what the sender would think of
+ * each answer. Refuses (SendError) a sender that asks nothing. Touches the network through the client it is given.
+ */
+import { withHeaders } from './send-changes.ts';
+import type { SendClient } from './send-client.ts';
+import { SendError } from './send-options.ts';
+import type { Answered, Asked, Asking, Question, Sender } from './sender.ts';
+import { signedRequest } from './senders.ts';
+import type { SignedRequest } from './senders.ts';
+
+/** What a sender needs to ask. */
+export interface Asker {
+  readonly sender: Sender;
+  /** As the sender calls it, and where the request goes. */
+  readonly signedUrl: string;
+  readonly url: string;
+  readonly signingKey: string;
+  readonly answerKey: string;
+  readonly headers: ReadonlyMap<string, string>;
+}
+
+export interface Round {
+  readonly question: Question;
+  readonly asked: Asked;
+  readonly asking: Asking;
+}
+
+/** What was signed for one URL goes to another; what the sender added to the query goes with it. */
+export function moved<T extends Asked>(sent: T, signedUrl: string, url: string): T {
+  if (sent.url === signedUrl) return { ...sent, url };
+  if (sent.url.startsWith(signedUrl)) {
+    // As it was written: `%20` and `+` are one blank, but not one text.
+    const added = sent.url.slice(signedUrl.length + 1);
+    return { ...sent, url: `${url}${url.includes('?') ? '&' : '?'}${added}` };
+  }
+  const target = new URL(url);
+  for (const [name, value] of new URL(sent.url).searchParams) target.searchParams.set(name, value);
+  return { ...sent, url: target.href };
+}
+
+/** The questions of the sender, ready to be sent. `challenge`: one that is given, instead of one made of the id. */
+export function roundsOf(asker: Asker, id: string, nowMs: number, challenge?: string): readonly Round[] {
+  const { sender, signedUrl, url, signingKey, answerKey, headers } = asker;
+  const signed: Asking['signed'] = (body, { method = 'POST', url = signedUrl } = {}) =>
+    signedRequest(sender, { method, url, nowMs, signingKey, id, body: Buffer.from(body) });
+  return sender.questions.map((question) => {
+    const asking = {
+      url: signedUrl,
+      nowMs,
+      signingKey,
+      answerKey,
+      id,
+      challenge: challenge ?? question.challenge(id),
+      signed,
+    };
+    const asked: SignedRequest = moved(question.ask(asking), signedUrl, url);
+    return { question, asking, asked: withHeaders(asked, headers) };
+  });
+}
+
+export function refuseWithoutQuestions(
+  { name, id, questions, handshake, answerSecret }: Sender,
+  answerKey: string,
+): void {
+  if (questions.length === 0) {
+    throw new SendError(
+      handshake === null
+        ? `--handshake: ${name} asks nothing before it delivers`
+        : `--handshake: what ${name} asks has to be answered by hand, see docs/senders/${id}.md`,
+    );
+  }
+  if (answerSecret !== null && answerKey === '')
+    throw new SendError(`--handshake: ${name} needs --answer-secret: it is ${answerSecret.what}`);
+}
+
+/** Why the sender would not take the answer; null: it would. */
+export function verdict({ question, asking }: Round, answer: Answered): string | null {
+  const wrong = question.judge(answer, asking);
+  if (wrong !== null) return wrong;
+  return answer.ms <= question.withinMs
+    ? null
+    : `the answer took ${Math.round(answer.ms)} ms, and has to come within ${question.withinMs} ms`;
+}
+
+/** One question: rejects as `SendClient.send` does. */
+export async function askOne(
+  round: Round,
+  client: SendClient,
+  elapsed: () => number,
+  signal: AbortSignal,
+): Promise<{ readonly answer: Answered; readonly wrong: string | null }> {
+  const begun = elapsed();
+  const answer = { ...(await client.send(round.asked, signal)), ms: elapsed() - begun };
+  return { answer, wrong: verdict(round, answer) };
+}
+
+export function toldOf(
+  { question, asked }: Round,
+  { name }: Sender,
+  answer: Answered,
+  wrong: string | null,
+): string {
+  const size = `${answer.bytes} bytes, ${Math.round(answer.ms)} ms`;
+  const body = answer.body === '' ? '' : `${answer.body}${answer.body.endsWith('\n') ? '' : '\n'}`;
+  return `${name} asks ${question.what}: ${asked.method} ${asked.url}\nHTTP ${answer.status} (${size})\n${body}${
+    wrong === null ? 'right' : `wrong: ${wrong}`
+  }\n`;
+}

@@ -1,0 +1,35 @@
+/** How far many requests are, told while they run: on a terminal a bar, elsewhere a line for each tenth of the work. */
+import type { SendIo } from './send-options.ts';
+import { progressBar } from './send-tally.ts';
+
+/** The bar is drawn at most ten times a second. */
+export class Progress {
+  readonly #count: number;
+  readonly #io: SendIo;
+  #shownAt = Number.NEGATIVE_INFINITY;
+  #tenths = 0;
+
+  constructor(count: number, io: SendIo) {
+    this.#count = count;
+    this.#io = io;
+  }
+
+  show(done: number): void {
+    const { terminal, elapsed, note } = this.#io;
+    if (terminal) {
+      const now = elapsed();
+      if (done < this.#count && now - this.#shownAt < 100) return;
+      this.#shownAt = now;
+      note(`\r${progressBar(done, this.#count)}`);
+      return;
+    }
+    const tenths = Math.floor((10 * done) / this.#count);
+    if (tenths === this.#tenths) return;
+    this.#tenths = tenths;
+    note(`${done}/${this.#count}\n`);
+  }
+
+  end(): void {
+    if (this.#io.terminal) this.#io.note('\n');
+  }
+}

@@ -1,0 +1,233 @@
+/** Every sender's questions to a running program, asked and judged as the sender does; and what is published of them. */
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { test } from 'node:test';
+import type { Client } from 'pg';
+import { askOne, roundsOf } from '../../src/senders/send-handshake.ts';
+import type { Asker } from '../../src/senders/send-handshake.ts';
+import { SendClient } from '../../src/senders/send-client.ts';
+import type { Asked, Sender } from '../../src/senders/sender.ts';
+import { senders } from '../../src/senders/senders.ts';
+import { onEnd } from '../support/cleanup.ts';
+import { startHeadgate } from '../support/headgate.ts';
+import { createSenderTable, publicUrl, send } from '../support/senders.ts';
+import { within } from '../support/within.ts';
+
+const asking = [...senders.values()].filter(({ questions }) => questions.length > 0);
+const signal = new AbortController().signal;
+
+/** What is wrong on purpose wants a refusal, and is one. */
+const isWrong = (what: string) => /wrong|not the right|nobody wanted/.test(what);
+
+const answerKeyOf = ({ id, answerSecret }: Sender) =>
+  answerSecret === null
+    ? null
+    : /^(websub|youtube)$/.test(id)
+      ? 'https://blog.example/feed?a=1&b=2'
+      : 'a-second-secret-of-32-characters';
+
+async function countOf(client: Client, from: string): Promise<number> {
+  const { rows } = await client.query<{ n: number }>(`SELECT count(*)::int AS n FROM ${from}`);
+  return rows[0]?.n ?? -1;
+}
+
+test('handshakes', async (t) => {
+  const headgate = await startHeadgate(t, { args: [`--public-url=${publicUrl}`] });
+  const client = await headgate.client(t);
+  const http = new SendClient();
+  onEnd(t, 'client', () => http.close());
+  const urlOf = (table: string) => `${headgate.webhookUrl}/dev/public/${table}`;
+  const put = (asked: Asked) => http.send(asked, signal);
+  const get = (table: string, fields: Readonly<Record<string, string>>): Asked => ({
+    method: 'GET',
+    url: `${urlOf(table)}?${new URLSearchParams(fields).toString()}`,
+    headers: {},
+    body: Buffer.alloc(0),
+  });
+  const post = (table: string, headers: Readonly<Record<string, string>>, body: string): Asked => ({
+    method: 'POST',
+    url: urlOf(table),
+    headers,
+    body: Buffer.from(body),
+  });
+
+  for (const sender of asking) {
+    await t.test(sender.id, async () => {
+      const table = `h_${sender.id}`;
+      const keys = sender.makeSecret(randomBytes);
+      const answerKey = answerKeyOf(sender);
+      await createSenderTable(client, table, sender.id, keys.secret, answerKey);
+      const asker: Asker = {
+        sender,
+        url: urlOf(table),
+        signedUrl: `${publicUrl}/webhook/dev/public/${table}`,
+        signingKey: keys.signingKey,
+        answerKey: answerKey ?? '',
+        headers: new Map(),
+      };
+      const ask = async (by: Asker) => {
+        const rounds = roundsOf(by, randomBytes(16).toString('hex'), Date.now());
+        return Promise.all(
+          rounds.map(async (round) => ({
+            what: round.question.what,
+            ...(await askOne(round, http, () => performance.now(), signal)),
+          })),
+        );
+      };
+      let answered = 0;
+      for (const { what, answer, wrong } of await ask(asker)) {
+        assert.equal(wrong, null, what);
+        assert(answer.bytes <= 1024, `${answer.bytes} bytes`);
+        if (isWrong(what) && answer.status !== 404) continue;
+        // Xero's is a delivery like any other.
+        if (sender.id === 'xero') continue;
+        answered++;
+        assert.equal(answer.headers['x-content-type-options'], 'nosniff');
+        assert.equal(answer.headers['access-control-allow-origin'], undefined);
+      }
+      assert.equal(await countOf(client, table), sender.id === 'xero' ? 1 : 0);
+
+      const other = { ...asker, signingKey: sender.makeSecret(randomBytes).signingKey, answerKey: 'another' };
+      const rules = sender
+        .answers({ secret: 's', answer: 't' })
+        .filter((clause) => clause.includes(' WHEN '));
+      if (answerKey !== null || rules.every((clause) => !clause.includes(' UNCHECKED')))
+        for (const { what, wrong } of await ask(other))
+          if (!isWrong(what)) assert.notEqual(wrong, null, what);
+      assert.equal(await countOf(client, table), sender.id === 'xero' ? 1 : 0);
+
+      const request = { sender: sender.id, url: asker.url, signedUrl: asker.signedUrl };
+      const stored = await send({ ...request, secret: keys.signingKey });
+      assert.equal(stored.code, 0, stored.printed);
+      const committed = sender
+        .answers({ secret: 's', answer: null })
+        .find((clause) => !clause.includes(' WHEN '));
+      if (committed === undefined) assert.equal(stored.printed, 'HTTP 200\n');
+      assert.equal(await countOf(client, table), sender.id === 'xero' ? 2 : 1);
+      assert.match((await send({ ...request, secret: other.signingKey })).printed, /^HTTP 401\n/);
+
+      await within(10_000, async () => {
+        const told = `headgate.handshakes WHERE table_name = '${table}' AND outcome = 'answered'`;
+        assert((await countOf(client, told)) >= answered);
+      });
+      // What was refused is there with its reason; what was answered is not.
+      const { rows } = await client.query<{ status: number }>(
+        `SELECT DISTINCT status FROM headgate.rejected_requests WHERE table_name = '${table}'`,
+      );
+      assert.deepEqual(
+        rows.filter(({ status }) => status !== 401),
+        [],
+      );
+    });
+  }
+
+  await t.test('what is stored is answered as its sender wants', async () => {
+    const wanted: readonly (readonly [string, string])[] = [
+      ['discord', 'HTTP 204\n'],
+      ['discord_interactions', 'HTTP 200\n{"type":5}\n'],
+      ['fitbit', 'HTTP 204\n'],
+      ['vk', 'HTTP 200\nok\n'],
+      ['lark', 'HTTP 200\n{}\n'],
+      ['slack', 'HTTP 200\n'],
+      ['salesforce', 'HTTP 200\n<soapenv:Envelope '],
+      ['twilio_form', 'HTTP 200\n<Response/>\n'],
+      ['adyen', 'HTTP 200\n[accepted]\n'],
+      ['github', 'HTTP 200\n'],
+    ];
+    for (const [sender, beginning] of wanted) {
+      const table = `c_${sender}`;
+      const { secret, signingKey } = (senders.get(sender) ?? assert.fail()).makeSecret(randomBytes);
+      await createSenderTable(client, table, sender, secret);
+      const { printed } = await send({
+        sender,
+        url: urlOf(table),
+        signedUrl: `${publicUrl}/webhook/dev/public/${table}`,
+        secret: signingKey,
+      });
+      assert(printed.startsWith(beginning), `${sender}: ${printed}`);
+    }
+    const id = 'CBJCHBCAABAAo8FEKDDS';
+    await createSenderTable(client, 'c_acrobat', 'acrobat_sign', id);
+    const echoed = await put(
+      post('c_acrobat', { 'X-AdobeSign-ClientId': id }, '{"webhookNotificationId":"1"}'),
+    );
+    assert.deepEqual([echoed.status, echoed.headers['x-adobesign-clientid']], [200, id]);
+    assert.equal(echoed.headers['access-control-allow-origin'], undefined);
+  });
+
+  await t.test('what is published of challenges and their answers', async () => {
+    const published: readonly (readonly [
+      string,
+      string,
+      string | null,
+      Readonly<Record<string, string>>,
+      string,
+    ])[] = [
+      [
+        'x',
+        'Convoy',
+        null,
+        { crc_token: 'uzwcfYtzr9' },
+        '{"response_token":"sha256=HXvxTdsfShG6k2zC9NVANwFquJBdOugRYHax2vNiiOo="}',
+      ],
+      [
+        'linkedin',
+        'linkedin-client-secret',
+        null,
+        { challengeCode: '890e4665-4dfe-4ab1-b689-ed553bceeed0' },
+        '{"challengeCode":"890e4665-4dfe-4ab1-b689-ed553bceeed0","challengeResponse":"e9567c49fee6d803311de224f2be5dc1b7f61cae1810ae05866223f4caa1724f"}',
+      ],
+      [
+        'ebay',
+        (senders.get('ebay') ?? assert.fail()).makeSecret(randomBytes).secret,
+        '71745723-d031-455c-bfa5-f90d11b4f20ahttp://www.testendpoint.com/webhook',
+        { challenge_code: '71745723-d031-455c-bfa5-f90d11b4f20a' },
+        '{"challengeResponse":"048de9ffd0e35021fefc0388d5c52e0f475324f582f3778ca81a53354ccbbc97"}',
+      ],
+      [
+        'braintree',
+        '{"public_key":"integration_public_key","private_key":"integration_private_key"}',
+        'integration_public_key',
+        { bt_challenge: '20f9f8ed05f77439fe955c977e4c8a53' },
+        'integration_public_key|d9b899556c966b3f06945ec21311865d35df3ce4',
+      ],
+    ];
+    for (const [sender, secret, answerKey, fields, body] of published) {
+      await createSenderTable(client, `v_${sender}`, sender, secret, answerKey);
+      const answer = await put(get(`v_${sender}`, fields));
+      assert.deepEqual([answer.status, answer.body], [200, body], sender);
+    }
+    // Signed with times of long ago: what was published is refused for its age, and for nothing else.
+    await createSenderTable(client, 'v_mandrill', 'mandrill', 'test-webhook');
+    await createSenderTable(client, 'v_xero', 'xero', 'k');
+    const intent = '{"events":[],"firstEventSequence":0,"lastEventSequence":0,"entropy":"S0m3r4Nd0mt3xt"}';
+    const xero = (signature: string) => put(post('v_xero', { 'x-xero-signature': signature }, intent));
+    const right = await xero('ceY22H/kPREqyS4H5Be6oOCaQ/Z3Zi/uJ6FaRx2YS5k=');
+    assert.deepEqual([right.status, right.body], [200, '']);
+    assert.equal((await xero('deY22H/kPREqyS4H5Be6oOCaQ/Z3Zi/uJ6FaRx2YS5k=')).status, 401);
+  });
+
+  await t.test('an answer is good for nothing else: the oracles', async () => {
+    const forged = '{"for_user_id":"2244994945","tweet_create_events":[{"id":1,"text":"forged"}]}';
+    for (const body of [forged, '123', 'true', '1e5', '-1']) {
+      const { status, body: shown } = await put(get('v_x', { crc_token: body }));
+      assert.equal(status, 405, shown);
+    }
+    assert.equal(
+      (await put(get('v_linkedin', { challengeCode: 'hmacsha256={"type":"LEAD_ACTION"}' }))).status,
+      405,
+    );
+    const challenge = '20f9f8ed05f77439fe955c977e4c8a53';
+    const { body: signature } = await put(get('v_braintree', { bt_challenge: challenge }));
+    const form = new URLSearchParams({ bt_signature: signature, bt_payload: challenge }).toString();
+    assert.equal((await put(post('v_braintree', {}, form))).status, 401);
+    assert.deepEqual(
+      [
+        await countOf(client, 'v_x'),
+        await countOf(client, 'v_linkedin'),
+        await countOf(client, 'v_braintree'),
+      ],
+      [0, 0, 0],
+    );
+  });
+});
