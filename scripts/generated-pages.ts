@@ -1,4 +1,5 @@
-/** The pages that are made from tables in the source, so that they cannot say anything else. */
+/** The pages that are made from tables in the source, so that they cannot say anything else; and what the chart carries. */
+import { readFileSync } from 'node:fs';
 import { refusals } from '../src/tables/refusals.ts';
 import { senderPages } from '../src/senders/page.ts';
 import { settingsTable } from '../src/tables/settings.ts';
@@ -52,6 +53,13 @@ This page is printed from \`src/tables/settings.ts\`.
 `;
 }
 
+/** The chart reads files of its own folder alone, so that it has these once more. */
+const chartFiles = {
+  'deploy/helm/headgate/files/alerts.yaml': 'deploy/prometheus/alerts.yaml',
+  'deploy/helm/headgate/files/dashboard.json': 'deploy/grafana/headgate.json',
+};
+const readSource = (path: string) => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8');
+
 /** Path from the repository's root → text. */
 export function generatedPages(): ReadonlyMap<string, string> {
   return new Map([
@@ -59,5 +67,6 @@ export function generatedPages(): ReadonlyMap<string, string> {
     ['docs/settings.md', settingsPage()],
     ['docs/sql/validate.md', validateReference()],
     ...senderPages(),
+    ...Object.entries(chartFiles).map(([copy, source]) => [copy, readSource(source)] as const),
   ]);
 }

@@ -18,10 +18,11 @@ export const claims = kind('v1', 'PersistentVolumeClaim', 'persistentvolumeclaim
 export const statefulSets = kind('apps/v1', 'StatefulSet', 'statefulsets');
 export const deployments = kind('apps/v1', 'Deployment', 'deployments');
 export const serviceMonitors = kind('monitoring.coreos.com/v1', 'ServiceMonitor', 'servicemonitors');
+export const httpRoutes = kind('gateway.networking.k8s.io/v1', 'HTTPRoute', 'httproutes');
 
 /**
- * What a Headgate is made of, besides Secrets and ServiceMonitors: these are watched. Secrets are not, because a
- * watch needs the right to read every Secret there is; ServiceMonitors are not, because many clusters have no such kind.
+ * What a Headgate is made of, besides Secrets, ServiceMonitors and HTTPRoutes: these are watched. Secrets are not, because
+ * a watch needs the right to read every Secret there is; the other two are not, because many clusters have no such kinds.
  */
 export const watchedKinds: readonly Kind[] = [
   kind('v1', 'ServiceAccount', 'serviceaccounts'),
@@ -35,7 +36,7 @@ export const watchedKinds: readonly Kind[] = [
   kind('networking.k8s.io/v1', 'NetworkPolicy', 'networkpolicies'),
 ];
 
-export const ownedKinds: readonly Kind[] = [...watchedKinds, serviceMonitors];
+export const ownedKinds: readonly Kind[] = [...watchedKinds, serviceMonitors, httpRoutes];
 
 /** The kind of one of our manifests. */
 export function kindOf(object: { readonly apiVersion: string; readonly kind: string }): Kind {

@@ -38,20 +38,21 @@ interface Body extends JsonObject {
 }
 
 export function object(
-  { name, namespace, selector, labels }: Deployment,
+  { name, namespace, selector, labels, spec }: Deployment,
   apiVersion: string,
   kind: string,
   suffix: string,
-  { annotations, labels: further, ...body }: Body,
+  { annotations: own, labels: further, ...body }: Body,
 ): Manifest {
+  const annotations = { ...spec.commonAnnotations, ...own };
   return {
     apiVersion,
     kind,
     metadata: {
       name: name + suffix,
       namespace,
-      labels: { ...selector, ...labels, ...further },
-      ...(annotations !== undefined && Object.keys(annotations).length > 0 && { annotations }),
+      labels: { ...selector, ...labels, ...spec.commonLabels, ...further },
+      ...(Object.keys(annotations).length > 0 && { annotations }),
     },
     ...body,
   };

@@ -1,5 +1,5 @@
 /**
- * How a Headgate is reached: services, ingress, network policy, scraping. Takes a deployment's values, gives objects;
+ * How a Headgate is reached: services, ingress, route, network policy, scraping. Takes a deployment's values, gives objects;
  * refuses nothing, touches nothing. A door that is switched off appears in none of them.
  */
 import { filled, object } from './manifest.ts';
@@ -31,26 +31,35 @@ export function networkManifests(deployment: Deployment): Manifest[] {
     );
   }
   if (spec.ingress !== null && spec.enableWebhookListener) made.push(ingress(deployment, spec.ingress));
+  if (spec.httpRoute !== null && spec.enableWebhookListener) made.push(httpRoute(deployment, spec.httpRoute));
   if (spec.networkPolicy.enabled) made.push(networkPolicy(deployment));
   if (spec.serviceMonitor.enabled) made.push(serviceMonitor(deployment));
   return made;
 }
 
-const servicePort = (name: string, port: number) => ({ name, port, targetPort: name, protocol: 'TCP' });
+const servicePort = (name: string, port: number, nodePort = 0) => ({
+  name,
+  port,
+  targetPort: name,
+  protocol: 'TCP',
+  ...(nodePort > 0 && { nodePort }),
+});
 
-function doors({ spec }: Deployment) {
+function doors({ spec: { ports, nodePorts, ...spec } }: Deployment) {
   return [
-    ...(spec.enableWebhookListener ? [servicePort('webhook', spec.ports.webhook)] : []),
-    ...(spec.sql.expose ? [servicePort('sql', spec.ports.sql)] : []),
-    ...(spec.gateway.enabled ? [servicePort('gateway', spec.ports.gateway)] : []),
+    ...(spec.enableWebhookListener ? [servicePort('webhook', ports.webhook, nodePorts.webhook)] : []),
+    ...(spec.sql.expose ? [servicePort('sql', ports.sql, nodePorts.sql)] : []),
+    ...(spec.gateway.enabled ? [servicePort('gateway', ports.gateway, nodePorts.gateway)] : []),
   ];
 }
+
+const listenerPaths = ['/webhook', '/ingest'];
 
 /** Leads to the listener only: the other doors are never behind it. */
 function ingress(deployment: Deployment, wanted: NonNullable<Deployment['spec']['ingress']>): Manifest {
   const { className, annotations, hosts, tls } = wanted;
   const backend = { service: { name: deployment.name, port: { name: 'webhook' } } };
-  const paths = ['/webhook', '/ingest'].map((path) => ({ path, pathType: 'Prefix', backend }));
+  const paths = listenerPaths.map((path) => ({ path, pathType: 'Prefix', backend }));
   return object(deployment, 'networking.k8s.io/v1', 'Ingress', '', {
     annotations,
     spec: {
@@ -58,6 +67,17 @@ function ingress(deployment: Deployment, wanted: NonNullable<Deployment['spec'][
       tls: filled(tls),
       rules: hosts.map((host) => ({ host, http: { paths } })),
     },
+  });
+}
+
+/** The same for a Gateway. */
+function httpRoute(deployment: Deployment, wanted: NonNullable<Deployment['spec']['httpRoute']>): Manifest {
+  const { annotations, parentRefs, hostnames } = wanted;
+  const matches = listenerPaths.map((value) => ({ path: { type: 'PathPrefix', value } }));
+  const backendRefs = [{ name: deployment.name, port: deployment.spec.ports.webhook }];
+  return object(deployment, 'gateway.networking.k8s.io/v1', 'HTTPRoute', '', {
+    annotations,
+    spec: { parentRefs, hostnames: filled(hostnames), rules: [{ matches, backendRefs }] },
   });
 }
 
@@ -91,6 +111,8 @@ function serviceMonitor(deployment: Deployment): Manifest {
   return object(deployment, 'monitoring.coreos.com/v1', 'ServiceMonitor', '', {
     labels: spec.serviceMonitor.labels,
     spec: {
+      // The job is called by the program's name, as the alert rules expect it.
+      jobLabel: 'app.kubernetes.io/name',
       selector: { matchLabels: { ...selector, 'app.kubernetes.io/component': 'admin' } },
       endpoints: [{ port: 'admin', path: '/metrics', interval: spec.serviceMonitor.interval }],
     },

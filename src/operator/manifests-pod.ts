@@ -4,7 +4,7 @@
  */
 import { filled } from './manifest.ts';
 import type { Deployment } from './manifest.ts';
-import type { Json, JsonObject } from './resource.ts';
+import type { Json, JsonObject, ProbeTimes } from './resource.ts';
 
 const dataDir = '/data';
 
@@ -16,7 +16,10 @@ export function podTemplate(deployment: Deployment): JsonObject {
     ...spec.podAnnotations,
   };
   return {
-    metadata: { labels: { ...selector, ...spec.podLabels }, annotations: filled(annotations) },
+    metadata: {
+      labels: { ...selector, ...spec.commonLabels, ...spec.podLabels },
+      annotations: filled(annotations),
+    },
     spec: {
       serviceAccountName: filled(spec.serviceAccount.name) ?? name,
       // Headgate asks the cluster nothing.
@@ -40,7 +43,6 @@ export function podTemplate(deployment: Deployment): JsonObject {
 
 function container(deployment: Deployment): JsonObject {
   const { spec, image } = deployment;
-  const admin = (path: string) => ({ httpGet: { path, port: 'admin' } });
   const port = (name: string, containerPort: number) => ({ name, containerPort, protocol: 'TCP' });
   return {
     name: 'headgate',
@@ -56,9 +58,9 @@ function container(deployment: Deployment): JsonObject {
       port('admin', spec.ports.admin),
     ],
     // The admin port opens when the engine has started; after a crash that includes replaying its log.
-    startupProbe: { ...admin('/healthz'), periodSeconds: 2, timeoutSeconds: 2, failureThreshold: 150 },
-    livenessProbe: { ...admin('/healthz'), periodSeconds: 10, timeoutSeconds: 5, failureThreshold: 6 },
-    readinessProbe: { ...admin('/readyz'), periodSeconds: 3, timeoutSeconds: 2, failureThreshold: 2 },
+    startupProbe: probe('/healthz', spec.startupProbe),
+    livenessProbe: probe('/healthz', spec.livenessProbe),
+    readinessProbe: probe('/readyz', spec.readinessProbe),
     // Endpoints and proxies forget the pod while it still answers; only then comes SIGTERM, and the drain.
     lifecycle: { preStop: { exec: { command: ['sleep', String(spec.preStopSeconds)] } } },
     resources: filled(spec.resources),
@@ -79,6 +81,11 @@ function container(deployment: Deployment): JsonObject {
       ...spec.extraVolumeMounts,
     ],
   };
+}
+
+function probe(path: string, { initialDelaySeconds, ...times }: ProbeTimes): JsonObject {
+  const delay = initialDelaySeconds === 0 ? {} : { initialDelaySeconds };
+  return { httpGet: { path, port: 'admin' }, ...delay, ...times };
 }
 
 function environment({ spec, name }: Deployment): Json[] {

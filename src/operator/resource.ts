@@ -21,6 +21,14 @@ export interface SecretRef {
   readonly key: string;
 }
 
+/** How patient a probe is; what it asks is not for its owner to say. */
+export interface ProbeTimes {
+  readonly initialDelaySeconds: number;
+  readonly periodSeconds: number;
+  readonly timeoutSeconds: number;
+  readonly failureThreshold: number;
+}
+
 /** A spec with nothing left open; field by field the chart's values, under the names of the resource. */
 export interface CompleteSpec {
   readonly enableWebhookListener: boolean;
@@ -59,11 +67,18 @@ export interface CompleteSpec {
     readonly annotations: Texts;
     readonly externalTrafficPolicy: string;
   };
+  /** Ports of the nodes; 0: the cluster chooses. */
+  readonly nodePorts: { readonly webhook: number; readonly sql: number; readonly gateway: number };
   readonly ingress: {
     readonly className: string;
     readonly annotations: Texts;
     readonly hosts: readonly string[];
     readonly tls: readonly Json[];
+  } | null;
+  readonly httpRoute: {
+    readonly annotations: Texts;
+    readonly parentRefs: readonly Json[];
+    readonly hostnames: readonly string[];
   } | null;
   /** Names of Secrets of type kubernetes.io/tls; empty: the door speaks without TLS. */
   readonly tls: {
@@ -95,6 +110,12 @@ export interface CompleteSpec {
   readonly serviceMonitor: { readonly enabled: boolean; readonly interval: string; readonly labels: Texts };
   /** `name`: one of yours instead of one that is made. */
   readonly serviceAccount: { readonly name: string; readonly annotations: Texts };
+  /** Of every object; labels also of the pods. */
+  readonly commonLabels: Texts;
+  readonly commonAnnotations: Texts;
+  readonly startupProbe: ProbeTimes;
+  readonly livenessProbe: ProbeTimes;
+  readonly readinessProbe: ProbeTimes;
   readonly resources: JsonObject;
   readonly podSecurityContext: JsonObject;
   readonly podAnnotations: Texts;
@@ -163,6 +184,7 @@ export interface HeadgateResource {
 
 const autoscaling = { minReplicas: 2, maxReplicas: 6, targetCPUUtilizationPercentage: 70 };
 const ingress = { className: '', annotations: {}, hosts: [], tls: [] };
+const httpRoute = { annotations: {}, parentRefs: [], hostnames: [] };
 
 export const defaults: CompleteSpec = {
   enableWebhookListener: false,
@@ -184,7 +206,9 @@ export const defaults: CompleteSpec = {
   gateway: { enabled: false, tokenSecret: null },
   ports: { webhook: 4560, sql: 4567, gateway: 8000, admin: 4561 },
   service: { type: 'ClusterIP', annotations: {}, externalTrafficPolicy: '' },
+  nodePorts: { webhook: 0, sql: 0, gateway: 0 },
   ingress: null,
+  httpRoute: null,
   tls: { listenerSecret: '', sqlSecret: '', gatewaySecret: '' },
   access: { trustedProxies: [], listenNetworks: [], gatewayNetworks: [], addressRate: '', tableRate: '' },
   listeners: 0,
@@ -195,6 +219,11 @@ export const defaults: CompleteSpec = {
   networkPolicy: { enabled: true, webhookFrom: [], sqlFrom: [], gatewayFrom: [], metricsFrom: [] },
   serviceMonitor: { enabled: false, interval: '30s', labels: {} },
   serviceAccount: { name: '', annotations: {} },
+  commonLabels: {},
+  commonAnnotations: {},
+  startupProbe: { initialDelaySeconds: 0, periodSeconds: 2, timeoutSeconds: 2, failureThreshold: 150 },
+  livenessProbe: { initialDelaySeconds: 0, periodSeconds: 10, timeoutSeconds: 5, failureThreshold: 6 },
+  readinessProbe: { initialDelaySeconds: 0, periodSeconds: 3, timeoutSeconds: 2, failureThreshold: 2 },
   resources: { requests: { cpu: '250m', memory: '512Mi' }, limits: { memory: '2Gi' } },
   podSecurityContext: {
     runAsNonRoot: true,
@@ -219,7 +248,10 @@ export const defaults: CompleteSpec = {
   paused: false,
 };
 
-/** What fields of the spec set; `extraEnv` is for everything else. The chart and the CRD hold the same list. */
+/**
+ * What fields of the spec set, under every name that it has; `extraEnv` is for everything else. The chart and the CRD
+ * hold the same list.
+ */
 export const managedEnvironment: readonly string[] = [
   'HEADGATE_DATA_DIR',
   'HEADGATE_LISTEN_ENABLED',
@@ -232,9 +264,11 @@ export const managedEnvironment: readonly string[] = [
   'HEADGATE_LOG_FORMAT',
   'HEADGATE_LOG_LEVEL',
   'HEADGATE_MASTER_KEY',
+  'HEADGATE_MASTER_KEY_FILE',
   'HEADGATE_DATABASE_URL',
   'HEADGATE_PUBLIC_URL',
   'HEADGATE_SQL_PASSWORD',
+  'HEADGATE_SQL_PASSWORD_FILE',
   'HEADGATE_LISTEN_TLS_CERT',
   'HEADGATE_LISTEN_TLS_KEY',
   'HEADGATE_SQL_TLS_CERT',
@@ -251,6 +285,18 @@ export const managedEnvironment: readonly string[] = [
   'EVENTS_API_HOST',
   'EVENTS_API_PORT',
   'EVENTS_API_TOKEN',
+  'HEADGATE_GATEWAY_HOST',
+  'HEADGATE_GATEWAY_PORT',
+  'HEADGATE_GATEWAY_TOKEN',
+];
+
+/** Labels that find what belongs to a Headgate; nobody else may set them. */
+export const reservedLabels: readonly string[] = [
+  'app.kubernetes.io/name',
+  'app.kubernetes.io/instance',
+  'app.kubernetes.io/managed-by',
+  'app.kubernetes.io/component',
+  'helm.sh/chart',
 ];
 
 /** Groups of fields of which an owner may name some; every other field is taken whole, as it is given. */
@@ -262,6 +308,10 @@ const partial: ReadonlySet<keyof CompleteSpec> = new Set([
   'tls',
   'access',
   'service',
+  'nodePorts',
+  'startupProbe',
+  'livenessProbe',
+  'readinessProbe',
   'networkPolicy',
   'serviceMonitor',
   'serviceAccount',
@@ -275,6 +325,7 @@ export function completeSpec(spec: HeadgateSpec): CompleteSpec {
   }
   if (spec.autoscaling) complete['autoscaling'] = { ...autoscaling, ...spec.autoscaling };
   if (spec.ingress) complete['ingress'] = { ...ingress, ...spec.ingress };
+  if (spec.httpRoute) complete['httpRoute'] = { ...httpRoute, ...spec.httpRoute };
   return complete as unknown as CompleteSpec;
 }
 
@@ -292,13 +343,18 @@ export function problemsOf(name: string, spec: CompleteSpec): readonly string[] 
   say(name.length > 50, 'metadata.name has more than 50 characters');
   say(isEmbedded && spec.replicas > 1, 'spec.replicas above 1 needs spec.databaseUrlSecret');
   say(isEmbedded && spec.autoscaling !== null, 'spec.autoscaling needs spec.databaseUrlSecret');
-  const { autoscaling, ingress, ports } = spec;
+  const { autoscaling, ingress, httpRoute, ports } = spec;
   say(
     autoscaling !== null && autoscaling.minReplicas > autoscaling.maxReplicas,
     'spec.autoscaling.minReplicas is above maxReplicas',
   );
   say(ingress !== null && !spec.enableWebhookListener, 'spec.ingress needs spec.enableWebhookListener: true');
   say(ingress !== null && ingress.hosts.length === 0, 'spec.ingress.hosts needs at least one name');
+  say(
+    httpRoute !== null && !spec.enableWebhookListener,
+    'spec.httpRoute needs spec.enableWebhookListener: true',
+  );
+  say(httpRoute?.parentRefs.length === 0, 'spec.httpRoute.parentRefs needs at least one Gateway');
   say(
     spec.terminationGracePeriodSeconds < spec.preStopSeconds + 20,
     'spec.terminationGracePeriodSeconds must be at least spec.preStopSeconds + 20',
@@ -311,9 +367,23 @@ export function problemsOf(name: string, spec: CompleteSpec): readonly string[] 
     !isEmbedded && spec.sql.passwordSecret !== null,
     'spec.sql.passwordSecret is for the embedded engine: the server of spec.databaseUrlSecret asks for passwords itself',
   );
-  const names = spec.extraEnv.map((it) => (it as JsonObject | null)?.['name']);
+  const names = spec.extraEnv.map((it) => (it as { readonly name?: string } | null)?.name ?? '');
+  const twice = names.find((it, index) => names.indexOf(it) < index);
+  say(twice !== undefined, `spec.extraEnv has ${twice} twice`);
   const doubled = managedEnvironment.filter((it) => names.includes(it));
   say(doubled.length > 0, `spec.extraEnv must not set ${doubled.join(', ')}: another field of spec does`);
   say(new Set(Object.values(ports)).size < 4, 'spec.ports must differ from each other');
+  const nodePorts = Object.values(spec.nodePorts).filter((port) => port > 0);
+  say(
+    nodePorts.length > 0 && spec.service.type === 'ClusterIP',
+    'spec.nodePorts need another spec.service.type',
+  );
+  say(new Set(nodePorts).size < nodePorts.length, 'spec.nodePorts must differ from each other');
+  const labels = { ...spec.commonLabels, ...spec.podLabels, ...spec.serviceMonitor.labels };
+  const reserved = reservedLabels.filter((it) => it in labels);
+  say(
+    reserved.length > 0,
+    `labels must not set ${reserved.join(', ')}: they find what belongs to a Headgate`,
+  );
   return problems;
 }

@@ -46,14 +46,14 @@ export async function prepareSecrets(
     sealing = await textOf(masterKey, 'the generated master key', rooms, 'MasterKeyMissing');
   } else {
     // Without an owner: it outlives its Headgate, as the volume and the database do that hold what it sealed.
-    await generate(masterKey, metadata, rooms, null);
+    await generate(masterKey, metadata, spec, rooms, null);
     sealing = await textOf(masterKey, 'the generated master key', rooms);
   }
   if (spec.sql.passwordSecret !== null)
     await textOf(spec.sql.passwordSecret, 'spec.sql.passwordSecret', rooms);
   if (spec.gateway.enabled) {
     const token = { name: `${metadata.name}-gateway`, key: 'token' };
-    if (spec.gateway.tokenSecret === null) await generate(token, metadata, rooms, 'owned');
+    if (spec.gateway.tokenSecret === null) await generate(token, metadata, spec, rooms, 'owned');
     else await textOf(spec.gateway.tokenSecret, 'spec.gateway.tokenSecret', rooms);
   }
   return {
@@ -92,6 +92,7 @@ interface Data {
 async function generate(
   { name, key }: SecretRef,
   { name: headgate, namespace }: HeadgateResource['metadata'],
+  { commonLabels, commonAnnotations }: CompleteSpec,
   { objects, randomBytes }: SecretRooms,
   owned: 'owned' | null,
 ): Promise<void> {
@@ -99,7 +100,8 @@ async function generate(
   const metadata = {
     name,
     namespace,
-    labels: { ...selectorOf(headgate), ...managedLabels },
+    labels: { ...selectorOf(headgate), ...managedLabels, ...commonLabels },
+    ...(Object.keys(commonAnnotations).length > 0 && { annotations: commonAnnotations }),
     ...(owned !== null && { ownerReferences: [objects.ownerReference()] }),
   };
   await objects.create(secrets, {

@@ -9,7 +9,7 @@ import { parse } from 'yaml';
 import { limits } from '../../src/tables/limits.ts';
 import { manifestsOf } from '../../src/operator/manifests.ts';
 import type { Manifest } from '../../src/operator/manifest.ts';
-import { managedEnvironment } from '../../src/operator/resource.ts';
+import { managedEnvironment, reservedLabels } from '../../src/operator/resource.ts';
 import { settingsTable } from '../../src/tables/settings.ts';
 import {
   chartDeployment,
@@ -42,6 +42,16 @@ function containerOf(objects: readonly Manifest[]): Container {
 }
 const envOf = (objects: readonly Manifest[]) =>
   Object.fromEntries(containerOf(objects).env.map(({ name, value }) => [name, value]));
+
+/** The matrix is rendered once, for all who look at it. */
+const once = new Map<string, Promise<Manifest[]>>();
+async function* renderedMatrix(helm: string) {
+  for (const [name, spec] of specMatrix()) {
+    const objects = once.get(name) ?? rendered(helm, release, valuesOf(spec));
+    once.set(name, objects);
+    yield { name, spec, objects: await objects };
+  }
+}
 
 async function helmOf(t: TestContext): Promise<string> {
   const helm = await requireKubeTool(t, 'helm');
@@ -76,8 +86,7 @@ suite('Helm chart', { skip: process.platform !== 'linux' || process.arch !== 'x6
 
   test('the chart renders what the operator applies, over the whole matrix', async (t) => {
     const helm = await helmOf(t);
-    for (const [name, spec] of specMatrix()) {
-      const objects = await rendered(helm, release, valuesOf(spec));
+    for await (const { name, spec, objects } of renderedMatrix(helm)) {
       const wanted = manifestsOf(chartDeployment(release, spec));
       const made = byName(objects.filter(({ kind }) => kind !== 'Secret'));
       assert.deepEqual(made, byName(wanted), name);
@@ -92,10 +101,8 @@ suite('Helm chart', { skip: process.platform !== 'linux' || process.arch !== 'x6
 
   test('every object of the matrix is one that the Kubernetes schemas know, to the last field', async (t) => {
     const helm = await helmOf(t);
-    for (const [name, spec] of specMatrix()) {
-      for (const object of await rendered(helm, release, valuesOf(spec))) {
-        // The one kind that is not Kubernetes' own.
-        if (object.kind === 'ServiceMonitor') continue;
+    for await (const { name, objects } of renderedMatrix(helm)) {
+      for (const object of objects) {
         assert.deepEqual(await schemaProblems(object), [], `${name}: ${id(object)}`);
       }
     }
@@ -113,13 +120,19 @@ suite('Helm chart', { skip: process.platform !== 'linux' || process.arch !== 'x6
       /ports\/0\/port: type/,
     );
     assert.match((await schemaProblems({ ...service, spec: { ports: [{}] } } as never)).join(), /required/);
+    const route = { ...service, apiVersion: 'gateway.networking.k8s.io/v1', kind: 'HTTPRoute' };
+    const rules = [{ matches: [{ path: { type: 'Prefix', value: '/' } }], backendRef: [] }];
+    assert.match((await schemaProblems(route)).join(), /^$/);
+    assert.match(
+      (await schemaProblems({ ...route, spec: { rules } } as never)).join(),
+      /type: must be one of .*unknown/,
+    );
   });
 
   test('environment variables are settings that exist, and SIGTERM leaves time for the drain', async (t) => {
     const helm = await helmOf(t);
     const settings = new Set<string>(Object.values(settingsTable).map(({ env }) => env));
-    for (const spec of specMatrix().values()) {
-      const objects = await rendered(helm, release, valuesOf(spec));
+    for await (const { objects } of renderedMatrix(helm)) {
       for (const { name } of containerOf(objects).env) {
         assert(settings.has(name) || /^(EVENTS_API_(HOST|PORT|TOKEN)|TZ)$/.test(name), name);
       }
@@ -147,6 +160,29 @@ suite('Helm chart', { skip: process.platform !== 'linux' || process.arch !== 'x6
         { extraEnv: [{ name: 'HEADGATE_LOG_LEVEL', value: 'debug' }] },
         /extraEnv must not set HEADGATE_LOG_LEVEL/,
       ],
+      [{ extraEnv: [{ name: 'HEADGATE_GATEWAY_PORT', value: 1 }] }, /must not set HEADGATE_GATEWAY_PORT/],
+      [{ extraEnv: [{ name: 'TZ' }, { name: 'TZ' }] }, /extraEnv has TZ twice/],
+      ...['commonLabels', 'podLabels'].flatMap((value): [object, RegExp][] =>
+        reservedLabels.map((name) => [
+          { [value]: { [name]: 'x' } },
+          new RegExp(`${value} must not set ${name}:`),
+        ]),
+      ),
+      [{ grafanaDashboard: { labels: { 'helm.sh/chart': 'x' } } }, /grafanaDashboard.labels must not set/],
+      [{ commonLabels: { a: 1 } }, /Expected: string, given: integer/],
+      [{ ...listener, nodePorts: { webhook: 30_000 } }, /nodePorts need service.type=NodePort/],
+      [
+        { service: { type: 'NodePort' }, nodePorts: { webhook: 30_000, sql: 30_000 } },
+        /nodePorts must differ/,
+      ],
+      [
+        { httpRoute: { enabled: true, parentRefs: [{ name: 'a' }] } },
+        /needs frontendComponent.webhookListener/,
+      ],
+      [{ ...listener, httpRoute: { enabled: true } }, /at least one Gateway in httpRoute.parentRefs/],
+      [{ readinessProbe: { httpGet: {} } }, /Additional property httpGet/],
+      [{ livenessProbe: { periodSeconds: 0 } }, /greater than or equal to 1/],
+      [{ prometheusRule: { enabled: true, without: ['HeadgateUp'] } }, /HeadgateUp, which is no alert/],
       [{ access: { addressRate: 'often' } }, /does not match pattern/i],
       [{ database: { url: 'mysql://x' } }, /does not match pattern/i],
       [{ database: { url: 'postgres://x/y', existingSecret: 'z' } }, /not both/],
@@ -195,12 +231,20 @@ suite('Helm chart', { skip: process.platform !== 'linux' || process.arch !== 'x6
     const helpers = await readFile(join(chartPath, 'templates/_helpers.tpl'), 'utf8');
     const listed = /headgate\.managedEnvironment" -\}\}\n(.*)\n/.exec(helpers)?.[1]?.split(' ');
     assert.deepEqual(listed, managedEnvironment);
-    for (const spec of specMatrix().values()) {
-      const own = containerOf(await rendered(helm, release, valuesOf({ ...spec, extraEnv: [] })));
+    for await (const { spec, objects: made } of renderedMatrix(helm)) {
+      const extra = (spec.extraEnv ?? []).map((it) => (it as { name: string }).name);
+      const own = containerOf(made).env.filter(({ name }) => !extra.includes(name));
       assert.deepEqual(
-        own.env.filter(({ name }) => !managedEnvironment.includes(name)),
+        own.filter(({ name }) => !managedEnvironment.includes(name)),
         [],
       );
+    }
+    // A setting is managed under every name that it has, and as a file.
+    for (const { env: name, alias } of Object.values(settingsTable)) {
+      const names = [name, alias ?? name, name.replace(/_FILE$/, '')].map((it) =>
+        managedEnvironment.includes(it),
+      );
+      assert(new Set(names).size === 1, name);
     }
   });
 
@@ -259,6 +303,14 @@ suite('Helm chart', { skip: process.platform !== 'linux' || process.arch !== 'x6
     assert.match(on, /http:\/\/hooks-headgate\.hooks\.svc\.cluster\.local:4560\/webhook\//);
     assert.match(on, /curl/);
     assert.match(on, /port-forward statefulset\/hooks-headgate 4567/);
+    assert.match(on, /helm test hooks-headgate --namespace hooks/);
+    const outside = await notes({
+      ...listener,
+      service: { type: 'NodePort' },
+      nodePorts: { webhook: 30_080 },
+      httpRoute: { enabled: true, parentRefs: [{ name: 'a' }], hostnames: ['hooks.example'] },
+    });
+    assert.match(outside, /<any node>:30080\/webhook\/[^]*hooks\.example, path \/webhook\//);
     const off = await notes({ database: { existingSecret: 'db' } });
     assert.match(off, /--set frontendComponent\.webhookListener=true/);
     assert.match(off, /port-forward deployment\/hooks-headgate/);

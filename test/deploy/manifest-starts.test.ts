@@ -10,9 +10,10 @@ import type { TestContext } from 'node:test';
 import { manifestsOf } from '../../src/operator/manifests.ts';
 import type { Manifest } from '../../src/operator/manifest.ts';
 import type { HeadgateSpec } from '../../src/operator/resource.ts';
-import { chartDeployment, rendered, valuesOf } from '../support/chart.ts';
+import { chartDeployment, rendered, renderedTest, valuesOf } from '../support/chart.ts';
 import { spawnHeadgate, temporaryFolder } from '../support/headgate.ts';
 import { requireKubeTool } from '../support/kube-tools.ts';
+import { run } from '../support/run.ts';
 
 interface Pod {
   readonly containers: readonly [
@@ -62,6 +63,28 @@ async function runWorkload(t: TestContext, objects: readonly Manifest[]) {
   return headgate;
 }
 
+interface TestPod {
+  readonly spec: {
+    readonly containers: readonly [
+      { readonly command: readonly string[]; readonly env: readonly { name: string; value: string }[] },
+    ];
+  };
+}
+
+/** Runs what `helm test` would, against a machine where everything is on loopback. */
+async function runHelmTest(helm: string, spec: HeadgateSpec, seconds: number) {
+  const pod = (await renderedTest(helm, 'hooks-headgate', valuesOf(spec))).get('Pod');
+  const [{ command, env }] = (pod as unknown as TestPod).spec.containers;
+  const [, ...args] = command;
+  // The kubelet would replace it.
+  assert.doesNotMatch(command.join(), /\$\(/);
+  const given = Object.fromEntries(env.map(({ name, value }) => [name, value]));
+  const address = `http://hooks-headgate-admin.hooks.svc.cluster.local:${spec.ports?.admin}/readyz`;
+  assert.deepEqual(given, { READY_URL: address, READY_SECONDS: '60' });
+  const url = address.replace(/[\w.-]+(?=:\d)/, 'localhost');
+  return run(process.execPath, args, { env: { READY_URL: url, READY_SECONDS: String(seconds) } });
+}
+
 suite('the manifests start', () => {
   for (const by of ['chart', 'operator'] as const) {
     test(`by the ${by}: with the listener its port answers, without it nothing listens there`, async (t) => {
@@ -77,7 +100,15 @@ suite('the manifests start', () => {
             : manifestsOf(chartDeployment('hooks-headgate', spec));
         const headgate = await runWorkload(t, objects);
         assert.equal(await isOpen(webhook), enableWebhookListener);
+        if (by === 'chart' && enableWebhookListener) {
+          const { code, stdout } = await runHelmTest(helm, spec, 60);
+          assert.deepEqual([code, /127\.0\.0\.1: 200 /.test(stdout)], [0, true], stdout);
+        }
         assert.deepEqual(await headgate.signal('SIGTERM'), { code: 0, signal: null });
+        if (by === 'chart' && enableWebhookListener) {
+          const { code, stdout } = await runHelmTest(helm, spec, 0);
+          assert.deepEqual([code, /ECONNREFUSED[^]*not ready in time/.test(stdout)], [1, true], stdout);
+        }
       }
     });
   }

@@ -279,6 +279,7 @@ suite('operator, when', () => {
       databaseUrlSecret: { name: 'db', key: 'url' },
       autoscaling: {},
       ingress: { hosts: ['hooks.example'] },
+      httpRoute: { parentRefs: [{ name: 'outside' }] },
       serviceMonitor: { enabled: true },
       gateway: { enabled: true },
     };
@@ -288,6 +289,7 @@ suite('operator, when', () => {
       assert(
         server.object('ServiceMonitor', 'hooks') !== null && server.object('Deployment', 'hooks') !== null,
       );
+      assert(server.object('HTTPRoute', 'hooks') !== null);
     });
     settle(server, 'Deployment', 'hooks');
     await eventually(server, () => assert.equal(server.object('StatefulSet', 'hooks'), null));
@@ -298,6 +300,7 @@ suite('operator, when', () => {
       networkPolicy: { enabled: false },
     });
     await eventually(server, () => assert.equal(server.object('ServiceMonitor', 'hooks'), null));
+    await eventually(server, () => assert.equal(server.object('HTTPRoute', 'hooks'), null));
     await eventually(server, () => assert(server.object('StatefulSet', 'hooks') !== null));
     settle(server, 'StatefulSet', 'hooks');
     await eventually(server, () => assert.equal(server.object('Deployment', 'hooks'), null));

@@ -6,7 +6,13 @@ import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { parse } from 'yaml';
-import { completeSpec, defaults, managedEnvironment, problemsOf } from '../../src/operator/resource.ts';
+import {
+  completeSpec,
+  defaults,
+  managedEnvironment,
+  problemsOf,
+  reservedLabels,
+} from '../../src/operator/resource.ts';
 import type { HeadgateSpec } from '../../src/operator/resource.ts';
 import { settingsTable } from '../../src/tables/settings.ts';
 import { chartPath, manifestsIn, specMatrix } from '../support/chart.ts';
@@ -86,6 +92,8 @@ suite('deploy/operator', () => {
       ],
     };
     assert.match(problems(doubled), /extraEnv must not set HEADGATE_INSECURE:/);
+    const twice = { extraEnv: [{ name: 'TZ' }, { name: 'TZ' }] };
+    assert.equal(problems(twice), 'spec.extraEnv has TZ twice');
     const rules = read('crd.yaml');
     assert.match(rules, /!self\.sql\.expose \|\| has\(self\.sql\.passwordSecret\)/);
     const listed = /it\.name in \[([^\]]*)\]/.exec(rules)?.[1] ?? '';
@@ -93,6 +101,30 @@ suite('deploy/operator', () => {
       [...listed.matchAll(/'(\w+)'/g)].map(([, name]) => name),
       managedEnvironment,
     );
+  });
+
+  test('routes, node ports and labels that cannot be are refused: the operator and the CRD hold to it', () => {
+    const problems = (spec: HeadgateSpec) => problemsOf('hooks', completeSpec(spec)).join();
+    const httpRoute = { parentRefs: [{ name: 'outside' }] };
+    assert.match(problems({ httpRoute }), /httpRoute needs spec\.enableWebhookListener/);
+    assert.match(problems({ httpRoute: {}, enableWebhookListener: true }), /needs at least one Gateway/);
+    assert.equal(problems({ httpRoute, enableWebhookListener: true }), '');
+    const nodePorts = { webhook: 30_080, sql: 30_080 };
+    assert.match(problems({ nodePorts }), /nodePorts need another spec\.service\.type.*must differ/);
+    assert.equal(problems({ nodePorts: { webhook: 30_080 }, service: { type: 'LoadBalancer' } }), '');
+    const rules = specSchema.properties as Record<
+      string,
+      { 'x-kubernetes-validations'?: [{ rule: string }] }
+    >;
+    const ofMonitor = specSchema.properties?.['serviceMonitor']?.properties as typeof rules;
+    for (const name of reservedLabels) {
+      const labels = { [name]: 'x' };
+      for (const spec of [{ commonLabels: labels }, { podLabels: labels }, { serviceMonitor: { labels } }])
+        assert.match(problems(spec), new RegExp(`labels must not set ${name}:`));
+    }
+    const wanted = reservedLabels.map((name) => `!('${name}' in self)`).join(' && ');
+    for (const of of [rules['commonLabels'], rules['podLabels'], ofMonitor['labels']])
+      assert.equal(of?.['x-kubernetes-validations']?.[0].rule, wanted);
   });
 
   test('the CRD refuses what cannot be, by itself', () => {
@@ -103,6 +135,10 @@ suite('deploy/operator', () => {
       [{ databaseUrlSecret: { name: 'a' } }, /databaseUrlSecret.key: is required/],
       [{ ingress: { hosts: [] } }, /hosts: must have at least 1/],
       [{ replicas: -1 }, /replicas: must be at least 0/],
+      [{ httpRoute: { hostnames: ['a.example'] } }, /httpRoute.parentRefs: is required/],
+      [{ httpRoute: { parentRefs: [{ name: 'a' }], hostnames: ['a:1'] } }, /hostnames\[0\]: must match/],
+      [{ nodePorts: { webhook: 70_000 } }, /nodePorts.webhook: must be at most 65535/],
+      [{ livenessProbe: { periodSeconds: 0 } }, /periodSeconds: must be at least 1/],
       [{ logLevel: 'loud' }, /logLevel: must be one of/],
       [{ networkPolicy: { webhookFrom: [{}] } }, /webhookFrom\[0\]: is empty/],
     ];

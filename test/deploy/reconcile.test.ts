@@ -97,6 +97,7 @@ suite('operator', () => {
     startOperator(t, server);
     secret(server, 'orders-database', { dsn: 'postgresql://db/orders' });
     secret(server, 'sealing', { key: 'k' });
+    secret(server, '1e3', { '1.0': 'k' });
     secret(server, 'sql', { root: 'a password' });
     secret(server, 'tokens', { gateway: 'g' });
     const { resource } = server.where('Headgate', 'm');

@@ -10,9 +10,13 @@ import type { Ran } from './run.ts';
 
 export const chartPath = fileURLToPath(new URL('../../../deploy/helm/headgate', import.meta.url));
 
-/** Renders with nothing but the given values over values.yaml. */
+/** Renders with nothing but the given values over values.yaml, and without what `helm test` runs. */
 export function helmTemplate(helm: string, release: string, values: object): Promise<Ran> {
-  const args = ['template', release, chartPath, '--namespace', 'hooks', '--values', '-'];
+  return template(helm, release, values, '--skip-tests');
+}
+
+function template(helm: string, release: string, values: object, ...flags: string[]): Promise<Ran> {
+  const args = ['template', release, chartPath, '--namespace', 'hooks', ...flags, '--values', '-'];
   return runHelm(helm, args, JSON.stringify(values));
 }
 
@@ -20,6 +24,18 @@ export async function rendered(helm: string, release: string, values: object): P
   const { code, stdout, stderr } = await helmTemplate(helm, release, values);
   assert.equal(code, 0, stderr);
   return manifestsIn(stdout);
+}
+
+/** What `helm test` runs, by kind. */
+export async function renderedTest(
+  helm: string,
+  release: string,
+  values: object,
+): Promise<ReadonlyMap<string, Manifest>> {
+  const args = ['--show-only', 'templates/tests/ready.yaml'];
+  const { code, stdout, stderr } = await template(helm, release, values, ...args);
+  assert.equal(code, 0, stderr);
+  return new Map(manifestsIn(stdout).map((it) => [it.kind, it]));
 }
 
 export function manifestsIn(yaml: string): Manifest[] {
@@ -36,7 +52,17 @@ export function manifestsIn(yaml: string): Manifest[] {
 /** The values that ask the chart for what `spec` asks the operator for. */
 export function valuesOf(spec: HeadgateSpec): object {
   const { enableWebhookListener, image, imagePullPolicy, ...rest } = completeSpec(spec);
-  const { databaseUrlSecret, masterKeySecret, sql, gateway, autoscaling, ingress, paused: _, ...same } = rest;
+  const {
+    databaseUrlSecret,
+    masterKeySecret,
+    sql,
+    gateway,
+    autoscaling,
+    ingress,
+    httpRoute,
+    paused: _,
+    ...same
+  } = rest;
   const { name, ...tag } = imageParts(image);
   return {
     ...same,
@@ -53,6 +79,7 @@ export function valuesOf(spec: HeadgateSpec): object {
     },
     ...(autoscaling !== null && { autoscaling: { enabled: true, ...autoscaling } }),
     ...(ingress !== null && { ingress: { enabled: true, ...ingress } }),
+    ...(httpRoute !== null && { httpRoute: { enabled: true, ...httpRoute } }),
   };
 }
 
@@ -101,11 +128,17 @@ export function specMatrix(): ReadonlyMap<string, HeadgateSpec> {
       annotations: { 'example.com/internal': 'false' },
       externalTrafficPolicy: 'Local',
     },
+    nodePorts: { webhook: 30_080, gateway: 30_081 },
     ingress: {
       className: 'nginx',
       annotations: { 'example.com/body-size': '25m' },
       hosts: ['hooks.example.com', 'hooks.example.org'],
       tls: [{ hosts: ['hooks.example.com'], secretName: 'hooks-tls' }],
+    },
+    httpRoute: {
+      annotations: { 'example.com/route': 'outside' },
+      parentRefs: [{ name: 'outside', namespace: 'gateways', sectionName: 'https' }, { name: 'inside' }],
+      hostnames: ['hooks.example.com', '*.hooks.example.org'],
     },
     publicUrl: 'https://hooks.example.com',
     clusterDomain: 'corp.internal',
@@ -118,6 +151,12 @@ export function specMatrix(): ReadonlyMap<string, HeadgateSpec> {
     },
     serviceMonitor: { enabled: true, interval: '15s', labels: { release: 'prometheus' } },
     serviceAccount: { annotations: { 'example.com/role': 'reader' } },
+    // Some that an object sets itself, too.
+    commonLabels: { 'example.com/cost': '42', release: 'common', team: 'common' },
+    commonAnnotations: { 'example.com/on': 'true', 'example.com/role': 'common', 'example.com/empty': '' },
+    startupProbe: { initialDelaySeconds: 3, failureThreshold: 300 },
+    livenessProbe: { timeoutSeconds: 9 },
+    readinessProbe: { initialDelaySeconds: 1, periodSeconds: 5, timeoutSeconds: 4, failureThreshold: 3 },
     resources: { requests: { cpu: '1', memory: '1Gi' } },
     podSecurityContext: { runAsNonRoot: true, runAsUser: 1234 },
     podAnnotations: { 'example.com/a': 'b' },
@@ -163,6 +202,22 @@ export function specMatrix(): ReadonlyMap<string, HeadgateSpec> {
           accessModes: ['ReadWriteOncePod'],
           deleteWithResource: true,
         },
+        commonAnnotations: { 'example.com/on': 'true' },
+      },
+    ],
+    [
+      'texts that look like numbers, behind any Gateway',
+      {
+        image,
+        enableWebhookListener: true,
+        storage: { size: '42', storageClassName: '1' },
+        priorityClassName: '7',
+        serviceAccount: { name: '123' },
+        masterKeySecret: { name: '1e3', key: '1.0' },
+        ingress: { className: '5', hosts: ['1.2'] },
+        httpRoute: { parentRefs: [{ name: '9' }] },
+        service: { type: 'NodePort' },
+        commonAnnotations: { 'helm.sh/resource-policy': 'delete', 'example.com/number': '1' },
       },
     ],
     ['under an account of its owner', { image, serviceAccount: { name: 'mine' } }],

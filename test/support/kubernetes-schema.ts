@@ -4,6 +4,7 @@
  * `@kubernetes/client-node` the names of all fields of every type; together no unknown field and no wrong value passes.
  */
 import * as client from '@kubernetes/client-node';
+import { customSchemaProblems } from './custom-schemas.ts';
 
 interface Attribute {
   readonly baseName: string;
@@ -20,6 +21,8 @@ interface Validate {
 /** apiVersion and kind → the document's name for it, as each package spells it. */
 const kinds: Readonly<Record<string, readonly [schema: string, model: string]>> = {
   'v1 Namespace': ['IoK8sApiCoreV1Namespace', 'V1Namespace'],
+  'v1 ConfigMap': ['IoK8sApiCoreV1ConfigMap', 'V1ConfigMap'],
+  'v1 Pod': ['IoK8sApiCoreV1Pod', 'V1Pod'],
   'v1 PersistentVolumeClaim': ['IoK8sApiCoreV1PersistentVolumeClaim', 'V1PersistentVolumeClaim'],
   'v1 Secret': ['IoK8sApiCoreV1Secret', 'V1Secret'],
   'v1 Service': ['IoK8sApiCoreV1Service', 'V1Service'],
@@ -50,8 +53,10 @@ const kinds: Readonly<Record<string, readonly [schema: string, model: string]>> 
 
 /** What is wrong with the object, one line each; empty when an API server would take it. */
 export async function schemaProblems(object: { apiVersion: string; kind: string }): Promise<string[]> {
+  const custom = customSchemaProblems(object);
+  if (custom !== null) return custom;
   const kind = kinds[`${object.apiVersion} ${object.kind}`];
-  if (kind === undefined) return [`${object.apiVersion} ${object.kind} is not a kind of Kubernetes itself`];
+  if (kind === undefined) return [`${object.apiVersion} ${object.kind} is not a kind that is known here`];
   const [schema, model] = kind;
   const { validate } = (await import(`kubernetes-models/_schemas/${schema}`)) as { validate: Validate };
   const problems = validate(object)

@@ -31,4 +31,5 @@ export const resources: Resource[] = [
   of('coordination.k8s.io/v1', 'Lease', 'leases'),
   of('events.k8s.io/v1', 'Event', 'events'),
   of('monitoring.coreos.com/v1', 'ServiceMonitor', 'servicemonitors'),
+  of('gateway.networking.k8s.io/v1', 'HTTPRoute', 'httproutes'),
 ];

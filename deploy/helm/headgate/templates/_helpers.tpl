@@ -14,14 +14,50 @@
 {{- end -}}
 
 {{- define "headgate.selectorLabels" -}}
-app.kubernetes.io/name: {{ include "headgate.name" . }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+{{- /* toYaml puts into quotes what would otherwise be a number or a boolean: a release may be called 42. */ -}}
+app.kubernetes.io/name: {{ include "headgate.name" . | toYaml }}
+app.kubernetes.io/instance: {{ .Release.Name | toYaml }}
 {{- end -}}
 
-{{- define "headgate.labels" -}}
-{{ include "headgate.selectorLabels" . }}
+{{- define "headgate.ownLabels" -}}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
+{{- end -}}
+
+{{- /* Of every object. */ -}}
+{{- define "headgate.labels" -}}
+{{ include "headgate.labelsWith" (list . dict) }}
+{{- end -}}
+
+{{- /* The same with further ones: (list . labels); these win over commonLabels. */ -}}
+{{- define "headgate.labelsWith" -}}
+{{- $root := index . 0 -}}
+{{ include "headgate.selectorLabels" $root }}
+{{ include "headgate.ownLabels" $root }}
+{{- with include "headgate.over" (list $root.Values.commonLabels (index . 1)) | fromYaml }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{- /* (list . annotations); these win over commonAnnotations. Empty where there are none. */ -}}
+{{- define "headgate.annotations" -}}
+{{- with include "headgate.over" (list (index . 0).Values.commonAnnotations (index . 1)) | fromYaml -}}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end -}}
+{{- end -}}
+
+{{- /* (list under over): one set of names and texts laid over another. */ -}}
+{{- define "headgate.over" -}}
+{{- $all := dict -}}
+{{- range $texts := . -}}
+{{- range $name, $text := $texts -}}{{- $_ := set $all $name $text -}}{{- end -}}
+{{- end -}}
+{{- toYaml $all -}}
+{{- end -}}
+
+{{- define "headgate.serviceAccount" -}}
+{{- .Values.serviceAccount.name | default (include "headgate.fullname" .) -}}
 {{- end -}}
 
 {{- /* A registry that a parent chart sets for all its images stands in front. */ -}}
@@ -34,9 +70,14 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- end -}}
 {{- end -}}
 
-{{- /* What values of the chart set; extraEnv is for everything else. */ -}}
+{{- /* What values of the chart set, under every name that it has; extraEnv is for everything else. */ -}}
 {{- define "headgate.managedEnvironment" -}}
-HEADGATE_DATA_DIR HEADGATE_LISTEN_ENABLED HEADGATE_LISTEN_PORT HEADGATE_SQL_HOST HEADGATE_SQL_PORT HEADGATE_ADMIN_HOST HEADGATE_ADMIN_PORT HEADGATE_INSECURE HEADGATE_LOG_FORMAT HEADGATE_LOG_LEVEL HEADGATE_MASTER_KEY HEADGATE_DATABASE_URL HEADGATE_PUBLIC_URL HEADGATE_SQL_PASSWORD HEADGATE_LISTEN_TLS_CERT HEADGATE_LISTEN_TLS_KEY HEADGATE_SQL_TLS_CERT HEADGATE_SQL_TLS_KEY HEADGATE_GATEWAY_TLS_CERT HEADGATE_GATEWAY_TLS_KEY HEADGATE_TRUSTED_PROXIES HEADGATE_LISTEN_NETWORKS HEADGATE_GATEWAY_NETWORKS HEADGATE_ADDRESS_RATE HEADGATE_TABLE_RATE HEADGATE_LISTENERS HEADGATE_BODY_BYTES_MAX EVENTS_API_HOST EVENTS_API_PORT EVENTS_API_TOKEN
+HEADGATE_DATA_DIR HEADGATE_LISTEN_ENABLED HEADGATE_LISTEN_PORT HEADGATE_SQL_HOST HEADGATE_SQL_PORT HEADGATE_ADMIN_HOST HEADGATE_ADMIN_PORT HEADGATE_INSECURE HEADGATE_LOG_FORMAT HEADGATE_LOG_LEVEL HEADGATE_MASTER_KEY HEADGATE_MASTER_KEY_FILE HEADGATE_DATABASE_URL HEADGATE_PUBLIC_URL HEADGATE_SQL_PASSWORD HEADGATE_SQL_PASSWORD_FILE HEADGATE_LISTEN_TLS_CERT HEADGATE_LISTEN_TLS_KEY HEADGATE_SQL_TLS_CERT HEADGATE_SQL_TLS_KEY HEADGATE_GATEWAY_TLS_CERT HEADGATE_GATEWAY_TLS_KEY HEADGATE_TRUSTED_PROXIES HEADGATE_LISTEN_NETWORKS HEADGATE_GATEWAY_NETWORKS HEADGATE_ADDRESS_RATE HEADGATE_TABLE_RATE HEADGATE_LISTENERS HEADGATE_BODY_BYTES_MAX EVENTS_API_HOST EVENTS_API_PORT EVENTS_API_TOKEN HEADGATE_GATEWAY_HOST HEADGATE_GATEWAY_PORT HEADGATE_GATEWAY_TOKEN
+{{- end -}}
+
+{{- /* Labels that find what belongs to the release; no value may set them. */ -}}
+{{- define "headgate.reservedLabels" -}}
+app.kubernetes.io/name app.kubernetes.io/instance app.kubernetes.io/managed-by app.kubernetes.io/component helm.sh/chart
 {{- end -}}
 
 {{- /* "true" with an external database, empty with the embedded engine. */ -}}
@@ -67,6 +108,9 @@ HEADGATE_DATA_DIR HEADGATE_LISTEN_ENABLED HEADGATE_LISTEN_PORT HEADGATE_SQL_HOST
 {{- /* What the schema cannot say, because it is about several values at once. */ -}}
 {{- define "headgate.check" -}}
 {{- $external := include "headgate.external" . -}}
+{{- if not (regexMatch "^[a-z]([-a-z0-9]*[a-z0-9])?$" (include "headgate.fullname" .)) -}}
+{{- fail (printf "%s is no name for a Service: set fullnameOverride to one of letters, digits and dashes that begins with a letter" (include "headgate.fullname" .)) -}}
+{{- end -}}
 {{- if and .Values.database.existingSecret .Values.database.url -}}
 {{- fail "set database.existingSecret or database.url, not both" -}}
 {{- end -}}
@@ -85,6 +129,12 @@ HEADGATE_DATA_DIR HEADGATE_LISTEN_ENABLED HEADGATE_LISTEN_PORT HEADGATE_SQL_HOST
 {{- if and .Values.ingress.enabled (not .Values.ingress.hosts) -}}
 {{- fail "ingress.enabled needs at least one name in ingress.hosts" -}}
 {{- end -}}
+{{- if and .Values.httpRoute.enabled (not (include "headgate.listener" .)) -}}
+{{- fail "httpRoute.enabled needs frontendComponent.webhookListener=true: the route leads to the listener only" -}}
+{{- end -}}
+{{- if and .Values.httpRoute.enabled (not .Values.httpRoute.parentRefs) -}}
+{{- fail "httpRoute.enabled needs at least one Gateway in httpRoute.parentRefs" -}}
+{{- end -}}
 {{- if and (not $external) .Values.sql.expose (not .Values.sql.existingSecret) -}}
 {{- fail "sql.expose needs sql.existingSecret, a Secret with the password: the embedded engine trusts whoever reaches the SQL door" -}}
 {{- end -}}
@@ -92,9 +142,22 @@ HEADGATE_DATA_DIR HEADGATE_LISTEN_ENABLED HEADGATE_LISTEN_PORT HEADGATE_SQL_HOST
 {{- fail "sql.existingSecret is for the embedded engine: the server of database asks for passwords itself" -}}
 {{- end -}}
 {{- $managed := splitList " " (include "headgate.managedEnvironment" . | trim) -}}
+{{- $given := dict -}}
 {{- range .Values.extraEnv -}}
 {{- if has .name $managed -}}
 {{- fail (printf "extraEnv must not set %s: another value of the chart does" .name) -}}
+{{- end -}}
+{{- if hasKey $given .name -}}
+{{- fail (printf "extraEnv has %s twice" .name) -}}
+{{- end -}}
+{{- $_ := set $given .name true -}}
+{{- end -}}
+{{- $reserved := splitList " " (include "headgate.reservedLabels" . | trim) -}}
+{{- range $value, $labels := dict "commonLabels" .Values.commonLabels "podLabels" .Values.podLabels "serviceMonitor.labels" .Values.serviceMonitor.labels "prometheusRule.labels" .Values.prometheusRule.labels "grafanaDashboard.labels" .Values.grafanaDashboard.labels -}}
+{{- range $name, $_ := $labels -}}
+{{- if has $name $reserved -}}
+{{- fail (printf "%s must not set %s: it finds what belongs to the release" $value $name) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- if lt (int .Values.terminationGracePeriodSeconds) (add (int .Values.preStopSeconds) 20) -}}
@@ -103,5 +166,13 @@ HEADGATE_DATA_DIR HEADGATE_LISTEN_ENABLED HEADGATE_LISTEN_PORT HEADGATE_SQL_HOST
 {{- $ports := list .Values.ports.webhook .Values.ports.sql .Values.ports.gateway .Values.ports.admin -}}
 {{- if ne (len $ports) (len ($ports | uniq)) -}}
 {{- fail "ports must differ from each other" -}}
+{{- end -}}
+{{- $nodePorts := list -}}
+{{- range .Values.nodePorts }}{{ with . }}{{ $nodePorts = append $nodePorts . }}{{ end }}{{ end -}}
+{{- if and $nodePorts (eq .Values.service.type "ClusterIP") -}}
+{{- fail "nodePorts need service.type=NodePort or LoadBalancer" -}}
+{{- end -}}
+{{- if ne (len $nodePorts) (len ($nodePorts | uniq)) -}}
+{{- fail "nodePorts must differ from each other" -}}
 {{- end -}}
 {{- end -}}

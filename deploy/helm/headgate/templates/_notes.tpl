@@ -6,9 +6,17 @@ Headgate {{ .Chart.AppVersion }} ({{ ternary "external PostgreSQL" "embedded Pos
 The webhook listener, inside the cluster:
 
   http://{{ $name }}.{{ .Release.Namespace }}.svc.{{ .Values.clusterDomain }}:{{ .Values.ports.webhook }}/webhook/<database>/<schema>/<table>
+{{- with .Values.nodePorts.webhook }}
+  http://<any node>:{{ . }}/webhook/<database>/<schema>/<table>
+{{- end }}
 {{- range .Values.ingress.hosts }}
 {{- if $.Values.ingress.enabled }}
   {{ ternary "https" "http" (gt (len $.Values.ingress.tls) 0) }}://{{ . }}/webhook/<database>/<schema>/<table>
+{{- end }}
+{{- end }}
+{{- if .Values.httpRoute.enabled }}
+{{- range .Values.httpRoute.hostnames }}
+  {{ . }}, path /webhook/<database>/<schema>/<table>, through the Gateway
 {{- end }}
 {{- end }}
 {{ else }}
@@ -29,7 +37,11 @@ A first request, from inside the cluster:
     -sS -H 'signature: test' -d '{"id": 1}' \
     http://{{ $name }}.{{ .Release.Namespace }}.svc.{{ .Values.clusterDomain }}:{{ .Values.ports.webhook }}/webhook/dev/public/orders
 {{ end }}
-{{- if not .Values.masterKey.existingSecret }}
+
+Whether it is ready:
+
+  helm test {{ .Release.Name }} --namespace {{ .Release.Namespace }}
+{{ if not .Values.masterKey.existingSecret }}
 The key that seals secrets is in the Secret {{ include "headgate.masterKeySecret" . }}: keep a copy outside of the cluster.
 {{ end }}
 {{- end -}}

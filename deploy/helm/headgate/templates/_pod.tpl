@@ -4,7 +4,7 @@
 metadata:
   labels:
     {{- include "headgate.selectorLabels" . | nindent 4 }}
-    {{- with .Values.podLabels }}
+    {{- with include "headgate.over" (list .Values.commonLabels .Values.podLabels) | fromYaml }}
     {{- toYaml . | nindent 4 }}
     {{- end }}
   {{- if or .Values.podAnnotations .Values.database.url }}
@@ -18,7 +18,7 @@ metadata:
     {{- end }}
   {{- end }}
 spec:
-  serviceAccountName: {{ .Values.serviceAccount.name | default (include "headgate.fullname" .) }}
+  serviceAccountName: {{ include "headgate.serviceAccount" . | toYaml }}
   # Headgate asks the cluster nothing.
   automountServiceAccountToken: false
   # Otherwise the kubelet puts HEADGATE_PORT=tcp://… and the like into the environment, and Headgate refuses settings
@@ -29,14 +29,14 @@ spec:
     {{- toYaml . | nindent 4 }}
   {{- end }}
   {{- with .Values.priorityClassName }}
-  priorityClassName: {{ . }}
+  priorityClassName: {{ . | toYaml }}
   {{- end }}
   securityContext:
     {{- toYaml .Values.podSecurityContext | nindent 4 }}
   terminationGracePeriodSeconds: {{ .Values.terminationGracePeriodSeconds }}
   containers:
     - name: headgate
-      image: {{ include "headgate.image" . }}
+      image: {{ include "headgate.image" . | toYaml }}
       imagePullPolicy: {{ .Values.image.pullPolicy }}
       args: [start]
       env:
@@ -66,26 +66,11 @@ spec:
           protocol: TCP
       # The admin port opens when the engine has started; after a crash that includes replaying its log.
       startupProbe:
-        httpGet:
-          path: /healthz
-          port: admin
-        periodSeconds: 2
-        timeoutSeconds: 2
-        failureThreshold: 150
+        {{- include "headgate.probe" (merge (dict "path" "/healthz") .Values.startupProbe) | nindent 8 }}
       livenessProbe:
-        httpGet:
-          path: /healthz
-          port: admin
-        periodSeconds: 10
-        timeoutSeconds: 5
-        failureThreshold: 6
+        {{- include "headgate.probe" (merge (dict "path" "/healthz") .Values.livenessProbe) | nindent 8 }}
       readinessProbe:
-        httpGet:
-          path: /readyz
-          port: admin
-        periodSeconds: 3
-        timeoutSeconds: 2
-        failureThreshold: 2
+        {{- include "headgate.probe" (merge (dict "path" "/readyz") .Values.readinessProbe) | nindent 8 }}
       lifecycle:
         preStop:
           exec:
@@ -126,7 +111,7 @@ spec:
         sizeLimit: 64Mi
       {{- else }}
       persistentVolumeClaim:
-        claimName: {{ include "headgate.dataClaim" . }}
+        claimName: {{ include "headgate.dataClaim" . | toYaml }}
       {{- end }}
     - name: tmp
       emptyDir:
@@ -141,7 +126,7 @@ spec:
     {{- range include "headgate.certificates" . | fromYamlArray }}
     - name: tls-{{ .door }}
       secret:
-        secretName: {{ .secretName }}
+        secretName: {{ .secretName | toYaml }}
     {{- end }}
     {{- with .Values.extraVolumes }}
     {{- toYaml . | nindent 4 }}
@@ -170,6 +155,18 @@ spec:
         matchLabels:
           {{- include "headgate.selectorLabels" . | nindent 10 }}
   {{- end }}
+{{- end -}}
+
+{{- define "headgate.probe" -}}
+httpGet:
+  path: {{ .path }}
+  port: admin
+{{- with .initialDelaySeconds }}
+initialDelaySeconds: {{ . }}
+{{- end }}
+periodSeconds: {{ .periodSeconds }}
+timeoutSeconds: {{ .timeoutSeconds }}
+failureThreshold: {{ .failureThreshold }}
 {{- end -}}
 
 {{- define "headgate.env" -}}
@@ -203,14 +200,14 @@ spec:
 - name: HEADGATE_MASTER_KEY
   valueFrom:
     secretKeyRef:
-      name: {{ include "headgate.masterKeySecret" . }}
-      key: {{ .Values.masterKey.key }}
+      name: {{ include "headgate.masterKeySecret" . | toYaml }}
+      key: {{ .Values.masterKey.key | toYaml }}
 {{- if include "headgate.external" . }}
 - name: HEADGATE_DATABASE_URL
   valueFrom:
     secretKeyRef:
-      name: {{ include "headgate.databaseSecret" . }}
-      key: {{ .Values.database.key }}
+      name: {{ include "headgate.databaseSecret" . | toYaml }}
+      key: {{ .Values.database.key | toYaml }}
 {{- end }}
 {{- with .Values.publicUrl }}
 - name: HEADGATE_PUBLIC_URL
@@ -224,15 +221,15 @@ spec:
 - name: EVENTS_API_TOKEN
   valueFrom:
     secretKeyRef:
-      name: {{ include "headgate.gatewaySecret" . }}
-      key: {{ .Values.gateway.key }}
+      name: {{ include "headgate.gatewaySecret" . | toYaml }}
+      key: {{ .Values.gateway.key | toYaml }}
 {{- end }}
 {{- with .Values.sql.existingSecret }}
 - name: HEADGATE_SQL_PASSWORD
   valueFrom:
     secretKeyRef:
-      name: {{ . }}
-      key: {{ $.Values.sql.key }}
+      name: {{ . | toYaml }}
+      key: {{ $.Values.sql.key | toYaml }}
 {{- end }}
 {{- range include "headgate.certificates" . | fromYamlArray }}
 - name: HEADGATE_{{ .variable }}_TLS_CERT
