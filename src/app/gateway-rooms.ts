@@ -13,7 +13,7 @@ import { EngineError } from '../engine/engine.ts';
 import type { Engine } from '../engine/engine.ts';
 import type { GatewayRole } from '../engine/gateway-role.ts';
 import { openPostgresEngine } from '../engine/postgres.ts';
-import type { RewriteSql, Rewritten } from '../tables/flow.ts';
+import type { RewriteSql, Rewritten } from '../tables/sql-flow.ts';
 import type { GatewayOptions, GatewayRooms } from '../gateway/door.ts';
 import type { Closer } from '../kit/closer.ts';
 import type { Observe } from '../tables/observations.ts';

@@ -26,7 +26,7 @@ import { openPostgresEngine } from '../engine/postgres.ts';
 import { WriteWatch } from '../engine/writability.ts';
 import { sqlstateOf } from '../engine/sqlstate.ts';
 import { createExplain } from '../ingest/explain.ts';
-import type { RewriteSql } from '../tables/flow.ts';
+import type { RewriteSql } from '../tables/sql-flow.ts';
 import { openGateway } from '../gateway/door.ts';
 import type { Gateway } from '../gateway/door.ts';
 import { asOneEngine, asRole, eventRooms, openEventParts } from './gateway-events.ts';
@@ -154,37 +154,16 @@ async function open(settings: Settings, log: Observe, version: string, closer: C
   closer.add('watch of writes', () => watched.close());
   const keys = masterKeys(settings);
   const openDoor = webhookDoorOf({ settings, engine, log: heard, observe });
-  const rooms = await openWebhookRooms(
-    {
-      settings,
-      engine,
-      keys,
-      guards,
-      observe,
-      openDoor,
-      limits: boundsOf(settings),
-      retries: true,
-      oneOfSeveral: null,
-    },
-    closer,
-  );
+  const shared = { settings, engine, guards, keys, version, observe };
+  const bounds = { limits: boundsOf(settings), retries: true, oneOfSeveral: null };
+  const rooms = await openWebhookRooms({ ...shared, ...bounds, openDoor }, closer);
   const { listener } = rooms;
-  const { sqlDoor, gateway, eventLanes } = await openSqlAndEvents(
-    { ...rooms, settings, engine, guards, keys, version, observe },
-    closer,
-  );
+  const { sqlDoor, gateway, eventLanes } = await openSqlAndEvents({ ...rooms, ...shared }, closer);
   const [listen, sql] = [listener.address, sqlDoor.address];
   const { admin, console } = await openAdminPort(
     {
-      settings,
-      version,
-      engine,
-      listener,
-      sql,
-      metrics,
-      observe,
-      tail: ring,
-      ready: whyNotReady,
+      ...shared,
+      ...{ listener, sql, metrics, tail: ring, ready: whyNotReady },
       spool: () => rooms.spool?.detail(draining) ?? null,
     },
     closer,

@@ -3,7 +3,7 @@
  * table and the format of its bodies; what the statement does not say of them is asked of the catalog before it is sent.
  * (Whatever is not committed yet is judged when the listener reads it.) Takes tokens, gives a plan.
  */
-import type { SqlSession } from '../tables/flow.ts';
+import type { SqlSession } from '../tables/sql-flow.ts';
 import { type AnswerClause, answerFollows, parseAnswers } from './answer-clause.ts';
 import { type AnswerGuard, type StoredAnswer, guardOf, sealAnswers } from './answer-sealing.ts';
 import { type Cursor, type Name, StatementError } from './cursor.ts';

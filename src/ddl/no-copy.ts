@@ -2,7 +2,7 @@
  * COPY … FROM STDIN and COPY … TO STDOUT need a stream beside the statement, which a request over HTTP does not have.
  * Takes a rewriter, gives one that refuses them (0A000) where they stand, before anything is sent. Pure.
  */
-import type { RewriteSql } from '../tables/flow.ts';
+import type { RewriteSql } from '../tables/sql-flow.ts';
 import { Cursor } from './cursor.ts';
 import { splitStatements } from './statements.ts';
 import { lexable } from './text.ts';

@@ -15,7 +15,7 @@ import {
   selectPlan,
   spoolPlan,
 } from './plan.ts';
-import type { SqlSession } from '../tables/flow.ts';
+import type { SqlSession } from '../tables/sql-flow.ts';
 import { type AlterRooms, alterChecks } from './alter-checks.ts';
 
 export function alterTable(cursor: Cursor, session: SqlSession, rooms: AlterRooms): Plan | null {

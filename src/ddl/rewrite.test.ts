@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { assertRefused, fromBytes, testRooms, toBytes, utf8 } from '../../test/support/ddl-rooms.ts';
-import type { Rewrite } from '../tables/flow.ts';
+import type { Rewrite } from '../tables/sql-flow.ts';
 import { limits } from '../tables/limits.ts';
 import { createRewriter } from './rewrite.ts';
 

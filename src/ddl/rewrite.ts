@@ -5,7 +5,7 @@
  * several statements and as a prepared statement. Secrets are sealed here and leave in no other form. Refuses with
  * PostgreSQL's own errors and positions. Touches the catalog (migrations) only through `before`.
  */
-import type { Rewrite, RewriteSql, Rewritten, SqlSession } from '../tables/flow.ts';
+import type { Rewrite, RewriteSql, Rewritten, SqlSession } from '../tables/sql-flow.ts';
 import { type SqlError, SqlFailure } from '../tables/refusals.ts';
 import { createTable, isWebhookTable } from './create-table.ts';
 import { Cursor, StatementError } from './cursor.ts';

@@ -3,7 +3,7 @@
  * gives the same text with `text` in its place; refuses nothing. Only where the type of a column stands, only without
  * quotes and schema: `"string"` and `public.string` stay whatever the owner's own type of that name is. Pure.
  */
-import type { RewriteSql } from '../tables/flow.ts';
+import type { RewriteSql } from '../tables/sql-flow.ts';
 import { Cursor } from './cursor.ts';
 import type { Lexical } from './literal.ts';
 import { type Piece, type Plan, assemble } from './plan.ts';

@@ -12,7 +12,7 @@ import type { ClientBase, ClientConfig, DatabaseError, PoolClient } from 'pg';
 import { cutOff } from '../engine/hang-up.ts';
 import { notConnected } from '../engine/not-connected.ts';
 import { isConnectionLost } from '../engine/sqlstate.ts';
-import type { RewriteSql, Rewritten } from '../tables/flow.ts';
+import type { RewriteSql, Rewritten } from '../tables/sql-flow.ts';
 import { Slots } from '../kit/slots.ts';
 import { limits } from '../tables/limits.ts';
 import { Refused } from '../tables/refusals.ts';

@@ -6,7 +6,8 @@
  * question cannot be read, and what the catalog throws. Keeps nothing.
  */
 import type { Source, SourceQuestion } from '../catalog/catalog.ts';
-import type { CheckRequest, ExplainQuestion, ExplainRequest, ExplainedTable } from '../tables/flow.ts';
+import type { CheckRequest } from '../tables/flow.ts';
+import type { ExplainQuestion, ExplainRequest, ExplainedTable } from '../tables/sql-flow.ts';
 import { SqlFailure } from '../tables/refusals.ts';
 import { explainExpression } from '../validate/explain.ts';
 import { parseTimestamp } from '../validate/timestamp.ts';

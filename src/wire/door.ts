@@ -10,7 +10,7 @@
 import { createServer, type Server, type Socket } from 'node:net';
 import type { Endpoint } from '../engine/engine.ts';
 import type { TlsSource } from '../access/tls-source.ts';
-import type { RewriteSql } from '../tables/flow.ts';
+import type { RewriteSql } from '../tables/sql-flow.ts';
 import type { Closable } from '../kit/closer.ts';
 import { type Limits, limits as standardLimits } from '../tables/limits.ts';
 import type { Observe } from '../tables/observations.ts';

@@ -2,7 +2,7 @@
  * What the engine says about a statement that Headgate has written anew, told as if the engine had read the
  * client's own text: positions point into that text, and Headgate's procedures are not mentioned. Pure.
  */
-import type { RefusedStatement, Rewritten } from '../tables/flow.ts';
+import type { RefusedStatement, Rewritten } from '../tables/sql-flow.ts';
 import type { SqlError } from '../tables/refusals.ts';
 import { bytesOfChars, charsBefore } from './characters.ts';
 import type { ErrorFields } from './messages.ts';

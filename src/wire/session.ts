@@ -9,7 +9,7 @@
  * pipelined behind them waits. Then it is *ready*, for good. What the engine is answering at any time is kept by
  * `Answers`.
  */
-import type { Rewrite, RewriteSql, SqlSession } from '../tables/flow.ts';
+import type { Rewrite, RewriteSql, SqlSession } from '../tables/sql-flow.ts';
 import { deferred } from '../kit/deferred.ts';
 import type { Limits } from '../tables/limits.ts';
 import { type SqlError, SqlFailure } from '../tables/refusals.ts';

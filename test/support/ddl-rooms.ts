@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { createRewriter } from '../../src/ddl/rewrite.ts';
 import type { DdlRooms, ParsedCheck } from '../../src/ddl/rewrite.ts';
-import type { SqlSession } from '../../src/tables/flow.ts';
+import type { SqlSession } from '../../src/tables/sql-flow.ts';
 
 export const utf8: SqlSession = {
   database: 'dev',

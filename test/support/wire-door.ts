@@ -4,7 +4,7 @@
  * `before`, and `BUG` throws.
  */
 import type { Endpoint } from '../../src/engine/engine.ts';
-import type { Rewrite, RewriteSql } from '../../src/tables/flow.ts';
+import type { Rewrite, RewriteSql } from '../../src/tables/sql-flow.ts';
 import type { TlsSource } from '../../src/access/tls-source.ts';
 import { type Deferred, deferred } from '../../src/kit/deferred.ts';
 import { type Limits, limits } from '../../src/tables/limits.ts';

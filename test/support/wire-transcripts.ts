@@ -2,7 +2,7 @@
  * Conversations between a client and an engine as both send them, and what must reach the other side of a session
  * whose rewriter is `rewrite`. Bytes are latin1 strings.
  */
-import type { Rewrite, RewriteSql } from '../../src/tables/flow.ts';
+import type { Rewrite, RewriteSql } from '../../src/tables/sql-flow.ts';
 import { SqlFailure } from '../../src/tables/refusals.ts';
 
 export const m = (type: string, body = ''): string => {
