@@ -15,13 +15,13 @@ export type RejectsOptions = Omit<JournalOptions, 'database'>;
 export class Rejects {
   readonly #options: RejectsOptions;
   readonly #journals = new Map<string, Journal>();
-  readonly #rates: RateLimit;
+  readonly #rate: RateLimit;
   #closed = false;
 
   constructor(options: RejectsOptions) {
     this.#options = options;
     const { rejectedPerSecond: count, rejectedBurst: burst, rejectedTablesMax } = options.limits;
-    this.#rates = new RateLimit({ count, perMs: 1_000, burst }, rejectedTablesMax);
+    this.#rate = new RateLimit({ count, perMs: 1_000, burst }, rejectedTablesMax);
   }
 
   /** From now on requests to tables of this database are kept; the catalog is there. */
@@ -49,7 +49,7 @@ export class Rejects {
     // Forged requests do not use up the rate of those that only do not fit.
     const key = `${oid}/${request.authenticated}/${database}`;
     const drop = (why: 'rate' | 'queue') => observe({ kind: 'rejected.dropped', database, why, rows: 1 });
-    if (this.#rates.take(key, clock()) > 0) drop('rate');
+    if (this.#rate.take(key, clock()) > 0) drop('rate');
     else if (this.#journals.get(database)?.push(request) !== true) drop('queue');
   }
 

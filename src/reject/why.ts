@@ -24,13 +24,13 @@ type WhyLimits = Pick<
 export class Why {
   readonly #limits: WhyLimits;
   readonly #clock: () => number;
-  readonly #rates: RateLimit;
+  readonly #rate: RateLimit;
 
   constructor(limits: WhyLimits, clock: () => number) {
     this.#limits = limits;
     this.#clock = clock;
     const { rejectedExplainedPerSecond: count, rejectedExplainedBurst: burst } = limits;
-    this.#rates = new RateLimit({ count, perMs: 1_000, burst }, 1);
+    this.#rate = new RateLimit({ count, perMs: 1_000, burst }, 1);
   }
 
   /** The same descriptions, with a reason that says more where there is one. */
@@ -50,7 +50,7 @@ export class Why {
     const { whyRefused } = request.target;
     if (code !== 'signature_failed' || whyRefused === undefined) return null;
     if (body === null || body.length !== bodyBytes) return null;
-    if (this.#rates.take('', this.#clock()) > 0) return null;
+    if (this.#rate.take('', this.#clock()) > 0) return null;
     const { method, requestTarget: target, rawHeaders, arrivedAtMs } = request;
     try {
       return whyRefused({ method, target, rawHeaders, arrivedAtMs, body });
