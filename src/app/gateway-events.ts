@@ -20,7 +20,6 @@ import type { GatewayRole } from '../engine/gateway-role.ts';
 import { notConnected } from '../engine/not-connected.ts';
 import { isConnectionLost, sqlstateOf } from '../engine/sqlstate.ts';
 import type { Column } from '../tables/flow.ts';
-import { Budget } from '../gateway/budget.ts';
 import type { EventCodec, EventRooms, FailedRow, OnConflict } from '../gateway/event-rooms.ts';
 import type { NamedEngine } from './gateway-rooms.ts';
 import { engineOf } from './gateway-rooms.ts';
@@ -136,7 +135,7 @@ export function eventRooms(parts: EventParts, closer: Closer): EventRooms {
     submit: (rows) => lanes.submit(rows),
     release,
     codec,
-    streams: new Budget(limits.eventsStreamsMax),
+    streams: new Slots(limits.eventsStreamsMax),
     transaction: {
       turns: new Slots(Math.max(1, Math.floor(resources().cores / 2))),
       connect: (database) => streams.connect(database),

@@ -6,7 +6,6 @@ import type { PoolClient } from 'pg';
 import type { Column, Outcome, Rows, Target } from '../tables/flow.ts';
 import type { Slots } from '../kit/slots.ts';
 import type { Refusal } from '../tables/refusals.ts';
-import type { Budget } from './budget.ts';
 import type { Skipped } from './skipped.ts';
 
 export const conflicts = ['error', 'update', 'ignore'] as const;
@@ -23,7 +22,7 @@ export interface EventRooms {
   /** Lets go of a database, so that it can be dropped or renamed. */
   readonly release: (database: string) => Promise<void>;
   /** One for each large body that is under way. */
-  readonly streams: Budget;
+  readonly streams: Slots;
   readonly codec: EventCodec;
   readonly transaction: TransactionRooms;
 }

@@ -20,10 +20,11 @@ export async function streamEvents(
   body: EventBody,
 ): Promise<EventAnswer> {
   const skipped = request.skips ? new Skipped(limits.eventsSkippedMax) : null;
-  if (!rooms.streams.take(1)) throw new Refused('overloaded', 'too many large bodies are being stored');
+  const done = rooms.streams.takeNow();
+  if (done === null) throw new Refused('overloaded', 'too many large bodies are being stored');
   const transaction = await EventTransaction.begin(rooms.transaction, target, skipped).catch(
     (error: unknown) => {
-      rooms.streams.give(1);
+      done();
       throw error;
     },
   );
@@ -37,7 +38,7 @@ export async function streamEvents(
     throw error;
   } finally {
     await transaction.end();
-    rooms.streams.give(1);
+    done();
   }
 }
 

@@ -60,7 +60,7 @@ export class GatewayExchange extends Exchange {
     return !this.#isGzip() && length !== undefined && Number(length) <= bytesMax;
   }
 
-  /** All of the body; rejects with Refused. What is held of it is given back with the answer, or by `release`. */
+  /** All of the body; rejects with Refused. What is held of it is given back with the answer. */
   async body({ bytesMax, tooLarge }: BodyBounds): Promise<Buffer> {
     this.#isGzip();
     const rules = { bytesMax, needsLength: false, pauseMs: limits.eventsPauseMs };
@@ -84,10 +84,6 @@ export class GatewayExchange extends Exchange {
   hold(bytes: number): void {
     const why = this.share.take(bytes);
     if (why !== null) throw new Refused(why);
-  }
-
-  release(): void {
-    this.share.release();
   }
 
   override refuse(why: Refusal, closes = false): void {

@@ -13,11 +13,12 @@ import { e, gatewayConnections, row, select, sql } from '../../test/support/bad-
 import type { End } from '../../test/support/bad-inputs/gateway.ts';
 import { testTls } from '../../test/support/certificates.ts';
 import { onEnd } from '../../test/support/cleanup.ts';
-import { openTestGateway } from '../../test/support/gateway.ts';
+import { openGate, openTestGateway } from '../../test/support/gateway.ts';
 import type { TestGateway } from '../../test/support/gateway.ts';
 import { testDatabase } from '../../test/support/postgres.ts';
 import { chunked, post, RawClient } from '../../test/support/raw-http.ts';
 import { within } from '../../test/support/within.ts';
+import { Networks } from '../kit/networks.ts';
 import { limits } from '../tables/limits.ts';
 import type { Limits } from '../tables/limits.ts';
 
@@ -31,7 +32,12 @@ interface Opened {
   rows: number;
 }
 
-async function open(t: TestContext, way: Over, own: Partial<Limits> = {}): Promise<Opened | null> {
+async function open(
+  t: TestContext,
+  way: Over,
+  own: Partial<Limits> = {},
+  gate = openGate(),
+): Promise<Opened | null> {
   const made = way === 'tls' ? await testTls() : null;
   if (way === 'tls' && made === null) return null;
   if (made !== null) onEnd(t, 'certificates', () => made.close());
@@ -40,6 +46,7 @@ async function open(t: TestContext, way: Over, own: Partial<Limits> = {}): Promi
   await client.query('CREATE TABLE t (n int)');
   const gateway = await openTestGateway(t, database, {
     hosts: ['h'],
+    gate,
     tls: made?.source ?? null,
     limits: { ...limits, lingerMs: 200, ...own },
   });
@@ -74,7 +81,7 @@ async function answers(client: RawClient, opened: Opened, count: number): Promis
     const answer = await client.answer();
     if (answer === null) break;
     if (answer.body === '{"rows":1}') opened.rows += 1;
-    assert.equal(/^retry-after: \d+$/im.test(answer.head), answer.status === 503);
+    assert.equal(/^retry-after: \d+$/im.test(answer.head), [429, 503].includes(answer.status));
     assert.equal(/^allow: POST$/im.test(answer.head), answer.status === 405);
     got.push(summary(answer.status, answer.body));
   }
@@ -251,4 +258,24 @@ test('HEAD is answered without a body, also where it cannot be read', async (t) 
     assert.match(client.unread, new RegExp(`^HTTP/1.1 ${status} [^]*\\r\\n\\r\\n$`), bytes.slice(0, 60));
     client.destroy();
   }
+});
+
+test('bodies that never end, as a whole or in pieces, give way to those of others', async (t) => {
+  const trustedProxies = Networks.parse('127.0.0.1');
+  assert(trustedProxies instanceof Networks);
+  const believed = {
+    trustedProxies,
+    forwardedHeader: 'x-forwarded-for',
+  } as const;
+  const opened = await open(t, 'tcp', { gatewayBodiesBytesMax: 1024 * 1024 }, openGate(believed));
+  assert(opened !== null);
+  const begun = (announced: number) =>
+    post(e, ' '.repeat(100_000), 'X-Forwarded-For: 198.51.100.1\r\n').replace(/100000/, String(announced));
+  const slow = await Promise.all(Array.from({ length: 10 }, () => RawClient.connect(opened.port)));
+  for (const [i, client] of slow.entries()) client.send(begun(i % 2 === 0 ? 200_000 : 5_000_000));
+  while (opened.gateway.door.load.bytesInFlight < 1_000_000) await new Promise(setImmediate);
+  await check('tcp', opened, [post(e, row + ' '.repeat(250_000))], ['200'], 'stays');
+  const refused = slow.slice(0, 3).map((client) => answers(client, opened, 1));
+  assert.deepEqual(await Promise.race(refused), ['429 sender_overloaded']);
+  for (const client of slow) client.destroy();
 });

@@ -6,6 +6,7 @@
  */
 import * as zlib from 'node:zlib';
 import { giveBack } from '../kit/give-back.ts';
+import { Slots } from '../kit/slots.ts';
 import type { Limits } from '../tables/limits.ts';
 import type { Refusal, RefusalCode } from '../tables/refusals.ts';
 import { refusal, Refused } from '../tables/refusals.ts';
@@ -49,32 +50,22 @@ export function parseCodings(header: string | undefined, codingsMax: number): re
 
 /** The turns of all bodies of one listener that are not small. */
 export class Inflations {
-  readonly #limits: Limits;
-  #running = 0;
-  readonly #waiting: (() => void)[] = [];
+  readonly #waitingMax: number;
+  readonly #slots: Slots;
 
-  constructor(limits: Limits) {
-    this.#limits = limits;
+  constructor({ inflationsMax, inflationsWaitingMax }: Limits) {
+    this.#waitingMax = inflationsWaitingMax;
+    this.#slots = new Slots(inflationsMax);
   }
 
   start(body: Buffer, codings: readonly Coding[], share: Share, bytesMax: number): Inflation {
     return new Inflation(this, body, codings, share, bytesMax);
   }
 
-  /** null: it is its turn now; otherwise resolves when it is. Throws `overloaded`. Every turn is given back. */
-  turn(): Promise<void> | null {
-    if (this.#running < this.#limits.inflationsMax) {
-      this.#running += 1;
-      return null;
-    }
-    if (this.#waiting.length >= this.#limits.inflationsWaitingMax) throw new Refused('overloaded');
-    return new Promise((resolve) => this.#waiting.push(resolve));
-  }
-
-  done(): void {
-    const next = this.#waiting.shift();
-    if (next === undefined) this.#running -= 1;
-    else next();
+  /** Resolves when it is its turn, with what ends that. Throws `overloaded`. */
+  turn(): Promise<() => void> {
+    if (this.#slots.waiting >= this.#waitingMax) throw new Refused('overloaded');
+    return this.#slots.turn();
   }
 }
 
@@ -126,12 +117,11 @@ export class Inflation {
   }
 
   async #large(body: Buffer, coding: Coding): Promise<Buffer> {
-    const turn = this.#turns.turn();
-    if (turn !== null) await turn;
+    const done = await this.#turns.turn();
     try {
       return await this.#stream(body, coding);
     } finally {
-      this.#turns.done();
+      done();
     }
   }
 

@@ -24,6 +24,16 @@ export class Slots {
     };
   }
 
+  /** How many wait. */
+  get waiting(): number {
+    return this.#waiting.size;
+  }
+
+  /** What gives the slot back; null: there is none at once, and nobody waits. */
+  takeNow(): (() => void) | null {
+    return this.#free > 0 ? this.take(() => undefined) : null;
+  }
+
   /** Resolves when it is its turn, with what gives the slot back. */
   turn(): Promise<() => void> {
     return new Promise((resolve) => {

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
+import { RateLimit } from '../access/rate-limit.ts';
 import type { RejectedRequest, Target } from '../tables/flow.ts';
 import { limits } from '../tables/limits.ts';
 import { refusal } from '../tables/refusals.ts';
 import { describe, rawHeadersOf } from './description.ts';
-import { Rates } from './rates.ts';
 import { Waiting } from './waiting.ts';
 
 function target(intake: Partial<Target['intake']> = {}): Target {
@@ -110,18 +110,19 @@ test('headers mean the same when they are used again', () => {
 });
 
 test('the rate of one key is its own, and comes back with time', () => {
-  const rates = new Rates({ rejectedBurst: 2, rejectedPerSecond: 10, rejectedTablesMax: 3 });
+  const rate = new RateLimit({ count: 10, perMs: 1_000, burst: 2 }, 3);
+  const take = (key: string, nowMs: number) => rate.take(key, nowMs) === 0;
   assert.deepEqual(
-    [1, 2, 3].map(() => rates.take('a', 0)),
+    [1, 2, 3].map(() => take('a', 0)),
     [true, true, false],
   );
-  assert.equal(rates.take('b', 0), true);
-  assert.deepEqual([rates.take('a', 99), rates.take('a', 101), rates.take('a', 102)], [false, true, false]);
+  assert.equal(take('b', 0), true);
+  assert.deepEqual([take('a', 99), take('a', 101), take('a', 102)], [false, true, false]);
   assert.deepEqual(
-    [1, 2, 3].map(() => rates.take('a', 1_000_000)),
+    [1, 2, 3].map(() => take('a', 1_000_000)),
     [true, true, false],
   );
-  for (const key of ['c', 'd', 'e', 'f', 'g', 'h']) assert.equal(rates.take(key, 0), true);
+  for (const key of ['c', 'd', 'e', 'f', 'g', 'h']) assert.equal(take(key, 0), true);
 });
 
 test('the queue has bounds in entries and bytes, keeps the oldest, and holds no whole body', () => {

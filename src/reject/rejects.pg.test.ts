@@ -85,7 +85,7 @@ function rejectsOn(bin: string): void {
     const [gone, there] = [await makeTable(client, 'gone'), await makeTable(client, 't')];
     await client.query('DROP TABLE gone');
     const { rejects, settled, counted, spy } = openRejects(t, server, {
-      limits: { rejectedBurst: 5, rejectedPerSecond: 0 },
+      limits: { rejectedBurst: 5, rejectedPerSecond: 1e-6 },
     });
     rejects.serve('postgres');
     for (const target of [gone, there]) for (let i = 0; i < 100; i++) rejects.keep(refused(target));

@@ -3,11 +3,11 @@
  * an answer later or another one: what is not worth keeping, or comes too fast, or does not fit into memory is counted
  * and forgotten. Refuses nothing. Touches headgate.rejected_requests over one connection per served database.
  */
+import { RateLimit } from '../access/rate-limit.ts';
 import type { AskedHandshake, Ignored, RejectedRequest, Target } from '../tables/flow.ts';
 import { isWorthKeeping } from './description.ts';
 import { Journal } from './journal.ts';
 import type { JournalOptions } from './journal.ts';
-import { Rates } from './rates.ts';
 
 /** `rowsMax` 0: nothing is kept. */
 export type RejectsOptions = Omit<JournalOptions, 'database'>;
@@ -15,12 +15,13 @@ export type RejectsOptions = Omit<JournalOptions, 'database'>;
 export class Rejects {
   readonly #options: RejectsOptions;
   readonly #journals = new Map<string, Journal>();
-  readonly #rates: Rates;
+  readonly #rate: RateLimit;
   #closed = false;
 
   constructor(options: RejectsOptions) {
     this.#options = options;
-    this.#rates = new Rates(options.limits);
+    const { rejectedPerSecond: count, rejectedBurst: burst, rejectedTablesMax } = options.limits;
+    this.#rate = new RateLimit({ count, perMs: 1_000, burst }, rejectedTablesMax);
   }
 
   /** From now on requests to tables of this database are kept; the catalog is there. */
@@ -48,7 +49,7 @@ export class Rejects {
     // Forged requests do not use up the rate of those that only do not fit.
     const key = `${oid}/${request.authenticated}/${database}`;
     const drop = (why: 'rate' | 'queue') => observe({ kind: 'rejected.dropped', database, why, rows: 1 });
-    if (!this.#rates.take(key, clock())) drop('rate');
+    if (this.#rate.take(key, clock()) > 0) drop('rate');
     else if (this.#journals.get(database)?.push(request) !== true) drop('queue');
   }
 
@@ -58,7 +59,7 @@ export class Rejects {
     if (rowsMax === 0) return;
     const { database, oid } = handshake.target;
     const drop = (why: 'rate' | 'queue') => observe({ kind: 'handshakes.dropped', database, why, rows: 1 });
-    if (!this.#rates.take(`${oid}/asked/${database}`, clock())) drop('rate');
+    if (this.#rate.take(`${oid}/asked/${database}`, clock()) > 0) drop('rate');
     else if (this.#journals.get(database)?.asked(handshake) !== true) drop('queue');
   }
 

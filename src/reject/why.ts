@@ -4,11 +4,11 @@
  * would be refused for that alone.
  */
 import { setImmediate as turn } from 'node:timers/promises';
+import { RateLimit } from '../access/rate-limit.ts';
 import type { RejectedRequest } from '../tables/flow.ts';
 import type { Limits } from '../tables/limits.ts';
 import { storable } from './description.ts';
 import type { Description } from './description.ts';
-import { Rates } from './rates.ts';
 
 /** What is kept of a request, and the request without its body. */
 export interface Kept {
@@ -24,16 +24,13 @@ type WhyLimits = Pick<
 export class Why {
   readonly #limits: WhyLimits;
   readonly #clock: () => number;
-  readonly #rates: Rates;
+  readonly #rate: RateLimit;
 
   constructor(limits: WhyLimits, clock: () => number) {
     this.#limits = limits;
     this.#clock = clock;
-    this.#rates = new Rates({
-      rejectedBurst: limits.rejectedExplainedBurst,
-      rejectedPerSecond: limits.rejectedExplainedPerSecond,
-      rejectedTablesMax: 1,
-    });
+    const { rejectedExplainedPerSecond: count, rejectedExplainedBurst: burst } = limits;
+    this.#rate = new RateLimit({ count, perMs: 1_000, burst }, 1);
   }
 
   /** The same descriptions, with a reason that says more where there is one. */
@@ -53,7 +50,7 @@ export class Why {
     const { whyRefused } = request.target;
     if (code !== 'signature_failed' || whyRefused === undefined) return null;
     if (body === null || body.length !== bodyBytes) return null;
-    if (!this.#rates.take('', this.#clock())) return null;
+    if (this.#rate.take('', this.#clock()) > 0) return null;
     const { method, requestTarget: target, rawHeaders, arrivedAtMs } = request;
     try {
       return whyRefused({ method, target, rawHeaders, arrivedAtMs, body });
