@@ -153,14 +153,17 @@ function tooMany(waitMs: number): Refusal {
   return { ...refusal('rate_limited', 'too many handshakes of this table'), retryAfterSeconds };
 }
 
-/** Without a wait where the database is known; null: there is no such table. */
+/** Without a wait where the table is known; null: there is no such table. */
 async function found(arrival: Arrival, rooms: HandshakeRooms): Promise<Target | null> {
+  let known: Target | null | undefined;
   try {
     const name = rooms.route(arrival.target);
-    const known = rooms.lastKnown(name);
-    return known === undefined ? await rooms.find(name) : known;
+    known = rooms.lastKnown(name);
+    // It may have been made a millisecond ago: the sender's URL is entered as soon as CREATE TABLE has returned.
+    return known ?? (await rooms.find(name));
   } catch (error) {
-    if (error instanceof Refused && refusals[error.refusal.code].status < 500) return null;
+    if (!(error instanceof Refused)) throw error;
+    if (known === null || refusals[error.refusal.code].status < 500) return null;
     throw error;
   }
 }
