@@ -49,7 +49,8 @@ ${table}
   VALIDATE SECRET ${own} USING ${id}${second === null ? '' : ` ANSWER SECRET ${second}`};
 \`\`\`
 
-\`USING ${id}\` stands for this, which \`SHOW CREATE TABLE\` shows and which you may change:
+\`USING ${id}\` stands for this expression and these [answers](../sql/answer.md), which \`SHOW CREATE TABLE\` shows and which you may
+change:
 
 \`\`\`sql
 ${table}
