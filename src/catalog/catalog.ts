@@ -6,14 +6,14 @@
  * already has a catalog is found when a request names it. Touches one connection per served database.
  */
 import type { Engine } from '../engine/engine.ts';
-import type { Target } from '../tables/flow.ts';
+import type { Answers, Target } from '../tables/flow.ts';
 import type { TableName } from '../tables/observations.ts';
 import { Refused } from '../tables/refusals.ts';
 import { DatabaseCatalog } from './database-catalog.ts';
 import type { DatabaseCatalogOptions } from './database-catalog.ts';
 import { readMigrations } from './migrate.ts';
 import { Refresher } from './refresher.ts';
-import { guardOf } from './answers.ts';
+import { guardOf, makeAnswers, noAnswers } from './answers.ts';
 import type { TableGuard } from './answers.ts';
 import { openSource, shapeProblem } from './snapshot.ts';
 import type { CheckSource } from './snapshot.ts';
@@ -41,6 +41,8 @@ export interface Source extends TableName {
   readonly unusable: string | null;
   /** null: no VALIDATE, or it does not open. */
   readonly source: CheckSource | null;
+  /** null: no ANSWER. */
+  readonly answers: Answers | null;
 }
 
 type OpenOptions = CatalogOptions & Pick<DatabaseCatalogOptions, 'migrations'>;
@@ -105,9 +107,12 @@ export class Catalog {
       const name = { oid: row.relation, database, schema: row.schema_name, table: row.table_name };
       const unusable = shapeProblem(row);
       try {
-        return { ...name, unusable, source: openSource(row, this.#options.rooms) };
+        const source = openSource(row, this.#options.rooms);
+        const { made: answers } = unusable === null ? makeAnswers(row, this.#options.rooms) : noAnswers;
+        return { ...name, unusable, source, answers };
       } catch (error) {
-        return { ...name, unusable: error instanceof Error ? error.message : String(error), source: null };
+        const reason = error instanceof Error ? error.message : String(error);
+        return { ...name, unusable: reason, source: null, answers: null };
       }
     });
   }

@@ -84,10 +84,10 @@ function readBody(text: Option | null, base64: Option | null): Buffer {
 /** By oid: the verdict and its reason, then each step and its value. */
 function linesOf(tables: readonly ExplainedTable[]): Readonly<Record<string, readonly [string, string][]>> {
   return Object.fromEntries(
-    tables.map(({ oid, accepted, reason, steps }) => [
+    tables.map(({ oid, accepted, answered, reason, steps }) => [
       String(oid),
       [
-        [accepted ? 'accepted' : 'refused', reason],
+        [answered === true ? 'answered' : accepted ? 'accepted' : 'refused', reason],
         ...steps.map(({ expression, value }): [string, string] => [expression, value]),
       ],
     ]),

@@ -6,7 +6,14 @@
  * question cannot be read, and what the catalog throws. Keeps nothing.
  */
 import type { Source, SourceQuestion } from '../catalog/catalog.ts';
-import type { CheckRequest, ExplainQuestion, ExplainRequest, ExplainedTable } from '../tables/flow.ts';
+import type {
+  CheckRequest,
+  ExplainQuestion,
+  ExplainRequest,
+  ExplainedTable,
+  HandshakeRule,
+} from '../tables/flow.ts';
+import { limits } from '../tables/limits.ts';
 import { SqlFailure } from '../tables/refusals.ts';
 import { explainExpression } from '../validate/explain.ts';
 import { parseTimestamp } from '../validate/timestamp.ts';
@@ -29,7 +36,7 @@ export function createExplain(rooms: ExplainRooms): Explain {
 }
 
 function explainTable(
-  { oid, unusable, source, ...name }: Source,
+  { oid, unusable, source, answers, ...name }: Source,
   asked: ExplainRequest,
   arrivedAtMs: number,
   knownUrl: string | null,
@@ -37,16 +44,55 @@ function explainTable(
   if (unusable !== null) {
     return { oid, accepted: false, reason: `503, the table cannot be used: ${unusable}`, steps: [] };
   }
-  if (source === null) {
-    return { oid, accepted: true, reason: 'the table has no VALIDATE: everybody may write', steps: [] };
-  }
   const { publicUrl, target } = splitUrl(asked.url ?? pathOf(name), knownUrl);
   const { method, rawHeaders, body } = asked;
   const request: CheckRequest = { method, target, rawHeaders, arrivedAtMs, body };
-  return { oid, ...explainExpression(source.expression, { secrets: source.secrets, publicUrl }, request) };
+  const first =
+    answers === null ? nothingAsked : tried(answers.unchecked, request, limits.handshakeBodyBytesMax);
+  const checked =
+    source === null
+      ? { accepted: true, reason: 'the table has no VALIDATE: everybody may write', steps: [] }
+      : explainExpression(source.expression, { secrets: source.secrets, publicUrl }, request);
+  const second =
+    answers === null || first.answer !== null || !checked.accepted
+      ? nothingAsked
+      : tried(answers.checked, request, Infinity);
+  const answer = first.answer ?? second.answer;
+  const steps = [...first.steps, ...checked.steps, ...second.steps];
+  if (answer !== null) return { oid, accepted: false, answered: true, reason: answer, steps };
+  if (answers !== null && method !== 'POST')
+    return { oid, accepted: false, reason: 'no ANSWER matches it, and only POST is stored', steps };
+  return { oid, ...checked, steps };
 }
 
-function pathOf({ database, schema, table }: Omit<Source, 'oid' | 'unusable' | 'source'>): string {
+interface Tried {
+  /** Which rule takes it, and how; null: none. */
+  readonly answer: string | null;
+  readonly steps: ExplainedTable['steps'];
+}
+
+const nothingAsked: Tried = { answer: null, steps: [] };
+
+/** What an answer holds is not shown: it may be signed, and could be sent. */
+function tried(rules: readonly HandshakeRule[], request: CheckRequest, bytesMax: number): Tried {
+  const steps: { expression: string; value: string }[] = [];
+  for (const { place, methods, answer } of rules) {
+    const fits = request.body.length <= bytesMax;
+    const made = fits && methods?.has(request.method) !== false ? answer(request) : null;
+    steps.push({ expression: `ANSWER ${place}`, value: made === null ? 'does not match' : 'matches' });
+    if (made === null) continue;
+    const content = made.body === '' ? 'no body' : `${made.body.length} bytes`;
+    const reason = `ANSWER ${place} takes it: ${made.status}, ${made.type ?? 'no Content-Type'}, ${content}; nothing is stored`;
+    return { answer: reason, steps };
+  }
+  return { answer: null, steps };
+}
+
+function pathOf({
+  database,
+  schema,
+  table,
+}: Omit<Source, 'oid' | 'unusable' | 'source' | 'answers'>): string {
   return `/webhook/${[database, schema, table].map(encodeURIComponent).join('/')}`;
 }
 

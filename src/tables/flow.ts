@@ -380,6 +380,8 @@ export interface ExplainedTable {
   /** pg_class.oid */
   readonly oid: number;
   readonly accepted: boolean;
+  /** An ANSWER … WHEN takes it: nothing is stored. */
+  readonly answered?: boolean;
   readonly reason: string;
   readonly steps: readonly ExplainedStep[];
 }
