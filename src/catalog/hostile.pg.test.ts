@@ -162,6 +162,28 @@ function hostileOn(bin: string): void {
       mallory,
       byHand({ ...lie, sealed: 'AAAA', sealId, secrets: [{ schema: 'r', name: 'rootsec' }] }),
     );
+    // The same of an ANSWER.
+    const answers = (how: object) =>
+      `CALL headgate.set_answers('mal.given', '${JSON.stringify([how])}', 'add', NULL)`;
+    const answer = {
+      unchecked: true,
+      committed: false,
+      payload: null,
+      expression: 'WHEN a BODY rootsec',
+      secrets: [],
+    };
+    await refused(mallory, answers(answer), '22023');
+    const bound = { ...answer, sealed: 'AAAA', sealId, secrets: [{ schema: 'r', name: 'rootsec' }] };
+    await refused(mallory, answers(bound));
+    await refused(mallory, answers({ ...bound, secrets: [], sealed: 'A'.repeat(300_000) }), '54000');
+    await refused(mallory, "ALTER TABLE mal.given ANSWER SECRET r.rootsec WHEN f(rootsec) BODY 'a'");
+    await refused(mallory, "ALTER TABLE al.t ANSWER BODY 'a'");
+    await refused(mallory, `CALL headgate.set_answers('al.t', '[]', 'replace', NULL)`);
+    await refused(mallory, `SELECT headgate.do_answers(10, 'al.t'::regclass, '[]', 'replace', NULL)`);
+    await refused(mallory, 'DELETE FROM headgate.webhook_answer');
+    await refused(mallory, 'SELECT sealed FROM headgate.webhook_answer');
+    await refused(mallory, 'SELECT answers FROM headgate.answer_rows');
+    await refused(mallory, 'SELECT id FROM headgate.handshake_log');
     await refused(mallory, "UPDATE headgate.webhook_table SET expression = 'x'");
     await refused(mallory, 'SELECT sealed_expression FROM headgate.webhook_table');
     await refused(mallory, 'SELECT sealed FROM headgate.secret');

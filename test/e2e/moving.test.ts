@@ -167,7 +167,7 @@ suite('headgate move', () => {
         '--secret',
         secret,
       ]);
-      assert.equal(keyed.stdout, 'HTTP 200\n{"rows":1}\n');
+      assert.equal(keyed.stdout, 'HTTP 200\n');
       // The secret is the new owner's to change.
       const owner = await taker.client(t);
       await owner.query(`ALTER SECRET gh AS 'changed'`);

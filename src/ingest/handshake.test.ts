@@ -1,0 +1,141 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Answers, Arrival, AskedHandshake, HandshakeRule, Target } from '../tables/flow.ts';
+import { limits } from '../tables/limits.ts';
+import { Refused } from '../tables/refusals.ts';
+import { createHandshakes } from './handshake.ts';
+
+const name = { database: 'dev', schema: 'public', table: 't' };
+
+/** Answers with its place what has that text in its target. */
+function rule(place: number, word: string, methods: readonly string[] | null = null): HandshakeRule {
+  return {
+    place,
+    methods: methods === null ? null : new Set(methods),
+    answer: ({ target, body }) =>
+      target.includes(word) || body.includes(word)
+        ? { status: 200, type: null, headers: [], body: String(place) }
+        : null,
+  };
+}
+
+function target(answers: Partial<Answers>, check: Target['check'] = null): Target {
+  const none: Answers = { unchecked: [], checked: [], asksByPost: true, committed: null };
+  return { ...name, oid: 1, check, answers: { ...none, ...answers } } as unknown as Target;
+}
+
+function rooms(known: Target | null | undefined) {
+  const told: AskedHandshake[] = [];
+  let nowMs = 0;
+  const handshakes = createHandshakes({
+    route: (path) => {
+      if (path.includes('%')) throw new Refused('malformed_path');
+      return name;
+    },
+    lastKnown: () => known,
+    find: () => Promise.reject(new Refused('engine_unavailable')),
+    asked: (handshake) => void told.push(handshake),
+    clock: () => nowMs,
+    limits,
+  });
+  return { handshakes, told, pass: (ms: number) => (nowMs += ms) };
+}
+
+function arrival(change: Partial<Arrival> = {}): Arrival {
+  return {
+    method: 'GET',
+    target: '/webhook/dev/public/t?a',
+    rawHeaders: [],
+    arrivedAtMs: 5,
+    remoteAddress: '192.0.2.1',
+    body: () => Promise.reject(new Error('nobody needs the body')),
+    ...change,
+  };
+}
+
+async function place(known: Target | null | undefined, asked: Partial<Arrival> = {}): Promise<string | null> {
+  const answer = await rooms(known).handshakes.ask(arrival(asked));
+  return answer === null ? null : answer.kind === 'asked' ? answer.answer.body : answer.kind;
+}
+
+test('the first rule that matches answers; one for another method is not tried', async () => {
+  const known = target({
+    unchecked: [rule(1, 'a', ['HEAD']), rule(2, 'nothing'), rule(3, 'a', ['GET']), rule(4, 'a')],
+  });
+  assert.equal(await place(known), '3');
+  assert.equal(await place(known, { method: 'HEAD' }), '1');
+  assert.equal(await place(known, { method: 'OPTIONS' }), '4');
+});
+
+test('checked rules come behind VALIDATE, and only there', async () => {
+  const rules = { checked: [rule(1, 'a')] };
+  assert.equal(await place(target(rules, () => true)), '1');
+  assert.equal(await place(target(rules, () => false)), null);
+  assert.equal(await place(target(rules)), null);
+  assert.equal(await place(target(rules, 'unusable')), null);
+  assert.equal(await place(target({ ...rules, unchecked: [rule(2, 'a')] }, () => false)), '2');
+});
+
+test('a small body is read, any other matches nothing', async () => {
+  const known = target({ unchecked: [rule(1, 'inside')] });
+  const body = () => Promise.resolve(Buffer.from('inside'));
+  assert.equal(await place(known, { announcedBytes: 6, body }), '1');
+  assert.equal(await place(known, { announcedBytes: limits.handshakeBodyBytesMax + 1 }), null);
+  for (const header of ['Transfer-Encoding', 'content-encoding'])
+    assert.equal(await place(known, { announcedBytes: 6, rawHeaders: [header, 'x'] }), null);
+});
+
+test('what is no table of its own, or cannot be known', async () => {
+  assert.equal(await place(null), null);
+  assert.equal(await place({ ...target({}), answers: undefined }), null);
+  assert.equal(await place(target({ unchecked: [rule(1, 'a')] }), { target: '/%' }), null);
+  await assert.rejects(place(undefined), ({ refusal }: Refused) => refusal.code === 'engine_unavailable');
+});
+
+test('a table answers so many at once, strangers apart from those whom VALIDATE accepted', async () => {
+  const known = target({ unchecked: [rule(1, 'open')], checked: [rule(2, 'signed')] }, () => true);
+  const { handshakes, told, pass } = rooms(known);
+  const ask = async (word: string) => (await handshakes.ask(arrival({ target: `/?${word}` })))?.kind;
+  for (let n = 0; n < limits.handshakesBurst; n++) assert.equal(await ask('open'), 'asked');
+  const tooMany = await handshakes.ask(arrival({ target: '/?open' }));
+  assert.ok(tooMany?.kind === 'askedTooOften' && tooMany.refusal.retryAfterSeconds === 1);
+  assert.equal(await ask('signed'), 'asked');
+  pass(1_000 / limits.handshakesPerSecond);
+  assert.equal(await ask('open'), 'asked');
+  assert.equal(await ask('open'), 'askedTooOften');
+  assert.equal(await ask('neither'), undefined);
+  assert.deepEqual(
+    told.slice(-2).map(({ outcome, status, place: at }) => [outcome, status, at]),
+    [
+      ['too_many', 429, 1],
+      ['unmatched', 405, null],
+    ],
+  );
+});
+
+test('a POST: a large body is no UNCHECKED question, and one that cannot be stored is asked meanwhile', async () => {
+  const known = target({ unchecked: [rule(1, 'a')], checked: [rule(2, 'b')] }, () => true);
+  const { handshakes } = rooms(known);
+  const request = {
+    method: 'POST',
+    target: '/?a',
+    rawHeaders: [],
+    arrivedAtMs: 0,
+    body: Buffer.alloc(limits.handshakeBodyBytesMax + 1),
+  };
+  const answers = known.answers;
+  assert.ok(answers);
+  assert.equal(handshakes.posted(known, answers, request, '', 'unchecked'), null);
+  assert.equal(
+    handshakes.posted(known, answers, { ...request, body: Buffer.alloc(1) }, '', 'unchecked')?.kind,
+    'asked',
+  );
+  const read = () => Promise.resolve(Buffer.from('b'));
+  const post = arrival({ method: 'POST', target: '/', announcedBytes: 1 });
+  assert.equal((await handshakes.meanwhile(known, post, read))?.kind, 'asked');
+  assert.equal(await handshakes.meanwhile(null, post, read), null);
+  assert.equal(
+    await handshakes.meanwhile(target({ unchecked: [rule(1, 'b')], asksByPost: false }), post, read),
+    null,
+  );
+});

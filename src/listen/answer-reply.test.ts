@@ -1,0 +1,41 @@
+import assert from 'node:assert/strict';
+import { STATUS_CODES } from 'node:http';
+import { test } from 'node:test';
+import { limits } from '../tables/limits.ts';
+import { handshakeReply, ownReply } from './reply.ts';
+
+test('the largest answer to a question stays below 1,024 bytes with what Node adds', () => {
+  const body = 'x'.repeat(limits.answerBodyBytesMax);
+  const value = 'y'.repeat(limits.answerOwnBytesMax - body.length - 'X-Long'.length - 4);
+  const { headers, status } = handshakeReply({
+    status: 201,
+    type: 'application/json',
+    headers: ['X-Long', value],
+    body,
+  });
+  const added = ['Date', new Date(0).toUTCString(), 'Connection', 'keep-alive', 'Keep-Alive', 'timeout=75'];
+  const lines = [...headers, ...added];
+  const head = lines.reduce((sum, text) => sum + text.length + 2, 0);
+  const all = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\n`.length + head + 2 + body.length;
+  assert.ok(all <= 1_024, `${all}`);
+});
+
+test('a committed request: made once, with the rows of this one, and headers that come back', () => {
+  const answer = {
+    status: 200,
+    type: null,
+    headers: [],
+    echoes: [{ name: 'X-Id', header: 'x-id' }],
+    body: '',
+  };
+  const plain = ownReply(1, answer, []);
+  assert.equal(ownReply(1, answer, []), plain);
+  assert.deepEqual(plain.headers, ['Content-Length', '0']);
+  assert.equal(ownReply(3, answer, []).rows, 3);
+  const echo = (...rawHeaders: string[]) => ownReply(1, answer, rawHeaders).headers.slice(2);
+  assert.deepEqual(echo('X-ID', 'abc', 'x-other', 'x-id'), ['X-Id', 'abc']);
+  for (const value of ['', ' a', '\u00e9', 'a\tb', 'z'.repeat(257)])
+    assert.deepEqual(echo('x-id', value), []);
+  assert.deepEqual(echo('x-id', 'a', 'X-Id', 'b'), []);
+  assert.deepEqual(ownReply(1, { ...answer, status: 204 }, []).headers, []);
+});
