@@ -50,9 +50,6 @@ export const commerceSenders: readonly Sender[] = [
       'Open WooCommerce → Settings → Advanced → Webhooks → Add webhook.',
       'Status: Active. Choose the topic, the delivery URL (the URL of the table) and the secret. Save.',
     ],
-    notes: [
-      'On saving, WooCommerce sends an unsigned form `webhook_id=…` to see whether the URL answers; it is refused with 401.',
-    ],
     eventHeaders: ({ id }) => ({
       'X-WC-Webhook-Topic': 'order.created',
       'X-WC-Webhook-Delivery-ID': id,

@@ -133,6 +133,7 @@ export const serviceSenders: readonly Sender[] = [
     headers: ['x-twitter-webhooks-signature'],
     secret: { what: 'the app’s consumer secret', where: 'developer portal → the app → Keys and tokens' },
     steps: ['Webhooks are registered by the API with the URL of the table, and users are subscribed to it.'],
+    notes: ['The URL is to name no port: X calls 443.'],
     example: ({ id, nowMs }) => ({
       for_user_id: '2244994945',
       tweet_create_events: [{ id_str: String(numeric(id)), text: 'Zoë ☕', timestamp_ms: String(nowMs) }],

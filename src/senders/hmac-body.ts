@@ -227,7 +227,7 @@ export const hmacBodySenders: readonly Sender[] = [
       "Make the table without a check, so that it gives the header back and keeps it: `CREATE TABLE asana_events (data JSONB) INCLUDE HEADER 'x-hook-secret' AS hook_secret WITH (connector = 'webhook') ANSWER HEADER 'X-Hook-Secret' = headers->>'x-hook-secret'`.",
       'Webhooks are made by the API: `POST /webhooks` with `resource` and `target`, the URL of the table.',
       'Read the secret, `SELECT hook_secret FROM asana_events WHERE hook_secret IS NOT NULL`, and put it into `CREATE SECRET asana_secret`.',
-      'Now check: `ALTER TABLE asana_events DROP ANSWER` and `ALTER TABLE asana_events VALIDATE SECRET asana_secret USING asana`. Until here anybody could write into the table: look at what is in it.',
+      'Now check: `ALTER TABLE asana_events VALIDATE SECRET asana_secret USING asana`, which takes the ANSWER away as well. Until here anybody could write into the table: look at what is in it.',
     ],
     example: ({ id, nowMs }) => ({
       events: [

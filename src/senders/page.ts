@@ -49,7 +49,8 @@ ${table}
   VALIDATE SECRET ${own} USING ${id}${second === null ? '' : ` ANSWER SECRET ${second}`};
 \`\`\`
 
-\`USING ${id}\` stands for this, which \`SHOW CREATE TABLE\` shows and which you may change:
+\`USING ${id}\` stands for this expression and these [answers](../sql/answer.md), which \`SHOW CREATE TABLE\` shows and which you may
+change:
 
 \`\`\`sql
 ${table}
@@ -171,6 +172,9 @@ function facts(sender: Sender): readonly string[] {
   return [
     ...sender.notes,
     `To change the secret without losing a request: \`ALTER TABLE … VALIDATE SECRET old, new ${using}\`, change it at the sender, then \`… SECRET new ${using}\`.`,
+    ...(sender.answers({ secret: 'own', answer: 'second' }).some((clause) => clause.includes('hmac(own'))
+      ? ['While two secrets are named, the handshake is answered with the first one.']
+      : []),
     ...(sender.headers.length === 0
       ? []
       : [`The check reads ${sender.headers.map((name) => `\`${name}\``).join(', ')}.`]),
@@ -223,6 +227,22 @@ brings the answer; where it is done *by hand*, the sender's page says how. \`hea
 sender does. A request that is stored is answered with what its sender wants, which mostly is an empty 200.
 
 ${sections.join('\n')}
+## headgate send
+
+\`headgate send <name> --url <the table’s URL> --secret <text>\` sends what the sender would send, rightly signed, and ends with 0 when every
+answer is what the sender wants. \`headgate send --help\` lists all options.
+
+| option | what |
+| --- | --- |
+| \`--handshake\`, \`--answer-secret <text>\` | asks what the sender asks before it delivers, and judges status, type, body, headers, size and time of the answers as the sender would |
+| \`--event <name>\`, \`--header 'name: value'\`, \`--body <file>\` | another event’s name where the sender writes it, other headers, another body |
+| \`--id <text>\`, \`--repeat <n>\` | one delivery with an id that comes again; the same delivery n times, each signed anew |
+| \`--stale\`, \`--tamper\` | a signature that is too old, another body than was signed: the right answer is a refusal, and 0 says that it was one |
+| \`--count <n>\`, \`--rate <n/s>\` | many different deliveries |
+| \`--signed-url <url>\` | what the sender believes to call, where a proxy stands in front |
+| \`--print\` | prints the requests as commands of curl instead. A token, where the sender sends one, stands in it; a key never does |
+| \`--make-secret\` | prints a new secret and the key that belongs to it |
+
 ## Not expressible
 
 ${unsupported.map(({ name, reason }) => `- **${name}**: ${reason}\n`).join('')}

@@ -195,10 +195,10 @@ export const urlAndFieldSenders: readonly Sender[] = [
     secret: { what: 'the account’s auth token', where: 'Console → Account → API keys & tokens' },
     deliveryId: { header: 'I-Twilio-Idempotency-Token' },
     steps: [
-      'Enter the URL of the table as the status callback of messages and calls (`StatusCallback`), method POST.',
+      'Enter the URL of the table as the status callback of messages and calls (`StatusCallback`), or where a number’s incoming messages go, method POST.',
     ],
     notes: [
-      'Twilio reads the answer to an incoming message or call as TwiML, which is XML: for Headgate’s JSON it reports error 12300, and a caller hears that an application error has occurred. Let your application answer those; status callbacks, whose answer is not read, are for this table.',
+      'Twilio reads the answer to an incoming message or call as TwiML. What is stored is answered with an empty `<Response/>`: a message gets no reply, a call is ended. Where it should be otherwise, give the table an ANSWER of your own, or let your application answer.',
       formNote,
     ],
     eventHeaders: ({ id }) => ({ 'I-Twilio-Idempotency-Token': uuid(id) }),

@@ -5,6 +5,7 @@ import { test } from 'node:test';
 import type { Client } from 'pg';
 import { askOne, roundsOf } from '../../src/senders/send-handshake.ts';
 import type { Asker } from '../../src/senders/send-handshake.ts';
+import { senderPage } from '../../src/senders/page.ts';
 import { SendClient } from '../../src/senders/send-client.ts';
 import type { Asked, Sender } from '../../src/senders/sender.ts';
 import { senders } from '../../src/senders/senders.ts';
@@ -229,5 +230,45 @@ test('handshakes', async (t) => {
       ],
       [0, 0, 0],
     );
+  });
+
+  await t.test('keys that are learned: the steps of Asana’s and Notion’s pages', async () => {
+    const stepsOf = (sender: string) => {
+      const page = senderPage(senders.get(sender) ?? assert.fail());
+      return [...page.matchAll(/`((?:CREATE TABLE|SELECT|ALTER TABLE) [^`]*)`/g)].map(([, sql = '']) => sql);
+    };
+    const [asanaTable = '', asanaSecret = '', asanaCheck = ''] = stepsOf('asana');
+    await client.query(asanaTable);
+    const asked = await put(
+      post('asana_events', { 'X-Hook-Secret': 'b537207f20cbfa02357cf448134da559' }, '{}'),
+    );
+    assert.deepEqual(
+      [asked.status, asked.headers['x-hook-secret']],
+      [200, 'b537207f20cbfa02357cf448134da559'],
+    );
+    const learned = await client.query<{ hook_secret: string }>(asanaSecret);
+    assert.deepEqual(learned.rows, [{ hook_secret: 'b537207f20cbfa02357cf448134da559' }]);
+    await client.query(
+      `CREATE SECRET asana_secret WITH (backend = 'meta') AS 'b537207f20cbfa02357cf448134da559'`,
+    );
+    await client.query(asanaCheck);
+    await within(5_000, async () => {
+      const late = await put(post('asana_events', { 'X-Hook-Secret': 'a stranger’s'.slice(0, 10) }, '{}'));
+      assert.deepEqual([late.status, late.headers['x-hook-secret']], [401, undefined]);
+    });
+    const asana = { sender: 'asana', url: urlOf('asana_events'), secret: 'b537207f20cbfa02357cf448134da559' };
+    assert.equal((await send(asana)).printed, 'HTTP 200\n');
+
+    const [notionTable = '', notionToken = '', notionCheck = ''] = stepsOf('notion');
+    await client.query(notionTable);
+    assert.equal((await put(post('notion_events', {}, '{"verification_token":"secret_a"}'))).status, 200);
+    assert.deepEqual(Object.values((await client.query<object>(notionToken)).rows[0] ?? {}), ['secret_a']);
+    await client.query(`CREATE SECRET notion_secret WITH (backend = 'meta') AS 'secret_a'`);
+    await client.query(notionCheck);
+    await within(5_000, async () =>
+      assert.equal((await put(post('notion_events', {}, '{"verification_token":"secret_b"}'))).status, 401),
+    );
+    const notion = { sender: 'notion', url: urlOf('notion_events'), secret: 'secret_a' };
+    assert.equal((await send(notion)).printed, 'HTTP 200\n');
   });
 });

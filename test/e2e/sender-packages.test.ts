@@ -3,7 +3,7 @@
  * what `headgate send` makes. So neither side of a sender in src/senders stands on our reading alone.
  */
 import assert from 'node:assert/strict';
-import { createHash, randomBytes } from 'node:crypto';
+import { createHash, createPublicKey, randomBytes } from 'node:crypto';
 import type { webcrypto } from 'node:crypto';
 import { createRequire } from 'node:module';
 import { suite, test } from 'node:test';
@@ -16,17 +16,19 @@ import { EventWebhook } from '@sendgrid/eventwebhook';
 import adyen from '@adyen/api-library';
 import bolt from '@slack/bolt';
 import { verifyKey } from 'discord-interactions';
-import { SignJWT, exportJWK, generateKeyPair } from 'jose';
+import { SignJWT, compactVerify, exportJWK, generateKeyPair } from 'jose';
 import Razorpay from 'razorpay';
 import { Webhook as StandardWebhook } from 'standardwebhooks';
 import Stripe from 'stripe';
 import { Webhook as SvixWebhook } from 'svix';
 import twilio from 'twilio';
+import { roundsOf, verdict } from '../../src/senders/send-handshake.ts';
 import { senders, signedRequest } from '../../src/senders/senders.ts';
 import { startHeadgate } from '../support/headgate.ts';
 import { createSenderTable, publicUrl } from '../support/senders.ts';
 
 interface BraintreeGateway {
+  readonly webhookNotification: { verify(challenge: string): string };
   readonly webhookTesting: {
     sampleNotification(kind: string, id: string): { bt_signature: string; bt_payload: string };
   };
@@ -306,6 +308,11 @@ const receivers: Readonly<
     verifyKey(body, header('X-Signature-Ed25519'), header('X-Signature-Timestamp'), secret),
   discord_interactions: (body, header, secret) =>
     verifyKey(body, header('X-Signature-Ed25519'), header('X-Signature-Timestamp'), secret),
+  app_store: async (body, _header, secret) => {
+    const { signedPayload } = JSON.parse(body) as { signedPayload: string };
+    const { payload } = await compactVerify(signedPayload, createPublicKey(secret));
+    return (JSON.parse(Buffer.from(payload).toString()) as { version: string }).version === '2.0';
+  },
   sendgrid: (body, header, secret) => {
     const webhook = new EventWebhook();
     const signature = header('X-Twilio-Email-Event-Webhook-Signature');
@@ -355,4 +362,29 @@ suite("the senders' own packages accept what headgate send makes, and only that"
       assert.equal(refused, false);
     });
   }
+});
+
+test('Braintree’s package answers a challenge with what our question wants', () => {
+  const keys = { public_key: 'integration_public_key', private_key: 'integration_private_key' };
+  const gateway = new braintree.BraintreeGateway({
+    environment: braintree.Environment.Sandbox,
+    merchantId: 'integration_merchant_id',
+    publicKey: keys.public_key,
+    privateKey: keys.private_key,
+  });
+  const sender = senders.get('braintree') ?? assert.fail();
+  const url = 'https://h.example/';
+  const asker = {
+    sender,
+    url,
+    signedUrl: url,
+    signingKey: JSON.stringify(keys),
+    answerKey: keys.public_key,
+    headers: new Map<string, string>(),
+  };
+  const [round = assert.fail()] = roundsOf(asker, randomBytes(16).toString('hex'), Date.now());
+  const body = gateway.webhookNotification.verify(round.asking.challenge);
+  const answer = { status: 200, headers: {}, bytes: 200, ms: 1 };
+  assert.equal(verdict(round, { ...answer, body }), null);
+  assert.notEqual(verdict(round, { ...answer, body: body.slice(0, -1) }), null);
 });
