@@ -87,12 +87,13 @@ function openSpools(parts: SpoolParts): Promise<Spools> {
     open: (sealed, identity) => sealing.open(sealed, identity),
     lock: (folder) => lockByKernel(folder),
     drain: (kept) => drainer(kept, parts),
-    remember: (database, { rows, confirmedAtMs }) =>
-      catalog.remember(
-        database,
-        rows.map((row) => JSON.parse(row) as CatalogRow),
-        Date.now() - confirmedAtMs,
-      ),
+    remember: (database, known, isLeft) => {
+      const ageMs = known === null ? Infinity : Date.now() - known.confirmedAtMs;
+      const isTrusted = ageMs <= settings.spoolTrustSeconds * 1_000;
+      const rows = (isTrusted ? (known?.rows ?? []) : []).map((row) => JSON.parse(row) as CatalogRow);
+      // Where nothing else needs the database, what is left for it does.
+      if (isTrusted || isLeft) catalog.remember(database, rows, ageMs);
+    },
     home,
     observe,
   });

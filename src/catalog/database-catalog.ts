@@ -18,6 +18,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { Client } from 'pg';
 import type { Engine } from '../engine/engine.ts';
 import { hangUp } from '../engine/hang-up.ts';
+import { sqlstateOf } from '../engine/sqlstate.ts';
 import type { Target } from '../tables/flow.ts';
 import { deferred } from '../kit/deferred.ts';
 import type { Limits } from '../tables/limits.ts';
@@ -216,6 +217,8 @@ export class DatabaseCatalog {
       } catch (error) {
         if (this.#isFinal()) return;
         this.#error = error;
+        // It is not away: it is not there, and nothing that was known of it is true.
+        if (sqlstateOf(error) === '3D000') this.#confirmedAtMs = -Infinity;
         const reason = error instanceof Error ? error.message : String(error);
         // Said once for a row of failures that are all the same.
         if (reason !== this.#reason) observe({ kind: 'catalog.unreadable', database, reason });

@@ -29,7 +29,7 @@ export interface SpoolingRooms {
   readonly remembered: (name: TableName) => Target | null;
   /** Whether requests of this table are kept while its database is away. */
   readonly spools: (target: Target) => boolean;
-  /** Where they are kept; null: they cannot be. */
+  /** Where they are kept; null: nowhere. */
   readonly spoolOf: (database: string) => SpoolRoom | null;
   /** Resolves after that long. */
   readonly pause: (ms: number) => Promise<void>;
@@ -83,7 +83,7 @@ class Spooling {
         if (!(error instanceof Refused) || error.refusal.code !== 'lane_full') throw error;
         const now = this.#rooms.clock();
         gate.refusedAtMs ??= now;
-        if (now - gate.refusedAtMs < limits.spoolRefusedMs) throw error;
+        if (now - gate.refusedAtMs < limits.spoolRefusedMs || !this.#canKeep(target, gate)) throw error;
         this.#fill(target, gate);
       }
     }

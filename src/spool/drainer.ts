@@ -77,9 +77,10 @@ export class Drainer implements Closable {
   async #run(): Promise<void> {
     while (!this.#closing.signal.aborted) {
       this.#woken = false;
-      const left = this.#rooms.ready() && this.#hasWork() ? await this.#drain() : this.#hasWork();
-      if (left && this.#woken && this.#failures === 0) continue;
-      await this.#pause(left ? this.#backoff() : limits.spoolRetryMs);
+      if (!this.#hasWork()) await this.#pause(limits.spoolRetryMs);
+      // Every request that comes meanwhile would wake it.
+      else if (!this.#rooms.ready()) await this.#wait(limits.spoolRetryMinMs);
+      else if (await this.#drain()) await this.#pause(this.#backoff());
     }
   }
 
@@ -89,12 +90,13 @@ export class Drainer implements Closable {
 
   async #pause(ms: number): Promise<void> {
     // While something fails its pause is kept, however many requests come.
-    if (this.#woken && this.#failures === 0) return;
+    if (this.#failures > 0) return this.#wait(ms);
+    if (this.#woken) return;
     this.#sleep = new AbortController();
-    const signal =
-      this.#failures === 0
-        ? AbortSignal.any([this.#sleep.signal, this.#closing.signal])
-        : this.#closing.signal;
+    await this.#wait(ms, AbortSignal.any([this.#sleep.signal, this.#closing.signal]));
+  }
+
+  async #wait(ms: number, signal = this.#closing.signal): Promise<void> {
     await delay(ms, undefined, { signal, ref: false }).catch(() => {});
   }
 

@@ -29,8 +29,8 @@ export interface SpoolsOptions extends Omit<DatabaseSpoolOptions, 'database' | '
   /** Takes the folder for this process alone; null: nobody can tell. */
   readonly lock: (folder: string) => Promise<Closable | null>;
   readonly drain: (kept: DatabaseSpool) => Drainer;
-  /** What an earlier process knew of the tables of a database. */
-  readonly remember: (database: string, known: KnownTables) => void;
+  /** What an earlier process knew of the tables of a database; null: nothing. `isLeft`: it has left requests of them. */
+  readonly remember: (database: string, known: KnownTables | null, isLeft: boolean) => void;
   /** headgate.home(); rejects when nobody can be asked. */
   readonly home: (database: string) => Promise<string>;
   readonly observe: Observe;
@@ -86,10 +86,9 @@ export class Spools implements Closable {
     return spools;
   }
 
-  /** null: none was opened, or it cannot take anything. */
+  /** null: none was opened. */
   spoolOf(database: string): DatabaseSpool | null {
-    const kept = this.#databases.get(database)?.kept;
-    return kept?.usable === true ? kept : null;
+    return this.#databases.get(database)?.kept ?? null;
   }
 
   get all(): readonly { readonly kept: DatabaseSpool; readonly drainer: Drainer }[] {
@@ -138,7 +137,9 @@ export class Spools implements Closable {
     if (rows.length === 0 && known === undefined) return;
     const { files, root, nowMs, clock, home: ask, seal, open: unseal } = this.#options;
     const [confirmedAtMs, startedMs] = [nowMs(), clock()];
-    const home = await ask(database);
+    const home = await ask(database).catch(() => null);
+    // The database is away again; it will be confirmed anew.
+    if (home === null) return;
     const open = known ?? (await this.#openDatabase(database));
     open.kept.home = home;
     const folder = join(root, folderOf(database));
@@ -156,10 +157,12 @@ export class Spools implements Closable {
     const bytesLeft = () => bytesMax - this.bytes;
     const kept = await DatabaseSpool.open({ ...this.#options, database, folder, bytesLeft });
     const known = await readKnown(files, folder, database, nowMs(), { seal, open: unseal });
-    if (known !== null) {
-      kept.home = known.home;
-      remember(database, known);
-    }
+    if (known !== null) kept.home = known.home;
+    remember(
+      database,
+      known,
+      kept.spools.some(({ segments }) => segments.length > 0),
+    );
     const open = { kept, drainer: drain(kept), writtenVersion: -1, writtenAtMs: 0 };
     this.#databases.set(database, open);
     if (known !== null && known.rows.length > 0) await kept.prepare();

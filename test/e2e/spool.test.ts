@@ -1,15 +1,15 @@
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
 import { createHmac } from 'node:crypto';
-import { cpSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { cpSync, existsSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { test } from 'node:test';
-import { fileURLToPath } from 'node:url';
-import type { TestContext } from 'node:test';
-import { startHeadgate, temporaryFolder } from '../support/headgate.ts';
-import type { Answer, Headgate } from '../support/headgate.ts';
+import { onEnd } from '../support/cleanup.ts';
+import { temporaryFolder } from '../support/headgate.ts';
+import type { Answer } from '../support/headgate.ts';
 import { MortalServer } from '../support/mortal-server.ts';
-import { run } from '../support/run.ts';
+import { SpoolStage } from '../support/spool-stage.ts';
 import { within } from '../support/within.ts';
 
 const secret = 'canary-secret-4711';
@@ -18,123 +18,12 @@ const signed = (body: string) => ({
 });
 const mebibyte = 1024 * 1024;
 
-/** One server and one Headgate, which the cases kill and start. */
-class Stage {
-  readonly server: MortalServer;
-  readonly dataDir: string;
-  readonly #t: TestContext;
-  #headgate: Headgate | null = null;
-  #read = 0;
-
-  constructor(t: TestContext, server: MortalServer, dataDir: string) {
-    this.#t = t;
-    this.server = server;
-    this.dataDir = dataDir;
-  }
-
-  get headgate(): Headgate {
-    assert(this.#headgate !== null);
-    return this.#headgate;
-  }
-
-  get folder(): string {
-    return join(this.dataDir, 'spool');
-  }
-
-  async startHeadgate(env: Readonly<Record<string, string>> = {}): Promise<void> {
-    this.#read = 0;
-    this.#headgate = await startHeadgate(this.#t, {
-      dataDir: this.dataDir,
-      env: {
-        HEADGATE_DATABASE_URL: this.server.databaseUrl,
-        HEADGATE_BODY_BYTES_MAX: String(mebibyte),
-        HEADGATE_SPOOL_BYTES: String(16 * mebibyte),
-        ...env,
-      },
-    });
-  }
-
-  async killHeadgate(): Promise<void> {
-    await this.headgate.signal('SIGKILL');
-  }
-
-  command(...args: readonly string[]) {
-    const cli = fileURLToPath(new URL('../../src/app/cli.js', import.meta.url));
-    const env = {
-      ...process.env,
-      HEADGATE_DATABASE_URL: this.server.databaseUrl,
-      HEADGATE_DATA_DIR: this.dataDir,
-    };
-    return run(process.execPath, [cli, ...args], { env });
-  }
-
-  async post(table: string, body: string, headers: Record<string, string> = {}): Promise<Answer> {
-    return this.headgate.post(`postgres/public/${table}`, body, headers);
-  }
-
-  async statuses(table: string, bodies: readonly string[]): Promise<number[]> {
-    const all: number[] = [];
-    for (const body of bodies) all.push((await this.post(table, body)).status);
-    return all;
-  }
-
-  /** By Headgate's own SQL door. */
-  async sql<Row extends object>(text: string): Promise<Row[]> {
-    const client = await this.headgate.client(this.#t, 'postgres');
-    const { rows } = await client.query<Row>(text);
-    await client.end();
-    return rows;
-  }
-
-  /** Beside Headgate. */
-  async ask<Row extends object>(text: string): Promise<Row[]> {
-    const client = await this.server.connect(this.#t);
-    const { rows } = await client.query<Row>(text);
-    await client.end();
-    return rows;
-  }
-
-  async ids(table: string): Promise<number[]> {
-    const rows = await this.ask<{ id: number }>(`select (data->>'id')::int as id from ${table} order by 1`);
-    return rows.map(({ id }) => id);
-  }
-
-  /** What was kept has arrived since the last kill; requests go to the database again. */
-  async untilDirect(table: string, text: string): Promise<void> {
-    await this.#said((line) => line.includes('spool.left') && line.includes(`public.${table}"`));
-    assert.equal((await this.post(table, text)).status, 200);
-  }
-
-  async killServer(): Promise<void> {
-    this.#read = this.headgate.stderr.length;
-    await this.server.kill();
-    // Until then what is being committed is answered 503: nobody knows what became of it.
-    await this.#said((line) => line.includes('catalog.unreadable'));
-  }
-
-  async #said(matches: (line: string) => boolean): Promise<void> {
-    await within(15_000, async () => {
-      await delay(10);
-      const lines = this.headgate.stderr.slice(this.#read).split('\n');
-      assert(lines.some(matches), this.headgate.stderr.slice(-2_000));
-    });
-  }
-
-  /** Everything in the folder of the spool. */
-  *files(folder = this.folder): Generator<string> {
-    for (const name of readdirSync(folder, { recursive: true, encoding: 'utf8' })) {
-      const path = join(folder, name);
-      if (statSync(path).isFile()) yield path;
-    }
-  }
-}
-
 const range = (from: number, to: number) => Array.from({ length: to - from }, (_, i) => from + i);
 const body = (id: number, more: object = {}) => JSON.stringify({ id, ...more });
 
 test('webhooks while the database is away', async (t) => {
   const server = await MortalServer.start(t);
-  const stage = new Stage(t, server, await temporaryFolder(t));
+  const stage = new SpoolStage(t, server, await temporaryFolder(t));
   await stage.startHeadgate();
   await stage.sql(`
     CREATE SECRET s WITH (backend = 'meta') AS '${secret}';
@@ -361,6 +250,64 @@ test('webhooks while the database is away', async (t) => {
     await within(10_000, async () => assert.equal((await stage.post('kept', body(63))).status, 200));
   });
 
+  await t.test('a database that was put back gets again what is still on the disk, once', async () => {
+    await stage.killServer();
+    assert.deepEqual(
+      await stage.statuses(
+        'kept',
+        range(70, 75).map((id) => body(id)),
+      ),
+      range(70, 75).map(() => 202),
+    );
+    await stage.killHeadgate();
+    const [backup, copy] = [`${server.data}.backup`, join(stage.dataDir, 'copy2')];
+    spawnSync('cp', ['-a', server.data, backup]);
+    cpSync(stage.folder, copy, { recursive: true });
+    await server.start();
+    await stage.startHeadgate();
+    await stage.untilDirect('kept', body(75));
+    await stage.killServer();
+    await stage.killHeadgate();
+    rmSync(server.data, { recursive: true });
+    spawnSync('mv', [backup, server.data]);
+    rmSync(stage.folder, { recursive: true });
+    cpSync(copy, stage.folder, { recursive: true });
+    await server.start();
+    await stage.startHeadgate();
+    await stage.untilDirect('kept', body(76));
+    assert.deepEqual(
+      (await stage.ids('kept')).filter((id) => id >= 70),
+      [...range(70, 75), 76],
+    );
+  });
+
+  await t.test('a disk that is full: 503, and all of what was answered 202 arrives', async (it) => {
+    const disk = await temporaryFolder(t);
+    if (spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=11m', 'tmpfs', disk]).status !== 0)
+      return it.skip('no tmpfs can be mounted here');
+    onEnd(t, 'disk', () => void spawnSync('umount', ['-l', disk]));
+    await stage.killHeadgate();
+    await stage.startHeadgate({ HEADGATE_SPOOL_DIR: join(disk, 'spool') });
+    await within(10_000, async () => {
+      await delay(10);
+      assert(existsSync(join(disk, 'spool', 'postgres', 'tables.sealed')));
+    });
+    await stage.killServer();
+    const large = 'x'.repeat(600 * 1024);
+    const answers: number[] = [];
+    while (answers.filter((status) => status !== 202).length < 5)
+      answers.push((await stage.post('kept', body(3_000 + answers.length, { large }))).status);
+    assert.deepEqual([...new Set(answers)], [202, 503]);
+    await server.start();
+    await stage.untilDirect('kept', body(4_000));
+    assert.deepEqual(
+      (await stage.ids('kept')).filter((id) => id >= 3_000),
+      [...answers.flatMap((status, i) => (status === 202 ? [3_000 + i] : [])), 4_000],
+    );
+    await stage.killHeadgate();
+    await stage.startHeadgate();
+  });
+
   await t.test(
     'it is full: 503, nothing that was answered 202 is missing, and it goes on when there is room',
     async () => {
@@ -381,7 +328,7 @@ test('webhooks while the database is away', async (t) => {
       await server.start();
       await stage.untilDirect('kept', body(2_000));
       assert.deepEqual(
-        (await stage.ids('kept')).filter((id) => id >= 1_000),
+        (await stage.ids('kept')).filter((id) => id >= 1_000 && id <= 2_000),
         [...kept, 2_000],
       );
     },

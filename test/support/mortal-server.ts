@@ -15,19 +15,22 @@ export class MortalServer {
   readonly #programs: string;
   #running: RunningServer | null = null;
 
-  private constructor(folder: string, programs: string) {
+  readonly #settings: readonly string[];
+
+  private constructor(folder: string, programs: string, settings: readonly string[]) {
+    this.#settings = settings;
     this.folder = folder;
     this.data = join(folder, 'data');
     this.#programs = programs;
   }
 
   /** Running; gone with the test. */
-  static async start(t: TestContext): Promise<MortalServer> {
+  static async start(t: TestContext, settings: readonly string[] = ['fsync=off']): Promise<MortalServer> {
     const user = serverUser();
     const folder = mkdtempSync(join(tmpdir(), 'headgate-mortal-'));
     chmodSync(folder, 0o700);
     if (user.uid !== undefined) chownSync(folder, user.uid, user.gid ?? user.uid);
-    const server = new MortalServer(folder, reachable(embeddedBin, folder, user));
+    const server = new MortalServer(folder, reachable(embeddedBin, folder, user), settings);
     onEnd(t, folder, async () => {
       await server.kill();
       rmSync(folder, { recursive: true, force: true });
@@ -50,7 +53,7 @@ export class MortalServer {
   async start(): Promise<void> {
     this.#running ??= await launch(this.#programs, this.data, this.folder, [
       'listen_addresses=',
-      'fsync=off',
+      ...this.#settings,
     ]);
   }
 

@@ -1,0 +1,124 @@
+/** One server and one Headgate with a spool, which the cases of a test kill and start. */
+import assert from 'node:assert/strict';
+import { readdirSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { TestContext } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { startHeadgate } from './headgate.ts';
+import type { Answer, Headgate } from './headgate.ts';
+import type { MortalServer } from './mortal-server.ts';
+import { run } from './run.ts';
+import { within } from './within.ts';
+
+const mebibyte = 1024 * 1024;
+
+export class SpoolStage {
+  readonly server: MortalServer;
+  readonly dataDir: string;
+  readonly #t: TestContext;
+  #headgate: Headgate | null = null;
+  #read = 0;
+
+  constructor(t: TestContext, server: MortalServer, dataDir: string) {
+    this.#t = t;
+    this.server = server;
+    this.dataDir = dataDir;
+  }
+
+  get headgate(): Headgate {
+    assert(this.#headgate !== null);
+    return this.#headgate;
+  }
+
+  get folder(): string {
+    return join(this.dataDir, 'spool');
+  }
+
+  async startHeadgate(env: Readonly<Record<string, string>> = {}): Promise<void> {
+    this.#read = 0;
+    this.#headgate = await startHeadgate(this.#t, {
+      dataDir: this.dataDir,
+      env: {
+        HEADGATE_DATABASE_URL: this.server.databaseUrl,
+        HEADGATE_BODY_BYTES_MAX: String(mebibyte),
+        HEADGATE_SPOOL_BYTES: String(16 * mebibyte),
+        ...env,
+      },
+    });
+  }
+
+  async killHeadgate(): Promise<void> {
+    await this.headgate.signal('SIGKILL');
+  }
+
+  command(...args: readonly string[]) {
+    const cli = fileURLToPath(new URL('../../src/app/cli.js', import.meta.url));
+    const env = {
+      ...process.env,
+      HEADGATE_DATABASE_URL: this.server.databaseUrl,
+      HEADGATE_DATA_DIR: this.dataDir,
+    };
+    return run(process.execPath, [cli, ...args], { env });
+  }
+
+  async post(table: string, body: string, headers: Record<string, string> = {}): Promise<Answer> {
+    return this.headgate.post(`postgres/public/${table}`, body, headers);
+  }
+
+  async statuses(table: string, bodies: readonly string[]): Promise<number[]> {
+    const all: number[] = [];
+    for (const body of bodies) all.push((await this.post(table, body)).status);
+    return all;
+  }
+
+  /** By Headgate's own SQL door. */
+  async sql<Row extends object>(text: string): Promise<Row[]> {
+    const client = await this.headgate.client(this.#t, 'postgres');
+    const { rows } = await client.query<Row>(text);
+    await client.end();
+    return rows;
+  }
+
+  /** Beside Headgate. */
+  async ask<Row extends object>(text: string): Promise<Row[]> {
+    const client = await this.server.connect(this.#t);
+    const { rows } = await client.query<Row>(text);
+    await client.end();
+    return rows;
+  }
+
+  async ids(table: string): Promise<number[]> {
+    const rows = await this.ask<{ id: number }>(`select (data->>'id')::int as id from ${table} order by 1`);
+    return rows.map(({ id }) => id);
+  }
+
+  /** What was kept has arrived since the last kill; requests go to the database again. */
+  async untilDirect(table: string, text: string): Promise<void> {
+    await this.#said((line) => line.includes('spool.left') && line.includes(`public.${table}"`));
+    assert.equal((await this.post(table, text)).status, 200);
+  }
+
+  async killServer(): Promise<void> {
+    this.#read = this.headgate.stderr.length;
+    await this.server.kill();
+    // Until then what is being committed is answered 503: nobody knows what became of it.
+    await this.#said((line) => line.includes('catalog.unreadable'));
+  }
+
+  async #said(matches: (line: string) => boolean): Promise<void> {
+    await within(15_000, async () => {
+      await delay(10);
+      const lines = this.headgate.stderr.slice(this.#read).split('\n');
+      assert(lines.some(matches), this.headgate.stderr.slice(-2_000));
+    });
+  }
+
+  /** Everything in the folder of the spool. */
+  *files(folder = this.folder): Generator<string> {
+    for (const name of readdirSync(folder, { recursive: true, encoding: 'utf8' })) {
+      const path = join(folder, name);
+      if (statSync(path).isFile()) yield path;
+    }
+  }
+}
