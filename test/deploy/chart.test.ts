@@ -169,6 +169,10 @@ suite('Helm chart', { skip: process.platform !== 'linux' || process.arch !== 'x6
         ]),
       ),
       [{ grafanaDashboard: { labels: { 'helm.sh/chart': 'x' } } }, /grafanaDashboard.labels must not set/],
+      [{ commonLabels: { a: 'b c' } }, /does not match pattern/i],
+      [{ commonAnnotations: { 'helm.sh/hook': 'test' } }, /commonAnnotations must not set helm.sh\/hook:/],
+      [{ livenessProbe: null }, /livenessProbe is required/],
+      [{ readinessProbe: { periodSeconds: null } }, /periodSeconds is required/],
       [{ commonLabels: { a: 1 } }, /Expected: string, given: integer/],
       [{ ...listener, nodePorts: { webhook: 30_000 } }, /nodePorts need service.type=NodePort/],
       [

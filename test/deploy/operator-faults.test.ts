@@ -18,6 +18,7 @@ import {
   startOperator,
   statusOf,
 } from '../support/kube/operators.ts';
+import { managedLabels, selectorOf } from '../../src/operator/kinds.ts';
 import type { HeadgateSpec } from '../../src/operator/resource.ts';
 
 const whole = [
@@ -280,6 +281,7 @@ suite('operator, when', () => {
       autoscaling: {},
       ingress: { hosts: ['hooks.example'] },
       httpRoute: { parentRefs: [{ name: 'outside' }] },
+      commonLabels: { team: 'orders' },
       serviceMonitor: { enabled: true },
       gateway: { enabled: true },
     };
@@ -290,6 +292,8 @@ suite('operator, when', () => {
         server.object('ServiceMonitor', 'hooks') !== null && server.object('Deployment', 'hooks') !== null,
       );
       assert(server.object('HTTPRoute', 'hooks') !== null);
+      const { labels } = (server.object('Secret', 'hooks-gateway')?.metadata ?? {}) as { labels?: object };
+      assert.deepEqual(labels, { ...selectorOf('hooks'), ...managedLabels, team: 'orders' });
     });
     settle(server, 'Deployment', 'hooks');
     await eventually(server, () => assert.equal(server.object('StatefulSet', 'hooks'), null));

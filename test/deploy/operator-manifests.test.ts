@@ -137,6 +137,7 @@ suite('deploy/operator', () => {
       [{ replicas: -1 }, /replicas: must be at least 0/],
       [{ httpRoute: { hostnames: ['a.example'] } }, /httpRoute.parentRefs: is required/],
       [{ httpRoute: { parentRefs: [{ name: 'a' }], hostnames: ['a:1'] } }, /hostnames\[0\]: must match/],
+      [{ commonLabels: { team: 'a b' } }, /commonLabels.team: must match/],
       [{ nodePorts: { webhook: 70_000 } }, /nodePorts.webhook: must be at most 65535/],
       [{ livenessProbe: { periodSeconds: 0 } }, /periodSeconds: must be at least 1/],
       [{ logLevel: 'loud' }, /logLevel: must be one of/],

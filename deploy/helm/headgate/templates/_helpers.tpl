@@ -167,6 +167,11 @@ app.kubernetes.io/name app.kubernetes.io/instance app.kubernetes.io/managed-by a
 {{- if ne (len $ports) (len ($ports | uniq)) -}}
 {{- fail "ports must differ from each other" -}}
 {{- end -}}
+{{- range $name, $_ := .Values.commonAnnotations -}}
+{{- if hasPrefix "helm.sh/hook" $name -}}
+{{- fail (printf "commonAnnotations must not set %s: it would take the release's objects out of the release" $name) -}}
+{{- end -}}
+{{- end -}}
 {{- $nodePorts := list -}}
 {{- range .Values.nodePorts }}{{ with . }}{{ $nodePorts = append $nodePorts . }}{{ end }}{{ end -}}
 {{- if and $nodePorts (eq .Values.service.type "ClusterIP") -}}

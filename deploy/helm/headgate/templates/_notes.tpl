@@ -37,7 +37,6 @@ A first request, from inside the cluster:
     -sS -H 'signature: test' -d '{"id": 1}' \
     http://{{ $name }}.{{ .Release.Namespace }}.svc.{{ .Values.clusterDomain }}:{{ .Values.ports.webhook }}/webhook/dev/public/orders
 {{ end }}
-
 Whether it is ready:
 
   helm test {{ .Release.Name }} --namespace {{ .Release.Namespace }}
