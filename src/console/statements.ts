@@ -164,6 +164,8 @@ export function explainValidate({ schema, table }: TableRef, parts: ExplainParts
 export const listSecrets = `SELECT x.schema_name, x.name, x.owner::text, x.created_at, x.altered_at,
   (SELECT string_agg(DISTINCT b.relation::regclass::text, ', ') FROM headgate.webhook_table_secret b WHERE b.secret_id = x.id) AS used_by
 FROM headgate.secret x
+WHERE coalesce((SELECT pg_has_role(r.oid, 'USAGE') FROM pg_roles r WHERE r.rolname = x.owner),
+  (SELECT r.rolsuper FROM pg_roles r WHERE r.rolname = current_user))
 ORDER BY x.schema_name, x.name
 LIMIT 500`;
 

@@ -31,7 +31,7 @@ const places = [
 interface Tried extends Watched {
   readonly headgate: Headgate;
   readonly base: string;
-  open(place: string): Promise<void>;
+  readonly open: (place: string) => Promise<void>;
 }
 
 interface Violation {
