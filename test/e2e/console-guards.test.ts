@@ -13,6 +13,7 @@ import { onEnd } from '../support/cleanup.ts';
 import { ask, cli, jsonHeaders, openBrowser, openPage, post } from '../support/console.ts';
 import { startHeadgate } from '../support/headgate.ts';
 import type { Headgate } from '../support/headgate.ts';
+import { root } from '../support/package.ts';
 import { run } from '../support/run.ts';
 import { requireTool } from '../support/tools.ts';
 import { within } from '../support/within.ts';
@@ -216,7 +217,7 @@ async function keepsApart(t: TestContext, headgate: Headgate, chromium: string):
   assert.equal((await headgate.post('dev/public/nothing', '{}')).status, 404);
   for (const { role, other, page, complaints } of pages) {
     await page.getByRole('cell', { name: 'signature_failed' }).waitFor();
-    await page.getByRole('cell', { name: '1 row committed' }).waitFor();
+    await page.getByRole('cell', { name: '1 row' }).waitFor();
     for (const place of ['', 'endpoints', 'refused', 'secrets']) {
       await page.goto(`${headgate.adminUrl}/console/#/${place}`);
       await page
@@ -319,6 +320,8 @@ suite('the console and who may have what', () => {
         .reduce((sum, name) => sum + statSync(join(assets, name)).size, 0);
     assert(bytes(/^(index|main-|style-).*\.gz$/) <= 45 * 1024, 'first load');
     assert(bytes(/\.gz$/) <= 200 * 1024, 'all');
+    const pictures = join(root, 'docs/images');
+    for (const name of readdirSync(pictures)) assert(statSync(join(pictures, name)).size <= 150 * 1024, name);
     const source = names
       .filter((name) => /\.(js|css|html)$/.test(name))
       .map((name) => readFileSync(join(assets, name), 'utf8'));

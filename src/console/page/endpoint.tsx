@@ -112,7 +112,7 @@ function Reasons({ of }: { readonly of: TableRef }): JSX.Element {
                 {rows.map((row) => (
                   <tr key={row['last_id']}>
                     <td class="right mono">{row['requests']}</td>
-                    <td>
+                    <td class="tight">
                       <Badge kind="bad">{row['status']}</Badge> {row['code']}
                     </td>
                     <td>
