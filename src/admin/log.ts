@@ -58,6 +58,8 @@ const levels: { readonly [kind in Observation['kind']]: LogLevel } = {
   'rejected.retried': 'info',
   'sql.connected': 'debug',
   'sql.login_failed': 'warn',
+  'console.entered': 'info',
+  'console.login_failed': 'warn',
   'sql.closed': 'debug',
   'sql.rewritten': 'debug',
   'sql.failed': 'error',

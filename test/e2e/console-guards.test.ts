@@ -142,6 +142,7 @@ async function refusesOthers(headgate: Headgate): Promise<void> {
   for (const name of ['me', 'senders', 'health', 'tail'])
     assert.equal((await ask(port, `/console/api/${name}`)).status, 401, name);
   assert.equal((await post(port, 'local', { want: 'link' }, token)).status, 401);
+  assert.equal((await post(port, 'login', { user: 'x'.repeat(20_000), password: '' })).status, 413);
   assert.equal((await post(port, 'sql', { sql: 'x'.repeat(1024 * 1024), write: false }, token)).status, 413);
   for (const wrong of [[], 1, { sql: 1, write: false }, { sql: 'SELECT 1' }, { sql: 'a\0', write: true }])
     assert.equal((await post(port, 'sql', wrong, token)).status, 400, JSON.stringify(wrong));
@@ -266,7 +267,12 @@ async function tells(t: TestContext, headgate: Headgate): Promise<void> {
   assert.doesNotMatch(text, /bob_table/);
 }
 
-async function countsAttempts({ ports }: Headgate): Promise<void> {
+async function countsAttempts(headgate: Headgate): Promise<void> {
+  const { ports } = headgate;
+  const said = async (): Promise<string> => {
+    await new Promise(setImmediate);
+    return headgate.stderr;
+  };
   const statuses: number[] = [];
   for (let i = 0; i < 7; i++) {
     const { status, text } = await post(ports.admin.port, 'login', { user: 'alice', password: `wrong ${i}` });
@@ -275,6 +281,7 @@ async function countsAttempts({ ports }: Headgate): Promise<void> {
   }
   assert.equal(statuses.at(-1), 429);
   assert(statuses.every((status) => status === 401 || status === 429));
+  await within(5_000, async () => assert.match(await said(), /console\.login_failed/));
 }
 
 suite('the console and who may have what', () => {
