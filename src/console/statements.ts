@@ -122,12 +122,12 @@ export const forgetOne = (id: string): string =>
   `SELECT headgate.forget_rejected(${/^\d+$/.test(id) ? id : literal(id)})`;
 
 /** The last rows by where they lie: the last pages of the table are read, and not all of it. */
-export const lastRows = ({ schema, table }: TableRef): string => {
+export const lastRows = ({ schema, table }: TableRef, max = 50): string => {
   const name = qualified(schema, table);
   return `SELECT * FROM ${name}
 WHERE ctid >= (SELECT format('(%s,0)', greatest(0, pg_relation_size(${literal(name)}) / 8192 - 64))::tid)
 ORDER BY ctid DESC
-LIMIT 50`;
+LIMIT ${max}`;
 };
 
 export const showCreate = ({ schema, table }: TableRef): string =>
