@@ -71,6 +71,8 @@ const levels: { readonly [kind in Observation['kind']]: LogLevel } = {
   'spool.unavailable': 'error',
   'sql.connected': 'debug',
   'sql.login_failed': 'warn',
+  'console.entered': 'info',
+  'console.login_failed': 'warn',
   'sql.closed': 'debug',
   'sql.rewritten': 'debug',
   'sql.failed': 'error',

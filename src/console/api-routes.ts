@@ -6,9 +6,10 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { limits } from '../tables/limits.ts';
 import type { TailSource } from '../tables/tail.ts';
+import type { Observe } from '../tables/observations.ts';
 import { Refused, SqlFailure, refusals } from '../tables/refusals.ts';
 import type { SqlError } from '../tables/refusals.ts';
-import type { ApiError, Health, Me, SenderInfo, TestAnswer, TestRequest } from './api.ts';
+import type { ApiError, Health, LoginRequest, Me, SenderInfo, TestAnswer, TestRequest } from './api.ts';
 import { readLogin, readObject, readSqlCall, readTest } from './body.ts';
 import { writeJson } from './headers.ts';
 import type { Session, Sessions, Who } from './sessions.ts';
@@ -38,6 +39,7 @@ export interface ApiRooms {
   readonly isOwner: (key: string) => boolean;
   readonly link: () => string;
   readonly clock: () => number;
+  readonly observe: Observe;
 }
 
 interface Asked {
@@ -93,20 +95,34 @@ export class ConsoleApi {
   }
 
   async #logIn({ request, response }: Asked): Promise<void> {
-    const login = readLogin(await readObject(request));
+    const login = readLogin(await readObject(request, limits.consoleLoginBytesMax));
+    const remoteAddress = request.socket.remoteAddress ?? '';
+    const named = 'link' in login ? '' : login.user.slice(0, 64);
+    try {
+      const who = this.#whoOf(login, remoteAddress);
+      await this.#begin(response, who);
+      if (response.statusCode === 200)
+        this.#rooms.observe({ kind: 'console.entered', user: who.user.slice(0, 64), remoteAddress });
+    } catch (error) {
+      const code = error instanceof Refused ? error.refusal.code : '';
+      if (code.startsWith('login_'))
+        this.#rooms.observe({ kind: 'console.login_failed', user: named, remoteAddress });
+      if (code === 'login_rate') response.setHeader('retry-after', '60');
+      throw error;
+    }
+  }
+
+  /** Who it would be; a password is not tried yet. */
+  #whoOf(login: LoginRequest, remoteAddress: string): Who & { readonly kind: 'role' } {
     const { sessions, linkRole, clock, database } = this.#rooms;
     if ('link' in login) {
       if (linkRole === null || !sessions.useLink(login.link, clock())) throw new Refused('login_failed');
-      return this.#begin(response, { kind: 'role', user: linkRole, password: null, database });
+      return { kind: 'role', user: linkRole, password: null, database };
     }
     if (linkRole !== null)
       throw new Refused('login_failed', 'a link lets you in here: headgate console prints one');
-    if (!sessions.try(request.socket.remoteAddress ?? '', clock())) {
-      response.setHeader('retry-after', '60');
-      throw new Refused('login_rate');
-    }
-    const { user, password, database: named } = login;
-    await this.#begin(response, { kind: 'role', user, password, database: named ?? database });
+    if (!sessions.try(remoteAddress, clock())) throw new Refused('login_rate');
+    return { kind: 'role', user: login.user, password: login.password, database: login.database ?? database };
   }
 
   async #begin(response: ServerResponse, who: Who & { readonly kind: 'role' }): Promise<void> {
@@ -136,7 +152,7 @@ export class ConsoleApi {
   async #local({ request, response }: Asked): Promise<void> {
     const { isOwner, link, sessions, clock } = this.#rooms;
     if (!isOwner(tokenOf(request))) throw new Refused('login_required');
-    const { want } = await readObject(request);
+    const { want } = await readObject(request, limits.consoleLoginBytesMax);
     if (want === 'link') return writeJson(response, 200, { link: link() });
     if (want !== 'tail') throw new Refused('malformed_request', 'want is "link" or "tail"');
     const token = sessions.begin({ kind: 'owner' }, null, clock());

@@ -9,15 +9,19 @@ import type { LoginRequest, SqlCall, TestRequest } from './api.ts';
 
 type Members = Readonly<Record<string, unknown>>;
 
-export async function readObject(request: IncomingMessage): Promise<Members> {
+/** At most `bytesMax` of it: who has not logged in sends little. */
+export async function readObject(
+  request: IncomingMessage,
+  bytesMax: number = limits.consoleBodyBytesMax,
+): Promise<Members> {
   const pieces: Buffer[] = [];
   let bytes = 0;
-  if (Number(request.headers['content-length'] ?? 0) > limits.consoleBodyBytesMax) throw tooLarge();
+  if (Number(request.headers['content-length'] ?? 0) > bytesMax) throw tooLarge(bytesMax);
   const late = setTimeout(() => request.destroy(), limits.consoleBodyMs);
   try {
     for await (const piece of request as AsyncIterable<Buffer>) {
       bytes += piece.length;
-      if (bytes > limits.consoleBodyBytesMax) throw tooLarge();
+      if (bytes > bytesMax) throw tooLarge(bytesMax);
       pieces.push(piece);
     }
   } catch (error) {
@@ -59,4 +63,5 @@ export function readTest({ sender, secret, schema, table }: Members): Omit<TestR
 
 const isText = (value: unknown): value is string => typeof value === 'string' && value !== '';
 const malformed = (message: string): Refused => new Refused('malformed_request', message);
-const tooLarge = (): Refused => new Refused('body_too_large', 'a request to the console is at most 1 MiB');
+const tooLarge = (bytesMax: number): Refused =>
+  new Refused('body_too_large', `this request to the console is at most ${bytesMax / 1024} KiB`);

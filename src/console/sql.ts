@@ -80,6 +80,7 @@ export class SqlRunner {
     client.on('error', () => {});
     try {
       await client.connect();
+      client.once('end', () => this.#drop(client));
       return client;
     } catch (error) {
       hangUp(client);
@@ -112,7 +113,6 @@ export class SqlRunner {
   #keep(client: Client): void {
     if (this.#closed || this.#idle.length >= limits.consoleConnectionsMax) return hangUp(client);
     const entry = { client, timer: setTimeout(() => this.#drop(client), limits.consoleConnectionIdleMs) };
-    client.once('end', () => this.#drop(client));
     this.#idle.push(entry);
   }
 

@@ -122,12 +122,12 @@ export const forgetOne = (id: string): string =>
   `SELECT headgate.forget_rejected(${/^\d+$/.test(id) ? id : literal(id)})`;
 
 /** The last rows by where they lie: the last pages of the table are read, and not all of it. */
-export const lastRows = ({ schema, table }: TableRef): string => {
+export const lastRows = ({ schema, table }: TableRef, max = 50): string => {
   const name = qualified(schema, table);
   return `SELECT * FROM ${name}
 WHERE ctid >= (SELECT format('(%s,0)', greatest(0, pg_relation_size(${literal(name)}) / 8192 - 64))::tid)
 ORDER BY ctid DESC
-LIMIT 50`;
+LIMIT ${max}`;
 };
 
 export const showCreate = ({ schema, table }: TableRef): string =>
@@ -164,6 +164,8 @@ export function explainValidate({ schema, table }: TableRef, parts: ExplainParts
 export const listSecrets = `SELECT x.schema_name, x.name, x.owner::text, x.created_at, x.altered_at,
   (SELECT string_agg(DISTINCT b.relation::regclass::text, ', ') FROM headgate.webhook_table_secret b WHERE b.secret_id = x.id) AS used_by
 FROM headgate.secret x
+WHERE coalesce((SELECT pg_has_role(r.oid, 'USAGE') FROM pg_roles r WHERE r.rolname = x.owner),
+  (SELECT r.rolsuper FROM pg_roles r WHERE r.rolname = current_user))
 ORDER BY x.schema_name, x.name
 LIMIT 500`;
 

@@ -67,7 +67,8 @@ class Watching {
     await this.#refresh(lines);
     if (this.#ended) return;
     const rights = this.#rights;
-    const seen = rights === null ? [] : lines.filter((line) => maySee(rights, line));
+    // Those of several processes come apart.
+    const seen = rights === null ? [] : lines.filter((line) => maySee(rights, line)).toSorted(byTime);
     const told = sampled(seen, this.#first ? limits.tailRecentMax : limits.tailLinesMax, this.#first);
     // Who sees only some tables is not told how much passes the others; and what came before is no news that was missed.
     const skipped = this.#first ? 0 : seen.length - told.length + (seesAll(rights) ? unseen : 0);
@@ -93,6 +94,8 @@ class Watching {
 function seesAll(rights: Rights | null): boolean {
   return rights === 'all' || rights?.strays === true;
 }
+
+const byTime = (a: TailLine, b: TailLine): number => a.atMs - b.atMs;
 
 function maySee(rights: Rights, { database, schema, table }: TailLine): boolean {
   if (rights === 'all') return true;

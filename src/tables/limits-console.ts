@@ -15,6 +15,8 @@ export const consoleLimits = {
   /** Body of a request to the console, in bytes, and how long it may take, in ms. */
   consoleBodyBytesMax: 1024 * 1024,
   consoleBodyMs: 10_000,
+  /** Of one that logs in, in bytes. */
+  consoleLoginBytesMax: 16 * 1024,
   /** Statements of all sessions at one time, and connections of one session that are kept. */
   consoleStatementsMax: 16,
   consoleConnectionsMax: 3,

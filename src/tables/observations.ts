@@ -208,6 +208,10 @@ type What =
       readonly user: string;
       readonly sqlstate: string;
     }
+  /** Somebody has a session of the console: as this role, by a link or a password. */
+  | { readonly kind: 'console.entered'; readonly user: string; readonly remoteAddress: string }
+  /** A link that is not good, a wrong password, or too many of them; `user`: '' for a link. */
+  | { readonly kind: 'console.login_failed'; readonly user: string; readonly remoteAddress: string }
   | { readonly kind: 'sql.closed'; readonly session: number; readonly reason: string }
   | { readonly kind: 'sql.rewritten'; readonly session: number; readonly statements: number }
   /** A bug in Headgate met a statement; its client reads XX000. */

@@ -31,7 +31,7 @@ const places = [
 interface Tried extends Watched {
   readonly headgate: Headgate;
   readonly base: string;
-  open(place: string): Promise<void>;
+  readonly open: (place: string) => Promise<void>;
 }
 
 interface Violation {
@@ -219,6 +219,7 @@ async function hasNoBarrier({ page, open, complaints }: Tried): Promise<void> {
       await open(place);
       await holds(page, `document.querySelector('.skeleton') === null`);
       assert.deepEqual(await serious(page), [], `${theme} ${place}`);
+      assert.doesNotMatch(await page.content(), /right key|forged key/);
     }
   }
   await page.setViewportSize({ width: 390, height: 800 });

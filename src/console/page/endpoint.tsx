@@ -1,10 +1,12 @@
 /** One endpoint: what comes at this moment, its last rows, what was refused and why, a check of a request, its definition. */
 import type { JSX } from 'preact';
+import { useEffect, useState } from 'preact/hooks';
 import { shellWord } from '../quote.ts';
 import { dropTable, lastRows, listReasons, showCreate } from '../statements.ts';
 import type { TableRef } from '../statements.ts';
 import { urlOf } from './endpoints.tsx';
 import { LiveList } from './live-list.tsx';
+import { keyOf, lastSeen } from './live.ts';
 import { useLoaded, useRows } from './load.ts';
 import { Action, Ago, Badge, Code, Copy, Listing, Skeleton, Sql, Text, timeOf, Wrong } from './parts.tsx';
 import { go, to } from './route.ts';
@@ -74,16 +76,28 @@ export function Endpoint({ schema, table, tab }: Props): JSX.Element {
   );
 }
 
+/** Fewer rows where so many are more than an answer holds. */
+const fewer: Readonly<Record<number, number>> = { 50: 5, 5: 1 };
+
+/** Asked again when something has come, and now and then: rows come through other doors as well. */
 function Rows({ of }: { readonly of: TableRef }): JSX.Element {
-  const sql = lastRows(of);
-  const { value, failure } = useLoaded(sql, (options) => run(sql, false, options), 3_000);
+  const [max, setMax] = useState(50);
+  const sql = lastRows(of, max);
+  const { value, failure, refresh } = useLoaded(sql, (options) => run(sql, false, options), 15_000);
+  const seen = Math.floor((lastSeen.value.get(keyOf(of.schema, of.table))?.atMs ?? 0) / 1_000);
+  const less = failure?.info.code === 'answer_too_large' ? fewer[max] : undefined;
+  useEffect(refresh, [seen]);
+  useEffect(() => {
+    if (less !== undefined) setMax(less);
+  }, [less]);
   const table = value?.tables.at(-1);
   return (
     <>
-      {failure === null ? null : <Wrong failure={failure} />}
-      {table === undefined ? failure === null && <Skeleton /> : null}
+      {failure === null || less !== undefined ? null : <Wrong failure={failure} />}
+      {table === undefined ? (failure === null || less !== undefined) && <Skeleton /> : null}
       {table?.rows.length === 0 ? <div class="empty">There is no row yet.</div> : null}
       {table !== undefined && table.rows.length > 0 ? <Result table={table} /> : null}
+      {max < 50 ? <p class="faint">The last {max} only: more would be larger than 8 MiB.</p> : null}
       <Sql text={sql} />
     </>
   );
@@ -112,7 +126,7 @@ function Reasons({ of }: { readonly of: TableRef }): JSX.Element {
                 {rows.map((row) => (
                   <tr key={row['last_id']}>
                     <td class="right mono">{row['requests']}</td>
-                    <td>
+                    <td class="tight">
                       <Badge kind="bad">{row['status']}</Badge> {row['code']}
                     </td>
                     <td>

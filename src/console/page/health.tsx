@@ -5,7 +5,7 @@ import { digitsText, sizeText } from '../shown.ts';
 import { useLoaded } from './load.ts';
 import { Badge, Copy, Skeleton, Status, Wrong } from './parts.tsx';
 import { Figure } from './overview.tsx';
-import { call, me } from './server.ts';
+import { call } from './server.ts';
 
 export function HealthScreen(): JSX.Element {
   const { value, failure } = useLoaded('health', (options) => call<Health>('health', options), 2_000);
@@ -39,7 +39,7 @@ function Known({ health }: { readonly health: Health }): JSX.Element {
       <dl class="figures">
         <Figure name="engine" value={engine} />
         <Figure name="Headgate" value={version} />
-        <Figure name="runs since" value={uptimeText(uptimeS)} />
+        <Figure name="running for" value={uptimeText(uptimeS)} />
         <Figure name="memory" value={sizeText(memoryBytes)} />
         <Figure name="rows committed" value={digitsText(String(rows))} />
         <Figure name="rows waiting" value={digitsText(String(waitingRows))} />
@@ -83,9 +83,7 @@ function Known({ health }: { readonly health: Health }): JSX.Element {
           </ul>
         </>
       )}
-      <p class="faint">
-        {me.value?.engine}. Graphs and alerts over time: Prometheus and Grafana read /metrics.
-      </p>
+      <p class="faint">Graphs and alerts over time: Prometheus and Grafana read /metrics.</p>
     </>
   );
 }

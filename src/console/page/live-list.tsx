@@ -97,7 +97,7 @@ function Line({ line, table }: { readonly line: LiveLine; readonly table: boolea
           )}
         </td>
       ) : null}
-      <td>{code === 'committed' ? `${rows} ${rows === 1 ? 'row' : 'rows'} committed` : code}</td>
+      <td class="tight">{code === 'committed' ? `${rows} ${rows === 1 ? 'row' : 'rows'}` : code}</td>
       <td class="right mono">{bytes === null ? '' : sizeText(bytes)}</td>
       <td class="right mono">{ms < 10 ? ms.toFixed(1) : Math.round(ms)} ms</td>
       <td class="mono">{address}</td>

@@ -9,6 +9,8 @@ export interface Loaded<T> {
   readonly value: T | null;
   readonly failure: Failure | null;
   readonly reload: () => void;
+  /** The same by itself: nobody has asked for it. */
+  readonly refresh: () => void;
 }
 
 type Load<T> = (options: Omit<CallOptions, 'body'>) => Promise<T>;
@@ -20,7 +22,7 @@ export function useLoaded<T>(key: string, load: Load<T>, everyMs = 0): Loaded<T>
     value: null,
     failure: null,
   });
-  const [turn, setTurn] = useState(0);
+  const [turn, setTurn] = useState({ n: 0, auto: false });
   useEffect(() => {
     const ending = new AbortController();
     const ask = (auto: boolean): void => {
@@ -34,18 +36,19 @@ export function useLoaded<T>(key: string, load: Load<T>, everyMs = 0): Loaded<T>
         },
       );
     };
-    ask(false);
+    ask(turn.auto);
     const timer = everyMs === 0 ? 0 : setInterval(() => document.hidden || ask(true), everyMs);
     return () => {
       clearInterval(timer);
       ending.abort();
     };
-  }, [key, turn]);
+  }, [key, turn.n]);
   const fresh = state.key === key;
   return {
     value: fresh ? state.value : null,
     failure: fresh ? state.failure : null,
-    reload: () => setTurn(turn + 1),
+    reload: () => setTurn(({ n }) => ({ n: n + 1, auto: false })),
+    refresh: () => setTurn(({ n }) => ({ n: n + 1, auto: true })),
   };
 }
 

@@ -138,7 +138,7 @@ function Requests({ rows }: { readonly rows: readonly Row[] }): JSX.Element {
               <td>
                 <Text of={row['table_name'] ?? ''} max={80} />
               </td>
-              <td>
+              <td class="tight">
                 <Badge kind="bad">{row['status']}</Badge> {row['code']}
               </td>
               <td>

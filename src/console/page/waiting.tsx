@@ -29,7 +29,7 @@ export function Waiting({ sender, made, notices }: Props): JSX.Element {
     ({ n, schema, table }) => n > began && schema === ref.schema && table === ref.table,
   );
   const stored = came.find(({ code }) => code === 'committed');
-  const row = useRowsIf(stored === undefined ? null : lastRows(ref)).value?.[0];
+  const row = useRowsIf(stored === undefined ? null : lastRows(ref, 1)).value?.[0];
   return (
     <div class="form">
       <h2>

@@ -1,0 +1,104 @@
+// Takes the pictures of docs/console.md: `npm run docs:images`, after a build. Starts Headgate on a new data directory,
+// makes two endpoints and some requests through it, and looks at it with Chromium.
+import { execFileSync, spawn } from 'node:child_process';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { chromium } from 'playwright-core';
+
+const root = join(dirname(fileURLToPath(import.meta.url)), '..');
+const cli = join(root, 'dist/src/app/cli.js');
+const folder = join(root, 'docs/images');
+const dataDir = mkdtempSync(join(tmpdir(), 'headgate-images-'));
+
+const ports = ['--listen-port=4560', '--sql-port=0', '--gateway-port=0', '--admin-port=0', '--listeners=1'];
+const headgate = spawn(process.execPath, [cli, 'start', `--data-dir=${dataDir}`, ...ports], {
+  stdio: ['ignore', 'pipe', 'inherit'],
+});
+const ended = new Promise((resolve) => headgate.once('close', resolve));
+await new Promise((resolve) => {
+  headgate.stdout.on('data', (text) => String(text).includes('Headgate is ready') && resolve());
+});
+
+const command = (...args) => {
+  try {
+    return execFileSync(process.execPath, [cli, ...args], { encoding: 'utf8' }).trim();
+  } catch (error) {
+    // `send` ends with 1 where it is refused, which is wanted here.
+    return String(error.stdout);
+  }
+};
+const { gateway } = JSON.parse(readFileSync(join(dataDir, 'ports.json'), 'utf8'));
+const sql = (text) => fetch(`http://127.0.0.1:${gateway.port}/v1/sql`, { method: 'POST', body: text });
+const send = (sender, secret, count = 1) =>
+  command(
+    'send',
+    sender,
+    `--secret=${secret}`,
+    `--count=${count}`,
+    `--url=http://127.0.0.1:4560/webhook/dev/public/${sender}_events`,
+  );
+
+const browser = await chromium.launch({
+  executablePath: '/usr/bin/chromium',
+  args: process.getuid?.() === 0 ? ['--no-sandbox'] : [],
+});
+try {
+  const link = command('console', `--data-dir=${dataDir}`);
+  const page = await browser.newPage({ viewport: { width: 1180, height: 720 } });
+  const open = (place) => page.goto(`${link.split('#')[0]}#/${place}`);
+  mkdirSync(folder, { recursive: true });
+  const picture = (name) =>
+    page.screenshot({ path: join(folder, `console-${name}.png`), animations: 'disabled' });
+
+  await page.goto(link);
+  await open('new/github');
+  await page.getByRole('button', { name: 'Generate' }).click();
+  await page.getByRole('button', { name: 'Hide' }).click();
+  await picture('wizard');
+  await page.locator('[name=secret]').fill('key of github');
+  await page.getByRole('button', { name: 'Create' }).click();
+  await page.getByText('Waiting for the first request').waitFor();
+  await page.getByRole('button', { name: 'Send a test request' }).click();
+  await page.getByText('"octocat"').waitFor();
+  await picture('first-request');
+
+  await sql(`CREATE SECRET s WITH (backend = 'meta') AS 'key'`);
+  await sql(
+    `CREATE TABLE gitlab_events (data JSONB) WITH (connector = 'webhook') VALIDATE SECRET s USING gitlab`,
+  );
+  for (const [sender, secret, count] of [
+    ['github', 'key of github', 4],
+    ['gitlab', 'key', 3],
+    ['github', 'an older key', 2],
+    ['gitlab', 'key', 2],
+    ['github', 'key of github', 3],
+  ])
+    send(sender, secret, count);
+  await open('');
+  await page.getByText('signature_failed').first().waitFor();
+  await page.getByText('the signature differs').first().waitFor();
+  await picture('overview');
+  await page.getByLabel('Theme').selectOption('dark');
+  await open('refused/1');
+  await page.getByLabel('x-hub-signature-256').fill(`sha256=${'5'.repeat(64)}`);
+  await page.getByRole('button', { name: 'Explain' }).click();
+  await page.locator('.steps').scrollIntoViewIfNeeded();
+  await picture('explained');
+  await page.getByLabel('Theme').selectOption('light');
+  await open('sql');
+  await page
+    .getByLabel('SQL')
+    .fill(
+      `SELECT data->>'action' AS action, data->'issue'->'id' AS issue, received_at\nFROM github_events\nORDER BY received_at DESC`,
+    );
+  await page.keyboard.press('Control+Enter');
+  await page.getByText(/^\d+ rows$/).waitFor();
+  await picture('sql');
+} finally {
+  await browser.close();
+  headgate.kill('SIGTERM');
+  await ended;
+  rmSync(dataDir, { recursive: true, force: true });
+}

@@ -1,0 +1,342 @@
+/** Who gets what of the console: names, pages of others, tokens, passwords, roles, and how much of anything. */
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { EventEmitter, once } from 'node:events';
+import { readdirSync, readFileSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { suite, test } from 'node:test';
+import type { TestContext } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { Client } from 'pg';
+import type { SqlAnswer } from '../../src/console/api.ts';
+import { onEnd } from '../support/cleanup.ts';
+import { ask, cli, jsonHeaders, openBrowser, openPage, post } from '../support/console.ts';
+import { startHeadgate } from '../support/headgate.ts';
+import type { Headgate } from '../support/headgate.ts';
+import { root } from '../support/package.ts';
+import { run } from '../support/run.ts';
+import { requireTool } from '../support/tools.ts';
+import { within } from '../support/within.ts';
+
+const assets = fileURLToPath(new URL('../../console/', import.meta.url));
+const password = 'root password';
+
+async function clientOf(t: TestContext, { ports }: Headgate, user: string, its: string): Promise<Client> {
+  const client = new Client({
+    host: '127.0.0.1',
+    port: ports.sql.port,
+    user,
+    password: its,
+    database: 'dev',
+  });
+  client.on('error', () => {});
+  await client.connect();
+  onEnd(t, 'client', () => client.end());
+  return client;
+}
+
+async function enterAs({ ports }: Headgate, user: string, its: string): Promise<string> {
+  const { status, text } = await post(ports.admin.port, 'login', { user, password: its });
+  assert.equal(status, 200, text);
+  return (JSON.parse(text) as { token: string }).token;
+}
+
+/** Every file of the page, and every path behind it. */
+const paths = [
+  '/console',
+  '/console/',
+  ...readdirSync(assets).map((name) => `/console/${name}`),
+  ...[
+    'login',
+    'logout',
+    'local',
+    'me',
+    'senders',
+    'health',
+    'make-secret',
+    'send',
+    'sql',
+    'tail',
+    'nothing',
+  ].map((name) => `/console/api/${name}`),
+  '/console/../metrics',
+  '/console/%2e%2e/x',
+];
+
+async function refusesNames({ ports: { admin } }: Headgate): Promise<void> {
+  for (const path of paths) {
+    for (const host of [
+      'attacker.example',
+      `attacker.example:${admin.port}`,
+      '127.0.0.1.attacker.example',
+      '0.0.0.0',
+    ]) {
+      for (const method of ['GET', 'POST']) {
+        const { status, headers, text } = await ask(admin.port, path, {
+          method,
+          headers: { ...jsonHeaders, host },
+        });
+        assert.equal(status, 421, `${method} ${path} as ${host}: ${text}`);
+        assert.equal(headers['access-control-allow-origin'], undefined);
+      }
+    }
+  }
+  // A scraper calls it as it likes.
+  assert.equal((await ask(admin.port, '/healthz', { headers: { host: 'attacker.example' } })).status, 200);
+  assert.equal(
+    (await ask(admin.port, '/console/', { headers: { host: 'console.example.com' } })).status,
+    200,
+  );
+}
+
+async function guardsAnswers({ ports: { admin } }: Headgate): Promise<void> {
+  const page = await ask(admin.port, '/console/');
+  assert.equal(
+    page.headers['content-security-policy'],
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'",
+  );
+  assert.doesNotMatch(page.text, /<style|style=|<script(?! type="module" src=)| on\w+=|https?:/);
+  const script = /main-\w+\.js/.exec(page.text)?.[0] ?? '';
+  for (const [path, cached] of [
+    ['/console/', 'no-cache'],
+    [`/console/${script}`, 'public, max-age=31536000, immutable'],
+    ['/console/api/login', 'no-store'],
+    ['/console/nothing.js', 'no-store'],
+  ] as const) {
+    const { headers } = await ask(admin.port, path);
+    assert.equal(headers['cache-control'], cached, path);
+    assert.equal(headers['x-content-type-options'], 'nosniff');
+    assert.equal(headers['cross-origin-opener-policy'], 'same-origin');
+    assert.equal(headers['cross-origin-resource-policy'], 'same-origin');
+    assert.equal(headers['x-frame-options'], 'DENY');
+    assert.equal(headers['referrer-policy'], 'no-referrer');
+    assert.equal(headers['set-cookie'], undefined);
+  }
+  const packed = await ask(admin.port, `/console/${script}`, {
+    headers: { 'accept-encoding': 'gzip, br;q=0' },
+  });
+  assert.equal(packed.headers['content-encoding'], 'gzip');
+  const etag = String(packed.headers['etag']);
+  const again = { 'accept-encoding': 'gzip', 'if-none-match': etag };
+  assert.equal((await ask(admin.port, `/console/${script}`, { headers: again })).status, 304);
+  assert.equal((await ask(admin.port, '/console/', { method: 'POST' })).status, 405);
+  assert.equal((await ask(admin.port, '/console/', { method: 'HEAD' })).text, '');
+  assert.equal((await ask(admin.port, '/console')).headers['location'], '/console/');
+}
+
+async function refusesOthers(headgate: Headgate): Promise<void> {
+  const { port } = headgate.ports.admin;
+  const token = await enterAs(headgate, 'root', password);
+  const authorization = `Bearer ${token}`;
+  const body = JSON.stringify({ sql: 'SELECT 1', write: false });
+  const sql = (headers: Record<string, string>) =>
+    ask(port, '/console/api/sql', { method: 'POST', headers, body }).then(({ status }) => status);
+  assert.equal(await sql({ ...jsonHeaders, authorization }), 200);
+  assert.equal(await sql({ ...jsonHeaders, authorization, 'sec-fetch-site': 'same-origin' }), 200);
+  for (const site of ['cross-site', 'same-site', 'none'])
+    assert.equal(await sql({ ...jsonHeaders, authorization, 'sec-fetch-site': site }), 403, site);
+  assert.equal(await sql({ 'content-type': 'application/json', authorization }), 403);
+  assert.equal(await sql({ ...jsonHeaders, authorization, 'content-type': 'text/plain' }), 403);
+  for (const wrong of ['', 'Bearer ', `Basic ${token}`, `Bearer ${token}x`, `bearer ${token.toLowerCase()}`])
+    assert.equal(await sql({ ...jsonHeaders, authorization: wrong }), 401, wrong);
+  for (const name of ['me', 'senders', 'health', 'tail'])
+    assert.equal((await ask(port, `/console/api/${name}`)).status, 401, name);
+  assert.equal((await post(port, 'local', { want: 'link' }, token)).status, 401);
+  assert.equal((await post(port, 'login', { user: 'x'.repeat(20_000), password: '' })).status, 413);
+  assert.equal((await post(port, 'sql', { sql: 'x'.repeat(1024 * 1024), write: false }, token)).status, 413);
+  for (const wrong of [[], 1, { sql: 1, write: false }, { sql: 'SELECT 1' }, { sql: 'a\0', write: true }])
+    assert.equal((await post(port, 'sql', wrong, token)).status, 400, JSON.stringify(wrong));
+  assert.equal((await ask(port, '/console/api/constructor', { headers: { authorization } })).status, 404);
+  await post(port, 'logout', {}, token);
+  assert.equal(await sql({ ...jsonHeaders, authorization }), 401);
+}
+
+async function bounds(headgate: Headgate, root: Client): Promise<void> {
+  const { port } = headgate.ports.admin;
+  const token = await enterAs(headgate, 'root', password);
+  const sql = async (text: string, write = false) => {
+    const { status, text: answer } = await post(port, 'sql', { sql: text, write }, token);
+    return { status, ...(JSON.parse(answer) as Partial<SqlAnswer> & { error?: string; sqlstate?: string }) };
+  };
+  const many = await sql('SELECT generate_series(1, 100000)');
+  assert.deepEqual([many.tables?.[0]?.rows.length, many.tables?.[0]?.more], [1_000, true]);
+  assert.equal((await sql(`SELECT repeat('x', 9000000)`)).status, 413);
+  assert.equal((await sql('COMMIT; CREATE TABLE escaped ()')).sqlstate, '42601');
+  assert.equal((await sql('CREATE TABLE escaped ()')).sqlstate, '25006');
+  await sql('SET default_transaction_read_only = off');
+  assert.equal((await sql('CREATE TABLE escaped ()')).sqlstate, '25006');
+  assert.equal((await sql('COPY (SELECT 1) TO STDOUT')).sqlstate, '0A000');
+  const two = await sql(`SELECT 10.00; SELECT '1e400'::json, NULL, 12345678901234567890`, true);
+  assert.deepEqual(
+    two.tables?.map(({ rows }) => rows),
+    [[['10.00']], [['1e400', null, '12345678901234567890']]],
+  );
+  // Nobody waits for it any more: it is cancelled, not left to run.
+  const leaving = new AbortController();
+  const left = fetch(`${headgate.adminUrl}/console/api/sql`, {
+    method: 'POST',
+    headers: { ...jsonHeaders, authorization: `Bearer ${token}` },
+    body: JSON.stringify({ sql: 'SELECT pg_sleep(9), 4711', write: false }),
+    signal: leaving.signal,
+  }).catch(() => null);
+  const running = async () =>
+    (
+      await root.query(
+        `SELECT FROM pg_stat_activity WHERE query LIKE '%pg_sleep(9), 4711' AND state = 'active'`,
+      )
+    ).rowCount;
+  await within(5_000, async () => assert.equal(await running(), 1));
+  leaving.abort();
+  await left;
+  await within(3_000, async () => assert.equal(await running(), 0));
+}
+
+/** Two roles, each with a table, a secret and a refused request, and two browsers. */
+async function keepsApart(t: TestContext, headgate: Headgate, chromium: string): Promise<void> {
+  const browser = await openBrowser(t, chromium, 'attacker.example');
+  const pages = [];
+  for (const [role, other] of [
+    ['alice', 'bob'],
+    ['bob', 'alice'],
+  ] as const) {
+    const client = await clientOf(t, headgate, role, `${role} password`);
+    await client.query(`CREATE SECRET ${role}_secret WITH (backend = 'meta') AS 'key';
+      CREATE TABLE ${role}_table (data JSONB) WITH (connector = 'webhook')
+      VALIDATE SECRET ${role}_secret AS secure_compare(headers->>'x', ${role}_secret)`);
+    const { page, complaints } = await openPage(browser);
+    await page.goto(`${headgate.adminUrl}/console/`);
+    await page.getByLabel('Role').fill(role);
+    await page.getByLabel('Password').fill(`${role} password`);
+    await page.getByRole('button', { name: 'Log in' }).click();
+    await page.getByText('nothing has come yet').or(page.getByText('Nothing has come yet')).waitFor();
+    pages.push({ role, other, page, complaints });
+  }
+  for (const { role } of pages) {
+    assert.equal((await headgate.post(`dev/public/${role}_table`, '{}', { x: 'key' })).status, 200);
+    assert.equal((await headgate.post(`dev/public/${role}_table`, '{}')).status, 401);
+  }
+  assert.equal((await headgate.post('dev/public/nothing', '{}')).status, 404);
+  for (const { role, other, page, complaints } of pages) {
+    await page.getByRole('cell', { name: 'signature_failed' }).waitFor();
+    await page.getByRole('cell', { name: '1 row' }).waitFor();
+    for (const place of ['', 'endpoints', 'refused', 'secrets']) {
+      await page.goto(`${headgate.adminUrl}/console/#/${place}`);
+      await page
+        .getByText(new RegExp(`${role}_(table|secret)`))
+        .first()
+        .waitFor();
+      const text = await page.locator('body').innerText();
+      assert(!text.includes(other), `${role} sees ${other} in ${place}`);
+      assert(!text.includes('no table'), place);
+    }
+    assert.deepEqual(complaints, []);
+  }
+}
+
+async function tells(t: TestContext, headgate: Headgate): Promise<void> {
+  const { dataDir } = headgate;
+  const child = spawn(
+    process.execPath,
+    [cli, 'tail', `--data-dir=${dataDir}`, '--failed', '--table=alice_table'],
+    {
+      stdio: ['ignore', 'pipe', 'pipe'],
+    },
+  );
+  const ended = new Promise((resolve) => child.once('close', resolve));
+  onEnd(t, 'tail', async () => {
+    child.kill('SIGTERM');
+    await ended;
+  });
+  let text = '';
+  const read = new EventEmitter();
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.setEncoding('utf8').on('data', (piece: string) => {
+      text += piece;
+      read.emit('more');
+    });
+  }
+  const shows = async (times: number): Promise<void> => {
+    while ((text.match(/401 {2}dev\.public\.alice_table {2}signature_failed/g)?.length ?? 0) < times)
+      await once(read, 'more', { signal: AbortSignal.timeout(10_000) });
+  };
+  // What came before is shown first, and then what comes.
+  await shows(1);
+  await headgate.post('dev/public/bob_table', '{}');
+  await headgate.post('dev/public/alice_table', '{"later":1}');
+  await shows(2);
+  assert.doesNotMatch(text, /bob_table/);
+}
+
+async function countsAttempts(headgate: Headgate): Promise<void> {
+  const { ports } = headgate;
+  const said = async (): Promise<string> => {
+    await new Promise(setImmediate);
+    return headgate.stderr;
+  };
+  const statuses: number[] = [];
+  for (let i = 0; i < 7; i++) {
+    const { status, text } = await post(ports.admin.port, 'login', { user: 'alice', password: `wrong ${i}` });
+    statuses.push(status);
+    assert.doesNotMatch(text, /alice/);
+  }
+  assert.equal(statuses.at(-1), 429);
+  assert(statuses.every((status) => status === 401 || status === 429));
+  await within(5_000, async () => assert.match(await said(), /console\.login_failed/));
+}
+
+suite('the console and who may have what', () => {
+  test('names, pages, tokens, bounds, roles and attempts', async (t) => {
+    const headgate = await startHeadgate(t, {
+      env: { HEADGATE_SQL_PASSWORD: password, HEADGATE_CONSOLE_HOSTS: 'console.example.com' },
+    });
+    const root = await clientOf(t, headgate, 'root', password);
+    await root.query(`CREATE ROLE alice LOGIN PASSWORD 'alice password'; CREATE ROLE bob LOGIN PASSWORD 'bob password';
+      GRANT CREATE ON SCHEMA public TO alice, bob`);
+    const link = await run(process.execPath, [cli, 'console', `--data-dir=${headgate.dataDir}`]);
+    assert.match(link.stdout, /\/console\/\nLog in with a role and its password/);
+    assert.equal((await post(headgate.ports.admin.port, 'login', { link: 'x' })).status, 401);
+    assert.doesNotMatch(headgate.stdout + headgate.stderr, /#t=/);
+    assert.equal(statSync(join(headgate.dataDir, 'console.key')).mode & 0o777, 0o600);
+    await t.test('no other name is answered', () => refusesNames(headgate));
+    await t.test('every answer carries its guards', () => guardsAnswers(headgate));
+    await t.test('no other page, and nobody without a token', () => refusesOthers(headgate));
+    await t.test('rows, bytes, statements and time are bounded', () => bounds(headgate, root));
+    await t.test('each role sees its own', async (inner) => {
+      const chromium = requireTool(inner, 'chromium');
+      if (chromium !== null) await keepsApart(t, headgate, chromium);
+    });
+    await t.test('headgate tail shows what comes', () => tells(t, headgate));
+    await t.test('passwords are tried five times a minute', () => countsAttempts(headgate));
+  });
+
+  test('off is off', async (t) => {
+    const headgate = await startHeadgate(t, { env: { HEADGATE_CONSOLE: 'off' } });
+    assert.equal((await ask(headgate.ports.admin.port, '/console/')).status, 404);
+    const { code, stderr } = await run(process.execPath, [cli, 'console', `--data-dir=${headgate.dataDir}`]);
+    assert.deepEqual(
+      [code, stderr],
+      [1, 'headgate: the console of this Headgate is off: HEADGATE_CONSOLE=on\n'],
+    );
+  });
+
+  test('the page is small, and asks nobody else for anything', () => {
+    const names = readdirSync(assets);
+    const bytes = (wanted: RegExp) =>
+      names
+        .filter((name) => wanted.test(name))
+        .reduce((sum, name) => sum + statSync(join(assets, name)).size, 0);
+    assert(bytes(/^(index|main-|style-).*\.gz$/) <= 45 * 1024, 'first load');
+    assert(bytes(/\.gz$/) <= 200 * 1024, 'all');
+    const pictures = join(root, 'docs/images');
+    for (const name of readdirSync(pictures)) assert(statSync(join(pictures, name)).size <= 150 * 1024, name);
+    const source = names
+      .filter((name) => /\.(js|css|html)$/.test(name))
+      .map((name) => readFileSync(join(assets, name), 'utf8'));
+    // Namespaces are names, and what the wizard shows is no address that is called.
+    const addresses = source.join('').match(/https?:\/\/[\w.]+/g) ?? [];
+    assert.deepEqual(
+      addresses.filter((it) => !/^http:\/\/www\.w3\.org$/.test(it)),
+      [],
+    );
+  });
+});
