@@ -160,10 +160,13 @@ async function open(settings: Settings, log: Observe, version: string, closer: C
   const { listener } = rooms;
   const { sqlDoor, gateway, eventLanes } = await openSqlAndEvents({ ...rooms, ...shared }, closer);
   const [listen, sql] = [listener.address, sqlDoor.address];
+  const doorsSoFar = { listener, sql, metrics };
   const { admin, console } = await openAdminPort(
     {
       ...shared,
-      ...{ listener, sql, metrics, tail: ring, ready: whyNotReady },
+      ...doorsSoFar,
+      tail: ring,
+      ready: whyNotReady,
       spool: () => rooms.spool?.detail(draining) ?? null,
     },
     closer,
