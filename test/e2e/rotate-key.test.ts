@@ -51,7 +51,7 @@ async function makeTables(headgate: Headgate, t: TestContext): Promise<void> {
       CREATE TABLE bound (data JSONB) WITH (connector = 'webhook') VALIDATE SECRET s AS ${check};
       CREATE TABLE literal (data JSONB) WITH (connector = 'webhook')
         VALIDATE AS secure_compare(headers->>'x-sig', encode(hmac('${canary}', data, 'sha256'), 'hex'));
-      CREATE TABLE open (data JSONB) WITH (connector = 'webhook')`);
+      CREATE TABLE open (data JSONB) WITH (connector = 'webhook') ANSWER STATUS 202`);
   }
 }
 
@@ -65,7 +65,8 @@ async function answers(headgate: Headgate, key = canary): Promise<Record<string,
 const allServed = {
   'dev/public/bound': 200,
   'dev/public/literal': 200,
-  'dev/public/open': 200,
+  // As its ANSWER has it, which is sealed too.
+  'dev/public/open': 202,
   'other/public/bound': 200,
 };
 

@@ -57,6 +57,17 @@ test('a key is nowhere in the clear: log, engine log, data directory, sessions, 
     `CREATE TABLE bad (data JSONB) WITH (connector = 'webhook') VALIDATE AS ${check} AND nonsense(1)`,
   );
   await refused(`CREATE TABLE bad (data NOSUCH) WITH (connector = 'webhook') VALIDATE AS ${check}`);
+  const known = `UNCHECKED WHEN /* ${canary} */ method = 'GET' AND secure_compare(query->>'v', '${canary}')`;
+  await client.query(
+    `ALTER TABLE raw ANSWER /* ${canary} */ ${known} BODY 'known' ANSWER WHEN method = 'PUT' BODY encode(hmac('${canary}', data, 'sha256'), 'hex')`,
+  );
+  await refused(`ALTER TABLE raw ANSWER ${known} BODY nonsense(1)`);
+  await refused(`ALTER TABLE raw ANSWER ${known} BODY headers->>'a'`);
+  await refused(`ALTER TABLE raw ANSWER SECRET nobody ${known}`);
+  seen.push(
+    (await client.query(`EXPLAIN VALIDATE raw WITH (method = 'GET', url = '/webhook/dev/public/raw?v=x')`))
+      .rows,
+  );
   for (const table of ['raw', 'bound']) {
     await within(1_000, async () => {
       const answer = await headgate.post(`dev/public/${table}`, '{}', { authorization: `Bearer ${canary}` });
