@@ -112,6 +112,9 @@ export class Journal {
     await this.#ended;
     clearTimeout(late);
     this.#forget('engine', this.#waiting.length);
+    const { observe, database } = this.#options;
+    const rows = this.#asked.length;
+    if (rows > 0) observe({ kind: 'handshakes.dropped', database, why: 'engine', rows });
   }
 
   async #run(): Promise<void> {

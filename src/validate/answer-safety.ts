@@ -29,18 +29,30 @@ export interface Guard {
   readonly isKey: (value: unknown) => boolean;
 }
 
+/** `values`: of the secrets, as far as they are known. */
 export function guardOf(
-  { expression, secrets, format }: GuardText,
-  sameAs: (name: string) => readonly string[] = (name) => (secrets.includes(name) ? [name] : []),
+  { expression, secrets, format, values = new Map() }: GuardText,
+  own: ReadonlyMap<string, string> = new Map(),
 ): Guard {
+  // Where the values are known, they say which secrets are the same.
+  const sameAs = (name: string): readonly string[] => {
+    const value = own.get(name);
+    return secrets.filter((alias) => (value === undefined ? alias === name : values.get(alias) === value));
+  };
   const { root } = typeExpression(expression, { secrets });
   const safety = new Safety();
   safety.proof(root);
   const keys = [...safety.keys].flatMap((node) => (node.kind === 'constant' ? [printed(node.value)] : []));
+  const isKey = (value: unknown): boolean => value !== null && keys.includes(printed(value));
+  keys.push(...[...values.values()].map(printed));
+  const literal = (name: string): Use[] => {
+    const value = own.get(name);
+    return value !== undefined && sameAs(name).length === 0 && isKey(value) ? [{ as: 'digest' }] : [];
+  };
   return {
     takesJson: format === 'json',
-    uses: (name) => sameAs(name).flatMap((alias) => usesOf(root, alias)),
-    isKey: (value) => value !== null && keys.includes(printed(value)),
+    uses: (name) => [...sameAs(name).flatMap((alias) => usesOf(root, alias)), ...literal(name)],
+    isKey,
   };
 }
 

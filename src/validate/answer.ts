@@ -55,6 +55,8 @@ export interface GuardText {
   readonly secrets: readonly string[];
   /** What becomes of a body that VALIDATE has accepted. */
   readonly format: 'json' | 'form' | 'text' | 'bytes';
+  /** What the secrets are, where that is known. */
+  readonly values?: ReadonlyMap<string, string>;
 }
 
 export interface AnswerScope {
@@ -62,8 +64,8 @@ export interface AnswerScope {
   readonly secrets: readonly string[];
   /** null: the table has no VALIDATE, or it is not known. */
   readonly guard: GuardText | null;
-  /** Which secrets of the guard are the same as this one; absent: those of the same name. */
-  readonly sameAs?: (name: string) => readonly string[];
+  /** What the secrets are; absent: secrets of the guard are the same where their names are. */
+  readonly values?: ReadonlyMap<string, string>;
 }
 
 export interface ParsedAnswer {
@@ -100,7 +102,7 @@ export function parseAnswer(text: AnswerText, scope: AnswerScope): ParsedAnswer 
   const outputs = [...parts.headers, ...(parts.body === null ? [] : [parts.body])];
   for (const { part, root } of outputs) checkText(part, root);
   if (when === null) for (const { part, root } of outputs) checkConstant(part, root);
-  const guard = scope.guard === null ? null : guardOf(scope.guard, scope.sameAs);
+  const guard = scope.guard === null ? null : guardOf(scope.guard, scope.values);
   const safety = new Safety();
   if (when !== null) inPart('when', () => checkCondition(when, text, guard, safety));
   const signed: Node[] = [];

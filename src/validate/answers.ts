@@ -49,8 +49,6 @@ export function createCompileAnswers(publicUrl: string | null) {
 function scopeOf(values: ReadonlyMap<string, string>, guard: Guard | null): AnswerScope {
   const secrets = [...values.keys()];
   if (guard === null) return { secrets, guard: null };
-  const { expression, format } = guard;
-  const sameAs = (name: string) =>
-    [...guard.secrets].filter(([, value]) => value === values.get(name)).map(([alias]) => alias);
-  return { secrets, guard: { expression, secrets: [...guard.secrets.keys()], format }, sameAs };
+  const { expression, format, secrets: guarded } = guard;
+  return { secrets, values, guard: { expression, secrets: [...guarded.keys()], format, values: guarded } };
 }
