@@ -47,7 +47,8 @@ export class Drainer implements Closable {
   readonly #progress = new Map<Spool, Progress>();
   /** Spools whose tables are of another database, by `id/oid`. */
   readonly #held = new Set<string>();
-  #sleep = new AbortController();
+  /** null: it does not sleep. */
+  #sleep: AbortController | null = null;
   #woken = true;
   #failures = 0;
 
@@ -65,7 +66,8 @@ export class Drainer implements Closable {
 
   wake(): void {
     this.#woken = true;
-    this.#sleep.abort();
+    this.#sleep?.abort();
+    this.#sleep = null;
   }
 
   async close(): Promise<void> {
@@ -92,8 +94,9 @@ export class Drainer implements Closable {
     // While something fails its pause is kept, however many requests come.
     if (this.#failures > 0) return this.#wait(ms);
     if (this.#woken) return;
-    this.#sleep = new AbortController();
-    await this.#wait(ms, AbortSignal.any([this.#sleep.signal, this.#closing.signal]));
+    const sleep = new AbortController();
+    this.#sleep = sleep;
+    await this.#wait(ms, AbortSignal.any([sleep.signal, this.#closing.signal]));
   }
 
   async #wait(ms: number, signal = this.#closing.signal): Promise<void> {

@@ -51,9 +51,11 @@ async function stage(t: TestContext, columns: string) {
   const room = await commitRoom(t);
   await runOurs(room.client, `CREATE TABLE kept (${columns}) WITH (connector = 'webhook')`);
   const document = columns.startsWith('data');
-  const found = await (document ? room.targetOf('kept') : room.tableOf('kept'));
-  const intake = { ...found.intake, document: document ? 'data' : null };
-  const target: Target = { ...found, intake };
+  const again = async (): Promise<Target> => {
+    const found = await (document ? room.targetOf('kept') : room.tableOf('kept'));
+    return { ...found, intake: { ...found.intake, document: document ? 'data' : null } };
+  };
+  const target = await again();
   const { engine } = room.database;
   const proxy = await FaultyProxy.open(engine.endpoint());
   onEnd(t, 'proxy', () => proxy.close());
@@ -78,6 +80,8 @@ async function stage(t: TestContext, columns: string) {
   return {
     target,
     proxy,
+    client: room.client,
+    again,
     through: roomsOn(t, proxied, target),
     beside: roomsOn(t, engine, target),
     stored,
@@ -157,4 +161,43 @@ suite('hand-over', () => {
       assert.deepEqual(await refused(), ids.filter(isBad));
     });
   }
+
+  test('nobody but Headgate moves a position, and SHOW SPOOL shows who asks his own tables', async (t) => {
+    const { target, beside, client } = await stage(t, 'data JSONB');
+    const all = new Map([[1n, encodeRequest(head, bodyOf(1, false))]]);
+    assert(await handOver(beside, target, all));
+    const role = `stranger_${target.oid}`;
+    await client.query(`create role ${role}`);
+    onEnd(t, 'role', async () => void (await client.query(`reset role; drop role ${role}`)));
+    const shown = `select "Requests"::int as requests from headgate.show_spool('{"${target.oid}": {"state": "spooling", "requests": 3}}')`;
+    assert.deepEqual((await client.query(shown)).rows, [{ requests: 3 }]);
+    await client.query(`set role ${role}`);
+    assert.deepEqual((await client.query(shown)).rows, []);
+    for (const statement of [
+      `select headgate.advance('${spool}', ${target.oid}, 2, 100)`,
+      `select headgate.home()`,
+      `insert into headgate.spool_position values ('${spool}', 1, 1)`,
+      'update headgate.spool_position set position = 100',
+      'delete from headgate.spool_position',
+      'select from headgate.spool_position',
+      'do $$ begin lock table headgate.spool_position; end $$',
+    ])
+      await assert.rejects(client.query(statement), /permission denied/, statement);
+  });
+
+  test('code of a table that says what Headgate says is believed for its own row alone', async (t) => {
+    const { target, through, client, refused, stored, again } = await stage(t, 'data JSONB');
+    await client.query(`
+      create function lie() returns trigger language plpgsql as $$ begin
+        if new.data ->> 'v' = 'bad' then raise exception 'have arrived already' using errcode = 'HG002'; end if;
+        return new;
+      end $$;
+      create trigger lie before insert on kept for each row execute function lie()`);
+    const shaped = await again();
+    const all = new Map<bigint, Buffer>();
+    for (let id = 0; id < 9; id++) all.set(BigInt(id + 1), encodeRequest(head, bodyOf(id, id === 4)));
+    const rooms = { ...through, current: () => shaped };
+    while (!(await handOver(rooms, target, all)));
+    assert.deepEqual([await stored(), await refused()], [[0, 1, 2, 3, 5, 6, 7, 8], [4]]);
+  });
 });
