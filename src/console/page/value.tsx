@@ -7,7 +7,9 @@ import { cut, hexLines, sizeText } from '../shown.ts';
 import { Copy, Text } from './parts.tsx';
 
 const firstChars = 64 * 1024;
-const cellChars = 240;
+const cellChars = 120;
+/** Rows that are drawn at once: a thousand of strangers' texts would hold up the tab. */
+const rowsStep = 100;
 /** OIDs of numbers: they stand at the right. */
 const numbers = new Set([20, 21, 23, 26, 700, 701, 1700]);
 
@@ -108,6 +110,7 @@ function textOf(bytes: Uint8Array): string | null {
 /** Rows of a statement; a cell that is long opens below. */
 export function Result({ table }: { readonly table: SqlTable }): JSX.Element {
   const [open, setOpen] = useState<{ readonly row: number; readonly column: number } | null>(null);
+  const [max, setMax] = useState(rowsStep);
   const { columns, rows, command, more } = table;
   const chosen = open === null ? null : (rows[open.row]?.[open.column] ?? null);
   const name = open === null ? '' : (columns[open.column]?.name ?? '');
@@ -126,7 +129,7 @@ export function Result({ table }: { readonly table: SqlTable }): JSX.Element {
               </tr>
             </thead>
             <tbody>
-              {rows.map((row, r) => (
+              {rows.slice(0, max).map((row, r) => (
                 <tr key={r}>
                   {row.map((cell, c) => (
                     <td key={c} class={numbers.has(columns[c]?.type ?? 0) ? 'right mono' : 'mono'}>
@@ -138,6 +141,11 @@ export function Result({ table }: { readonly table: SqlTable }): JSX.Element {
             </tbody>
           </table>
         </div>
+      )}
+      {rows.length <= max ? null : (
+        <button type="button" onClick={() => setMax(max + rowsStep)}>
+          Show more: {max} of {rows.length} are shown
+        </button>
       )}
       <p class="faint">
         {more
