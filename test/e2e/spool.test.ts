@@ -11,6 +11,7 @@ import type { Answer } from '../support/headgate.ts';
 import { MortalServer } from '../support/mortal-server.ts';
 import { SpoolStage } from '../support/spool-stage.ts';
 import { within } from '../support/within.ts';
+import { WsClient } from '../support/ws-client.ts';
 
 const secret = 'canary-secret-4711';
 const signed = (body: string) => ({
@@ -199,7 +200,16 @@ test('webhooks while the database is away', async (t) => {
       assert.equal(shown?.['Reason'], 'the database did not answer in time');
     });
     assert.equal((await stage.post('latest', body(900, { n: 10 }))).text, '{"rows":0,"spooled":1}');
+    // A WebSocket waits: its acknowledgement is a commit, and nothing older may come behind it.
+    const url = `ws://127.0.0.1:${stage.headgate.ports.listen.port}/ingest/postgres/public/latest`;
+    const ws = await WsClient.open(url);
+    onEnd(t, 'WebSocket', () => ws.ws.terminate());
+    ws.send(1, [{ op: 'upsert', data: { id: 902, n: 2 } }]);
+    for (const n of range(0, 20)) await stage.post('latest', body(903, { n }));
+    assert.deepEqual([...ws.acks], []);
     await owner.query('commit');
+    await ws.acked(1);
+    assert.deepEqual(await stage.ask('select n from latest where id = 902'), [{ n: 2 }]);
     await stage.untilDirect('latest', body(901));
     assert.deepEqual(await stage.ask('select n from latest where id = 900'), [{ n: 10 }]);
   });
