@@ -90,7 +90,7 @@ async function makesAnEndpoint({ headgate, page, open }: Tried): Promise<void> {
   await page.getByText(/Committed in [\d.]+ ms/).waitFor();
   await page.getByText('"octocat"').waitFor();
   await page.getByRole('button', { name: 'Send a test request' }).click();
-  await page.getByText('{"rows":1}').waitFor();
+  await page.getByText('Answered 200').waitFor();
 }
 
 async function explainsAndRetries({ headgate, page, open }: Tried): Promise<void> {
