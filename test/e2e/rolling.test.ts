@@ -81,7 +81,7 @@ test('two Headgates behind nginx, each restarted under load: no request fails, n
   const { sent, committed, ...wrong } = tally;
   assert.deepEqual(
     wrong,
-    { refused: 0, unanswered: 0, lost: [], surplus: [] },
+    { kept: 0, refused: 0, unanswered: 0, lost: [], surplus: [] },
     [...ledger.oddities, ...unusual(await proxy.log())].join('\n'),
   );
   assert.equal(committed, sent);
