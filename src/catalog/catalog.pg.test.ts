@@ -38,6 +38,8 @@ suite('catalog', () => {
     await client.query('alter table orders rename to bills');
     assert.equal((await b.find('bills')).oid, seenByA.oid);
     await assert.rejects(b.find('orders'), notFound);
+    // So that what is loaded next is of the DROP.
+    assert.equal((await a.find('bills')).oid, seenByA.oid);
     const dropped = a.spy.next('catalog.loaded');
     await client.query('drop table bills');
     await dropped;
