@@ -4,7 +4,6 @@
  */
 import { randomBytes } from 'node:crypto';
 import type { Me, SenderInfo, TestAnswer, TestRequest } from '../console/api.ts';
-import { isPaired } from '../senders/sender.ts';
 import type { Sender } from '../senders/sender.ts';
 import { limits } from '../tables/limits.ts';
 import { senders, signedRequest } from '../senders/senders.ts';
@@ -26,7 +25,7 @@ function infoOf(sender: Sender): SenderInfo {
     deliveryHeader: deliveryId !== null && 'header' in deliveryId ? deliveryId.header : null,
     signsUrl,
     handshake,
-    paired: isPaired(sender),
+    paired: sender.paired,
     form: secretForm?.sentence ?? null,
     contentType,
   };
@@ -35,7 +34,7 @@ function infoOf(sender: Sender): SenderInfo {
 /** null: there is no such sender, or its secrets come in pairs of which one is not ours. */
 export function makeSecret(id: string): string | null {
   const sender = senders.get(id);
-  return sender === undefined || isPaired(sender) ? null : sender.makeSecret(randomBytes).secret;
+  return sender === undefined || sender.paired ? null : sender.makeSecret(randomBytes).secret;
 }
 
 /** null: there is no such sender, no listener, or the secret is none of its. */
@@ -62,7 +61,7 @@ export async function sendTest(test: TestRequest, at: Pick<Me, 'own' | 'base'>):
 function requestOf({ sender: id, secret }: TestRequest, url: string) {
   if (id === '') return { url, headers: { 'Content-Type': 'application/json' }, body: '{"hello":"world"}' };
   const sender = senders.get(id);
-  if (sender === undefined || isPaired(sender)) return null;
+  if (sender === undefined || sender.paired) return null;
   const [nowMs, delivery] = [Date.now(), randomBytes(16).toString('hex')];
   try {
     const body = Buffer.from(sender.example({ id: delivery, nowMs }));

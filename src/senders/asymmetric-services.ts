@@ -44,6 +44,7 @@ function discord(spec: Omit<SenderSpec, 'headers' | 'secret'>): Sender {
         },
       };
     },
+    paired: true,
     makeSecret: () => {
       const pair = ed25519Pair();
       return { secret: rawPublic(pair.publicKey).toString('hex'), signingKey: privateText(pair.privateKey) };
@@ -129,6 +130,7 @@ export const asymmetricServiceSenders: readonly Sender[] = [
         },
       };
     },
+    paired: true,
     makeSecret: () => {
       const pair = ed25519Pair();
       return {
@@ -178,6 +180,7 @@ export const asymmetricServiceSenders: readonly Sender[] = [
       const envelope = JSON.stringify({ alg: 'ecdsa', kid, signature, digest: 'SHA1' });
       return { headers: { 'X-EBAY-SIGNATURE': Buffer.from(envelope).toString('base64') } };
     },
+    paired: true,
     makeSecret: () => {
       const pair = p256Pair();
       return {
@@ -230,6 +233,7 @@ export const asymmetricServiceSenders: readonly Sender[] = [
         body: sent,
       };
     },
+    paired: true,
     makeSecret: (random) => {
       const pair = rsaPair();
       const client = random(16).toString('hex');
@@ -278,6 +282,7 @@ export const asymmetricServiceSenders: readonly Sender[] = [
       const signedPayload = token({ alg: 'ES256', x5c: [] }, { ...claims, signedDate: nowMs }, es256(key));
       return { headers: {}, body: Buffer.from(JSON.stringify({ signedPayload })) };
     },
+    paired: true,
     makeSecret: () => {
       const pair = p256Pair();
       return { secret: publicPem(pair.publicKey), signingKey: privateText(pair.privateKey) };

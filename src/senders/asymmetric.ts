@@ -82,6 +82,7 @@ export const asymmetricSenders: readonly Sender[] = [
         },
       };
     },
+    paired: true,
     makeSecret: () => {
       const pair = p256Pair();
       return {
@@ -137,6 +138,7 @@ export const asymmetricSenders: readonly Sender[] = [
         },
       };
     },
+    paired: true,
     makeSecret: (random) => {
       const pair = rsaPair();
       const webhook = random(9).toString('hex').toUpperCase().slice(0, 17);
@@ -187,6 +189,7 @@ export const asymmetricSenders: readonly Sender[] = [
         body: Buffer.from(JSON.stringify({ ...message, Signature: signature })),
       };
     },
+    paired: true,
     makeSecret: () => {
       const pair = rsaPair();
       return { secret: publicPem(pair.publicKey), signingKey: privateText(pair.privateKey) };
@@ -236,6 +239,7 @@ export const asymmetricSenders: readonly Sender[] = [
         },
       };
     },
+    paired: true,
     makeSecret: () => {
       const pair = p256Pair();
       const jwk = {

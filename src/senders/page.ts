@@ -1,7 +1,6 @@
 /** The pages under docs/senders, made from the table. Takes a sender, gives Markdown. Pure. */
 import { unsupported } from './not-expressible.ts';
 import { bodyColumn, repeatedSection, tableOptions } from './repeated.ts';
-import { isPaired } from './sender.ts';
 import type { Sender, Theme } from './sender.ts';
 import { expressionOf, senders } from './senders.ts';
 
@@ -146,7 +145,7 @@ function formNote({ secretForm }: Sender): string {
 
 function tryIt(sender: Sender): string {
   const { id } = sender;
-  const paired = isPaired(sender);
+  const paired = sender.paired;
   const keys = paired
     ? `\`headgate send ${id} --make-secret\` prints a pair: \`secret\` is for CREATE SECRET, and \`signingKey\` is what this signs with.\n\n`
     : '';

@@ -26,7 +26,6 @@ import {
 import type { SendIo, SendOptions } from './send-options.ts';
 import { Progress } from './send-progress.ts';
 import { SendTally } from './send-tally.ts';
-import { isPaired } from './sender.ts';
 import type { Sender } from './sender.ts';
 import { nearestSenders, senders, signedRequest } from './senders.ts';
 import type { SignedRequest } from './senders.ts';
@@ -143,14 +142,14 @@ function eventOf({ id, name }: Sender, { event, body }: SendOptions): Event {
 /** Of a pair of keys the sender signs with the other one, which shows when it signs. */
 function refuseOtherForm(sender: Sender, key: string): void {
   const { name, secret, secretForm } = sender;
-  if (secretForm === null || isPaired(sender) || secretForm.test(key)) return;
+  if (secretForm === null || sender.paired || secretForm.test(key)) return;
   throw new SendError(
     `${name} cannot sign with this secret: it is not ${secretForm.sentence}; it is ${secret.what}`,
   );
 }
 
 function misfit(sender: Sender, ownBody: boolean): string {
-  const what = isPaired(sender) ? 'it is the private key, see --make-secret' : `it is ${sender.secret.what}`;
+  const what = sender.paired ? 'it is the private key, see --make-secret' : `it is ${sender.secret.what}`;
   const body =
     ownBody && sender.signatureHeader === null
       ? ', or the body is no JSON, which the signature goes into'

@@ -161,6 +161,8 @@ export interface Sender {
   readonly eventHeaders: (draft: Draft) => Readonly<Record<string, string>>;
   readonly example: (event: { readonly id: string; readonly nowMs: number }) => string;
   readonly sign: (draft: Draft) => Signature;
+  /** What signs is another text than what checks: a pair of keys, which takes its time to make. */
+  readonly paired: boolean;
   readonly makeSecret: (random: Random) => Keys;
 }
 
@@ -194,6 +196,7 @@ export function sender(theme: Theme, spec: SenderSpec & { readonly [K in Needed]
     contentType: 'application/json',
     eventHeaders: () => ({}),
     secretForm: null,
+    paired: false,
     makeSecret: textSecret(),
     ...spec,
     theme,
@@ -220,9 +223,3 @@ export function same(secret: string): Keys {
 
 /** As a form of a web page is sent: a blank is `+`. */
 export const formType = 'application/x-www-form-urlencoded';
-
-/** Whether what signs is another text than what checks. */
-export function isPaired(sender: Pick<Sender, 'makeSecret'>): boolean {
-  const keys = sender.makeSecret((size) => Buffer.alloc(size, 1));
-  return keys.secret !== keys.signingKey;
-}

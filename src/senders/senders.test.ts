@@ -187,3 +187,10 @@ test('USING: the name of the secret is quoted where it has to be, an unknown sen
   assert.equal(nearestSenders('standardwebhooks')[0], 'standard_webhooks');
   assert.deepEqual(nearestSenders('zzzzzzzz'), []);
 });
+
+test('a sender whose keys are a pair says so', () => {
+  for (const sender of senders.values()) {
+    const { secret, signingKey } = sender.makeSecret(randomFrom(sender.id));
+    assert.equal(sender.paired, secret !== signingKey, sender.id);
+  }
+});

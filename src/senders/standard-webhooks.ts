@@ -82,6 +82,7 @@ function standardAsymmetric(spec: StandardSpec): Sender {
       return { headers: { [id]: message, [time]: stamp, [signature]: `v1a,${value}` } };
     },
     secretForm: forms.whpk,
+    paired: true,
     makeSecret: () => {
       const pair = ed25519Pair();
       return {
