@@ -118,14 +118,7 @@ export async function openWebhooks<Door extends Closable>(
       ...(rooms.fence === null ? {} : { fence: rooms.fence }),
     }),
   });
-  return {
-    listener,
-    retry: createRetry({
-      ...stages,
-      admit: admitting(false),
-      decode,
-    }),
-  };
+  return { listener, retry: createRetry({ ...stages, admit: admitting(false), decode }) };
 }
 
 function orRefuse<T extends object>(made: T | Refusal): T {

@@ -8,10 +8,10 @@
  * transaction and go on, and leaves no setting behind. Its connection is kept for the next. What writes runs as it is, on a
  * connection of its own that nobody uses after it. Bounded in time, rows and bytes; aborting `signal` cancels it.
  */
-import { connect } from 'node:net';
-import type { Socket } from 'node:net';
 import { Client } from 'pg';
-import type { ClientConfig, Connection, DatabaseError } from 'pg';
+import type { ClientConfig, DatabaseError } from 'pg';
+import { Cancellation } from '../engine/cancellation.ts';
+import { hangUp } from '../engine/hang-up.ts';
 import { limits } from '../tables/limits.ts';
 import { Refused, SqlFailure } from '../tables/refusals.ts';
 import type { SqlAnswer, SqlCall } from './api.ts';
@@ -26,6 +26,8 @@ export interface SqlWho {
   readonly password: string | null;
   readonly database: string;
 }
+
+const cancellation = { statementMs: limits.consoleStatementMs, cancelMs: limits.consoleCancelMs };
 
 export class SqlRunner {
   readonly #config: ClientConfig;
@@ -71,7 +73,7 @@ export class SqlRunner {
     this.#closed = true;
     for (const { client, timer } of this.#idle.splice(0)) {
       clearTimeout(timer);
-      hangUp(client);
+      void hangUp(client);
     }
   }
 
@@ -83,13 +85,13 @@ export class SqlRunner {
       client.once('end', () => this.#drop(client));
       return client;
     } catch (error) {
-      hangUp(client);
+      void hangUp(client);
       throw failureOf(error);
     }
   }
 
   async #read(client: Client, reading: Reading, signal: AbortSignal): Promise<ReadEnd> {
-    const ending = new Ending(client, this.#config, signal);
+    const ending = new Cancellation(client, this.#config, signal, cancellation);
     let clean = false;
     try {
       if (!reading.write)
@@ -97,21 +99,21 @@ export class SqlRunner {
       const end = await reading.on(client);
       if (end.kind === 'failed' || end.kind === 'done') {
         if (!reading.write) await client.query('ROLLBACK');
-        clean = !reading.write && !ending.begun;
+        clean = !reading.write && !ending.cancelled;
       }
       return ending.late && end.kind !== 'done' ? { kind: 'late' } : end;
     } catch (error) {
       if (ending.late) return { kind: 'late' };
       throw failureOf(error);
     } finally {
-      ending.stop();
+      ending.end();
       if (clean) this.#keep(client);
-      else hangUp(client);
+      else void hangUp(client);
     }
   }
 
   #keep(client: Client): void {
-    if (this.#closed || this.#idle.length >= limits.consoleConnectionsMax) return hangUp(client);
+    if (this.#closed || this.#idle.length >= limits.consoleConnectionsMax) return void hangUp(client);
     const entry = { client, timer: setTimeout(() => this.#drop(client), limits.consoleConnectionIdleMs) };
     this.#idle.push(entry);
   }
@@ -128,7 +130,7 @@ export class SqlRunner {
     if (entry === undefined) return;
     clearTimeout(entry.timer);
     this.#idle = this.#idle.filter((it) => it !== entry);
-    hangUp(client);
+    void hangUp(client);
   }
 }
 
@@ -176,64 +178,4 @@ function failureOf(error: unknown): Error {
     ...(hint === undefined ? {} : { hint }),
     ...(position === undefined ? {} : { position: Number(position) }),
   });
-}
-
-function hangUp(client: Client): void {
-  const { stream } = (client as unknown as { connection: Connection & { stream: Socket } }).connection;
-  // In good order where it can; a session that is busy is cut off.
-  void client.end().catch(() => undefined);
-  setTimeout(() => stream.destroy(), limits.consoleCancelMs).unref();
-}
-
-/** Ends a statement that takes too long, or that nobody waits for. */
-class Ending {
-  begun = false;
-  late = false;
-  readonly #client: Client;
-  readonly #config: ClientConfig;
-  readonly #signal: AbortSignal;
-  readonly #timer: NodeJS.Timeout;
-  readonly #onAbort = (): void => this.#cancel();
-  #cutting: NodeJS.Timeout | null = null;
-
-  constructor(client: Client, config: ClientConfig, signal: AbortSignal) {
-    this.#client = client;
-    this.#config = config;
-    this.#signal = signal;
-    this.#timer = setTimeout(() => {
-      this.late = true;
-      this.#cancel();
-    }, limits.consoleStatementMs);
-    if (signal.aborted) this.#cancel();
-    else signal.addEventListener('abort', this.#onAbort, { once: true });
-  }
-
-  stop(): void {
-    clearTimeout(this.#timer);
-    if (this.#cutting !== null) clearTimeout(this.#cutting);
-    this.#signal.removeEventListener('abort', this.#onAbort);
-  }
-
-  #cancel(): void {
-    if (this.begun) return;
-    this.begun = true;
-    const { processID, secretKey, connection } = this.#client as unknown as {
-      processID: number | null;
-      secretKey: number | null;
-      connection: { stream: Socket };
-    };
-    this.#cutting = setTimeout(() => connection.stream.destroy(), limits.consoleCancelMs);
-    if (processID === null || secretKey === null) return;
-    const packet = Buffer.alloc(16);
-    packet.writeInt32BE(16, 0);
-    packet.writeInt32BE(80_877_102, 4);
-    packet.writeInt32BE(processID, 8);
-    packet.writeInt32BE(secretKey, 12);
-    // In the clear, as libpq did before PostgreSQL 17: it holds nothing but the session's own number.
-    const socket = connect({ host: this.#config.host ?? '127.0.0.1', port: this.#config.port ?? 5432 });
-    socket.on('error', () => {});
-    socket.setTimeout(limits.consoleCancelMs, () => socket.destroy());
-    socket.end(packet);
-    socket.resume();
-  }
 }

@@ -4,12 +4,10 @@
  * `result_too_large`. A session is lent to one request at a time and handed on only after DISCARD ALL; one in any doubt
  * is cut off. Bounded in sessions, waiting requests, time and bytes.
  */
-import { connect } from 'node:net';
-import type { Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Pool } from 'pg';
 import type { ClientBase, ClientConfig, DatabaseError, PoolClient } from 'pg';
-import { cutOff } from '../engine/hang-up.ts';
+import { Cancellation } from '../engine/cancellation.ts';
 import { notConnected } from '../engine/not-connected.ts';
 import { isConnectionLost } from '../engine/sqlstate.ts';
 import type { RewriteSql, Rewritten } from '../tables/sql-flow.ts';
@@ -26,7 +24,8 @@ import { parameterTypes, runSql } from './sql-run.ts';
 import type { RunEnd } from './sql-run.ts';
 import { typeOf, typeQuery } from './sql-types.ts';
 import type { SqlType, TypeRow } from './sql-types.ts';
-import { cancelRequest } from './wire-messages.ts';
+
+const cancellation = { statementMs: limits.gatewaySqlTimeoutMs, cancelMs: limits.gatewayCancelMs };
 
 export interface SqlRooms {
   /** For a client of the pg package; throws Refused when the gateway does not serve such a database. */
@@ -80,7 +79,7 @@ export class SqlSessions {
     const database = this.#open(name);
     const client = await this.#borrow(database);
     const result = new SqlResult((oid) => database.types.get(oid), this.#rooms.memory);
-    const watch = new Cancellation(client, database.config, signal);
+    const watch = new Cancellation(client, database.config, signal, cancellation);
     let clean = false;
     try {
       const ran = await this.#rewriteAndRun(database, client, request, result);
@@ -299,60 +298,4 @@ function inCharacters(error: SqlError, sql: Buffer): SqlError {
 /** In UTF-8 every character has one byte that is no continuation. */
 function characters(bytes: Buffer): number {
   return bytes.reduce((sum, byte) => ((byte & 0xc0) === 0x80 ? sum : sum + 1), 0);
-}
-
-/** Ends a statement that nobody waits for, or that takes too long. Plain timers: one of these is made per request. */
-class Cancellation {
-  cancelled = false;
-  late = false;
-  readonly #client: PoolClient;
-  readonly #config: ClientConfig;
-  readonly #signal: AbortSignal;
-  readonly #timeout: NodeJS.Timeout;
-  readonly #onAbort = (): void => this.#cancel();
-  #cutting: NodeJS.Timeout | null = null;
-  #socket: Socket | null = null;
-
-  constructor(client: PoolClient, config: ClientConfig, signal: AbortSignal) {
-    this.#client = client;
-    this.#config = config;
-    this.#signal = signal;
-    this.#timeout = setTimeout(() => {
-      this.late = true;
-      this.#cancel();
-    }, limits.gatewaySqlTimeoutMs);
-    if (signal.aborted) this.#cancel();
-    else signal.addEventListener('abort', this.#onAbort, { once: true });
-  }
-
-  /** The statement has ended. */
-  end(): void {
-    clearTimeout(this.#timeout);
-    this.#signal.removeEventListener('abort', this.#onAbort);
-    if (this.#cutting !== null) clearTimeout(this.#cutting);
-    this.#socket?.destroy();
-  }
-
-  #cancel(): void {
-    if (this.cancelled) return;
-    this.cancelled = true;
-    this.#socket = sendCancel(this.#client, this.#config);
-    // A connection that was cancelled is not lent again; one whose engine does not hear of it ends here.
-    this.#cutting = setTimeout(() => cutOff(this.#client), limits.gatewayCancelMs);
-  }
-}
-
-/** On a connection of its own, without TLS as libpq did it: there is nothing in it but the session's own number. */
-function sendCancel(client: PoolClient, config: ClientConfig): Socket | null {
-  const { processID, secretKey } = client as unknown as {
-    processID: number | null;
-    secretKey: number | null;
-  };
-  if (processID === null || secretKey === null) return null;
-  const host = config.host ?? 'localhost';
-  const port = config.port ?? 5432;
-  const socket = connect(host.startsWith('/') ? { path: `${host}/.s.PGSQL.${port}` } : { host, port });
-  socket.on('error', () => {});
-  socket.end(cancelRequest(processID, secretKey));
-  return socket;
 }

@@ -46,13 +46,3 @@ export function bind(values: readonly (string | null)[]): Buffer {
   }
   return message('B', ...parts, int16(0));
 }
-
-/** Not a message of a session: it goes on a connection of its own. */
-export function cancelRequest(processId: number, secretKey: number): Buffer {
-  const bytes = Buffer.allocUnsafe(16);
-  bytes.writeInt32BE(16, 0);
-  bytes.writeInt32BE(80_877_102, 4);
-  bytes.writeInt32BE(processId, 8);
-  bytes.writeInt32BE(secretKey, 12);
-  return bytes;
-}

@@ -1,0 +1,80 @@
+/** Ends a statement that takes too long, or that nobody waits for, whatever state its server is in. */
+import { connect } from 'node:net';
+import type { Socket } from 'node:net';
+import type { ClientBase, ClientConfig } from 'pg';
+import { cutOff } from './hang-up.ts';
+
+export interface CancellationLimits {
+  /** How long the statement may run, in ms. */
+  readonly statementMs: number;
+  /** How long it may take to end once it is told to, in ms; then its connection ends. */
+  readonly cancelMs: number;
+}
+
+/** Plain timers: one of these is made for each statement. */
+export class Cancellation {
+  cancelled = false;
+  late = false;
+  readonly #client: ClientBase;
+  readonly #config: ClientConfig;
+  readonly #signal: AbortSignal;
+  readonly #cancelMs: number;
+  readonly #timeout: NodeJS.Timeout;
+  readonly #onAbort = (): void => this.#cancel();
+  #cutting: NodeJS.Timeout | null = null;
+  #socket: Socket | null = null;
+
+  constructor(
+    client: ClientBase,
+    config: ClientConfig,
+    signal: AbortSignal,
+    { statementMs, cancelMs }: CancellationLimits,
+  ) {
+    this.#client = client;
+    this.#config = config;
+    this.#signal = signal;
+    this.#cancelMs = cancelMs;
+    this.#timeout = setTimeout(() => {
+      this.late = true;
+      this.#cancel();
+    }, statementMs);
+    if (signal.aborted) this.#cancel();
+    else signal.addEventListener('abort', this.#onAbort, { once: true });
+  }
+
+  /** The statement has ended. */
+  end(): void {
+    clearTimeout(this.#timeout);
+    this.#signal.removeEventListener('abort', this.#onAbort);
+    if (this.#cutting !== null) clearTimeout(this.#cutting);
+    this.#socket?.destroy();
+  }
+
+  #cancel(): void {
+    if (this.cancelled) return;
+    this.cancelled = true;
+    this.#socket = sendCancel(this.#client, this.#config);
+    // A connection that was cancelled is not lent again; one whose server does not hear of it ends here.
+    this.#cutting = setTimeout(() => cutOff(this.#client), this.#cancelMs);
+  }
+}
+
+/** On a connection of its own, without TLS as libpq did it: there is nothing in it but the session's own number. */
+function sendCancel(client: ClientBase, config: ClientConfig): Socket | null {
+  const { processID, secretKey } = client as unknown as {
+    processID: number | null;
+    secretKey: number | null;
+  };
+  if (processID === null || secretKey === null) return null;
+  const host = config.host ?? 'localhost';
+  const port = config.port ?? 5432;
+  const socket = connect(host.startsWith('/') ? { path: `${host}/.s.PGSQL.${port}` } : { host, port });
+  socket.on('error', () => {});
+  const request = Buffer.allocUnsafe(16);
+  request.writeInt32BE(16, 0);
+  request.writeInt32BE(80_877_102, 4);
+  request.writeInt32BE(processID, 8);
+  request.writeInt32BE(secretKey, 12);
+  socket.end(request);
+  return socket;
+}
