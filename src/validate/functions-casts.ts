@@ -2,7 +2,7 @@
 import { parseTextArray, printTextArray } from './arrays.ts';
 import { parseBytea, printBytea } from './bytea.ts';
 import { limits } from '../tables/limits.ts';
-import { EvaluationError, unsupported } from './errors.ts';
+import { EvaluationError } from './errors.ts';
 import { type Json, jsonNumber, kindOf, parseJson, printJson } from './jsonb.ts';
 import * as decimal from './numeric.ts';
 import * as scalars from './scalars.ts';
@@ -101,8 +101,3 @@ export const castRows: readonly Row[] = [
 
 /** How concat() prints: with output functions, which for boolean differs from the cast to text. */
 export const booleanOutput: Row = cast('bool', 'text', (value) => (value ? 't' : 'f'));
-
-/** What a cast leaves out says so here, where the reader of the error looks for it. */
-export function unsupportedCast(from: string, to: string): EvaluationError {
-  return unsupported(`a cast from ${from} to ${to}`);
-}
