@@ -3,6 +3,7 @@
  * judged it: what else stands in its row may have been written by a role by hand, and is believed only where it says the
  * same. Pure; sealing and opening come in as functions. Throws, without a secret in the message.
  */
+import type { AnswerText } from '../tables/flow.ts';
 import { quoteLiteral } from '../kit/sql-text.ts';
 
 /** The identities that sealed texts are bound to. */
@@ -106,13 +107,7 @@ export function sealOldCheck(row: OldCheckRow, sealId: string, rooms: SealRooms)
 }
 
 /** One ANSWER, whole. */
-export interface SealedAnswer {
-  readonly unchecked: boolean;
-  readonly when: string | null;
-  readonly status: number | null;
-  readonly type: string | null;
-  readonly headers: readonly { readonly name: string; readonly value: string }[];
-  readonly body: string | null;
+export interface SealedAnswer extends AnswerText {
   /** The names of its secrets, in order. */
   readonly secrets: readonly string[];
   /** As it is shown. */

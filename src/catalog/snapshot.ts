@@ -147,7 +147,7 @@ export function nextSnapshot(
   }
   for (const { relation: oid, schema_name: schema, table_name: table } of unread) {
     const key = tableKey(schema, table);
-    tables.set(key, unreadTarget({ database, schema, table, oid }));
+    tables.set(key, unusableTarget({ database, schema, table, oid }));
     unusable.set(key, tooLarge);
   }
   return { version: before.version + 1, tables, sources, unusable, unanswering };
@@ -258,7 +258,8 @@ function spoolOf({ options }: CatalogRow): SpoolChoice {
   return { mode, status: options['spool_status'] === '200' ? 200 : 202 };
 }
 
-function unreadTarget(name: Pick<Target, 'database' | 'schema' | 'table' | 'oid'>): Target {
+/** Of a table of which nothing more is known than its name, or may be used. */
+export function unusableTarget(name: Pick<Target, 'database' | 'schema' | 'table' | 'oid'>): Target {
   return {
     ...name,
     check: 'unusable',

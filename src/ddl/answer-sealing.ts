@@ -4,28 +4,18 @@
  * where it stands. Pure but for the seal and the ids that it is handed.
  */
 import { sealAnswer } from '../catalog/seals.ts';
+import type { AnswerPart, AnswerText } from '../tables/flow.ts';
 import type { AnswerClause } from './answer-clause.ts';
 import { StatementError, type Name } from './cursor.ts';
 import type { ValidateClause, ValidateRooms } from './validate-clause.ts';
 
-/** The texts of one clause, as the validate room takes them. */
-export interface AnswerText {
-  readonly unchecked: boolean;
-  readonly when: string | null;
-  readonly status: number | null;
-  readonly type: string | null;
-  readonly headers: readonly { readonly name: string; readonly value: string }[];
-  readonly body: string | null;
-}
-
-type Part = 'when' | 'body' | 'status' | 'type' | number;
 type Ranges = readonly { readonly start: number; readonly end: number }[];
 
 /** What the validate room says of a clause. */
 export interface ParsedAnswer {
   readonly payloadName: string | null;
   readonly secretsRead: readonly string[];
-  readonly secretLiterals: ReadonlyMap<Part, Ranges>;
+  readonly secretLiterals: ReadonlyMap<AnswerPart, Ranges>;
 }
 
 /** The VALIDATE of the table, as the validate room takes it. */
@@ -122,7 +112,7 @@ interface Refusal {
   readonly sqlstate: string;
   readonly message: string;
   readonly position: number | null;
-  readonly part: Part;
+  readonly part: AnswerPart;
   readonly hint?: string | undefined;
   readonly detail?: string | undefined;
 }
@@ -142,7 +132,7 @@ function placeOf(clause: AnswerClause, { part, position }: Refusal): number {
 /** What follows ANSWER and its secrets, in the form in which it is read again. */
 function print(text: AnswerText, masks: ParsedAnswer['secretLiterals']): string {
   const { unchecked, when, status, type, headers, body } = text;
-  const shown = (part: Part, source: string) => maskLiterals(source.trimEnd(), masks.get(part) ?? []);
+  const shown = (part: AnswerPart, source: string) => maskLiterals(source.trimEnd(), masks.get(part) ?? []);
   return [
     ...(unchecked ? ['UNCHECKED'] : []),
     ...(when === null ? [] : [`WHEN ${shown('when', when)}`]),

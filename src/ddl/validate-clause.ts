@@ -5,7 +5,8 @@
  * refuses, where it stands. Touches nothing but the seal and the ids it is handed.
  */
 import { sealCheck } from '../catalog/seals.ts';
-import { type AnswerGuard, type AnswerText, type ParsedAnswer, maskLiterals } from './answer-sealing.ts';
+import { type AnswerGuard, type ParsedAnswer, maskLiterals } from './answer-sealing.ts';
+import type { AnswerText } from '../tables/flow.ts';
 import { StatementError, type Cursor, type Name } from './cursor.ts';
 import { answerWord, expressionSource } from './expression-source.ts';
 

@@ -5,8 +5,8 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { suite, test } from 'node:test';
-import type { CheckRequest } from '../tables/flow.ts';
-import { type AnswerText, parseAnswer } from '../validate/answer.ts';
+import type { AnswerText, CheckRequest } from '../tables/flow.ts';
+import { parseAnswer } from '../validate/answer.ts';
 import { loadParser, parseExpression } from '../validate/expression.ts';
 import { roundsOf, verdict } from './send-handshake.ts';
 import type { Round } from './send-handshake.ts';

@@ -4,6 +4,7 @@
  * the one at fault stands alone; that one goes where refused requests are kept, in the transaction that passes it.
  * Gives whether all of them have arrived, and if not why.
  */
+import { unusableTarget } from '../catalog/snapshot.ts';
 import type { Group, RejectedRequest, Rows, Target } from '../tables/flow.ts';
 import { limits } from '../tables/limits.ts';
 import type { Observe, TableName } from '../tables/observations.ts';
@@ -245,7 +246,8 @@ export class TableHandOver {
     await this.#rooms.keepRefused(
       {
         ...head,
-        target: target ?? goneTarget(this.name, this.oid),
+        // Of a table that is gone nothing is known any more but its name.
+        target: target ?? unusableTarget({ ...this.name, oid: this.oid }),
         refusal: why,
         door: 'spool',
         authenticated: true,
@@ -273,24 +275,3 @@ const unreadable: KeptHead = {
   arrivedAtMs: 0,
   remoteAddress: '',
 };
-
-/** Of a table that is gone nothing is known any more but its name. */
-function goneTarget(name: TableName, oid: number): Target {
-  return {
-    ...name,
-    oid,
-    check: 'unusable',
-    waitsForDisk: true,
-    hasLocks: true,
-    shape: { mark: '', way: 'insert', columns: [], key: [], document: null, misfits: 'reject' },
-    code: { owner: 0, ownerName: '', as: 'nobody', inert: false, catalogued: true },
-    intake: {
-      format: 'json',
-      batched: false,
-      document: null,
-      unknown: 'ignore',
-      includes: [],
-      hiddenHeaders: new Set(),
-    },
-  };
-}

@@ -141,6 +141,20 @@ export interface Code {
   readonly catalogued: boolean;
 }
 
+/** The texts of one ANSWER, as its owner wrote them, apart. */
+export interface AnswerText {
+  readonly unchecked: boolean;
+  /** null: what a committed request is answered with. */
+  readonly when: string | null;
+  readonly status: number | null;
+  readonly type: string | null;
+  readonly headers: readonly { readonly name: string; readonly value: string }[];
+  readonly body: string | null;
+}
+
+/** Which text of an ANSWER; a number: the value of that HEADER. */
+export type AnswerPart = 'when' | 'body' | 'status' | 'type' | number;
+
 /** How rows get into a table: what commit must know of it. */
 export interface Shape {
   /**

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
-import type { CheckRequest } from '../tables/flow.ts';
-import { AnswerError, type AnswerText, type GuardText, parseAnswer } from './answer.ts';
+import type { AnswerText, CheckRequest } from '../tables/flow.ts';
+import { AnswerError, type GuardText, parseAnswer } from './answer.ts';
 import { loadParser } from './expression.ts';
 
 before(loadParser);

@@ -4,7 +4,14 @@
  * synchronous closure; refuses (AnswerError, when the table is made or altered) what is not known here exactly, and what
  * would let strangers have something signed or shown (answer-safety.ts). Touches nothing.
  */
-import type { Answering, CheckRequest, CommittedAnswer, HandshakeAnswer } from '../tables/flow.ts';
+import type {
+  AnswerPart,
+  Answering,
+  AnswerText,
+  CheckRequest,
+  CommittedAnswer,
+  HandshakeAnswer,
+} from '../tables/flow.ts';
 import { limits } from '../tables/limits.ts';
 import { type Guard, checkOutputs, checkWhen, guardOf } from './answer-safety.ts';
 import { type BoundValues } from './compile.ts';
@@ -22,20 +29,6 @@ import { type Node } from './node.ts';
 import { Safety } from './safety.ts';
 
 export type AnswerType = 'text/plain' | 'application/json' | 'text/xml';
-
-/** The texts of one clause. */
-export interface AnswerText {
-  readonly unchecked: boolean;
-  /** null: what a committed request is answered with. */
-  readonly when: string | null;
-  readonly status: number | null;
-  readonly type: string | null;
-  readonly headers: readonly { readonly name: string; readonly value: string }[];
-  readonly body: string | null;
-}
-
-/** Which text of the clause; a number: the value of that HEADER. */
-export type AnswerPart = 'when' | 'body' | 'status' | 'type' | number;
 
 export class AnswerError extends ExpressionError {
   readonly part: AnswerPart;

@@ -3,8 +3,8 @@
  * answered with. Each is judged again beside the VALIDATE and the secrets of now, which statements may have changed since it
  * was given: two secrets with one value are one. A clause that would be refused today is left out, and told. Pure.
  */
-import type { Answers, CommittedAnswer, HandshakeRule } from '../tables/flow.ts';
-import { type AnswerScope, type AnswerText, parseAnswer } from './answer.ts';
+import type { Answers, AnswerText, CommittedAnswer, HandshakeRule } from '../tables/flow.ts';
+import { type AnswerScope, parseAnswer } from './answer.ts';
 
 interface Clause extends AnswerText {
   readonly place: number;
