@@ -7,7 +7,7 @@ import { isUtf8 } from 'node:buffer';
 import type { Documents, Rows, Target } from '../tables/flow.ts';
 import { isJsonSpace } from '../kit/json-grammar.ts';
 import { skipSpace } from '../kit/json-walk.ts';
-import { atOnce } from '../kit/turns.ts';
+import { atOnce } from '../kit/long-work.ts';
 import { limits } from '../tables/limits.ts';
 import { checkDocument, lineRows, oneRow } from './decode.ts';
 import { includedMembers } from './includes.ts';

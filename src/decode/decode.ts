@@ -6,7 +6,7 @@
 import type { DecodeRequest, Rows, Target } from '../tables/flow.ts';
 import { skipSpace } from '../kit/json-walk.ts';
 import { isJsonSpace } from '../kit/json-grammar.ts';
-import { atOnce } from '../kit/turns.ts';
+import { atOnce } from '../kit/long-work.ts';
 import { limits } from '../tables/limits.ts';
 import { documentOf } from './bodies.ts';
 import { includedMembers } from './includes.ts';
