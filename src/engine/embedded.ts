@@ -10,6 +10,7 @@ import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client, ClientConfig } from 'pg';
 import { Closer } from '../kit/closer.ts';
+import { within } from '../kit/within.ts';
 import { limits } from '../tables/limits.ts';
 import type { Observe } from '../tables/observations.ts';
 import {
@@ -178,17 +179,9 @@ const passing = /pre-existing shared memory block|lock file "postmaster\.pid" al
 
 /** Waits for the first connection. A server that refuses to start, e.g. for a line in postgresql.conf, is an error. */
 async function firstStart(watch: EngineWatch, supervisor: Supervisor): Promise<void> {
-  const late = new AbortController();
-  const deadline = sleep(limits.engineStartMs, 'late' as const, { signal: late.signal }).catch(
-    () => 'late' as const,
-  );
-  try {
-    const first = await Promise.race([watch.settled, deadline]);
-    if (first === null || supervisor.running) return;
-    throw new EngineError(`the embedded PostgreSQL did not start: ${watch.unavailable ?? String(first)}`);
-  } finally {
-    late.abort();
-  }
+  const first = await within(limits.engineStartMs, watch.settled, 'late' as const);
+  if (first === null || supervisor.running) return;
+  throw new EngineError(`the embedded PostgreSQL did not start: ${watch.unavailable ?? String(first)}`);
 }
 
 /** Keeps one postmaster: starts it when there is none, and stops it in the end. */

@@ -15,6 +15,7 @@ import { deferred } from '../kit/deferred.ts';
 import { longWork } from '../kit/long-work.ts';
 import { PerTurn } from '../kit/per-turn.ts';
 import { quietTurn } from '../kit/quiet-turn.ts';
+import { within } from '../kit/within.ts';
 import type { Limits } from '../tables/limits.ts';
 import type { Refusal } from '../tables/refusals.ts';
 import { refusal } from '../tables/refusals.ts';
@@ -148,10 +149,7 @@ export class Front<E extends Exchange> {
     }
     this.#stopped = true;
     if (this.#connections.size === 0) return;
-    const over = deferred<void>();
-    const timer = setTimeout(() => over.resolve(), this.#limits.drainIdleMs);
-    await Promise.race([over.promise, this.#emptied.promise]);
-    clearTimeout(timer);
+    await within(this.#limits.drainIdleMs, this.#emptied.promise, undefined);
   }
 
   /** From now on the door refuses requests; connections that have answered are ended. */
