@@ -175,7 +175,6 @@ async function open(settings: Settings, log: Observe, version: string, closer: C
   const doors = { listen, sql, gateway: gateway.address, admin: admin.address };
   await writePorts(settings.dataDir, doors, closer);
   observe({ kind: 'service.ready' });
-  engine.opened?.();
 
   let stopping: Promise<Stopped> | null = null;
   const stop = (reason: string) => {

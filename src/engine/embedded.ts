@@ -28,7 +28,6 @@ import { lockByKernel } from './folder-lock.ts';
 import { Postmaster, type PostmasterOptions } from './embedded-process.ts';
 import { type Engine, EngineError } from './engine.ts';
 import { EngineWatch } from './engine-watch.ts';
-import { LogAhead } from './log-ahead.ts';
 import { refuseUnseenServer, stopOrphan } from './orphan.ts';
 import { openShortPath } from './short-path.ts';
 import { chooseUser, type SystemUser } from './system-user.ts';
@@ -105,12 +104,6 @@ async function open(options: EmbeddedOptions, closer: Closer): Promise<Engine> {
   });
   closer.add('watch', () => watch.close());
   await firstStart(watch, supervisor);
-  const logAhead = new LogAhead({
-    cluster: dir.cluster,
-    user: launch.user,
-    clientConfig: () => clientConfig('postgres'),
-  });
-  closer.add('log ahead', () => logAhead.close());
   return {
     kind: 'embedded',
     defaultDatabase,
@@ -126,7 +119,6 @@ async function open(options: EmbeddedOptions, closer: Closer): Promise<Engine> {
     get readOnly() {
       return watch.readOnly;
     },
-    opened: () => logAhead.start(),
     cutOff: () => supervisor.kill(),
     close: async () => {
       await closer.close();
