@@ -55,7 +55,7 @@ export function spoolFolder({ spoolDir, dataDir }: Pick<Settings, 'spoolDir' | '
 }
 
 /** Whether requests of a table are kept while its database is away. */
-export function isSpooling({ spool }: Pick<Target, 'spool'>, settings: Pick<Settings, 'spool'>): boolean {
+function isSpooling({ spool }: Pick<Target, 'spool'>, settings: Pick<Settings, 'spool'>): boolean {
   return (spool?.mode ?? settings.spool) === 'fallback';
 }
 

@@ -35,7 +35,7 @@ export type Verdict = Fault | 'table';
 export const tableChanged = 'HG001';
 
 /** Stands where the engine names its routine: Headgate has found it out without an ERROR of the engine. */
-export const ours = 'headgate';
+const ours = 'headgate';
 const raising: ReadonlySet<string> = new Set(['exec_stmt_raise', 'exec_stmt_assert']);
 
 const noExecutor = refusal(

@@ -141,7 +141,7 @@ const keptRowBytes = 64;
  * How long a request is waited for. One that is larger than a group is committed by itself, so that nobody else waits
  * for it, and gets what the engine needs for the slowest bytes there are, on a machine that is slow.
  */
-export function patienceMs(rows: number, bytes: number): number {
+function patienceMs(rows: number, bytes: number): number {
   const { ackDeadlineMs, batchRowPatienceUs, batchMiBPatienceMs, largeMiBPatienceMs, groupBytesMax } = limits;
   const forRows = (rows * batchRowPatienceUs) / 1_000;
   const perMiB = bytes > groupBytesMax ? largeMiBPatienceMs : batchMiBPatienceMs;

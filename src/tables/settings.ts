@@ -322,7 +322,7 @@ export interface ResolvedSettings {
 }
 
 /** Settings that cannot be used, all told together: one line each. */
-export class SettingsError extends PlainError {
+class SettingsError extends PlainError {
   override readonly name = 'SettingsError';
 }
 
