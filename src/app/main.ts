@@ -55,7 +55,7 @@ import { SealError } from '../secrets/sealing.ts';
 import type { DatabaseSpool } from '../spool/database-spool.ts';
 import type { Settings } from '../tables/settings.ts';
 import { secretForms } from '../senders/secret-forms.ts';
-import { demandsOf, expandAnswers, expandSender, nearestSenders } from '../senders/senders.ts';
+import { deliveryIdOf, demandsOf, expandAnswers, expandSender, nearestSenders } from '../senders/senders.ts';
 import { parseAnswer } from '../validate/answer.ts';
 import { loadParser, parseExpression } from '../validate/expression.ts';
 import { listenerCount, webhookDoorOf, withoutListenTls } from './webhook-doors.ts';
@@ -271,6 +271,7 @@ function createSqlRewriter(rooms: DoorRooms, releaseMore: (database: string) => 
     guards: (question) => catalog.guards(question).catch(failStatement),
     demandsOf: (sender) => demandsOf(sender, settings.publicUrl),
     secretForms,
+    deliveryIdOf,
     nearestSenders,
     explain: (question) => explain(question).catch(failStatement),
     spool: (database) => rooms.spool?.shown(database) ?? {},

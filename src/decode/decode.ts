@@ -9,6 +9,7 @@ import { isJsonSpace } from '../kit/json-grammar.ts';
 import { atOnce } from '../kit/long-work.ts';
 import { limits } from '../tables/limits.ts';
 import { documentOf } from './bodies.ts';
+import { deliveryOf } from './delivery.ts';
 import { includedMembers } from './includes.ts';
 import { scanJson, scannedEffort } from './json-scan.ts';
 import { type LineRows, readInSlices } from './lines.ts';
@@ -33,6 +34,12 @@ export function decodeRequest(target: Target, request: DecodeRequest): Rows {
 
 /** The same with a pause for others now and then, where there are many rows. */
 export function* decodeInSlices(target: Target, request: DecodeRequest): Generator<void, Rows> {
+  const rows = yield* decodeRows(target, request);
+  const { dedupe, intake } = target;
+  return dedupe === undefined ? rows : { ...rows, delivery: deliveryOf(dedupe, intake.format, request) };
+}
+
+function* decodeRows(target: Target, request: DecodeRequest): Generator<void, Rows> {
   const { body, rawHeaders, arrivedAtMs } = request;
   const { shape, intake } = target;
   // Large documents are read in one go, but no two of them in one turn.

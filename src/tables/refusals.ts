@@ -151,6 +151,12 @@ export const refusals = {
     'the document has a key that is no column of the table',
     "The table has on_unknown = 'reject'. Add the column, or accept such keys: ALTER TABLE … SET (on_unknown = 'ignore'), or 'collect'.",
   ),
+  delivery_id_missing: kind(
+    422,
+    '22004',
+    'the request has no delivery id',
+    'The table stores each delivery once (dedupe), and the id is missing where it is looked for.',
+  ),
   row_refused: kind(
     422,
     '23000',
