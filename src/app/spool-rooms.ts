@@ -49,7 +49,7 @@ export function spoolFolder({ spoolDir, dataDir }: Pick<Settings, 'spoolDir' | '
 }
 
 /** Whether requests of a table are kept while its database is away. */
-function isSpooling({ spool }: Pick<Target, 'spool'>, settings: Pick<Settings, 'spool'>): boolean {
+export function isSpooling({ spool }: Pick<Target, 'spool'>, settings: Pick<Settings, 'spool'>): boolean {
   return (spool?.mode ?? settings.spool) === 'fallback';
 }
 
@@ -122,8 +122,8 @@ function drainer(kept: DatabaseSpool, parts: SpoolParts): Drainer {
     ready: () => engine.unavailable === null && catalog.isWatching(database),
     current: (oid) => catalog.current(database, oid),
     refresh: () => catalog.refresh(database),
-    decode: (target, { rawHeaders, arrivedAtMs }, body) =>
-      decodeRequest(target, { body, rawHeaders, arrivedAtMs }),
+    decode: (target, { requestTarget, ...head }, body) =>
+      decodeRequest(target, { ...head, target: requestTarget, body }),
     handOver: createHandOver(commit),
     keepRefused: (request, oid, passage) =>
       passWith(pools, { database, oid }, passage, keepSpooled(request, limits), limits.ackDeadlineMs),
