@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { decodeItems, documentsOf, elementsOf, typedTarget } from '../../test/support/documents.ts';
-import { targetOf } from '../../test/support/rows.ts';
+import { plainHead, targetOf } from '../../test/support/rows.ts';
 import type { Target } from '../tables/flow.ts';
 import { limits } from '../tables/limits.ts';
 import { Refused } from '../tables/refusals.ts';
@@ -27,6 +27,7 @@ function items(
   return decodeItems(target, {
     documents: { bytes, spans: elementsOf(bytes) },
     removes: removes === null ? null : Uint8Array.from(removes),
+    ...plainHead,
     rawHeaders: headers,
     arrivedAtMs: 0,
   });
@@ -86,6 +87,7 @@ test('items are checked where they stand: only what is between the places counts
     decodeItems(keyed, {
       documents: { bytes: Buffer.from(source), spans: Uint32Array.from(spans) },
       removes: null,
+      ...plainHead,
       rawHeaders: [],
       arrivedAtMs: 0,
     });

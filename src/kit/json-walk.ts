@@ -118,6 +118,30 @@ export class Members {
   }
 }
 
+/** The elements of one array: `next` until it says false. */
+export class Elements {
+  start = 0;
+  end = 0;
+  readonly #bytes: Buffer;
+  #at: number;
+
+  constructor(bytes: Buffer, start: number) {
+    this.#bytes = bytes;
+    this.#at = start + 1;
+  }
+
+  next(): boolean {
+    const bytes = this.#bytes;
+    let at = skipSpace(bytes, this.#at);
+    if (bytes[at] === 0x2c) at = skipSpace(bytes, at + 1);
+    if (at >= bytes.length || bytes[at] === 0x5d) return false;
+    this.start = at;
+    this.end = skipValue(bytes, at);
+    this.#at = this.end;
+    return this.end > at;
+  }
+}
+
 /** The text of the string between these places, quotes included. */
 export function stringAt(bytes: Buffer, start: number, end: number): string {
   const raw = bytes.toString('utf8', start + 1, end - 1);

@@ -1,7 +1,7 @@
 /** Typed targets, and the documents of Rows one by one, for tests of what decode makes. */
 import { type ItemsRequest, itemsInSlices } from '../../src/decode/batches.ts';
-import { skipSpace, skipValue } from '../../src/kit/json-walk.ts';
-import { atOnce } from '../../src/kit/turns.ts';
+import { Elements } from '../../src/kit/json-walk.ts';
+import { atOnce } from '../../src/kit/long-work.ts';
 import type { Column, Intake, Rows, Shape, Target } from '../../src/tables/flow.ts';
 import { targetOf } from './rows.ts';
 
@@ -43,12 +43,8 @@ export function decodeItems(target: Target, request: ItemsRequest): Rows {
 
 /** The places of the elements of the first array in these bytes. */
 export function elementsOf(bytes: Buffer): Uint32Array {
+  const walk = new Elements(bytes, bytes.indexOf('['));
   const spans: number[] = [];
-  for (let at = skipSpace(bytes, bytes.indexOf('[') + 1); at < bytes.length && bytes[at] !== 0x5d;) {
-    const end = skipValue(bytes, at);
-    spans.push(at, end);
-    at = skipSpace(bytes, end);
-    if (bytes[at] === 0x2c) at = skipSpace(bytes, at + 1);
-  }
+  while (walk.next()) spans.push(walk.start, walk.end);
   return Uint32Array.from(spans);
 }
