@@ -55,7 +55,7 @@ import { SealError } from '../secrets/sealing.ts';
 import type { DatabaseSpool } from '../spool/database-spool.ts';
 import type { Settings } from '../tables/settings.ts';
 import { secretForms } from '../senders/secret-forms.ts';
-import { demandsOf, expandAnswers, expandSender, nearestSenders } from '../senders/senders.ts';
+import { deliveryIdOf, demandsOf, expandAnswers, expandSender, nearestSenders } from '../senders/senders.ts';
 import { parseAnswer } from '../validate/answer.ts';
 import { loadParser, parseExpression } from '../validate/expression.ts';
 import { listenerCount, webhookDoorOf, withoutListenTls } from './webhook-doors.ts';
@@ -179,7 +179,6 @@ async function open(settings: Settings, log: Observe, version: string, closer: C
   const doors = { listen, sql, gateway: gateway.address, admin: admin.address };
   await writePorts(settings.dataDir, doors, closer);
   observe({ kind: 'service.ready' });
-  engine.opened?.();
 
   let stopping: Promise<Stopped> | null = null;
   const stop = (reason: string) => {
@@ -272,6 +271,7 @@ function createSqlRewriter(rooms: DoorRooms, releaseMore: (database: string) => 
     guards: (question) => catalog.guards(question).catch(failStatement),
     demandsOf: (sender) => demandsOf(sender, settings.publicUrl),
     secretForms,
+    deliveryIdOf,
     nearestSenders,
     explain: (question) => explain(question).catch(failStatement),
     spool: (database) => rooms.spool?.shown(database) ?? {},

@@ -122,8 +122,8 @@ function drainer(kept: DatabaseSpool, parts: SpoolParts): Drainer {
     ready: () => engine.unavailable === null && catalog.isWatching(database),
     current: (oid) => catalog.current(database, oid),
     refresh: () => catalog.refresh(database),
-    decode: (target, { rawHeaders, arrivedAtMs }, body) =>
-      decodeRequest(target, { body, rawHeaders, arrivedAtMs }),
+    decode: (target, { requestTarget, ...head }, body) =>
+      decodeRequest(target, { ...head, target: requestTarget, body }),
     handOver: createHandOver(commit),
     keepRefused: (request, oid, passage) =>
       passWith(pools, { database, oid }, passage, keepSpooled(request, limits), limits.ackDeadlineMs),

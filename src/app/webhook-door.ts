@@ -20,7 +20,7 @@ import { createStreams } from '../ingest/ingest-stream.ts';
 import type { StreamFence } from '../ingest/ingest-stream.ts';
 import { createHandshakes } from '../ingest/handshake.ts';
 import { createIngest } from '../ingest/ingest.ts';
-import { Turns } from '../kit/turns.ts';
+import { longWork } from '../kit/long-work.ts';
 import type { Closable } from '../kit/closer.ts';
 import type { Limits } from '../tables/limits.ts';
 import type { ListenerOptions } from '../listen/http.ts';
@@ -64,9 +64,8 @@ export async function openWebhooks<Door extends Closable>(
     submit: (rows: Rows) => lanes.submit(rows),
     refresh: (database: string) => catalog.refresh(database),
   };
-  const turns = new Turns(setImmediate);
   const decode = (target: Target, request: DecodeRequest) =>
-    turns.run(request.body.length, decodeInSlices(target, request));
+    longWork.slices(request.body.length, decodeInSlices(target, request));
   const refuseTooMany = (target: Target) => {
     const tooMany = guards.gate.refusesTable(target);
     if (tooMany !== null) throw new Refused(tooMany);
@@ -108,7 +107,7 @@ export async function openWebhooks<Door extends Closable>(
       admit: admitting(true),
       rejected,
       route: (target) => orRefuse(parseIngestTarget(target)),
-      decode: (target, items) => turns.run(items.documents.bytes.length, itemsInSlices(target, items)),
+      decode: (target, items) => longWork.slices(items.documents.bytes.length, itemsInSlices(target, items)),
       pause: delay,
       clock,
       random: Math.random,

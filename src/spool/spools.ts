@@ -17,7 +17,7 @@ import type { Drainer } from './drainer.ts';
 import { readKnown, writeKnown } from './snapshot-file.ts';
 import type { KnownTables } from './snapshot-file.ts';
 
-export class SpoolError extends PlainError {
+class SpoolError extends PlainError {
   override readonly name = 'SpoolError';
 }
 
