@@ -12,7 +12,7 @@ import { refusal } from '../tables/refusals.ts';
 import type { Refusal } from '../tables/refusals.ts';
 import { copyMessages, groupStatement } from './copy-message.ts';
 import type { CommitPools, SessionFacts } from './commit-pools.ts';
-import { statementTimeoutMs } from './commit.ts';
+import { isCopied, statementTimeoutMs } from './commit.ts';
 import type { CommitOptions } from './commit.ts';
 import { DecodedGroup } from './decoded-group.ts';
 import { textOf } from './hold.ts';
@@ -121,7 +121,7 @@ async function copy(
   { spool, first, last }: Passage,
   members: readonly Rows[],
 ): Promise<HandedOver | null> {
-  if (target.shape.way !== 'copy' || target.code.as === 'owner') return null;
+  if (!isCopied(target)) return null;
   const settings = session.settings(target);
   const { sql, count, checks } = groupStatement(target, settings, session.facts, session.shared);
   const advance = `select headgate.advance('${spool}'::pg_catalog.uuid, ${target.oid}, ${first}, ${last})`;
