@@ -15,6 +15,7 @@ import { tableShapes } from './shapes.ts';
 import { singleEvents } from './single-events.ts';
 import { slowDisk } from './slow-disk.ts';
 import { soak } from './soak.ts';
+import { spool } from './spool.ts';
 import { sqlDoor } from './sql-door.ts';
 
 export const benches: readonly Bench[] = [
@@ -31,6 +32,7 @@ export const benches: readonly Bench[] = [
   sqlDoor,
   parts,
   overload,
+  spool,
   attacks,
   mixedAttacks,
   soak,

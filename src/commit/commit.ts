@@ -82,10 +82,9 @@ export function createCommit(options: CommitOptions): CommitGroup {
     });
     let stained = true;
     try {
-      const outcomes =
-        target.shape.way === 'copy' && target.code.as !== 'owner' && target.dedupe === undefined
-          ? await commitCopy(session, target, members, limits)
-          : await commitDecoded(session, target, members, options);
+      const outcomes = isCopied(target)
+        ? await commitCopy(session, target, members, limits)
+        : await commitDecoded(session, target, members, options);
       tell(observe, group, outcomes, (clock() - started) / 1_000);
       tellIgnored(options, group, outcomes);
       stained = outcomes.some((it) => it.kind === 'aborted' && it.refusal.code === 'table_changed');
@@ -95,6 +94,11 @@ export function createCommit(options: CommitOptions): CommitGroup {
       lent.giveBack(session.usable, stained);
     }
   };
+}
+
+/** Whether rows of a table go in one COPY. */
+export function isCopied({ shape, code, dedupe }: Target): boolean {
+  return shape.way === 'copy' && code.as !== 'owner' && dedupe === undefined;
 }
 
 /** A connection of the pool, to be given back once. */

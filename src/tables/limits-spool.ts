@@ -4,6 +4,10 @@ export const spoolLimits = {
   spoolGroupRecordsMax: 2_048,
   /** Bytes of them; a record that is larger goes alone. */
   spoolGroupBytesMax: 8 * 1024 * 1024,
+  /** Requests of one table that are sealed together, and are lost together where the disk damages one of them … */
+  spoolSealedRequestsMax: 32,
+  /** … and bytes of them; a request that is larger is sealed alone. */
+  spoolSealedBytesMax: 16 * 1024,
   /** Bytes of records that wait for the flush before theirs to end; one more is refused. */
   spoolWaitingBytesMax: 64 * 1024 * 1024,
   /** A second failure of the disk within so many ms ends the spool until the next start. */
@@ -20,6 +24,8 @@ export const spoolLimits = {
   spoolRefusedMs: 1_000,
   /** How long requests wait while the last ones from the disk are handed over, in ms; then they go there, too. */
   spoolEmptyingMs: 2_000,
+  /** Rows that are handed over in one transaction. */
+  spoolDrainRowsMax: 8_192,
   /** Bytes of requests, of all tables together, that are read ahead of what is handed over. */
   spoolDrainBytesMax: 32 * 1024 * 1024,
   /** Shortest pause before what could not be handed over is tried again, in ms. */
