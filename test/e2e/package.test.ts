@@ -54,6 +54,7 @@ suite('the npm package', () => {
     for (const wanted of [
       'dist/src/app/cli.js',
       'dist/src/app/embed.d.ts',
+      'dist/src/program/LICENSES',
       'dist/console/index.html',
       'dist/src/catalog/migrations/0001_1_tables.sql',
       'docs/settings.md',
@@ -69,7 +70,7 @@ suite('the npm package', () => {
       assert(files.includes(wanted), wanted);
     }
     const known =
-      /^(dist\/src\/.+\.(js|d\.ts|sql)|dist\/console\/[\w-]+\.(html|js|css|svg)(\.(br|gz))?|docs\/.+\.(md|svg|png)|deploy\/(backup|systemd|nginx|caddy)\/[^/]+|[A-Z]+(\.md)?|package\.json)$/;
+      /^(dist\/src\/.+\.(js|d\.ts|sql)|dist\/src\/program\/LICENSES|dist\/console\/[\w-]+\.(html|js|css|svg)(\.(br|gz))?|docs\/.+\.(md|svg|png)|deploy\/(backup|systemd|nginx|caddy)\/[^/]+|[A-Z]+(\.md)?|package\.json)$/;
     assert.deepEqual(
       files.filter((file) => !known.test(file) || /\.(test|long)\.|stale/.test(file)),
       [],
