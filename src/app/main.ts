@@ -39,6 +39,7 @@ import type { NamedEngine } from './gateway-rooms.ts';
 import type { Closer } from '../kit/closer.ts';
 import { together } from '../kit/together.ts';
 import { limits } from '../tables/limits.ts';
+import { SpoolDesk } from './listeners/spool-desk.ts';
 import { Refused, refusals, SqlFailure } from '../tables/refusals.ts';
 import { observers } from '../tables/observations.ts';
 import type { Observe } from '../tables/observations.ts';
@@ -47,9 +48,10 @@ import type { Service, Starting } from './start.ts';
 import { stopService } from './stopping.ts';
 import type { Stopped } from './stopping.ts';
 import { SealError } from '../secrets/sealing.ts';
+import type { DatabaseSpool } from '../spool/database-spool.ts';
 import type { Settings } from '../tables/settings.ts';
 import { secretForms } from '../senders/secret-forms.ts';
-import { demandsOf, expandAnswers, expandSender, nearestSenders } from '../senders/senders.ts';
+import { deliveryIdOf, demandsOf, expandAnswers, expandSender, nearestSenders } from '../senders/senders.ts';
 import { parseAnswer } from '../validate/answer.ts';
 import { loadParser, parseExpression } from '../validate/expression.ts';
 import { listenerCount, webhookDoorOf, withoutListenTls } from './webhook-doors.ts';
@@ -90,10 +92,12 @@ export async function openService({
   writes = watched;
   closer.add('watch of writes', () => watched.close());
   const keys = masterKeys(settings);
-  const openDoor = webhookDoorOf({ settings, engine, log: heard, observe });
+  const desk = new SpoolDesk();
+  const openDoor = webhookDoorOf({ settings, engine, log: heard, observe, desk });
   const shared = { settings, engine, guards, keys, version, observe };
   const bounds = { limits: boundsOf(settings), retries: true, oneOfSeveral: null };
-  const rooms = await openWebhookRooms({ ...shared, ...bounds, openDoor }, closer);
+  const spoolOpened = (kept: DatabaseSpool) => desk.opened(kept);
+  const rooms = await openWebhookRooms({ ...shared, ...bounds, openDoor, spoolOpened }, closer);
   const { listener } = rooms;
   const { sqlDoor, gateway, eventLanes } = await openSqlAndEvents({ ...rooms, ...shared }, closer);
   const [listen, sql] = [listener.address, sqlDoor.address];
@@ -112,7 +116,6 @@ export async function openService({
   const doors = { listen, sql, gateway: gateway.address, admin: admin.address };
   await writePorts(settings.dataDir, doors, closer);
   observe({ kind: 'service.ready' });
-  engine.opened?.();
 
   let stopping: Promise<Stopped> | null = null;
   const stop = (reason: string) => {
@@ -205,6 +208,7 @@ function createSqlRewriter(rooms: DoorRooms, releaseMore: (database: string) => 
     guards: (question) => catalog.guards(question).catch(failStatement),
     demandsOf: (sender) => demandsOf(sender, settings.publicUrl),
     secretForms,
+    deliveryIdOf,
     nearestSenders,
     explain: (question) => explain(question).catch(failStatement),
     spool: (database) => rooms.spool?.shown(database) ?? {},

@@ -11,6 +11,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client, ClientConfig } from 'pg';
 import { Closer } from '../kit/closer.ts';
 import { together } from '../kit/together.ts';
+import { within } from '../kit/within.ts';
 import { limits } from '../tables/limits.ts';
 import type { Observe } from '../tables/observations.ts';
 import {
@@ -87,7 +88,7 @@ async function open(options: EmbeddedOptions, closer: Closer): Promise<Engine> {
   closer.add('server', () => supervisor.close());
   // The server starts while its clients' package is loaded. What keeps it from that is met again by the watch.
   const starting = supervisor.begin().catch(() => undefined);
-  const [[{ EngineWatch }, { LogAhead }]] = await together(loadClients(), starting);
+  const [{ EngineWatch }] = await together(import('./engine-watch.ts'), starting);
 
   const clientConfigAs = (database: string, user: string): ClientConfig => ({
     host: join(short.path, 'pg', 'run'),
@@ -111,12 +112,6 @@ async function open(options: EmbeddedOptions, closer: Closer): Promise<Engine> {
   });
   closer.add('watch', () => watch.close());
   await firstStart(watch, supervisor);
-  const logAhead = new LogAhead({
-    cluster: dir.cluster,
-    user: launch.user,
-    clientConfig: () => clientConfig('postgres'),
-  });
-  closer.add('log ahead', () => logAhead.close());
   return {
     kind: 'embedded',
     defaultDatabase,
@@ -132,18 +127,12 @@ async function open(options: EmbeddedOptions, closer: Closer): Promise<Engine> {
     get readOnly() {
       return watch.readOnly;
     },
-    opened: () => logAhead.start(),
     cutOff: () => supervisor.kill(),
     close: async () => {
       await closer.close();
       observe({ kind: 'engine.stopped', engine: 'embedded' });
     },
   };
-}
-
-/** What needs the package `pg`. */
-function loadClients() {
-  return Promise.all([import('./engine-watch.ts'), import('./log-ahead.ts')]);
 }
 
 /** The folder that holds `bin/postgres`. */
@@ -196,17 +185,9 @@ const passing = /pre-existing shared memory block|lock file "postmaster\.pid" al
 
 /** Waits for the first connection. A server that refuses to start, e.g. for a line in postgresql.conf, is an error. */
 async function firstStart(watch: EngineWatch, supervisor: Supervisor): Promise<void> {
-  const late = new AbortController();
-  const deadline = sleep(limits.engineStartMs, 'late' as const, { signal: late.signal }).catch(
-    () => 'late' as const,
-  );
-  try {
-    const first = await Promise.race([watch.settled, deadline]);
-    if (first === null || supervisor.running) return;
-    throw new EngineError(`the embedded PostgreSQL did not start: ${watch.unavailable ?? String(first)}`);
-  } finally {
-    late.abort();
-  }
+  const first = await within(limits.engineStartMs, watch.settled, 'late' as const);
+  if (first === null || supervisor.running) return;
+  throw new EngineError(`the embedded PostgreSQL did not start: ${watch.unavailable ?? String(first)}`);
 }
 
 /** Keeps one postmaster: starts it when there is none, and stops it in the end. */
