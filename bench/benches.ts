@@ -10,6 +10,7 @@ import { mixedAttacks } from './mixed-attacks.ts';
 import { overload } from './overload.ts';
 import { parts } from './parts.ts';
 import type { Bench } from './report.ts';
+import { restarts } from './restarts.ts';
 import { scale } from './scale.ts';
 import { tableShapes } from './shapes.ts';
 import { singleEvents } from './single-events.ts';
@@ -35,5 +36,6 @@ export const benches: readonly Bench[] = [
   spool,
   attacks,
   mixedAttacks,
+  restarts,
   soak,
 ];

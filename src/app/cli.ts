@@ -78,7 +78,7 @@ async function start(options: Record<string, string | true | undefined>): Promis
   const settings = settingsToRun(options);
   // Before the first await: a signal during the start must not leave an engine behind.
   const stopped = firstSignal();
-  const [{ startService }, { banner }] = await Promise.all([import('./main.ts'), import('./banner.ts')]);
+  const [{ startService }, { banner }] = await Promise.all([import('./start.ts'), import('./banner.ts')]);
   const terminal = await terminalOf(settings);
   const service = await startService(settings, terminal.log, version());
   reloadOnSignal(service.reload);
@@ -150,7 +150,7 @@ async function config(options: Record<string, string | true | undefined>): Promi
   for (const [env = '', shown = '', origin = ''] of lines) {
     process.stdout.write(`${env.padEnd(widths[0] ?? 0)}  ${shown.padEnd(widths[1] ?? 0)}  ${origin}\n`);
   }
-  const [{ refuse }, { problemsOf }] = await Promise.all([import('./main.ts'), import('./check.ts')]);
+  const [{ refuse }, { problemsOf }] = await Promise.all([import('./start.ts'), import('./check.ts')]);
   await refuse(problemsOf(settings));
 }
 
