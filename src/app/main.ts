@@ -17,6 +17,7 @@ import { createRewriter } from '../ddl/rewrite.ts';
 import { boundsOf } from './bounds.ts';
 import { problemsOf } from './check.ts';
 import { openGuards } from './door-guards.ts';
+import { Endpoints } from './endpoints.ts';
 import { doorsOf, takenPorts, writePorts } from './ports.ts';
 import type { DoorGuards } from './door-guards.ts';
 import { openEmbeddedEngine } from '../engine/embedded.ts';
@@ -165,6 +166,7 @@ async function open(settings: Settings, log: Observe, version: string, closer: C
     {
       ...shared,
       ...doorsSoFar,
+      catalog: rooms.catalog,
       tail: ring,
       ready: whyNotReady,
       spool: () => rooms.spool?.detail(draining) ?? null,
@@ -237,6 +239,7 @@ async function openSqlAndEvents(
 /** Of the SQL door and of POST /v1/sql. `releaseMore`: lets go of connections to a database that opened later. */
 function createSqlRewriter(rooms: DoorRooms, releaseMore: (database: string) => Promise<void>): RewriteSql {
   const { settings, catalog, sealing, listener } = rooms;
+  const endpoints = new Endpoints((database) => catalog.shown(database), settings, listener.address);
   const explain = createExplain({
     sources: (question) => catalog.sources(question),
     publicUrl: settings.publicUrl,
@@ -271,6 +274,7 @@ function createSqlRewriter(rooms: DoorRooms, releaseMore: (database: string) => 
     nearestSenders,
     explain: (question) => explain(question).catch(failStatement),
     spool: (database) => rooms.spool?.shown(database) ?? {},
+    endpoints: (database) => endpoints.of(database),
   });
 }
 

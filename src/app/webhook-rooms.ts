@@ -15,6 +15,7 @@ import type { StreamFence } from '../ingest/ingest-stream.ts';
 import type { Closable, Closer } from '../kit/closer.ts';
 import type { Limits } from '../tables/limits.ts';
 import type { ListenerOptions } from '../listen/http.ts';
+import { observers } from '../tables/observations.ts';
 import type { Observe } from '../tables/observations.ts';
 import { Rejects } from '../reject/rejects.ts';
 import type { KeyRing } from '../secrets/key-ring.ts';
@@ -108,7 +109,19 @@ export async function openWebhookRooms<Door extends Closable>(
   const rejected = (request: RejectedRequest) => rejects.keep(request);
   const fence = options.oneOfSeveral?.fence ?? null;
   const asked = (handshake: AskedHandshake) => rejects.asked(handshake);
-  const stages = { settings, catalog, lanes, spool, guards, limits, rejected, asked, fence, observe, clock };
+  const stages = {
+    settings,
+    catalog,
+    lanes,
+    spool,
+    guards,
+    limits,
+    rejected,
+    asked,
+    fence,
+    clock,
+    observe: observers(observe, rejects.observe),
+  };
   const { listener, retry } = await openWebhooks(stages, openDoor);
   closer.add('listener', () => listener.close());
   return { sealing, rejects, catalog, pools, lanes, spool, listener };

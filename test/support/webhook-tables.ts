@@ -19,6 +19,7 @@ const rewriteSql = createRewriter({
   secretForms: () => [],
   nearestSenders: () => [],
   spool: () => ({}),
+  endpoints: () => ({ base: null, tables: {} }),
   explain: () => Promise.resolve([]),
 });
 
