@@ -81,7 +81,7 @@ try {
   await page.getByText('the signature differs').first().waitFor();
   await picture('overview');
   // What came is counted every few seconds.
-  for (let counted = false; !counted; ) {
+  for (let counted = false; !counted;) {
     await open('');
     await open('endpoint/public/github_events/live');
     const bars = page.getByRole('img', { name: /\b[1-9]\d* stored, [1-9]\d* with 401/ });
