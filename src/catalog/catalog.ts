@@ -6,7 +6,7 @@
  * already has a catalog is found when a request names it. Touches one connection per served database.
  */
 import type { Engine } from '../engine/engine.ts';
-import type { Answers, Target } from '../tables/flow.ts';
+import type { Answers, Dedupe, Target } from '../tables/flow.ts';
 import type { TableName } from '../tables/observations.ts';
 import { Refused } from '../tables/refusals.ts';
 import { DatabaseCatalog } from './database-catalog.ts';
@@ -15,6 +15,7 @@ import { readMigrations } from './migrate.ts';
 import { Refresher } from './refresher.ts';
 import { guardOf, makeAnswers, noAnswers } from './answers.ts';
 import type { TableGuard } from './answers.ts';
+import { dedupeOf } from './delivery-id.ts';
 import { openSource, shapeProblem } from './snapshot.ts';
 import type { CatalogRow, CheckSource } from './snapshot.ts';
 
@@ -43,6 +44,8 @@ export interface Source extends TableName {
   readonly source: CheckSource | null;
   /** null: no ANSWER. */
   readonly answers: Answers | null;
+  /** null: every request is stored. */
+  readonly dedupe: Dedupe | null;
 }
 
 export interface Signing {
@@ -153,10 +156,10 @@ export class Catalog {
       try {
         const source = openSource(row, this.#options.rooms);
         const { made: answers } = unusable === null ? makeAnswers(row, this.#options.rooms) : noAnswers;
-        return { ...name, unusable, source, answers };
+        return { ...name, unusable, source, answers, dedupe: dedupeOf(row.options) };
       } catch (error) {
         const reason = error instanceof Error ? error.message : String(error);
-        return { ...name, unusable: reason, source: null, answers: null };
+        return { ...name, unusable: reason, source: null, answers: null, dedupe: null };
       }
     });
   }

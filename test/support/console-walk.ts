@@ -39,7 +39,7 @@ export async function holds(page: Page, expression: string): Promise<void> {
   await within(15_000, async () => assert.equal(await page.evaluate(expression), true, expression));
 }
 
-export const send = (secret: string, url: string) =>
+const send = (secret: string, url: string) =>
   run(process.execPath, [cli, 'send', 'github', '--url', url, '--secret', secret]);
 
 export async function makesAnEndpoint({ headgate, page, open, database }: Tried): Promise<void> {
