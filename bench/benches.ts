@@ -3,6 +3,7 @@ import { attacks } from './attacks.ts';
 import { batches } from './batches.ts';
 import { bodies } from './bodies.ts';
 import { comparison } from './comparison.ts';
+import { watching } from './consoles.ts';
 import { events } from './events.ts';
 import { listeners } from './listeners.ts';
 import { lone } from './lone.ts';
@@ -29,6 +30,7 @@ export const benches: readonly Bench[] = [
   batches,
   scale,
   listeners,
+  watching,
   events,
   sqlDoor,
   parts,

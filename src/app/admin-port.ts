@@ -9,6 +9,7 @@ import type { TailSource } from '../tables/tail.ts';
 import type { Observe } from '../tables/observations.ts';
 import type { Settings } from '../tables/settings.ts';
 import { openConsoleOf } from './console.ts';
+import type { ReplayRooms } from './console-replay.ts';
 import { healthOf } from './console-health.ts';
 import type { WebhookDoor } from './webhook-doors.ts';
 
@@ -19,6 +20,7 @@ export interface AdminParts {
   readonly listener: WebhookDoor;
   readonly sql: { readonly host: string; readonly port: number };
   readonly metrics: Metrics;
+  readonly catalog: ReplayRooms['catalog'];
   /** Of this process. */
   readonly tail: TailSource;
   readonly ready: () => string | null;
@@ -45,6 +47,7 @@ export async function openAdminPort(parts: AdminParts, closer: Closer): Promise<
       listen,
       sql,
       observe: parts.observe,
+      catalog: parts.catalog,
       tail: listeners?.tail ?? parts.tail,
       health: async () => ({
         ...healthOf(await text()),

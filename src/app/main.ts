@@ -15,6 +15,7 @@ import { StatementError } from '../ddl/cursor.ts';
 import { createRewriter } from '../ddl/rewrite.ts';
 import { boundsOf } from './bounds.ts';
 import { openGuards } from './door-guards.ts';
+import { Endpoints } from './endpoints.ts';
 import { writePorts } from './ports.ts';
 import type { DoorGuards } from './door-guards.ts';
 import type { Engine } from '../engine/engine.ts';
@@ -106,6 +107,7 @@ export async function openService({
     {
       ...shared,
       ...doorsSoFar,
+      catalog: rooms.catalog,
       tail: ring,
       ready: whyNotReady,
       spool: () => rooms.spool?.detail(draining) ?? null,
@@ -177,6 +179,7 @@ async function openSqlAndEvents(
 /** Of the SQL door and of POST /v1/sql. `releaseMore`: lets go of connections to a database that opened later. */
 function createSqlRewriter(rooms: DoorRooms, releaseMore: (database: string) => Promise<void>): RewriteSql {
   const { settings, catalog, sealing, listener } = rooms;
+  const endpoints = new Endpoints((database) => catalog.shown(database), settings, listener.address);
   const explain = createExplain({
     sources: (question) => catalog.sources(question),
     publicUrl: settings.publicUrl,
@@ -212,6 +215,7 @@ function createSqlRewriter(rooms: DoorRooms, releaseMore: (database: string) => 
     nearestSenders,
     explain: (question) => explain(question).catch(failStatement),
     spool: (database) => rooms.spool?.shown(database) ?? {},
+    endpoints: (database) => endpoints.of(database),
   });
 }
 

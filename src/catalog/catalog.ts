@@ -49,6 +49,21 @@ export interface Source extends TableName {
   readonly dedupe: Dedupe | null;
 }
 
+export interface Signing {
+  /** Secrets of the table's check that the role may not use; nothing is opened then. */
+  readonly foreignSecrets: readonly string[];
+  /** null: no VALIDATE. */
+  readonly source: CheckSource | null;
+}
+
+export interface ShownTable {
+  readonly oid: number;
+  /** A CatalogRow as JSON; null: it was too large to be read. */
+  readonly source: string | null;
+  /** Why the table cannot be used; null: it can. */
+  readonly unusable: string | null;
+}
+
 type OpenOptions = CatalogOptions & Pick<DatabaseCatalogOptions, 'migrations'>;
 
 export class Catalog {
@@ -148,6 +163,34 @@ export class Catalog {
         return { ...name, unusable: reason, source: null, answers: null, dedupe: null };
       }
     });
+  }
+
+  /** What signs for a table, opened for this one request; null: there is no such table, or it is not `user`'s. */
+  async signing({
+    database,
+    user,
+    schema,
+    table,
+  }: SourceQuestion & { readonly schema: string }): Promise<Signing | null> {
+    await this.ensure(database);
+    const catalog = this.#databases.get(database);
+    const [row] = (await catalog?.ownedRows(user, schema, table)) ?? [];
+    if (catalog === undefined || row === undefined) return null;
+    const foreignSecrets = await catalog.foreignSecrets(user, row.relation);
+    return {
+      foreignSecrets,
+      source: foreignSecrets.length > 0 ? null : openSource(row, this.#options.rooms),
+    };
+  }
+
+  /** The tables of a database as they were read last, which stand for nothing but what may be shown. */
+  shown(database: string): readonly ShownTable[] {
+    const snapshot = this.#databases.get(database)?.snapshot;
+    return [...(snapshot?.tables ?? [])].map(([key, { oid }]) => ({
+      oid,
+      source: snapshot?.sources.get(key) ?? null,
+      unusable: snapshot?.unusable.get(key) ?? null,
+    }));
   }
 
   /** What an UNCHECKED answer of a table is judged beside. Throws Refused, or the engine's error. */

@@ -26,6 +26,8 @@ export interface DdlRooms extends AlterRooms, ExplainRooms {
   ensureCatalog(database: string): Promise<void>;
   /** What is kept on the disk of this database's requests, by oid. */
   spool(database: string): Readonly<Record<string, object>>;
+  /** Where webhooks come in, and whose checks guard the tables of this database, by oid. */
+  endpoints(database: string): object;
   /** Lets go of every connection of Headgate's to this database. */
   releaseDatabase(database: string): Promise<void>;
 }
@@ -92,7 +94,10 @@ function planOf(statement: Statement, lexical: Lexical, session: SqlSession, roo
   }
   switch (cursor.peek()) {
     case 'show':
-      return show(cursor, () => rooms.spool(session.database));
+      return show(cursor, {
+        spool: () => rooms.spool(session.database),
+        endpoints: () => rooms.endpoints(session.database),
+      });
     case 'describe':
       return describe(cursor);
     case 'flush':

@@ -1,19 +1,15 @@
 /** The console as somebody uses it for the first time, in a real Chromium, and as somebody attacks it. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
 import { suite, test } from 'node:test';
 import type { TestContext } from 'node:test';
-import type { Page } from 'playwright-core';
-import { consoleLink, cli, openBrowser, openPage } from '../support/console.ts';
-import type { Watched } from '../support/console.ts';
+import { consoleLink, openBrowser, openPage } from '../support/console.ts';
+import { explainsAndRetries, holds, makesAnEndpoint, serious } from '../support/console-walk.ts';
+import type { Tried } from '../support/console-walk.ts';
 import { startHeadgate } from '../support/headgate.ts';
-import type { Headgate } from '../support/headgate.ts';
-import { run } from '../support/run.ts';
 import { requireTool } from '../support/tools.ts';
 import { within } from '../support/within.ts';
 
-const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 const rebound = 'headgate.attacker.example';
 const places = [
   '',
@@ -27,36 +23,6 @@ const places = [
   'new/anything',
   'nowhere',
 ];
-
-interface Tried extends Watched {
-  readonly headgate: Headgate;
-  readonly base: string;
-  readonly open: (place: string) => Promise<void>;
-}
-
-interface Violation {
-  readonly id: string;
-  readonly impact: string;
-  readonly nodes: readonly { readonly html: string }[];
-}
-
-/** Waits until this is true in the page, whose policy lets no text become code but the debugger's. */
-async function holds(page: Page, expression: string): Promise<void> {
-  await within(15_000, async () => assert.equal(await page.evaluate(expression), true, expression));
-}
-
-/** Serious findings of axe on what is shown. */
-async function serious(page: Page): Promise<string[]> {
-  // Past the page's own policy, which allows no script but its own.
-  await page.evaluate(axe);
-  const found = await page.evaluate<readonly Violation[]>('axe.run().then(({ violations }) => violations)');
-  return found
-    .filter(({ impact }) => impact === 'serious' || impact === 'critical')
-    .map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html.slice(0, 160)).join(' | ')}`);
-}
-
-const send = (secret: string, url: string) =>
-  run(process.execPath, [cli, 'send', 'github', '--url', url, '--secret', secret]);
 
 async function entersOnce({ headgate, page, base, complaints }: Tried): Promise<void> {
   const link = await consoleLink(headgate);
@@ -72,53 +38,6 @@ async function entersOnce({ headgate, page, base, complaints }: Tried): Promise<
   assert.doesNotMatch(second?.url() ?? '', /t=/);
   await other?.close();
   assert.deepEqual(complaints, []);
-}
-
-async function makesAnEndpoint({ headgate, page, open }: Tried): Promise<void> {
-  await open('new');
-  await page.getByRole('searchbox', { name: 'Search senders' }).fill('github');
-  await page.keyboard.press('Enter');
-  await page.getByRole('button', { name: 'Generate' }).click();
-  await holds(page, `document.querySelector('[name=secret]').value.length === 48`);
-  await page.locator('[name=secret]').fill('right key');
-  const shown = await page.locator('.code pre').first().innerText();
-  assert.match(shown, /CREATE SECRET github_secret[^]*'\*{8}'[^]*VALIDATE SECRET github_secret USING github/);
-  await page.getByRole('button', { name: 'Create' }).click();
-  await page.getByText('Waiting for the first request').waitFor();
-  const sent = await send('right key', `${headgate.webhookUrl}/dev/public/github_events`);
-  assert.equal(sent.code, 0, sent.stdout);
-  await page.getByText(/Committed in [\d.]+ ms/).waitFor();
-  await page.getByText('"octocat"').waitFor();
-  await page.getByRole('button', { name: 'Send a test request' }).click();
-  await page.getByText('Answered 200').waitFor();
-}
-
-async function explainsAndRetries({ headgate, page, open }: Tried): Promise<void> {
-  await open('endpoint/public/github_events/live');
-  await send('forged key', `${headgate.webhookUrl}/dev/public/github_events`);
-  await page.getByRole('cell', { name: 'signature_failed' }).waitFor();
-  await page.getByRole('tab', { name: 'Refused' }).click();
-  await page.getByRole('link', { name: /the signature differs/ }).click();
-  await page.getByText('VALIDATE did not accept it').waitFor();
-  await page.getByLabel('x-hub-signature-256').fill(`sha256=${'0'.repeat(64)}`);
-  await page.getByRole('button', { name: 'Explain' }).click();
-  await page.locator('.steps li.bad').first().waitFor();
-  assert.doesNotMatch(await page.locator('.steps').innerText(), /right key/);
-  const request = page.url();
-  await open('secrets');
-  await page.getByRole('button', { name: 'Change' }).click();
-  await page.getByLabel('New value').fill('forged key');
-  await page.getByRole('button', { name: 'Set it' }).click();
-  await page.getByRole('button', { name: /will be refused\. Set it\?/ }).click();
-  await holds(page, `document.querySelector('[type=password]').value === ''`);
-  const sent = await send('forged key', `${headgate.webhookUrl}/dev/public/github_events`);
-  assert.match(sent.stdout, /HTTP 200/);
-  await page.goto(request);
-  await page.getByRole('button', { name: 'Store it unchecked' }).waitFor();
-  await page.keyboard.press('r');
-  await page.getByRole('button', { name: /is not checked\. Store it\?/ }).click();
-  await page.getByText('Tried again:').waitFor();
-  await page.locator('.badge.good', { hasText: 'committed' }).waitFor();
 }
 
 const strange = '"><img src=x onerror=globalThis.xss=1><script>globalThis.xss=1</script>\u202e\u200b';
@@ -207,6 +126,125 @@ async function runsSql({ page, open }: Tried): Promise<void> {
     .waitFor();
 }
 
+const shopify = { 'x-shopify-hmac-sha256': 'AAAA', 'x-shopify-topic': 'orders/create' };
+
+/** From one of github's requests, refused before, to one that is signed anew; and whose another looks like. */
+async function sendsAgain({ headgate, page, open }: Tried): Promise<void> {
+  await open('refused?table=github_events');
+  await page.locator('a[data-row]').first().click();
+  await page.getByText('Change it, and send it again').click();
+  await page
+    .getByRole('textbox', { name: 'Body' })
+    .fill('{"action":"sent again","big":12345678901234567890}');
+  await page.getByRole('button', { name: 'Send it' }).click();
+  await page.getByText('Answered 200').waitFor();
+  await page.getByLabel('signed anew').uncheck();
+  await page.getByRole('button', { name: 'Send it' }).click();
+  await page.getByText('Answered 401').waitFor();
+  await page.getByRole('link', { name: 'why?' }).waitFor();
+  assert.equal((await headgate.post('dev/public/github_events', '{"a":1}', shopify)).status, 401);
+  await open('refused?table=github_events');
+  await page.getByRole('cell', { name: 'github_events' }).first().waitFor();
+  await within(10_000, async () => {
+    await page.reload();
+    await page.locator('a[data-row]').first().click();
+    await page.getByText('It looks like').waitFor({ timeout: 1_500 });
+  });
+  await page.getByRole('link', { name: 'Shopify' }).waitFor();
+  await page.getByRole('button', { name: 'Compare' }).click();
+  await page.locator('.diff .second', { hasText: 'x-shopify-topic: orders/create' }).waitFor();
+  await page.locator('.diff .first').first().waitFor();
+}
+
+async function makesAColumn({ headgate, page, open }: Tried, t: TestContext): Promise<void> {
+  const client = await headgate.client(t);
+  await client.query(`CREATE TABLE columned (data JSONB) WITH (connector = 'webhook')`);
+  const evil = `a'); DROP TABLE github_events; --`;
+  const body = (value: string) => `{"order":{"total":${value}},${JSON.stringify(evil)}:"=1+1"}`;
+  assert.equal((await headgate.post('dev/public/columned', body('10.00'))).status, 200);
+  await open('endpoint/public/columned/rows');
+  await page.getByRole('button', { name: /order/ }).first().click();
+  for (const [path, column] of [
+    [/order → total = 10\.00/, 'order_total'],
+    [/a'\); DROP TABLE/, 'a_drop_table_github_events'],
+  ] as const) {
+    await page.getByText('Make a column of it').click();
+    const option = page.getByLabel('Value').locator('option', { hasText: path });
+    await page.getByLabel('Value').selectOption((await option.getAttribute('value')) ?? '');
+    assert.equal(await page.getByLabel('Column').inputValue(), column);
+    await page.getByRole('button', { name: 'Add the column' }).click();
+    await page.getByRole('button', { name: 'Write the table anew?' }).click();
+    await page.getByRole('columnheader', { name: column }).waitFor();
+    await page.getByText('Make a column of it').click();
+  }
+  // What is no number is NULL, and refuses no request.
+  assert.equal((await headgate.post('dev/public/columned', body('"free"'))).status, 200);
+  const { rows } = await client.query('SELECT order_total, a_drop_table_github_events AS evil FROM columned');
+  assert.deepEqual(rows, [
+    { order_total: '10.00', evil: '=1+1' },
+    { order_total: null, evil: '=1+1' },
+  ]);
+}
+
+/** What is saved holds the same digits, and no formula; words are completed out of what there is. */
+async function completesAndSaves({ page, open }: Tried): Promise<void> {
+  await open('sql');
+  const sql = page.getByLabel('SQL');
+  await sql.fill('');
+  await sql.pressSequentially('SELECT order_t');
+  await page.getByRole('option', { name: 'order_total' }).waitFor();
+  await page.keyboard.press('Tab');
+  await sql.pressSequentially(", '=evil()' AS x FROM col");
+  await page.getByRole('option', { name: 'columned' }).waitFor();
+  await page.keyboard.press('Tab');
+  assert.equal(await sql.inputValue(), "SELECT order_total, '=evil()' AS x FROM columned");
+  await sql.fill(`SELECT ${digits[0]} AS a, ${digits[1]} AS b, '${digits[2]}'::json AS c, '=evil()' AS "@x"`);
+  await page.keyboard.press('Control+Enter');
+  await page.getByRole('cell', { name: '=evil()', exact: true }).waitFor();
+  const [download] = await Promise.all([
+    page.waitForEvent('download'),
+    page.getByRole('button', { name: 'CSV' }).click(),
+  ]);
+  assert.equal(readFileSync(await download.path(), 'utf8'), `a,b,c,'@x\r\n${digits.join(',')},'=evil()\r\n`);
+}
+
+async function retriesAll({ headgate, page, open }: Tried, t: TestContext): Promise<void> {
+  const client = await headgate.client(t);
+  await client.query(`CREATE TABLE narrow (n SMALLINT) WITH (connector = 'webhook')`);
+  for (let i = 0; i < 12; i++)
+    assert.equal((await headgate.post('dev/public/narrow', `{"n":${70_000 + i}}`)).status, 422);
+  await client.query('ALTER TABLE narrow ALTER n TYPE INT');
+  await open('refused?table=narrow');
+  await page.getByRole('cell', { name: 'narrow' }).nth(11).waitFor();
+  await page.getByRole('button', { name: 'Retry all that match' }).click();
+  await page.getByRole('button', { name: 'Retry them?' }).click();
+  await page.getByText('12 of 12').waitFor();
+  await page.locator('.badge', { hasText: 'done' }).waitFor();
+  const { rows } = await client.query<{ n: number }>('SELECT count(*)::int AS n FROM narrow');
+  assert.equal(rows[0]?.n, 12);
+}
+
+/** What came is counted by the minute, and what is wrong is said. */
+async function showsCounts({ headgate, page, open }: Tried, t: TestContext): Promise<void> {
+  const client = await headgate.client(t);
+  await client.query(`CREATE SECRET k WITH (backend = 'meta') AS 'k';
+    CREATE TABLE forged (data JSONB) WITH (connector = 'webhook') VALIDATE SECRET k USING gitlab`);
+  for (let i = 0; i < 5; i++) assert.equal((await headgate.post('dev/public/forged', '{}')).status, 401);
+  await within(40_000, async () => {
+    await open('');
+    await open('endpoints');
+    await page.getByRole('row', { name: /forged.*failing signatures/ }).waitFor({ timeout: 2_000 });
+  });
+  await page.getByRole('img', { name: /0 stored, 5 with 401/ }).waitFor();
+  await open('endpoint/public/forged');
+  await page.getByText('All 5 requests of the last hour were refused, likely another secret.').waitFor();
+  await page
+    .getByRole('img', { name: 'Requests in the last hour, by minute: 0 stored, 5 with 401' })
+    .waitFor();
+  await page.getByRole('button', { name: '24 h' }).click();
+  await page.getByRole('img', { name: 'Requests in the last 24 hours: 0 stored, 5 with 401' }).waitFor();
+}
+
 async function hasNoBarrier({ page, open, complaints }: Tried): Promise<void> {
   for (const theme of ['light', 'dark']) {
     await page.getByLabel('Theme').selectOption(theme);
@@ -214,7 +252,11 @@ async function hasNoBarrier({ page, open, complaints }: Tried): Promise<void> {
       ...places,
       'endpoint/public/github_events/verify',
       'endpoint/public/github_events/refused',
+      'endpoint/public/github_events/live',
+      'endpoint/public/forged',
+      'endpoint/public/columned/rows',
       'refused/1',
+      'diff/1/2',
     ]) {
       await open(place);
       await holds(page, `document.querySelector('.skeleton') === null`);
@@ -242,7 +284,7 @@ suite('the console in a browser', () => {
     const open = async (place: string): Promise<void> => {
       await watched.page.goto(`${base}#/${place}`);
     };
-    const tried: Tried = { ...watched, headgate, base, open };
+    const tried: Tried = { ...watched, headgate, base, open, database: 'dev' };
     await t.test('a link lets in, once', () => entersOnce(tried));
     await t.test('the wizard makes an endpoint, and its first delivery arrives', () =>
       makesAnEndpoint(tried),
@@ -253,6 +295,15 @@ suite('the console in a browser', () => {
     );
     await t.test('the keyboard is enough', () => answersKeys(tried));
     await t.test('SQL: errors, read only, cancelled, and written', () => runsSql(tried));
+    await t.test('a request is signed anew, recognised and compared', () => sendsAgain(tried));
+    await t.test('a value becomes a column, whatever its key is called', (inner) =>
+      makesAColumn(tried, inner),
+    );
+    await t.test('SQL is completed, and its rows are saved as they are', () => completesAndSaves(tried));
+    await t.test('all that a filter matches is retried behind the page', (inner) => retriesAll(tried, inner));
+    await t.test('requests are counted by the minute, and what is wrong is said', (inner) =>
+      showsCounts(tried, inner),
+    );
     await t.test('nothing serious for axe, nothing wider than a phone, no complaint', () =>
       hasNoBarrier(tried),
     );

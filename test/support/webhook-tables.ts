@@ -20,6 +20,7 @@ const rewriteSql = createRewriter({
   deliveryIdOf: () => null,
   nearestSenders: () => [],
   spool: () => ({}),
+  endpoints: () => ({ base: null, tables: {} }),
   explain: () => Promise.resolve([]),
 });
 

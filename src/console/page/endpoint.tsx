@@ -4,6 +4,7 @@ import { useEffect, useState } from 'preact/hooks';
 import { shellWord } from '../quote.ts';
 import { dropTable, lastRows, listReasons, showCreate } from '../statements.ts';
 import type { TableRef } from '../statements.ts';
+import { Chart } from './chart.tsx';
 import { urlOf } from './endpoints.tsx';
 import { LiveList } from './live-list.tsx';
 import { keyOf, lastSeen } from './live.ts';
@@ -12,6 +13,7 @@ import { Action, Ago, Badge, Code, Copy, Listing, Skeleton, Sql, Text, timeOf, W
 import { go, to } from './route.ts';
 import { me, run } from './server.ts';
 import { Result } from './value.tsx';
+import { Trouble } from './trouble.tsx';
 import { Verify } from './verify.tsx';
 
 const tabs = [
@@ -58,6 +60,8 @@ export function Endpoint({ schema, table, tab }: Props): JSX.Element {
           </a>
         ))}
       </div>
+      <Trouble of={ref} />
+      {active === 'live' ? <Chart of={ref} /> : null}
       {active === 'live' ? (
         <LiveList
           only={ref}
@@ -96,7 +100,9 @@ function Rows({ of }: { readonly of: TableRef }): JSX.Element {
       {failure === null || less !== undefined ? null : <Wrong failure={failure} />}
       {table === undefined ? (failure === null || less !== undefined) && <Skeleton /> : null}
       {table?.rows.length === 0 ? <div class="empty">There is no row yet.</div> : null}
-      {table !== undefined && table.rows.length > 0 ? <Result table={table} /> : null}
+      {table !== undefined && table.rows.length > 0 ? (
+        <Result table={table} of={of} changed={refresh} />
+      ) : null}
       {max < 50 ? <p class="faint">The last {max} only: more would be larger than 8 MiB.</p> : null}
       <Sql text={sql} />
     </>
