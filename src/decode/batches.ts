@@ -47,11 +47,10 @@ export function decodeItems(target: Target, request: ItemsRequest): Rows {
 
 /** The same with a pause for others now and then, where there are many. */
 export function* itemsInSlices(target: Target, request: ItemsRequest): Generator<void, Rows> {
-  const { rawHeaders } = request;
   const { bytes: source, spans } = request.documents;
   const { intake } = target;
-  const plan = planOf(target, intake.document === null ? readOptions(rawHeaders) : defaultOptions);
-  const included = includedMembers(intake, rawHeaders, request.arrivedAtMs);
+  const plan = planOf(target, intake.document === null ? readOptions(request.rawHeaders) : defaultOptions);
+  const included = includedMembers(intake, request);
   // As in decode.ts: no two large ones in one turn, and none in the turn that has unmasked it.
   if (source.length > limits.decodeSliceBytes) yield;
   const count = spans.length / 2;

@@ -33,7 +33,7 @@ export function decodeRequest(target: Target, request: DecodeRequest): Rows {
 
 /** The same with a pause for others now and then, where there are many rows. */
 export function* decodeInSlices(target: Target, request: DecodeRequest): Generator<void, Rows> {
-  const { body, rawHeaders, arrivedAtMs } = request;
+  const { body } = request;
   const { shape, intake } = target;
   // Large documents are read in one go, but no two of them in one turn.
   if (body.length > limits.decodeSliceBytes) yield;
@@ -43,8 +43,8 @@ export function* decodeInSlices(target: Target, request: DecodeRequest): Generat
     // The hot path: the body is the row.
     return wholeBody(target, body, null, checkDocument(body, code, null));
   }
-  const plan = planOf(target, intake.document === null ? readOptions(rawHeaders) : defaultOptions);
-  const included = includedMembers(intake, rawHeaders, arrivedAtMs);
+  const plan = planOf(target, intake.document === null ? readOptions(request.rawHeaders) : defaultOptions);
+  const included = includedMembers(intake, request);
   if (isOneDocument) {
     const effort = checkDocument(body, code, plan.keys);
     return oneRow(target, plan, included, body, effort);

@@ -3,19 +3,18 @@
  * Pure.
  */
 import { isUtf8 } from 'node:buffer';
-import type { Include, Intake } from '../tables/flow.ts';
+import type { DecodeRequest, Include, Intake } from '../tables/flow.ts';
 
 /** `"id":"…","headers":{…}`: what stands between the braces; null: the table has no INCLUDE column. */
 export function includedMembers(
   intake: Intake,
-  rawHeaders: readonly string[],
-  arrivedAtMs: number,
+  request: Pick<DecodeRequest, 'rawHeaders' | 'arrivedAtMs'>,
 ): Buffer | null {
   const { includes, hiddenHeaders } = intake;
   if (includes.length === 0) return null;
-  const headers = readHeaders(rawHeaders);
+  const headers = readHeaders(request.rawHeaders);
   const members = includes.map((include) => {
-    const value = valueOf(include, headers, hiddenHeaders, arrivedAtMs);
+    const value = valueOf(include, headers, hiddenHeaders, request.arrivedAtMs);
     return `${JSON.stringify(include.column)}:${value}`;
   });
   return Buffer.from(members.join(','));
