@@ -71,11 +71,11 @@ export function createIngest(rooms: IngestRooms): Ingest {
         const body = (got.body ??= await arrival.body());
         const request = new ReceivedRequest(arrival, body);
         got.authenticated = false;
-        const first = asks(target, rooms, request, arrival.remoteAddress, 'unchecked');
+        const first = asks(target, rooms, request, 'unchecked');
         if (first !== null) return first;
         authenticate(target, request);
         got.authenticated = true;
-        const second = asks(target, rooms, request, arrival.remoteAddress, 'checked');
+        const second = asks(target, rooms, request, 'checked');
         if (second !== null) return second;
         const decoded = rooms.decode(target, request);
         const rows = decoded instanceof Promise ? await decoded : decoded;
@@ -134,6 +134,10 @@ class ReceivedRequest implements CheckRequest, DecodeRequest {
   get arrivedAtMs(): number {
     return this.#arrival.arrivedAtMs;
   }
+
+  get remoteAddress(): string {
+    return this.#arrival.remoteAddress;
+  }
 }
 
 /** How far a request has come. */
@@ -166,12 +170,11 @@ function asks(
   target: Target,
   { handshakes }: IngestRooms,
   request: ReceivedRequest,
-  remoteAddress: string,
   which: 'unchecked' | 'checked',
 ): Asked | null {
   const { answers } = target;
   if (answers?.asksByPost !== true || handshakes === undefined || answers[which].length === 0) return null;
-  const asked = handshakes.posted(target, answers, request, remoteAddress, which);
+  const asked = handshakes.posted(target, answers, request, request.remoteAddress, which);
   if (asked !== null) giveBack(request.body);
   return asked;
 }
