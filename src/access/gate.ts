@@ -52,10 +52,10 @@ export class Gate {
   }
 
   /** `peer` as a socket has it. */
-  clientAddress(peer: string, headers: IncomingHttpHeaders): string {
+  clientAddress(peer: string, request: { readonly headers: IncomingHttpHeaders }): string {
     const { trustedProxies, forwardedHeader } = this.#options;
     if (trustedProxies === null) return canonicalAddress(peer) ?? peer;
-    const header = headers[forwardedHeader];
+    const header = request.headers[forwardedHeader];
     return clientAddress(
       peer,
       Array.isArray(header) ? header.join() : header,

@@ -83,6 +83,7 @@ export async function openWebhooks<Door extends Closable>(
     host: settings.listenHost,
     port: settings.listenPort,
     bodyBytesMax: settings.bodyBytesMax,
+    fastPath: settings.fastPath,
     websocketOrigins: settings.websocketOrigins,
     limits,
     observe,

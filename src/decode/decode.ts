@@ -40,7 +40,7 @@ export function* decodeInSlices(target: Target, request: DecodeRequest): Generat
 }
 
 function* decodeRows(target: Target, request: DecodeRequest): Generator<void, Rows> {
-  const { body, rawHeaders } = request;
+  const { body } = request;
   const { shape, intake } = target;
   // Large documents are read in one go, but no two of them in one turn.
   if (body.length > limits.decodeSliceBytes) yield;
@@ -50,7 +50,7 @@ function* decodeRows(target: Target, request: DecodeRequest): Generator<void, Ro
     // The hot path: the body is the row.
     return wholeBody(target, body, null, checkDocument(body, code, null));
   }
-  const plan = planOf(target, intake.document === null ? readOptions(rawHeaders) : defaultOptions);
+  const plan = planOf(target, intake.document === null ? readOptions(request.rawHeaders) : defaultOptions);
   const included = includedMembers(intake, request);
   if (isOneDocument) {
     const effort = checkDocument(body, code, plan.keys);

@@ -119,7 +119,7 @@ export class GatewayExchange extends Exchange {
    */
   answerResult(result: SqlResult, readPauseMs: number): void {
     const type = { 'content-type': json };
-    const reader = new SlowReader(this.response, result.bytes, readPauseMs);
+    const reader = new SlowReader(this.nodeResponse, result.bytes, readPauseMs);
     if (result.bytes <= limits.eventsLaneBytesMax) {
       const body = Buffer.concat([...asBuffers(result.body())]);
       this.write({ status: 200, headers: this.#headers(type, body.length), body });

@@ -11,6 +11,7 @@ export interface Arrival {
   readonly target: string;
   /** Header names and values in turn, as received. */
   readonly rawHeaders: readonly string[];
+  readonly header?: HeaderReader | undefined;
   /** Time of arrival, ms since 1970. */
   readonly arrivedAtMs: number;
   readonly remoteAddress: string;
@@ -20,11 +21,18 @@ export interface Arrival {
   body(): Promise<Buffer>;
 }
 
+/**
+ * The value of a header, by its name in lower case, where that costs less than all of them: null: it did not come; undefined: it
+ * came more than once.
+ */
+export type HeaderReader = (name: string) => string | null | undefined;
+
 /** What a VALIDATE expression may look at. */
 export interface CheckRequest {
   readonly method: string;
   readonly target: string;
   readonly rawHeaders: readonly string[];
+  readonly header?: HeaderReader | undefined;
   readonly arrivedAtMs: number;
   readonly body: Buffer;
 }
