@@ -3,9 +3,11 @@
  * the listener is opened; gives the rooms. Opened by main.ts, and by each listener process where there are several.
  * Part of the composition root.
  */
+import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import { Lanes } from '../batch/lanes.ts';
 import { Catalog } from '../catalog/catalog.ts';
+import { createLearning } from '../catalog/learning.ts';
 import { createCommit } from '../commit/commit.ts';
 import { CommitPools } from '../commit/commit-pools.ts';
 import type { DoorGuards } from './door-guards.ts';
@@ -108,10 +110,38 @@ export async function openWebhookRooms<Door extends Closable>(
   const rejected = (request: RejectedRequest) => rejects.keep(request);
   const fence = options.oneOfSeveral?.fence ?? null;
   const asked = (handshake: AskedHandshake) => rejects.asked(handshake);
-  const stages = { settings, catalog, lanes, spool, guards, limits, rejected, asked, fence, observe, clock };
+  const learn = learningWith({ sealing, pools, catalog, observe });
+  const stages = {
+    settings,
+    catalog,
+    lanes,
+    spool,
+    guards,
+    limits,
+    learn,
+    rejected,
+    asked,
+    fence,
+    observe,
+    clock,
+  };
   const { listener, retry } = await openWebhooks(stages, openDoor);
   closer.add('listener', () => listener.close());
   return { sealing, rejects, catalog, pools, lanes, spool, listener };
+}
+
+function learningWith(
+  rooms: Pick<WebhookRooms<Closable>, 'sealing' | 'pools' | 'catalog'> & { readonly observe: Observe },
+) {
+  const { sealing, pools, catalog, observe } = rooms;
+  return createLearning({
+    open: sealing.open,
+    seal: sealing.seal,
+    newId: randomUUID,
+    connect: (database) => pools.connect(database),
+    refresh: (database) => catalog.refresh(database),
+    observe,
+  });
 }
 
 /** null: another process hands over what is on the disk, and here nothing is kept. */

@@ -70,6 +70,8 @@ export function createIngest(rooms: IngestRooms): Ingest {
         got.authenticated = false;
         const first = asks(target, rooms, arrival, body, 'unchecked');
         if (first !== null) return first;
+        const learnt = target.answers?.learns === true ? await learns(target, rooms, arrival, body) : null;
+        if (learnt !== null) return learnt;
         authenticate(target, arrival, body);
         got.authenticated = true;
         const second = asks(target, rooms, arrival, body, 'checked');
@@ -143,6 +145,18 @@ function asks(
   const asked = handshakes.posted(target, answers, request, remoteAddress, which);
   if (asked !== null) giveBack(body);
   return asked;
+}
+
+/** A handshake that brings the secret of the table. */
+async function learns(
+  target: Target,
+  { handshakes }: IngestRooms,
+  arrival: Arrival,
+  body: Buffer,
+): Promise<Asked | null> {
+  const { method, target: requestTarget, rawHeaders, arrivedAtMs, remoteAddress } = arrival;
+  const request = { method, target: requestTarget, rawHeaders, arrivedAtMs, body };
+  return (await handshakes?.learning(target, request, remoteAddress)) ?? null;
 }
 
 /** A question needs no room in a lane: whether there is some is not asked of it. */
