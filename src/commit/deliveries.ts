@@ -51,7 +51,7 @@ export function claimFailed(failed: Failed): Failed {
 }
 
 /** The ids that were known; null: the attempt has ended in another way. */
-export function deliveredIn(attempt: Attempt): ReadonlySet<string> | null {
+function deliveredIn(attempt: Attempt): ReadonlySet<string> | null {
   if (attempt.kind !== 'failed' || !isDelivered(attempt)) return null;
   return new Set(attempt.message.split(' '));
 }

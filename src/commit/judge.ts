@@ -37,7 +37,7 @@ export const tableChanged = 'HG001';
 export const deliveredBefore = 'HG004';
 
 /** Stands where the engine names its routine: Headgate has found it out without an ERROR of the engine. */
-export const ours = 'headgate';
+const ours = 'headgate';
 const raising: ReadonlySet<string> = new Set(['exec_stmt_raise', 'exec_stmt_assert']);
 
 const noExecutor = refusal(

@@ -76,7 +76,7 @@ export function describe(
     authenticated: request.authenticated,
     remoteAddress: storable(request.remoteAddress),
     method: storable(request.method),
-    target: storable(withoutQueryValues(request.requestTarget)),
+    target: storable(shownTarget(request)),
     headers: kept,
     leftOut,
     masked,
@@ -154,8 +154,15 @@ export function rawHeadersOf(headers: Readonly<Record<string, string>>): readonl
   ]);
 }
 
-/** Some senders put their key into the query: names say what was sent, values nothing. */
-function withoutQueryValues(target: string): string {
+/**
+ * Some senders put their key into the query: names say what was sent, values nothing. What the table stores (INCLUDE QUERY) is
+ * kept.
+ */
+function shownTarget({
+  requestTarget: target,
+  target: { intake },
+}: Pick<RejectedRequest, 'requestTarget' | 'target'>): string {
+  if (intake.includes.some(({ what }) => what === 'query')) return target;
   const at = target.indexOf('?');
   if (at < 0) return target;
   const fields = target.slice(at + 1).split('&');

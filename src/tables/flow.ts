@@ -257,14 +257,16 @@ export interface Intake {
 /** A column that is filled from the request, not from its body. */
 export type Include =
   | { readonly what: 'header'; readonly header: string; readonly column: string }
-  | { readonly what: 'headers' | 'timestamp'; readonly column: string };
+  | {
+      readonly what: 'headers' | 'timestamp' | 'body' | 'method' | 'path' | 'query' | 'remote address';
+      readonly column: string;
+    };
 
-/** What decode reads of a request. */
-export interface DecodeRequest {
+/** What decode reads of a request, beside its body. */
+export type DecodeHead = Pick<Arrival, 'method' | 'target' | 'rawHeaders' | 'arrivedAtMs' | 'remoteAddress'>;
+
+export interface DecodeRequest extends DecodeHead {
   readonly body: Buffer;
-  /** Names and values in turn, as received. */
-  readonly rawHeaders: readonly string[];
-  readonly arrivedAtMs: number;
 }
 
 /** JSON documents in one buffer. */
@@ -352,6 +354,8 @@ export interface KeptRequest {
   /** pg_class.oid of the table that it was refused by. */
   readonly oid: number;
   readonly method: string;
+  /** Path and query; the query's values are `***` where no column took them. */
+  readonly requestTarget: string;
   /** As node:http hands them over; without those of `leftOut`. */
   readonly rawHeaders: readonly string[];
   /** Lower-case names of the headers that were not kept. */

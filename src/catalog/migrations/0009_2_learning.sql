@@ -121,24 +121,26 @@ LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $body$
 $body$;
 REVOKE ALL ON FUNCTION headgate.reveal_learned(text, text) FROM PUBLIC;
 
--- What is told of it to who may use it; NULL: it was given its value.
-CREATE FUNCTION headgate.learning_state(secret uuid, owner oid) RETURNS text
-LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $body$
-  SELECT CASE
+-- What is told of them to who may use them. The condition stands here because a view runs with the rights of its owner.
+CREATE VIEW headgate.learned_secrets WITH (security_barrier) AS
+SELECT s.schema_name, s.name, l.until, l.learned_at, l.learned_from, l.contested_at, l.contested_from, l.revealed_at
+FROM headgate.secret_learning l JOIN headgate.secret s ON s.id = l.secret_id
+WHERE s.owner_oid IS NOT NULL AND pg_has_role(s.owner_oid, 'USAGE');
+-- By columns: a privilege on the whole would allow LOCK TABLE.
+GRANT SELECT (schema_name, name, until, learned_at, learned_from, contested_at, contested_from, revealed_at)
+  ON headgate.learned_secrets TO PUBLIC;
+
+-- "Learned": NULL where the secret was given its value.
+DROP FUNCTION headgate.show_secrets();
+CREATE FUNCTION headgate.show_secrets() RETURNS TABLE ("Name" text, "Schema" text, "Backend" text, "Learned" text)
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
+  SELECT s.name, s.schema_name, s.backend, CASE
+      WHEN l.until IS NULL THEN NULL
       WHEN l.learned_at IS NULL AND l.until > now() THEN format('learning until %s', date_trunc('second', l.until))
       WHEN l.learned_at IS NULL THEN 'nothing learned: ALTER SECRET ... WITH (learn = ''10 minutes'') opens it again'
       ELSE format('learned at %s from %s', date_trunc('second', l.learned_at), l.learned_from) END
     || CASE WHEN l.contested_at IS NULL THEN ''
       ELSE format('; contested: another value came at %s from %s', date_trunc('second', l.contested_at), l.contested_from) END
-  FROM headgate.secret_learning l
-  WHERE l.secret_id = secret
-    AND headgate.may_use((SELECT r.oid FROM pg_roles r WHERE r.rolname = session_user), owner)
-$body$;
-
-DROP FUNCTION headgate.show_secrets();
-CREATE FUNCTION headgate.show_secrets() RETURNS TABLE ("Name" text, "Schema" text, "Backend" text, "Learned" text)
-LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
-  SELECT s.name, s.schema_name, s.backend, headgate.learning_state(s.id, r.oid)
-  FROM headgate.secret s LEFT JOIN pg_roles r ON r.rolname = s.owner
+  FROM headgate.secret s LEFT JOIN headgate.learned_secrets l ON l.schema_name = s.schema_name AND l.name = s.name
   ORDER BY s.name, s.schema_name
 $body$;
