@@ -162,6 +162,19 @@ async function rotate(options: Record<string, string | true | undefined>): Promi
   });
 }
 
+async function reveal(
+  name: string,
+  { database, ...rest }: Record<string, string | true | undefined>,
+): Promise<void> {
+  const { revealSecret } = await import('./reveal-secret.ts');
+  const value = await revealSecret(
+    settingsOf(rest).settings,
+    name,
+    typeof database === 'string' ? database : null,
+  );
+  process.stdout.write(`${value}\n`);
+}
+
 async function moveTo(options: Record<string, string | true | undefined>): Promise<void> {
   const { to, database, leaveOut, ...rest } = options;
   const { move } = await import('./move/move.ts');
@@ -259,13 +272,19 @@ withSettings(
     .command('config')
     .description('print every setting, its value and where it came from, and what start would refuse'),
 ).action(config);
+const secrets = program.command('secrets').description('look after secrets and the key that seals them');
 withSettings(
-  program
-    .command('secrets')
-    .description('look after the key that seals secrets')
+  secrets
     .command('rotate-key')
     .description('seal every secret with a new master key; Headgate may be running'),
 ).action(rotate);
+withSettings(
+  secrets
+    .command('reveal')
+    .description('print a secret that its sender has brought, once')
+    .argument('<name>')
+    .option('--database <name>', 'which database; default: the one that is served when none is named'),
+).action(reveal);
 withSettings(
   program
     .command('move')
