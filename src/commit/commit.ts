@@ -83,7 +83,7 @@ export function createCommit(options: CommitOptions): CommitGroup {
     let stained = true;
     try {
       const outcomes =
-        target.shape.way === 'copy' && target.code.as !== 'owner'
+        target.shape.way === 'copy' && target.code.as !== 'owner' && target.dedupe === undefined
           ? await commitCopy(session, target, members, limits)
           : await commitDecoded(session, target, members, options);
       tell(observe, group, outcomes, (clock() - started) / 1_000);

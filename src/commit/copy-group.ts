@@ -2,21 +2,23 @@
 import type { Outcome, Rows, Target } from '../tables/flow.ts';
 import { refusal } from '../tables/refusals.ts';
 import type { Limits } from '../tables/limits.ts';
-import { copyMessages, groupStatement, noRowsStatement } from './copy-message.ts';
+import { copyMessages, copySql, groupStatement, noRowsStatement } from './copy-message.ts';
 import type { GroupStatement } from './copy-message.ts';
-import { staysStatement } from './hold.ts';
+import { holdAndLook, holdPatiently, staysStatement } from './hold.ts';
+import type { Hold } from './hold.ts';
 import { commitIsolating } from './isolate.ts';
 import type { Judged } from './isolate.ts';
 import { aborted, outcomeOf, verdictOf } from './judge.ts';
+import { toStatement } from './prepared.ts';
+import type { Statement } from './prepared.ts';
 import { documentRefusal } from './reasons.ts';
 import type { Failed } from './round-trip.ts';
 import type { Session } from './session.ts';
 import { changed, isChanged } from './told.ts';
 import type { Attempt } from './told.ts';
-import { singleDocument, singleRowMessages, singleRowStatement } from './single-row.ts';
-import type { SingleStatements } from './single-row.ts';
+import { singleDocument, singleRow, singleRowStatement } from './single-row.ts';
 import type { Settings } from './table-statements.ts';
-import { queryMessage } from './wire-message.ts';
+import { executeMessages, queryMessage } from './wire-message.ts';
 
 /** Attempts of one group that the engine ended for reasons of its own (deadlock, serialization). */
 const conflictAttemptsMax = 3;
@@ -26,7 +28,7 @@ interface CopyStatement extends GroupStatement {
 }
 
 const statements = new WeakMap<Target, CopyStatement>();
-const singles = new WeakMap<Target, SingleStatements>();
+const ways = new WeakMap<Target, Ways>();
 /** Tables, or engines, that take a COPY and not that statement: a rule is one reason. They are not asked twice for each row. */
 const notSingly = new WeakSet<Target>();
 
@@ -55,6 +57,8 @@ class CopyGroup {
   readonly #target: Target;
   readonly #settings: Settings;
   readonly #statement: CopyStatement;
+  /** null: nothing is prepared for this group. */
+  readonly #ways: Ways | null;
   /** How often the group may be tried again because the engine preferred others. */
   #conflictsLeft = conflictAttemptsMax - 1;
   /** The first refusal asks whether it is the table. */
@@ -65,6 +69,8 @@ class CopyGroup {
     this.#target = target;
     this.#settings = session.settings(target);
     this.#statement = statementOf(session, target, this.#settings);
+    const { as, inert } = target.code;
+    this.#ways = hasOwn(this.#settings) && as === 'headgate' && inert ? waysOf(target) : null;
   }
 
   async attempt(some: readonly Rows[]): Promise<Attempt> {
@@ -80,26 +86,43 @@ class CopyGroup {
 
   /** null: rows of this group do not go that way. */
   async #single(some: readonly Rows[]): Promise<Attempt | null> {
-    const { as, inert } = this.#target.code;
-    const singly = hasOwn(this.#settings) && as === 'headgate' && inert && !notSingly.has(this.#target);
-    const document = singly ? singleDocument(some) : null;
-    if (document === null) return null;
-    const single = singleOf(this.#target);
-    const execute = singleRowMessages(single.row, document);
-    const stored = await this.#session.storeSingle(single, this.#target, execute);
+    const document = this.#ways === null || notSingly.has(this.#target) ? null : singleDocument(some);
+    if (document === null || this.#ways === null) return null;
+    const { row, atOnce, patiently } = this.#ways;
+    // Without a wait first: otherwise whoever loses the connection meanwhile does not know the number of the transaction.
+    const stored = await this.#session.storePrepared(singleRow(row, document), [atOnce, patiently]);
     return stored === 'not worth it' ? null : stored;
   }
 
+  /** Again, where the engine preferred others, as often as a group may be tried. */
   async #copy(some: readonly Rows[]): Promise<Attempt> {
-    const { message, count, checks } = this.#statement;
     for (;;) {
-      const [reply] = await this.#session.send([message, ...copyMessages(some)], [count]);
-      if (reply === undefined) return { kind: 'lost', reason: 'no answer' };
-      if (reply.kind !== 'failed') return this.#session.settled(reply);
-      if (isChanged(reply, checks)) return changed;
-      if (verdictOf(reply) !== 'conflict' || this.#conflictsLeft <= 0) return this.#session.settled(reply);
+      const attempt = (await this.#preparedCopy(some)) ?? (await this.#plainCopy(some));
+      const isConflict = attempt.kind === 'failed' && verdictOf(attempt) === 'conflict';
+      if (!isConflict || this.#conflictsLeft <= 0) return attempt;
       this.#conflictsLeft -= 1;
     }
+  }
+
+  /** null: rows of this group do not go that way. */
+  async #preparedCopy(some: readonly Rows[]): Promise<Attempt | null> {
+    if (this.#ways === null) return null;
+    const { copy, stays, group } = this.#ways;
+    const look = executeMessages(stays.name, []);
+    const messages = [...executeMessages(copy.name, []), ...copyMessages(some), ...look];
+    const stored = await this.#session.storePrepared({ statement: copy, messages, count: 2, checks: [1] }, [
+      group,
+    ]);
+    // A prepared statement that is gone is not needed.
+    const isGone = stored === 'not worth it' || (stored.kind === 'failed' && stored.sqlstate === '26000');
+    return isGone ? null : stored;
+  }
+
+  async #plainCopy(some: readonly Rows[]): Promise<Attempt> {
+    const { message, count, checks } = this.#statement;
+    const [reply] = await this.#session.send([message, ...copyMessages(some)], [count]);
+    if (reply === undefined) return { kind: 'lost', reason: 'no answer' };
+    return reply.kind === 'failed' && isChanged(reply, checks) ? changed : this.#session.settled(reply);
   }
 
   async judge(failed: Failed): Promise<Judged> {
@@ -151,13 +174,31 @@ function statementOf(session: Session, target: Target, settings: Settings): Copy
   return made;
 }
 
-function singleOf(target: Target): SingleStatements {
-  let single = singles.get(target);
-  if (single === undefined) {
-    single = { row: singleRowStatement(target), stays: staysStatement(target) };
-    singles.set(target, single);
-  }
-  return single;
+/** What goes as prepared statements into a table of Headgate's own that runs no code. */
+interface Ways {
+  readonly stays: Statement;
+  /** singleRowStatement */
+  readonly row: Statement;
+  readonly atOnce: Hold;
+  readonly patiently: Hold;
+  readonly copy: Statement;
+  readonly group: Hold;
+}
+
+function waysOf(target: Target): Ways {
+  const known = ways.get(target);
+  if (known !== undefined) return known;
+  const stays = staysStatement(target);
+  const made = {
+    stays,
+    row: singleRowStatement(target),
+    atOnce: holdAndLook(target, stays, 'nowait'),
+    patiently: holdPatiently(target, stays),
+    copy: toStatement(copySql(target), []),
+    group: holdAndLook(target, stays, ''),
+  };
+  ways.set(target, made);
+  return made;
 }
 
 /** A connection of Headgate's own, whose settings are what the group needs: nothing is set for its transaction. */

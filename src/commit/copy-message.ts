@@ -37,7 +37,6 @@ export function groupStatement(
 ): GroupStatement {
   const { shape, code } = target;
   const relation = relationName(target);
-  const column = quoteIdentifier(shape.columns[0]?.name ?? '');
   const set = (name: string, to: string) => `pg_catalog.set_config('${name}', ${quoteLiteral(to)}, true)`;
   const confirm = `select headgate.confirm(${quoteLiteral(relation)}, ${target.oid}, ${quoteLiteral(shape.mark)}, ${code.owner})`;
   // A simple query of several statements is one transaction: it commits after the last of them. `confirm` comes
@@ -55,7 +54,7 @@ export function groupStatement(
       ? [lockSql(target), `${confirm}, pg_catalog.concat('xid ', pg_catalog.pg_current_xact_id())`]
       : [hold, ...(code.inert ? [] : [heldTextSql(target)])];
   const looking = new Set([...holding, confirm]);
-  const copy = `copy ${relation} (${column}) from stdin (format binary)`;
+  const copy = copySql(target);
   const ending = commit === 'off' ? 'off' : facts.commit;
   // What the code of the table sees is the path of any client, and what it has set does not hold for COMMIT.
   const statements = code.inert
@@ -71,6 +70,11 @@ export function groupStatement(
       ];
   const checks = statements.flatMap((it, i) => (looking.has(it) ? [i] : []));
   return { sql: statements.join('; '), count: statements.length, checks };
+}
+
+export function copySql(target: Target): string {
+  const column = quoteIdentifier(target.shape.columns[0]?.name ?? '');
+  return `copy ${relationName(target)} (${column}) from stdin (format binary)`;
 }
 
 /** The same in a transaction that stays open, for no rows whose storing is taken back. */

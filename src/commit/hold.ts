@@ -85,19 +85,26 @@ export function staysStatement({ schema, table, oid, shape, code }: Target): Sta
   return toStatement(`select ${asked}, ${oid}::pg_catalog.oid::pg_catalog.regclass`, []);
 }
 
-/** What comes before a row that is alone. */
+/** What comes before rows that are stored by a prepared statement. */
 export interface Hold {
   readonly statements: readonly Statement[];
   readonly messages: readonly Buffer[];
+  /** How many statements are executed, and which of them look at the table, from 0. */
+  readonly count: number;
+  readonly checks: readonly number[];
 }
 
-/** Two statements, which look at the table; 55P03 where somebody holds it. `stays`: its staysStatement. */
-export function holdAtOnce(target: Target, stays: Statement): Hold {
-  const messages = [...holdInertMessages(target, 'nowait'), flushMessage, ...executeMessages(stays.name, [])];
-  return { statements: [holdInert, stays], messages };
+/**
+ * `patience` nowait: 55P03 where somebody holds the table, and the number goes out before the rows. Otherwise it goes out with
+ * the engine's next answer in between, which a COPY has. `stays`: its staysStatement.
+ */
+export function holdAndLook(target: Target, stays: Statement, patience: 'nowait' | ''): Hold {
+  const early = patience === 'nowait' ? [flushMessage] : [];
+  const messages = [...holdInertMessages(target, patience), ...early, ...executeMessages(stays.name, [])];
+  return { statements: [holdInert, stays], messages, count: 2, checks: [0, 1] };
 }
 
-/** Four statements: the number first and at once, then the wait for the lock. The last two look at the table. */
+/** The number first and at once, then the wait for the lock. */
 export function holdPatiently(target: Target, stays: Statement): Hold {
   const held = heldStatement(target);
   return {
@@ -108,6 +115,8 @@ export function holdPatiently(target: Target, stays: Statement): Hold {
       ...heldMessages(held, target),
       ...executeMessages(stays.name, []),
     ],
+    count: 4,
+    checks: [2, 3],
   };
 }
 

@@ -15,6 +15,16 @@ export interface Statement {
   readonly messages: readonly Buffer[];
 }
 
+/** Rows on their way into a table by one statement, and whatever goes out behind it. */
+export interface PreparedRows {
+  /** The one that stores them. */
+  readonly statement: Statement;
+  readonly messages: readonly Buffer[];
+  /** How many statements are executed, and which of them look at the table, from 0. */
+  readonly count: number;
+  readonly checks: readonly number[];
+}
+
 export function toStatement(sql: string, types: readonly number[]): Statement {
   const hash = createHash('sha256')
     .update(`${types.join(' ')} ${sql}`)

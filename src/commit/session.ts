@@ -6,14 +6,14 @@ import type { PoolClient } from 'pg';
 import type { Outcome, Rows, Target } from '../tables/flow.ts';
 import { limits } from '../tables/limits.ts';
 import { refusal } from '../tables/refusals.ts';
-import { aborted, failedHere, isInDoubt, isRaised, outcomeOf } from './judge.ts';
+import { claimSteps } from './deliveries.ts';
+import { aborted, failedHere, isDelivered, isInDoubt, isRaised, outcomeOf } from './judge.ts';
 import { factsOf, resetCount, resetSql } from './commit-pools.ts';
 import type { SessionFacts } from './commit-pools.ts';
 import { Executors } from './executors.ts';
-import { holdAtOnce, holdPatiently } from './hold.ts';
 import type { Hold } from './hold.ts';
 import { preparedOn } from './prepared.ts';
-import type { PreparedStatements, Statement } from './prepared.ts';
+import type { PreparedRows, PreparedStatements } from './prepared.ts';
 import { roundTrip } from './round-trip.ts';
 import type { Failed, Lost, Reply } from './round-trip.ts';
 import { toRuns } from './runs.ts';
@@ -22,7 +22,6 @@ import type { Settings, Step, TableStatements } from './table-statements.ts';
 import { asAttempt, changed, isChanged, isForgotten, standing, told } from './told.ts';
 import type { Attempt } from './told.ts';
 import { flushMessage, queryMessage, syncMessage } from './wire-message.ts';
-import type { SingleStatements } from './single-row.ts';
 import { cleanUp, markOf, nothing, pathIsSafe, savepoint } from './session-care.ts';
 import type { Fixed } from './session-care.ts';
 
@@ -136,38 +135,31 @@ export class Session {
   }
 
   /**
-   * Stores one row by a prepared statement. What fails is stored nowhere, and there may be something about the row or the
-   * table that another way of storing it tells better. `'not worth it'`: nothing was asked of the engine.
+   * Stores rows by a prepared statement, behind the first of `holds` that does not meet somebody else's lock. What fails is
+   * stored nowhere, and there may be something about the rows or the table that another way of storing them tells better.
+   * `'not worth it'`: nothing was asked of the engine.
    */
-  async storeSingle(
-    { row, stays }: SingleStatements,
-    target: Target,
-    execute: readonly Buffer[],
-  ): Promise<Attempt | 'not worth it'> {
-    if (!this.#prepared.isWorthwhile(row)) return 'not worth it';
-    // Without a wait: otherwise whoever loses the connection meanwhile does not know the number of the transaction.
-    const [reply = lost] = await this.send(this.#single(row, execute, holdAtOnce(target, stays)), [3]);
-    if (reply.kind !== 'failed' || reply.completed !== 0 || reply.sqlstate !== lockHeld)
-      return this.#singleEnd(reply, [0, 1]);
-    // In more steps: the number first and at once, then the wait for the lock.
-    const [waited = lost] = await this.send(this.#single(row, execute, holdPatiently(target, stays)), [5]);
-    return this.#singleEnd(waited, [2, 3]);
-  }
-
-  #single(row: Statement, execute: readonly Buffer[], hold: Hold): Buffer[] {
-    const prepare = this.#prepared.prepare([...hold.statements, row]);
-    // Already preparing the row's own statement may wait for a lock on the table.
-    const own = prepare.indexOf(row.messages[0] ?? syncMessage);
-    const first = own < 0 ? prepare.length : own;
-    return [...prepare.slice(0, first), ...hold.messages, ...prepare.slice(first), ...execute, syncMessage];
-  }
-
-  /** `checks`: which statements look at the table before the row. */
-  #singleEnd(reply: Reply, checks: readonly number[]): Promise<Attempt> | Attempt {
-    if (reply.kind === 'done') this.#prepared.succeeded();
-    if (isForgotten(reply)) this.#prepared.forgotten();
-    if (reply.kind === 'failed' && isChanged(reply, checks)) return changed;
+  async storePrepared(rows: PreparedRows, holds: readonly Hold[]): Promise<Attempt | 'not worth it'> {
+    if (!this.#prepared.isWorthwhile(rows.statement)) return 'not worth it';
+    let reply: Reply = lost;
+    for (const hold of holds) {
+      [reply = lost] = await this.send(this.#behind(hold, rows), [hold.count + rows.count]);
+      if (reply.kind === 'failed' && reply.completed === 0 && reply.sqlstate === lockHeld) continue;
+      if (reply.kind === 'done') this.#prepared.succeeded();
+      if (isForgotten(reply)) this.#prepared.forgotten();
+      const checks = [...hold.checks, ...rows.checks.map((it) => it + hold.count)];
+      if (reply.kind === 'failed' && isChanged(reply, checks)) return changed;
+      break;
+    }
     return this.settled(reply);
+  }
+
+  #behind(hold: Hold, { statement, messages }: PreparedRows): Buffer[] {
+    const prepare = this.#prepared.prepare([...hold.statements, statement]);
+    // Already preparing the rows' own statement may wait for a lock on the table.
+    const own = prepare.indexOf(statement.messages[0] ?? syncMessage);
+    const first = own < 0 ? prepare.length : own;
+    return [...prepare.slice(0, first), ...hold.messages, ...prepare.slice(first), ...messages, syncMessage];
   }
 
   /** Stores the rows of these members in one transaction. */
@@ -252,8 +244,10 @@ export class Session {
       const [stored = lost, checked = lost] = replies.slice(3 + 3 * i);
       // A table that has changed refuses nobody.
       if (confirmed.kind === 'failed') return told(confirmed, after, 0);
-      if (stored.kind === 'failed') return told(stored, steps[i] ?? [], 0);
-      if (checked.kind === 'failed') return checked;
+      const why = stored.kind === 'failed' ? told(stored, steps[i] ?? [], 0) : checked;
+      // A delivery that is known may have come earlier in this transaction: it ends as that does.
+      const known = units[i]?.length === 1 && why.kind === 'failed' && isDelivered(why);
+      if (why.kind === 'failed' && !known) return why;
       if (committed.kind === 'done' && committed.tag !== 'COMMIT')
         return failedHere('40000', 'the transaction was rolled back');
       return asAttempt(committed);
@@ -347,7 +341,8 @@ export class Session {
   #steps(table: TableStatements, members: readonly Rows[]): Step[] {
     const rowsMax = this.#singly ? 1 : Infinity;
     const runs = toRuns(members, { rowsMax, bytesMax: limits.groupBytesMax });
-    return table.steps(runs, this.facts, this.commitOf(table.target));
+    const rows = table.steps(runs, this.facts, this.commitOf(table.target));
+    return [...claimSteps(table.target, members), ...rows];
   }
 
   /** Where much depends on it, nothing is left to what the connection may have forgotten. */

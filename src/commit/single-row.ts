@@ -9,17 +9,9 @@
 import type { Rows, Target } from '../tables/flow.ts';
 import { quoteIdentifier } from '../kit/sql-text.ts';
 import { toStatement } from './prepared.ts';
-import type { Statement } from './prepared.ts';
+import type { PreparedRows, Statement } from './prepared.ts';
 import { relationName, typeOids } from './statements.ts';
 import { executeMessages } from './wire-message.ts';
-
-/** What a document that is alone takes. */
-export interface SingleStatements {
-  /** singleRowStatement */
-  readonly row: Statement;
-  /** staysStatement */
-  readonly stays: Statement;
-}
 
 /** Stores `$1` in a table of plain rows that is held. A plan of it is made anew when the table changes. */
 export function singleRowStatement(target: Target): Statement {
@@ -45,10 +37,11 @@ export function singleDocument(members: readonly Rows[]): Buffer | null {
 
 const singleBytesMax = 32 * 1024;
 
-export function singleRowMessages(statement: Statement, document: Buffer): Buffer[] {
+export function singleRow(statement: Statement, document: Buffer): PreparedRows {
   // jsonb's binary form is a version and the text.
   const value = Buffer.allocUnsafe(1 + document.length);
   value[0] = 1;
   value.set(document, 1);
-  return executeMessages(statement.name, [{ format: 1, value }]);
+  const messages = executeMessages(statement.name, [{ format: 1, value }]);
+  return { statement, messages, count: 1, checks: [] };
 }

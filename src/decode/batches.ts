@@ -7,7 +7,6 @@ import { isUtf8 } from 'node:buffer';
 import type { DecodeHead, Documents, Rows, Target } from '../tables/flow.ts';
 import { isJsonSpace } from '../kit/json-grammar.ts';
 import { skipSpace } from '../kit/json-walk.ts';
-import { atOnce } from '../kit/turns.ts';
 import { limits } from '../tables/limits.ts';
 import { checkDocument, lineRows, oneRow } from './decode.ts';
 import { includedMembers } from './includes.ts';
@@ -37,12 +36,7 @@ export interface ItemsRequest extends DecodeHead {
   readonly removes: Uint8Array | null;
 }
 
-/** Errors name the item, from 1: `item 2: …`. */
-export function decodeItems(target: Target, request: ItemsRequest): Rows {
-  return atOnce(itemsInSlices(target, request));
-}
-
-/** The same with a pause for others now and then, where there are many. */
+/** Errors name the item, from 1: `item 2: …`. It pauses for others now and then, where there are many. */
 export function* itemsInSlices(target: Target, request: ItemsRequest): Generator<void, Rows> {
   const { rawHeaders } = request;
   const { bytes: source, spans } = request.documents;

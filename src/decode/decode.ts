@@ -6,9 +6,10 @@
 import type { DecodeRequest, Rows, Target } from '../tables/flow.ts';
 import { skipSpace } from '../kit/json-walk.ts';
 import { isJsonSpace } from '../kit/json-grammar.ts';
-import { atOnce } from '../kit/turns.ts';
+import { atOnce } from '../kit/long-work.ts';
 import { limits } from '../tables/limits.ts';
 import { documentOf } from './bodies.ts';
+import { deliveryOf } from './delivery.ts';
 import { includedMembers } from './includes.ts';
 import { scanJson, scannedEffort } from './json-scan.ts';
 import { type LineRows, readInSlices } from './lines.ts';
@@ -33,6 +34,12 @@ export function decodeRequest(target: Target, request: DecodeRequest): Rows {
 
 /** The same with a pause for others now and then, where there are many rows. */
 export function* decodeInSlices(target: Target, request: DecodeRequest): Generator<void, Rows> {
+  const rows = yield* decodeRows(target, request);
+  const { dedupe, intake } = target;
+  return dedupe === undefined ? rows : { ...rows, delivery: deliveryOf(dedupe, intake.format, request) };
+}
+
+function* decodeRows(target: Target, request: DecodeRequest): Generator<void, Rows> {
   const { body, rawHeaders } = request;
   const { shape, intake } = target;
   // Large documents are read in one go, but no two of them in one turn.
@@ -143,7 +150,7 @@ const keptRowBytes = 64;
  * How long a request is waited for. One that is larger than a group is committed by itself, so that nobody else waits
  * for it, and gets what the engine needs for the slowest bytes there are, on a machine that is slow.
  */
-export function patienceMs(rows: number, bytes: number): number {
+function patienceMs(rows: number, bytes: number): number {
   const { ackDeadlineMs, batchRowPatienceUs, batchMiBPatienceMs, largeMiBPatienceMs, groupBytesMax } = limits;
   const forRows = (rows * batchRowPatienceUs) / 1_000;
   const perMiB = bytes > groupBytesMax ? largeMiBPatienceMs : batchMiBPatienceMs;

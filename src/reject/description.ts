@@ -24,6 +24,7 @@ const worthKeeping: ReadonlySet<RefusalCode> = new Set<RefusalCode>([
   'body_not_json',
   'payload_undecodable',
   'no_column_matched',
+  'delivery_id_missing',
   'key_unknown',
   'row_refused',
 ]);
@@ -98,14 +99,14 @@ const plainKeys = /(?:idempotency|event|routing|partition|ordering)[-_]key$/;
  */
 function shownHeaders(
   rawHeaders: readonly string[],
-  { intake }: Target,
+  { intake, dedupe }: Target,
 ): { kept: Record<string, string>; leftOut: readonly string[]; masked: Record<string, string> } {
   const included = new Set(
     intake.includes.flatMap((it) => (it.what === 'header' ? [it.header.toLowerCase()] : [])),
   );
   const isHidden = (name: string): boolean => {
     if (credentialHeaders.has(name)) return true;
-    if (included.has(name)) return false;
+    if (included.has(name) || dedupe?.headers.has(name) === true) return false;
     if (intake.hiddenHeaders === null || intake.hiddenHeaders.has(name)) return true;
     return credentialWords.test(name) && !plainKeys.test(name);
   };

@@ -110,6 +110,11 @@ update headgate.rejected_requests r set retry_outcome = s.outcome, retry_reason 
 from unnest($1::bigint[], $2::text[], $3::text[]) as s (id, outcome, reason)
 where r.id = s.id and r.retry_outcome = 'running'`;
 
+/** $1 ids of each table. */
+export const forgetDeliveries = `
+with unhurried as materialized (select pg_catalog.set_config('synchronous_commit', 'off', true))
+select headgate.forget_deliveries($1::int) as went from unhurried`;
+
 /** Of tables that are still there; the newest `handshakesKeptMax` of the database stay. */
 export const insertHandshakes = `
 with unhurried as materialized (select pg_catalog.set_config('synchronous_commit', 'off', true))

@@ -113,6 +113,23 @@ export interface Target {
   readonly code: Code;
   readonly intake: Intake;
   readonly spool?: SpoolChoice | undefined;
+  /** Absent: every request is stored, however often it comes. */
+  readonly dedupe?: Dedupe | undefined;
+}
+
+/** A place in a request: a header, in lower case, or a value of the body. */
+export type DeliveryPart = { readonly header: string } | { readonly path: readonly (string | number)[] };
+
+/** What tells a delivery that is sent again from a new one. */
+export interface Dedupe {
+  /** All of them together are the id. */
+  readonly parts: readonly DeliveryPart[];
+  /** The headers of them. */
+  readonly headers: ReadonlySet<string>;
+  /** How long an id is known, in seconds. */
+  readonly windowS: number;
+  /** The parts as text. */
+  readonly shown: string;
 }
 
 /** What becomes of webhooks of a table while its database is away. */
@@ -261,6 +278,8 @@ export interface Rows {
   readonly chain: Chain | null;
   /** null: no document had a member that is not stored. */
   readonly ignored: Ignored | null;
+  /** Digest of the delivery's id, 32 hexadecimal digits; absent: it has none, or nobody asks for it. */
+  readonly delivery?: string;
 }
 
 /** Documents of which some members are not stored, because their keys are no columns. */
