@@ -51,7 +51,7 @@ export function createCommit(options: CommitOptions): CommitGroup {
   const sharing = new Sharing({
     ...options,
     alone: (group) => commitAlone(options, group),
-    together: (groups) => commitTogether(options, groups),
+    together: (groups, boundMs) => commitTogether(options, groups, boundMs),
     mayShare: (group) => mayShare(group, options.limits) && !pools.isShared(group.target.database),
   });
   return sharing.commit;
@@ -75,9 +75,10 @@ async function commitAlone(options: CommitOptions, group: Group): Promise<readon
 function commitTogether(
   options: CommitOptions,
   groups: readonly Group[],
+  boundMs: number,
 ): Promise<readonly (readonly Outcome[])[] | null> {
   return onSession(options, groups, null, async (session, lent) => {
-    const attempt = session.shared ? null : await storeTogether(session, groups);
+    const attempt = session.shared ? null : await storeTogether(session, groups, boundMs);
     if (attempt === null || attempt.kind === 'failed') {
       // The code of a table that it was not meant for may have run.
       lent.isStained = attempt !== null && verdictOf(attempt) === 'table';

@@ -48,6 +48,8 @@ function room() {
       sharedGroupBytesMax: 1_000,
       sharedBytesMax: 2_000,
       sharedQuickMs: 50,
+      sharedStatementMinMs: 250,
+      sharedStatementMs: 1_000,
       apartMinMs: 1_000,
       apartMaxMs: 4_000,
     },

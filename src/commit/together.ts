@@ -10,7 +10,7 @@ import type { Group } from '../tables/flow.ts';
 import { limits } from '../tables/limits.ts';
 import type { Limits } from '../tables/limits.ts';
 import { quoteIdentifier } from '../kit/sql-text.ts';
-import { numberSql } from './hold.ts';
+import { numberSql, textOf } from './hold.ts';
 import type { Hold } from './hold.ts';
 import { toStatement } from './prepared.ts';
 import type { Session } from './session.ts';
@@ -32,25 +32,28 @@ export function patienceOf({ members }: Group): number {
 }
 
 /** The documents of all groups, in their order; all of them, or none. */
-export async function storeTogether(session: Session, groups: readonly Group[]): Promise<Attempt | null> {
+export async function storeTogether(
+  session: Session,
+  groups: readonly Group[],
+  boundMs: number,
+): Promise<Attempt | null> {
   const messages = executeMessages(store.name, parametersOf(groups));
-  const stored = await session.storePrepared({ statement: store, messages, count: 1, checks: [0] }, [bounds]);
+  const rows = { statement: store, messages, count: 1, checks: [0] };
+  const stored = await session.storePrepared(rows, [boundsOf(boundMs)]);
   return stored === 'not worth it' ? null : stored;
 }
 
-const setting = (name: string, ms: number) => `pg_catalog.set_config('${name}', '${ms}', true)`;
-const boundsStatement = toStatement(
-  `select ${setting('lock_timeout', limits.sharedLockMs)}, ${setting('statement_timeout', limits.sharedStatementMs)}, ${numberSql}`,
-  [],
+const setting = (name: string, to: string) => `pg_catalog.set_config('${name}', ${to}, true)`;
+const bounds = toStatement(
+  `select ${setting('lock_timeout', `'${limits.sharedLockMs}'`)}, ${setting('statement_timeout', '$1')}, ${numberSql}`,
+  [typeOids.text],
 );
 
 /** The number goes out before anything is locked. */
-const bounds: Hold = {
-  statements: [boundsStatement],
-  messages: [...executeMessages(boundsStatement.name, []), flushMessage],
-  count: 1,
-  checks: [],
-};
+function boundsOf(boundMs: number): Hold {
+  const messages = [...executeMessages(bounds.name, [textOf(String(Math.ceil(boundMs)))]), flushMessage];
+  return { statements: [bounds], messages, count: 1, checks: [] };
+}
 
 /** Types of the elements, and of their arrays: pg_type.oid, fixed in every PostgreSQL. */
 const arrays = {

@@ -34,10 +34,12 @@ export const commitLimits = {
   sharedGroupBytesMax: 64 * 1024,
   /** Bytes in one shared transaction. */
   sharedBytesMax: 1024 * 1024,
-  /** What a shared transaction takes at most before its tables are looked at one by one, in ms. */
+  /** What no group is called slow below, in ms, also where groups are usually much quicker. */
   sharedQuickMs: 50,
-  /** Engine-side bound on storing all rows of a shared transaction, in ms; a table that is locked is not waited for at all. */
-  sharedStatementMs: 250,
+  /** Engine-side bound on storing all rows of a shared transaction, in ms, as long as that is not what it usually takes. */
+  sharedStatementMinMs: 250,
+  /** And at most, in ms; below `commitStatementTimeoutMs`. */
+  sharedStatementMs: 1_000,
   /** How long one of its rows may wait for another transaction's, in ms. */
   sharedLockMs: 20,
   /** How long a table that was slow, or refused rows, shares no transaction at first, in ms. */
