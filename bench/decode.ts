@@ -6,7 +6,7 @@ import { execFileSync } from 'node:child_process';
 import { decodeRequest } from '../src/decode/decode.ts';
 import type { Target } from '../src/tables/flow.ts';
 import { typedTarget } from '../test/support/documents.ts';
-import { targetOf } from '../test/support/rows.ts';
+import { plainHead, targetOf } from '../test/support/rows.ts';
 
 const columns = { id: 'int8', at: 'timestamptz', name: 'text', amount: 'numeric' };
 const include = { includes: [{ what: 'header', header: 'x-id', column: 'event' }] } as const;
@@ -37,7 +37,7 @@ function body(rows: number, lineBytes: number): Buffer {
 function run(name: string, rows: number, lineBytes: number): void {
   const target = cases[name]?.();
   if (target === undefined) throw new Error(`no case ${name}`);
-  const request = { body: body(rows, lineBytes), rawHeaders: ['X-Id', 'evt_12345678'], arrivedAtMs: 0 };
+  const request = { body: body(rows, lineBytes), rawHeaders: ['X-Id', 'evt_12345678'], ...plainHead };
   const before = process.resourceUsage().maxRSS;
   let best = Number.POSITIVE_INFINITY;
   let held = 0;

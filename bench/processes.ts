@@ -217,7 +217,7 @@ export function childrenOf(pid: number): number {
 }
 
 /** Open file descriptors; NaN: it ended, or it is another user's. */
-export function descriptorsOf(pid: number): number {
+function descriptorsOf(pid: number): number {
   try {
     return readdirSync(`/proc/${pid}/fd`).length;
   } catch {

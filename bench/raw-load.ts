@@ -126,7 +126,7 @@ class Tally {
   }
 }
 
-export async function rawLoad(job: RawJob, onInterval: (interval: Interval) => void): Promise<LoadResult> {
+async function rawLoad(job: RawJob, onInterval: (interval: Interval) => void): Promise<LoadResult> {
   const target = new URL(job.url);
   const all = { host: target.host, 'content-length': String(Buffer.byteLength(job.body)), ...job.headers };
   const lines = Object.entries(all).map(([name, value]) => `${name}: ${value}\r\n`);

@@ -60,7 +60,7 @@ function timeUs(check: (request: CheckRequest) => boolean, request: CheckRequest
 }
 
 /** Both in turn, so that what disturbs one disturbs the other; medians of many short runs. */
-export async function benchValidate(bodyBytes: number, runs = 41, rounds = 4000): Promise<ValidateFigures> {
+async function benchValidate(bodyBytes: number, runs = 41, rounds = 4000): Promise<ValidateFigures> {
   await loadParser();
   const check = parseExpression(text, { secrets: ['s'] }).compile({
     secrets: new Map([['s', secret]]),

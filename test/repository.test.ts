@@ -4,6 +4,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { suite, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { refusals } from '../src/tables/refusals.ts';
 
 const root = fileURLToPath(new URL('../../', import.meta.url));
 const filesBelow = (folder: string) =>
@@ -72,6 +73,23 @@ suite('repository', () => {
     );
   });
 
+  test('who says at its door with which codes it refuses, names all of its own', () => {
+    const codes = Object.keys(refusals);
+    const wrong = code.flatMap((name) => {
+      const text = read(name);
+      const door = /^(?:#!.*\n)?\/\*\*[\s\S]*?\*\//.exec(text)?.[0] ?? '';
+      const said = [...door.matchAll(/`([a-z_]+)`/g)].map(([, it]) => it);
+      // Of a table of causes the codes are examples; `internal` is everybody's, and a bug.
+      if (!/refuses? (?:[^.;]*,? )?with/.test(door) || !codes.some((it) => said.includes(it))) return [];
+      const made = [...text.matchAll(/(?:refusal|Refused|fail|refuse)\(\s*'([a-z_]+)'/g)].map(
+        ([, it = '']) => it,
+      );
+      const left = made.filter((it) => it !== 'internal' && codes.includes(it) && !said.includes(it));
+      return left.map((it) => `${name} does not say ${it}`);
+    });
+    assert.deepEqual(wrong, []);
+  });
+
   test('no limit is without a reader', () => {
     const tables = code.filter((name) => name.startsWith('src/tables/limits'));
     const names = [
@@ -86,4 +104,60 @@ suite('repository', () => {
       [],
     );
   });
+
+  test('no export is without an importer, and none is there for tests alone', () => {
+    const files = new Map(
+      [...sources, ...['test', 'bench', 'scripts'].flatMap(filesBelow)]
+        .filter((name) => /\.tsx?$/.test(name))
+        .map((name) => [name, read(name)]),
+    );
+    const isTest = (name: string) => name.startsWith('test/') || /\.(test|long)\.ts$/.test(name);
+    const importers = importersOf(files);
+    const wrong: string[] = [];
+    for (const [name, text] of files) {
+      // What applications import. Types are let be: they name what an exported function takes and gives.
+      if (Object.keys(packageExports).includes(name)) continue;
+      for (const [, word = ''] of text.matchAll(exported)) {
+        const by = [...(importers.get(`${name} ${word}`) ?? []), ...(importers.get(`${name} *`) ?? [])];
+        const ownUses = text.split(new RegExp(`\\b${word}\\b`)).length - 2;
+        if (by.length === 0) wrong.push(`${name}: ${word} is imported by nobody`);
+        else if (ownUses === 0 && !isTest(name) && by.every(isTest))
+          wrong.push(`${name}: ${word} is used by tests alone`);
+      }
+    }
+    assert.deepEqual(wrong, []);
+  });
 });
+
+/** What has no importer in the repository, and why. */
+const packageExports: Readonly<Record<string, string>> = {
+  'src/app/embed.ts': 'is `headgate`, for applications that run it in their own process',
+  'src/client/client.ts': 'is `headgate/client`',
+};
+
+const exported = /^export (?:async )?(?:abstract )?(?:const|let|function\*?|class) (\w+)/gm;
+
+/** Who imports what: `file name` → files; `file *` where all of it is taken. */
+function importersOf(files: ReadonlyMap<string, string>): Map<string, string[]> {
+  const importers = new Map<string, string[]>();
+  const add = (from: string, path: string, names: readonly string[]) => {
+    for (const name of names) {
+      const key = `${join(dirname(from), path)} ${name}`;
+      importers.set(key, [...(importers.get(key) ?? []), from]);
+    }
+  };
+  for (const [file, text] of files) {
+    for (const [, names, path = ''] of text.matchAll(
+      /^(?:im|ex)port (?:type )?(?:{([^}]*)}|\*[^']*) from '(\.[^']+)'/gm,
+    ))
+      add(file, path, names === undefined ? ['*'] : names.split(',').map(importedName));
+    for (const [, path = ''] of text.matchAll(/\bimport\('(\.[^']+)'\)/g)) add(file, path, ['*']);
+  }
+  return importers;
+}
+
+const importedName = (word: string) =>
+  word
+    .trim()
+    .replace(/^type /, '')
+    .replace(/ as .*$/, '');

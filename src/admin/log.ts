@@ -40,6 +40,7 @@ const levels: { readonly [kind in Observation['kind']]: LogLevel } = {
   'group.settled': 'warn',
   'keys.ignored': 'debug',
   'values.nulled': 'debug',
+  'deliveries.repeated': 'debug',
   'engine.starting': 'info',
   'engine.ready': 'info',
   'engine.lost': 'error',

@@ -8,7 +8,7 @@
  */
 import { writeSync } from 'node:fs';
 import type { Writable } from 'node:stream';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { within } from '../kit/within.ts';
 
 export interface Output {
   /** One whole line with its line break. */
@@ -72,15 +72,13 @@ export function streamOutput(stream: Writable, { lost, waitingBytesMax }: Output
     },
     async flush(withinMs) {
       if (!stream.writable || stream.writableLength === 0) return;
-      const late = new AbortController();
       const gone = new Promise<void>((resolve) => {
         stream.once('drain', resolve);
         stream.once('close', () => resolve());
         // Behind everything that waits.
         stream.write('', () => resolve());
       });
-      await Promise.race([gone, sleep(withinMs, undefined, { signal: late.signal }).catch(() => undefined)]);
-      late.abort();
+      await within(withinMs, gone, undefined);
     },
   };
 }

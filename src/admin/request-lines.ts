@@ -19,7 +19,7 @@ export interface Clock {
   readonly later: (ms: number, run: () => void) => void;
 }
 
-export const realClock: Clock = {
+const realClock: Clock = {
   now: () => performance.now(),
   later: (ms, run) => void setTimeout(run, ms).unref(),
 };

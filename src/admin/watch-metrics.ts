@@ -36,6 +36,7 @@ export function registerWatch(registry: Registry, options: WatchOptions): (obser
     catalog(registry),
     rejected(registry),
     handshakes(registry),
+    deliveries(registry),
     restarts(registry),
     registerSpool(registry, options.spool),
   ];
@@ -180,6 +181,17 @@ function rejected(registry: Registry): (observation: Observation) => void {
     if (observation.kind !== 'rejected.retried') return;
     const { outcome } = observation;
     retries.inc({ outcome: outcome === 'committed' || outcome === 'unknown' ? outcome : 'refused' });
+  };
+}
+
+function deliveries(registry: Registry): (observation: Observation) => void {
+  const repeated = new Counter({
+    name: 'headgate_deliveries_repeated_total',
+    help: 'Requests that were answered and not stored, because their delivery is stored already (dedupe)',
+    registers: [registry],
+  });
+  return (observation) => {
+    if (observation.kind === 'deliveries.repeated') repeated.inc(observation.deliveries);
   };
 }
 

@@ -40,18 +40,11 @@ export async function problemsOf(settings: Settings): Promise<string[]> {
 
 /** Two segments, so that one is written to while the other is handed over. */
 function spoolProblems(settings: Settings): string[] {
-  const { spool, spoolDir, listeners, spoolBytesMax } = settings;
-  const problems: string[] = [];
-  if ((spool === 'fallback' || spoolDir !== null) && listeners > 1)
-    problems.push(
-      `HEADGATE_LISTENERS=${listeners} and a spool do not go together: the order of a table is kept by one process`,
-    );
   const least = 2 * segmentBytes(settings, limits);
-  if (spoolBytesMax < least)
-    problems.push(
-      `HEADGATE_SPOOL_BYTES must be at least ${least}: two files, each with room for a body of HEADGATE_BODY_BYTES_MAX`,
-    );
-  return problems;
+  if (settings.spoolBytesMax >= least) return [];
+  return [
+    `HEADGATE_SPOOL_BYTES must be at least ${least}: two files, each with room for a body of HEADGATE_BODY_BYTES_MAX`,
+  ];
 }
 
 /** Of `headgate gateway`. */

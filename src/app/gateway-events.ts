@@ -2,7 +2,6 @@
  * Joins the rooms that POST /v1/events goes through: relations of the catalog, the decode room, lanes and the commit
  * room. Takes an engine (Headgate's own, or several behind one), gives EventRooms; opens connections only when asked.
  */
-import { setTimeout as delay } from 'node:timers/promises';
 import type { PoolClient } from 'pg';
 import { Lanes } from '../batch/lanes.ts';
 import { Relations } from '../catalog/relations.ts';
@@ -19,6 +18,7 @@ import type { Engine } from '../engine/engine.ts';
 import type { GatewayRole } from '../engine/gateway-role.ts';
 import { notConnected } from '../engine/not-connected.ts';
 import { isConnectionLost, sqlstateOf } from '../engine/sqlstate.ts';
+import { within } from '../kit/within.ts';
 import type { Column } from '../tables/flow.ts';
 import type { EventCodec, EventRooms, FailedRow, OnConflict } from '../gateway/event-rooms.ts';
 import type { NamedEngine } from './gateway-rooms.ts';
@@ -100,10 +100,8 @@ export function eventRooms(parts: EventParts, closer: Closer): EventRooms {
   const release = async (database: string): Promise<void> => {
     databases.delete(database);
     // A body that is still arriving is not waited for; its connection keeps the database as any other session does.
-    const late = new AbortController();
-    const gone = delay(limits.engineFarewellMs, undefined, { signal: late.signal }).catch(() => {});
-    await Promise.race([Promise.all([streams.release(database), pools.release(database)]), gone]);
-    late.abort();
+    const released = Promise.all([streams.release(database), pools.release(database)]);
+    await within(limits.engineFarewellMs, released, undefined);
   };
   const relationsOf = (database: string): Relations => {
     const known = databases.get(database);

@@ -33,7 +33,7 @@ export function openDoorProblem(settings: Settings): string | null {
   return `EVENTS_API_HOST=${host} would let anybody who can reach it in: set EVENTS_API_TOKEN or HEADGATE_GATEWAY_TLS_CLIENT_CA, keep it on 127.0.0.1, or set HEADGATE_INSECURE=true behind something that authenticates`;
 }
 
-export function isLoopback(host: string): boolean {
+function isLoopback(host: string): boolean {
   if (host === 'localhost' || host === '::1') return true;
   return isIP(host) === 4 && host.startsWith('127.');
 }

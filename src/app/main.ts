@@ -44,6 +44,7 @@ import { PlainError } from '../kit/plain-error.ts';
 import { Closer } from '../kit/closer.ts';
 import { limits } from '../tables/limits.ts';
 import { ListenerError } from './listeners/child.ts';
+import { SpoolDesk } from './listeners/spool-desk.ts';
 import { Refused, refusals, SqlFailure } from '../tables/refusals.ts';
 import { observers } from '../tables/observations.ts';
 import type { Observe } from '../tables/observations.ts';
@@ -51,9 +52,10 @@ import type { KeyRing } from '../secrets/key-ring.ts';
 import { stopService } from './stopping.ts';
 import type { Stopped } from './stopping.ts';
 import { SealError } from '../secrets/sealing.ts';
+import type { DatabaseSpool } from '../spool/database-spool.ts';
 import type { Settings } from '../tables/settings.ts';
 import { secretForms } from '../senders/secret-forms.ts';
-import { demandsOf, expandAnswers, expandSender, nearestSenders } from '../senders/senders.ts';
+import { deliveryIdOf, demandsOf, expandAnswers, expandSender, nearestSenders } from '../senders/senders.ts';
 import { parseAnswer } from '../validate/answer.ts';
 import { loadParser, parseExpression } from '../validate/expression.ts';
 import { listenerCount, webhookDoorOf, withoutListenTls } from './webhook-doors.ts';
@@ -153,10 +155,12 @@ async function open(settings: Settings, log: Observe, version: string, closer: C
   writes = watched;
   closer.add('watch of writes', () => watched.close());
   const keys = masterKeys(settings);
-  const openDoor = webhookDoorOf({ settings, engine, log: heard, observe });
+  const desk = new SpoolDesk();
+  const openDoor = webhookDoorOf({ settings, engine, log: heard, observe, desk });
   const shared = { settings, engine, guards, keys, version, observe };
   const bounds = { limits: boundsOf(settings), retries: true, oneOfSeveral: null };
-  const rooms = await openWebhookRooms({ ...shared, ...bounds, openDoor }, closer);
+  const spoolOpened = (kept: DatabaseSpool) => desk.opened(kept);
+  const rooms = await openWebhookRooms({ ...shared, ...bounds, openDoor, spoolOpened }, closer);
   const { listener } = rooms;
   const { sqlDoor, gateway, eventLanes } = await openSqlAndEvents({ ...rooms, ...shared }, closer);
   const [listen, sql] = [listener.address, sqlDoor.address];
@@ -175,7 +179,6 @@ async function open(settings: Settings, log: Observe, version: string, closer: C
   const doors = { listen, sql, gateway: gateway.address, admin: admin.address };
   await writePorts(settings.dataDir, doors, closer);
   observe({ kind: 'service.ready' });
-  engine.opened?.();
 
   let stopping: Promise<Stopped> | null = null;
   const stop = (reason: string) => {
@@ -268,6 +271,7 @@ function createSqlRewriter(rooms: DoorRooms, releaseMore: (database: string) => 
     guards: (question) => catalog.guards(question).catch(failStatement),
     demandsOf: (sender) => demandsOf(sender, settings.publicUrl),
     secretForms,
+    deliveryIdOf,
     nearestSenders,
     explain: (question) => explain(question).catch(failStatement),
     spool: (database) => rooms.spool?.shown(database) ?? {},

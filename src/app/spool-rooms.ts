@@ -5,33 +5,28 @@
 import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
 import { Pace } from '../batch/pace.ts';
 import type { SpoolDetail } from '../admin/admin.ts';
 import type { SpoolState } from '../admin/spool-metrics.ts';
-import type { Lanes } from '../batch/lanes.ts';
 import type { Catalog } from '../catalog/catalog.ts';
-import { tableKey } from '../catalog/snapshot.ts';
 import type { CatalogRow } from '../catalog/snapshot.ts';
 import type { CommitOptions } from '../commit/commit.ts';
 import { createHandOver, passWith, readArrived } from '../commit/hand-over.ts';
 import { decodeRequest } from '../decode/decode.ts';
 import type { Engine } from '../engine/engine.ts';
 import { lockByKernel } from '../engine/folder-lock.ts';
-import { createSpooling } from '../ingest/spooling.ts';
-import type { IngestRooms } from '../ingest/ingest.ts';
 import type { Closable } from '../kit/closer.ts';
 import type { Target } from '../tables/flow.ts';
 import type { Limits } from '../tables/limits.ts';
 import type { Observe, TableName } from '../tables/observations.ts';
-import { Refused } from '../tables/refusals.ts';
 import { keepSpooled } from '../reject/spooled.ts';
 import type { KeyRing } from '../secrets/key-ring.ts';
 import type { Sealing } from '../secrets/sealing.ts';
 import type { DatabaseSpool } from '../spool/database-spool.ts';
 import { Drainer } from '../spool/drainer.ts';
 import { realFiles } from '../spool/files.ts';
-import { Spools } from '../spool/spools.ts';
+import type { KnownTables } from '../spool/snapshot-file.ts';
+import { knownTables, Spools } from '../spool/spools.ts';
 import type { Settings } from '../tables/settings.ts';
 
 export interface SpoolParts {
@@ -41,13 +36,12 @@ export interface SpoolParts {
   readonly sealing: Sealing;
   readonly catalog: Catalog;
   readonly commit: CommitOptions;
-  readonly lanes: Lanes;
   readonly limits: Limits;
   readonly observe: Observe;
   /** A monotonic clock, ms. */
   readonly clock: () => number;
-  /** Webhooks come to this process; otherwise what one process has left is handed over, and nothing is kept. */
-  readonly takes: boolean;
+  /** Told of each spool that is opened. */
+  readonly opened: (kept: DatabaseSpool) => void;
 }
 
 export function spoolFolder({ spoolDir, dataDir }: Pick<Settings, 'spoolDir' | 'dataDir'>): string {
@@ -70,7 +64,7 @@ export function segmentBytes(
 
 /** Rejects with SpoolError, and with the system's errors. */
 function openSpools(parts: SpoolParts): Promise<Spools> {
-  const { settings, catalog, commit, keys, sealing, limits, observe, clock } = parts;
+  const { settings, commit, keys, sealing, limits, observe, clock, opened } = parts;
   const home = async (database: string) =>
     (await readArrived(commit.pools, database, noSpool, limits.catalogWaitMs)).home;
   return Spools.open({
@@ -83,20 +77,37 @@ function openSpools(parts: SpoolParts): Promise<Spools> {
     clock,
     nowMs: Date.now,
     ageMsMax: settings.spoolHours * 3_600_000,
-    seal: (text, identity) => sealing.seal(text, identity),
-    open: (sealed, identity) => sealing.open(sealed, identity),
+    ...sealing,
     lock: (folder) => lockByKernel(folder),
     drain: (kept) => drainer(kept, parts),
-    remember: (database, known, isLeft) => {
-      const ageMs = known === null ? Infinity : Date.now() - known.confirmedAtMs;
-      const isTrusted = ageMs <= settings.spoolTrustSeconds * 1_000;
-      const rows = (isTrusted ? (known?.rows ?? []) : []).map((row) => JSON.parse(row) as CatalogRow);
-      // Where nothing else needs the database, what is left for it does.
-      if (isTrusted || isLeft) catalog.remember(database, rows, ageMs);
-    },
+    remember: (database, known, isLeft) => remember(parts, database, known, isLeft),
+    opened,
     home,
     observe,
   });
+}
+
+function remember(
+  { catalog, settings }: Pick<SpoolParts, 'catalog' | 'settings'>,
+  database: string,
+  known: KnownTables | null,
+  isLeft: boolean,
+): void {
+  const ageMs = known === null ? Infinity : Date.now() - known.confirmedAtMs;
+  const isTrusted = ageMs <= settings.spoolTrustSeconds * 1_000;
+  const rows = (isTrusted ? (known?.rows ?? []) : []).map((row) => JSON.parse(row) as CatalogRow);
+  // Where nothing else needs the database, what is left for it does.
+  if (isTrusted || isLeft) catalog.remember(database, rows, ageMs);
+}
+
+/** Of a process that keeps nothing by itself: whom to believe while the database is away. Rejects with the system's errors. */
+export async function rememberTables(
+  parts: Pick<SpoolParts, 'catalog' | 'settings' | 'sealing'>,
+): Promise<void> {
+  const { settings, sealing } = parts;
+  const root = spoolFolder(settings);
+  const tables = await knownTables({ root, files: realFiles, nowMs: Date.now, ...sealing });
+  for (const [database, known] of tables) remember(parts, database, known, false);
 }
 
 /** No spool has this id. */
@@ -111,8 +122,8 @@ function drainer(kept: DatabaseSpool, parts: SpoolParts): Drainer {
     ready: () => engine.unavailable === null && catalog.isWatching(database),
     current: (oid) => catalog.current(database, oid),
     refresh: () => catalog.refresh(database),
-    decode: (target, { rawHeaders, arrivedAtMs }, body) =>
-      decodeRequest(target, { body, rawHeaders, arrivedAtMs }),
+    decode: (target, { requestTarget, ...head }, body) =>
+      decodeRequest(target, { ...head, target: requestTarget, body }),
     handOver: createHandOver(commit),
     keepRefused: (request, oid, passage) =>
       passWith(pools, { database, oid }, passage, keepSpooled(request, limits), limits.ackDeadlineMs),
@@ -125,9 +136,6 @@ function drainer(kept: DatabaseSpool, parts: SpoolParts): Drainer {
     random: Math.random,
   });
 }
-
-const severalProcesses =
-  'requests are kept on the disk by one process only: set HEADGATE_LISTENERS=1, or HEADGATE_SPOOL=fallback';
 
 /** The spools, opened when the first table wants one, or has left one behind. */
 export class SpoolHolder implements Closable {
@@ -205,18 +213,13 @@ export class SpoolHolder implements Closable {
 
   /** The catalog of a database is what the engine has. Never throws, takes no time. */
   confirmed(database: string): void {
-    const { catalog, settings, observe, takes } = this.#parts;
+    const { catalog, settings, observe } = this.#parts;
     const known = catalog.known(database);
     if (known === null) return;
     const { snapshot } = known;
     if (this.#spools === null) {
       const isWanted = [...snapshot.tables.values()].some((target) => isSpooling(target, settings));
       if (!isWanted || this.#opening !== null) return;
-      if (!takes) {
-        this.#opening = Promise.resolve();
-        observe({ kind: 'spool.unavailable', reason: severalProcesses });
-        return;
-      }
       this.#opening = openSpools(this.#parts).then(
         (opened) => {
           this.#spools = opened;
@@ -229,8 +232,6 @@ export class SpoolHolder implements Closable {
       );
       return;
     }
-    // What is left is handed over; nothing comes to it here.
-    if (!takes) return this.#spools.wake(database);
     const rows = () =>
       [...snapshot.tables].flatMap(([key, target]) => {
         const source = isSpooling(target, settings) ? snapshot.sources.get(key) : undefined;
@@ -239,33 +240,8 @@ export class SpoolHolder implements Closable {
     this.#spools.confirmed(database, { version: snapshot.version, rows });
   }
 
-  /** The stages of a request; those that have nothing to do with the disk go as they would without it. */
-  stages(): Pick<IngestRooms, 'find' | 'admit' | 'submit'> {
-    const { settings, catalog, lanes, limits, observe, clock } = this.#parts;
-    const trustMs = settings.spoolTrustSeconds * 1_000;
-    return createSpooling({
-      find: (name) => catalog.find(name),
-      admit: (target, bytes) => lanes.admit(target, limits.ackDeadlineMs, { bytes, inOrder: false }),
-      submit: (rows) => lanes.submit(rows),
-      isWatching: (database) => catalog.isWatching(database),
-      remembered: ({ database, schema, table }: TableName) => {
-        const known = catalog.known(database);
-        if (known === null || known.ageMs > trustMs) return null;
-        return known.snapshot.tables.get(tableKey(schema, table)) ?? null;
-      },
-      spools: (target) => isSpooling(target, settings),
-      spoolOf: (database) => this.#spools?.spoolOf(database) ?? null,
-      pause: (ms) => delay(ms, undefined, { ref: false }),
-      observe,
-      clock,
-      nowMs: Date.now,
-    });
-  }
-
-  /** Throws Refused where rows of this table that do not go through the disk would overtake those that do. */
-  refuseOvertaking({ database, oid }: Target): void {
-    const gate = this.#spools?.spoolOf(database)?.knownGate(oid) ?? null;
-    if (gate !== null && gate.state !== 'open') throw new Refused('spooling');
+  spoolOf(database: string): DatabaseSpool | null {
+    return this.#spools?.spoolOf(database) ?? null;
   }
 
   async close(): Promise<void> {

@@ -3,8 +3,8 @@
  * then is cut off. Takes what drains and what closes; gives whether all of it ended in good order. Part of the
  * composition root.
  */
-import { setTimeout as delay } from 'node:timers/promises';
 import type { Closer } from '../kit/closer.ts';
+import { within } from '../kit/within.ts';
 import { limits } from '../tables/limits.ts';
 import type { Observe } from '../tables/observations.ts';
 
@@ -21,9 +21,10 @@ export interface Stopping {
 
 /** At most `drainMs` and `closeMs`, and a moment. Rejects when closing failed. */
 export async function stopService({ drain, closer, observe, cutOff }: Stopping): Promise<Stopped> {
-  await within(limits.drainMs, Promise.allSettled(drain));
+  await within(limits.drainMs, Promise.allSettled(drain), []);
   const closed = closer.close();
-  if (await within(limits.closeMs, closed)) {
+  const ended = closed.then(() => true);
+  if (await within(limits.closeMs, ended, false)) {
     observe({ kind: 'service.stopped' });
     return 'in order';
   }
@@ -33,19 +34,8 @@ export async function stopService({ drain, closer, observe, cutOff }: Stopping):
   await within(
     limits.engineFarewellMs,
     closed.catch(() => undefined),
+    undefined,
   );
   observe({ kind: 'service.stopped' });
   return 'cut off';
-}
-
-/** Whether it ended in time; rejects when it rejects in time. */
-async function within(ms: number, work: Promise<unknown>): Promise<boolean> {
-  const deadline = new AbortController();
-  const late = delay(ms, false, { signal: deadline.signal }).catch(() => false);
-  try {
-    return await Promise.race([work.then(() => true), late]);
-  } finally {
-    deadline.abort();
-    work.catch(() => undefined);
-  }
 }

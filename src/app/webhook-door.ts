@@ -20,7 +20,7 @@ import { createStreams } from '../ingest/ingest-stream.ts';
 import type { StreamFence } from '../ingest/ingest-stream.ts';
 import { createHandshakes } from '../ingest/handshake.ts';
 import { createIngest } from '../ingest/ingest.ts';
-import { Turns } from '../kit/turns.ts';
+import { longWork } from '../kit/long-work.ts';
 import type { Closable } from '../kit/closer.ts';
 import type { Limits } from '../tables/limits.ts';
 import type { ListenerOptions } from '../listen/http.ts';
@@ -30,14 +30,13 @@ import { Refused } from '../tables/refusals.ts';
 import type { Refusal } from '../tables/refusals.ts';
 import { createRetry } from '../ingest/retry.ts';
 import type { Settings } from '../tables/settings.ts';
-import type { SpoolHolder } from './spool-rooms.ts';
+import type { Detour } from './spool-detour.ts';
 
 interface Stages {
   readonly settings: Settings;
   readonly catalog: Catalog;
   readonly lanes: Lanes;
-  /** null: nothing is kept on the disk here. */
-  readonly spool: SpoolHolder | null;
+  readonly detour: Detour;
   readonly guards: DoorGuards;
   readonly limits: Limits;
   readonly rejected: (request: RejectedRequest) => void;
@@ -59,15 +58,14 @@ export async function openWebhooks<Door extends Closable>(
   rooms: Stages,
   openDoor: (options: ListenerOptions) => Promise<Door>,
 ): Promise<Webhooks<Door>> {
-  const { settings, catalog, lanes, guards, limits, rejected, observe, clock } = rooms;
+  const { settings, catalog, lanes, detour, guards, limits, rejected, observe, clock } = rooms;
   const stages = {
     find: (name: TableName) => catalog.find(name),
     submit: (rows: Rows) => lanes.submit(rows),
     refresh: (database: string) => catalog.refresh(database),
   };
-  const turns = new Turns(setImmediate);
   const decode = (target: Target, request: DecodeRequest) =>
-    turns.run(request.body.length, decodeInSlices(target, request));
+    longWork.slices(request.body.length, decodeInSlices(target, request));
   const refuseTooMany = (target: Target) => {
     const tooMany = guards.gate.refusesTable(target);
     if (tooMany !== null) throw new Refused(tooMany);
@@ -76,12 +74,11 @@ export async function openWebhooks<Door extends Closable>(
     lanes.admit(target, limits.ackDeadlineMs, { bytes, inOrder });
   const admitting = (inOrder: boolean) => (target: Target, bytes: number) => {
     refuseTooMany(target);
-    rooms.spool?.refuseOvertaking(target);
+    detour.refuseOvertaking(target);
     toLane(inOrder)(target, bytes);
   };
   const route = (target: string) => orRefuse(parseWebhookTarget(target));
   const handshakes = handshakesOf(rooms, route);
-  const detour = rooms.spool?.stages() ?? { ...stages, admit: toLane(false) };
   const listener = await openDoor({
     host: settings.listenHost,
     port: settings.listenPort,
@@ -110,7 +107,7 @@ export async function openWebhooks<Door extends Closable>(
       admit: admitting(true),
       rejected,
       route: (target) => orRefuse(parseIngestTarget(target)),
-      decode: (target, items) => turns.run(items.documents.bytes.length, itemsInSlices(target, items)),
+      decode: (target, items) => longWork.slices(items.documents.bytes.length, itemsInSlices(target, items)),
       pause: delay,
       clock,
       random: Math.random,

@@ -11,6 +11,7 @@ import type { ListenerOptions } from '../listen/http.ts';
 import { commitsEnded } from './listeners/commits-ended.ts';
 import { Listeners } from './listeners/listeners.ts';
 import { listenersOf } from './listeners/share.ts';
+import type { SpoolDesk } from './listeners/spool-desk.ts';
 import { settingsOfListener } from './listeners/settings-of-listener.ts';
 import type { Observe } from '../tables/observations.ts';
 import type { Settings } from '../tables/settings.ts';
@@ -27,10 +28,8 @@ export interface WebhookDoor extends Closable {
 const nothing = { connections: 0, bytesInFlight: 0 };
 
 /** How many processes listen; 0: the listener is off; 1: this one does. */
-export function listenerCount({ listenEnabled, listeners, spool, spoolDir }: Settings): number {
+export function listenerCount({ listenEnabled, listeners }: Settings): number {
   if (!listenEnabled) return 0;
-  // Those who keep requests on the disk are one (check.ts).
-  if (listeners === 0 && (spool === 'fallback' || spoolDir !== null)) return 1;
   return listeners === 0 ? listenersOf(resources()) : listeners;
 }
 
@@ -45,6 +44,7 @@ interface Surroundings {
   /** Says what listener processes say: they have counted it themselves. */
   readonly log: Observe;
   readonly observe: Observe;
+  readonly desk: SpoolDesk;
 }
 
 export function webhookDoorOf(
@@ -69,7 +69,7 @@ export function webhookDoorOf(
 }
 
 async function openProcesses(
-  { settings, engine, log, observe }: Surroundings,
+  { settings, engine, log, observe, desk }: Surroundings,
   of: number,
 ): Promise<WebhookDoor> {
   const closing = new AbortController();
@@ -84,6 +84,7 @@ async function openProcesses(
     },
     observe,
     log,
+    desk,
     clock,
     random,
     commitsEnded: (name) => commitsEnded(name, { engine, clock, random, signal: closing.signal }),

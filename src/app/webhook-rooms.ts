@@ -25,10 +25,12 @@ import type { Settings } from '../tables/settings.ts';
 import { createCompileAnswers } from '../validate/answers.ts';
 import { explainRefusal } from '../validate/explain.ts';
 import { parseExpression } from '../validate/expression.ts';
-import { SpoolHolder } from './spool-rooms.ts';
+import type { DatabaseSpool } from '../spool/database-spool.ts';
+import type { SpoolLink } from './listeners/spool-link.ts';
+import { detourOf } from './spool-detour.ts';
+import { rememberTables, SpoolHolder } from './spool-rooms.ts';
 import type { SpoolParts } from './spool-rooms.ts';
 import { openWebhooks } from './webhook-door.ts';
-import { listenerCount } from './webhook-doors.ts';
 
 export interface WebhookRoomsOptions<Door extends Closable> {
   readonly settings: Settings;
@@ -40,8 +42,14 @@ export interface WebhookRoomsOptions<Door extends Closable> {
   readonly openDoor: (options: ListenerOptions) => Promise<Door>;
   /** Whether this process runs the retries of refused requests; one of several does. */
   readonly retries: boolean;
-  /** Of one of several processes: what keeps their streams in order, and what their commits are called at the engine. */
-  readonly oneOfSeveral: { readonly fence: StreamFence; readonly commitName: string } | null;
+  /** Of one of several processes: what keeps their streams in order, what their commits are called at the engine, and the disk. */
+  readonly oneOfSeveral: {
+    readonly fence: StreamFence;
+    readonly commitName: string;
+    readonly link: SpoolLink;
+  } | null;
+  /** Told of each spool that is opened here. */
+  readonly spoolOpened?: (kept: DatabaseSpool) => void;
 }
 
 export interface WebhookRooms<Door extends Closable> {
@@ -50,7 +58,7 @@ export interface WebhookRooms<Door extends Closable> {
   readonly catalog: Catalog;
   readonly pools: CommitPools;
   readonly lanes: Lanes;
-  /** null: webhooks are not kept on the disk here. */
+  /** null: another process keeps webhooks on its disk. */
   readonly spool: SpoolHolder | null;
   readonly listener: Door;
 }
@@ -98,7 +106,7 @@ export async function openWebhookRooms<Door extends Closable>(
   };
   const lanes = new Lanes({ commit: createCommit(commit), limits, clock, endOfTurn: setImmediate });
   closer.add('lanes', () => lanes.close());
-  const spool = await openSpool({ ...options, sealing, catalog, commit, lanes, clock }, closer);
+  const spool = await openSpool({ ...options, sealing, catalog, commit, clock }, closer);
   confirmed = (database) => spool?.confirmed(database);
 
   // An engine that is there is waited for, so that ready means ready, and that a proxy finds this Headgate away and not
@@ -108,19 +116,25 @@ export async function openWebhookRooms<Door extends Closable>(
   const rejected = (request: RejectedRequest) => rejects.keep(request);
   const fence = options.oneOfSeveral?.fence ?? null;
   const asked = (handshake: AskedHandshake) => rejects.asked(handshake);
-  const stages = { settings, catalog, lanes, spool, guards, limits, rejected, asked, fence, observe, clock };
+  const spoolOf = (database: string) => (spool ?? options.oneOfSeveral?.link)?.spoolOf(database) ?? null;
+  const detour = detourOf({ settings, catalog, lanes, limits, observe, clock, spoolOf });
+  const stages = { settings, catalog, lanes, detour, guards, limits, rejected, asked, fence, observe, clock };
   const { listener, retry } = await openWebhooks(stages, openDoor);
   closer.add('listener', () => listener.close());
   return { sealing, rejects, catalog, pools, lanes, spool, listener };
 }
 
-/** null: another process hands over what is on the disk, and here nothing is kept. */
+/** null: another process does. */
 async function openSpool(
-  parts: Omit<SpoolParts, 'takes'> & { readonly oneOfSeveral: object | null },
+  parts: Omit<SpoolParts, 'opened'> & Pick<WebhookRoomsOptions<Closable>, 'oneOfSeveral' | 'spoolOpened'>,
   closer: Closer,
 ): Promise<SpoolHolder | null> {
-  if (parts.oneOfSeveral !== null) return null;
-  const spool = new SpoolHolder({ ...parts, takes: listenerCount(parts.settings) <= 1 });
+  const { oneOfSeveral, spoolOpened: opened = () => undefined } = parts;
+  if (oneOfSeveral !== null) {
+    await rememberTables(parts);
+    return null;
+  }
+  const spool = new SpoolHolder({ ...parts, opened });
   closer.add('spool', () => spool.close());
   await spool.start();
   return spool;

@@ -1,12 +1,13 @@
 /**
  * The catalog room: which webhook tables, checks and secrets exist now, in every database that is served.
  *
- * Takes names, gives Targets; refuses with `not_found`, and with `engine_unavailable` while it cannot know. The default
- * database's catalog is made at start, another one's by the first of Headgate's statements in it (`ensure`); one that
- * already has a catalog is found when a request names it. Touches one connection per served database.
+ * Takes names, gives Targets; refuses with `not_found`, with `engine_unavailable` while it cannot know, with `overloaded` where
+ * too many databases are asked for, and with `draining` at the end. The default database's catalog is made at start, another
+ * one's by the first of Headgate's statements in it (`ensure`); one that already has a catalog is found when a request names
+ * it. Touches one connection per served database.
  */
 import type { Engine } from '../engine/engine.ts';
-import type { Answers, Target } from '../tables/flow.ts';
+import type { Answers, Dedupe, Target } from '../tables/flow.ts';
 import type { TableName } from '../tables/observations.ts';
 import { Refused } from '../tables/refusals.ts';
 import { DatabaseCatalog } from './database-catalog.ts';
@@ -15,6 +16,7 @@ import { readMigrations } from './migrate.ts';
 import { Refresher } from './refresher.ts';
 import { guardOf, makeAnswers, noAnswers } from './answers.ts';
 import type { TableGuard } from './answers.ts';
+import { dedupeOf } from './delivery-id.ts';
 import { openSource, shapeProblem } from './snapshot.ts';
 import type { CatalogRow, CheckSource } from './snapshot.ts';
 
@@ -43,6 +45,8 @@ export interface Source extends TableName {
   readonly source: CheckSource | null;
   /** null: no ANSWER. */
   readonly answers: Answers | null;
+  /** null: every request is stored. */
+  readonly dedupe: Dedupe | null;
 }
 
 type OpenOptions = CatalogOptions & Pick<DatabaseCatalogOptions, 'migrations'>;
@@ -138,10 +142,10 @@ export class Catalog {
       try {
         const source = openSource(row, this.#options.rooms);
         const { made: answers } = unusable === null ? makeAnswers(row, this.#options.rooms) : noAnswers;
-        return { ...name, unusable, source, answers };
+        return { ...name, unusable, source, answers, dedupe: dedupeOf(row.options) };
       } catch (error) {
         const reason = error instanceof Error ? error.message : String(error);
-        return { ...name, unusable: reason, source: null, answers: null };
+        return { ...name, unusable: reason, source: null, answers: null, dedupe: null };
       }
     });
   }

@@ -19,6 +19,7 @@ import { Client } from 'pg';
 import type { Engine } from '../engine/engine.ts';
 import { hangUp } from '../engine/hang-up.ts';
 import { sqlstateOf } from '../engine/sqlstate.ts';
+import { within } from '../kit/within.ts';
 import type { Target } from '../tables/flow.ts';
 import { deferred } from '../kit/deferred.ts';
 import type { Limits } from '../tables/limits.ts';
@@ -160,10 +161,8 @@ export class DatabaseCatalog {
     while (this.#state === 'connecting') {
       const left = deadline - this.#options.clock();
       const changed = this.#changed.promise.then(() => true);
-      const timeout = new AbortController();
-      const moved = left > 0 && (await Promise.race([changed, expires(left, timeout.signal)]));
-      timeout.abort();
-      if (!moved) throw this.#error ?? new Refused('engine_unavailable');
+      if (left <= 0 || !(await within(left, changed, false)))
+        throw this.#error ?? new Refused('engine_unavailable');
     }
   }
 
@@ -366,9 +365,4 @@ export class DatabaseCatalog {
     this.#changed = deferred();
     changed.resolve();
   }
-}
-
-async function expires(ms: number, signal: AbortSignal): Promise<false> {
-  await delay(ms, undefined, { signal }).catch(() => {});
-  return false;
 }

@@ -4,7 +4,17 @@
  * columns no longer take what it was made for, is in the snapshot as unusable: its requests are answered 503, never
  * accepted unchecked, and never stored in another form.
  */
-import type { Check, Code, Include, Intake, Shape, SpoolChoice, Target, WhyRefused } from '../tables/flow.ts';
+import type {
+  Check,
+  Code,
+  Dedupe,
+  Include,
+  Intake,
+  Shape,
+  SpoolChoice,
+  Target,
+  WhyRefused,
+} from '../tables/flow.ts';
 import {
   type CompileAnswers,
   type SealedAnswerRow,
@@ -13,6 +23,7 @@ import {
   noAnswers,
   openSecrets,
 } from './answers.ts';
+import { dedupeOf } from './delivery-id.ts';
 import { openCheck } from './seals.ts';
 import { relationColumns, relationsSql, toCode, toShape, typeOids } from './shape.ts';
 import type { RelationRow } from './shape.ts';
@@ -214,9 +225,11 @@ function toTarget(
   let compiled: CompiledCheck | null = null;
   const code = toCode(row);
   let unusable = shapeProblem(row);
+  let dedupe: Dedupe | undefined;
   if (unusable === null) {
     try {
       compiled = makeCheck(row, rooms);
+      dedupe = dedupeOf(row.options) ?? undefined;
     } catch (error) {
       unusable = error instanceof Error ? error.message : String(error);
     }
@@ -247,6 +260,7 @@ function toTarget(
         hiddenHeaders: hiddenHeaders(compiled),
       },
       spool: spoolOf(row),
+      dedupe,
     },
     unusable,
   };

@@ -256,7 +256,7 @@ function remember(client: ClientBase, found: Found | undefined): SessionFacts {
  * Makes the session of a connection as it was when it was opened: settings, role, temporary tables, prepared statements,
  * cursors, advisory locks and LISTEN, whatever code has left of them. Rejects when the connection is not to be used again.
  */
-export async function renewSession(client: ClientBase, timeoutMs: number): Promise<void> {
+async function renewSession(client: ClientBase, timeoutMs: number): Promise<void> {
   const query = { text: 'discard all', query_timeout: timeoutMs };
   await client.query(query);
   await client.query({ ...query, text: sessionSql, values: [factsOf(client).commit] });

@@ -62,7 +62,7 @@ async function commitAlone(options: CommitOptions, group: Group): Promise<readon
   const { limits } = options;
   const [outcomes = []] = await onSession(options, [group], target.oid, async (session, lent) => {
     const settled =
-      target.shape.way === 'copy' && target.code.as !== 'owner'
+      target.shape.way === 'copy' && target.code.as !== 'owner' && target.dedupe === undefined
         ? await commitCopy(session, target, members, limits)
         : await commitDecoded(session, target, members, options);
     lent.isStained = settled.some((it) => it.kind === 'aborted' && it.refusal.code === 'table_changed');

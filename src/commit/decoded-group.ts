@@ -7,6 +7,7 @@ import type { Outcome, Rows, Target } from '../tables/flow.ts';
 import type { Limits } from '../tables/limits.ts';
 import type { Observe } from '../tables/observations.ts';
 import { refusal } from '../tables/refusals.ts';
+import { storeOnce, withoutCopies } from './deliveries.ts';
 import { aborted, outcomeOf, verdictOf } from './judge.ts';
 import { withNulls } from './nulls.ts';
 import { Probes } from './probes.ts';
@@ -36,7 +37,7 @@ export async function commitDecoded(
   }
   const group = new DecodedGroup(session, table, options);
   const outcomes = await settle(group, members);
-  if (group.nulled > 0) options.observe({ kind: 'values.nulled', table: target, values: group.nulled });
+  group.tell();
   return outcomes;
 }
 
@@ -48,7 +49,9 @@ const withoutKey = refusal(
 /** The members of one group, tried in one session. */
 export class DecodedGroup {
   /** Values that were stored as NULL. */
-  nulled = 0;
+  #nulled = 0;
+  /** Requests whose delivery was stored before. */
+  #repeated = 0;
   readonly #session: Session;
   readonly #table: TableStatements;
   readonly #options: DecodedOptions;
@@ -64,6 +67,14 @@ export class DecodedGroup {
     this.#whole = table.target.shape.way === 'copy';
   }
 
+  /** Says what became of values and deliveries, once the rows are stored. */
+  tell(): void {
+    const { observe } = this.#options;
+    const { target: table } = this.#table;
+    if (this.#nulled > 0) observe({ kind: 'values.nulled', table, values: this.#nulled });
+    if (this.#repeated > 0) observe({ kind: 'deliveries.repeated', table, deliveries: this.#repeated });
+  }
+
   readonly #send: Session['send'] = (messages, expected) => this.#session.send(messages, expected);
 
   refuse(member: Rows): Outcome | null {
@@ -72,11 +83,14 @@ export class DecodedGroup {
   }
 
   store(members: readonly Rows[]) {
-    return this.#session.store(this.#table, members);
+    const store = (some: readonly Rows[]) => this.#session.store(this.#table, some);
+    if (this.#table.target.dedupe === undefined) return store(members);
+    return storeOnce(members, store, (deliveries) => (this.#repeated += deliveries));
   }
 
   storeEach(units: readonly (readonly Rows[])[]) {
-    return this.#session.storeEach(this.#table, units);
+    const { dedupe } = this.#table.target;
+    return this.#session.storeEach(this.#table, dedupe === undefined ? units : units.map(withoutCopies));
   }
 
   judge(failed: Failed) {
@@ -138,7 +152,7 @@ export class DecodedGroup {
     const { document } = this.#table.target.shape;
     // A document is the row: without it nothing of what was sent would be stored.
     const misfits = (await probes.all(member)).filter(({ column }) => column.name !== document);
-    this.nulled += misfits.length;
+    this.#nulled += misfits.length;
     return misfits.length === 0 ? member : withNulls(member, misfits);
   }
 

@@ -85,8 +85,7 @@ export function createHandOver(options: CommitOptions): HandOver {
       if (end.kind === 'committed') {
         const seconds = (clock() - started) / 1_000;
         observe({ kind: 'group.committed', table: group.target, rows, bytes, seconds });
-        if (passing.nulled > 0)
-          observe({ kind: 'values.nulled', table: group.target, values: passing.nulled });
+        passing.tell();
       }
       return end;
     } finally {
@@ -117,8 +116,8 @@ class Passing {
     this.#group = new DecodedGroup(session, table, options);
   }
 
-  get nulled(): number {
-    return this.#group.nulled;
+  tell(): void {
+    this.#group.tell();
   }
 
   async run(given: readonly Rows[]): Promise<HandedOver> {

@@ -33,9 +33,11 @@ export type Verdict = Fault | 'table';
 
 /** The table is not the one that the catalog knew; also raised by headgate.confirm(). */
 export const tableChanged = 'HG001';
+/** The delivery is stored already; raised by headgate.claim_deliveries(). */
+export const deliveredBefore = 'HG004';
 
 /** Stands where the engine names its routine: Headgate has found it out without an ERROR of the engine. */
-export const ours = 'headgate';
+const ours = 'headgate';
 const raising: ReadonlySet<string> = new Set(['exec_stmt_raise', 'exec_stmt_assert']);
 
 const noExecutor = refusal(
@@ -50,11 +52,17 @@ const runsLate = refusal(
 type Said = Pick<Failed, 'sqlstate' | 'routine'>;
 
 export function verdictOf(failed: Said): Verdict {
+  if (isDelivered(failed)) return 'row';
   if (failed.routine === ours) return failed.sqlstate === tableChanged ? 'table' : 'engine';
   if (isRaised(failed)) return 'row';
   // Cancelled, or out of time: lock_timeout has the SQLSTATE of a NOWAIT.
   if (failed.routine === 'ProcessInterrupts') return 'engine';
   return faultOf(failed.sqlstate);
+}
+
+/** Whether it was Headgate's own claim of a delivery that found it known (deliveries.ts). */
+export function isDelivered({ sqlstate, routine }: Said): boolean {
+  return routine === ours && sqlstate === deliveredBefore;
 }
 
 /** Whether code of the table's owner said it, and not the engine. */

@@ -6,7 +6,8 @@ import type { PoolClient } from 'pg';
 import type { Outcome, Rows, Target } from '../tables/flow.ts';
 import { limits } from '../tables/limits.ts';
 import { refusal } from '../tables/refusals.ts';
-import { aborted, failedHere, isInDoubt, isRaised, outcomeOf } from './judge.ts';
+import { claimSteps } from './deliveries.ts';
+import { aborted, failedHere, isDelivered, isInDoubt, isRaised, outcomeOf } from './judge.ts';
 import { factsOf, resetCount, resetSql } from './commit-pools.ts';
 import type { SessionFacts } from './commit-pools.ts';
 import { Executors } from './executors.ts';
@@ -243,8 +244,10 @@ export class Session {
       const [stored = lost, checked = lost] = replies.slice(3 + 3 * i);
       // A table that has changed refuses nobody.
       if (confirmed.kind === 'failed') return told(confirmed, after, 0);
-      if (stored.kind === 'failed') return told(stored, steps[i] ?? [], 0);
-      if (checked.kind === 'failed') return checked;
+      const why = stored.kind === 'failed' ? told(stored, steps[i] ?? [], 0) : checked;
+      // A delivery that is known may have come earlier in this transaction: it ends as that does.
+      const known = units[i]?.length === 1 && why.kind === 'failed' && isDelivered(why);
+      if (why.kind === 'failed' && !known) return why;
       if (committed.kind === 'done' && committed.tag !== 'COMMIT')
         return failedHere('40000', 'the transaction was rolled back');
       return asAttempt(committed);
@@ -338,7 +341,8 @@ export class Session {
   #steps(table: TableStatements, members: readonly Rows[]): Step[] {
     const rowsMax = this.#singly ? 1 : Infinity;
     const runs = toRuns(members, { rowsMax, bytesMax: limits.groupBytesMax });
-    return table.steps(runs, this.facts, this.commitOf(table.target));
+    const rows = table.steps(runs, this.facts, this.commitOf(table.target));
+    return [...claimSteps(table.target, members), ...rows];
   }
 
   /** Where much depends on it, nothing is left to what the connection may have forgotten. */

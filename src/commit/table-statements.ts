@@ -49,6 +49,8 @@ export interface Step {
   readonly deletes?: true;
   /** It calls the function of the table's owner, which looks at the table by itself. */
   readonly calls?: true;
+  /** It takes the ids of deliveries (deliveries.ts). */
+  readonly claims?: true;
 }
 
 /** A statement with the types of its parameters. */
@@ -137,7 +139,9 @@ export class TableStatements {
 
   /** What a transaction begins with that takes these steps. `isVerified`: see executorCheck. */
   before(steps: readonly Step[], { role }: SessionFacts, isVerified: boolean): Step[] {
-    const count = steps.filter(({ statement }) => statement !== pinned.statement).length;
+    const count = steps.filter(
+      ({ statement, claims }) => statement !== pinned.statement && claims !== true,
+    ).length;
     const lock = this.#locks === null ? [] : [count > 1 ? this.#locks.alone : this.#locks.shared];
     if (!this.#asOwner) return [...lock, ...this.#hold];
     // The function locks the table and looks at it by itself.

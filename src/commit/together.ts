@@ -21,9 +21,9 @@ import type { Parameter } from './wire-message.ts';
 
 /** What no table's own settings or code can make different: one JSONB column, nothing runs, and COMMIT waits for the disk. */
 export function mayShare(group: Group, { ackDeadlineMs }: Pick<Limits, 'ackDeadlineMs'>): boolean {
-  const { shape, code, waitsForDisk } = group.target;
+  const { shape, code, waitsForDisk, dedupe } = group.target;
   const isPlain = shape.way === 'copy' && code.as === 'headgate' && code.inert && code.catalogued;
-  return isPlain && waitsForDisk && patienceOf(group) <= ackDeadlineMs;
+  return isPlain && waitsForDisk && dedupe === undefined && patienceOf(group) <= ackDeadlineMs;
 }
 
 /** How long its senders wait, in ms. */

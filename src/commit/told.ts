@@ -5,6 +5,7 @@
 import type { Outcome } from '../tables/flow.ts';
 import { refusal } from '../tables/refusals.ts';
 import { lateCode } from './executor.ts';
+import { claimFailed } from './deliveries.ts';
 import { aborted, failedHere, isRaised, outcomeOfNoRows, tableChanged } from './judge.ts';
 import type { Failed, Reply } from './round-trip.ts';
 import type { Step } from './table-statements.ts';
@@ -27,6 +28,7 @@ export function isForgotten(reply: Reply): boolean {
 export function told<T extends Attempt>(attempt: T, steps: readonly Step[], before: number): T | Failed {
   if (attempt.kind !== 'failed' || attempt.atCommit) return attempt;
   const step = steps[attempt.completed - before];
+  if (step?.claims === true) return claimFailed(attempt);
   if (step?.checks === true) return isChanged(attempt, [attempt.completed]) ? changed : attempt;
   if (step?.calls !== true || !isRaised(attempt) || attempt.where.includes('\n')) return attempt;
   if (attempt.sqlstate === tableChanged) return changed;

@@ -7,7 +7,7 @@ import { refusals } from '../tables/refusals.ts';
 import type { Refusal } from '../tables/refusals.ts';
 import type { ApiError } from './api.ts';
 
-export const policy =
+const policy =
   "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; " +
   "form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
 

@@ -64,6 +64,16 @@ const refused: [string, string, RegExp][] = [
     '42601',
     /at or near "COOKIE"/,
   ],
+  [
+    "CREATE TABLE t (data JSONB) INCLUDE REMOTE ¶AS id WITH (connector = 'webhook')",
+    '42601',
+    /at or near "AS"/,
+  ],
+  [
+    "CREATE TABLE t (data JSONB) INCLUDE BODY AS raw INCLUDE ¶BODY AS again WITH (connector = 'webhook')",
+    '42701',
+    /BODY is given more than once/,
+  ],
   ["CREATE TABLE t (data JSONB) ¶PARTITION OF u WITH (connector = 'webhook')", '0A000', /PARTITION OF/],
   ["CREATE TABLE t (data JSONB) WITH (connector = 'webhook') ¶TABLESPACE x", '0A000', /TABLESPACE/],
   ["CREATE TABLE t ¶OF u WITH (connector = 'webhook')", '0A000', /OF/],

@@ -4,6 +4,7 @@
  */
 import { type ColumnList, parseColumns } from './columns.ts';
 import { StatementError, type Cursor } from './cursor.ts';
+import { dedupeValue, windowValue } from './dedupe-option.ts';
 import { type Include, parseIncludes, refuseGenerated, undeclared } from './includes.ts';
 import { type Option, booleanOf, oneOf, parseOptions, refuseUnknown } from './options.ts';
 import { type Piece, type Plan, callPlan, callerPath, callerSchemas } from './plan.ts';
@@ -24,6 +25,8 @@ const optionNames = [
   'collect_into',
   'spool',
   'spool_status',
+  'dedupe',
+  'dedupe_window',
 ];
 const formats = ['json', 'form', 'text', 'bytes'] as const;
 
@@ -83,7 +86,9 @@ export function createTable(cursor: Cursor, rooms: ValidateRooms): Plan {
   if (!cursor.atEnd && !answerFollows(cursor)) cursor.unexpected(form);
   const answers = parseAnswers(cursor, clause, rooms);
 
-  refuseUnusable(list, includes, options);
+  refuseUnknown(options, optionNames, 'a webhook table');
+  const storable = storedOptions(options, { using: clause?.sender ?? null, ...rooms });
+  refuseUnusable(list, includes, options, storable);
   const statement: Piece[] = [{ start, end: headEnd }, ' ', { start: name.start, end: name.end }, ' '];
   statement.push(...renamedColumns(list), ...undeclared(includes, list));
   statement.push({ start: list.closeAt, end: list.closeAt + 1 });
@@ -93,7 +98,7 @@ export function createTable(cursor: Cursor, rooms: ValidateRooms): Plan {
     name.schema,
     name.name,
     ifNotExists,
-    { json: storedOptions(options) },
+    { json: storable },
     { json: includes.map(({ what, header, column }) => ({ what, header, column })) },
     options.find(({ name: option }) => option === 'document')?.value ?? null,
     { json: clause === null ? null : sealValidation(clause, rooms, answers?.caution) },
@@ -156,11 +161,14 @@ function refuseOther(cursor: Cursor): void {
  * As they stand in the catalog: what was given, with values of their own type. What `document` says is kept apart, and the
  * catalog keeps the column of `collect_into` apart.
  */
-function storedOptions(options: readonly Option[]): { readonly [name: string]: string | boolean } {
+function storedOptions(
+  options: readonly Option[],
+  asked: DedupeRooms,
+): { readonly [name: string]: string | boolean } {
   const stored: { [name: string]: string | boolean } = {};
   for (const option of options) {
     if (option.name === 'connector') stored[option.name] = 'webhook';
-    else if (changeableOptions.includes(option.name)) stored[option.name] = changeableValue(option);
+    else if (changeableOptions.includes(option.name)) stored[option.name] = changeableValue(option, asked);
     else if (option.name === 'format') stored[option.name] = oneOf(option, ...formats);
     else if (option.name !== 'document') stored[option.name] = booleanOf(option);
   }
@@ -168,12 +176,27 @@ function storedOptions(options: readonly Option[]): { readonly [name: string]: s
 }
 
 /** What ALTER TABLE … SET may change: it decides about values, keys and answers, not what a row is. */
-export const changeableOptions = ['on_type_error', 'on_unknown', 'collect_into', 'spool', 'spool_status'];
+export const changeableOptions = [
+  'on_type_error',
+  'on_unknown',
+  'collect_into',
+  'spool',
+  'spool_status',
+  'dedupe',
+  'dedupe_window',
+];
 
-export function changeableValue(option: Option): string {
+export interface DedupeRooms extends Pick<ValidateRooms, 'deliveryIdOf'> {
+  /** The sender behind USING; null: there is none. */
+  readonly using: string | null;
+}
+
+export function changeableValue(option: Option, { using, deliveryIdOf }: DedupeRooms): string {
   if (option.name === 'on_type_error') return oneOf(option, 'reject', 'null');
   if (option.name === 'spool') return oneOf(option, 'off', 'fallback');
   if (option.name === 'spool_status') return oneOf(option, '202', '200');
+  if (option.name === 'dedupe') return dedupeValue(option, using, deliveryIdOf);
+  if (option.name === 'dedupe_window') return windowValue(option);
   return option.name === 'on_unknown' ? oneOf(option, 'ignore', 'reject', 'collect') : option.value;
 }
 
@@ -188,14 +211,18 @@ export function refuseHalfCollect(options: readonly Option[]): void {
 }
 
 /** What cannot work, as far as the statement shows it; the rest is refused when PostgreSQL has made the table. */
-function refuseUnusable(list: ColumnList, includes: readonly Include[], options: readonly Option[]): void {
+function refuseUnusable(
+  list: ColumnList,
+  includes: readonly Include[],
+  options: readonly Option[],
+  storable: ReturnType<typeof storedOptions>,
+): void {
   const refuse = (message: string, at: number): never => {
     throw new StatementError('0A000', message, at);
   };
   const option = (name: string): Option | null => options.find((it) => it.name === name) ?? null;
   const connector = option('connector');
   if (connector !== null) oneOf(connector, 'webhook');
-  refuseUnknown(options, optionNames, 'a webhook table');
   refuseHalfCollect(options);
   const given = option('format');
   const format = given === null ? 'json' : oneOf(given, ...formats);
@@ -203,6 +230,13 @@ function refuseUnusable(list: ColumnList, includes: readonly Include[], options:
   if (batched !== null && booleanOf(batched) && format !== 'json') {
     refuse(`is_batched = true needs format = 'json': no other body is split into lines`, batched.valueAt);
   }
+  const dedupe = option('dedupe');
+  if (
+    dedupe !== null &&
+    storable['dedupe']?.toString().includes('$') === true &&
+    (storable['is_batched'] === true || ['text', 'bytes'].includes(format))
+  )
+    refuse('dedupe by a value of the body needs a body that is one document', dedupe.valueAt);
   refuseGenerated(includes, list);
   const { columns, open, start } = list;
   if (open) return;

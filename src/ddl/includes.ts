@@ -1,6 +1,6 @@
 /**
- * INCLUDE HEADER 'name' AS column | INCLUDE HEADERS AS column | INCLUDE TIMESTAMP AS column, any number of them. Takes
- * tokens, gives what each column takes from the request, and the definitions of those columns that the table's list does
+ * INCLUDE HEADER 'name' AS column | INCLUDE HEADERS | TIMESTAMP | BODY | METHOD | PATH | QUERY | REMOTE ADDRESS AS column, any
+ * number of them. Takes tokens, gives what each column takes from the request, and the definitions of those columns that the table's list does
  * not declare. Refuses what can never be filled, where it stands. Pure.
  */
 import { quoteIdentifier } from '../kit/sql-text.ts';
@@ -11,7 +11,7 @@ import { encodeText } from './text.ts';
 
 /** What a column takes from the request, not from its body. */
 export interface Include {
-  readonly what: 'header' | 'headers' | 'timestamp';
+  readonly what: keyof typeof types;
   /** In lower case, as every header is looked for. */
   readonly header: string | null;
   readonly column: string;
@@ -19,7 +19,18 @@ export interface Include {
 }
 
 /** What a column is made of when the list does not say. */
-const types = { header: 'text', headers: 'jsonb', timestamp: 'timestamptz' } as const;
+const types = {
+  header: 'text',
+  headers: 'jsonb',
+  timestamp: 'timestamptz',
+  body: 'bytea',
+  method: 'text',
+  path: 'text',
+  query: 'text',
+  'remote address': 'inet',
+} as const;
+
+const words = ['headers', 'body', 'method', 'path', 'query'] as const;
 
 /** A header's name: https://www.rfc-editor.org/rfc/rfc9110#name-tokens */
 const headerName = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
@@ -27,17 +38,11 @@ const headerName = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 export function parseIncludes(cursor: Cursor): Include[] {
   const includes: Include[] = [];
   while (cursor.accept('include')) {
-    let header: string | null = null;
-    let what: Include['what'];
-    if (cursor.accept('header')) {
-      what = 'header';
-      header = parseHeader(cursor);
-    } else if (cursor.accept('headers')) {
-      what = 'headers';
-    } else {
-      cursor.expect('timestamp');
-      what = 'timestamp';
-    }
+    const at = cursor.offset;
+    const what = parseWhat(cursor);
+    if (what === 'body' && includes.some((other) => other.what === what))
+      throw new StatementError('42701', 'INCLUDE BODY is given more than once', at);
+    const header = what === 'header' ? parseHeader(cursor) : null;
     cursor.expect('as');
     const columnAt = cursor.offset;
     const column = cursor.identifier();
@@ -47,6 +52,17 @@ export function parseIncludes(cursor: Cursor): Include[] {
     includes.push({ what, header, column, columnAt });
   }
   return includes;
+}
+
+function parseWhat(cursor: Cursor): Include['what'] {
+  if (cursor.accept('header')) return 'header';
+  if (cursor.accept('remote')) {
+    cursor.expect('address');
+    return 'remote address';
+  }
+  const word = words.find((it) => cursor.accept(it));
+  if (word === undefined) cursor.expect('timestamp');
+  return word ?? 'timestamp';
 }
 
 function parseHeader(cursor: Cursor): string {

@@ -35,18 +35,19 @@ export function alterTable(cursor: Cursor, session: SqlSession, rooms: AlterRoom
     const args = [relationArgument(name), displayName(name), ifExists, original, callerPath];
     return callPlan('ALTER TABLE', action.replace(' ', '_'), args, lexical.text);
   }
-  if (action === 'set') return setOptions(cursor, name, ifExists);
+  if (action === 'set') return setOptions(cursor, name, ifExists, rooms);
   return alterChecks({ cursor, name, ifExists, session, rooms });
 }
 
 /** SET ( option = value [, …] ) of options that a webhook table has; PostgreSQL has none of these names. */
-function setOptions(cursor: Cursor, name: Name, ifExists: boolean): Plan {
+function setOptions(cursor: Cursor, name: Name, ifExists: boolean, { deliveryIdOf }: AlterRooms): Plan {
   cursor.expect('set');
   const options = parseOptions(cursor);
   cursor.expectEnd();
   refuseUnknown(options, changeableOptions, 'ALTER TABLE of a webhook table');
   refuseHalfCollect(options);
-  const changes = Object.fromEntries(options.map((option) => [option.name, changeableValue(option)]));
+  const asked = { using: null, deliveryIdOf };
+  const changes = Object.fromEntries(options.map((option) => [option.name, changeableValue(option, asked)]));
   const args = [relationArgument(name), displayName(name), ifExists, { json: changes }];
   return callPlan('ALTER TABLE', 'alter_options', args, cursor.lexical.text);
 }

@@ -34,7 +34,14 @@ const column = fc.record({
 });
 
 const include = fc.record({
-  what: fc.constantFrom("HEADER 'X-Id'", "HEADER 'it''s'", 'HEADERS', 'TIMESTAMP'),
+  what: fc.constantFrom(
+    "HEADER 'X-Id'",
+    "HEADER 'it''s'",
+    'HEADERS',
+    'TIMESTAMP',
+    'METHOD',
+    'REMOTE ADDRESS',
+  ),
   name: fc.constantFrom(...names, 'extra', '"Extra 2"'),
 });
 

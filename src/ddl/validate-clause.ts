@@ -8,6 +8,7 @@ import { sealCheck } from '../catalog/seals.ts';
 import { type AnswerGuard, type ParsedAnswer, maskLiterals } from './answer-sealing.ts';
 import type { AnswerText } from '../tables/flow.ts';
 import { StatementError, type Cursor, type Name } from './cursor.ts';
+import type { DeliveryIdOf } from './dedupe-option.ts';
 import { answerWord, expressionSource } from './expression-source.ts';
 
 /** What the validate room says of an expression; positions are offsets in its text. */
@@ -38,6 +39,8 @@ export interface ValidateRooms {
   readonly expandAnswers: (sender: string, secret: string, second: string | null) => SenderAnswers;
   /** The forms, of those that senders ask for, that a secret's value has. */
   readonly secretForms: (value: string) => readonly string[];
+  /** Where a known sender keeps a delivery's id. */
+  readonly deliveryIdOf: DeliveryIdOf;
   /** Senders whose names are like this one, best first. */
   readonly nearestSenders: (name: string) => readonly string[];
 }

@@ -1,12 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { documentsOf, typedTarget } from '../../test/support/documents.ts';
-import { targetOf } from '../../test/support/rows.ts';
+import { decodeItems, documentsOf, elementsOf, typedTarget } from '../../test/support/documents.ts';
+import { plainHead, targetOf } from '../../test/support/rows.ts';
 import type { Target } from '../tables/flow.ts';
-import { Elements } from '../kit/json-walk.ts';
 import { limits } from '../tables/limits.ts';
 import { Refused } from '../tables/refusals.ts';
-import { decodeGoodLines, decodeItems, decodeLines, decodeObject } from './batches.ts';
+import { decodeGoodLines, decodeLines, decodeObject } from './batches.ts';
 
 const refusedWith = (message: string) => (error: unknown) =>
   error instanceof Refused && error.refusal.code === 'payload_undecodable' && error.message === message;
@@ -25,12 +24,10 @@ function items(
   headers: string[] = [],
 ) {
   const bytes = Buffer.from(source);
-  const walk = new Elements(bytes, bytes.indexOf(0x5b));
-  const spans: number[] = [];
-  while (walk.next()) spans.push(walk.start, walk.end);
   return decodeItems(target, {
-    documents: { bytes, spans: Uint32Array.from(spans) },
+    documents: { bytes, spans: elementsOf(bytes) },
     removes: removes === null ? null : Uint8Array.from(removes),
+    ...plainHead,
     rawHeaders: headers,
     arrivedAtMs: 0,
   });
@@ -90,6 +87,7 @@ test('items are checked where they stand: only what is between the places counts
     decodeItems(keyed, {
       documents: { bytes: Buffer.from(source), spans: Uint32Array.from(spans) },
       removes: null,
+      ...plainHead,
       rawHeaders: [],
       arrivedAtMs: 0,
     });

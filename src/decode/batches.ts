@@ -4,10 +4,9 @@
  * `invalid_option`, `body_too_large`. Touches nothing.
  */
 import { isUtf8 } from 'node:buffer';
-import type { Documents, Rows, Target } from '../tables/flow.ts';
+import type { DecodeHead, Documents, Rows, Target } from '../tables/flow.ts';
 import { isJsonSpace } from '../kit/json-grammar.ts';
 import { skipSpace } from '../kit/json-walk.ts';
-import { atOnce } from '../kit/turns.ts';
 import { limits } from '../tables/limits.ts';
 import { checkDocument, lineRows, oneRow } from './decode.ts';
 import { includedMembers } from './includes.ts';
@@ -29,29 +28,21 @@ import {
 } from './reshape.ts';
 import { Keeps, RowBytes, Spans } from './row-bytes.ts';
 
-/** One batch of a WebSocket. */
-export interface ItemsRequest {
+/** One batch of a WebSocket, with the head of the request that opened it. */
+export interface ItemsRequest extends DecodeHead {
   /** The data of each item; not checked yet, but each ends at a comma, a closing bracket or a blank before one. */
   readonly documents: Documents & { readonly spans: Uint32Array };
   /** 1 where an item deletes; null: none does. */
   readonly removes: Uint8Array | null;
-  /** Of the request that opened the connection: they are the options, and fill INCLUDE columns. */
-  readonly rawHeaders: readonly string[];
-  readonly arrivedAtMs: number;
 }
 
-/** Errors name the item, from 1: `item 2: …`. */
-export function decodeItems(target: Target, request: ItemsRequest): Rows {
-  return atOnce(itemsInSlices(target, request));
-}
-
-/** The same with a pause for others now and then, where there are many. */
+/** Errors name the item, from 1: `item 2: …`. It pauses for others now and then, where there are many. */
 export function* itemsInSlices(target: Target, request: ItemsRequest): Generator<void, Rows> {
   const { rawHeaders } = request;
   const { bytes: source, spans } = request.documents;
   const { intake } = target;
   const plan = planOf(target, intake.document === null ? readOptions(rawHeaders) : defaultOptions);
-  const included = includedMembers(intake, rawHeaders, request.arrivedAtMs);
+  const included = includedMembers(intake, request);
   // As in decode.ts: no two large ones in one turn, and none in the turn that has unmasked it.
   if (source.length > limits.decodeSliceBytes) yield;
   const count = spans.length / 2;

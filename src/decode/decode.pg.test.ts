@@ -5,6 +5,7 @@ import * as fc from 'fast-check';
 import type { Client } from 'pg';
 import { documentsOf, typedTarget } from '../../test/support/documents.ts';
 import { testDatabase } from '../../test/support/postgres.ts';
+import { plainHead } from '../../test/support/rows.ts';
 import type { Include, Rows } from '../tables/flow.ts';
 import { decodeRequest } from './decode.ts';
 
@@ -24,6 +25,7 @@ async function read(client: Client, rows: Rows): Promise<(string | null)[][]> {
 }
 
 const request = (body: string | Buffer, rawHeaders: readonly string[] = []) => ({
+  ...plainHead,
   body: Buffer.from(body),
   rawHeaders,
   arrivedAtMs: 1_700_000_000_123,

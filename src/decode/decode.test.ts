@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { documentsOf, typedTarget } from '../../test/support/documents.ts';
-import { targetOf } from '../../test/support/rows.ts';
+import { plainHead, targetOf } from '../../test/support/rows.ts';
 import type { Intake, Target } from '../tables/flow.ts';
 import { limits } from '../tables/limits.ts';
 import { Refused } from '../tables/refusals.ts';
@@ -11,6 +11,7 @@ import { decodeRequest } from './decode.ts';
 import { scanJson } from './json-scan.ts';
 
 const request = (body: string | Buffer, rawHeaders: readonly string[] = []) => ({
+  ...plainHead,
   body: Buffer.from(body),
   rawHeaders,
   arrivedAtMs: 1_700_000_000_123,
@@ -64,6 +65,50 @@ test('the whole document goes into its column as it came, INCLUDE columns beside
     () => decodeRequest(target, request('{"n":}')),
     refusedWith('body_not_json', 'failed to parse request body: unexpected character at byte 5'),
   );
+});
+
+test('INCLUDE of the request itself: a batch has the bytes of its line, a form those that arrived', () => {
+  const includes = (['method', 'path', 'query', 'remote address', 'body'] as const).map((what) => ({
+    what,
+    column: what,
+  }));
+  const target = withIntake(wrapped, { includes });
+  const of = (of: Target, body: string | Buffer, head = {}) =>
+    json(decodeRequest(of, { ...request(body), ...head }));
+  const hex = (text: string) => `\\x${Buffer.from(text).toString('hex')}`;
+  const rest = { method: 'POST', path: '/webhook/dev/public/t', query: null, 'remote address': '192.0.2.1' };
+  assert.deepEqual(of(target, ' {"n":1.0}\r\n'), [{ data: { n: 1 }, ...rest, body: hex(' {"n":1.0}\r\n') }]);
+  const head = { method: 'PUT', target: '/a%20b?x=1&y=?\xc3\xa9', remoteAddress: '::ffff:192.0.2.7' };
+  assert.deepEqual(of(target, '0', head), [
+    {
+      data: 0,
+      method: 'PUT',
+      path: '/a%20b',
+      query: 'x=1&y=?é',
+      'remote address': '192.0.2.7',
+      body: hex('0'),
+    },
+  ]);
+  assert.deepEqual(of(target, '0', { target: '/a?', remoteAddress: 'fe80::1%eth0' }), [
+    { ...rest, data: 0, path: '/a', query: '', 'remote address': 'fe80::1', body: hex('0') },
+  ]);
+  assert.deepEqual(of(target, '0', { remoteAddress: '' }), [
+    { ...rest, data: 0, 'remote address': null, body: hex('0') },
+  ]);
+  const form = withIntake(target, { format: 'form' });
+  assert.deepEqual(of(form, 'a=1+2'), [{ data: { a: '1 2' }, ...rest, body: hex('a=1+2') }]);
+  const batch = withIntake(target, { batched: true });
+  assert.deepEqual(of(batch, '{"n":1}\r\n\n[ 2 ] \n'), [
+    { data: { n: 1 }, ...rest, body: hex('{"n":1}') },
+    { data: [2], ...rest, body: hex('[ 2 ]') },
+  ]);
+  const large = Buffer.from(JSON.stringify('x'.repeat(200_000)));
+  assert.equal((of(target, large)[0] as { body: string }).body, `\\x${large.toString('hex')}`);
+  // Only an owner who writes into the catalog by hand has two.
+  const twice = withIntake(typed, { includes: [...includes, { what: 'body', column: 'again' }] });
+  assert.deepEqual(of(twice, '{"id":1,"body":"mine"}'), [
+    { id: 1, ...rest, body: hex('{"id":1,"body":"mine"}'), again: null },
+  ]);
 });
 
 test('a row of columns is one JSON object, and stays as it came where nothing is to be changed', () => {

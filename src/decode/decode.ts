@@ -6,9 +6,10 @@
 import type { DecodeRequest, Rows, Target } from '../tables/flow.ts';
 import { skipSpace } from '../kit/json-walk.ts';
 import { isJsonSpace } from '../kit/json-grammar.ts';
-import { atOnce } from '../kit/turns.ts';
+import { atOnce } from '../kit/long-work.ts';
 import { limits } from '../tables/limits.ts';
 import { documentOf } from './bodies.ts';
+import { deliveryOf } from './delivery.ts';
 import { includedMembers } from './includes.ts';
 import { scanJson, scannedEffort } from './json-scan.ts';
 import { type LineRows, readInSlices } from './lines.ts';
@@ -33,7 +34,13 @@ export function decodeRequest(target: Target, request: DecodeRequest): Rows {
 
 /** The same with a pause for others now and then, where there are many rows. */
 export function* decodeInSlices(target: Target, request: DecodeRequest): Generator<void, Rows> {
-  const { body, rawHeaders, arrivedAtMs } = request;
+  const rows = yield* decodeRows(target, request);
+  const { dedupe, intake } = target;
+  return dedupe === undefined ? rows : { ...rows, delivery: deliveryOf(dedupe, intake.format, request) };
+}
+
+function* decodeRows(target: Target, request: DecodeRequest): Generator<void, Rows> {
+  const { body, rawHeaders } = request;
   const { shape, intake } = target;
   // Large documents are read in one go, but no two of them in one turn.
   if (body.length > limits.decodeSliceBytes) yield;
@@ -44,7 +51,7 @@ export function* decodeInSlices(target: Target, request: DecodeRequest): Generat
     return wholeBody(target, body, null, checkDocument(body, code, null));
   }
   const plan = planOf(target, intake.document === null ? readOptions(rawHeaders) : defaultOptions);
-  const included = includedMembers(intake, rawHeaders, arrivedAtMs);
+  const included = includedMembers(intake, request);
   if (isOneDocument) {
     const effort = checkDocument(body, code, plan.keys);
     return oneRow(target, plan, included, body, effort);
@@ -52,7 +59,7 @@ export function* decodeInSlices(target: Target, request: DecodeRequest): Generat
   if (intake.format !== 'json') {
     const document = documentOf(target, body, code);
     if (plan.keys !== null) checkDocument(document, code, plan.keys);
-    return oneRow(target, plan, included, document, 0);
+    return oneRow(target, plan, included, document, 0, body);
   }
   const read = yield* readInSlices(body, plan, included, 1, (line, problem) => {
     throw refuseProblem(code, problem, `line ${line}`);
@@ -67,13 +74,14 @@ export function checkDocument(body: Buffer, code: BodyCode, keys: Keys | null): 
   return scannedEffort();
 }
 
-/** The row of one document that jsonb takes, and that was scanned last. */
+/** The row of one document that jsonb takes, and that was scanned last; `raw`: the body that it was made of. */
 export function oneRow(
   target: Target,
   plan: Plan,
   included: Buffer | null,
   body: Buffer,
   effort: number,
+  raw = body,
 ): Rows {
   if (changesNothing(plan, included) && !plan.typed) return wholeBody(target, body, null, effort);
   const start = plan.asText ? 0 : skipSpace(body, 0);
@@ -84,8 +92,9 @@ export function oneRow(
   if (changesNothing(plan, included)) return { ...wholeBody(target, body, null, effort), ignored };
   let end = body.length;
   while (!plan.asText && isJsonSpace(body[end - 1])) end--;
-  const out = new RowBytes(end - start, rowGrowth(plan, included) + spareBytes);
-  const kept = writeRow(out, plan, included, body, start, end);
+  const hexBytes = plan.takesBytes ? raw.length * 2 : 0;
+  const out = new RowBytes(end - start, rowGrowth(plan, included) + hexBytes + spareBytes);
+  const kept = writeRow(out, plan, included, body, start, end, raw);
   return { ...wholeBody(target, out.done(), kept, effort), ignored };
 }
 
@@ -141,7 +150,7 @@ const keptRowBytes = 64;
  * How long a request is waited for. One that is larger than a group is committed by itself, so that nobody else waits
  * for it, and gets what the engine needs for the slowest bytes there are, on a machine that is slow.
  */
-export function patienceMs(rows: number, bytes: number): number {
+function patienceMs(rows: number, bytes: number): number {
   const { ackDeadlineMs, batchRowPatienceUs, batchMiBPatienceMs, largeMiBPatienceMs, groupBytesMax } = limits;
   const forRows = (rows * batchRowPatienceUs) / 1_000;
   const perMiB = bytes > groupBytesMax ? largeMiBPatienceMs : batchMiBPatienceMs;

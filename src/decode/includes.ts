@@ -1,23 +1,31 @@
 /**
- * INCLUDE columns: members of a JSON object that are filled from the request's headers and the time of its arrival.
- * Pure.
+ * INCLUDE columns: members of a JSON object that are filled from the request and not from its document. Pure.
  */
 import { isUtf8 } from 'node:buffer';
-import type { Include, Intake } from '../tables/flow.ts';
+import { canonicalAddress } from '../kit/address.ts';
+import type { DecodeHead, Include, Intake } from '../tables/flow.ts';
 
-/** `"id":"…","headers":{…}`: what stands between the braces; null: the table has no INCLUDE column. */
-export function includedMembers(
-  intake: Intake,
-  rawHeaders: readonly string[],
-  arrivedAtMs: number,
-): Buffer | null {
+/** The column that takes the bytes of the body, where there is one. */
+export function bodyInclude(includes: readonly Include[]): Include | null {
+  return includes.find(({ what }) => what === 'body') ?? null;
+}
+
+/**
+ * `"id":"…","headers":{…}`: what stands between the braces; null: the table has no INCLUDE column. With INCLUDE BODY it ends
+ * inside a string, `…,"raw":"\\x`, which each row ends with its own bytes.
+ */
+export function includedMembers(intake: Intake, head: DecodeHead): Buffer | null {
   const { includes, hiddenHeaders } = intake;
   if (includes.length === 0) return null;
-  const headers = readHeaders(rawHeaders);
-  const members = includes.map((include) => {
-    const value = valueOf(include, headers, hiddenHeaders, arrivedAtMs);
-    return `${JSON.stringify(include.column)}:${value}`;
-  });
+  const body = bodyInclude(includes);
+  const headers = readHeaders(head.rawHeaders);
+  const members = includes
+    .filter((include) => include !== body)
+    .map((include) => {
+      const value = valueOf(include, headers, hiddenHeaders, head);
+      return `${JSON.stringify(include.column)}:${value}`;
+    });
+  if (body !== null) members.push(`${JSON.stringify(body.column)}:"\\\\x`);
   return Buffer.from(members.join(','));
 }
 
@@ -25,7 +33,7 @@ function valueOf(
   include: Include,
   headers: ReadonlyMap<string, string>,
   hidden: ReadonlySet<string> | null,
-  arrivedAtMs: number,
+  { arrivedAtMs, method, target, remoteAddress }: DecodeHead,
 ): string {
   switch (include.what) {
     case 'header':
@@ -36,6 +44,17 @@ function valueOf(
     }
     case 'timestamp':
       return JSON.stringify(new Date(arrivedAtMs).toISOString());
+    case 'method':
+      return JSON.stringify(method);
+    case 'path':
+      return JSON.stringify(headerText(target.split('?', 1)[0] ?? ''));
+    case 'query':
+      return JSON.stringify(target.includes('?') ? headerText(target.slice(target.indexOf('?') + 1)) : null);
+    case 'remote address':
+      return JSON.stringify(canonicalAddress(remoteAddress));
+    // The bytes go into one column, the first.
+    case 'body':
+      return 'null';
   }
 }
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createRequire } from 'node:module';
 import * as fc from 'fast-check';
-import { targetOf } from '../../test/support/rows.ts';
+import { plainHead, targetOf } from '../../test/support/rows.ts';
 import { Refused } from '../tables/refusals.ts';
 import { scanJson, scannedEffort } from './json-scan.ts';
 import { decodeRequest } from './decode.ts';
@@ -11,7 +11,7 @@ import { decodeRequest } from './decode.ts';
 const examples = createRequire(import.meta.url)('@octokit/webhooks-examples') as { examples: unknown[] }[];
 
 const target = targetOf();
-const request = (body: Buffer) => ({ body, rawHeaders: [], arrivedAtMs: 0 });
+const request = (body: Buffer) => ({ ...plainHead, body, rawHeaders: [] });
 
 test('the document is the body itself, byte for byte', () => {
   const body = Buffer.from('{ "n" : 12345678901234567890.10 , "n":1e400 }');

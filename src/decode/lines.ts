@@ -5,7 +5,7 @@
 import { isUtf8 } from 'node:buffer';
 import type { Documents, Ignored } from '../tables/flow.ts';
 import { isJsonSpace } from '../kit/json-grammar.ts';
-import { atOnce } from '../kit/turns.ts';
+import { atOnce } from '../kit/long-work.ts';
 import { limits } from '../tables/limits.ts';
 import {
   type JsonProblem,

@@ -16,7 +16,7 @@ export function problemSentence(problem: JsonProblem): string {
   return problem.code === undefined ? text : `${refusals[problem.code].message}: ${text}`;
 }
 
-export function problemText({ reason, offset }: JsonProblem): string {
+function problemText({ reason, offset }: JsonProblem): string {
   return offset === null ? reason : `${reason} at byte ${offset}`;
 }
 

@@ -7,6 +7,7 @@
 import type { Ignored, Intake, Shape, Target } from '../tables/flow.ts';
 import { isString, Members, skipSpace } from '../kit/json-walk.ts';
 import { conversionOf, type Convert } from './conversions.ts';
+import { bodyInclude } from './includes.ts';
 import type { JsonProblem } from './json-scan.ts';
 import { Keys } from './keys.ts';
 import { type DecodeOptions, defaultOptions } from './options.ts';
@@ -27,6 +28,8 @@ export interface Plan {
   readonly collect: string | null;
   /** Columns of the primary key that a document itself must have to name a row; null: no document can. */
   readonly key: readonly Buffer[] | null;
+  /** What INCLUDE adds ends with the bytes that the row was made of. */
+  readonly takesBytes: boolean;
 }
 
 /** A column whose members are looked at. */
@@ -70,6 +73,7 @@ function makePlan(
   options: DecodeOptions,
 ): Plan {
   const included = new Set(includes.map((include) => include.column));
+  const takesBytes = bodyInclude(includes) !== null;
   const key = shape.key
     .filter(({ name, generated }) => generated === null && !included.has(name) && name !== document)
     .map(({ name }) => Buffer.from(name));
@@ -84,6 +88,7 @@ function makePlan(
       keys: null,
       collect: null,
       key: key.length === 0 ? key : null,
+      takesBytes,
     };
   }
   const keyNames = new Set(shape.key.map(({ name }) => name));
@@ -102,7 +107,7 @@ function makePlan(
     .map(({ name }) => name)
     .filter((name) => !included.has(name) && name !== collect);
   const keys = new Keys(names, unknown === 'reject');
-  return { head: null, asText: false, typed: true, columns, keys, collect, key };
+  return { head: null, asText: false, typed: true, columns, keys, collect, key, takesBytes };
 }
 
 /** Whether every row of this plan is its document as it arrived. */
@@ -141,13 +146,23 @@ export function writeRow(
   bytes: Buffer,
   start: number,
   end: number,
+  raw?: Buffer,
 ): readonly string[] | null {
+  const close = (): void => {
+    if (included !== null) out.write(included);
+    if (plan.takesBytes) {
+      if (raw === undefined) out.hex(bytes, start, end);
+      else out.hex(raw, 0, raw.length);
+      out.byte(quote);
+    }
+    out.byte(closingBrace);
+  };
   if (plan.head !== null) {
     out.write(plan.head);
     if (plan.asText) writeText(out, bytes, start, end);
     else out.copy(bytes, start, end);
     if (included !== null) out.byte(comma);
-    closeRow(out, included);
+    close();
     return null;
   }
   if (!plan.typed) {
@@ -158,13 +173,13 @@ export function writeRow(
   if (plan.collect !== null && plan.keys !== null && plan.keys.unknown > 0) {
     writeCollected(out, plan, plan.keys, bytes, start);
     if (included !== null) out.byte(comma);
-    closeRow(out, included);
+    close();
     return keptColumns(plan);
   }
   const from = plan.columns.length === 0 ? start : writeConverted(out, plan.columns, bytes, start);
   out.copy(bytes, from, end - 1);
   if (included !== null && bytes[skipSpace(bytes, start + 1)] !== closingBrace) out.byte(comma);
-  closeRow(out, included);
+  close();
   return keptColumns(plan);
 }
 
@@ -209,11 +224,6 @@ function writeText(out: RowBytes, bytes: Buffer, start: number, end: number): vo
   out.byte(quote);
   out.escaped(bytes, start, end);
   out.byte(quote);
-}
-
-function closeRow(out: RowBytes, included: Buffer | null): void {
-  if (included !== null) out.write(included);
-  out.byte(closingBrace);
 }
 
 /** Reshaping is synchronous, so that one walk and one set serve all documents. No body is held between two. */

@@ -102,6 +102,11 @@ export class RowBytes {
     this.length += this.#bytes.write(text, this.length, 'latin1');
   }
 
+  hex(source: Buffer, start: number, end: number): void {
+    for (let at = start; at < end; at += escapedAtOnceBytes)
+      this.ascii(source.toString('hex', at, Math.min(end, at + escapedAtOnceBytes)));
+  }
+
   /** The text of a JSON document as the inside of a JSON string. */
   escaped(source: Buffer, start: number, end: number): void {
     for (let at = start; at < end; at += escapedAtOnceBytes) {

@@ -19,7 +19,7 @@ import { EngineError } from './engine.ts';
 import { canEnter, runAs, type SystemUser } from './system-user.ts';
 
 const format = 1;
-export const postgresMajor = 18;
+const postgresMajor = 18;
 /** Names that may stand in the folder before its first cluster is made; lost+found is a fresh file system's. */
 const ownNames =
   /^(lock|bin|master\.key(\.[0-9a-f]{8}\.old)?|ports\.json|console\.key|pg\.new-.*|lost\+found)$/;

@@ -61,11 +61,7 @@ const ingestion = (memoryBytes: number): readonly Choice[] => [
     'an eighth of the memory, at most 1 GB: an index that fits is not read again; memory only where it is used',
   ],
   ['max_wal_size', '4GB', 'few checkpoints while rows pour in; also bounds the log replayed after a crash'],
-  [
-    'min_wal_size',
-    '1GB',
-    'segments are recycled; new ones are made ahead, up to an eighth of this and 128 MB',
-  ],
+  ['min_wal_size', '1GB', 'segments are recycled: a new one is filled and synced while everybody waits'],
   ['checkpoint_timeout', '15min', 'each checkpoint makes every touched page be logged in full again'],
   [
     'wal_compression',

@@ -5,8 +5,8 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { join } from 'node:path';
 import type { Writable } from 'node:stream';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { readLines } from '../kit/read-lines.ts';
+import { within } from '../kit/within.ts';
 import { limits } from '../tables/limits.ts';
 import type { Observe } from '../tables/observations.ts';
 import { fixedSettings } from './embedded-config.ts';
@@ -61,7 +61,7 @@ export class Postmaster {
         this.endReason =
           signal === null ? `PostgreSQL exited with code ${code}` : `PostgreSQL was ended by ${signal}`;
         // Its last words may still be in the pipe, which orphaned backends can hold open for a moment.
-        void Promise.race([closed, sleep(500, undefined, { ref: false })]).then(() => {
+        void within(500, closed, undefined).then(() => {
           // Backends that hang hold its other end for as long as they do, and it must not hold this process.
           child.stderr?.destroy();
           if (this.#lastFatal !== null) this.endReason = this.#lastFatal;
@@ -123,12 +123,9 @@ export class Postmaster {
     if (this.endReason === null) await killServer(this.pid, sendSelf);
   }
 
-  async #endsIn(ms: number): Promise<boolean> {
-    const late = new AbortController();
-    const timer = sleep(ms, false, { signal: late.signal }).catch(() => false);
-    const ended = await Promise.race([this.ended.then(() => true), timer]);
-    late.abort();
-    return ended;
+  #endsIn(ms: number): Promise<boolean> {
+    const ended = this.ended.then(() => true);
+    return within(ms, ended, false);
   }
 
   #releaseWatchdog(): void {

@@ -10,6 +10,7 @@ import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client, ClientConfig } from 'pg';
 import { Closer } from '../kit/closer.ts';
+import { within } from '../kit/within.ts';
 import { limits } from '../tables/limits.ts';
 import type { Observe } from '../tables/observations.ts';
 import {
@@ -27,7 +28,6 @@ import { lockByKernel } from './folder-lock.ts';
 import { Postmaster, type PostmasterOptions } from './embedded-process.ts';
 import { type Engine, EngineError } from './engine.ts';
 import { EngineWatch } from './engine-watch.ts';
-import { LogAhead } from './log-ahead.ts';
 import { refuseUnseenServer, stopOrphan } from './orphan.ts';
 import { openShortPath } from './short-path.ts';
 import { chooseUser, type SystemUser } from './system-user.ts';
@@ -104,12 +104,6 @@ async function open(options: EmbeddedOptions, closer: Closer): Promise<Engine> {
   });
   closer.add('watch', () => watch.close());
   await firstStart(watch, supervisor);
-  const logAhead = new LogAhead({
-    cluster: dir.cluster,
-    user: launch.user,
-    clientConfig: () => clientConfig('postgres'),
-  });
-  closer.add('log ahead', () => logAhead.close());
   return {
     kind: 'embedded',
     defaultDatabase,
@@ -125,7 +119,6 @@ async function open(options: EmbeddedOptions, closer: Closer): Promise<Engine> {
     get readOnly() {
       return watch.readOnly;
     },
-    opened: () => logAhead.start(),
     cutOff: () => supervisor.kill(),
     close: async () => {
       await closer.close();
@@ -178,17 +171,9 @@ const passing = /pre-existing shared memory block|lock file "postmaster\.pid" al
 
 /** Waits for the first connection. A server that refuses to start, e.g. for a line in postgresql.conf, is an error. */
 async function firstStart(watch: EngineWatch, supervisor: Supervisor): Promise<void> {
-  const late = new AbortController();
-  const deadline = sleep(limits.engineStartMs, 'late' as const, { signal: late.signal }).catch(
-    () => 'late' as const,
-  );
-  try {
-    const first = await Promise.race([watch.settled, deadline]);
-    if (first === null || supervisor.running) return;
-    throw new EngineError(`the embedded PostgreSQL did not start: ${watch.unavailable ?? String(first)}`);
-  } finally {
-    late.abort();
-  }
+  const first = await within(limits.engineStartMs, watch.settled, 'late' as const);
+  if (first === null || supervisor.running) return;
+  throw new EngineError(`the embedded PostgreSQL did not start: ${watch.unavailable ?? String(first)}`);
 }
 
 /** Keeps one postmaster: starts it when there is none, and stops it in the end. */

@@ -11,6 +11,7 @@ import { Client, type ClientConfig } from 'pg';
 import { backoffMs } from '../kit/backoff.ts';
 import type { Closable } from '../kit/closer.ts';
 import { deferred } from '../kit/deferred.ts';
+import { within } from '../kit/within.ts';
 import { limits } from '../tables/limits.ts';
 import type { Observe } from '../tables/observations.ts';
 import { EngineError } from './engine.ts';
@@ -134,10 +135,8 @@ export class EngineWatch implements Closable {
       for (;;) {
         await this.#pause(signal);
         const late = new Error(`the database has not answered for ${limits.engineAnswerMs} ms`);
-        const answered = new AbortController();
-        const timer = sleep(limits.engineAnswerMs, late, { signal: answered.signal }).catch(() => null);
-        const first = await Promise.race([this.#check(client).then(() => null), timer]);
-        answered.abort();
+        const answer = this.#check(client).then(() => null);
+        const first = await within(limits.engineAnswerMs, answer, late);
         if (first !== null) return first;
       }
     } catch (error) {

@@ -39,8 +39,6 @@ export interface Engine {
   readonly unavailable: string | null;
   /** null: it takes writes, as far as is known; otherwise why not. What only reads can go on. */
   readonly readOnly?: string | null;
-  /** Headgate's doors are open: what the engine has to do, and can wait for that, begins. */
-  opened?(): void;
   /** Ends at once, without order, an engine that is ours and does not end by itself. Never rejects. */
   cutOff?(): Promise<void>;
   /** Stops supervising and, where the engine is ours, the engine itself. */

@@ -1,16 +1,13 @@
 /** How connections of node-postgres to the engine end, whatever state the engine is in. */
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client, ClientBase } from 'pg';
+import { within } from '../kit/within.ts';
 import { limits } from '../tables/limits.ts';
 
 /** Ends the connection, and past a short while its socket: a vanished peer never answers a farewell. */
 export async function hangUp(client: Client): Promise<void> {
   client.on('error', () => undefined);
   const ended = client.end().catch(() => undefined);
-  const waited = new AbortController();
-  const late = sleep(limits.engineFarewellMs, undefined, { signal: waited.signal }).catch(() => undefined);
-  await Promise.race([ended, late]);
-  waited.abort();
+  await within(limits.engineFarewellMs, ended, undefined);
   cutOff(client);
 }
 

@@ -34,7 +34,7 @@ export function refusalAnswer(
 }
 
 /** Spread, so that many senders do not return together. */
-export function retryAfter(seconds: number | undefined): string {
+function retryAfter(seconds: number | undefined): string {
   return String(seconds ?? 1 + Math.floor(Math.random() * limits.retryAfterSecondsMax));
 }
 

@@ -4,7 +4,7 @@
  * as they come, so that a large result is held once; those with a type that is not known yet wait for its name, and large
  * values for `settleLarge`, which takes them in slices.
  */
-import { setImmediate as endOfTurn } from 'node:timers/promises';
+import { longWork } from '../kit/long-work.ts';
 import { limits } from '../tables/limits.ts';
 import { Budget } from './budget.ts';
 import { builtinTypes, encodeText, goneType } from './sql-types.ts';
@@ -126,10 +126,15 @@ export class SqlResult {
 
   /** Encodes the large values. Whether there was room. */
   async settleLarge(): Promise<boolean> {
+    const bytes = this.#statements.reduce((sum, { text }) => sum + text.bytes, 0);
+    return longWork.slices(bytes, this.#settleInSlices());
+  }
+
+  *#settleInSlices(): Generator<void, boolean> {
     for (const { text } of this.#statements) {
       for (const grown of text.settle()) {
         if (!this.#hold(grown)) return false;
-        await endOfTurn();
+        yield;
       }
     }
     return true;

@@ -1,15 +1,15 @@
 /**
  * Sessions of the engine for POST /v1/sql, per database and apart from every other use of it. Takes a request, gives
- * the rows it yields or the error it met; refuses with `engine_unavailable`, `database_unknown`, `overloaded` and
- * `result_too_large`. A session is lent to one request at a time and handed on only after DISCARD ALL; one in any doubt
+ * the rows it yields or the error it met; refuses with `engine_unavailable`, `database_unknown`, `overloaded`,
+ * `draining`, `result_too_large` and `commit_unknown`. A session is lent to one request at a time and handed on only after DISCARD ALL; one in any doubt
  * is cut off. Bounded in sessions, waiting requests, time and bytes.
  */
-import { setTimeout as delay } from 'node:timers/promises';
 import { Pool } from 'pg';
 import type { ClientBase, ClientConfig, DatabaseError, PoolClient } from 'pg';
 import { Cancellation } from '../engine/cancellation.ts';
 import { notConnected } from '../engine/not-connected.ts';
 import { isConnectionLost } from '../engine/sqlstate.ts';
+import { within } from '../kit/within.ts';
 import type { RewriteSql, Rewritten } from '../tables/sql-flow.ts';
 import { Slots } from '../kit/slots.ts';
 import { limits } from '../tables/limits.ts';
@@ -106,13 +106,7 @@ export class SqlSessions {
     this.#databases.delete(name);
     if (database === undefined) return;
     // Idle ones end at once. One that is lent is not waited for long: it may be the one that drops the database.
-    const ended = database.pool.end();
-    const late = new AbortController();
-    await Promise.race([
-      ended,
-      delay(limits.engineFarewellMs, undefined, { signal: late.signal }).catch(() => {}),
-    ]);
-    late.abort();
+    await within(limits.engineFarewellMs, database.pool.end(), undefined);
   }
 
   async close(): Promise<void> {

@@ -24,7 +24,7 @@ const hoarders: readonly [name: string, talk: (socket: Socket) => void, words: R
       socket.write(handshake('/ingest/dev/public/t'));
       socket.write(Buffer.concat([init(), frame(opcodes.text, hoard, { claims: hoard.length + 1_000 })]));
     },
-    /too many bytes from this address are on their way/,
+    /too many bytes from this address are in flight/,
   ],
   [
     'webhooks',

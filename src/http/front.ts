@@ -12,9 +12,10 @@ import type { AddressInfo, Socket } from 'node:net';
 import type { Gate } from '../access/gate.ts';
 import type { TlsSource } from '../access/tls-source.ts';
 import { deferred } from '../kit/deferred.ts';
+import { longWork } from '../kit/long-work.ts';
 import { PerTurn } from '../kit/per-turn.ts';
 import { quietTurn } from '../kit/quiet-turn.ts';
-import { Spaced } from '../kit/spaced.ts';
+import { within } from '../kit/within.ts';
 import type { Limits } from '../tables/limits.ts';
 import type { Refusal } from '../tables/refusals.ts';
 import { refusal } from '../tables/refusals.ts';
@@ -92,12 +93,11 @@ export class Front<E extends Exchange> {
     this.#limits = limits;
     this.#endings = new PerTurn(limits.endingsPerTurnMax, setImmediate);
     this.#pipelined = new PerTurn(limits.pipelinedPerTurnMax, setImmediate);
-    const spaced = new Spaced({ clock: () => performance.now(), endOfTurn: setImmediate, after: setTimeout });
     this.hall = {
       limits,
       inFlight: new BytesInFlight(options.inFlightBytesMax),
       inflations: new Inflations(limits),
-      bodyTurn: (bytes) => (bytes < limits.spacedBodyBytes ? null : spaced.turn()),
+      bodyTurn: (bytes) => (bytes < limits.spacedBodyBytes ? null : longWork.turn(bytes)),
       now,
       gate,
       ebbing: false,
@@ -149,10 +149,7 @@ export class Front<E extends Exchange> {
     }
     this.#stopped = true;
     if (this.#connections.size === 0) return;
-    const over = deferred<void>();
-    const timer = setTimeout(() => over.resolve(), this.#limits.drainIdleMs);
-    await Promise.race([over.promise, this.#emptied.promise]);
-    clearTimeout(timer);
+    await within(this.#limits.drainIdleMs, this.#emptied.promise, undefined);
   }
 
   /** From now on the door refuses requests; connections that have answered are ended. */

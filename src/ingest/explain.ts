@@ -6,9 +6,11 @@
  * question cannot be read, and what the catalog throws. Keeps nothing.
  */
 import type { Source, SourceQuestion } from '../catalog/catalog.ts';
-import type { CheckRequest, HandshakeRule } from '../tables/flow.ts';
+import { deliveryOf } from '../decode/delivery.ts';
+import type { CheckRequest, Dedupe, HandshakeRule } from '../tables/flow.ts';
 import type { ExplainQuestion, ExplainRequest, ExplainedTable } from '../tables/sql-flow.ts';
 import { limits } from '../tables/limits.ts';
+import type { TableName } from '../tables/observations.ts';
 import { SqlFailure } from '../tables/refusals.ts';
 import { explainExpression } from '../validate/explain.ts';
 import { parseTimestamp } from '../validate/timestamp.ts';
@@ -31,7 +33,7 @@ export function createExplain(rooms: ExplainRooms): Explain {
 }
 
 function explainTable(
-  { oid, unusable, source, answers, ...name }: Source,
+  { oid, unusable, source, answers, dedupe, ...name }: Source,
   asked: ExplainRequest,
   arrivedAtMs: number,
   knownUrl: string | null,
@@ -57,7 +59,20 @@ function explainTable(
   if (answer !== null) return { oid, accepted: false, answered: true, reason: answer, steps };
   if (answers !== null && method !== 'POST')
     return { oid, accepted: false, reason: 'no ANSWER matches it, and only POST is stored', steps };
+  if (checked.accepted && dedupe !== null) steps.push(deliveryStep(dedupe, request));
   return { oid, ...checked, steps };
+}
+
+/** The id of the delivery as its sender sent it, and whether it is known already, are not told. */
+function deliveryStep(dedupe: Dedupe, request: CheckRequest): ExplainedTable['steps'][number] {
+  const expression = `dedupe ${dedupe.shown}`;
+  try {
+    const body = request.body[0] === 0x7b || request.body[0] === 0x5b ? 'json' : 'form';
+    deliveryOf(dedupe, body, request);
+    return { expression, value: 'has an id' };
+  } catch {
+    return { expression, value: 'no id: 422 delivery_id_missing' };
+  }
 }
 
 interface Tried {
@@ -83,11 +98,7 @@ function tried(rules: readonly HandshakeRule[], request: CheckRequest, bytesMax:
   return { answer: null, steps };
 }
 
-function pathOf({
-  database,
-  schema,
-  table,
-}: Omit<Source, 'oid' | 'unusable' | 'source' | 'answers'>): string {
+function pathOf({ database, schema, table }: TableName): string {
   return `/webhook/${[database, schema, table].map(encodeURIComponent).join('/')}`;
 }
 

@@ -6,12 +6,12 @@ import { onEnd } from '../../test/support/cleanup.ts';
 import { commitRoom } from '../../test/support/commit-room.ts';
 import { seededRandom } from '../../test/support/random.ts';
 import { runOurs } from '../../test/support/webhook-tables.ts';
+import { decodeItems } from '../../test/support/documents.ts';
 import { listen, open } from '../../test/support/ws-listener.ts';
 import { WsSender } from '../../test/support/ws-client.ts';
 import { Lanes } from '../batch/lanes.ts';
 import { CommitPools } from '../commit/commit-pools.ts';
 import { createCommit } from '../commit/commit.ts';
-import { decodeItems } from '../decode/batches.ts';
 import { limits } from '../tables/limits.ts';
 
 async function room(t: TestContext) {

@@ -12,6 +12,7 @@
 import type {
   Chain,
   CheckRequest,
+  DecodeHead,
   Documents,
   Outcome,
   RejectedRequest,
@@ -27,18 +28,15 @@ import type { TableName } from '../tables/observations.ts';
 import { refusal, Refused, refusals } from '../tables/refusals.ts';
 import type { Refusal } from '../tables/refusals.ts';
 
-/** The items of one batch, as they came. */
-export interface ItemsRequest {
+/** The items of one batch, as they came, with the head of the upgrade: it names the decoder's options, and fills INCLUDE columns. */
+export interface ItemsRequest extends DecodeHead {
   /** The `data` of each item. */
   readonly documents: Documents & { readonly spans: Uint32Array };
   /** 1 where an item deletes; null: none does. */
   readonly removes: Uint8Array | null;
-  /** Of the upgrade: they name the decoder's options, and fill INCLUDE columns. */
-  readonly rawHeaders: readonly string[];
-  readonly arrivedAtMs: number;
 }
 
-export type Batch = Omit<ItemsRequest, 'rawHeaders'>;
+export type Batch = Omit<ItemsRequest, Exclude<keyof DecodeHead, 'arrivedAtMs'>>;
 
 export interface StreamRooms {
   /** The table that a request target names; throws `malformed_path`, `not_found`. */
@@ -285,7 +283,8 @@ class IngestStream implements Stream, FencedStream {
     const at = target.shape.key.length === 0 ? (batch.removes?.indexOf(1) ?? -1) : -1;
     if (at !== -1)
       throw new Refused('row_refused', `item ${at + 1}: delete needs a table with a PRIMARY KEY`);
-    return this.#rooms.decode(target, { ...batch, rawHeaders: this.#opening.rawHeaders });
+    const { method, target: requestTarget, rawHeaders, remoteAddress = '' } = this.#opening;
+    return this.#rooms.decode(target, { ...batch, method, target: requestTarget, rawHeaders, remoteAddress });
   }
 
   #settled(entry: Entry, outcome: Outcome): void {

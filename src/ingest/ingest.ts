@@ -74,8 +74,9 @@ export function createIngest(rooms: IngestRooms): Ingest {
         got.authenticated = true;
         const second = asks(target, rooms, arrival, body, 'checked');
         if (second !== null) return second;
-        const { rawHeaders, arrivedAtMs } = arrival;
-        const decoded = rooms.decode(target, { body, rawHeaders, arrivedAtMs });
+        const { method, target: requestTarget, rawHeaders, arrivedAtMs, remoteAddress } = arrival;
+        const head = { method, target: requestTarget, rawHeaders, arrivedAtMs, remoteAddress };
+        const decoded = rooms.decode(target, { ...head, body });
         const rows = decoded instanceof Promise ? await decoded : decoded;
         // A batch of no lines: there is nothing to wait for.
         if (rows.count === 0) return { kind: 'committed', rows: 0 };

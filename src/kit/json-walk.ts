@@ -1,5 +1,5 @@
 /**
- * Walks over JSON that has been checked: members of an object, elements of an array, as places in the bytes. Nothing is
+ * Walks over JSON that has been checked: members of an object, as places in the bytes. Nothing is
  * parsed, copied or checked again; over bytes that are not JSON the places mean nothing, but every walk ends.
  */
 import { isJsonSpace } from './json-grammar.ts';
@@ -14,7 +14,7 @@ export function skipSpace(bytes: Uint8Array, start: number): number {
 }
 
 /** From the opening quote of a string to behind its closing one. */
-export function skipString(bytes: Uint8Array, start: number): number {
+function skipString(bytes: Uint8Array, start: number): number {
   const n = bytes.length;
   let at = start + 1;
   while (at < n) {
@@ -146,14 +146,4 @@ export class Elements {
 export function stringAt(bytes: Buffer, start: number, end: number): string {
   const raw = bytes.toString('utf8', start + 1, end - 1);
   return raw.includes('\\') ? (JSON.parse(`"${raw}"`) as string) : raw;
-}
-
-const unsigned64Max = 2n ** 64n - 1n;
-
-/** A whole number from 0 to 2^64 - 1, exactly; null: the value is none. `1.0` and `1e3` are none. */
-export function unsigned64At(bytes: Buffer, start: number, end: number): bigint | null {
-  if (end - start > 20 || end === start) return null;
-  for (let i = start; i < end; i++) if (bytes[i]! < 48 || bytes[i]! > 57) return null;
-  const value = BigInt(bytes.toString('latin1', start, end));
-  return value <= unsigned64Max ? value : null;
 }

@@ -41,7 +41,7 @@ export interface ListenerOptions {
   readonly handshakes?: Handshakes | null;
   /** Takes the batches of WebSockets; without it there is no such door. */
   readonly openStream?: OpenStream;
-  /** Origins whose pages may open a WebSocket, parted by commas; `*`: all. */
+  /** Origins whose pages may open a WebSocket, separated by commas; `*`: all. */
   readonly websocketOrigins?: string | null;
   readonly bodyBytesMax: number;
   readonly observe: Observe;

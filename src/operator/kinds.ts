@@ -17,8 +17,8 @@ export const secrets = kind('v1', 'Secret', 'secrets');
 export const claims = kind('v1', 'PersistentVolumeClaim', 'persistentvolumeclaims');
 export const statefulSets = kind('apps/v1', 'StatefulSet', 'statefulsets');
 export const deployments = kind('apps/v1', 'Deployment', 'deployments');
-export const serviceMonitors = kind('monitoring.coreos.com/v1', 'ServiceMonitor', 'servicemonitors');
-export const httpRoutes = kind('gateway.networking.k8s.io/v1', 'HTTPRoute', 'httproutes');
+const serviceMonitors = kind('monitoring.coreos.com/v1', 'ServiceMonitor', 'servicemonitors');
+const httpRoutes = kind('gateway.networking.k8s.io/v1', 'HTTPRoute', 'httproutes');
 
 /**
  * What a Headgate is made of, besides Secrets, ServiceMonitors and HTTPRoutes: these are watched. Secrets are not, because

@@ -24,6 +24,7 @@ const worthKeeping: ReadonlySet<RefusalCode> = new Set<RefusalCode>([
   'body_not_json',
   'payload_undecodable',
   'no_column_matched',
+  'delivery_id_missing',
   'key_unknown',
   'row_refused',
 ]);
@@ -75,7 +76,7 @@ export function describe(
     authenticated: request.authenticated,
     remoteAddress: storable(request.remoteAddress),
     method: storable(request.method),
-    target: storable(withoutQueryValues(request.requestTarget)),
+    target: storable(shownTarget(request)),
     headers: kept,
     leftOut,
     masked,
@@ -98,14 +99,14 @@ const plainKeys = /(?:idempotency|event|routing|partition|ordering)[-_]key$/;
  */
 function shownHeaders(
   rawHeaders: readonly string[],
-  { intake }: Target,
+  { intake, dedupe }: Target,
 ): { kept: Record<string, string>; leftOut: readonly string[]; masked: Record<string, string> } {
   const included = new Set(
     intake.includes.flatMap((it) => (it.what === 'header' ? [it.header.toLowerCase()] : [])),
   );
   const isHidden = (name: string): boolean => {
     if (credentialHeaders.has(name)) return true;
-    if (included.has(name)) return false;
+    if (included.has(name) || dedupe?.headers.has(name) === true) return false;
     if (intake.hiddenHeaders === null || intake.hiddenHeaders.has(name)) return true;
     return credentialWords.test(name) && !plainKeys.test(name);
   };
@@ -153,8 +154,15 @@ export function rawHeadersOf(headers: Readonly<Record<string, string>>): readonl
   ]);
 }
 
-/** Some senders put their key into the query: names say what was sent, values nothing. */
-function withoutQueryValues(target: string): string {
+/**
+ * Some senders put their key into the query: names say what was sent, values nothing. What the table stores (INCLUDE QUERY) is
+ * kept.
+ */
+function shownTarget({
+  requestTarget: target,
+  target: { intake },
+}: Pick<RejectedRequest, 'requestTarget' | 'target'>): string {
+  if (intake.includes.some(({ what }) => what === 'query')) return target;
   const at = target.indexOf('?');
   if (at < 0) return target;
   const fields = target.slice(at + 1).split('&');

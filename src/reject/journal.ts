@@ -25,6 +25,7 @@ import { runRetry } from './retries.ts';
 import { IgnoredCounts } from './ignored.ts';
 import {
   addIgnored,
+  forgetDeliveries,
   handshakeValues,
   insertHandshakes,
   insertRejected,
@@ -71,6 +72,7 @@ export class Journal {
   #woken = false;
   #insertedSinceTrim = 0;
   #trimmedAtMs = Number.NEGATIVE_INFINITY;
+  #forgotAtMs = Number.NEGATIVE_INFINITY;
   #said = false;
 
   constructor(options: JournalOptions) {
@@ -181,6 +183,7 @@ export class Journal {
       if (closing) return;
       if (this.#options.retry !== null) await this.#retryAll(client, this.#options.retry);
       await this.#trimIfDue(client);
+      await this.#forgetDeliveriesIfDue(client);
       onWorking();
       this.#said = false;
       await this.#untilWoken();
@@ -262,6 +265,19 @@ export class Journal {
     this.#trimmedAtMs = clock();
     this.#insertedSinceTrim = 0;
     await this.#query(client, trimRejected, [rowsMax, limits.rejectedBytesMax, days]);
+  }
+
+  /** Ids of deliveries that are too old, a part at a time: what is left comes with the next look. */
+  async #forgetDeliveriesIfDue(client: Client): Promise<void> {
+    const { limits, clock } = this.#options;
+    const { deliveriesForgetMs, deliveriesForgottenMax: most } = limits;
+    if (clock() - this.#forgotAtMs < deliveriesForgetMs) return;
+    this.#forgotAtMs = clock();
+    let went = Infinity;
+    while (went >= most && !this.#closing.signal.aborted) {
+      const { rows } = await this.#query<{ went: string }>(client, forgetDeliveries, [most]);
+      went = Number(rows[0]?.went ?? 0);
+    }
   }
 
   async #retryAll(client: Client, retry: RetryRejected): Promise<void> {

@@ -26,6 +26,7 @@ export async function runRetry(row: TakenRow, database: string, retry: RetryReje
     table: row.table,
     oid: Number(row.oid),
     method: row.method,
+    requestTarget: row.target,
     rawHeaders: rawHeadersOf(row.headers),
     leftOut: new Set(row.headers_left_out),
     arrivedAtMs: row.received_at.getTime(),

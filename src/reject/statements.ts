@@ -84,7 +84,7 @@ from (
   order by q.id limit $1 for update skip locked
 ) as taken, pg_catalog.pg_class c, pg_catalog.pg_namespace n
 where r.id = taken.id and c.oid = r.relation and n.oid = c.relnamespace
-returning r.id::text, c.oid::text as oid, n.nspname::text as schema, c.relname::text as "table", r.method, r.headers,
+returning r.id::text, c.oid::text as oid, n.nspname::text as schema, c.relname::text as "table", r.method, r.target, r.headers,
   r.headers_left_out, r.received_at, r.remote_address, r.body, r.body_bytes::text, r.authenticated or r.retry_forced as allowed,
   r.door`;
 
@@ -94,6 +94,7 @@ export interface TakenRow {
   readonly schema: string;
   readonly table: string;
   readonly method: string;
+  readonly target: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly headers_left_out: readonly string[];
   readonly received_at: Date;
@@ -108,6 +109,11 @@ export const settleRetries = `
 update headgate.rejected_requests r set retry_outcome = s.outcome, retry_reason = s.reason
 from unnest($1::bigint[], $2::text[], $3::text[]) as s (id, outcome, reason)
 where r.id = s.id and r.retry_outcome = 'running'`;
+
+/** $1 ids of each table. */
+export const forgetDeliveries = `
+with unhurried as materialized (select pg_catalog.set_config('synchronous_commit', 'off', true))
+select headgate.forget_deliveries($1::int) as went from unhurried`;
 
 /** Of tables that are still there; the newest `handshakesKeptMax` of the database stay. */
 export const insertHandshakes = `

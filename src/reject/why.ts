@@ -1,10 +1,10 @@
 /**
- * Why VALIDATE has refused a request, for the owner of its table. The check is evaluated once more, behind the answer: one
- * request a turn, and a bounded number a second, whatever a flood brings. A body that was cut short is not looked at: it
+ * Why VALIDATE has refused a request, for the owner of its table. The check is evaluated once more, behind the answer, in the
+ * turns of long work, and a bounded number of times a second, whatever a flood brings. A body that was cut short is not looked at: it
  * would be refused for that alone.
  */
-import { setImmediate as turn } from 'node:timers/promises';
 import { RateLimit } from '../access/rate-limit.ts';
+import { longWork } from '../kit/long-work.ts';
 import type { RejectedRequest } from '../tables/flow.ts';
 import type { Limits } from '../tables/limits.ts';
 import { storable } from './description.ts';
@@ -35,13 +35,18 @@ export class Why {
 
   /** The same descriptions, with a reason that says more where there is one. */
   async tell(batch: readonly Kept[], signal: AbortSignal): Promise<readonly Description[]> {
+    const bytes = batch.reduce((sum, { description }) => sum + (description.body?.length ?? 0), 0);
+    return longWork.slices(bytes, this.#inSlices(batch, signal));
+  }
+
+  *#inSlices(batch: readonly Kept[], signal: AbortSignal): Generator<void, readonly Description[]> {
     const told: Description[] = [];
     for (const { request, description } of batch) {
       const why = signal.aborted ? null : this.#whyOf(request, description);
       told.push(
         why === null ? description : { ...description, reason: this.#joined(description.reason, why) },
       );
-      if (why !== null) await turn();
+      if (why !== null) yield;
     }
     return told;
   }

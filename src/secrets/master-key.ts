@@ -38,7 +38,7 @@ function parseKeys(text: string, source: string): readonly [Buffer, ...Buffer[]]
   return [parseMasterKey(first, source), ...others.map((other) => parseMasterKey(other, source))];
 }
 
-/** Keys of the environment, parted by commas: the first one seals, all of them open. */
+/** Keys of the environment, separated by commas: the first one seals, all of them open. */
 export function parseMasterKeys(text: string, source: string): KeyRing {
   return fixedKeys(...parseKeys(text, source));
 }

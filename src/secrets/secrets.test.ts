@@ -71,7 +71,7 @@ suite('several keys', () => {
     assert.throws(() => both.open(sealed, 'other'), SealError);
   });
 
-  test('of the environment are parted by commas, and none is ever shown', () => {
+  test('of the environment are separated by commas, and none is ever shown', () => {
     const [a, b] = [first.toString('base64'), second.toString('base64')];
     assert.deepEqual(
       parseMasterKeys(`${a}, ${b}`, 'X')

@@ -14,7 +14,7 @@ export const question = (spec: Omit<Question, 'challenge'> & Partial<Question>):
   ...spec,
 });
 
-export const textBack = all(status(200), type('text/plain'), text(challengeOf));
+const textBack = all(status(200), type('text/plain'), text(challengeOf));
 
 export const byQuery = (name: string, withinMs: number, challenge = isToken): Question =>
   question({

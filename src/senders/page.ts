@@ -194,7 +194,7 @@ const intro: Readonly<Record<Theme, string>> = {
   'A token': 'A shared text in a header or in the body; nothing is signed.',
 };
 
-export function sendersIndex(): string {
+function sendersIndex(): string {
   const themes = Object.keys(intro) as Theme[];
   const all = [...senders.values()];
   const sections = themes.map((theme) => {

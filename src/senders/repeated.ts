@@ -2,6 +2,7 @@
  * What to do about a delivery that its sender repeats: the SQL that stores it once, or that reads each event of it once.
  * Takes a sender, gives text for its page and statements that run. Pure.
  */
+import { printDeliveryId } from '../catalog/delivery-id.ts';
 import { quoteLiteral } from '../kit/sql-text.ts';
 import type { DeliveryId, Sender } from './sender.ts';
 
@@ -10,6 +11,21 @@ export const tableOptions = ({ format }: Sender) =>
 
 /** The one column that the body goes into. */
 export const bodyColumn = ({ format }: Sender) => (format === 'text' ? 'data TEXT' : 'data JSONB');
+
+/** The option `dedupe` spelled out; or why there is none. */
+export function dedupeText({
+  deliveryId,
+  name,
+}: Sender): { readonly id: string } | { readonly problem: string } {
+  if (deliveryId === null) return { problem: `${name} sends no id that a repeated delivery has again` };
+  if ('ofEach' in deliveryId)
+    return { problem: `a request of ${name} may hold several, and has no id of its own that it keeps` };
+  if ('header' in deliveryId) return { id: printDeliveryId([{ header: deliveryId.header.toLowerCase() }]) };
+  const paths = deliveryId.fields.map((path) => ({
+    path: path.map((key) => (/^\d+$/.test(key) ? Number(key) : key)),
+  }));
+  return { id: printDeliveryId(paths) };
+}
 
 /** CREATE TABLE with the delivery's id as its key, and the sender's second secret, if it is named; null: the sender has none that a row could have. */
 export function keyedTable(
@@ -60,7 +76,23 @@ ${told(deliveryId)}
 \`\`\`sql
 ${sql}
 \`\`\`
-${'ofEach' in deliveryId ? '' : `\nTo try it, send one delivery twice: \`headgate send ${sender.id} … --repeat 2\`.\n`}
+${'ofEach' in deliveryId ? '' : `${dedupeSection(sender, table, secretName, answerName)}\nTo try it, send one delivery twice: \`headgate send ${sender.id} … --repeat 2\`.\n`}
+`;
+}
+
+/** The same for a table of any shape. */
+function dedupeSection(sender: Sender, table: string, secretName: string, answerName: string | null): string {
+  const place = dedupeText(sender);
+  if ('problem' in place) return '';
+  const answer = answerName === null ? '' : ` ANSWER SECRET ${answerName}`;
+  return `
+A table without a key, or with another one, does the same with the option [\`dedupe\`](../sql/statements.md#deliveries-that-are-repeated), which
+keeps the ids for seven days and stands here for \`dedupe = '${place.id}'\`:
+
+\`\`\`sql
+CREATE TABLE ${table} (${bodyColumn(sender)}) WITH (${tableOptions(sender)}, dedupe = 'sender')
+  VALIDATE SECRET ${secretName} USING ${sender.id}${answer};
+\`\`\`
 `;
 }
 

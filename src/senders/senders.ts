@@ -11,6 +11,7 @@ import { workSenders } from './hmac-body-work.ts';
 import { hmacBodySenders } from './hmac-body.ts';
 import { bareIdentifier } from './identifier.ts';
 import { questions } from './questions.ts';
+import { dedupeText } from './repeated.ts';
 import type { Draft, Sender } from './sender.ts';
 import { standardSenders } from './standard-webhooks.ts';
 import { timestampHeaderSenders } from './timestamp-header.ts';
@@ -102,6 +103,14 @@ export function demandsOf(senderName: string, publicUrl: string | null): Demands
 interface Caution {
   readonly message: string;
   readonly hint: string;
+}
+
+/** Where a known sender keeps the id of a delivery, as the option `dedupe` has it; null: no such sender. */
+export function deliveryIdOf(
+  senderName: string,
+): { readonly id: string } | { readonly problem: string } | null {
+  const sender = senders.get(senderName);
+  return sender === undefined ? null : dedupeText(sender);
 }
 
 interface Demands {

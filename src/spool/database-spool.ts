@@ -8,8 +8,7 @@
  */
 import { join } from 'node:path';
 import type { Closable } from '../kit/closer.ts';
-import type { Target } from '../tables/flow.ts';
-import type { Observe } from '../tables/observations.ts';
+import type { Observe, TableName } from '../tables/observations.ts';
 import { limits } from '../tables/limits.ts';
 import { refusal, Refused } from '../tables/refusals.ts';
 import { encodeTable } from './kept-request.ts';
@@ -30,6 +29,9 @@ export interface DatabaseSpoolOptions extends Omit<SpoolOptions, 'root' | 'faile
   readonly observe: Observe;
 }
 
+/** A table as it is called now. */
+export type NamedTable = TableName & { readonly oid: number };
+
 /** How a table stands with its spool, for who wants to see it. */
 export interface GateView {
   readonly oid: number;
@@ -45,7 +47,7 @@ export class DatabaseSpool implements Closable {
   readonly #gates = new Map<number, TableGate>();
   /** What this process has told of its tables, by oid. */
   readonly told = new Map<number, KeptTable>();
-  readonly #appendables = new WeakMap<Target, Appendable>();
+  readonly #appendables = new Map<number, Appendable>();
   #spools: Spool[];
   #own: Spool | null = null;
   #opening: Promise<Spool> | null = null;
@@ -135,14 +137,14 @@ export class DatabaseSpool implements Closable {
   }
 
   /** Resolves when the request is on the disk; rejects with Refused. */
-  async append(target: Target, gate: TableGate, payload: Buffer): Promise<void> {
+  async append(table: NamedTable, gate: TableGate, payload: Buffer): Promise<void> {
     this.admit(gate);
     gate.beginAppend();
     let sequence: bigint | null = null;
     try {
       // Without a wait where there is one: requests are written in the order in which they come here.
       const own = this.#own ?? (await this.#makeOwn());
-      sequence = await own.append(this.#appendable(target), payload);
+      sequence = await own.append(this.#appendable(table), payload);
     } catch (error) {
       throw refusedFor(error);
     } finally {
@@ -205,17 +207,18 @@ export class DatabaseSpool implements Closable {
     return made.toString(16).padStart(12, '0') + this.#options.random(10).toString('hex');
   }
 
-  #appendable(target: Target): Appendable {
-    let known = this.#appendables.get(target);
-    if (known === undefined) {
-      const { database, schema, table, oid } = target;
-      const kept = { database, schema, table, oid, home: this.#home ?? '' };
-      this.told.set(oid, kept);
-      const told = encodeTable(kept);
-      known = { oid: target.oid, version: told.toString('latin1'), describe: () => told };
-      this.#appendables.set(target, known);
-    }
-    return known;
+  #appendable({ database, schema, table, oid }: NamedTable): Appendable {
+    const home = this.#home ?? '';
+    const told = this.told.get(oid);
+    const known = this.#appendables.get(oid);
+    if (known !== undefined && told?.schema === schema && told.table === table && told.home === home)
+      return known;
+    const kept = { database, schema, table, oid, home };
+    const text = encodeTable(kept);
+    const made = { oid, version: text.toString('latin1'), describe: () => text };
+    this.told.set(oid, kept);
+    this.#appendables.set(oid, made);
+    return made;
   }
 }
 

@@ -21,7 +21,7 @@ export const headerBytes = 64;
 const recordHeadBytes = 24;
 const tagBytes = 16;
 /** No record is shorter: an empty payload has a head and a tag. */
-export const recordBytesMin = recordHeadBytes + tagBytes;
+const recordBytesMin = recordHeadBytes + tagBytes;
 const magic = Buffer.from('HGS\x01', 'latin1');
 const idBytes = 16;
 const saltBytes = 16;

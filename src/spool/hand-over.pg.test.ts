@@ -34,7 +34,7 @@ function roomsOn(t: TestContext, engine: Pick<Engine, 'clientConfig'>, target: T
     current: () => target,
     ready: () => true,
     refresh: () => Promise.resolve(),
-    decode: (of, kept, body) => decode(of, { ...kept, body }),
+    decode: (of, kept, body) => decode(of, { ...kept, target: kept.requestTarget, body }),
     handOver: createHandOver({ pools, limits: bounds, observe, clock }),
     keepRefused: (request, _, passage) =>
       passWith(pools, { database, oid }, passage, keepSpooled(request, bounds), 5_000),

@@ -42,7 +42,7 @@ export function decodeRequest(payload: Buffer): { readonly head: KeptHead; reado
 
 const decoderHeaders = 'x-rw-webhook-';
 
-export function keptHeaders(rawHeaders: readonly string[], { intake }: Target): string[] {
+export function keptHeaders(rawHeaders: readonly string[], { intake, dedupe }: Target): string[] {
   const { hiddenHeaders } = intake;
   const kept: string[] = [];
   for (let at = 0; at + 1 < rawHeaders.length; at += 2) {
@@ -50,7 +50,8 @@ export function keptHeaders(rawHeaders: readonly string[], { intake }: Target): 
     const name = given.toLowerCase();
     const included = intake.includes.some((it) => it.what === 'header' && it.header.toLowerCase() === name);
     const shown = hiddenHeaders !== null && !hiddenHeaders.has(name);
-    if (included || shown || name.startsWith(decoderHeaders)) kept.push(given, value);
+    if (included || shown || dedupe?.headers.has(name) === true || name.startsWith(decoderHeaders))
+      kept.push(given, value);
   }
   return kept;
 }

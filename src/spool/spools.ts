@@ -17,7 +17,7 @@ import type { Drainer } from './drainer.ts';
 import { readKnown, writeKnown } from './snapshot-file.ts';
 import type { KnownTables } from './snapshot-file.ts';
 
-export class SpoolError extends PlainError {
+class SpoolError extends PlainError {
   override readonly name = 'SpoolError';
 }
 
@@ -31,6 +31,7 @@ export interface SpoolsOptions extends Omit<DatabaseSpoolOptions, 'database' | '
   readonly drain: (kept: DatabaseSpool) => Drainer;
   /** What an earlier process knew of the tables of a database; null: nothing. `isLeft`: it has left requests of them. */
   readonly remember: (database: string, known: KnownTables | null, isLeft: boolean) => void;
+  readonly opened: (kept: DatabaseSpool) => void;
   /** headgate.home(); rejects when nobody can be asked. */
   readonly home: (database: string) => Promise<string>;
   readonly observe: Observe;
@@ -150,7 +151,7 @@ export class Spools implements Closable {
   }
 
   async #openDatabase(database: string): Promise<Open> {
-    const { files, root, bytesMax, nowMs, drain, remember, seal, open: unseal } = this.#options;
+    const { files, root, bytesMax, nowMs, drain, remember, opened, seal, open: unseal } = this.#options;
     const folder = join(root, folderOf(database));
     await files.makeFolder(folder);
     await files.syncFolder(root);
@@ -165,6 +166,7 @@ export class Spools implements Closable {
     );
     const open = { kept, drainer: drain(kept), writtenVersion: -1, writtenAtMs: 0 };
     this.#databases.set(database, open);
+    opened(kept);
     if (known !== null && known.rows.length > 0) await kept.prepare();
     return open;
   }
@@ -173,6 +175,26 @@ export class Spools implements Closable {
     const reason = error instanceof Error ? error.message : String(error);
     this.#options.observe({ kind: 'spool.failed', database, reason });
   }
+}
+
+/** What was written down of the tables of all databases, for a process that keeps nothing by itself. */
+export async function knownTables({
+  files,
+  root,
+  nowMs,
+  seal,
+  open,
+}: Pick<SpoolsOptions, 'files' | 'root' | 'nowMs' | 'seal' | 'open'>): Promise<
+  ReadonlyMap<string, KnownTables>
+> {
+  const all = new Map<string, KnownTables>();
+  for (const name of await files.list(root)) {
+    const database = databaseOf(name);
+    const known =
+      database === null ? null : await readKnown(files, join(root, name), database, nowMs(), { seal, open });
+    if (database !== null && known !== null) all.set(database, known);
+  }
+  return all;
 }
 
 /** Letters that a file's name may have everywhere; everything else as its bytes. */

@@ -37,7 +37,7 @@ const tlsSettings = (door: string, env: string, what: string) => ({
     'FILE',
     null,
     text,
-    `certificate of ${what} and those that lead to its authority, PEM; with it the door speaks TLS`,
+    `certificate chain of ${what}, PEM; turns TLS on`,
   ),
   key: setting<string | null>(
     `${door}-tls-key`,
@@ -45,7 +45,7 @@ const tlsSettings = (door: string, env: string, what: string) => ({
     'FILE',
     null,
     text,
-    `key of that certificate, PEM`,
+    `private key of that certificate, PEM`,
   ),
   clientCa: setting<string | null>(
     `${door}-tls-client-ca`,
@@ -53,7 +53,7 @@ const tlsSettings = (door: string, env: string, what: string) => ({
     'FILE',
     null,
     text,
-    `authorities whose certificates the clients of ${what} have to show, PEM`,
+    `certificate authorities that client certificates of ${what} must come from, PEM`,
   ),
   clientCert: setting(
     `${door}-tls-client-cert`,
@@ -61,7 +61,7 @@ const tlsSettings = (door: string, env: string, what: string) => ({
     'WORD',
     'required' as 'required' | 'optional',
     oneOf('required', 'optional'),
-    'with client authorities: whether a client may come without a certificate (optional)',
+    'with client authorities: whether a client certificate is required or optional',
   ),
 });
 const listenTls = tlsSettings('listen', 'LISTEN', 'the webhook listener');
@@ -87,7 +87,7 @@ export const guardSettings = {
     'NETWORKS',
     null,
     networks,
-    'networks of proxies that say truly whom they speak for, e.g. 10.0.0.0/8, fd00::/8',
+    'trusted proxy networks (CIDR), e.g. 10.0.0.0/8, fd00::/8; their forwarded header is believed',
   ),
   forwardedHeader: setting(
     'forwarded-header',
@@ -95,7 +95,7 @@ export const guardSettings = {
     'NAME',
     'x-forwarded-for' as 'x-forwarded-for' | 'forwarded',
     oneOf('x-forwarded-for', 'forwarded'),
-    'the header in which they say it; the other one is not read',
+    'the header in which trusted proxies name the client; the other one is ignored',
   ),
   listenNetworks: setting<string | null>(
     'listen-networks',
@@ -103,7 +103,7 @@ export const guardSettings = {
     'NETWORKS',
     null,
     networks,
-    'the webhook listener answers clients of these networks only; others read 403',
+    'networks (CIDR) whose clients the webhook listener answers; others read 403',
   ),
   gatewayNetworks: setting<string | null>(
     'gateway-networks',
@@ -111,7 +111,7 @@ export const guardSettings = {
     'NETWORKS',
     null,
     networks,
-    'the events gateway answers clients of these networks only; others read 403',
+    'networks (CIDR) whose clients the events gateway answers; others read 403',
   ),
   addressRate: setting<string | null>(
     'address-rate',
@@ -119,7 +119,7 @@ export const guardSettings = {
     'RATE',
     null,
     rate,
-    'requests that the webhook listener takes from one address (IPv6: /64), e.g. 100/s, of them a tenth (10 at least) at once; 100/s burst 50: so many; more read 429',
+    'requests that the webhook listener takes from one address (IPv6: /64), e.g. 100/s; a tenth of them (at least 10) may come at once, or as many as a burst says (100/s burst 50); more read 429',
   ),
   tableRate: setting<string | null>(
     'table-rate',
@@ -127,7 +127,7 @@ export const guardSettings = {
     'RATE',
     null,
     rate,
-    'requests that the webhook listener takes for one table, e.g. 1000/s, of them a tenth (10 at least) at once; 1000/s burst 500: so many; more read 429',
+    'requests that the webhook listener takes for one table, e.g. 1000/s; a tenth of them (at least 10) may come at once, or as many as a burst says (1000/s burst 500); more read 429',
   ),
   sqlTlsOptional: setting(
     'sql-tls-optional',
@@ -135,7 +135,7 @@ export const guardSettings = {
     'BOOL',
     false,
     bool,
-    'with TLS: let clients of the SQL door in that do not encrypt, too',
+    'with TLS: also accept clients of the SQL port that do not encrypt',
   ),
   sqlPassword: setting<string | null>(
     null,
@@ -143,7 +143,7 @@ export const guardSettings = {
     'TEXT',
     null,
     password,
-    'password of root on the SQL door of the embedded engine; other roles have those of CREATE ROLE; without it nobody is asked',
+    'password of root on the SQL port of the embedded engine; other roles use those of CREATE ROLE; unset: no password is asked for',
     true,
   ),
   sqlPasswordFile: setting<string | null>(

@@ -9,6 +9,6 @@ export const commitSettings = {
     'N',
     limits.commitConnectionsMax,
     integer(1, 1_000),
-    'engine connections that commit rows, per database, over all listeners; also how many tables commit at one time',
+    'connections that commit rows, per database, over all listener processes; also how many tables commit at the same time',
   ),
 } as const;

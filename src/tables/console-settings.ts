@@ -5,7 +5,9 @@ import type { Parse } from './setting.ts';
 const hostNames: Parse<readonly string[]> = (t) => {
   const names = t.split(',').map((name) => name.trim().toLowerCase());
   if (!names.every((name) => /^(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:\d{1,5})?$/.test(name)))
-    throw new BadSetting('must hold names such as headgate.example.com or 10.0.0.5:4561, parted by commas');
+    throw new BadSetting(
+      'must hold names such as headgate.example.com or 10.0.0.5:4561, separated by commas',
+    );
   return names;
 };
 
@@ -24,6 +26,6 @@ export const consoleSettings = {
     'LIST',
     [],
     hostNames,
-    'names under which the console is called besides localhost and loopback addresses, with or without port',
+    'further host names that the console answers to, with or without port; localhost and loopback addresses always work',
   ),
 } as const;

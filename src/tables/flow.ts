@@ -113,6 +113,23 @@ export interface Target {
   readonly code: Code;
   readonly intake: Intake;
   readonly spool?: SpoolChoice | undefined;
+  /** Absent: every request is stored, however often it comes. */
+  readonly dedupe?: Dedupe | undefined;
+}
+
+/** A place in a request: a header, in lower case, or a value of the body. */
+export type DeliveryPart = { readonly header: string } | { readonly path: readonly (string | number)[] };
+
+/** What tells a delivery that is sent again from a new one. */
+export interface Dedupe {
+  /** All of them together are the id. */
+  readonly parts: readonly DeliveryPart[];
+  /** The headers of them. */
+  readonly headers: ReadonlySet<string>;
+  /** How long an id is known, in seconds. */
+  readonly windowS: number;
+  /** The parts as text. */
+  readonly shown: string;
 }
 
 /** What becomes of webhooks of a table while its database is away. */
@@ -223,14 +240,16 @@ export interface Intake {
 /** A column that is filled from the request, not from its body. */
 export type Include =
   | { readonly what: 'header'; readonly header: string; readonly column: string }
-  | { readonly what: 'headers' | 'timestamp'; readonly column: string };
+  | {
+      readonly what: 'headers' | 'timestamp' | 'body' | 'method' | 'path' | 'query' | 'remote address';
+      readonly column: string;
+    };
 
-/** What decode reads of a request. */
-export interface DecodeRequest {
+/** What decode reads of a request, beside its body. */
+export type DecodeHead = Pick<Arrival, 'method' | 'target' | 'rawHeaders' | 'arrivedAtMs' | 'remoteAddress'>;
+
+export interface DecodeRequest extends DecodeHead {
   readonly body: Buffer;
-  /** Names and values in turn, as received. */
-  readonly rawHeaders: readonly string[];
-  readonly arrivedAtMs: number;
 }
 
 /** JSON documents in one buffer. */
@@ -259,6 +278,8 @@ export interface Rows {
   readonly chain: Chain | null;
   /** null: no document had a member that is not stored. */
   readonly ignored: Ignored | null;
+  /** Digest of the delivery's id, 32 hexadecimal digits; absent: it has none, or nobody asks for it. */
+  readonly delivery?: string;
 }
 
 /** Documents of which some members are not stored, because their keys are no columns. */
@@ -316,6 +337,8 @@ export interface KeptRequest {
   /** pg_class.oid of the table that it was refused by. */
   readonly oid: number;
   readonly method: string;
+  /** Path and query; the query's values are `***` where no column took them. */
+  readonly requestTarget: string;
   /** As node:http hands them over; without those of `leftOut`. */
   readonly rawHeaders: readonly string[];
   /** Lower-case names of the headers that were not kept. */

@@ -82,10 +82,6 @@ export const processLimits = {
   engineConnectionsMax: 300,
   /** One line of the embedded engine's log, in characters; the rest of a longer line is left out. */
   engineLogLineCharsMax: 2_000,
-  /** Segments of the embedded engine's log that are made ahead, while this much disk is free, and how often is looked, in ms. */
-  engineLogAheadMax: 8,
-  engineLogAheadFreeBytes: 1024 * 1024 * 1024,
-  engineLogLookMs: 1_000,
   /** How long the claims of two Headgates that start on one data directory may take to settle, in ms. */
   dataDirLockMs: 3_000,
 } as const;

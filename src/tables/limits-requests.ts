@@ -62,6 +62,18 @@ export const requestLimits = {
   jsonNumberGrowthBytesMax: 16 * 1024 * 1024,
   /** Squares of the numbers of members of large JSON objects, added up over one body: one object may have 31,622. */
   jsonMembersSquaredMax: 1_000_000_000,
+  /** The option `dedupe`, in characters … */
+  deliveryIdTextCharsMax: 512,
+  /** … and the parts that it names. */
+  deliveryIdPartsMax: 4,
+  /** How long a delivery's id is known, in s: shortest, longest, and where nothing is said. */
+  dedupeWindowMinS: 60,
+  dedupeWindowMaxS: 90 * 86_400,
+  dedupeWindowS: 7 * 86_400,
+  /** Ids that are forgotten in one statement. */
+  deliveriesForgottenMax: 5_000,
+  /** How often ids that are too old are looked for, in ms. */
+  deliveriesForgetMs: 60_000,
   /** Keys that are no columns and that are remembered of one table. */
   ignoredKeysMax: 32,
   /** How often what was ignored is written down for the owners of the tables, in ms. */

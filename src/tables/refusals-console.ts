@@ -4,8 +4,8 @@ export const consoleRefusals = {
     status: 421,
     sqlstate: '42501',
     retryable: false,
-    message: 'the console is not called by this name',
-    hint: 'Call it as localhost or by a loopback address, or put the name into HEADGATE_CONSOLE_HOSTS.',
+    message: 'the console does not answer to this host name',
+    hint: 'Call it as localhost or by a loopback address, or add the name to HEADGATE_CONSOLE_HOSTS.',
   },
   login_required: {
     status: 401,
@@ -18,7 +18,7 @@ export const consoleRefusals = {
     status: 401,
     sqlstate: '28P01',
     retryable: false,
-    message: 'this does not let you in',
+    message: 'the link, or the role and its password, is not valid',
     hint: 'A link is good once and for 10 minutes: headgate console prints a new one. Role and password are those of the SQL port.',
   },
   login_rate: {

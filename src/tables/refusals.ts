@@ -39,7 +39,7 @@ export const refusals = {
     400,
     '22023',
     'invalid webhook JSON decoder option',
-    'A header that begins with x-rw-webhook- has a value that is not known; docs/http.md lists them.',
+    'A header that begins with x-rw-webhook- has an unknown value; docs/http.md lists the known ones.',
   ),
   malformed_encoding: kind(
     400,
@@ -93,7 +93,7 @@ export const refusals = {
     400,
     '42P10',
     'the table has no primary key',
-    'Rows can replace others, or be left out, only where a primary key tells which are the same.',
+    'Rows can replace others, or be skipped, only where a primary key says which rows are the same.',
   ),
   method_not_allowed: kind(405, '0A000', 'only POST is allowed here', 'Send the request with POST.'),
   request_timeout: kind(
@@ -114,7 +114,7 @@ export const refusals = {
     'the body is larger than this endpoint accepts',
     'Send less in one request, or raise HEADGATE_BODY_BYTES_MAX.',
   ),
-  path_too_long: kind(414, '54000', 'the request target is too long', 'Use the path of the table alone.'),
+  path_too_long: kind(414, '54000', 'the request target is too long', 'Use only the path of the table.'),
   encoding_unsupported: kind(
     415,
     '0A000',
@@ -125,7 +125,7 @@ export const refusals = {
     417,
     '0A000',
     'unsupported expectation',
-    'The only expectation known here is Expect: 100-continue.',
+    'The only supported expectation is Expect: 100-continue.',
   ),
   body_not_json: kind(
     422,
@@ -149,7 +149,13 @@ export const refusals = {
     422,
     '42703',
     'the document has a key that is no column of the table',
-    "The table has on_unknown = 'reject'. Add the column, or let such keys be: ALTER TABLE … SET (on_unknown = 'ignore'), or 'collect'.",
+    "The table has on_unknown = 'reject'. Add the column, or accept such keys: ALTER TABLE … SET (on_unknown = 'ignore'), or 'collect'.",
+  ),
+  delivery_id_missing: kind(
+    422,
+    '22004',
+    'the request has no delivery id',
+    'The table stores each delivery once (dedupe), and the id is missing where it is looked for.',
   ),
   row_refused: kind(
     422,
@@ -172,13 +178,13 @@ export const refusals = {
   sender_overloaded: kind(
     429,
     '53400',
-    'too many bytes from this address are on their way',
-    'Send the request again, later, or fewer at one time; behind a proxy, see HEADGATE_TRUSTED_PROXIES.',
+    'too many bytes from this address are in flight',
+    'Try again later, or send fewer at the same time; behind a proxy, see HEADGATE_TRUSTED_PROXIES.',
   ),
   upgrade_required: kind(
     426,
     '0A000',
-    'only a WebSocket of version 13 is spoken here',
+    'only WebSocket connections of version 13 are accepted here',
     'Open /ingest/<database>/<schema>/<table> with a WebSocket client; POST goes to /webhook/….',
   ),
   malformed_query: kind(
@@ -197,13 +203,13 @@ export const refusals = {
     403,
     '42501',
     'web pages of this origin may not call the events gateway',
-    'Name the origin in EVENTS_API_ALLOWED_ORIGINS if its pages shall.',
+    'To allow it, add the origin to EVENTS_API_ALLOWED_ORIGINS.',
   ),
   host_refused: kind(
     403,
     '42501',
-    'the events gateway is not called by this name',
-    'Call it by its address, or put the name into EVENTS_API_ALLOWED_HOSTS.',
+    'the events gateway does not answer to this host name',
+    'Call it by its address, or add the name to EVENTS_API_ALLOWED_HOSTS.',
   ),
   route_unknown: kind(
     404,
@@ -215,7 +221,7 @@ export const refusals = {
     404,
     '3D000',
     'no such database',
-    'Look at the parameter database of the request, and at EVENTS_API_<DB>_DSN.',
+    'Check the parameter database of the request, and EVENTS_API_<DB>_DSN.',
   ),
   database_closed: kind(
     403,
@@ -255,24 +261,19 @@ export const refusals = {
     'Send the request again; it may then be stored twice unless the table has a key.',
   ),
   deadline: kind(503, '57014', 'the database did not answer in time', 'Send the request again.'),
-  lane_full: kind(
-    503,
-    '53400',
-    'too many requests are waiting for this table',
-    'Send the request again, later.',
-  ),
+  lane_full: kind(503, '53400', 'too many requests are waiting for this table', 'Try again later.'),
   results_full: kind(
     503,
     '53200',
-    'the memory for results is used up by those of others; the SQL may have taken effect',
-    'Send it again, later, if doing it twice does no harm; read large results in parts.',
+    'other results have used up the memory for results; the SQL may have taken effect',
+    'Try again later, if running it twice does no harm; read large results in parts.',
   ),
-  overloaded: kind(503, '53400', 'too many requests are in flight', 'Send the request again, later.'),
+  overloaded: kind(503, '53400', 'too many requests are in flight', 'Try again later.'),
   table_unusable: kind(
     503,
     '55000',
     'this table cannot accept requests at the moment',
-    'Its VALIDATE expression or a secret of it cannot be used; the log says which.',
+    'Its VALIDATE expression or one of its secrets cannot be used; the log says which.',
   ),
   chain_broken: kind(
     503,
@@ -290,7 +291,7 @@ export const refusals = {
     503,
     '53100',
     'the database is not available, and no more requests are kept until it is',
-    'Send the request again, later. Bring the database back, or raise HEADGATE_SPOOL_BYTES or HEADGATE_SPOOL_AGE; docs/spool.md.',
+    'Try again later. Bring the database back, or raise HEADGATE_SPOOL_BYTES or HEADGATE_SPOOL_AGE; docs/spool.md.',
   ),
   spooling: kind(
     503,

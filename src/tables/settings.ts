@@ -23,7 +23,7 @@ const httpUrl: Parse<string> = (t) => {
 const origins: Parse<string> = (t) => {
   const listed = t.split(',').map((origin) => origin.trim());
   if (!listed.every((origin) => /^(\*|null|[a-z][a-z0-9+.-]*:\/\/[^/?#\s]+)$/i.test(origin)))
-    throw new BadSetting('must be origins like https://app.example.com, parted by commas, or *');
+    throw new BadSetting('must be origins like https://app.example.com, separated by commas, or *');
   return t;
 };
 const dsn: Parse<string> = (t) => {
@@ -105,16 +105,16 @@ export const settingsTable = {
     'N',
     0,
     integer(0, 32),
-    'processes that share the webhook listener; 0: by cores and memory (half the cores, 512 MiB each, at most 4)',
+    'number of processes that share the webhook listener; 0 chooses by cores and memory (half of the cores, 512 MiB each, at most 4)',
   ),
-  sqlHost: setting('sql-host', 'HEADGATE_SQL_HOST', 'HOST', '127.0.0.1', text, 'address of the SQL door'),
+  sqlHost: setting('sql-host', 'HEADGATE_SQL_HOST', 'HOST', '127.0.0.1', text, 'address of the SQL port'),
   sqlPort: setting(
     'sql-port',
     'HEADGATE_SQL_PORT',
     'N',
     4567,
     port,
-    'port of the SQL door; 0 picks a free one',
+    'port for SQL clients such as psql; 0 picks a free one',
   ),
   adminHost: setting(
     'admin-host',
@@ -168,7 +168,7 @@ export const settingsTable = {
     'LIST',
     [],
     pageOrigins,
-    'web origins whose pages may call the events gateway, e.g. https://app.example.com; * with a token: all',
+    'origins whose web pages may call the events gateway, e.g. https://app.example.com; * allows all, and needs a token',
     false,
     'EVENTS_API_ALLOWED_ORIGINS',
   ),
@@ -178,7 +178,7 @@ export const settingsTable = {
     'LIST',
     [],
     list,
-    'names under which the events gateway is called besides its own address, with or without port; * : any',
+    'further host names that the events gateway answers to, with or without port; * allows any',
     false,
     'EVENTS_API_ALLOWED_HOSTS',
   ),
@@ -196,7 +196,7 @@ export const settingsTable = {
     'BOOL',
     false,
     bool,
-    'let the SQL door and the admin port listen beyond loopback without credentials of their own',
+    'allow the SQL port and the admin port beyond loopback without credentials of their own',
   ),
   masterKey: setting<string | null>(
     null,
@@ -269,7 +269,7 @@ export const settingsTable = {
     'ORIGINS',
     null,
     origins,
-    'origins whose pages may open a WebSocket, parted by commas; * allows all; default: no page may',
+    'origins whose pages may open a WebSocket, separated by commas; * allows all; default: none',
   ),
   rejectedRowsMax: setting<number>(
     'rejected-rows-max',
@@ -322,7 +322,7 @@ export interface ResolvedSettings {
 }
 
 /** Settings that cannot be used, all told together: one line each. */
-export class SettingsError extends PlainError {
+class SettingsError extends PlainError {
   override readonly name = 'SettingsError';
 }
 

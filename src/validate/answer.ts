@@ -298,7 +298,7 @@ function mayBeDocument(value: unknown): boolean {
   }
 }
 
-export function isHeaderValue(value: string): boolean {
+function isHeaderValue(value: string): boolean {
   return (
     value.length <= limits.answerHeaderCharsMax && /^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/.test(value)
   );

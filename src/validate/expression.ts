@@ -13,7 +13,7 @@ import { type Node, childrenOf } from './node.ts';
 import { loadParser, parseText, tokenEnds } from './parse.ts';
 import { Safety, isKeyConstant } from './safety.ts';
 import { Typer } from './typing.ts';
-import { type TypeName, type Value } from './types.ts';
+import type { Value } from './types.ts';
 
 export { ExpressionError, loadParser };
 
@@ -167,7 +167,7 @@ export function isEmptyValue(value: Value): boolean {
   return value === '' || (Buffer.isBuffer(value) && value.length === 0);
 }
 
-export const noRequest: CheckRequest = {
+const noRequest: CheckRequest = {
   method: '',
   target: '',
   rawHeaders: [],
@@ -221,13 +221,4 @@ export function constantValue(node: Node, values: BoundValues): Value {
   } catch {
     return null;
   }
-}
-
-/** Evaluates to a value of the expression's type; raises EvaluationError. A doubled header gives NULL. */
-export function evaluator(
-  expression: TypedExpression,
-  values: BoundValues,
-): { readonly type: TypeName; readonly evaluate: (request: CheckRequest) => Value } {
-  const program = new Program(expression.root, values);
-  return { type: expression.root.type as TypeName, evaluate: (request) => program.run(request) ?? null };
 }

@@ -9,7 +9,7 @@ function decodePart(part: string): string {
   return isEscapedPart(part) ? bytesToText(formPartBytes(part), 'UTF8') : part;
 }
 
-export function formFields(text: string): (readonly [string, string])[] {
+function formFields(text: string): (readonly [string, string])[] {
   const fields: (readonly [string, string])[] = [];
   for (const [name, value] of formParts(text)) {
     if (fields.length >= limits.expressionFormFieldsMax) {

@@ -29,12 +29,12 @@ export const alphabets: { readonly [name in ShapeName]: RegExp } = {
   plain: /^[\x20-\x7e]*$/,
 };
 
-export function shapeName(name: string): ShapeName {
+function shapeName(name: string): ShapeName {
   if (Object.hasOwn(shapes, name)) return name as ShapeName;
   throw new EvaluationError('22023', `no such shape: known are ${Object.keys(shapes).join(', ')}`);
 }
 
-export function shapeLength(max: number): number {
+function shapeLength(max: number): number {
   if (max >= 1 && max <= limits.answerBodyBytesMax) return max;
   throw new EvaluationError('22023', `shaped() takes a length from 1 to ${limits.answerBodyBytesMax}`);
 }

@@ -91,7 +91,7 @@ function runParser(sql: string, offsets: Offsets): { stmt?: PgNode }[] {
   }
 }
 
-export function tooDeep(at: number | null): ExpressionError {
+function tooDeep(at: number | null): ExpressionError {
   return new ExpressionError(
     '54001',
     `the expression is nested deeper than ${limits.expressionDepthMax}`,

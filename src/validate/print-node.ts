@@ -16,7 +16,7 @@ import { type StaticType, type Value, printedType } from './types.ts';
 export const mask = '********';
 
 /** At most `explainTextCharsMax` characters, never half of one. */
-export function clip(text: string): string {
+function clip(text: string): string {
   const { explainTextCharsMax } = limits;
   if (text.length <= explainTextCharsMax) return text;
   const end = /[\ud800-\udbff]/.test(text[explainTextCharsMax - 1] ?? '')

@@ -97,6 +97,36 @@ onEachEngine('PRIMARY KEY and INCLUDE', async (t, { client, post, rows }) => {
     assert.deepEqual([missing.status, missing.code], [422, 'row_refused'], missing.text);
   });
 
+  await t.test('the request itself is stored, and can be checked again', async () => {
+    await client.query(`CREATE TABLE ledger (data JSONB) INCLUDE BODY AS raw INCLUDE METHOD AS method INCLUDE PATH AS path
+      INCLUDE QUERY AS query INCLUDE REMOTE ADDRESS AS sender INCLUDE HEADER 'x-mark' AS mark WITH (connector = 'webhook')`);
+    const body = ' {"b": 1.50,\r\n "a":"\\u00e9"}\n';
+    const mark = createHmac('sha256', 'key').update(body).digest('hex');
+    await accepted(post('ledger?x=%20&y', body, { 'x-mark': mark }));
+    const [[stored, ...rest] = []] = await rows(
+      `SELECT convert_from(raw, 'UTF8'), method, path, query, sender = '127.0.0.1', mark FROM ledger`,
+    );
+    assert.equal(
+      createHmac('sha256', 'key')
+        .update(stored ?? '')
+        .digest('hex'),
+      mark,
+    );
+    assert.deepEqual(rest.slice(0, 1).concat(rest.slice(2)), ['POST', 'x=%20&y', 't', mark]);
+    assert.match(rest[1] ?? '', /^\/webhook\/[^/]+\/public\/ledger$/);
+    const [shown] = await rows('SHOW CREATE TABLE ledger');
+    assert.match(
+      String(shown?.[1]),
+      /raw bytea[^]*sender inet[^]*INCLUDE BODY AS raw\n[^]*INCLUDE REMOTE ADDRESS AS sender\n/,
+    );
+    await assert.rejects(
+      client.query(`CREATE TABLE l (data JSONB, raw TEXT) INCLUDE BODY AS raw WITH (connector = 'webhook')`),
+      /column "raw" is of type text: INCLUDE BODY needs BYTEA/,
+    );
+    const types = await rows(`SELECT pg_typeof(raw), pg_typeof(query) FROM ledger`);
+    assert.deepEqual(types, [['bytea', 'text']]);
+  });
+
   await t.test('an INCLUDE column of a typed table wins over a key of the body', async () => {
     await client.query(`
       CREATE TABLE typed_includes (n INT, event TEXT) INCLUDE HEADER 'x-event' AS event INCLUDE HEADER 'x-id' AS id

@@ -143,10 +143,11 @@ suite('retry_rejected', () => {
     const headgate = await startHeadgate(t);
     const client = await headgate.client(t);
     await client.query(`CREATE TABLE t (id int PRIMARY KEY, webhook text, arrived timestamptz)
-      INCLUDE HEADER 'webhook-id' AS webhook INCLUDE TIMESTAMP AS arrived WITH (connector = 'webhook')`);
+      INCLUDE HEADER 'webhook-id' AS webhook INCLUDE TIMESTAMP AS arrived
+      INCLUDE BODY AS raw INCLUDE PATH AS path INCLUDE QUERY AS query INCLUDE METHOD AS method WITH (connector = 'webhook')`);
     for (let id = 1; id <= 5; id++) {
       const body = JSON.stringify({ id: id * 10_000_000_000 });
-      const answer = await headgate.post('dev/public/t', body, { 'webhook-id': `w${id} é` });
+      const answer = await headgate.post('dev/public/t?k=v', body, { 'webhook-id': `w${id} é` });
       assert.equal(answer.status, 422, answer.text);
     }
     const rows = await rejected(client, 5);
@@ -165,8 +166,15 @@ suite('retry_rejected', () => {
     await client.query('ALTER TABLE t RENAME TO u');
     await client.query('select headgate.retry_rejected(id) from headgate.rejected_requests');
     for (const { id } of rows) assert.equal((await settled(client, id)).retry_outcome, 'committed');
-    const stored = await client.query('select id, webhook from u order by id');
-    assert.deepEqual(stored.rows.at(-1), { id: '50000000000', webhook: 'w5 é' });
+    const stored = await client.query('select id, webhook, raw, path, query, method from u order by id');
+    assert.deepEqual(stored.rows.at(-1), {
+      id: '50000000000',
+      webhook: 'w5 é',
+      raw: Buffer.from('{"id":50000000000}'),
+      path: '/webhook/dev/public/t',
+      query: 'k=v',
+      method: 'POST',
+    });
     assert.equal(stored.rows.length, 5);
     const times = await client.query(
       'select from u join headgate.rejected_requests r on abs(extract(epoch from r.received_at - u.arrived)) < 0.001',

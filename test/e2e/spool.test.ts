@@ -28,7 +28,8 @@ test('webhooks while the database is away', async (t) => {
   await stage.startHeadgate();
   await stage.sql(`
     CREATE SECRET s WITH (backend = 'meta') AS '${secret}';
-    CREATE TABLE kept (data JSONB) WITH (connector = 'webhook', spool = 'fallback');
+    CREATE TABLE kept (data JSONB) INCLUDE BODY AS raw INCLUDE QUERY AS query INCLUDE REMOTE ADDRESS AS sender
+      WITH (connector = 'webhook', spool = 'fallback');
     CREATE TABLE other (data JSONB) WITH (connector = 'webhook');
     CREATE TABLE latest (id INT PRIMARY KEY, n INT CHECK (n <> 13), "from" TEXT) INCLUDE HEADER 'x-from' AS "from"
       WITH (connector = 'webhook', spool = 'fallback', spool_status = '200');
@@ -45,7 +46,7 @@ test('webhooks while the database is away', async (t) => {
     assert.equal((await stage.post('kept', body(0))).status, 200);
     assert.equal((await stage.post('latest', body(1, { n: 1 }), { 'x-from': 'a' })).text, '{"rows":1}');
     await stage.killServer();
-    const first = await stage.post('kept', body(1));
+    const first = await stage.post('kept?a=%20b', body(1));
     assert.deepEqual([first.status, first.text], [202, '{"rows":0,"spooled":1}']);
     assert.equal(first.headers.get('headgate-stored'), 'spool');
     assert.deepEqual(
@@ -77,6 +78,12 @@ test('webhooks while the database is away', async (t) => {
     await stage.untilDirect('kept', body(40));
     await stage.untilDirect('latest', body(2, { n: 0 }));
     assert.deepEqual(await stage.ids('kept'), range(0, 41));
+    assert.deepEqual(
+      await stage.ask(
+        `select convert_from(raw, 'UTF8') as raw, query, sender from kept where query is not null`,
+      ),
+      [{ raw: body(1), query: 'a=%20b', sender: '127.0.0.1' }],
+    );
     assert.deepEqual(await stage.ask(`select n, "from" from latest where id = 1`), [{ n: 11, from: 'b11' }]);
   });
 

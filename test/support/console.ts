@@ -91,11 +91,3 @@ export function post(port: number, path: string, value: unknown, token = ''): Pr
   const headers = { ...jsonHeaders, ...(token === '' ? {} : { authorization: `Bearer ${token}` }) };
   return ask(port, `/console/api/${path}`, { method: 'POST', headers, body: JSON.stringify(value) });
 }
-
-/** The token of a new session. */
-export async function enter(headgate: Headgate): Promise<string> {
-  const [, link = ''] = (await consoleLink(headgate)).split('#t=');
-  const { status, text } = await post(headgate.ports.admin.port, 'login', { link });
-  assert.equal(status, 200, text);
-  return (JSON.parse(text) as { token: string }).token;
-}

@@ -85,6 +85,12 @@ export function testRooms(): TestRooms {
     },
     demandsOf: () => ({ form: null, cautions: [] }),
     secretForms: () => [],
+    deliveryIdOf: (sender) =>
+      sender === 'github'
+        ? { id: 'header:x-github-delivery' }
+        : sender === 'asking'
+          ? { problem: 'it has none' }
+          : null,
     nearestSenders: (name) => (name.startsWith('git') ? ['github'] : []),
     async explain({ schema, table, request }) {
       calls.push(

@@ -1,4 +1,7 @@
 /** Typed targets, and the documents of Rows one by one, for tests of what decode makes. */
+import { type ItemsRequest, itemsInSlices } from '../../src/decode/batches.ts';
+import { Elements } from '../../src/kit/json-walk.ts';
+import { atOnce } from '../../src/kit/long-work.ts';
 import type { Column, Intake, Rows, Shape, Target } from '../../src/tables/flow.ts';
 import { targetOf } from './rows.ts';
 
@@ -8,7 +11,7 @@ const baseTypes: Readonly<Record<string, number>> = {
   timestamptz: 1184, timetz: 1266, numeric: 1700, jsonb: 3802,
 }; // prettier-ignore
 
-export function columnsOf(types: Readonly<Record<string, string>>): Column[] {
+function columnsOf(types: Readonly<Record<string, string>>): Column[] {
   return Object.entries(types).map(([name, type]) => ({
     name,
     type,
@@ -31,4 +34,17 @@ export function documentsOf(rows: Rows): string[] {
   const { bytes, spans } = rows.documents;
   if (spans === null) return [bytes.toString()];
   return Array.from({ length: rows.count }, (_, i) => bytes.toString('utf8', spans[2 * i], spans[2 * i + 1]));
+}
+
+/** A WebSocket's batch without a pause for others. */
+export function decodeItems(target: Target, request: ItemsRequest): Rows {
+  return atOnce(itemsInSlices(target, request));
+}
+
+/** The places of the elements of the first array in these bytes. */
+export function elementsOf(bytes: Buffer): Uint32Array {
+  const walk = new Elements(bytes, bytes.indexOf('['));
+  const spans: number[] = [];
+  while (walk.next()) spans.push(walk.start, walk.end);
+  return Uint32Array.from(spans);
 }

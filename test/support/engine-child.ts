@@ -7,13 +7,8 @@
 import { Client, type ClientConfig } from 'pg';
 import { type EmbeddedOptions, openEmbeddedEngine } from '../../src/engine/embedded.ts';
 
-const { write, opened, ...options } = JSON.parse(process.argv[2] ?? '{}') as Omit<
-  EmbeddedOptions,
-  'observe'
-> & {
+const { write, ...options } = JSON.parse(process.argv[2] ?? '{}') as Omit<EmbeddedOptions, 'observe'> & {
   write?: boolean;
-  /** As by a Headgate whose doors are open. */
-  opened?: boolean;
 };
 const say = (line: object): void => void process.stdout.write(`${JSON.stringify(line)}\n`);
 
@@ -26,7 +21,6 @@ try {
     unavailable: engine.unavailable,
     endpoint: engine.endpoint(),
   });
-  if (opened === true) engine.opened?.();
   if (write === true) await writeRows(engine.clientConfig('dev'));
 } catch (error) {
   say({ failed: (error as Error).name, message: (error as Error).message });

@@ -65,7 +65,7 @@ export async function testDatabase(t: TestContext): Promise<TestDatabase> {
 }
 
 /** The server of this test process, for tests that need more than a database of their own. */
-export function testServer(): Promise<Server> {
+function testServer(): Promise<Server> {
   server ??= start();
   return server;
 }

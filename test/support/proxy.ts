@@ -24,7 +24,7 @@ export interface Certificate {
   readonly pem: string;
 }
 
-export const serverName = 'hooks.example.com';
+const serverName = 'hooks.example.com';
 
 async function certificate(folder: string): Promise<Certificate> {
   const [keyFile, certificateFile] = [join(folder, 'key.pem'), join(folder, 'certificate.pem')];
@@ -58,7 +58,7 @@ export interface Answer {
   readonly text: string;
 }
 
-export class Proxy {
+class Proxy {
   readonly port: number;
   readonly folder: string;
   readonly #pem: string;

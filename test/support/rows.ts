@@ -4,6 +4,14 @@ import { limits } from '../../src/tables/limits.ts';
 
 const jsonb = (name: string) => ({ name, type: 'jsonb', baseType: 3802, fallback: null });
 
+/** Of a request, beside its headers and its body. */
+export const plainHead = {
+  method: 'POST',
+  target: '/webhook/dev/public/t',
+  arrivedAtMs: 0,
+  remoteAddress: '192.0.2.1',
+} as const;
+
 /** A table of one JSONB column; what a test is about is given. */
 export function targetOf(given: Partial<Omit<Target, 'shape'>> & { shape?: Partial<Shape> } = {}): Target {
   const column = given.shape?.columns?.[0]?.name ?? 'data';

@@ -10,7 +10,7 @@ import { Refused } from '../../src/tables/refusals.ts';
 import { targetOf } from './rows.ts';
 
 /** What decode makes of items for a table of one JSONB column. */
-export function decodeDocuments(target: Target, items: ItemsRequest): Rows {
+function decodeDocuments(target: Target, items: ItemsRequest): Rows {
   const { bytes, spans } = items.documents;
   for (let i = 0; i * 2 < spans.length; i++) {
     const problem = scanJson(bytes.subarray(spans[i * 2], spans[i * 2 + 1]), {

@@ -10,7 +10,7 @@ import type { Doors } from './doors.ts';
 import { WsSender } from './ws-client.ts';
 import type { Item } from './ws-client.ts';
 
-export const senders = 4;
+const senders = 4;
 const keysEach = 6;
 
 export type Change =

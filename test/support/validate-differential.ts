@@ -1,7 +1,7 @@
 /** One expression, evaluated by the closure and by the reference, compared in value, NULL and error. */
 import assert from 'node:assert/strict';
 import { EvaluationError, ExpressionError } from '../../src/validate/errors.ts';
-import { type TypedExpression, evaluator, typeExpression } from '../../src/validate/expression.ts';
+import { Program, type TypedExpression, typeExpression } from '../../src/validate/expression.ts';
 import { castRow } from '../../src/validate/functions.ts';
 import { type TypeName, type Value } from '../../src/validate/types.ts';
 import { type Case, type Reference } from './validate-postgres.ts';
@@ -27,8 +27,9 @@ function printed(value: Value, type: TypeName): string {
 
 function answer(expression: TypedExpression, { request, secrets, publicUrl }: Case): string {
   try {
-    const { evaluate, type } = evaluator(expression, { secrets, publicUrl });
-    return printed(evaluate(request), type);
+    const { root } = expression;
+    const value = new Program(root, { secrets, publicUrl }).run(request) ?? null;
+    return printed(value, root.type as TypeName);
   } catch (error) {
     if (!(error instanceof EvaluationError)) throw error;
     return error.exact ? `!${error.sqlstate} ${error.message}` : '?';

@@ -17,6 +17,7 @@ const rewriteSql = createRewriter({
   expandSender: () => null,
   demandsOf: () => ({ form: null, cautions: [] }),
   secretForms: () => [],
+  deliveryIdOf: () => null,
   nearestSenders: () => [],
   spool: () => ({}),
   explain: () => Promise.resolve([]),

@@ -14,7 +14,7 @@ import type { Passwords } from '../../src/wire/authenticate.ts';
 import { openSqlDoor, type SqlDoor } from '../../src/wire/door.ts';
 
 /** Statements are separated by plain semicolons; the tests' texts have none in literals where it matters. */
-export function smallRewriter(before: (name: string) => Promise<void>): RewriteSql {
+function smallRewriter(before: (name: string) => Promise<void>): RewriteSql {
   return (sql) => {
     if (!/\b(FOO|BAD|WAIT|BUG)\b/.test(sql)) return null;
     let out = '';

@@ -11,18 +11,17 @@ export const m = (type: string, body = ''): string => {
   return header.toString('latin1') + body;
 };
 export const q = (sql: string): string => m('Q', `${sql}\0`);
-export const parse = (name: string, sql: string): string => m('P', `${name}\0${sql}\0\0\0`);
-export const bind = (portal: string, statement: string): string =>
-  m('B', `${portal}\0${statement}\0\0\0\0\0\0\0`);
-export const execute = (portal: string): string => m('E', `${portal}\0\0\0\0\0`);
-export const close = (what: string): string => m('C', `${what}\0`);
-export const sync = m('S');
-export const copyIn = m('G', '\0\0\0');
-export const copyDone = m('c');
+const parse = (name: string, sql: string): string => m('P', `${name}\0${sql}\0\0\0`);
+const bind = (portal: string, statement: string): string => m('B', `${portal}\0${statement}\0\0\0\0\0\0\0`);
+const execute = (portal: string): string => m('E', `${portal}\0\0\0\0\0`);
+const close = (what: string): string => m('C', `${what}\0`);
+const sync = m('S');
+const copyIn = m('G', '\0\0\0');
+const copyDone = m('c');
 export const done = (tag: string): string => m('C', `${tag}\0`);
 export const ready = m('Z', 'I');
 export const inTransaction = m('Z', 'T');
-export const error = (fields: Record<string, string>): string =>
+const error = (fields: Record<string, string>): string =>
   m(
     'E',
     `${Object.entries({ S: 'ERROR', V: 'ERROR', ...fields })
@@ -30,7 +29,7 @@ export const error = (fields: Record<string, string>): string =>
       .join('')}\0`,
   );
 
-export const authenticated = m('R', '\0\0\0\0');
+const authenticated = m('R', '\0\0\0\0');
 export const started = authenticated + m('S', 'client_encoding\0UTF8\0') + ready;
 
 /**

@@ -19,7 +19,16 @@ import { readLines } from '../../kit/read-lines.ts';
 import { limits } from '../../tables/limits.ts';
 import type { TailBatch } from '../../tables/tail.ts';
 import type { Observation } from '../../tables/observations.ts';
-import type { Assignment, FromListener, Left, Question, Report, ToListener } from './messages.ts';
+import type {
+  Assignment,
+  FromListener,
+  Left,
+  Question,
+  Report,
+  SpoolSaid,
+  SpoolTold,
+  ToListener,
+} from './messages.ts';
 
 /** A listener process cannot begin; the message is for the terminal. */
 export class ListenerError extends Error {
@@ -33,6 +42,9 @@ export interface ChildOptions {
   readonly tail: (batch: TailBatch) => void;
   /** It is about to open a stream of this table: resolves with whether all others have settled theirs. */
   readonly fence: (left: Left) => Promise<boolean>;
+  /** It takes connections from now on; none was given to it before. */
+  readonly serves: (child: ListenerChild) => void;
+  readonly spool: (child: ListenerChild, said: SpoolSaid) => void;
 }
 
 /** How a question ended: `late` and `gone` say nothing of what was asked. */
@@ -153,6 +165,10 @@ export class ListenerChild {
     this.#send({ kind: 'passed', passed });
   }
 
+  tellSpool(told: SpoolTold): void {
+    this.#send({ kind: 'spool', told });
+  }
+
   kill(why: string): void {
     this.#why ??= why;
     this.#process.kill('SIGKILL');
@@ -166,6 +182,7 @@ export class ListenerChild {
   #message(message: FromListener): void {
     switch (message.kind) {
       case 'serving':
+        this.#options.serves(this);
         this.serves = true;
         this.#ready.resolve();
         break;
@@ -189,6 +206,9 @@ export class ListenerChild {
         void this.#options
           .fence(message.left)
           .then((settled) => this.#send({ kind: 'fenced', id: message.id, settled }));
+        break;
+      case 'spool':
+        this.#options.spool(this, message.said);
         break;
       case 'getsOn':
         this.#asked.get(message.id)?.late?.refresh();

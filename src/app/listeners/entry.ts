@@ -32,6 +32,9 @@ process.on('message', (message: ToListener, connection: Socket | undefined) => {
     case 'fenced':
       service?.fenced(message.id, message.settled);
       break;
+    case 'spool':
+      service?.spool(message.told);
+      break;
   }
 });
 

@@ -3,7 +3,7 @@
  * to open a stream, and all others; gives whether nothing is left of what they held for it. Never rejects. A process that is gone
  * has settled only when its transactions at the engine have ended: the engine goes on with what it was given.
  */
-import { setTimeout as delay } from 'node:timers/promises';
+import { within } from '../../kit/within.ts';
 import { limits } from '../../tables/limits.ts';
 import type { ListenerChild } from './child.ts';
 import type { Left } from './messages.ts';
@@ -26,12 +26,8 @@ export class Fences {
     return left;
   }
 
-  async settle(table: Left, others: readonly ListenerChild[]): Promise<boolean> {
-    const late = new AbortController();
-    const lateness = delay(limits.fencePatienceMs, false, { signal: late.signal }).catch(() => false);
-    const settled = await Promise.race([this.#settled(table, others), lateness]);
-    late.abort();
-    return settled;
+  settle(table: Left, others: readonly ListenerChild[]): Promise<boolean> {
+    return within(limits.fencePatienceMs, this.#settled(table, others), false);
   }
 
   async #settled(table: Left, others: readonly ListenerChild[]): Promise<boolean> {

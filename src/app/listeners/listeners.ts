@@ -25,6 +25,7 @@ import { Fences } from './fences.ts';
 import type { Question } from './messages.ts';
 import { JoinedTail } from './joined-tail.ts';
 import { Slot } from './slot.ts';
+import type { SpoolDesk } from './spool-desk.ts';
 
 export interface ListenersOptions {
   readonly host: string;
@@ -39,6 +40,8 @@ export interface ListenersOptions {
   readonly random: () => number;
   /** Resolves when no transaction of commits of this name is left at the engine, or can be; never rejects. */
   readonly commitsEnded: (commitName: string) => Promise<void>;
+  /** Who keeps on the disk what the processes send. */
+  readonly desk: SpoolDesk;
 }
 
 export class Listeners implements Closable {
@@ -132,7 +135,7 @@ export class Listeners implements Closable {
   }
 
   #slot(listener: number): Slot {
-    const { assignment, observe, log, clock, random } = this.#options;
+    const { assignment, observe, log, clock, random, desk } = this.#options;
     return new Slot({
       start: {
         assignment,
@@ -140,6 +143,8 @@ export class Listeners implements Closable {
         passed: (passed) => this.#passed(listener, passed),
         tail: (batch) => this.tail.add(batch),
         fence: (table) => this.#fences.settle(table, this.#othersThan(listener)),
+        serves: (child) => desk.serves(child),
+        spool: (child, said) => desk.said(child, said),
       },
       observe: (observation) => observe({ ...observation, listener }),
       changed: () => {
@@ -149,6 +154,7 @@ export class Listeners implements Closable {
       },
       gone: (child) => {
         void this.#fences.gone(child);
+        desk.gone(child);
         for (const connection of child.takeBack()) this.#pass(connection);
       },
       clock,

@@ -3,7 +3,8 @@ import type { MetricFamily } from '../../admin/merged-metrics.ts';
 import type { EngineReach } from '../../engine/attached.ts';
 import type { Passed } from '../../access/gate.ts';
 import type { TailBatch } from '../../tables/tail.ts';
-import type { Observation } from '../../tables/observations.ts';
+import type { Observation, TableName } from '../../tables/observations.ts';
+import type { Refusal } from '../../tables/refusals.ts';
 import type { Settings } from '../../tables/settings.ts';
 
 /** All that a listener process has to know. Goes over the channel: a command line or an environment can be read by others. */
@@ -28,6 +29,35 @@ export interface Left extends TableId {
   /** Those of this client alone; null: of whoever. */
   readonly client: string | null;
 }
+
+/** The disk is the main process's: what it says of it, … */
+export type SpoolTold =
+  /** There is a spool for this database. */
+  | { readonly what: 'opened'; readonly database: string }
+  /** Requests of this table go to the disk from now on, … */
+  | { readonly what: 'close'; readonly table: TableId; readonly sinceMs: number }
+  /** … and to the lane again: nothing of it is left on the disk. */
+  | { readonly what: 'open'; readonly table: TableId }
+  | { readonly what: 'kept'; readonly answers: readonly KeptAnswer[] };
+
+/** What became of a request. `on the disk`; `open`: nothing, its table goes to the lane again; or why it is not kept. */
+export interface KeptAnswer {
+  readonly id: number;
+  readonly end: 'on the disk' | 'open' | Refusal;
+}
+
+/** … and what a listener process says. */
+export type SpoolSaid =
+  /** It has met that the database does not take rows of this table. */
+  | { readonly what: 'fill'; readonly table: TableId; readonly sinceMs: number }
+  /** Requests of this table wait for the disk here, and its lane has none left. */
+  | { readonly what: 'closed'; readonly table: TableId }
+  | {
+      readonly what: 'keep';
+      readonly table: TableName & TableId;
+      /** Checked and decoded; `payload` in base64. */
+      readonly requests: readonly { readonly id: number; readonly payload: string }[];
+    };
 
 export type Question =
   | { readonly what: 'report' }
@@ -58,7 +88,8 @@ export type ToListener =
   /** What passed in other listener processes. */
   | { readonly kind: 'passed'; readonly passed: Passed }
   /** Of the fence with this id: whether all others have settled what they had. */
-  | { readonly kind: 'fenced'; readonly id: number; readonly settled: boolean };
+  | { readonly kind: 'fenced'; readonly id: number; readonly settled: boolean }
+  | { readonly kind: 'spool'; readonly told: SpoolTold };
 
 export type FromListener =
   | { readonly kind: 'serving' }
@@ -72,6 +103,7 @@ export type FromListener =
   | { readonly kind: 'tail'; readonly batch: TailBatch }
   /** A stream of this table is about to be opened. */
   | { readonly kind: 'fence'; readonly id: number; readonly left: Left }
+  | { readonly kind: 'spool'; readonly said: SpoolSaid }
   /** What is asked by this question takes long, and gets on. */
   | { readonly kind: 'getsOn'; readonly id: number }
   /** `report`: of the question for it. Whatever else was asked is done, as well as it could be. */

@@ -22,11 +22,12 @@ import type { Observe } from '../../tables/observations.ts';
 import { loadParser } from '../../validate/expression.ts';
 import { masterKeys, openWebhookRooms, releaseDatabase } from '../webhook-rooms.ts';
 import type { WebhookRooms } from '../webhook-rooms.ts';
-import type { Assignment, FromListener, Question, Report } from './messages.ts';
+import type { Assignment, FromListener, Question, Report, SpoolTold } from './messages.ts';
 import { Ring } from '../../console/ring.ts';
 import { Fence } from './fence.ts';
 import { Saying } from './saying.ts';
 import { shareOf } from './share.ts';
+import { SpoolLink } from './spool-link.ts';
 
 export interface ListenerService {
   /** Serves a connection; undefined: it was closed on its way. */
@@ -37,6 +38,7 @@ export interface ListenerService {
   charge: Gate['charge'];
   /** The answer to a fence that it has asked for. */
   fenced(id: number, settled: boolean): void;
+  spool(told: SpoolTold): void;
 }
 
 export async function serveListener(
@@ -68,7 +70,8 @@ export async function serveListener(
     const keys = masterKeys(settings);
     const openDoor: typeof openListener = (options) => openListener({ ...options, port: null });
     const fence = new Fence((id, left) => send({ kind: 'fence', id, left }));
-    const oneOfSeveral = { fence, commitName };
+    const link = new SpoolLink((it) => send({ kind: 'spool', said: it }));
+    const oneOfSeveral = { fence, commitName, link };
     const opened = await openWebhookRooms(
       { settings, engine, keys, guards, limits, observe, openDoor, retries: false, oneOfSeveral },
       closer,
@@ -89,6 +92,7 @@ export async function serveListener(
       ),
       charge: (passed) => guards.gate.charge(passed),
       fenced: (id, settled) => fence.answered(id, settled),
+      spool: (told) => link.told(told),
     };
   } catch (error) {
     await closer.close();

@@ -34,7 +34,7 @@ export async function closeSource(source: Client): Promise<void> {
   }
 }
 
-export function reopenSource(source: Client): Promise<void> {
+function reopenSource(source: Client): Promise<void> {
   return setReadOnly(source, false);
 }
 

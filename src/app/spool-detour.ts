@@ -1,0 +1,65 @@
+/**
+ * The detour that requests take while their database is away, joined with what knows the tables, whether this process keeps them on its
+ * disk or sends them to the one that does. Part of the composition root.
+ */
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Lanes } from '../batch/lanes.ts';
+import type { Catalog } from '../catalog/catalog.ts';
+import { tableKey } from '../catalog/snapshot.ts';
+import type { IngestRooms } from '../ingest/ingest.ts';
+import { createSpooling } from '../ingest/spooling.ts';
+import type { SpoolRoom } from '../ingest/spooling.ts';
+import type { TableGate } from '../spool/table-gate.ts';
+import type { Target } from '../tables/flow.ts';
+import type { Limits } from '../tables/limits.ts';
+import type { Observe } from '../tables/observations.ts';
+import { Refused } from '../tables/refusals.ts';
+import type { Settings } from '../tables/settings.ts';
+import { isSpooling } from './spool-rooms.ts';
+
+interface Surroundings {
+  readonly settings: Settings;
+  readonly catalog: Catalog;
+  readonly lanes: Lanes;
+  readonly limits: Limits;
+  readonly observe: Observe;
+  /** A monotonic clock, ms. */
+  readonly clock: () => number;
+  /** null: requests of this database are not kept. */
+  readonly spoolOf: (database: string) => (SpoolRoom & { knownGate(oid: number): TableGate | null }) | null;
+}
+
+export interface Detour extends Pick<IngestRooms, 'find' | 'admit' | 'submit'> {
+  /** Throws Refused where rows of this table that do not go through the disk would overtake those that do. */
+  refuseOvertaking(target: Target): void;
+}
+
+/** Tables that have nothing to do with the disk go as they would without it. */
+export function detourOf(surroundings: Surroundings): Detour {
+  const { settings, catalog, lanes, limits, observe, clock, spoolOf } = surroundings;
+  const trustMs = settings.spoolTrustSeconds * 1_000;
+  const stages = createSpooling({
+    find: (name) => catalog.find(name),
+    admit: (target, bytes) => lanes.admit(target, limits.ackDeadlineMs, { bytes, inOrder: false }),
+    submit: (rows) => lanes.submit(rows),
+    isWatching: (database) => catalog.isWatching(database),
+    remembered: ({ database, schema, table }) => {
+      const known = catalog.known(database);
+      if (known === null || known.ageMs > trustMs) return null;
+      return known.snapshot.tables.get(tableKey(schema, table)) ?? null;
+    },
+    spools: (target) => isSpooling(target, settings),
+    spoolOf,
+    pause: (ms) => delay(ms, undefined, { ref: false }),
+    observe,
+    clock,
+    nowMs: Date.now,
+  });
+  return {
+    ...stages,
+    refuseOvertaking: ({ database, oid }) => {
+      const gate = spoolOf(database)?.knownGate(oid) ?? null;
+      if (gate !== null && gate.state !== 'open') throw new Refused('spooling');
+    },
+  };
+}

@@ -1,0 +1,64 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { dedupeOf, parseDeliveryId, parseWindow, printDeliveryId } from './delivery-id.ts';
+
+test('what is read of a place is printed as it is read again', () => {
+  const read: readonly (readonly [string, string])[] = [
+    ['header:X-GitHub-Delivery', 'header:x-github-delivery'],
+    [' $.id ', '$.id'],
+    ['$.event.id,header:a', '$.event.id, header:a'],
+    ['$."a b"[0]."q\\"uo,te"', '$."a b"[0]."q\\"uo,te"'],
+    ['$."plain"', '$.plain'],
+    ['$[3].id', '$[3].id'],
+  ];
+  for (const [given, printed] of read) {
+    const parts = parseDeliveryId(given);
+    assert(parts !== null, given);
+    assert.equal(printDeliveryId(parts), printed);
+    assert.deepEqual(parseDeliveryId(printed), parts);
+  }
+});
+
+test('anything else is no place', () => {
+  const many = Array.from({ length: 5 }, () => '$.a').join(',');
+  for (const given of [
+    '',
+    ',',
+    '$',
+    '$.',
+    'id',
+    'header:',
+    'header:a b',
+    '$.a,',
+    '$..a',
+    '$.a b',
+    '$[*]',
+    '$.a[-1]',
+    '$."\\x"',
+    '$.1',
+    many,
+    `$.${'a'.repeat(600)}`,
+  ])
+    assert.equal(parseDeliveryId(given), null, given);
+});
+
+test('a window is a number of units, within bounds', () => {
+  assert.equal(parseWindow('7 days'), 604_800);
+  assert.equal(parseWindow('12 Hours'), 43_200);
+  assert.equal(parseWindow('60 seconds'), 60);
+  assert.equal(parseWindow('1minute'), 60);
+  for (const given of ['', '59 seconds', '91 days', '1 week', '-1 day', '1.5 days', '7', '99999999999 days'])
+    assert.equal(parseWindow(given), null, given);
+});
+
+test('options of a table', () => {
+  assert.equal(dedupeOf({}), null);
+  assert.equal(dedupeOf({ dedupe: 'off', dedupe_window: '1 day' }), null);
+  assert.deepEqual(dedupeOf({ dedupe: 'header:A, $.b', dedupe_window: '1 day' }), {
+    parts: [{ header: 'a' }, { path: ['b'] }],
+    headers: new Set(['a']),
+    windowS: 86_400,
+    shown: 'header:a, $.b',
+  });
+  assert.throws(() => dedupeOf({ dedupe: 'nowhere' }), /cannot be read/);
+});

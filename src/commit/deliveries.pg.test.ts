@@ -1,0 +1,214 @@
+/** Deliveries on a real PostgreSQL: each is stored once, whoever else fails beside it and whoever else stores it. */
+import assert from 'node:assert/strict';
+import { performance } from 'node:perf_hooks';
+import { suite, test } from 'node:test';
+import type { TestContext } from 'node:test';
+import { codes, committer, commitRoom, untilACommitWaits } from '../../test/support/commit-room.ts';
+import { onEnd } from '../../test/support/cleanup.ts';
+import { Spy } from '../../test/support/postgres.ts';
+import { rowsOf } from '../../test/support/rows.ts';
+import { migrate, readMigrations } from '../catalog/migrate.ts';
+import { limits } from '../tables/limits.ts';
+import type { Limits } from '../tables/limits.ts';
+import { CommitPools } from './commit-pools.ts';
+import { createHandOver } from './hand-over.ts';
+import type { Rows, Shape, Target } from '../tables/flow.ts';
+
+const dedupe = { parts: [], headers: new Set<string>(), windowS: 3_600, shown: '' };
+const idOf = (name: string) => Buffer.from(name.padEnd(16, '.')).toString('hex');
+
+/** A request that is the delivery `name`. */
+const sent = (target: Target, name: string, ...documents: string[]): Rows => ({
+  ...rowsOf(target, ...documents),
+  delivery: idOf(name),
+});
+
+async function room(t: TestContext, bounds: Partial<Limits> = {}) {
+  const made = await commitRoom(t, bounds);
+  await migrate(made.client, await readMigrations());
+  const once = (target: Target): Target => ({ ...target, dedupe });
+  return {
+    ...made,
+    documents: async (name: string) => once(await made.targetOf(name)),
+    columns: async (name: string, misfits: Shape['misfits'] = 'reject') =>
+      once(await made.tableOf(name, { misfits })),
+    known: async () => {
+      const { rows } = await made.client.query<{ n: number }>(
+        'select count(*)::int as n from headgate.delivery',
+      );
+      return rows[0]?.n;
+    },
+  };
+}
+
+suite('deliveries that are stored once', () => {
+  test('a copy later, a copy in one group, and rows of a batch: answered as if stored', async (t) => {
+    const { client, documents, send, spy, known } = await room(t);
+    await client.query('create table d (data jsonb)');
+    const target = await documents('d');
+    const told = spy.next('deliveries.repeated');
+    assert.deepEqual(
+      codes(await send([sent(target, 'a', '1', '2'), sent(target, 'b', '3'), sent(target, 'a', '1', '2')])),
+      [2, 1, 2],
+    );
+    assert.equal((await told).deliveries, 1);
+    assert.deepEqual(
+      codes(await send([sent(target, 'b', '3'), sent(target, 'c', '4'), sent(target, 'a', '1', '2')])),
+      [1, 1, 2],
+    );
+    assert.deepEqual(codes(await send([sent(target, 'a', '1', '2')])), [2]);
+    // Rows that nobody has given an id.
+    assert.deepEqual(codes(await send([rowsOf(target, '5'), rowsOf(target, '5')])), [1, 1]);
+    const { rows } = await client.query<{ data: number }>('select data from d order by data');
+    assert.deepEqual(
+      rows.map(({ data }) => data),
+      [1, 2, 3, 4, 5, 5],
+    );
+    assert.equal(await known(), 3);
+  });
+
+  test('what is refused leaves no id, among others and alone, and its copy is tried like it', async (t) => {
+    const { client, columns, send, known } = await room(t);
+    await client.query('create table r (id int check (id > 0), word text)');
+    const target = await columns('r');
+    const members = [
+      sent(target, 'good', '{"id":1}'),
+      sent(target, 'low', '{"id":-1}'),
+      sent(target, 'word', '{"id":"x"}'),
+      sent(target, 'low', '{"id":-1}'),
+      sent(target, 'good', '{"id":1}'),
+      sent(target, 'late', '{"id":2}'),
+    ];
+    const refused = ['aborted row_refused', 'aborted payload_undecodable'] as const;
+    assert.deepEqual(codes(await send(members)), [1, refused[0], refused[1], refused[0], 1, 1]);
+    assert.equal(await known(), 2);
+    assert.deepEqual(codes(await send([sent(target, 'low', '{"id":-1}')])), [refused[0]]);
+    // What was at fault is put right: the same delivery is stored.
+    assert.deepEqual(
+      codes(await send([sent(target, 'low', '{"id":3}'), sent(target, 'late', '{"id":-5}')])),
+      [1, 1],
+    );
+    const { rows } = await client.query<{ id: number }>('select id from r order by 1');
+    assert.deepEqual(
+      rows.map(({ id }) => id),
+      [1, 2, 3],
+    );
+  });
+
+  test('beside a copy, a value that does not fit is still stored as NULL', async (t) => {
+    const { client, columns, send } = await room(t);
+    await client.query('create table n (id int, at date)');
+    const target = await columns('n', 'null');
+    await send([sent(target, 'a', '{"id":1}')]);
+    const outcomes = await send([sent(target, 'a', '{"id":1}'), sent(target, 'b', '{"id":2,"at":"no day"}')]);
+    assert.deepEqual(codes(outcomes), [1, 1]);
+    const { rows } = await client.query('select * from n order by id');
+    assert.deepEqual(rows, [
+      { id: 1, at: null },
+      { id: 2, at: null },
+    ]);
+  });
+
+  test('of two Headgates with one delivery the second waits for the first', async (t) => {
+    const { client, database, documents, send, known } = await room(t);
+    await client.query('create table w (data jsonb)');
+    const target = await documents('w');
+    const other = committer(t, database.engine, new Spy());
+    for (const [end, rows] of [
+      ['commit', 1],
+      ['rollback', 2],
+    ] as const) {
+      const holder = await database.connect();
+      await holder.query('begin');
+      await holder.query('select headgate.claim_deliveries($1, $2, 3600)', [target.oid, [idOf(end)]]);
+      await holder.query(`insert into w values ('"${end}"')`);
+      const waiting = other([sent(target, end, `"${end}"`)]);
+      await untilACommitWaits(client);
+      await holder.query(end);
+      assert.deepEqual(codes(await waiting), [1]);
+      const { rows: stored } = await client.query('select from w');
+      assert.equal(stored.length, rows, end);
+    }
+    // Many at once, in another order each, beside rows that are refused.
+    const names = Array.from({ length: 40 }, (_, i) => `m${i}`);
+    const group = (order: readonly string[]) => [
+      ...order.map((name) => sent(target, name, `"${name}"`)),
+      sent(target, 'bad', '"\\u0000"'),
+    ];
+    const ends = await Promise.all([send(group(names)), other(group(names.toReversed()))]);
+    for (const outcomes of ends) assert.equal(codes(outcomes).filter((it) => it === 1).length, 40);
+    const { rows } = await client.query<{ n: number }>(
+      `select count(*)::int as n from w where data #>> '{}' like 'm%'`,
+    );
+    assert.equal(rows[0]?.n, 40);
+    assert.equal(await known(), 42);
+  });
+
+  test('an id that is older than the window is new, and is forgotten a part at a time', async (t) => {
+    const { client, documents, send, known } = await room(t);
+    await client.query('create table o (data jsonb)');
+    const target = await documents('o');
+    await send([sent(target, 'a', '1'), sent(target, 'b', '2'), sent(target, 'c', '3')]);
+    await client.query(
+      `update headgate.delivery set stored_at = now() - interval '61 minutes' where id <> $1`,
+      [idOf('c')],
+    );
+    assert.deepEqual(codes(await send([sent(target, 'a', '1'), sent(target, 'c', '3')])), [1, 1]);
+    const { rows } = await client.query('select from o');
+    assert.equal(rows.length, 4);
+    // Of no webhook table: all of them may go, two in one statement.
+    const forget = async () => {
+      const { rows: went } = await client.query<{ n: string }>('select headgate.forget_deliveries(2) as n');
+      return Number(went[0]?.n);
+    };
+    assert.deepEqual([await forget(), await forget(), await forget()], [2, 1, 0]);
+    assert.equal(await known(), 0);
+  });
+
+  test('what comes from the disk is stored once, and what came before it is passed', async (t) => {
+    const { client, database, documents, send } = await room(t);
+    await client.query('create table h (data jsonb)');
+    const target = await documents('h');
+    await send([sent(target, 'a', '1')]);
+    const pools = new CommitPools(database.engine, limits);
+    onEnd(t, 'pools', () => pools.close());
+    const over = createHandOver({ pools, limits, observe: () => undefined, clock: () => performance.now() });
+    const hand = (first: bigint, last: bigint, ...members: Rows[]) => {
+      const passage = { spool: '0123456789abcdef0123456789abcdef', first, last };
+      return over({ target, members, rows: members.length, bytes: 1 }, passage);
+    };
+    assert.deepEqual(await hand(1n, 2n, sent(target, 'a', '1'), sent(target, 'b', '2')), {
+      kind: 'committed',
+    });
+    assert.deepEqual(await hand(3n, 3n, sent(target, 'b', '2')), { kind: 'committed' });
+    assert.deepEqual(await hand(3n, 3n, sent(target, 'b', '2')), { kind: 'moved' });
+    assert.deepEqual(codes(await send([sent(target, 'b', '2')])), [1]);
+    const { rows } = await client.query<{ data: number }>('select data from h order by data');
+    assert.deepEqual(
+      rows.map(({ data }) => data),
+      [1, 2],
+    );
+  });
+
+  test('the table of ids is Headgate’s alone', async (t) => {
+    const { client } = await room(t);
+    const role = `stranger_${process.pid}`;
+    await client.query(`create role ${role}`);
+    try {
+      const tried = async (sql: string) =>
+        client.query(`set role ${role}; ${sql}`).then(
+          () => 'done',
+          (error: { code: string }) => error.code,
+        );
+      for (const sql of [
+        'select from headgate.delivery',
+        `insert into headgate.delivery values (1, gen_random_uuid())`,
+        `select headgate.claim_deliveries(1, '{}', 1)`,
+        'select headgate.forget_deliveries(1)',
+      ])
+        assert.equal(await tried(sql), '42501', sql);
+    } finally {
+      await client.query(`reset role; drop role ${role}`);
+    }
+  });
+});

@@ -1,0 +1,77 @@
+/**
+ * Deliveries that are stored once (the option `dedupe`): the ids of some rows are taken in front of them, in their transaction.
+ * An id that is known already fails that, is named, and its rows are left out of the next attempt: whoever sent it again is
+ * answered as if they had just been stored. Rows that are refused leave no id behind.
+ */
+import type { Rows, Target } from '../tables/flow.ts';
+import { textOf } from './hold.ts';
+import { deliveredBefore, failedHere, isDelivered } from './judge.ts';
+import { toStatement } from './prepared.ts';
+import type { Failed } from './round-trip.ts';
+import { typeOids } from './statements.ts';
+import type { Step } from './table-statements.ts';
+import type { Attempt } from './told.ts';
+import { executeMessages, parseMessage } from './wire-message.ts';
+
+const claimSql = 'select headgate.claim_deliveries($1, $2, $3)';
+const claimTypes = [typeOids.oid, 2951 /* uuid[] */, typeOids.int8];
+const claim = toStatement(claimSql, claimTypes);
+
+/** What comes in front of the rows of one attempt; nothing where no row has an id. */
+export function claimSteps({ oid, code, dedupe }: Target, members: readonly Rows[]): Step[] {
+  const ids = members.flatMap(({ delivery }) => delivery ?? []);
+  if (dedupe === undefined || ids.length === 0) return [];
+  const parameters = [String(oid), `{${ids.join(',')}}`, String(dedupe.windowS)].map(textOf);
+  // Code of an owner may have put something else under a name.
+  return code.as === 'owner'
+    ? [
+        {
+          statement: null,
+          messages: () => [parseMessage('', claimSql, claimTypes), ...executeMessages('', parameters)],
+          claims: true,
+        },
+      ]
+    : [{ statement: claim, messages: () => executeMessages(claim.name, parameters), claims: true }];
+}
+
+/** Without the later copies of a delivery: they are stored, or not, with the first one. */
+export function withoutCopies(members: readonly Rows[]): readonly Rows[] {
+  const seen = new Set<string>();
+  return members.filter(({ delivery }) => {
+    if (delivery === undefined) return true;
+    const known = seen.has(delivery);
+    seen.add(delivery);
+    return !known;
+  });
+}
+
+/** What the claim itself has failed with. */
+export function claimFailed(failed: Failed): Failed {
+  return failed.sqlstate === deliveredBefore ? failedHere(deliveredBefore, failed.message) : failed;
+}
+
+/** The ids that were known; null: the attempt has ended in another way. */
+function deliveredIn(attempt: Attempt): ReadonlySet<string> | null {
+  if (attempt.kind !== 'failed' || !isDelivered(attempt)) return null;
+  return new Set(attempt.message.split(' '));
+}
+
+/** Stores those that are not known yet. `repeated`: told how many were. */
+export async function storeOnce(
+  given: readonly Rows[],
+  store: (members: readonly Rows[]) => Promise<Attempt>,
+  repeated: (deliveries: number) => void,
+): Promise<Attempt> {
+  let members = withoutCopies(given);
+  for (;;) {
+    const attempt = await store(members);
+    const known = deliveredIn(attempt);
+    if (known === null) {
+      if (attempt.kind === 'committed') repeated(given.length - members.length);
+      return attempt;
+    }
+    const left = members.filter(({ delivery }) => delivery === undefined || !known.has(delivery));
+    if (left.length === members.length) return failedHere('XX000', 'an id is known that nobody has sent');
+    members = left;
+  }
+}

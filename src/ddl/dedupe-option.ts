@@ -1,0 +1,46 @@
+/**
+ * The options `dedupe` and `dedupe_window`: takes what stands behind them, gives what the catalog keeps. `sender` stands for where the
+ * sender of USING keeps a delivery's id. Refuses (22023) where they stand. Pure.
+ */
+import { parseDeliveryId, parseWindow, printDeliveryId } from '../catalog/delivery-id.ts';
+import { StatementError } from './cursor.ts';
+import type { Option } from './options.ts';
+
+/** Where a known sender keeps a delivery's id, as text; or, in a sentence, why it has none. null: no such sender. */
+export type DeliveryIdOf = (sender: string) => { readonly id: string } | { readonly problem: string } | null;
+
+const hint =
+  "The forms are: dedupe = 'sender', 'sender:github', 'header:x-github-delivery', '$.event.id', or 'off'; several, with commas between, are the id together.";
+/** What travels in them is nobody's to keep. */
+const credentials = new Set(['authorization', 'cookie', 'proxy-authorization', 'set-cookie']);
+
+/** `using`: the sender behind USING in the same statement. */
+export function dedupeValue(option: Option, using: string | null, deliveryIdOf: DeliveryIdOf): string {
+  const { value, valueAt } = option;
+  if (value.toLowerCase() === 'off') return 'off';
+  const refuse = (message: string, more: string = hint): never => {
+    throw new StatementError('22023', message, valueAt, { hint: more });
+  };
+  const named = /^sender(?::\s*(\w+))?$/i.exec(value);
+  const sender = named?.[1]?.toLowerCase() ?? using;
+  if (named !== null && sender === null)
+    return refuse(
+      "dedupe = 'sender' needs VALIDATE ... USING in the same statement",
+      "Name it: dedupe = 'sender:github'.",
+    );
+  const known = named === null || sender === null ? { id: value } : deliveryIdOf(sender);
+  if (known === null) return refuse(`unknown sender "${sender}"`);
+  if ('problem' in known) return refuse(known.problem);
+  const parts = parseDeliveryId(known.id);
+  if (parts === null) return refuse(`dedupe "${value}" is no place in a request`);
+  const secret = parts.find((it) => 'header' in it && credentials.has(it.header));
+  if (secret !== undefined) return refuse('a header that carries a credential is no delivery id');
+  return printDeliveryId(parts);
+}
+
+export function windowValue({ value, valueAt }: Option): string {
+  if (parseWindow(value) !== null) return value.trim().toLowerCase();
+  throw new StatementError('22023', `dedupe_window "${value}" is not known`, valueAt, {
+    hint: "For example '7 days' or '12 hours'; from one minute to 90 days.",
+  });
+}

@@ -1,0 +1,111 @@
+/**
+ * The long work of a process on its event loop: one piece in each turn, so that sockets are served in between. Whoever has
+ * work that takes longer than a small request asks here for a turn, at whichever door. Touches nothing; what waits is bounded by
+ * those who ask, with the bodies that they may hold.
+ *
+ * The order is fair by bytes: a piece is due when as many bytes as its own work has have been served since it asked
+ * (self-clocked fair queueing, Golestani 1994). So the small overtake the large, and no stream of small ones
+ * keeps a large one waiting for ever.
+ */
+interface Waiting {
+  /** When it is due, in bytes served. */
+  readonly due: number;
+  /** Cannot be cut: a rest follows, see `turn`. */
+  readonly whole: boolean;
+  /** Does a piece; true: that was the last one. */
+  readonly step: () => boolean;
+}
+
+export interface LongWorkOptions {
+  /** A monotonic clock, ms. */
+  readonly clock: () => number;
+  /** Runs its argument when the current turn of the event loop has handled its sockets (setImmediate). */
+  readonly endOfTurn: (run: () => void) => void;
+  /** setTimeout. */
+  readonly after: (run: () => void, ms: number) => void;
+}
+
+/** What took less needs no rest, in ms. */
+const shortMs = 4;
+const restMsMax = 50;
+
+export class LongWork {
+  readonly #options: LongWorkOptions;
+  #waiting: Waiting[] = [];
+  /** A piece, or the rest behind it, is under way; or the next turn begins one. */
+  #busy = false;
+  #served = 0;
+
+  constructor(options: LongWorkOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * For work that cannot be cut. Resolves when it may be done, which is to be done there and then. A rest follows that is as long
+   * as the work was, 50 ms at most: a small request takes several turns, and would meet such a piece in each of them.
+   */
+  turn(bytes: number): Promise<void> {
+    return new Promise((resolve) => {
+      const step = () => {
+        resolve();
+        return true;
+      };
+      this.#waiting.push({ due: this.#served + bytes, whole: true, step });
+      if (!this.#busy) this.#next();
+    });
+  }
+
+  /** Runs work that comes in slices to its end; at once where it is one slice. Throws, or rejects, as the work does. */
+  slices<T>(bytes: number, work: Generator<void, T>): T | Promise<T> {
+    const first = work.next();
+    if (first.done === true) return first.value;
+    return new Promise((resolve, reject) => {
+      const step = () => {
+        try {
+          const next = work.next();
+          if (next.done === true) resolve(next.value);
+          return next.done === true;
+        } catch (error) {
+          reject(error instanceof Error ? error : new Error(String(error)));
+          return true;
+        }
+      };
+      this.#waiting.push({ due: this.#served + bytes, whole: false, step });
+      if (this.#busy) return;
+      this.#busy = true;
+      this.#options.endOfTurn(() => this.#next());
+    });
+  }
+
+  #next(): void {
+    const { clock, endOfTurn, after } = this.#options;
+    this.#busy = this.#waiting.length > 0;
+    if (!this.#busy) return;
+    const first = this.#waiting.reduce((least, it) => (it.due < least.due ? it : least));
+    const started = clock();
+    if (first.step()) {
+      this.#waiting = this.#waiting.filter((it) => it !== first);
+      this.#served = Math.max(this.#served, first.due);
+    }
+    endOfTurn(() => {
+      const tookMs = clock() - started;
+      if (first.whole && tookMs >= shortMs) after(() => this.#next(), Math.min(tookMs, restMsMax));
+      else this.#next();
+    });
+  }
+}
+
+/** That of this process, which has one event loop. */
+export const longWork = new LongWork({
+  clock: () => performance.now(),
+  endOfTurn: setImmediate,
+  after: setTimeout,
+});
+
+/** Work in slices without a pause. */
+export function atOnce<T>(work: Generator<void, T>): T {
+  for (;;) {
+    const slice = work.next();
+    if (slice.done === true) return slice.value;
+  }
+}

@@ -1,0 +1,16 @@
+/**
+ * Waits for `work`, for `ms` at most, and gives `late` past that. Rejects when the work rejects in time; how it ends later is nobody's
+ * business any more.
+ */
+export async function within<T, L>(ms: number, work: Promise<T>, late: L): Promise<T | L> {
+  let timer: NodeJS.Timeout | undefined;
+  const over = new Promise<L>((resolve) => {
+    timer = setTimeout(() => resolve(late), ms);
+  });
+  work.catch(() => undefined);
+  try {
+    return await Promise.race([work, over]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
