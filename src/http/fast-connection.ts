@@ -137,7 +137,7 @@ export class FastConnections {
   }
 }
 
-export class FastConnection {
+class FastConnection {
   readonly all: FastConnections;
   readonly #socket: Socket;
   readonly #connection: Connection;
