@@ -51,6 +51,11 @@ export class Gate {
     this.#tables = tableRate === null ? null : new RateLimit(tableRate, limits.rateTablesMax, shared);
   }
 
+  /** Whether a client's address may be another than that of the connection's other end. */
+  get believesProxies(): boolean {
+    return this.#options.trustedProxies !== null;
+  }
+
   /** `peer` as a socket has it. */
   clientAddress(peer: string, request: { readonly headers: IncomingHttpHeaders }): string {
     const { trustedProxies, forwardedHeader } = this.#options;

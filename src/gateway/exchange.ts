@@ -64,7 +64,11 @@ export class GatewayExchange extends Exchange {
   async body({ bytesMax, tooLarge }: BodyBounds): Promise<Buffer> {
     this.#isGzip();
     const rules = { bytesMax, needsLength: false, pauseMs: limits.eventsPauseMs };
-    return this.readBody(rules).catch(inOurWords(tooLarge));
+    try {
+      return await this.readBody(rules);
+    } catch (error) {
+      return inOurWords(tooLarge)(error);
+    }
   }
 
   /** The body as it comes: the next bytes, or null behind the last ones. Throws Refused, and rejects with it. */

@@ -95,7 +95,7 @@ export abstract class Exchange implements LiveRequest {
     this.target = request.url ?? '';
     this.arrivedAtMs = hall.now();
     const peer = connection.remoteAddress;
-    this.remoteAddress = hall.gate?.clientAddress(peer, request) ?? peer;
+    this.remoteAddress = hall.gate?.believesProxies === true ? hall.gate.clientAddress(peer, request) : peer;
     this.share = new Share(hall.inFlight, this.remoteAddress, (why) => this.fail(why));
     connection.last = this;
     if (request instanceof WholeRequest) return;
@@ -164,8 +164,8 @@ export abstract class Exchange implements LiveRequest {
     this.#closes = true;
   }
 
-  /** All of the body, taken apart. Called at most once; rejects with Refused. */
-  protected readBody(rules: BodyRules): Promise<Buffer> {
+  /** All of the body, taken apart; at once where it is there. Called at most once; throws Refused, or rejects with it. */
+  protected readBody(rules: BodyRules): Buffer | Promise<Buffer> {
     const { limits, bodyTurn } = this.hall;
     const { request } = this;
     if (request instanceof WholeRequest) return this.#takeBody(request, rules);
@@ -184,12 +184,17 @@ export abstract class Exchange implements LiveRequest {
   }
 
   /** A body that is there already. */
-  async #takeBody({ body }: WholeRequest, { bytesMax }: BodyRules): Promise<Buffer> {
+  #takeBody({ body }: WholeRequest, { bytesMax }: BodyRules): Buffer | Promise<Buffer> {
     const gone = this.connection.socket.destroyed ? refusal('request_aborted') : null;
     const tooLarge = body.length > bytesMax ? refusal('body_too_large') : null;
     const why = gone ?? this.#failure ?? tooLarge ?? this.share.take(body.length);
     if (why !== null) throw new Refused(why);
-    await this.hall.bodyTurn(body.length);
+    const turn = this.hall.bodyTurn(body.length);
+    if (turn !== null) return turn.then(() => this.#whole(body));
+    return this.#whole(body);
+  }
+
+  #whole(body: Buffer): Buffer {
     this.share.settle();
     return body;
   }

@@ -68,7 +68,8 @@ export function createIngest(rooms: IngestRooms): Ingest {
         got.target = target;
         hooks.target(target);
         rooms.admit(target, arrival.announcedBytes ?? 0);
-        const body = (got.body ??= await arrival.body());
+        const reading = got.body ?? arrival.body();
+        const body = (got.body = reading instanceof Promise ? await reading : reading);
         const request = new ReceivedRequest(arrival, body);
         got.authenticated = false;
         const first = asks(target, rooms, request, 'unchecked');

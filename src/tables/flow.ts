@@ -17,8 +17,8 @@ export interface Arrival {
   readonly remoteAddress: string;
   /** How long the body is said to be; 0 or absent: nothing is said of it. */
   readonly announcedBytes?: number;
-  /** Reads the body; throws `Refused` (408, 411, 413, 415 …). Called at most once. */
-  body(): Promise<Buffer>;
+  /** Reads the body; throws `Refused` (408, 411, 413, 415 …), or rejects with it. Called at most once. */
+  body(): Buffer | Promise<Buffer>;
 }
 
 /**

@@ -34,6 +34,8 @@ export const requestLimits = {
   fastHeldBytesMax: 8 * 1024 * 1024,
   /** Length of a request target, that is path and query, in bytes. */
   targetBytesMax: 8 * 1024,
+  /** Request targets of which it is remembered which tables they name. */
+  targetsKnownMax: 16_384,
   /** What a request in flight is counted as besides its body, in bytes: bounds how many there are. */
   requestCostBytes: 2 * 1024,
   /** From this size on what is done with whole bodies is done for one of them at a time, with rests between, in bytes. */
