@@ -182,10 +182,17 @@ export class Catalog {
     };
   }
 
-  /** The tables of a database as they were read last, which stand for nothing but what may be shown. */
-  shown(database: string): readonly ShownTable[] {
+  /** The webhook tables, by oid, that `user` may own or come to own. Throws Refused, or the engine's error. */
+  async ownedBy({ database, user }: Pick<SourceQuestion, 'database' | 'user'>): Promise<ReadonlySet<number>> {
+    await this.ensure(database);
+    return new Set(await this.#databases.get(database)?.ownedBy(user));
+  }
+
+  /** These tables as they were read last: what may be shown of them. */
+  shown(database: string, owned: ReadonlySet<number>): readonly ShownTable[] {
     const snapshot = this.#databases.get(database)?.snapshot;
-    return [...(snapshot?.tables ?? [])].map(([key, { oid }]) => ({
+    const tables = [...(snapshot?.tables ?? [])].filter(([, { oid }]) => owned.has(oid));
+    return tables.map(([key, { oid }]) => ({
       oid,
       source: snapshot?.sources.get(key) ?? null,
       unusable: snapshot?.unusable.get(key) ?? null,
