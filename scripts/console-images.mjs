@@ -91,6 +91,9 @@ try {
     );
   }
   await picture('endpoint');
+  await open('endpoints');
+  await page.getByRole('row', { name: /github_events.*(ok|refused)/ }).waitFor();
+  await picture('endpoints');
   await page.getByLabel('Theme').selectOption('dark');
   await open('refused/1');
   await page.getByLabel('x-hub-signature-256').fill(`sha256=${'5'.repeat(64)}`);

@@ -19,6 +19,7 @@ export interface AdminParts {
   readonly engine: Engine;
   readonly listener: WebhookDoor;
   readonly sql: { readonly host: string; readonly port: number };
+  readonly gateway: { readonly host: string; readonly port: number };
   readonly metrics: Metrics;
   readonly catalog: ReplayRooms['catalog'];
   /** Of this process. */
@@ -35,7 +36,7 @@ export interface AdminPort {
 }
 
 export async function openAdminPort(parts: AdminParts, closer: Closer): Promise<AdminPort> {
-  const { settings, engine, listener, metrics, ready, version, sql } = parts;
+  const { settings, engine, listener, metrics, ready, version, sql, gateway } = parts;
   const { listeners, address: listen } = listener;
   const text = () => listeners?.metricsText(metrics) ?? metrics.text();
   const opened = await openConsoleOf(
@@ -46,6 +47,7 @@ export async function openAdminPort(parts: AdminParts, closer: Closer): Promise<
       database: engine.defaultDatabase,
       listen,
       sql,
+      gateway,
       observe: parts.observe,
       catalog: parts.catalog,
       tail: listeners?.tail ?? parts.tail,

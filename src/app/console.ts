@@ -15,7 +15,7 @@ import type { Observe } from '../tables/observations.ts';
 import type { Settings } from '../tables/settings.ts';
 import { consoleIsOn } from './door-settings.ts';
 import { pageFolder } from './own-files.ts';
-import { ownBase, reachable } from './endpoints.ts';
+import { baseOf, ownBase, reachable } from './endpoints.ts';
 import { replayed } from './console-replay.ts';
 import type { ReplayRooms } from './console-replay.ts';
 import { makeSecret, senderInfos, sendTest } from './console-senders.ts';
@@ -27,6 +27,7 @@ export interface ConsoleParts {
   readonly database: string;
   readonly listen: { readonly host: string; readonly port: number } | null;
   readonly sql: { readonly host: string; readonly port: number };
+  readonly gateway: { readonly host: string; readonly port: number };
   readonly catalog: ReplayRooms['catalog'];
   readonly tail: TailSource;
   readonly health: () => Promise<Health>;
@@ -84,10 +85,15 @@ function doorAt({ sql, settings }: ConsoleParts): SqlDoorAt {
   return { host: reachable(sql.host), port: sql.port, ssl: tls ? { rejectUnauthorized: false } : false };
 }
 
-function about({ settings, listen, sql, version, engineKind }: ConsoleParts, role: string, database: string) {
+function about(
+  { settings, listen, sql, gateway, version, engineKind }: ConsoleParts,
+  role: string,
+  database: string,
+) {
   const own = ownBase(settings, listen);
   return {
     own,
+    gateway: baseOf(gateway, settings.gatewayTlsCert !== null),
     base: listen === null ? null : (settings.publicUrl ?? own),
     public: settings.publicUrl !== null,
     version,

@@ -3,7 +3,7 @@
  * table. Takes the catalog's tables as they were read last, gives plain values; opens no secret. Part of the composition
  * root.
  */
-import type { ShownTable } from '../catalog/catalog.ts';
+import type { Catalog } from '../catalog/catalog.ts';
 import type { CatalogRow } from '../catalog/snapshot.ts';
 import { senderOf } from '../senders/senders.ts';
 import type { Sender } from '../senders/sender.ts';
@@ -16,10 +16,13 @@ interface Address {
 
 /** Before `/webhook/…`, as this machine calls it; null: the listener is off. */
 export function ownBase(settings: Settings, listen: Address | null): string | null {
-  if (listen === null) return null;
-  const host = reachable(listen.host);
-  const scheme = settings.listenTlsCert === null ? 'http' : 'https';
-  return `${scheme}://${host.includes(':') ? `[${host}]` : host}:${listen.port}`;
+  return listen === null ? null : baseOf(listen, settings.listenTlsCert !== null);
+}
+
+/** Of a door, as this machine calls it. */
+export function baseOf(at: Address, tls: boolean): string {
+  const host = reachable(at.host);
+  return `${tls ? 'https' : 'http'}://${host.includes(':') ? `[${host}]` : host}:${at.port}`;
 }
 
 export const reachable = (host: string): string =>
@@ -30,29 +33,31 @@ export interface EndpointState {
   readonly check: string;
 }
 
-/** Whose check each of the tables has; what was found is kept as long as the table is what it was. */
+/** Whose check each of the tables has; what was found stays for the next question. */
 export class Endpoints {
-  readonly #shown: (database: string) => readonly ShownTable[];
+  readonly #catalog: Pick<Catalog, 'ownedBy' | 'shown'>;
   readonly #base: string | null;
-  readonly #found = new Map<string, Map<string, Sender | null>>();
+  #found = new Map<string, Sender | null>();
 
-  constructor(
-    shown: (database: string) => readonly ShownTable[],
-    settings: Settings,
-    listen: Address | null,
-  ) {
-    this.#shown = shown;
+  constructor(catalog: Pick<Catalog, 'ownedBy' | 'shown'>, settings: Settings, listen: Address | null) {
+    this.#catalog = catalog;
     this.#base = listen === null ? null : (settings.publicUrl ?? ownBase(settings, listen));
   }
 
-  of(database: string): { readonly base: string | null; readonly tables: Record<string, EndpointState> } {
-    const before = this.#found.get(database);
+  /** Of the tables of this role: the statement in which they are sent can be read by its session. */
+  async of(session: { readonly database: string; readonly user: string }): Promise<{
+    readonly base: string | null;
+    readonly tables: Readonly<Record<string, EndpointState>>;
+  }> {
+    const { database } = session;
+    const owned = await this.#catalog.ownedBy(session);
+    const before = this.#found;
     const found = new Map<string, Sender | null>();
     const tables: Record<string, EndpointState> = {};
-    for (const { oid, source, unusable } of this.#shown(database)) {
+    for (const { oid, source, unusable } of this.#catalog.shown(database, owned)) {
       if (source === null) continue;
       const row = JSON.parse(source) as Pick<CatalogRow, 'expression' | 'secrets'>;
-      const known = before?.get(source);
+      const known = before.get(source);
       const sender =
         known === undefined
           ? senderOf(
@@ -64,7 +69,7 @@ export class Endpoints {
       const check = unusable === null ? kindOf(row.expression, sender) : `unusable: ${unusable}`;
       tables[oid] = { sender: sender?.id ?? null, check };
     }
-    this.#found.set(database, found);
+    this.#found = found;
     return { base: this.#base, tables };
   }
 }

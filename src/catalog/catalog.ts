@@ -16,7 +16,7 @@ import { readMigrations } from './migrate.ts';
 import { Refresher } from './refresher.ts';
 import { guardOf, makeAnswers, noAnswers } from './answers.ts';
 import type { TableGuard } from './answers.ts';
-import { dedupeOf } from './delivery-id.ts';
+import { dedupeOf } from '../tables/delivery-id.ts';
 import { openSource, shapeProblem } from './snapshot.ts';
 import type { CatalogRow, CheckSource } from './snapshot.ts';
 
@@ -183,10 +183,17 @@ export class Catalog {
     };
   }
 
-  /** The tables of a database as they were read last, which stand for nothing but what may be shown. */
-  shown(database: string): readonly ShownTable[] {
+  /** The webhook tables, by oid, that `user` may own or come to own. Throws Refused, or the engine's error. */
+  async ownedBy({ database, user }: Pick<SourceQuestion, 'database' | 'user'>): Promise<ReadonlySet<number>> {
+    await this.ensure(database);
+    return new Set(await this.#databases.get(database)?.ownedBy(user));
+  }
+
+  /** These tables as they were read last: what may be shown of them. */
+  shown(database: string, owned: ReadonlySet<number>): readonly ShownTable[] {
     const snapshot = this.#databases.get(database)?.snapshot;
-    return [...(snapshot?.tables ?? [])].map(([key, { oid }]) => ({
+    const tables = [...(snapshot?.tables ?? [])].filter(([, { oid }]) => owned.has(oid));
+    return tables.map(([key, { oid }]) => ({
       oid,
       source: snapshot?.sources.get(key) ?? null,
       unusable: snapshot?.unusable.get(key) ?? null,

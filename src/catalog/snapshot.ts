@@ -24,7 +24,7 @@ import {
   noAnswers,
   openSecrets,
 } from './answers.ts';
-import { dedupeOf } from './delivery-id.ts';
+import { dedupeOf } from '../tables/delivery-id.ts';
 import { openCheck } from './seals.ts';
 import { relationColumns, relationsSql, toCode, toShape, typeOids } from './shape.ts';
 import type { RelationRow } from './shape.ts';

@@ -220,7 +220,7 @@ export class ConsoleApi {
   async #send({ request, response }: Asked): Promise<void> {
     const { who } = this.#ofRole(request);
     const test = readTest(await readObject(request));
-    const answer = await this.#rooms.answers.send({ ...test, database: who.database });
+    const answer = await this.#counted(() => this.#rooms.answers.send({ ...test, database: who.database }));
     if (answer === null)
       throw new Refused('malformed_request', 'this request cannot be made with this secret');
     writeJson(response, 200, answer);
@@ -229,8 +229,17 @@ export class ConsoleApi {
   async #replay({ request, response }: Asked): Promise<void> {
     const { who } = this.#ofRole(request);
     const replay = readReplay(await readObject(request));
-    const answer = await this.#run({ request, response }, () => this.#rooms.answers.replay(replay, who));
+    const answer = await this.#run({ request, response }, () =>
+      this.#counted(() => this.#rooms.answers.replay(replay, who)),
+    );
     if (answer !== null) writeJson(response, 200, answer);
+  }
+
+  /** What is sent counts as a statement does. */
+  async #counted<T>(run: () => Promise<T>): Promise<T> {
+    if (this.#running.count >= limits.consoleStatementsMax) throw new Refused('overloaded');
+    this.#running.count += 1;
+    return run().finally(() => (this.#running.count -= 1));
   }
 
   /** One at a time for each session. */

@@ -27,6 +27,8 @@ export interface Me {
   readonly base: string | null;
   /** The same as this machine does. */
   readonly own: string | null;
+  /** Of the events gateway, as this machine calls it. */
+  readonly gateway: string;
   /** HEADGATE_PUBLIC_URL is set. */
   readonly public: boolean;
   readonly version: string;

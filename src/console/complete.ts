@@ -28,8 +28,9 @@ const keywords = words.split(' ');
 
 /** null: there is nothing to say. */
 export function completionOf(text: string, caret: number, names: Names): Completion | null {
-  const before = text.slice(0, caret);
-  if (isInLiteral(before)) return null;
+  if (isInLiteral(text.slice(0, caret))) return null;
+  // A name is no longer than that, and a text may be.
+  const before = text.slice(Math.max(0, caret - 200), caret);
   const [, owner = '', word = ''] = /(?:([\w$]+)\.)?([\w$]*)$/u.exec(before) ?? [];
   if (owner === '' && word === '') return null;
   const from = caret - word.length;
@@ -62,6 +63,6 @@ function candidates(owner: string, behind: string, { columns, secrets, senders }
 
 /** Within '…' or behind `--`. */
 function isInLiteral(before: string): boolean {
-  const quotes = before.match(/'/g)?.length ?? 0;
-  return quotes % 2 === 1 || /--[^\n]*$/.test(before);
+  const quotes = before.split("'").length - 1;
+  return quotes % 2 === 1 || before.slice(before.lastIndexOf('\n') + 1).includes('--');
 }

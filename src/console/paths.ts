@@ -14,6 +14,8 @@ export interface Path {
 }
 
 const pathsMax = 500;
+/** Of a longer text nothing is looked for: the tab would be held up. */
+const charsMax = 256 * 1024;
 const sampleChars = 60;
 
 /** Of values in objects, those of lists left out; in the order in which they stand, at most 500. */
@@ -21,7 +23,8 @@ export function pathsOf(text: string): readonly Path[] {
   const paths: Path[] = [];
   const open: { readonly list: boolean; key: string }[] = [];
   let lists = 0;
-  for (const token of prettyJson(text) ?? []) {
+  const tokens = text.length > charsMax ? null : prettyJson(text);
+  for (const token of tokens ?? []) {
     const inside = open.at(-1);
     if (token.kind === 'space') continue;
     if (token.kind === 'key') {

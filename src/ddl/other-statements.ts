@@ -70,8 +70,8 @@ function findAction(cursor: Cursor): 'check' | 'drop validate' | 'drop answer' |
 
 /** What the Headgate that is asked knows, and the catalog does not. */
 export interface ShownState {
-  readonly spool: () => object;
-  readonly endpoints: () => object;
+  readonly spool: () => Promise<object>;
+  readonly endpoints: () => Promise<object>;
 }
 
 export function show(cursor: Cursor, state: ShownState): Plan | null {

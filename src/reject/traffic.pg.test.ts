@@ -73,10 +73,12 @@ function trafficOn(bin: string): void {
       'SELECT FROM headgate.traffic_minute',
       'DELETE FROM headgate.traffic',
       'UPDATE headgate.endpoints SET checked = true',
-      'LOCK TABLE headgate.traffic IN ACCESS EXCLUSIVE MODE',
-      'LOCK TABLE headgate.endpoints IN ACCESS SHARE MODE',
-    ])
+      'BEGIN; LOCK TABLE headgate.traffic IN ACCESS EXCLUSIVE MODE',
+      'BEGIN; LOCK TABLE headgate.endpoints IN ACCESS SHARE MODE',
+    ]) {
       await assert.rejects(client.query(statement), { code: /^(42501|55000)$/ }, statement);
+      await client.query('ROLLBACK');
+    }
     await client.query('RESET ROLE');
     await client.query(`DROP TABLE "it's ""hers""/"`);
     assert.deepEqual(

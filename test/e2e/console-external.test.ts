@@ -104,7 +104,7 @@ async function replaysOwn({ headgate, alice, mallory }: Asking, root: Client): P
 }
 
 /** Counters, endpoints and retries of one role are not the other's. */
-async function keepsApart({ headgate, alice, mallory }: Asking): Promise<void> {
+async function keepsApart(t: TestContext, { headgate, alice, mallory }: Asking): Promise<void> {
   const { port } = headgate.ports.admin;
   const sql = async (token: string, text: string): Promise<string> => {
     const { text: answer } = await post(port, 'sql', { sql: text, write: false }, token);
@@ -118,6 +118,13 @@ async function keepsApart({ headgate, alice, mallory }: Asking): Promise<void> {
     assert.doesNotMatch(await sql(mallory, statement), /github_events/, statement);
   assert.match(await sql(mallory, 'SELECT * FROM headgate.traffic_minute'), /permission denied/);
   assert.match(await sql(mallory, "SELECT * FROM headgate.show_endpoints('{}')"), /"mine"/);
+  // Not even in the text of the statement that is sent for him.
+  const sent = `SELECT string_agg(query, ' ') FROM pg_stat_activity WHERE usename = 'mallory'`;
+  const his = await headgate.clientAs(t, 'mallory', database);
+  await his.query('SHOW ENDPOINTS');
+  const text = await sql(mallory, sent);
+  assert.match(text, /show_endpoints/);
+  assert.doesNotMatch(text, /github|signature/);
   const state = async (token: string) => {
     const { text } = await ask(port, '/console/api/retry', { headers: { authorization: `Bearer ${token}` } });
     return JSON.parse(text) as RetryState | null;
@@ -197,7 +204,7 @@ suite('the console in front of a PostgreSQL of somebody else', () => {
       mallory: await enter(headgate, 'mallory'),
     };
     await t.test('a request is signed anew for its own table alone', () => replaysOwn(asking, root));
-    await t.test('counters, endpoints and retries are the own ones', () => keepsApart(asking));
+    await t.test('counters, endpoints and retries are the own ones', (inner) => keepsApart(inner, asking));
     await t.test('the other browser has seen none of it', async () => {
       for (const place of [
         '',

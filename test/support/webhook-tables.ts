@@ -19,8 +19,8 @@ const rewriteSql = createRewriter({
   secretForms: () => [],
   deliveryIdOf: () => null,
   nearestSenders: () => [],
-  spool: () => ({}),
-  endpoints: () => ({ base: null, tables: {} }),
+  spool: () => Promise.resolve({}),
+  endpoints: () => Promise.resolve({ base: null, tables: {} }),
   explain: () => Promise.resolve([]),
 });
 

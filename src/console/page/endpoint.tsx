@@ -1,7 +1,7 @@
 /** One endpoint: what comes at this moment, its last rows, what was refused and why, a check of a request, its definition. */
 import type { JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
-import { shellWord } from '../quote.ts';
+import { qualified, shellWord } from '../quote.ts';
 import { dropTable, lastRows, listReasons, showCreate } from '../statements.ts';
 import type { TableRef } from '../statements.ts';
 import { Chart } from './chart.tsx';
@@ -158,6 +158,19 @@ function Reasons({ of }: { readonly of: TableRef }): JSX.Element {
   );
 }
 
+/** Statements to fill in, for the SQL page. */
+function changesOf({ schema, table }: TableRef): readonly (readonly [string, string])[] {
+  const name = qualified(schema, table);
+  return [
+    ['Let a sender be checked', `ALTER TABLE ${name} VALIDATE SECRET name_of_the_secret USING github`],
+    [
+      'Take a new secret, and the old one for a while',
+      `CREATE SECRET new_secret WITH (backend = 'meta') AS 'the new key';\nALTER TABLE ${name} VALIDATE SECRET old_secret, new_secret USING github;`,
+    ],
+    ['Let anybody write', `ALTER TABLE ${name} DROP VALIDATE`],
+  ];
+}
+
 function Definition({ of }: { readonly of: TableRef }): JSX.Element {
   const sql = showCreate(of);
   const { value, failure } = useLoaded(sql, (options) => run(sql, false, options));
@@ -167,6 +180,14 @@ function Definition({ of }: { readonly of: TableRef }): JSX.Element {
       {failure === null ? null : <Wrong failure={failure} />}
       {value === null ? failure === null && <Skeleton /> : <Code text={first?.at(-1) ?? ''} />}
       <Sql text={sql} />
+      <h2>Its check</h2>
+      <p>
+        {changesOf(of).map(([label, text]) => (
+          <a key={label} class="button" href={to(['sql'], { sql: text })}>
+            {label}
+          </a>
+        ))}
+      </p>
       <h2>Drop it</h2>
       <p class="faint">The table goes with all its rows, and its address answers 404.</p>
       <Action

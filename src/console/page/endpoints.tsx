@@ -87,16 +87,14 @@ function Table({ rows, text, clear, ...counted }: TableProps): JSX.Element {
       <table class="rows">
         <thead>
           <tr>
-            <th>table</th>
-            <th>address</th>
+            <th>table and address</th>
             <th>check</th>
             <th>state</th>
             <th>last request</th>
             <th>24 hours</th>
-            <th class="right">99 % within</th>
+            <th class="right">p99</th>
             <th class="right">rows</th>
-            <th class="right">size</th>
-            <th>refused, last hour</th>
+            <th>refused, 1 h</th>
           </tr>
         </thead>
         <tbody>
@@ -121,18 +119,16 @@ function EndpointRow({ row, known, traffic }: { readonly row: Row } & Counted): 
   const sum = (name: string): string => digitsText(shown?.[name] ?? '0');
   return (
     <tr onClick={() => go(['endpoint', schema, table])}>
-      <td>
+      <td class="url">
         <a data-row href={to(['endpoint', schema, table])}>
           {schema === 'public' ? null : <Text of={`${schema}.`} max={80} />}
           <b>
             <Text of={table} max={80} />
           </b>
         </a>
-      </td>
-      <td class="url">
         <div>
-          <span class="mono" title={url}>
-            <Text of={url} max={200} />
+          <span class="mono faint" title={url}>
+            <Text of={url.replace(/^\w+:\/\/[^/]+/, '')} max={200} />
           </span>
           <Copy text={url} />
         </div>
@@ -141,11 +137,10 @@ function EndpointRow({ row, known, traffic }: { readonly row: Row } & Counted): 
         {row['expression'] === null ? (
           <Badge kind="warn">open to anyone</Badge>
         ) : (
-          <Badge kind="good">{shown?.['Sender'] ?? 'checked'}</Badge>
-        )}{' '}
-        <span class="faint">
-          <Text of={row['secrets'] ?? ''} max={60} />
-        </span>
+          <span title={row['secrets'] ?? ''}>
+            <Badge kind="good">{shown?.['Sender'] ?? 'checked'}</Badge>
+          </span>
+        )}
       </td>
       <td>
         <span title={state.sentence ?? ''}>
@@ -162,10 +157,10 @@ function EndpointRow({ row, known, traffic }: { readonly row: Row } & Counted): 
         />
       </td>
       <td class="right mono">{boundText(shown?.['P99 ms'] ?? null)}</td>
-      <td class="right mono" title="an estimate">
+      <td class="right" title="an estimate">
         {digitsText(row['rows_estimate'] ?? '')}
+        <div class="faint tight">{sizeText(Number(row['bytes'] ?? 0))}</div>
       </td>
-      <td class="right mono">{sizeText(Number(row['bytes'] ?? 0))}</td>
       <td>
         <LastRefused row={row} of={{ schema, table }} />
       </td>
@@ -177,11 +172,12 @@ function LastRefused({ row, of }: { readonly row: Row; readonly of: TableRef }):
   const refused = Number(row['refused'] ?? 0);
   if (refused === 0) return <span class="faint">none</span>;
   return (
-    <a href={to(['refused'], { ...of, since: '1h' })} onClick={(event) => event.stopPropagation()}>
-      <Badge kind="bad">{refused}</Badge>{' '}
-      <span class="faint">
-        <Text of={row['last_reason'] ?? ''} max={70} />
-      </span>
+    <a
+      href={to(['refused'], { ...of, since: '1h' })}
+      title={row['last_reason'] ?? ''}
+      onClick={(event) => event.stopPropagation()}
+    >
+      <Badge kind="bad">{refused}</Badge>
     </a>
   );
 }

@@ -4,6 +4,7 @@ import type { JSX } from 'preact';
 import { Diff } from './diff.tsx';
 import { Endpoint } from './endpoint.tsx';
 import { Endpoints } from './endpoints.tsx';
+import { Events } from './events.tsx';
 import { HealthScreen } from './health.tsx';
 import { Help, watchKeys } from './keys.tsx';
 import { watchLive } from './live.ts';
@@ -26,6 +27,7 @@ const places = [
   ['refused', 'Refused'],
   ['sql', 'SQL'],
   ['secrets', 'Secrets'],
+  ['events', 'Events'],
   ['health', 'Health'],
 ] as const;
 
@@ -45,6 +47,8 @@ function Screen(): JSX.Element {
       return <Diff key={`${first}/${second}`} first={first} second={second} />;
     case 'sql':
       return <SqlScreen first={query.get('sql') ?? ''} />;
+    case 'events':
+      return <Events />;
     case 'secrets':
       return <Secrets />;
     case 'new':
