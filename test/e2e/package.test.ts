@@ -56,6 +56,7 @@ test('the npm package', async (suite) => {
       for (const wanted of [
         'dist/src/app/cli.js',
         'dist/src/app/embed.d.ts',
+        'dist/src/program/LICENSES',
         'dist/console/index.html',
         'dist/src/catalog/migrations/0001_1_tables.sql',
         'docs/settings.md',
@@ -71,7 +72,7 @@ test('the npm package', async (suite) => {
         assert(files.includes(wanted), wanted);
       }
       const known =
-        /^(dist\/src\/.+\.(js|d\.ts|sql)|dist\/console\/[\w-]+\.(html|js|css|svg)(\.(br|gz))?|docs\/.+\.(md|svg|png)|deploy\/(backup|systemd|nginx|caddy)\/[^/]+|[A-Z]+(\.md)?|package\.json)$/;
+        /^(dist\/src\/.+\.(js|d\.ts|sql)|dist\/src\/program\/LICENSES|dist\/console\/[\w-]+\.(html|js|css|svg)(\.(br|gz))?|docs\/.+\.(md|svg|png)|deploy\/(backup|systemd|nginx|caddy)\/[^/]+|[A-Z]+(\.md)?|package\.json)$/;
       assert.deepEqual(
         files.filter((file) => !known.test(file) || /\.(test|long)\.|stale/.test(file)),
         [],

@@ -25,15 +25,18 @@ export class MortalServer {
 
   /** Running; gone with the test. */
   static async start(t: TestContext, settings: readonly string[] = ['fsync=off']): Promise<MortalServer> {
+    const server = await MortalServer.make(settings);
+    onEnd(t, server.folder, () => server.remove());
+    return server;
+  }
+
+  /** Running; `remove` is the caller's to call. */
+  static async make(settings: readonly string[]): Promise<MortalServer> {
     const user = serverUser();
     const folder = mkdtempSync(join(tmpdir(), 'headgate-mortal-'));
     chmodSync(folder, 0o700);
     if (user.uid !== undefined) chownSync(folder, user.uid, user.gid ?? user.uid);
     const server = new MortalServer(folder, reachable(embeddedBin, folder, user), settings);
-    onEnd(t, folder, async () => {
-      await server.kill();
-      rmSync(folder, { recursive: true, force: true });
-    });
     makeCluster(embeddedBin, server.#programs, server.data);
     await server.start();
     return server;
@@ -59,6 +62,19 @@ export class MortalServer {
     const running = this.#running;
     this.#running = null;
     await running?.end('SIGKILL');
+  }
+
+  /** As `pg_ctl restart` does it: who is connected is told to go. */
+  async restart(): Promise<void> {
+    const running = this.#running;
+    this.#running = null;
+    await running?.end('SIGINT');
+    await this.start();
+  }
+
+  async remove(): Promise<void> {
+    await this.kill();
+    rmSync(this.folder, { recursive: true, force: true });
   }
 
   /** `SIGSTOP`, `SIGCONT`: to every process of it. */
