@@ -16,6 +16,7 @@ import type {
   Rows,
   Target,
 } from '../tables/flow.ts';
+import type { Learn } from '../catalog/learning.ts';
 import { createStreams } from '../ingest/ingest-stream.ts';
 import type { StreamFence } from '../ingest/ingest-stream.ts';
 import { createHandshakes } from '../ingest/handshake.ts';
@@ -40,6 +41,7 @@ interface Stages {
   readonly detour: Detour;
   readonly guards: DoorGuards;
   readonly limits: Limits;
+  readonly learn: Learn;
   readonly rejected: (request: RejectedRequest) => void;
   readonly asked: (handshake: AskedHandshake) => void;
   /** null: no other process takes streams. */
@@ -126,7 +128,7 @@ function orRefuse<T extends object>(made: T | Refusal): T {
 }
 
 function handshakesOf(
-  { catalog, asked, observe, clock, limits }: Stages,
+  { catalog, learn, asked, observe, clock, limits }: Stages,
   route: (target: string) => TableName,
 ) {
   return createHandshakes({
@@ -137,6 +139,7 @@ function handshakesOf(
       observe({ kind: 'handshake.asked', table: handshake.target, outcome: handshake.outcome });
       asked(handshake);
     },
+    learn,
     clock,
     limits,
   });

@@ -10,7 +10,7 @@ import { connect } from 'node:net';
 import type { TestContext } from 'node:test';
 import { suite } from 'node:test';
 import { e, gatewayConnections, row, select, sql } from '../../test/support/bad-inputs/gateway.ts';
-import type { End } from '../../test/support/bad-inputs/gateway.ts';
+import type { End } from '../../test/support/bad-inputs/connections.ts';
 import { test } from '../../test/support/both-paths.ts';
 import { testTls } from '../../test/support/certificates.ts';
 import { onEnd } from '../../test/support/cleanup.ts';

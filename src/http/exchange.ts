@@ -227,6 +227,8 @@ export abstract class Exchange implements LiveRequest {
 
   #drop(request: IncomingMessage): Promise<void> {
     const { hall } = this;
+    // Whoever has read so far would pause the request at the next piece.
+    this.#reading?.abandon();
     return new Promise((resolve) => {
       let bytes = 0;
       const settle = (): void => {

@@ -222,12 +222,8 @@ export class Front<E extends Exchange> {
     server.on('connect', (_request, socket) =>
       this.refuseTunnel(socket as Socket, refusal('method_not_allowed')),
     );
-    const { offers } = this.#door;
-    if (offers !== null) {
-      server.on('upgrade', (request, socket, head) =>
-        this.#offered(http, offers, request, socket as Socket, head),
-      );
-    }
+    // Also where nothing is offered: left to itself, Node loses what came behind such a request in the same read.
+    server.on('upgrade', (request, socket, head) => this.#offered(http, request, socket as Socket, head));
     return http;
   }
 
@@ -314,7 +310,8 @@ export class Front<E extends Exchange> {
    * A request that offers to go on in another protocol, its body unread in `head` and in the socket. Node has let go of
    * the socket; the answers that it owes on it are written before anything else is.
    */
-  #offered(http: HttpServer, offers: Offers, request: IncomingMessage, socket: Socket, head: Buffer): void {
+  #offered(http: HttpServer, request: IncomingMessage, socket: Socket, head: Buffer): void {
+    const { offers } = this.#door;
     const connection = this.#connections.get(socket);
     const failed = () => void socket.destroy();
     socket.on('error', failed);
@@ -322,14 +319,14 @@ export class Front<E extends Exchange> {
     const decide = () => {
       // What comes behind the last answer of a connection is read and dropped.
       if (connection.ending) return void socket.resume();
-      const refused = protocolRefusal(request, this.#limits) ?? offers.refusal(request, connection);
-      if (refused === null) {
+      const refused = protocolRefusal(request, this.#limits) ?? offers?.refusal(request, connection);
+      if (offers !== null && refused === null) {
         connection.upgraded = true;
         return offers.take(request, socket, head);
       }
       // The offer is passed over. Had Node been told so in advance, it would lose what came behind the request in the same
       // read (llhttp pauses there, and its position is not looked at), and read on in the middle of something.
-      connection.passedOver = refused;
+      connection.passedOver = refused ?? null;
       socket.off('error', failed);
       socket.setTimeout(0);
       socket.unshift(Buffer.concat([withoutOffer(request), head]));

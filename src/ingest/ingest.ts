@@ -74,6 +74,8 @@ export function createIngest(rooms: IngestRooms): Ingest {
         got.authenticated = false;
         const first = asks(target, rooms, request, 'unchecked');
         if (first !== null) return first;
+        const learnt = target.answers?.learns === true ? await learns(target, rooms, request) : null;
+        if (learnt !== null) return learnt;
         authenticate(target, request);
         got.authenticated = true;
         const second = asks(target, rooms, request, 'checked');
@@ -178,6 +180,15 @@ function asks(
   const asked = handshakes.posted(target, answers, request, request.remoteAddress, which);
   if (asked !== null) giveBack(request.body);
   return asked;
+}
+
+/** A handshake that brings the secret of the table. */
+async function learns(
+  target: Target,
+  { handshakes }: IngestRooms,
+  request: ReceivedRequest,
+): Promise<Asked | null> {
+  return (await handshakes?.learning(target, request, request.remoteAddress)) ?? null;
 }
 
 /** A question needs no room in a lane: whether there is some is not asked of it. */

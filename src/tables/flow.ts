@@ -55,6 +55,8 @@ export interface HandshakeAnswer {
   readonly headers: readonly string[];
   /** One char for each byte. */
   readonly body: string;
+  /** The secret that came with the question, of a rule that learns. */
+  readonly learned?: string;
 }
 
 /** One compiled ANSWER … WHEN. */
@@ -65,7 +67,18 @@ export interface Answering {
   readonly answer: (request: CheckRequest) => HandshakeAnswer | null;
 }
 
+/** The secret that a rule learns, while its window is open. */
+export interface Learns {
+  readonly name: string;
+  /** Under which it is sealed now. */
+  readonly sealId: string;
+  /** What is known of it; '': nothing yet. */
+  readonly value: string;
+}
+
 export interface HandshakeRule extends Answering {
+  /** Absent: it learns nothing. */
+  readonly learns?: Learns;
   /** Its place among the ANSWER clauses of the table, from 1. */
   readonly place: number;
 }
@@ -97,6 +110,8 @@ export interface Answers {
   readonly checked: readonly HandshakeRule[];
   /** Whether one of them can match a POST. */
   readonly asksByPost: boolean;
+  /** Whether one of them learns a secret. */
+  readonly learns?: boolean;
   readonly committed: CommittedAnswer | null;
 }
 
@@ -175,10 +190,12 @@ export interface AnswerText {
   readonly type: string | null;
   readonly headers: readonly { readonly name: string; readonly value: string }[];
   readonly body: string | null;
+  /** The secret that is learned, and what it is; absent: none is. */
+  readonly learn?: { readonly secret: string; readonly value: string };
 }
 
 /** Which text of an ANSWER; a number: the value of that HEADER. */
-export type AnswerPart = 'when' | 'body' | 'status' | 'type' | number;
+export type AnswerPart = 'when' | 'body' | 'status' | 'type' | 'learn' | number;
 
 /** How rows get into a table: what commit must know of it. */
 export interface Shape {
