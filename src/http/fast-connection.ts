@@ -6,6 +6,7 @@
  * not come as a whole, a bounded number of bytes for a moment; what is slow or large is Node's as well.
  */
 import type { Socket } from 'node:net';
+import { PerTurn } from '../kit/per-turn.ts';
 import type { Limits } from '../tables/limits.ts';
 import type { Connection } from './connection.ts';
 import { doubtful, more, Recogniser } from './recogniser.ts';
@@ -78,11 +79,13 @@ export class FastConnections {
   readonly #holding = new Set<FastConnection>();
   #ticking: NodeJS.Timeout | null = null;
   #isWatching = false;
+  readonly #leavings: PerTurn;
 
   constructor(rules: FastRules) {
     const { limits, prefixes, silenceMs } = rules;
     const { headersTimeoutMs, keepAliveTimeoutMs } = limits;
     this.rules = rules;
+    this.#leavings = new PerTurn(limits.endingsPerTurnMax, setImmediate);
     this.recogniser = new Recogniser({
       prefixes,
       headBytesMax: Math.min(limits.fastHeadBytesMax, limits.headersBytesMax),
@@ -126,7 +129,11 @@ export class FastConnections {
     this.#isWatching = true;
     setTimeout(() => {
       this.#isWatching = false;
-      for (const connection of this.#holding) connection.tooSlow();
+      for (const connection of this.#holding) {
+        // Node makes a parser for each, and thousands may have begun in one instant.
+        if (connection.isSlow) this.#leavings.run(() => connection.leaveSlow());
+        else connection.isSlow = true;
+      }
       if (this.#holding.size > 0) this.#watch();
     }, this.rules.limits.fastHoldMs).unref();
   }
@@ -135,6 +142,13 @@ export class FastConnections {
     this.tick += 1;
     for (const connection of this.#all) connection.sweep();
   }
+}
+
+/** Memory of its own, and no part of what Node shares out. */
+function copied(bytes: Buffer, from: number, to: number): Buffer {
+  const copy = Buffer.allocUnsafeSlow(to - from);
+  bytes.copy(copy, 0, from, to);
+  return copy;
 }
 
 class FastConnection {
@@ -152,10 +166,12 @@ class FastConnection {
   #pieces = 0;
   /** How long that request is; 0: its head has not come as a whole. */
   #wanted = 0;
-  #isSlow = false;
+  /** What is held was there a moment ago. */
+  isSlow = false;
   /** When something came or went last. */
   #tick: number;
   #hadRequest = false;
+  #isReading = false;
   /** What comes is read and dropped. */
   #isOver = false;
   #senderEnded = false;
@@ -180,6 +196,7 @@ class FastConnection {
 
   /** Writes the answers whose turn it is. */
   flush(): void {
+    if (this.#isReading) return;
     const socket = this.#socket;
     const batch: FastAnswer[] = [];
     let text = '';
@@ -197,10 +214,8 @@ class FastConnection {
     else socket.write('', 'latin1', (error) => (error ? undefined : this.#written(batch)));
   }
 
-  /** What is held was there a moment ago. */
-  tooSlow(): void {
-    if (this.#isSlow) this.#leave(this.#takeHeld());
-    else this.#isSlow = true;
+  leaveSlow(): void {
+    if (this.isSlow && this.#heldBytes > 0) this.#leave(this.#takeHeld());
   }
 
   endIdle(): void {
@@ -236,7 +251,15 @@ class FastConnection {
     else if (this.#holdsTooMuch) this.#leave(this.#takeHeld());
   };
 
+  /** What is answered meanwhile waits until all of it is read: only so does it count what comes at one time. */
   #read(bytes: Buffer): void {
+    this.#isReading = true;
+    this.#readAll(bytes);
+    this.#isReading = false;
+    this.flush();
+  }
+
+  #readAll(bytes: Buffer): void {
     const { recogniser, rules } = this.all;
     let at = 0;
     while (at < bytes.length) {
@@ -244,7 +267,9 @@ class FastConnection {
       if (head === doubtful) return this.#leave(bytes.subarray(at));
       const length = head + (head === more ? 0 : recogniser.bodyBytes);
       if (head === more || at + length > bytes.length) return this.#await(bytes, at, length);
-      const request = new WholeRequest(bytes, at, recogniser);
+      // One of many would keep all of them.
+      const own = length === bytes.length ? bytes : copied(bytes, at, at + length);
+      const request = new WholeRequest(own, recogniser);
       const answer = new FastAnswer(this);
       at += length;
       this.#pieces = 0;
@@ -259,7 +284,7 @@ class FastConnection {
   #await(bytes: Buffer, at: number, wanted: number): void {
     this.#wanted = wanted;
     // The rest of a large piece would keep all of it.
-    this.#hold(at === 0 ? bytes : Buffer.from(bytes.subarray(at)));
+    this.#hold(at === 0 ? bytes : copied(bytes, at, bytes.length));
     if (this.#holdsTooMuch) this.#leave(this.#takeHeld());
   }
 
@@ -269,7 +294,7 @@ class FastConnection {
   }
 
   #hold(piece: Buffer): void {
-    if (this.#pieces === 0) this.#isSlow = false;
+    if (this.#pieces === 0) this.isSlow = false;
     this.#held.push(piece);
     this.#pieces += 1;
     this.#heldBytes += piece.length;

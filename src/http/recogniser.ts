@@ -57,9 +57,9 @@ export class Recogniser {
   /** Of the head that was read last. */
   headBytes = 0;
   bodyBytes = 0;
-  /** Where its target ends; it begins behind `POST `. */
+  /** Where its target ends, from its own beginning; it begins behind `POST `. */
   targetEnd = 0;
-  /** Where names and values begin and end, four numbers a line. Its own to whoever takes it. */
+  /** The same of where names and values begin and end, four numbers a line. They belong to whoever takes them. */
   lines: number[] = [];
   /** It is the last one on its connection. */
   closes = false;
@@ -84,7 +84,7 @@ export class Recogniser {
     let at = start + 'POST '.length;
     while (at < end && inTarget[bytes[at] ?? 0] === 1) at += 1;
     if (at - start - 'POST '.length > targetBytesMax) return doubtful;
-    this.targetEnd = at;
+    this.targetEnd = at - start;
     if (!agrees(bytes, at, end, version)) return doubtful;
     at += version.length;
     if (at >= end) return ended;
@@ -111,7 +111,7 @@ export class Recogniser {
       while (at < end && inValue[bytes[at] ?? 0] === 1) at += 1;
       if (at === end) return ended;
       if (at === value || bytes[at] !== carriageReturn || isBlank(bytes[at - 1])) return doubtful;
-      lines.push(name, nameEnd, value, at);
+      lines.push(name - start, nameEnd - start, value - start, at - start);
       switch (meaningOf(bytes, name, nameEnd)) {
         case null:
           break;

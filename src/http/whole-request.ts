@@ -28,11 +28,10 @@ export class WholeRequest {
   #rawHeaders: string[] | null = null;
   #headers: IncomingHttpHeaders | null = null;
 
-  /** What `read` has just read at `start`, in bytes that hold its body too. */
-  constructor(bytes: Buffer, start: number, { targetEnd, lines, headBytes, bodyBytes, closes }: Recogniser) {
-    const body = start + headBytes;
-    this.url = bytes.toString('latin1', start + 'POST '.length, targetEnd);
-    this.body = bytes.subarray(body, body + bodyBytes);
+  /** `bytes`: what the recogniser has just read, with its body. */
+  constructor(bytes: Buffer, { targetEnd, lines, headBytes, bodyBytes, closes }: Recogniser) {
+    this.url = bytes.toString('latin1', 'POST '.length, targetEnd);
+    this.body = bytes.subarray(headBytes, headBytes + bodyBytes);
     this.closes = closes;
     this.#bytes = bytes;
     this.#lines = lines;

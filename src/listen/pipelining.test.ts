@@ -5,6 +5,18 @@ import { startListener } from '../../test/support/test-listener.ts';
 import { deferred } from '../kit/deferred.ts';
 import { limits } from '../tables/limits.ts';
 
+test('answers that need no waiting are counted with the piece that their requests came in', async (t) => {
+  const server = await startListener({ limits: { lingerMs: 200 } });
+  t.after(() => server.close());
+  const client = await RawClient.connect(server.port);
+  client.send(post('/webhook/nothing', '').repeat(500));
+  const statuses: (number | undefined)[] = [];
+  for (let answer = await client.answer(); answer !== null; answer = await client.answer())
+    statuses.push(answer.status);
+  assert.deepEqual(statuses, [...Array<number>(limits.pipelinedRequestsMax).fill(404), 503]);
+  await client.closed;
+});
+
 const path = '/webhook/dev/public/t';
 
 test('more requests at once than may wait: those that may are answered, one more is refused, and no other is read', async (t) => {

@@ -98,7 +98,7 @@ function recognised(bytes: Buffer, cuts: (from: number, to: number) => Iterable<
     const request =
       length === doubtful || length === more || at + whole > bytes.length
         ? null
-        : new WholeRequest(bytes, at, recogniser);
+        : new WholeRequest(bytes.subarray(at), recogniser);
     let before = more;
     for (const cut of cuts(at + 1, end)) {
       const so = recogniser.read(bytes.subarray(0, cut), at);
