@@ -125,13 +125,13 @@ suite('sharing', () => {
     const { at, begun, end, send } = room();
     void send(groupOf(0), groupOf(1), groupOf(2));
     await end();
-    at.now += 51;
+    at.now += 201;
     await end();
     begun();
     void send(groupOf(1), groupOf(2));
     assert.deepEqual(begun(), ['1', '2']);
     await end();
-    at.now += 60;
+    at.now += 300;
     await end();
     void send(groupOf(0), groupOf(1), groupOf(2), groupOf(3));
     assert.deepEqual(begun(), ['0', '2']);
@@ -150,7 +150,7 @@ suite('sharing', () => {
     const { begun, end, send } = room();
     const first = send(groupOf(0), groupOf(1), groupOf(2));
     assert.deepEqual(begun(), ['0']);
-    t.mock.timers.tick(50);
+    t.mock.timers.tick(200);
     assert.deepEqual(begun(), ['1+2']);
     await end();
     await end();

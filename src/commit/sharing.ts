@@ -12,8 +12,8 @@
  * longer.
  *
  * A table shares while it is quick. When a shared transaction fails, nothing of it is stored, and each of its groups goes alone at
- * once; when one was slow, each goes alone the next time. Then its own transaction shows: one that is slow too, or refuses some of
- * its rows, keeps its table apart, from `apartMinMs` on twice as long each time, up to `apartMaxMs`. Tables that run code, and
+ * once; when one was slow, each goes alone the next time. Then its own transaction shows: one that is slow too, or stores less than
+ * it was given, keeps its table apart, from `apartMinMs` on twice as long each time, up to `apartMaxMs`. Tables that run code, and
  * whatever else a shared transaction cannot promise, always go alone (together.ts).
  *
  * Slow is what takes several times as long as groups of the database usually do, so that a machine or a disk that is slow
@@ -22,7 +22,6 @@
 import { Slots } from '../kit/slots.ts';
 import type { CommitGroup, Group, Outcome, Target } from '../tables/flow.ts';
 import type { Limits } from '../tables/limits.ts';
-import { isSendersAffair } from './judge.ts';
 
 /**
  * One outcome per member of each group; null: nothing is stored, and each may go alone. Storing their rows takes `boundMs` at most,
@@ -110,10 +109,10 @@ export class Sharing {
   #lineOf({ database }: Target): Line {
     const known = this.#lines.get(database);
     if (known !== undefined) return known;
-    const { sharedTransactionsMax, sharedTablesMax } = this.#options.limits;
+    const { sharedTransactionsMax, sharedTablesMax, sharedQuickMs: usualMs } = this.#options.limits;
     const slots = new Slots(sharedTransactionsMax);
     const tables = Math.min(tablesAtFirst, sharedTablesMax);
-    const line: Line = { slots, waiting: [], tables, usualMs: 1 };
+    const line: Line = { slots, waiting: [], tables, usualMs };
     this.#lines.set(database, line);
     return line;
   }
@@ -221,7 +220,7 @@ export class Sharing {
   }
 }
 
-/** Some of a group's rows are at fault; what befalls an engine says nothing of a table. */
+/** It is about the table or its rows; what befalls an engine says nothing of a table. */
 function isRefused(outcome: Outcome): boolean {
-  return outcome.kind === 'aborted' && isSendersAffair(outcome.refusal);
+  return outcome.kind === 'aborted' && !/^(engine_unavailable|deadline)$/.test(outcome.refusal.code);
 }
