@@ -94,7 +94,8 @@ export async function runSharingModel(t: TestContext, size: ModelSize): Promise<
 
   const disturber = async () => {
     const other = await database.connect();
-    while (left > 0) {
+    const isGoingOn = () => left > 0;
+    while (isGoingOn()) {
       const table = tableAt(random());
       const what = random();
       table.isTouched = true;
