@@ -57,14 +57,18 @@ export function createCommit(options: CommitOptions): CommitGroup {
   return sharing.commit;
 }
 
+/** Whether rows of a table go in one COPY. */
+export function isCopied({ shape, code, dedupe }: Target): boolean {
+  return shape.way === 'copy' && code.as !== 'owner' && dedupe === undefined;
+}
+
 async function commitAlone(options: CommitOptions, group: Group): Promise<readonly Outcome[]> {
   const { target, members } = group;
   const { limits } = options;
   const [outcomes = []] = await onSession(options, [group], target.oid, async (session, lent) => {
-    const settled =
-      target.shape.way === 'copy' && target.code.as !== 'owner' && target.dedupe === undefined
-        ? await commitCopy(session, target, members, limits)
-        : await commitDecoded(session, target, members, options);
+    const settled = isCopied(target)
+      ? await commitCopy(session, target, members, limits)
+      : await commitDecoded(session, target, members, options);
     lent.isStained = settled.some((it) => it.kind === 'aborted' && it.refusal.code === 'table_changed');
     return [settled];
   });
