@@ -77,11 +77,16 @@ interface Line {
   tables: number;
   /** What half of the groups take at most, in ms; follows them slowly. */
   usualMs: number;
+  /** Shared transactions that failed one after the other, and until when there are none because of that. */
+  failures: number;
+  pausedUntilMs: number;
 }
 
 /** A new connection has to learn of each table first. */
 const tablesAtFirst = 16;
 const tablesMin = 2;
+/** So many failures in turn are no table's: an engine that cannot do it at all is not asked again and again. */
+const failuresMax = 4;
 /** How many times what is usual is slow. */
 const slowTimes = 4;
 /** How much one group moves what is usual, and how much one transaction may. */
@@ -99,7 +104,7 @@ export class Sharing {
 
   readonly commit: CommitGroup = (group) => {
     const line = this.#lineOf(group.target);
-    if (!this.#shares(group)) return this.#alone(line, group);
+    if (line.pausedUntilMs > this.#options.clock() || !this.#shares(group)) return this.#alone(line, group);
     return new Promise((resolve) => {
       line.waiting.push({ group, resolve });
       this.#goOn(line);
@@ -112,7 +117,7 @@ export class Sharing {
     const { sharedTransactionsMax, sharedTablesMax, sharedQuickMs: usualMs } = this.#options.limits;
     const slots = new Slots(sharedTransactionsMax);
     const tables = Math.min(tablesAtFirst, sharedTablesMax);
-    const line: Line = { slots, waiting: [], tables, usualMs };
+    const line: Line = { slots, waiting: [], tables, usualMs, failures: 0, pausedUntilMs: 0 };
     this.#lines.set(database, line);
     return line;
   }
@@ -187,6 +192,9 @@ export class Sharing {
     );
     const ms = clock() - started;
     if (outcomes !== null) this.#learn(line, taken.length, ms);
+    line.failures = outcomes === null ? line.failures + 1 : 0;
+    if (line.failures >= failuresMax)
+      line.pausedUntilMs = clock() + Math.min(limits.apartMinMs * line.failures, limits.apartMaxMs);
     if (outcomes === null || ms > slowMs) line.tables = Math.max(tablesMin, taken.length >> 1);
     else if (taken.length === line.tables) line.tables = Math.min(2 * line.tables, limits.sharedTablesMax);
     taken.forEach(({ group, resolve }, i) => {
