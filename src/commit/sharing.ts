@@ -12,8 +12,8 @@
  * longer.
  *
  * A table shares while it is quick. When a shared transaction fails, nothing of it is stored, and each of its groups goes alone at
- * once; when one was slow, each goes alone the next time. Then its own transaction shows: one that is slow too, or refuses some of
- * its rows, keeps its table apart, from `apartMinMs` on twice as long each time, up to `apartMaxMs`. Tables that run code, and
+ * once; when one was slow, each goes alone the next time. Then its own transaction shows: one that is slow too, or stores less than
+ * it was given, keeps its table apart, from `apartMinMs` on twice as long each time, up to `apartMaxMs`. Tables that run code, and
  * whatever else a shared transaction cannot promise, always go alone (together.ts).
  *
  * Slow is what takes several times as long as groups of the database usually do, so that a machine or a disk that is slow
@@ -22,7 +22,6 @@
 import { Slots } from '../kit/slots.ts';
 import type { CommitGroup, Group, Outcome, Target } from '../tables/flow.ts';
 import type { Limits } from '../tables/limits.ts';
-import { isSendersAffair } from './judge.ts';
 
 /**
  * One outcome per member of each group; null: nothing is stored, and each may go alone. Storing their rows takes `boundMs` at most,
@@ -78,11 +77,16 @@ interface Line {
   tables: number;
   /** What half of the groups take at most, in ms; follows them slowly. */
   usualMs: number;
+  /** Shared transactions that failed one after the other, and until when there are none because of that. */
+  failures: number;
+  pausedUntilMs: number;
 }
 
 /** A new connection has to learn of each table first. */
 const tablesAtFirst = 16;
 const tablesMin = 2;
+/** So many failures in turn are no table's: an engine that cannot do it at all is not asked again and again. */
+const failuresMax = 4;
 /** How many times what is usual is slow. */
 const slowTimes = 4;
 /** How much one group moves what is usual, and how much one transaction may. */
@@ -100,7 +104,7 @@ export class Sharing {
 
   readonly commit: CommitGroup = (group) => {
     const line = this.#lineOf(group.target);
-    if (!this.#shares(group)) return this.#alone(line, group);
+    if (line.pausedUntilMs > this.#options.clock() || !this.#shares(group)) return this.#alone(line, group);
     return new Promise((resolve) => {
       line.waiting.push({ group, resolve });
       this.#goOn(line);
@@ -110,10 +114,10 @@ export class Sharing {
   #lineOf({ database }: Target): Line {
     const known = this.#lines.get(database);
     if (known !== undefined) return known;
-    const { sharedTransactionsMax, sharedTablesMax } = this.#options.limits;
+    const { sharedTransactionsMax, sharedTablesMax, sharedQuickMs: usualMs } = this.#options.limits;
     const slots = new Slots(sharedTransactionsMax);
     const tables = Math.min(tablesAtFirst, sharedTablesMax);
-    const line: Line = { slots, waiting: [], tables, usualMs: 1 };
+    const line: Line = { slots, waiting: [], tables, usualMs, failures: 0, pausedUntilMs: 0 };
     this.#lines.set(database, line);
     return line;
   }
@@ -188,6 +192,9 @@ export class Sharing {
     );
     const ms = clock() - started;
     if (outcomes !== null) this.#learn(line, taken.length, ms);
+    line.failures = outcomes === null ? line.failures + 1 : 0;
+    if (line.failures >= failuresMax)
+      line.pausedUntilMs = clock() + Math.min(limits.apartMinMs * line.failures, limits.apartMaxMs);
     if (outcomes === null || ms > slowMs) line.tables = Math.max(tablesMin, taken.length >> 1);
     else if (taken.length === line.tables) line.tables = Math.min(2 * line.tables, limits.sharedTablesMax);
     taken.forEach(({ group, resolve }, i) => {
@@ -221,7 +228,7 @@ export class Sharing {
   }
 }
 
-/** Some of a group's rows are at fault; what befalls an engine says nothing of a table. */
+/** It is about the table or its rows; what befalls an engine says nothing of a table. */
 function isRefused(outcome: Outcome): boolean {
-  return outcome.kind === 'aborted' && isSendersAffair(outcome.refusal);
+  return outcome.kind === 'aborted' && !/^(engine_unavailable|deadline)$/.test(outcome.refusal.code);
 }
