@@ -59,7 +59,7 @@ export function tlsFiles(settings: Settings, door: Door): TlsFiles | null {
 }
 
 /** Whether nobody without a certificate of the owner's authorities gets as far as a request. */
-export function asksForCertificate(settings: Settings, door: Door): boolean {
+function asksForCertificate(settings: Settings, door: Door): boolean {
   const tls = tlsFiles(settings, door);
   return tls !== null && tls.clientCa !== null && tls.clientCert === 'required';
 }
