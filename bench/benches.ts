@@ -3,6 +3,7 @@ import { attacks } from './attacks.ts';
 import { batches } from './batches.ts';
 import { bodies } from './bodies.ts';
 import { comparison } from './comparison.ts';
+import { watching } from './consoles.ts';
 import { events } from './events.ts';
 import { listeners } from './listeners.ts';
 import { lone } from './lone.ts';
@@ -16,6 +17,7 @@ import { tableShapes } from './shapes.ts';
 import { singleEvents } from './single-events.ts';
 import { slowDisk } from './slow-disk.ts';
 import { soak } from './soak.ts';
+import { spool } from './spool.ts';
 import { sqlDoor } from './sql-door.ts';
 
 export const benches: readonly Bench[] = [
@@ -28,10 +30,12 @@ export const benches: readonly Bench[] = [
   batches,
   scale,
   listeners,
+  watching,
   events,
   sqlDoor,
   parts,
   overload,
+  spool,
   attacks,
   mixedAttacks,
   restarts,

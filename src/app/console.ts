@@ -15,6 +15,9 @@ import type { Observe } from '../tables/observations.ts';
 import type { Settings } from '../tables/settings.ts';
 import { consoleIsOn } from './door-settings.ts';
 import { pageFolder } from './own-files.ts';
+import { baseOf, ownBase, reachable } from './endpoints.ts';
+import { replayed } from './console-replay.ts';
+import type { ReplayRooms } from './console-replay.ts';
 import { makeSecret, senderInfos, sendTest } from './console-senders.ts';
 
 export interface ConsoleParts {
@@ -24,6 +27,8 @@ export interface ConsoleParts {
   readonly database: string;
   readonly listen: { readonly host: string; readonly port: number } | null;
   readonly sql: { readonly host: string; readonly port: number };
+  readonly gateway: { readonly host: string; readonly port: number };
+  readonly catalog: ReplayRooms['catalog'];
   readonly tail: TailSource;
   readonly health: () => Promise<Health>;
   readonly observe: Observe;
@@ -50,6 +55,8 @@ export async function openConsoleOf(parts: ConsoleParts, closer: Closer): Promis
       senders: senderInfos(),
       makeSecret,
       send: (test) => sendTest(test, about(parts, '', database)),
+      replay: (replay, who) =>
+        replayed(replay, who, { ...about(parts, '', database), catalog: parts.catalog }),
       health: parts.health,
       about: (role, name) => about(parts, role, name),
     },
@@ -72,21 +79,21 @@ async function writeOwnerKey(dataDir: string, key: string, closer: Closer): Prom
   closer.add(ownerKeyFile, () => rm(path, { force: true }));
 }
 
-const reachable = (host: string): string => (host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host);
-
 /** This process listens there itself: whose certificate that is need not be asked. */
 function doorAt({ sql, settings }: ConsoleParts): SqlDoorAt {
   const tls = settings.sqlTlsCert !== null && !settings.sqlTlsOptional;
   return { host: reachable(sql.host), port: sql.port, ssl: tls ? { rejectUnauthorized: false } : false };
 }
 
-function about({ settings, listen, sql, version, engineKind }: ConsoleParts, role: string, database: string) {
-  const scheme = settings.listenTlsCert === null ? 'http' : 'https';
-  const host = listen === null ? '' : reachable(listen.host);
-  const own =
-    listen === null ? null : `${scheme}://${host.includes(':') ? `[${host}]` : host}:${listen.port}`;
+function about(
+  { settings, listen, sql, gateway, version, engineKind }: ConsoleParts,
+  role: string,
+  database: string,
+) {
+  const own = ownBase(settings, listen);
   return {
     own,
+    gateway: baseOf(gateway, settings.gatewayTlsCert !== null),
     base: listen === null ? null : (settings.publicUrl ?? own),
     public: settings.publicUrl !== null,
     version,

@@ -23,10 +23,11 @@ import { translateFields } from '../wire/errors.ts';
 export function doorOptions(
   settings: Settings,
   { tls, gate }: GatewayGuards,
-): Pick<GatewayOptions, 'host' | 'port' | 'token' | 'origins' | 'hosts' | 'tls' | 'gate'> {
+): Pick<GatewayOptions, 'host' | 'port' | 'fastPath' | 'token' | 'origins' | 'hosts' | 'tls' | 'gate'> {
   return {
     host: settings.gatewayHost,
     port: settings.gatewayPort,
+    fastPath: settings.fastPath,
     token: settings.gatewayToken,
     origins: settings.gatewayOrigins,
     hosts: settings.gatewayHosts,

@@ -15,6 +15,7 @@ import { StatementError } from '../ddl/cursor.ts';
 import { createRewriter } from '../ddl/rewrite.ts';
 import { boundsOf } from './bounds.ts';
 import { openGuards } from './door-guards.ts';
+import { Endpoints } from './endpoints.ts';
 import { writePorts } from './ports.ts';
 import type { DoorGuards } from './door-guards.ts';
 import type { Engine } from '../engine/engine.ts';
@@ -101,11 +102,12 @@ export async function openService({
   const { listener } = rooms;
   const { sqlDoor, gateway, eventLanes } = await openSqlAndEvents({ ...rooms, ...shared }, closer);
   const [listen, sql] = [listener.address, sqlDoor.address];
-  const doorsSoFar = { listener, sql, metrics };
+  const doorsSoFar = { listener, sql, gateway: gateway.address, metrics };
   const { admin, console } = await openAdminPort(
     {
       ...shared,
       ...doorsSoFar,
+      catalog: rooms.catalog,
       tail: ring,
       ready: whyNotReady,
       spool: () => rooms.spool?.detail(draining) ?? null,
@@ -177,6 +179,7 @@ async function openSqlAndEvents(
 /** Of the SQL door and of POST /v1/sql. `releaseMore`: lets go of connections to a database that opened later. */
 function createSqlRewriter(rooms: DoorRooms, releaseMore: (database: string) => Promise<void>): RewriteSql {
   const { settings, catalog, sealing, listener } = rooms;
+  const endpoints = new Endpoints(catalog, settings, listener.address);
   const explain = createExplain({
     sources: (question) => catalog.sources(question),
     publicUrl: settings.publicUrl,
@@ -211,7 +214,12 @@ function createSqlRewriter(rooms: DoorRooms, releaseMore: (database: string) => 
     deliveryIdOf,
     nearestSenders,
     explain: (question) => explain(question).catch(failStatement),
-    spool: (database) => rooms.spool?.shown(database) ?? {},
+    spool: async (session) => {
+      const owned = await catalog.ownedBy(session).catch(failStatement);
+      const kept = Object.entries(rooms.spool?.shown(session.database) ?? {});
+      return Object.fromEntries(kept.filter(([oid]) => owned.has(Number(oid))));
+    },
+    endpoints: (session) => endpoints.of(session).catch(failStatement),
   });
 }
 
