@@ -50,7 +50,7 @@ suite('a command loads what it needs', () => {
 
   test('headgate send: the senders', async () => {
     assert.deepEqual(await loadedBy('send', 'github', '--make-secret'), {
-      rooms: ['app', 'catalog', 'kit', 'senders', 'tables'],
+      rooms: ['app', 'kit', 'senders', 'tables'],
       packages: ['commander'],
     });
   });
