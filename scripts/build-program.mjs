@@ -1,6 +1,6 @@
-// Bundles the program out of what tsc has made of it, with the packages it uses: `dist/src/app/cli.js` and the listener process's entry
+// Bundles the program out of what tsc has made of it, with the packages it uses: `cli.js`, `embed.js` and the listener process's entry
 // become what they import, in a few files in dist/src/program instead of some 500, which start in a third of the time
-// (docs/decisions/0116). A command still loads only what it needs. The modules themselves stay for `import 'headgate'`.
+// (docs/decisions/0116). A command still loads only what it needs. The modules themselves stay for tests.
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { build } from 'esbuild';
@@ -9,7 +9,7 @@ export async function buildProgram(root, { sourcemap }) {
   const src = join(root, 'dist/src');
   const { metafile } = await build({
     absWorkingDir: root,
-    entryPoints: ['app/cli.js', 'app/listeners/entry.js'].map((name) => join(src, name)),
+    entryPoints: ['app/cli.js', 'app/embed.js', 'app/listeners/entry.js'].map((name) => join(src, name)),
     outbase: src,
     outdir: src,
     allowOverwrite: true,

@@ -20,7 +20,10 @@ import { migrate, readMigrations } from '../catalog/migrate.ts';
 import { toCode, toShape } from '../catalog/shape.ts';
 import type { ShapeChoice } from '../catalog/shape.ts';
 import type { Rows, Target } from '../tables/flow.ts';
+import { limits } from '../tables/limits.ts';
+import { CommitPools } from './commit-pools.ts';
 import { executorSchema } from './executor.ts';
+import { createHandOver } from './hand-over.ts';
 
 const removing = (rows: Rows, ...which: number[]): Rows => ({
   ...rows,
@@ -62,8 +65,14 @@ async function room(t: TestContext, bin: string, role: string) {
       `GRANT USAGE ON SCHEMA mal TO ${role}; GRANT INSERT, SELECT, UPDATE, DELETE ON mal.t TO ${role}`,
     );
   };
-  return { root, owner, own, send, tableOf, made };
+  const pools = new CommitPools(engine, limits, undefined, spy.observe);
+  onEnd(t, 'pools', () => pools.close());
+  const clock = () => performance.now();
+  const handOver = createHandOver({ pools, limits, observe: spy.observe, clock });
+  return { root, owner, own, send, handOver, tableOf, made };
 }
+
+const spool = '0123456789abcdef0123456789abcdef';
 
 /** Of `npm run test:versions`: the programs of another version. */
 const { HEADGATE_TEST_BIN: given } = process.env;
@@ -123,6 +132,25 @@ for (const { version, bin } of versions) {
             assert.deepEqual(messages(await send([both])), ['committed'], name);
             const { rows } = await root.query('SELECT id, v FROM mal.t');
             assert.deepEqual(rows, [{ id: 1, v: 'b' }], name);
+            assert((await nothingGained(root, role, name)) > 0, name);
+          }
+        });
+
+        test('and where requests come from the disk: it does not move what has arrived, either', async (t) => {
+          const { root, handOver, tableOf, made } = await room(t, bin, role);
+          for (const { name, columns, after } of codes) {
+            await made(`id INT, ${columns}`, after);
+            const target = await tableOf('mal.t');
+            const members = [rowsOf(target, '{"id":1,"v":"a"}'), rowsOf(target, '{"id":2,"v":"b"}')];
+            const group = { target, members, rows: 2, bytes: 32 };
+            const passage = { spool, first: 1n, last: 2n };
+            assert.deepEqual(await handOver(group, passage), { kind: 'committed' }, name);
+            assert.deepEqual(await handOver(group, passage), { kind: 'moved' }, name);
+            const { rows } = await root.query(
+              `SELECT (SELECT count(*)::int FROM mal.t) AS n, position
+               FROM headgate.spool_position WHERE relation = 'mal.t'::regclass`,
+            );
+            assert.deepEqual(rows, [{ n: 2, position: '2' }], name);
             assert((await nothingGained(root, role, name)) > 0, name);
           }
         });

@@ -88,7 +88,7 @@ export class BodyReader {
     if (this.#settled) return;
     const turn = this.#turn(this.#gathered.length);
     if (turn === null) return this.#give();
-    // Those that wait are not put together yet: what their pieces were made of is used again by the next ones.
+    // Those that wait are not put together yet, unless they are large: what their pieces were made of is used again by the next ones.
     void turn.then(() => this.#give());
   }
 

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { Gathered } from './gathered.ts';
+import { giveBack } from './give-back.ts';
 
 test('pieces of any sizes become the same bytes in the same order', () => {
   const size = fc.oneof(fc.nat(10), fc.nat(5_000), fc.integer({ min: 30_000, max: 70_000 }));
@@ -37,4 +38,25 @@ test('what nothing comes of is given back', () => {
     pieces.map(({ length }) => length),
     [0, 0, 0],
   );
+});
+
+test('what becomes large is in one place as it comes, and is given back whole', () => {
+  const piece = () => Buffer.alloc(65_536, 7);
+  const small = new Gathered();
+  small.add(piece());
+  const gathered = new Gathered();
+  const pieces = Array.from({ length: 1_100 }, piece);
+  for (const it of pieces) gathered.add(it);
+  // More than what was taken for it at first: it has grown, and nothing of the pieces is left.
+  assert.ok(gathered.length > 2 * 33 * 2 ** 20);
+  assert.ok(pieces.every(({ length }) => length === 0));
+  const whole = gathered.done();
+  assert.equal(whole.length, 1_100 * 65_536);
+  assert.ok(whole.equals(Buffer.alloc(whole.length, 7)));
+  giveBack(whole.subarray(1));
+  assert.equal(whole.length, 1_100 * 65_536);
+  giveBack(whole);
+  assert.equal(whole.length, 0);
+  assert.equal(gathered.done().length, 0);
+  assert.equal(small.done().length, 65_536);
 });

@@ -2,12 +2,15 @@
  * Bytes that come in pieces and are wanted in one. Takes pieces, which are its own from then on; gives one buffer. Holds
  * little more than the bytes themselves, however small the pieces are: a buffer of one byte costs a few hundred.
  */
-import { giveBack } from './give-back.ts';
+import { allocApart, giveBack, startOf } from './give-back.ts';
 
 /** Pieces of this size are kept as they are; smaller ones are put together. */
 const pieceBytesMin = 32 * 1024;
 const blockBytesMin = 4 * 1024;
 const blockBytesMax = 64 * 1024;
+
+/** From here on pieces are copied to where they will be one as they come, and given back at once. */
+const apartBytesMin = 8 * 1024 * 1024;
 
 const empty = Buffer.alloc(0);
 
@@ -22,10 +25,13 @@ export class Gathered {
   /** The last block, with room for more behind the first `#used` bytes; null: there is none. */
   #block: Buffer | null = null;
   #used = 0;
+  /** Where what has become large is, all of it; null: it has not. */
+  #apart: Buffer | null = null;
 
   add(piece: Buffer): void {
     this.length += piece.length;
     this.pieces += 1;
+    if (this.length >= apartBytesMin) return this.#addApart(piece);
     let rest = piece;
     while (rest.length > 0) {
       if (this.#block === null && (rest.length >= pieceBytesMin || this.pieces === 1)) {
@@ -44,17 +50,38 @@ export class Gathered {
     giveBack(piece);
   }
 
+  #addApart(piece: Buffer): void {
+    const at = this.length - piece.length;
+    if (this.#apart === null || this.#apart.length < this.length) {
+      const larger = allocApart(2 * this.length);
+      if (this.#apart === null) this.#joinInto(larger);
+      else {
+        this.#apart.copy(larger, 0, 0, at);
+        giveBack(this.#apart);
+      }
+      this.#apart = larger;
+    }
+    piece.copy(this.#apart, at);
+    giveBack(piece);
+  }
+
   /** All of them in order; nothing is held here any more. */
   done(): Buffer {
+    const apart = this.#apart;
+    this.#apart = null;
+    if (apart !== null) return startOf(apart, this.length);
     this.#seal();
-    const parts = this.#parts.splice(0);
-    const stores = this.#stores.splice(0);
-    const [only] = parts;
-    if (parts.length < 2) return only ?? empty;
-    const whole = Buffer.allocUnsafe(this.length);
+    if (this.#parts.length > 1) return this.#joinInto(Buffer.allocUnsafe(this.length));
+    const [only = empty] = this.#parts.splice(0);
+    this.#stores.length = 0;
+    return only;
+  }
+
+  #joinInto(whole: Buffer): Buffer {
+    this.#seal();
     let at = 0;
-    for (const part of parts) at += part.copy(whole, at);
-    for (const store of stores) giveBack(store);
+    for (const part of this.#parts.splice(0)) at += part.copy(whole, at);
+    for (const store of this.#stores.splice(0)) giveBack(store);
     return whole;
   }
 
@@ -63,6 +90,8 @@ export class Gathered {
     this.#seal();
     this.#parts.length = 0;
     for (const store of this.#stores.splice(0)) giveBack(store);
+    if (this.#apart !== null) giveBack(this.#apart);
+    this.#apart = null;
   }
 
   #seal(): void {

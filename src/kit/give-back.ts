@@ -7,6 +7,26 @@ import { MessageChannel } from 'node:worker_threads';
 /** Smaller ones are not worth it, and may be a part of what Node shares out among several (`Buffer.poolSize`, 8 KiB). */
 const bytesMin = 32 * 1024;
 
+/** What is larger glibc takes from the system and gives back whole, whatever was freed before (mallopt(3), M_MMAP_THRESHOLD). */
+const heapBytesMax = 32 * 1024 * 1024;
+/** Views of memory that is all theirs, although there is more of it. */
+const owners = new WeakSet<Buffer>();
+
+/**
+ * Memory for so many bytes at least that is no part of the C library's heap, where what is large and freed leaves holes
+ * between small things that stay. What is never written to is not there.
+ */
+export function allocApart(bytes: number): Buffer {
+  return Buffer.allocUnsafeSlow(Math.max(bytes, heapBytesMax + 1));
+}
+
+/** The first bytes of what `allocApart` gave, to be given back with all of it. */
+export function startOf(apart: Buffer, bytes: number): Buffer {
+  const start = apart.subarray(0, bytes);
+  owners.add(start);
+  return start;
+}
+
 let nowhere: MessageChannel['port1'] | null = null;
 
 /**
@@ -16,7 +36,7 @@ let nowhere: MessageChannel['port1'] | null = null;
  * that may be somebody else's.
  */
 export function giveBack(buffer: Buffer): void {
-  if (buffer.byteLength === buffer.buffer.byteLength) giveBackStore(buffer);
+  if (buffer.byteLength === buffer.buffer.byteLength || owners.has(buffer)) giveBackStore(buffer);
 }
 
 /** The same for a view of memory that is all of one owner, with whatever is in front of it and behind it. */

@@ -68,6 +68,8 @@ export const setTraps = `
     FOREACH attempt IN ARRAY ARRAY['ALTER ROLE mallory SUPERUSER', 'RESET ROLE', 'RESET SESSION AUTHORIZATION',
       'SET ROLE NONE', format('SET SESSION AUTHORIZATION %I', session_user), format('SET ROLE %I', session_user),
       'INSERT INTO other.private VALUES (''mine'')', 'SELECT sealed FROM headgate.secret', 'SELECT secret FROM other.private',
+      'UPDATE headgate.spool_position SET position = 99', 'DELETE FROM headgate.spool_position',
+      'SELECT headgate.advance(gen_random_uuid(), ''mal.t''::regclass, 1, 99)',
       'SET search_path = mal, pg_catalog', 'SET synchronous_commit = off', 'SET CONSTRAINTS ALL DEFERRED'] LOOP
       BEGIN
         EXECUTE attempt;
