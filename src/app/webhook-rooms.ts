@@ -7,7 +7,10 @@ import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import { Lanes } from '../batch/lanes.ts';
 import { Catalog } from '../catalog/catalog.ts';
-import { createLearning } from '../catalog/learning.ts';
+import { createKeeping, createLearning } from '../catalog/learning.ts';
+import type { Learn, LearningRooms } from '../catalog/learning.ts';
+import { Sns } from '../ingest/sns.ts';
+import { createFetch, publicNetwork } from '../access/outgoing.ts';
 import { createCommit } from '../commit/commit.ts';
 import { CommitPools } from '../commit/commit-pools.ts';
 import type { DoorGuards } from './door-guards.ts';
@@ -118,7 +121,6 @@ export async function openWebhookRooms<Door extends Closable>(
   const rejected = (request: RejectedRequest) => rejects.keep(request);
   const fence = options.oneOfSeveral?.fence ?? null;
   const asked = (handshake: AskedHandshake) => rejects.asked(handshake);
-  const learn = learningWith({ sealing, pools, catalog, observe });
   const spoolOf = (database: string) => (spool ?? options.oneOfSeveral?.link)?.spoolOf(database) ?? null;
   const detour = detourOf({ settings, catalog, lanes, limits, observe, clock, spoolOf });
   const stages = {
@@ -128,7 +130,7 @@ export async function openWebhookRooms<Door extends Closable>(
     detour,
     guards,
     limits,
-    learn,
+    ...outward({ sealing, pools, catalog, settings, limits, observe, clock }),
     rejected,
     asked,
     fence,
@@ -140,18 +142,24 @@ export async function openWebhookRooms<Door extends Closable>(
   return { sealing, rejects, catalog, pools, lanes, spool, listener };
 }
 
-function learningWith(
-  rooms: Pick<WebhookRooms<Closable>, 'sealing' | 'pools' | 'catalog'> & { readonly observe: Observe },
-) {
-  const { sealing, pools, catalog, observe } = rooms;
-  return createLearning({
+/** What comes with a sender's first request, and what Headgate calls because of it. */
+function outward(
+  rooms: Pick<WebhookRooms<Closable>, 'sealing' | 'pools' | 'catalog'> &
+    Pick<WebhookRoomsOptions<Closable>, 'settings' | 'limits' | 'observe'> & { readonly clock: () => number },
+): { learn: Learn; sns: Sns | null } {
+  const { sealing, pools, catalog, settings, limits, observe, clock } = rooms;
+  const learning: LearningRooms = {
     open: sealing.open,
     seal: sealing.seal,
     newId: randomUUID,
     connect: (database) => pools.connect(database),
     refresh: (database) => catalog.refresh(database),
     observe,
-  });
+  };
+  const learn = createLearning(learning);
+  if (settings.confirmSubscriptions === 'off') return { learn, sns: null };
+  const fetch = createFetch(publicNetwork, limits);
+  return { learn, sns: new Sns({ fetch, keep: createKeeping(learning), observe, clock, limits }) };
 }
 
 /** null: another process does. */

@@ -121,6 +121,28 @@ LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $body$
 $body$;
 REVOKE ALL ON FUNCTION headgate.reveal_learned(text, text) FROM PUBLIC;
 
+-- Puts a certificate in the place of what a secret has that was made to be learned, at any time: whoever calls this has it from the host of its
+-- issuer, and a message that it verifies. False: the secret was given its value by its owner.
+CREATE FUNCTION headgate.keep_certificate(known uuid, new_seal uuid, new_sealed text, host text) RETURNS boolean
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+DECLARE
+  found_id uuid;
+BEGIN
+  SELECT s.id INTO found_id FROM headgate.secret s WHERE s.seal_id = known FOR UPDATE;
+  IF found_id IS NULL THEN
+    -- Another Headgate was first.
+    RETURN true;
+  END IF;
+  UPDATE headgate.secret_learning l SET learned_at = now(), learned_from = host WHERE l.secret_id = found_id;
+  IF NOT FOUND THEN
+    RETURN false;
+  END IF;
+  UPDATE headgate.secret s SET seal_id = new_seal, sealed = new_sealed, altered_at = now() WHERE s.id = found_id;
+  RETURN true;
+END
+$body$;
+REVOKE ALL ON FUNCTION headgate.keep_certificate(uuid, uuid, text, text) FROM PUBLIC;
+
 -- What is told of them to who may use them. The condition stands here because a view runs with the rights of its owner.
 CREATE VIEW headgate.learned_secrets WITH (security_barrier) AS
 SELECT s.schema_name, s.name, l.until, l.learned_at, l.learned_from, l.contested_at, l.contested_from, l.revealed_at
