@@ -166,3 +166,29 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
   FROM headgate.secret s LEFT JOIN headgate.learned_secrets l ON l.schema_name = s.schema_name AND l.name = s.name
   ORDER BY s.name, s.schema_name
 $body$;
+
+---------------------------------------------------------------- secrets that are too short for what strangers are answered
+
+-- As in 0006_1. Whoever has an answer that is computed from a secret can try secrets on a machine of his own.
+ALTER FUNCTION headgate.do_answers(oid, oid, jsonb, text, text[]) RENAME TO store_answers;
+CREATE FUNCTION headgate.do_answers(me oid, relation oid, answers jsonb, how text, caller_schemas text[]) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+DECLARE
+  short text;
+BEGIN
+  PERFORM headgate.store_answers(me, relation, answers, how, caller_schemas);
+  FOR short IN
+    SELECT DISTINCT s.name
+    FROM headgate.webhook_answer a
+    JOIN headgate.webhook_answer_secret b ON b.relation = a.relation AND b.answer = a.position
+    JOIN headgate.secret s ON s.id = b.secret_id
+    JOIN headgate.secret_form f ON f.secret_id = s.id
+    JOIN jsonb_array_elements(answers) n ON (n.value ->> 'sealId')::uuid = a.seal_id AND n.value -> 'shown' ? b.alias
+    WHERE a.relation = do_answers.relation AND 'short' = ANY (f.forms)
+  LOOP
+    RAISE WARNING USING MESSAGE = format('secret "%s" is shorter than 16 bytes, and strangers are answered with what is computed from it', short),
+      HINT = 'Who has such an answer can guess the secret without asking again: give it 16 random bytes or more.';
+  END LOOP;
+END
+$body$;
+REVOKE ALL ON FUNCTION headgate.do_answers(oid, oid, jsonb, text, text[]) FROM PUBLIC;
