@@ -15,6 +15,8 @@ import type { SendOptions } from '../senders/send-options.ts';
 import { limits } from '../tables/limits.ts';
 import { resolveSettings, settingsTable } from '../tables/settings.ts';
 import type { ResolvedSettings, SettingName, Settings } from '../tables/settings.ts';
+import { registerCommands } from './commands/register.ts';
+import type { CommandIo } from './commands/io.ts';
 import type { TailOptions } from './console-commands.ts';
 import { tellUnprinted } from './printed.ts';
 import type { Stopped } from './stopping.ts';
@@ -78,7 +80,7 @@ async function start(options: Record<string, string | true | undefined>): Promis
   const settings = settingsToRun(options);
   // Before the first await: a signal during the start must not leave an engine behind.
   const stopped = firstSignal();
-  const [{ startService }, { banner }] = await Promise.all([import('./main.ts'), import('./banner.ts')]);
+  const [{ startService }, { banner }] = await Promise.all([import('./start.ts'), import('./banner.ts')]);
   const terminal = await terminalOf(settings);
   const service = await startService(settings, terminal.log, version());
   reloadOnSignal(service.reload);
@@ -150,7 +152,7 @@ async function config(options: Record<string, string | true | undefined>): Promi
   for (const [env = '', shown = '', origin = ''] of lines) {
     process.stdout.write(`${env.padEnd(widths[0] ?? 0)}  ${shown.padEnd(widths[1] ?? 0)}  ${origin}\n`);
   }
-  const [{ refuse }, { problemsOf }] = await Promise.all([import('./main.ts'), import('./check.ts')]);
+  const [{ refuse }, { problemsOf }] = await Promise.all([import('./start.ts'), import('./check.ts')]);
   await refuse(problemsOf(settings));
 }
 
@@ -201,23 +203,25 @@ async function spool(
   else await drainSpool(folder, settings, (await terminalOf(settings)).log);
 }
 
-async function send(sender: string, options: Omit<SendOptions, 'sender'>): Promise<void> {
+/** Ended by a signal. */
+function commandIo(): CommandIo {
   const interrupt = new AbortController();
   void firstSignal().then(() => interrupt.abort());
+  return {
+    print: (text) => void process.stdout.write(text),
+    note: (text) => void process.stderr.write(text),
+    terminal: process.stderr.isTTY,
+    read: (path) => (path === '-' ? buffer(process.stdin) : readFile(path)),
+    clock: Date.now,
+    elapsed: () => performance.now(),
+    random: randomBytes,
+    signal: interrupt.signal,
+  };
+}
+
+async function send(sender: string, options: Omit<SendOptions, 'sender'>): Promise<void> {
   const { sendCommand } = await import('../senders/send.ts');
-  process.exitCode = await sendCommand(
-    { ...options, sender },
-    {
-      print: (text) => void process.stdout.write(text),
-      note: (text) => void process.stderr.write(text),
-      terminal: process.stderr.isTTY,
-      read: (path) => (path === '-' ? buffer(process.stdin) : readFile(path)),
-      clock: Date.now,
-      elapsed: () => performance.now(),
-      random: randomBytes,
-      signal: interrupt.signal,
-    },
-  );
+  process.exitCode = await sendCommand({ ...options, sender }, commandIo());
 }
 
 function version(): string {
@@ -305,14 +309,15 @@ withDataDir(program.command('tail').description('show what becomes of requests, 
   .option('--table <name>', 'only those of this table: table, schema.table or database.schema.table')
   .action(async ({ dataDir, ...options }: TailOptions & { dataDir?: string }) => {
     const { tailCommand } = await import('./console-commands.ts');
-    const interrupt = new AbortController();
-    void firstSignal().then(() => interrupt.abort());
-    await tailCommand(settingsOf({ dataDir }).settings.dataDir, options, {
-      print: (text) => void process.stdout.write(text),
-      note: (text) => void process.stderr.write(text),
-      signal: interrupt.signal,
-    });
+    await tailCommand(settingsOf({ dataDir }).settings.dataDir, options, commandIo());
   });
+registerCommands(program, {
+  withDataDir,
+  withSettings,
+  settings: (flags) => settingsOf(flags).settings,
+  version,
+  io: commandIo,
+});
 const spools = program
   .command('spool')
   .description('look after a folder of webhooks that were kept while the database was away');

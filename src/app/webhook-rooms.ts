@@ -20,6 +20,7 @@ import type { StreamFence } from '../ingest/ingest-stream.ts';
 import type { Closable, Closer } from '../kit/closer.ts';
 import type { Limits } from '../tables/limits.ts';
 import type { ListenerOptions } from '../listen/http.ts';
+import { observers } from '../tables/observations.ts';
 import type { Observe } from '../tables/observations.ts';
 import { Rejects } from '../reject/rejects.ts';
 import type { KeyRing } from '../secrets/key-ring.ts';
@@ -123,20 +124,10 @@ export async function openWebhookRooms<Door extends Closable>(
   const asked = (handshake: AskedHandshake) => rejects.asked(handshake);
   const spoolOf = (database: string) => (spool ?? options.oneOfSeveral?.link)?.spoolOf(database) ?? null;
   const detour = detourOf({ settings, catalog, lanes, limits, observe, clock, spoolOf });
-  const stages = {
-    settings,
-    catalog,
-    lanes,
-    detour,
-    guards,
-    limits,
-    ...outward({ sealing, pools, catalog, settings, limits, observe, clock }),
-    rejected,
-    asked,
-    fence,
-    observe,
-    clock,
-  };
+  const told = observers(observe, rejects.observe);
+  const doing = { rejected, asked, fence, clock, observe: told };
+  const calling = outward({ sealing, pools, catalog, settings, limits, observe, clock });
+  const stages = { settings, catalog, lanes, detour, guards, limits, ...calling, ...doing };
   const { listener, retry } = await openWebhooks(stages, openDoor);
   closer.add('listener', () => listener.close());
   return { sealing, rejects, catalog, pools, lanes, spool, listener };

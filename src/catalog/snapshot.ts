@@ -25,7 +25,7 @@ import {
   noAnswers,
   openSecrets,
 } from './answers.ts';
-import { dedupeOf } from './delivery-id.ts';
+import { dedupeOf } from '../tables/delivery-id.ts';
 import { openCheck } from './seals.ts';
 import { parseTopics, readMessage, topicOf } from './sns-topics.ts';
 import { relationColumns, relationsSql, toCode, toShape, typeOids } from './shape.ts';

@@ -2,8 +2,8 @@
  * The options `dedupe`, `dedupe_window` and `sns_topics`: takes what stands behind them, gives what the catalog keeps. `sender` stands for where the
  * sender of USING keeps a delivery's id. Refuses (22023) where they stand. Pure.
  */
-import { parseDeliveryId, parseWindow, printDeliveryId } from '../catalog/delivery-id.ts';
 import { parseTopics } from '../catalog/sns-topics.ts';
+import { parseDeliveryId, parseWindow, printDeliveryId } from '../tables/delivery-id.ts';
 import { StatementError } from './cursor.ts';
 import type { Option } from './options.ts';
 

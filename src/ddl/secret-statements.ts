@@ -2,7 +2,7 @@
  * CREATE, ALTER and DROP SECRET. Takes tokens, gives a CALL that carries the sealed value only (of one that is to be learned an empty one); refuses an empty or
  * overlong value and unknown options (22023).
  */
-import { parseWindow } from '../catalog/delivery-id.ts';
+import { parseWindow } from '../tables/delivery-id.ts';
 import { identities } from '../catalog/seals.ts';
 import { limits } from '../tables/limits.ts';
 import { StatementError, type Cursor, type Name } from './cursor.ts';

@@ -1,7 +1,7 @@
 /**
  * The routes of the events gateway, as one table: what is served (door.ts), and what the OpenAPI document says of it
- * (openapi.ts). Takes a method and a request target, gives the route, or the refusal: `route_unknown`,
- * `method_not_allowed`. Pure.
+ * (openapi.ts). Takes a method and a request target, gives the route, or the refusal: `malformed_path`,
+ * `route_unknown`, `method_not_allowed`. Pure.
  */
 import { refusal } from '../tables/refusals.ts';
 import type { Refusal, RefusalCode } from '../tables/refusals.ts';
@@ -60,11 +60,13 @@ const ofSql = [...ofBoth, 'result_too_large', 'results_full'] as const satisfies
 
 const ref = (name: string) => ({ $ref: `#/components/schemas/${name}` });
 
+export const eventsPath = '/v1/events';
+
 export const routes: readonly Route[] = [
   {
     name: 'events',
     method: 'post',
-    path: '/v1/events',
+    path: eventsPath,
     operation: {
       operationId: 'insertEvents',
       summary: 'Insert one JSON object, or one a line (NDJSON), into a table that exists',

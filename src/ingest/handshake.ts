@@ -84,7 +84,7 @@ export function createHandshakes(rooms: HandshakeRooms): Handshakes {
       if (target === null || answers === undefined) return null;
       const { method, remoteAddress, arrivedAtMs: askedAtMs } = arrival;
       if (!canMatch(answers.unchecked, method) && !canMatch(answers.checked, method)) return null;
-      const body = await smallBody(arrival, () => arrival.body(), bytesMax);
+      const body = await smallBody(arrival, async () => arrival.body(), bytesMax);
       const asked =
         body === null ? null : matcher.all(target, answers, requestOf(arrival, body), remoteAddress);
       if (asked === null) {

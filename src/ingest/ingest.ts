@@ -10,7 +10,9 @@
  */
 import type {
   Arrival,
+  CheckRequest,
   DecodeRequest,
+  HeaderReader,
   Outcome,
   RejectedRequest,
   Rows,
@@ -69,20 +71,20 @@ export function createIngest(rooms: IngestRooms): Ingest {
         got.target = target;
         hooks.target(target);
         rooms.admit(target, arrival.announcedBytes ?? 0);
-        const body = (got.body ??= await arrival.body());
+        const reading = got.body ?? arrival.body();
+        const body = (got.body = reading instanceof Promise ? await reading : reading);
+        const request = new ReceivedRequest(arrival, body);
         got.authenticated = false;
-        const first = asks(target, rooms, arrival, body, 'unchecked');
+        const first = asks(target, rooms, request, 'unchecked');
         if (first !== null) return first;
-        const before = needsMore(target) ? await more(target, rooms, arrival, body) : null;
+        const before = needsMore(target) ? await more(target, rooms, request) : null;
         if (before === 'again' && attempt < changedAttemptsMax) continue;
         if (before !== null && before !== 'again') return before;
-        authenticate(target, arrival, body);
+        authenticate(target, request);
         got.authenticated = true;
-        const second = asks(target, rooms, arrival, body, 'checked');
+        const second = asks(target, rooms, request, 'checked');
         if (second !== null) return second;
-        const { method, target: requestTarget, rawHeaders, arrivedAtMs, remoteAddress } = arrival;
-        const head = { method, target: requestTarget, rawHeaders, arrivedAtMs, remoteAddress };
-        const decoded = rooms.decode(target, { ...head, body });
+        const decoded = rooms.decode(target, request);
         const rows = decoded instanceof Promise ? await decoded : decoded;
         // A batch of no lines: there is nothing to wait for.
         if (rows.count === 0) return { kind: 'committed', rows: 0 };
@@ -109,6 +111,41 @@ export function createIngest(rooms: IngestRooms): Ingest {
       throw error;
     }
   };
+}
+
+/** A request whose body has come. Its headers are made into strings by whoever looks at them, and not before. */
+class ReceivedRequest implements CheckRequest, DecodeRequest {
+  readonly body: Buffer;
+  readonly #arrival: Arrival;
+
+  constructor(arrival: Arrival, body: Buffer) {
+    this.#arrival = arrival;
+    this.body = body;
+  }
+
+  get method(): string {
+    return this.#arrival.method;
+  }
+
+  get target(): string {
+    return this.#arrival.target;
+  }
+
+  get rawHeaders(): readonly string[] {
+    return this.#arrival.rawHeaders;
+  }
+
+  get header(): HeaderReader | undefined {
+    return this.#arrival.header;
+  }
+
+  get arrivedAtMs(): number {
+    return this.#arrival.arrivedAtMs;
+  }
+
+  get remoteAddress(): string {
+    return this.#arrival.remoteAddress;
+  }
 }
 
 /** How far a request has come. */
@@ -140,16 +177,13 @@ async function findLate(
 function asks(
   target: Target,
   { handshakes }: IngestRooms,
-  arrival: Arrival,
-  body: Buffer,
+  request: ReceivedRequest,
   which: 'unchecked' | 'checked',
 ): Asked | null {
   const { answers } = target;
   if (answers?.asksByPost !== true || handshakes === undefined || answers[which].length === 0) return null;
-  const { method, target: requestTarget, rawHeaders, arrivedAtMs, remoteAddress } = arrival;
-  const request = { method, target: requestTarget, rawHeaders, arrivedAtMs, body };
-  const asked = handshakes.posted(target, answers, request, remoteAddress, which);
-  if (asked !== null) giveBack(body);
+  const asked = handshakes.posted(target, answers, request, request.remoteAddress, which);
+  if (asked !== null) giveBack(request.body);
   return asked;
 }
 
@@ -162,18 +196,15 @@ function needsMore({ answers, sns }: Target): boolean {
 async function more(
   target: Target,
   rooms: IngestRooms,
-  arrival: Arrival,
-  body: Buffer,
+  request: ReceivedRequest,
 ): Promise<Asked | 'again' | null> {
-  const { method, target: requestTarget, rawHeaders, arrivedAtMs, remoteAddress } = arrival;
-  const request = { method, target: requestTarget, rawHeaders, arrivedAtMs, body };
   const { answers, check, sns } = target;
   if (answers?.learns === true) {
-    const asked = (await rooms.handshakes?.learning(target, request, remoteAddress)) ?? null;
+    const asked = (await rooms.handshakes?.learning(target, request, request.remoteAddress)) ?? null;
     if (asked !== null) return asked;
   }
   if (sns === undefined || (typeof check === 'function' && check(request))) return null;
-  if ((await rooms.sns?.certify(target, body)) !== true) return null;
+  if ((await rooms.sns?.certify(target, request.body)) !== true) return null;
   await rooms.refresh(target.database);
   return 'again';
 }
@@ -199,13 +230,11 @@ function tellRejected(rooms: IngestRooms, arrival: Arrival, got: Got, refusal: R
 }
 
 /** Before anything looks into the body: a stranger learns nothing about how it would be read. */
-function authenticate(target: Target, arrival: Arrival, body: Buffer): void {
+function authenticate(target: Target, request: ReceivedRequest): void {
   const { check } = target;
   if (check === null) return;
   if (check === 'unusable') throw new Refused('table_unusable');
-  const { method, target: requestTarget, rawHeaders, arrivedAtMs } = arrival;
-  if (!check({ method, target: requestTarget, rawHeaders, arrivedAtMs, body }))
-    throw new Refused('signature_failed');
+  if (!check(request)) throw new Refused('signature_failed');
 }
 
 /** A batch's sender is told on which line of its body the row at fault stands. */

@@ -11,20 +11,28 @@ export interface Arrival {
   readonly target: string;
   /** Header names and values in turn, as received. */
   readonly rawHeaders: readonly string[];
+  readonly header?: HeaderReader | undefined;
   /** Time of arrival, ms since 1970. */
   readonly arrivedAtMs: number;
   readonly remoteAddress: string;
   /** How long the body is said to be; 0 or absent: nothing is said of it. */
   readonly announcedBytes?: number;
-  /** Reads the body; throws `Refused` (408, 411, 413, 415 …). Called at most once. */
-  body(): Promise<Buffer>;
+  /** Reads the body; throws `Refused` (408, 411, 413, 415 …), or rejects with it. Called at most once. */
+  body(): Buffer | Promise<Buffer>;
 }
+
+/**
+ * The value of a header, by its name in lower case, where that costs less than all of them: null: it did not come; undefined: it
+ * came more than once.
+ */
+export type HeaderReader = (name: string) => string | null | undefined;
 
 /** What a VALIDATE expression may look at. */
 export interface CheckRequest {
   readonly method: string;
   readonly target: string;
   readonly rawHeaders: readonly string[];
+  readonly header?: HeaderReader | undefined;
   readonly arrivedAtMs: number;
   readonly body: Buffer;
 }

@@ -8,7 +8,7 @@ type What =
   /** A request was answered. `table` is null for a path that leads to no table: label sets stay bounded. */
   | {
       readonly kind: 'request.answered';
-      readonly table: TableName | null;
+      readonly table: AnsweredTable | null;
       readonly status: number;
       /** `handshake`: a sender's question was answered. */
       readonly code: RefusalCode | 'committed' | 'handshake' | 'spooled';
@@ -47,7 +47,7 @@ type What =
   /** A batch of a WebSocket was acknowledged, or refused. */
   | {
       readonly kind: 'batch.answered';
-      readonly table: TableName | null;
+      readonly table: AnsweredTable | null;
       readonly code: RefusalCode | 'committed';
       readonly rows: number;
       readonly seconds: number;
@@ -286,6 +286,11 @@ export interface TableName {
   readonly database: string;
   readonly schema: string;
   readonly table: string;
+}
+
+/** `oid`: pg_class.oid; absent where only its name is known. */
+export interface AnsweredTable extends TableName {
+  readonly oid?: number;
 }
 
 export type Observe = (observation: Observation) => void;

@@ -14,11 +14,13 @@ import { MoveError } from './statements.ts';
 const relations = [
   'secret',
   'secret_form',
+  'secret_learning',
   'webhook_table',
   'webhook_table_secret',
   'webhook_answer',
   'webhook_answer_secret',
   'ignored_keys',
+  'traffic_minute',
   'rejected_requests',
 ];
 

@@ -6,8 +6,8 @@
  *   $.event.id   $.list[0]."a b"    a text or number of the body: a JSON document, or a form
  *   $.id, $.type                    several that are the id together
  */
-import type { Dedupe, DeliveryPart } from '../tables/flow.ts';
-import { limits } from '../tables/limits.ts';
+import type { Dedupe, DeliveryPart } from './flow.ts';
+import { limits } from './limits.ts';
 
 const part =
   /\s*(?:header:([!#$%&'*+.^_`|~0-9A-Za-z-]+)|\$((?:\.[A-Za-z_][\w-]*|\."(?:[^"\\]|\\.)*"|\[\d{1,6}\])+))\s*(?:,|$)/y;
