@@ -16,6 +16,7 @@ import type {
   Rows,
   Target,
 } from '../tables/flow.ts';
+import type { Sns } from '../ingest/sns.ts';
 import type { Learn } from '../catalog/learning.ts';
 import { createStreams } from '../ingest/ingest-stream.ts';
 import type { StreamFence } from '../ingest/ingest-stream.ts';
@@ -42,6 +43,8 @@ interface Stages {
   readonly guards: DoorGuards;
   readonly limits: Limits;
   readonly learn: Learn;
+  /** null: nobody is called over the network. */
+  readonly sns: Sns | null;
   readonly rejected: (request: RejectedRequest) => void;
   readonly asked: (handshake: AskedHandshake) => void;
   /** null: no other process takes streams. */
@@ -102,6 +105,7 @@ export async function openWebhooks<Door extends Closable>(
       },
       rejected,
       handshakes,
+      ...(rooms.sns === null ? {} : { sns: rooms.sns }),
       route,
       decode,
     }),

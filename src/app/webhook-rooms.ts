@@ -7,7 +7,10 @@ import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import { Lanes } from '../batch/lanes.ts';
 import { Catalog } from '../catalog/catalog.ts';
-import { createLearning } from '../catalog/learning.ts';
+import { createKeeping, createLearning } from '../catalog/learning.ts';
+import type { Learn, LearningRooms } from '../catalog/learning.ts';
+import { Sns } from '../ingest/sns.ts';
+import { createFetch, publicNetwork } from '../access/outgoing.ts';
 import { createCommit } from '../commit/commit.ts';
 import { CommitPools } from '../commit/commit-pools.ts';
 import type { DoorGuards } from './door-guards.ts';
@@ -119,29 +122,35 @@ export async function openWebhookRooms<Door extends Closable>(
   const rejected = (request: RejectedRequest) => rejects.keep(request);
   const fence = options.oneOfSeveral?.fence ?? null;
   const asked = (handshake: AskedHandshake) => rejects.asked(handshake);
-  const learn = learningWith({ sealing, pools, catalog, observe });
   const spoolOf = (database: string) => (spool ?? options.oneOfSeveral?.link)?.spoolOf(database) ?? null;
   const detour = detourOf({ settings, catalog, lanes, limits, observe, clock, spoolOf });
   const told = observers(observe, rejects.observe);
-  const doing = { learn, rejected, asked, fence, clock, observe: told };
-  const stages = { settings, catalog, lanes, detour, guards, limits, ...doing };
+  const doing = { rejected, asked, fence, clock, observe: told };
+  const calling = outward({ sealing, pools, catalog, settings, limits, observe, clock });
+  const stages = { settings, catalog, lanes, detour, guards, limits, ...calling, ...doing };
   const { listener, retry } = await openWebhooks(stages, openDoor);
   closer.add('listener', () => listener.close());
   return { sealing, rejects, catalog, pools, lanes, spool, listener };
 }
 
-function learningWith(
-  rooms: Pick<WebhookRooms<Closable>, 'sealing' | 'pools' | 'catalog'> & { readonly observe: Observe },
-) {
-  const { sealing, pools, catalog, observe } = rooms;
-  return createLearning({
+/** What comes with a sender's first request, and what Headgate calls because of it. */
+function outward(
+  rooms: Pick<WebhookRooms<Closable>, 'sealing' | 'pools' | 'catalog'> &
+    Pick<WebhookRoomsOptions<Closable>, 'settings' | 'limits' | 'observe'> & { readonly clock: () => number },
+): { learn: Learn; sns: Sns | null } {
+  const { sealing, pools, catalog, settings, limits, observe, clock } = rooms;
+  const learning: LearningRooms = {
     open: sealing.open,
     seal: sealing.seal,
     newId: randomUUID,
     connect: (database) => pools.connect(database),
     refresh: (database) => catalog.refresh(database),
     observe,
-  });
+  };
+  const learn = createLearning(learning);
+  if (settings.confirmSubscriptions === 'off') return { learn, sns: null };
+  const fetch = createFetch(publicNetwork, limits);
+  return { learn, sns: new Sns({ fetch, keep: createKeeping(learning), observe, clock, limits }) };
 }
 
 /** null: another process does. */

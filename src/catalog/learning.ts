@@ -40,13 +40,14 @@ interface LearnedRow {
 
 const learnSql =
   'select outcome, seal_id::pg_catalog.text, sealed from headgate.learn_secret($1, $2, $3, $4)';
+const keepSql = 'select headgate.keep_certificate($1, $2, $3, $4) as kept';
 const contestSql = 'select headgate.contest_secret($1, $2)';
 
 export function createLearning(rooms: LearningRooms): Learn {
   return async (target, { name, sealId }, value, remoteAddress) => {
     const newId = rooms.newId();
     const sealed = rooms.seal(value, identities.secret(name, newId));
-    const ask = (text: string, values: unknown[]) => asked(rooms, target.database, text, values);
+    const ask = (text: string, values: unknown[]) => asked<LearnedRow>(rooms, target.database, text, values);
     const [found] = await ask(learnSql, [sealId, newId, sealed, remoteAddress]);
     if (found?.outcome === 'learned') {
       rooms.observe({ kind: 'secret.learned', table: target, secret: name, remoteAddress });
@@ -62,24 +63,42 @@ export function createLearning(rooms: LearningRooms): Learn {
   };
 }
 
+/** Keeps a certificate as the first secret of a table that names topics of SNS; false: it was not made to be learned. */
+export function createKeeping(rooms: LearningRooms) {
+  return async ({ database, sns }: Target, certificate: string): Promise<boolean> => {
+    const [topic] = sns?.topics.values() ?? [];
+    if (sns === undefined || topic === undefined) return false;
+    const { name, sealId } = sns.secret;
+    const newId = rooms.newId();
+    const sealed = rooms.seal(certificate, identities.secret(name, newId));
+    const [row] = await asked<{ kept: boolean }>(rooms, database, keepSql, [
+      sealId,
+      newId,
+      sealed,
+      topic.host,
+    ]);
+    return row?.kept === true;
+  };
+}
+
 function isSame(one: string, other: string): boolean {
   const [a, b] = [Buffer.from(one), Buffer.from(other)];
   return a.length === b.length && timingSafeEqual(a, b);
 }
 
-async function asked(
+async function asked<Row>(
   { connect }: LearningRooms,
   database: string,
   text: string,
   values: unknown[],
-): Promise<readonly LearnedRow[]> {
+): Promise<readonly Row[]> {
   let usable = false;
   const client = await connect(database).catch(() => null);
   if (client === null) throw new Refused('engine_unavailable');
   try {
     const { rows } = await client.query({ text, values, query_timeout: limits.learnMs });
     usable = true;
-    return rows as LearnedRow[];
+    return rows as Row[];
   } catch {
     throw new Refused('engine_unavailable');
   } finally {

@@ -11,6 +11,7 @@ import type {
   Include,
   Intake,
   Shape,
+  SnsTopics,
   SpoolChoice,
   Target,
   WhyRefused,
@@ -26,6 +27,7 @@ import {
 } from './answers.ts';
 import { dedupeOf } from '../tables/delivery-id.ts';
 import { openCheck } from './seals.ts';
+import { parseTopics, readMessage, topicOf } from './sns-topics.ts';
 import { relationColumns, relationsSql, toCode, toShape, typeOids } from './shape.ts';
 import type { RelationRow } from './shape.ts';
 
@@ -227,11 +229,14 @@ function toTarget(
   const code = toCode(row);
   let unusable = shapeProblem(row);
   let learns = false;
+  const sns = snsOf(row, rooms);
   let dedupe: Dedupe | undefined;
   if (unusable === null) {
     try {
       compiled = makeCheck(row, rooms);
       dedupe = dedupeOf(row.options) ?? undefined;
+      if (sns !== undefined && compiled !== null)
+        compiled = { ...compiled, check: ofTopics(compiled.check, sns) };
     } catch (error) {
       unusable = error instanceof Error ? error.message : String(error);
       learns = error instanceof StillToLearn;
@@ -264,9 +269,29 @@ function toTarget(
       },
       spool: spoolOf(row),
       dedupe,
+      sns,
     },
     unusable,
   };
+}
+
+function snsOf({ options, secrets }: CatalogRow, rooms: SnapshotRooms): SnsTopics | undefined {
+  const { sns_topics: given } = options;
+  const topics = typeof given === 'string' ? parseTopics(given) : null;
+  const [first] = secrets;
+  if (topics === null || first === undefined) return undefined;
+  try {
+    const [value = ''] = openSecrets([first], rooms).values();
+    return { topics, secret: { name: first.name, sealId: first.seal_id, value } };
+  } catch {
+    // It does not open, and the table is unusable for that.
+    return undefined;
+  }
+}
+
+/** The signature says that it is of SNS, and the topic whose it is. */
+function ofTopics(check: Check, { topics }: SnsTopics): Check {
+  return (request) => check(request) && topicOf(readMessage(request.body), topics) !== null;
 }
 
 function spoolOf({ options }: CatalogRow): SpoolChoice {

@@ -15,6 +15,8 @@ type Ranges = readonly { readonly start: number; readonly end: number }[];
 export interface ParsedAnswer {
   readonly payloadName: string | null;
   readonly secretsRead: readonly string[];
+  /** Of them, those that what is answered is made of. */
+  readonly secretsShown: readonly string[];
   readonly secretLiterals: ReadonlyMap<AnswerPart, Ranges>;
 }
 
@@ -35,6 +37,8 @@ export interface StoredAnswer {
   readonly sealed: string;
   readonly sealId: string;
   readonly secrets: readonly { readonly schema: string | null; readonly name: string }[];
+  /** Of an UNCHECKED one, those that what strangers are answered is made of. */
+  readonly shown: readonly string[];
 }
 
 /** `known`: the secrets of VALIDATE, which an ANSWER beside it may read too. */
@@ -75,6 +79,7 @@ function sealOne(
     sealed: sealAnswer({ ...text, secrets: names, shown }, sealId, rooms),
     sealId,
     secrets: bound.map(({ schema, name }) => ({ schema, name })),
+    shown: clause.unchecked ? parsed.secretsShown : [],
   };
 }
 

@@ -4,7 +4,7 @@
  */
 import { type ColumnList, parseColumns } from './columns.ts';
 import { StatementError, type Cursor } from './cursor.ts';
-import { dedupeValue, windowValue } from './dedupe-option.ts';
+import { dedupeValue, topicsValue, windowValue } from './dedupe-option.ts';
 import { type Include, parseIncludes, refuseGenerated, undeclared } from './includes.ts';
 import { type Option, booleanOf, oneOf, parseOptions, refuseUnknown } from './options.ts';
 import { type Piece, type Plan, callPlan, callerPath, callerSchemas } from './plan.ts';
@@ -27,6 +27,7 @@ const optionNames = [
   'spool_status',
   'dedupe',
   'dedupe_window',
+  'sns_topics',
 ];
 const formats = ['json', 'form', 'text', 'bytes'] as const;
 
@@ -184,6 +185,7 @@ export const changeableOptions = [
   'spool_status',
   'dedupe',
   'dedupe_window',
+  'sns_topics',
 ];
 
 export interface DedupeRooms extends Pick<ValidateRooms, 'deliveryIdOf'> {
@@ -197,6 +199,7 @@ export function changeableValue(option: Option, { using, deliveryIdOf }: DedupeR
   if (option.name === 'spool_status') return oneOf(option, '202', '200');
   if (option.name === 'dedupe') return dedupeValue(option, using, deliveryIdOf);
   if (option.name === 'dedupe_window') return windowValue(option);
+  if (option.name === 'sns_topics') return topicsValue(option);
   return option.name === 'on_unknown' ? oneOf(option, 'ignore', 'reject', 'collect') : option.value;
 }
 

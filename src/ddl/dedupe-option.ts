@@ -1,7 +1,8 @@
 /**
- * The options `dedupe` and `dedupe_window`: takes what stands behind them, gives what the catalog keeps. `sender` stands for where the
+ * The options `dedupe`, `dedupe_window` and `sns_topics`: takes what stands behind them, gives what the catalog keeps. `sender` stands for where the
  * sender of USING keeps a delivery's id. Refuses (22023) where they stand. Pure.
  */
+import { parseTopics } from '../catalog/sns-topics.ts';
 import { parseDeliveryId, parseWindow, printDeliveryId } from '../tables/delivery-id.ts';
 import { StatementError } from './cursor.ts';
 import type { Option } from './options.ts';
@@ -36,6 +37,15 @@ export function dedupeValue(option: Option, using: string | null, deliveryIdOf: 
   const secret = parts.find((it) => 'header' in it && credentials.has(it.header));
   if (secret !== undefined) return refuse('a header that carries a credential is no delivery id');
   return printDeliveryId(parts);
+}
+
+/** Topics of AWS SNS, as they stand in the catalog. */
+export function topicsValue({ value, valueAt }: Option): string {
+  const topics = parseTopics(value);
+  if (topics !== null) return [...topics.keys()].join(', ');
+  throw new StatementError('22023', 'sns_topics is not a list of topics', valueAt, {
+    hint: "For example 'arn:aws:sns:eu-west-1:123456789012:orders', with commas between several.",
+  });
 }
 
 export function windowValue({ value, valueAt }: Option): string {

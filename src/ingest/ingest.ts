@@ -20,6 +20,7 @@ import type {
   Target,
 } from '../tables/flow.ts';
 import type { Asked, Handshakes } from './handshake.ts';
+import type { Sns } from './sns.ts';
 import { giveBack, giveBackMade } from '../kit/give-back.ts';
 import type { TableName } from '../tables/observations.ts';
 import { Refused, refusals } from '../tables/refusals.ts';
@@ -40,6 +41,8 @@ export interface IngestRooms {
   refresh(database: string): Promise<void>;
   /** Told of every request to a table that was refused, before its sender is. Never throws, takes no time. */
   rejected?(request: RejectedRequest): void;
+  /** Certificates and confirmations of SNS; absent: it is off. */
+  readonly sns?: Pick<Sns, 'certify' | 'stored'>;
   /** Answers the questions of senders; absent: no table has ANSWER. */
   readonly handshakes?: Handshakes;
 }
@@ -74,8 +77,9 @@ export function createIngest(rooms: IngestRooms): Ingest {
         got.authenticated = false;
         const first = asks(target, rooms, request, 'unchecked');
         if (first !== null) return first;
-        const learnt = target.answers?.learns === true ? await learns(target, rooms, request) : null;
-        if (learnt !== null) return learnt;
+        const before = needsMore(target) ? await more(target, rooms, request) : null;
+        if (before === 'again' && attempt < changedAttemptsMax) continue;
+        if (before !== null && before !== 'again') return before;
         authenticate(target, request);
         got.authenticated = true;
         const second = asks(target, rooms, request, 'checked');
@@ -88,6 +92,7 @@ export function createIngest(rooms: IngestRooms): Ingest {
         const outcome = await rooms.submit(rows, arrival, body);
         if (outcome.kind === 'committed' || outcome.kind === 'spooled') {
           // The engine, or the disk, has all of it, so nothing of it waits to be written any more.
+          if (target.sns !== undefined && outcome.kind === 'committed') rooms.sns?.stored(target, body);
           giveBackMade(rows.documents.bytes, body);
           return outcome;
         }
@@ -182,13 +187,26 @@ function asks(
   return asked;
 }
 
-/** A handshake that brings the secret of the table. */
-async function learns(
+/** Few tables: their secret may come with this request, or its certificate may have to be fetched. */
+function needsMore({ answers, sns }: Target): boolean {
+  return answers?.learns === true || sns !== undefined;
+}
+
+/** `again`: the table has another certificate now than the one that this message was not signed with. */
+async function more(
   target: Target,
-  { handshakes }: IngestRooms,
+  rooms: IngestRooms,
   request: ReceivedRequest,
-): Promise<Asked | null> {
-  return (await handshakes?.learning(target, request, request.remoteAddress)) ?? null;
+): Promise<Asked | 'again' | null> {
+  const { answers, check, sns } = target;
+  if (answers?.learns === true) {
+    const asked = (await rooms.handshakes?.learning(target, request, request.remoteAddress)) ?? null;
+    if (asked !== null) return asked;
+  }
+  if (sns === undefined || (typeof check === 'function' && check(request))) return null;
+  if ((await rooms.sns?.certify(target, request.body)) !== true) return null;
+  await rooms.refresh(target.database);
+  return 'again';
 }
 
 /** A question needs no room in a lane: whether there is some is not asked of it. */

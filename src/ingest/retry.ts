@@ -8,7 +8,10 @@ import { createIngest } from './ingest.ts';
 import type { IngestRooms } from './ingest.ts';
 import { refusal, Refused } from '../tables/refusals.ts';
 
-export interface RetryRooms extends Omit<IngestRooms, 'route' | 'rejected' | 'handshakes' | 'submit'> {
+export interface RetryRooms extends Omit<
+  IngestRooms,
+  'route' | 'rejected' | 'handshakes' | 'sns' | 'submit'
+> {
   submit(rows: Rows): Promise<Outcome>;
 }
 

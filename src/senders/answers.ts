@@ -366,6 +366,6 @@ export const answering: Readonly<Record<string, Answering>> = {
   },
   aws_sns: {
     handshake:
-      'SNS first POSTs a signed `SubscriptionConfirmation` and delivers only after somebody opened its `SubscribeURL`.',
+      'SNS first POSTs a signed `SubscriptionConfirmation` and delivers only after somebody opened its `SubscribeURL`. With `HEADGATE_CONFIRM_SUBSCRIPTIONS=sns` Headgate opens it, for a table that names the topic.',
   },
 };

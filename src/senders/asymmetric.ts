@@ -167,14 +167,14 @@ export const asymmetricSenders: readonly Sender[] = [
     },
     deliveryId: { fields: [['MessageId']] },
     steps: [
-      'Create the table with any certificate for now, then a subscription of the topic: protocol HTTPS, endpoint the URL of the table, raw message delivery off.',
-      "SNS sends its confirmation, which is refused: the certificate is named in the very message that it would check. The refused request is kept, so read the name there: `SELECT convert_from(body, 'UTF8')::jsonb->>'SigningCertURL' FROM headgate.rejected_requests WHERE table_name = 'aws_sns_events' ORDER BY id DESC LIMIT 1`. See that its host is `sns.<your region>.amazonaws.com`, fetch it, and set the secret: `ALTER SECRET aws_sns_secret AS '-----BEGIN CERTIFICATE-----…'`.",
-      "In the SNS console choose the subscription → Request confirmation. This time it is stored: `SELECT data->>'SubscribeURL' FROM aws_sns_events WHERE data->>'Type' = 'SubscriptionConfirmation'`. See that its host is on amazonaws.com too, and open it.",
+      "Start Headgate with `HEADGATE_CONFIRM_SUBSCRIPTIONS=sns`. Make the secret without a value, `CREATE SECRET aws_sns_secret WITH (backend = 'meta', learn = '1 day')`, and name the topics: `CREATE TABLE aws_sns_events (data JSONB) WITH (connector = 'webhook', sns_topics = 'arn:aws:sns:eu-west-1:123456789012:orders') VALIDATE SECRET aws_sns_secret USING aws_sns`.",
+      'Create a subscription of the topic: protocol HTTPS, endpoint the URL of the table, raw message delivery off. Headgate fetches the certificate of the first message, checks the message, stores it, and confirms the subscription: the log says `sns.confirmed`, or why not.',
+      "By hand, where Headgate shall call nobody: make the table with any certificate, and create the subscription. Its confirmation is refused and kept. Read where the certificate is, `SELECT convert_from(body, 'UTF8')::jsonb->>'SigningCertURL' FROM headgate.rejected_requests WHERE table_name = 'aws_sns_events' ORDER BY id DESC LIMIT 1`, see that the host is `sns.<your region>.amazonaws.com`, fetch it, and `ALTER SECRET aws_sns_secret AS '-----BEGIN CERTIFICATE-----…'`. Then choose Request confirmation in the SNS console: it is stored now. See that the host of `data->>'SubscribeURL'` is on amazonaws.com too, and open it.",
     ],
     notes: [
       'Signed are the fields Message, MessageId, Subject, SubscribeURL, Timestamp, Token, TopicArn and Type, by SHA-1 or, with SignatureVersion 2, SHA-256.',
-      'Headgate never fetches a certificate that a request names. AWS changes it about once a year: `ALTER SECRET` then.',
-      'Any topic of any account in the region signs with the same certificate: compare `TopicArn` in a VALIDATE of your own, or in your queries.',
+      'AWS changes the certificate about once a year. With `HEADGATE_CONFIRM_SUBSCRIPTIONS=sns` and a secret that was made with `learn` a newer one takes its place by itself; otherwise `ALTER SECRET` then.',
+      'Any topic of any account in the region signs with the same certificate: with `sns_topics` messages of other topics are refused; without, compare `TopicArn` in a VALIDATE of your own.',
     ],
     contentType: 'text/plain; charset=UTF-8',
     expression: (s) =>

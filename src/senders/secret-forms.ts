@@ -97,6 +97,7 @@ export const forms = {
     const { client_id: id, key1: key } = members(text) ?? {};
     return isText(id) && isText(key) && isPem(key);
   }),
+  short: form('short', 'shorter than 16 bytes', (text) => Buffer.byteLength(text) < 16),
   jwk: form('jwk', 'a JWK or a set of them', isJwk),
   keyAndSecret: form('key_secret', 'JSON with `key` and `secret`', jsonOf('key', 'secret')),
   keyPair: form('key_pair', 'JSON with `public_key` and `private_key`', jsonOf('public_key', 'private_key')),

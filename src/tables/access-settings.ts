@@ -69,6 +69,14 @@ const sqlTls = tlsSettings('sql', 'SQL', 'the SQL door');
 const gatewayTls = tlsSettings('gateway', 'GATEWAY', 'the events gateway');
 
 export const guardSettings = {
+  confirmSubscriptions: setting(
+    'confirm-subscriptions',
+    'HEADGATE_CONFIRM_SUBSCRIPTIONS',
+    'WHOSE',
+    'off' as 'off' | 'sns',
+    oneOf('off', 'sns'),
+    'sns: for tables with sns_topics, fetch the certificate of AWS SNS and confirm subscriptions of those topics; off: Headgate calls nobody',
+  ),
   listenTlsCert: listenTls.cert,
   listenTlsKey: listenTls.key,
   listenTlsClientCa: listenTls.clientCa,

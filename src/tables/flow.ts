@@ -138,6 +138,18 @@ export interface Target {
   readonly spool?: SpoolChoice | undefined;
   /** Absent: every request is stored, however often it comes. */
   readonly dedupe?: Dedupe | undefined;
+  /** Absent: it names no topics of AWS SNS. */
+  readonly sns?: SnsTopics | undefined;
+}
+
+export interface SnsTopics {
+  /** By ARN. */
+  readonly topics: ReadonlyMap<
+    string,
+    { readonly arn: string; readonly region: string; readonly host: string }
+  >;
+  /** What takes the certificate: the first secret of VALIDATE. */
+  readonly secret: Learns;
 }
 
 /** A place in a request: a header, in lower case, or a value of the body. */

@@ -29,6 +29,20 @@ export const answerLimits = {
   learnWindowMaxS: 24 * 60 * 60,
   /** How long learning a secret may take, in ms. */
   learnMs: 5_000,
+  /** One request that Headgate makes because of a message: from the name to the last byte, in ms … */
+  outgoingMs: 5_000,
+  /** … the answer, in bytes … */
+  outgoingBytesMax: 16 * 1024,
+  /** … and how many there are in an hour … */
+  outgoingPerHour: 20,
+  /** … and at once; certificates and confirmations apart. */
+  outgoingBurst: 5,
+  /** Confirmations that wait for the one before them. */
+  snsConfirmingMax: 8,
+  /** Topics of one table. */
+  snsTopicsMax: 32,
+  /** Largest message of SNS that is looked into, in bytes; SNS sends 256 KiB at most, and escapes it. */
+  snsMessageBytesMax: 1024 * 1024,
   /** Handshakes of one database that wait to be written down; one more is counted and forgotten. */
   handshakesWaitingMax: 256,
   /** Rows of headgate.handshakes, per database. */

@@ -65,6 +65,8 @@ export interface ParsedAnswer {
   readonly payloadName: string | null;
   /** Names of the secrets that it reads. */
   readonly secretsRead: readonly string[];
+  /** Of them, those that what is answered is made of. */
+  readonly secretsShown: readonly string[];
   /** String literals that carry a shared key, by the part they stand in. */
   readonly secretLiterals: ReadonlyMap<
     AnswerPart,
@@ -112,6 +114,7 @@ export function parseAnswer(text: AnswerText, scope: AnswerScope): ParsedAnswer 
   return {
     payloadName: payloadOf(all),
     secretsRead: [...new Set(text.learn === undefined ? read : [...read, text.learn.secret])],
+    secretsShown: [...new Set(outputs.flatMap(({ root }) => secretsIn(root)))],
     secretLiterals: new Map(
       all.map(({ part, root, source }) => [part, literalRanges(source, keyConstants(root, safety))]),
     ),

@@ -72,6 +72,13 @@ test('curl posts, psql and node-postgres verify the whole chain', async (t) => {
       sql,
     ]);
   assert.deepEqual(await psql('verify-full', table), { code: 0, stdout: '', stderr: '' });
+  const rule = `ALTER TABLE t ANSWER UNCHECKED WHEN method = 'GET' BODY shaped(query->>'challenge', 'token', 64)`;
+  assert.deepEqual(await psql('verify-full', rule), { code: 0, stdout: '', stderr: '' });
+  const question = `https://localhost:${headgate.ports.listen.port}/webhook/dev/public/t?challenge=a-sender-asks`;
+  await within(5_000, async () => {
+    const asked = await run('curl', ['-sS', '-m', '10', '-4', '--cacert', authority.cert, question]);
+    assert.deepEqual([asked.stdout, asked.stderr], ['a-sender-asks', '']);
+  });
   const posted = await curl(headgate, '--cacert', authority.cert, '-d', '{"a":1}');
   assert.equal(posted.stdout, '{"rows":1} 200', posted.stderr);
   const select = `select data->>'a' from t`;

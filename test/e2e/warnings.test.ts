@@ -55,6 +55,19 @@ suite('warnings of CREATE TABLE', () => {
     other.on('notice', ({ severity, message }) => assert.notEqual(severity, 'WARNING', message));
     await other.query(`CREATE SECRET s WITH (backend = 'meta') AS 'abc'; ${table('squared', 'square', 's')}`);
 
+    // What strangers are answered with is computed from it: a verify token is only compared.
+    await client.query(`CREATE SECRET brief WITH (backend = 'meta') AS 'fifteen letters'`);
+    const [guessed, ...nothing] = await warned(table('crc', 'x', 'brief'));
+    assert.match(
+      guessed?.message ?? '',
+      /^secret "brief" is shorter than 16 bytes, and strangers are answered/,
+    );
+    assert.deepEqual(nothing, []);
+    assert.deepEqual(await warned(`${table('hub', 'meta', 'good')} ANSWER SECRET brief`), []);
+    await client.query(`ALTER SECRET brief AS 'sixteen letters!'`);
+    assert.deepEqual(await warned('ALTER TABLE crc VALIDATE SECRET brief USING x'), []);
+    await client.query('DROP TABLE crc, hub; DROP SECRET brief');
+
     // What a secret looks like is Headgate's alone to know.
     await client.query('CREATE ROLE stranger');
     assert.equal((await client.query('SELECT * FROM headgate.secret_form')).rows.length, 2);

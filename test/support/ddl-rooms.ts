@@ -72,6 +72,7 @@ export function testRooms(): TestRooms {
       return {
         payloadName: /\b(?:data|payload|other)\b/.exec(all)?.[0] ?? null,
         secretsRead: [...all.matchAll(/\bsec_\w+/g)].map(([name]) => name),
+        secretsShown: [],
         secretLiterals: new Map([['when', parseExpression(text.when ?? '').secretLiterals]]),
       };
     },

@@ -10,7 +10,7 @@ const rewriteSql = createRewriter({
   releaseDatabase: () => Promise.resolve(),
   seal: (plaintext, identity) => Buffer.from(`${identity}=${plaintext}`).toString('base64'),
   parseExpression: (text) => ({ text, payloadName: null, headersRead: [], secretLiterals: [], warnings: [] }),
-  parseAnswer: () => ({ payloadName: null, secretsRead: [], secretLiterals: new Map() }),
+  parseAnswer: () => ({ payloadName: null, secretsRead: [], secretsShown: [], secretLiterals: new Map() }),
   expandAnswers: () => ({ clauses: [], takesSecret: false, caution: null }),
   guards: () => Promise.resolve([]),
   newId: randomUUID,

@@ -14,6 +14,7 @@ import { MoveError } from './statements.ts';
 const relations = [
   'secret',
   'secret_form',
+  'secret_learning',
   'webhook_table',
   'webhook_table_secret',
   'webhook_answer',

@@ -121,6 +121,28 @@ LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $body$
 $body$;
 REVOKE ALL ON FUNCTION headgate.reveal_learned(text, text) FROM PUBLIC;
 
+-- Puts a certificate in the place of what a secret has that was made to be learned, at any time: whoever calls this has it from the host of its
+-- issuer, and a message that it verifies. False: the secret was given its value by its owner.
+CREATE FUNCTION headgate.keep_certificate(known uuid, new_seal uuid, new_sealed text, host text) RETURNS boolean
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+DECLARE
+  found_id uuid;
+BEGIN
+  SELECT s.id INTO found_id FROM headgate.secret s WHERE s.seal_id = known FOR UPDATE;
+  IF found_id IS NULL THEN
+    -- Another Headgate was first.
+    RETURN true;
+  END IF;
+  UPDATE headgate.secret_learning l SET learned_at = now(), learned_from = host WHERE l.secret_id = found_id;
+  IF NOT FOUND THEN
+    RETURN false;
+  END IF;
+  UPDATE headgate.secret s SET seal_id = new_seal, sealed = new_sealed, altered_at = now() WHERE s.id = found_id;
+  RETURN true;
+END
+$body$;
+REVOKE ALL ON FUNCTION headgate.keep_certificate(uuid, uuid, text, text) FROM PUBLIC;
+
 -- What is told of them to who may use them. The condition stands here because a view runs with the rights of its owner.
 CREATE VIEW headgate.learned_secrets WITH (security_barrier) AS
 SELECT s.schema_name, s.name, l.until, l.learned_at, l.learned_from, l.contested_at, l.contested_from, l.revealed_at
@@ -143,4 +165,70 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
       ELSE format('; contested: another value came at %s from %s', date_trunc('second', l.contested_at), l.contested_from) END
   FROM headgate.secret s LEFT JOIN headgate.learned_secrets l ON l.schema_name = s.schema_name AND l.name = s.name
   ORDER BY s.name, s.schema_name
+$body$;
+
+---------------------------------------------------------------- secrets that are too short for what strangers are answered
+
+-- As in 0006_1, and a warning: whoever has an answer that is computed from a secret can try secrets on a machine of his own.
+CREATE OR REPLACE FUNCTION headgate.do_answers(me oid, relation oid, answers jsonb, how text, caller_schemas text[]) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+DECLARE
+  body_name name;
+  guarded boolean;
+  given record;
+  place int;
+  short text;
+BEGIN
+  PERFORM headgate.refuse_strangers(me, relation);
+  SELECT coalesce(headgate.placed(w.relation, w.document), 'payload'), w.expression IS NOT NULL INTO body_name, guarded
+  FROM headgate.webhook_table w WHERE w.relation = do_answers.relation;
+  IF NOT FOUND THEN
+    RAISE EXCEPTION USING ERRCODE = '42809', MESSAGE = format('"%s" is not a webhook table', relation::regclass);
+  END IF;
+  DELETE FROM headgate.webhook_answer a WHERE a.relation = do_answers.relation AND (how = 'replace'
+    OR a.committed AND EXISTS (SELECT FROM jsonb_array_elements(answers) n WHERE (n.value ->> 'committed')::boolean));
+  SELECT coalesce(max(a.position), 0) INTO place FROM headgate.webhook_answer a WHERE a.relation = do_answers.relation;
+  FOR given IN SELECT n.value AS it, n.number::int FROM jsonb_array_elements(answers) WITH ORDINALITY AS n (value, number) LOOP
+    IF given.it ->> 'expression' IS NULL OR given.it ->> 'sealed' IS NULL OR given.it ->> 'sealId' IS NULL THEN
+      RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = 'an ANSWER clause comes with the seal of Headgate',
+        HINT = 'Send the statement to the SQL port of a Headgate of this version.';
+    ELSIF given.it ->> 'payload' NOT IN ('payload', body_name) THEN
+      RAISE EXCEPTION USING ERRCODE = '42703', MESSAGE = format('column "%s" does not exist', given.it ->> 'payload'),
+        HINT = format('In ANSWER the body of the request is called %s.',
+          (SELECT string_agg(DISTINCT format('"%s"', n), ' or ') FROM unnest(ARRAY[body_name, 'payload']) n));
+    ELSIF EXISTS (SELECT FROM jsonb_array_elements(given.it -> 'secrets') s WHERE s ->> 'name' = body_name) THEN
+      RAISE EXCEPTION USING ERRCODE = '42702',
+        MESSAGE = format('the name "%s" is ambiguous: it is a secret and the column of the table', body_name);
+    ELSIF NOT guarded AND NOT (given.it ->> 'committed')::boolean AND NOT (given.it ->> 'unchecked')::boolean THEN
+      RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = 'an ANSWER without UNCHECKED needs a table with VALIDATE',
+        HINT = 'Without UNCHECKED only requests that VALIDATE has accepted are answered.';
+    ELSIF jsonb_array_length(given.it -> 'secrets') > 64 THEN
+      RAISE EXCEPTION USING ERRCODE = '54000', MESSAGE = 'an ANSWER clause names at most 64 secrets';
+    ELSIF octet_length(given.it ->> 'sealed') + octet_length(given.it ->> 'expression') > 262144 THEN
+      RAISE EXCEPTION USING ERRCODE = '54000', MESSAGE = 'an ANSWER clause is too large';
+    END IF;
+    INSERT INTO headgate.webhook_answer (relation, position, unchecked, committed, expression, sealed, seal_id)
+    VALUES (relation, place + given.number, (given.it ->> 'unchecked')::boolean, (given.it ->> 'committed')::boolean,
+      given.it ->> 'expression', given.it ->> 'sealed', (given.it ->> 'sealId')::uuid);
+    INSERT INTO headgate.webhook_answer_secret (relation, answer, position, alias, secret_id)
+    SELECT do_answers.relation, place + given.number, s.position::int, s.it ->> 'name',
+      headgate.find_secret(me, s.it ->> 'schema', s.it ->> 'name', caller_schemas)
+    FROM jsonb_array_elements(given.it -> 'secrets') WITH ORDINALITY AS s (it, position);
+  END LOOP;
+  IF (SELECT count(*) > 16 FROM headgate.webhook_answer a WHERE a.relation = do_answers.relation) THEN
+    RAISE EXCEPTION USING ERRCODE = '54000', MESSAGE = 'a table has at most 16 ANSWER clauses';
+  END IF;
+  FOR short IN
+    SELECT DISTINCT s.name
+    FROM headgate.webhook_answer a
+    JOIN headgate.webhook_answer_secret b ON b.relation = a.relation AND b.answer = a.position
+    JOIN headgate.secret s ON s.id = b.secret_id
+    JOIN headgate.secret_form f ON f.secret_id = s.id
+    JOIN jsonb_array_elements(answers) n ON (n.value ->> 'sealId')::uuid = a.seal_id AND n.value -> 'shown' ? b.alias
+    WHERE a.relation = do_answers.relation AND 'short' = ANY (f.forms)
+  LOOP
+    RAISE WARNING USING MESSAGE = format('secret "%s" is shorter than 16 bytes, and strangers are answered with what is computed from it', short),
+      HINT = 'Who has such an answer can guess the secret without asking again: give it 16 random bytes or more.';
+  END LOOP;
+END
 $body$;

@@ -1,0 +1,112 @@
+/**
+ * The one way in which Headgate calls somebody over the network because of a request: a GET over TLS to a host that the caller has
+ * pinned. Takes an https URL; gives the body. Refuses (throws OutgoingError) whatever is not plain: a port, a user, an address
+ * that is not public, a redirect, a status other than 200, and what takes too long or is too large. Names are resolved once, and the very
+ * address that was judged is dialled, with the certificate checked for the name. No proxy of the environment is used.
+ */
+import { lookup } from 'node:dns/promises';
+import { request } from 'node:https';
+import { canonicalAddress } from '../kit/address.ts';
+import { Networks } from '../kit/networks.ts';
+import type { Limits } from '../tables/limits.ts';
+
+class OutgoingError extends Error {}
+
+/** How names and addresses are reached: the network, or a test's stand-in for it. */
+export interface Network {
+  /** Every address of a host. */
+  readonly resolve: (host: string) => Promise<readonly string[]>;
+  readonly isAllowed: (address: string) => boolean;
+  readonly port: number;
+  /** Certificate authorities instead of the system's. */
+  readonly ca?: string | undefined;
+}
+
+export type Fetch = (url: URL) => Promise<Buffer>;
+
+/** What is nobody's public address: private, local, of documentation, of tunnels that lead into such, and groups. */
+const special = Networks.parse(
+  '0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 169.254.0.0/16 172.16.0.0/12 192.0.0.0/24 192.0.2.0/24 192.88.99.0/24 ' +
+    '192.168.0.0/16 198.18.0.0/15 198.51.100.0/24 203.0.113.0/24 224.0.0.0/4 240.0.0.0/4 ' +
+    '2001::/23 2001:db8::/32 2002::/16 3fff::/20',
+);
+const global6 = Networks.parse('2000::/3');
+
+export function isPublicAddress(text: string): boolean {
+  const address = canonicalAddress(text);
+  if (address === null || !(special instanceof Networks) || !(global6 instanceof Networks)) return false;
+  return !special.has(address) && (!address.includes(':') || global6.has(address));
+}
+
+export const publicNetwork: Network = {
+  resolve: async (host) => (await lookup(host, { all: true })).map(({ address }) => address),
+  isAllowed: isPublicAddress,
+  port: 443,
+};
+
+type Bounds = Pick<Limits, 'outgoingMs' | 'outgoingBytesMax'>;
+
+export function createFetch(network: Network, bounds: Bounds): Fetch {
+  return async (url) => {
+    const { protocol, port, username, password, hash } = url;
+    if (protocol !== 'https:' || port !== '' || username !== '' || password !== '' || hash !== '')
+      throw new OutgoingError('the URL is not a plain https one');
+    const signal = AbortSignal.timeout(bounds.outgoingMs);
+    const addresses = await inTime(network.resolve(url.hostname), signal);
+    const [address] = addresses;
+    // One that is not public among them is reason enough: the next look may find another order.
+    if (address === undefined || !addresses.every((it) => network.isAllowed(it)))
+      throw new OutgoingError(`${url.hostname} has no address that may be called`);
+    return get(url, address, network, bounds, signal);
+  };
+}
+
+function get(
+  url: URL,
+  address: string,
+  { port, ca }: Network,
+  bounds: Bounds,
+  signal: AbortSignal,
+): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    const fail = (message: string) => reject(new OutgoingError(`${url.hostname}: ${message}`));
+    const asked = request({
+      host: address,
+      servername: url.hostname,
+      port,
+      path: `${url.pathname}${url.search}`,
+      headers: { Host: url.hostname, Accept: '*/*', 'User-Agent': 'Headgate' },
+      agent: false,
+      signal,
+      maxHeaderSize: bounds.outgoingBytesMax,
+      ...(ca === undefined ? {} : { ca }),
+    });
+    asked.once('error', (error) => fail(signal.aborted ? 'it took too long' : error.message));
+    asked.once('response', (answer) => {
+      const parts: Buffer[] = [];
+      let bytes = 0;
+      answer.on('data', (part: Buffer) => {
+        parts.push(part);
+        bytes += part.length;
+        if (bytes <= bounds.outgoingBytesMax) return;
+        fail('the answer is too large');
+        asked.destroy();
+      });
+      answer.once('error', (error) => fail(signal.aborted ? 'it took too long' : error.message));
+      answer.once('end', () => resolve(Buffer.concat(parts)));
+      if (answer.statusCode === 200) return;
+      fail(`it answered ${answer.statusCode ?? 0}`);
+      asked.destroy();
+    });
+    asked.end();
+  });
+}
+
+async function inTime<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    signal.addEventListener('abort', () => reject(new OutgoingError('the name was not resolved in time')), {
+      once: true,
+    });
+    promise.then(resolve, (error: Error) => reject(new OutgoingError(error.message)));
+  });
+}

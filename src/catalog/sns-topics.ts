@@ -1,0 +1,53 @@
+/**
+ * The option `sns_topics`: the topics of AWS SNS that a table belongs to. Anybody's topic is signed with the certificate of its region, so the
+ * list is what makes a message one's own. Takes the option, or a body; gives topics, or null for what is none. Pure.
+ */
+import { limits } from '../tables/limits.ts';
+
+export interface Topic {
+  readonly arn: string;
+  readonly region: string;
+  /** Of the service in that part of AWS. */
+  readonly host: string;
+}
+
+const arnForm =
+  /^arn:(aws|aws-cn|aws-us-gov):sns:([a-z]{2,4}(?:-[a-z]{2,12}){1,3}-\d{1,2}):\d{12}:[A-Za-z0-9_-]{1,256}(?:\.fifo)?$/;
+
+function parseTopic(text: string): Topic | null {
+  const [arn, partition, region] = arnForm.exec(text) ?? [];
+  if (arn === undefined || region === undefined) return null;
+  return { arn, region, host: `sns.${region}.amazonaws.com${partition === 'aws-cn' ? '.cn' : ''}` };
+}
+
+/** Between commas; null: one of them is none, or there are too many. */
+export function parseTopics(text: string): ReadonlyMap<string, Topic> | null {
+  const topics = new Map<string, Topic>();
+  for (const word of text.split(',')) {
+    const topic = parseTopic(word.trim());
+    if (topic === null || topics.size === limits.snsTopicsMax) return null;
+    topics.set(topic.arn, topic);
+  }
+  return topics;
+}
+
+export type SnsMessage = Readonly<Record<string, unknown>>;
+
+/** null: the body is no JSON object. */
+export function readMessage(body: Buffer): SnsMessage | null {
+  if (body.length > limits.snsMessageBytesMax) return null;
+  try {
+    const value: unknown = JSON.parse(body.toString('utf8'));
+    return typeof value === 'object' && value !== null && !Array.isArray(value)
+      ? (value as SnsMessage)
+      : null;
+  } catch {
+    return null;
+  }
+}
+
+/** The topic of a message, if it is one of these. */
+export function topicOf(message: SnsMessage | null, topics: ReadonlyMap<string, Topic>): Topic | null {
+  const arn = message?.['TopicArn'];
+  return typeof arn === 'string' ? (topics.get(arn) ?? null) : null;
+}

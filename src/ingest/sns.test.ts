@@ -1,0 +1,311 @@
+/** SNS against a server on this machine that says it is Amazon's, behind a resolver that lies; and every URL that is not the one. */
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:https';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, suite, test } from 'node:test';
+import { makeAuthority } from '../../test/support/certificates.ts';
+import { rowsOf, targetOf } from '../../test/support/rows.ts';
+import { createFetch, isPublicAddress, publicNetwork } from '../access/outgoing.ts';
+import type { Fetch, Network } from '../access/outgoing.ts';
+import { parseTopics } from '../catalog/sns-topics.ts';
+import { expandSender, senders, signedRequest } from '../senders/senders.ts';
+import type { CheckRequest, Target } from '../tables/flow.ts';
+import { limits } from '../tables/limits.ts';
+import type { Observation } from '../tables/observations.ts';
+import { Refused } from '../tables/refusals.ts';
+import { parseExpression, loadParser } from '../validate/expression.ts';
+import { createIngest } from './ingest.ts';
+import { Sns, certificateUrl, subscribeUrl } from './sns.ts';
+
+const host = 'sns.eu-west-1.amazonaws.com';
+const arn = 'arn:aws:sns:eu-west-1:123456789012:orders';
+const topics = parseTopics(arn) ?? assert.fail();
+const topic = topics.get(arn) ?? assert.fail();
+const certificatePath = '/SimpleNotificationService-7506a1e35b36ef5a444dd1a8e7cc3ed8.pem';
+const token = '2336412f37fb687f5d51e6e2425e90ca';
+const subscribe = (more = '') =>
+  `https://${host}/?Action=ConfirmSubscription&TopicArn=${arn}&Token=${token}${more}`;
+const confirmation = {
+  Type: 'SubscriptionConfirmation',
+  MessageId: '165545c9-2a5c-472c-8df2-7ff2be2b3b1b',
+  Token: token,
+  TopicArn: arn,
+  Message: 'You have chosen to subscribe.',
+  SubscribeURL: subscribe(),
+  Timestamp: '2026-04-26T20:45:04.751Z',
+  SignatureVersion: '2',
+  SigningCertURL: `https://${host}${certificatePath}`,
+};
+
+suite('SNS', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'headgate-sns-'));
+  const authority = makeAuthority(folder);
+  const tls = authority.issue('amazon', host, { names: `DNS:${host}` });
+  const read = (path: string) => readFileSync(path, 'utf8');
+  /** Signed by itself, good from that moment on. */
+  const rsa = (name: string, from = '20260101000000Z') => {
+    const path = (file: string) => join(folder, `${name}.${file}`);
+    writeFileSync(path('index'), '');
+    writeFileSync(
+      path('conf'),
+      `[ca]\ndefault_ca = d\n[d]\ndatabase = ${path('index')}\nrand_serial = yes\nnew_certs_dir = ${folder}\ndefault_md = sha256\npolicy = p\n[p]\ncommonName = supplied\n`,
+    );
+    const openssl = (...args: string[]) => execFileSync('openssl', args, { stdio: 'ignore' });
+    openssl(
+      'req',
+      '-new',
+      '-newkey',
+      'rsa:2048',
+      '-nodes',
+      '-subj',
+      '/CN=sns',
+      '-keyout',
+      path('key'),
+      '-out',
+      path('csr'),
+    );
+    openssl('ca', '-batch', '-selfsign', '-notext', '-config', path('conf'), '-keyfile', path('key'), '-in', path('csr'), '-out', path('pem'), '-startdate', from, '-enddate', '20990101000000Z'); // prettier-ignore
+    return { key: read(path('key')), cert: read(path('pem')) };
+  };
+  const asked: string[] = [];
+  let answer: (request: IncomingMessage, response: ServerResponse) => void = () => {};
+  const server = createServer({ cert: read(tls.cert), key: read(tls.key) }, (request, response) => {
+    asked.push(`${request.method} ${request.headers.host}${request.url}`);
+    answer(request, response);
+  });
+  let lying: Network;
+  let fetch: Fetch;
+  before(async () => {
+    await loadParser();
+    await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
+    const { port } = server.address() as AddressInfo;
+    lying = {
+      resolve: () => Promise.resolve(['127.0.0.1']),
+      isAllowed: () => true,
+      port,
+      ca: read(authority.cert),
+    };
+    fetch = createFetch(lying, limits);
+  });
+  after(() => {
+    server.closeAllConnections();
+    server.close();
+    rmSync(folder, { recursive: true });
+  });
+
+  /** A table with USING aws_sns whose secret is empty or this certificate, and what became of requests to it. */
+  function stage(certificate = '') {
+    const told: Observation[] = [];
+    let kept = certificate;
+    const target = (): Target => {
+      const secrets = new Map([['c', kept]]);
+      const expression = parseExpression(expandSender('aws_sns', 'c') ?? '', { secrets: ['c'] });
+      const compiled = kept === '' ? null : expression.compile({ secrets, publicUrl: null });
+      const sns = {
+        topics,
+        secret: { name: 'c', sealId: createHash('md5').update(kept).digest('hex'), value: kept },
+      };
+      return targetOf({ check: compiled ?? 'unusable', sns });
+    };
+    let now = target();
+    const sns = new Sns({
+      fetch: (url) => fetch(url),
+      keep: async (_, pem) => {
+        kept = pem;
+        return true;
+      },
+      observe: (observation) => void told.push(observation),
+      clock: () => 0,
+      limits,
+    });
+    const confirmed: (() => void)[] = [];
+    const ingest = createIngest({
+      route: () => ({ database: 'dev', schema: 'public', table: 't' }),
+      find: () => now,
+      admit: () => undefined,
+      decode: (to, { body }) => rowsOf(to, body),
+      submit: async () => ({ kind: 'committed', rows: 1 }),
+      refresh: async () => void (now = target()),
+      sns,
+    });
+    const post = async (message: Record<string, unknown>, key: string) => {
+      const draft = {
+        method: 'POST',
+        url: 'http://h/',
+        nowMs: 0,
+        signingKey: key,
+        id: '0'.repeat(32),
+        body: Buffer.from(JSON.stringify(message)),
+      };
+      const { headers, body } = signedRequest(senders.get('aws_sns') ?? assert.fail(), draft);
+      const request: CheckRequest = {
+        method: 'POST',
+        target: '/',
+        rawHeaders: Object.entries(headers).flat(),
+        arrivedAtMs: 0,
+        body,
+      };
+      return ingest(
+        { ...request, remoteAddress: '', body: () => Promise.resolve(body) },
+        { target: () => undefined },
+      ).then(
+        ({ kind }) => kind,
+        (error: unknown) => (error instanceof Refused ? error.refusal.code : assert.fail(String(error))),
+      );
+    };
+    return { post, told, sns, kept: () => kept, confirmed };
+  }
+
+  const until = async (done: () => boolean) => {
+    while (!done()) await new Promise((resolve) => void setImmediate(resolve));
+  };
+
+  test('works from the first message on: the certificate is fetched and kept, the subscription confirmed', async () => {
+    const { key, cert } = rsa('first');
+    answer = (request, response) =>
+      void response.end(request.url?.endsWith('.pem') === true ? cert : '<ok/>');
+    asked.length = 0;
+    const { post, told, kept } = stage();
+    assert.equal(await post(confirmation, key), 'committed');
+    assert.equal(kept(), cert);
+    await until(() => told.length === 2);
+    assert.deepEqual(
+      told.map(({ kind }) => kind),
+      ['sns.certificate', 'sns.confirmed'],
+    );
+    assert.deepEqual(asked, [
+      `GET ${host}${certificatePath}`,
+      `GET ${host}/?Action=ConfirmSubscription&TopicArn=${arn}&Token=${token}`,
+    ]);
+    const notification = { ...confirmation, Type: 'Notification', SubscribeURL: undefined, Token: undefined };
+    assert.equal(await post(notification, key), 'committed');
+    assert.equal(asked.length, 2);
+    // A forged one is refused; the certificate that is fetched for it does not verify it.
+    assert.equal(await post(notification, rsa('stranger').key), 'signature_failed');
+    assert.equal(kept(), cert);
+  });
+
+  test('a new certificate takes the place of an older one, and never the other way round', async () => {
+    const [old, young] = [rsa('old', '20250101000000Z'), rsa('young', '20260201000000Z')];
+    const { post, kept } = stage(old.cert);
+    const notification = { ...confirmation, Type: 'Notification' };
+    answer = (_, response) => void response.end(young.cert);
+    assert.equal(await post(notification, young.key), 'committed');
+    assert.equal(kept(), young.cert);
+    answer = (_, response) => void response.end(old.cert);
+    assert.equal(await post(notification, old.key), 'signature_failed');
+    assert.equal(kept(), young.cert);
+  });
+
+  test('messages that nobody is called for', async () => {
+    const { key, cert } = rsa('calls');
+    answer = (_, response) => void response.end(cert);
+    asked.length = 0;
+    const { post } = stage(rsa('another').cert);
+    const others = [
+      { TopicArn: arn.replace('orders', 'others') },
+      { TopicArn: arn.replace('eu-west-1', 'us-east-1') },
+      { TopicArn: [arn] },
+      { SigningCertURL: `https://sns.us-east-1.amazonaws.com${certificatePath}` },
+      { SigningCertURL: `http://${host}${certificatePath}` },
+      { SigningCertURL: `https://${host}:8443${certificatePath}` },
+      { SigningCertURL: `https://a@${host}${certificatePath}` },
+      { SigningCertURL: `https://${host}.evil.example${certificatePath}` },
+      { SigningCertURL: `https://evil.example/${host}${certificatePath}` },
+      { SigningCertURL: `https://${host}\\@evil.example${certificatePath}` },
+      { SigningCertURL: `https://${host}/../x${certificatePath}` },
+      { SigningCertURL: `https://${host}${certificatePath}?a=1` },
+      { SigningCertURL: `https://${host}${certificatePath}#a` },
+      { SigningCertURL: undefined },
+    ];
+    for (const other of others)
+      assert.equal(await post({ ...confirmation, ...other }, key), 'signature_failed', JSON.stringify(other));
+    assert.deepEqual(asked, []);
+    assert.equal(certificateUrl(confirmation, topic)?.href, confirmation.SigningCertURL);
+  });
+
+  test('a confirmation whose URL does anything else is not opened', () => {
+    assert.equal(subscribeUrl(confirmation, topic)?.href, subscribe());
+    for (const url of [
+      subscribe('&Token=b'),
+      subscribe('&AuthenticateOnUnsubscribe=true'),
+      subscribe('#a'),
+      subscribe().replace('https:', 'http:'),
+      subscribe().replace(host, `${host}:443`).replace(':443', ':444'),
+      subscribe().replace(host, 'sns.us-east-1.amazonaws.com'),
+      subscribe().replace(host, `u:p@${host}`),
+      subscribe().replace('/?', '/x?'),
+      subscribe().replace('ConfirmSubscription', 'Unsubscribe'),
+      subscribe().replace('orders', 'others'),
+      subscribe().replace(token, 'another'),
+      `https://${host}/`,
+      '',
+      undefined,
+    ])
+      assert.equal(subscribeUrl({ ...confirmation, SubscribeURL: url }, topic), null, url);
+    assert.equal(subscribeUrl({ ...confirmation, Token: undefined }, topic), null);
+  });
+
+  test('where the certificate cannot be had SNS is told to come again, and a limited number of times it is asked for', async () => {
+    const { post, told } = stage();
+    const { key } = rsa('away');
+    answer = (_, response) => void response.writeHead(503).end();
+    asked.length = 0;
+    for (let i = 0; i < 8; i++) assert.equal(await post(confirmation, key), 'table_unusable');
+    assert.equal(asked.length, limits.outgoingBurst);
+    assert.equal(told.filter(({ kind }) => kind === 'sns.failed').length, limits.outgoingBurst);
+  });
+
+  test('what is fetched is small, soon there, and where it was asked for', async () => {
+    const url = new URL(confirmation.SigningCertURL);
+    const fails = (message: RegExp, by: Fetch = fetch, of = url) => assert.rejects(by(of), { message });
+    answer = (_, response) => void response.writeHead(302, { Location: `https://${host}/other` }).end();
+    asked.length = 0;
+    await fails(/it answered 302/);
+    assert.equal(asked.length, 1);
+    answer = (_, response) => void response.end(Buffer.alloc(limits.outgoingBytesMax + 1));
+    await fails(/too large/);
+    answer = (_, response) => void response.write('a');
+    const hurried = { ...limits, outgoingMs: 200 };
+    await fails(/took too long/, createFetch(lying, hurried));
+    await fails(
+      /not resolved in time/,
+      createFetch({ ...lying, resolve: () => new Promise(() => {}) }, hurried),
+    );
+    await fails(/certificate|altnames/i, fetch, new URL(url.href.replace('eu-west-1', 'us-east-1')));
+    await fails(/certificate|issuer/i, createFetch({ ...lying, ca: undefined }, limits));
+    for (const address of [
+      '127.0.0.1',
+      '10.1.2.3',
+      '169.254.169.254',
+      '192.168.0.1',
+      '::1',
+      'fe80::1',
+      'fd00::1',
+      '::ffff:10.0.0.1',
+      '64:ff9b::a00:1',
+      '2002:a00:1::',
+      '0.0.0.0',
+      '100.64.0.1',
+      '224.0.0.1',
+      'x',
+    ]) {
+      assert.equal(isPublicAddress(address), false, address);
+      for (const all of [[address], ['203.0.114.1', address]])
+        await fails(
+          /no address that may be called/,
+          createFetch({ ...publicNetwork, resolve: () => Promise.resolve(all) }, limits),
+        );
+    }
+    for (const address of ['203.0.114.1', '8.8.8.8', '2600:1f18::1'])
+      assert.equal(isPublicAddress(address), true);
+    for (const wrong of ['http://a/', 'https://a:1/', 'https://u@a/', 'https://:p@a/'])
+      await fails(/not a plain https one/, fetch, new URL(wrong));
+  });
+});

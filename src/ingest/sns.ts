@@ -1,0 +1,160 @@
+/**
+ * AWS SNS, for tables that name their topics, where HEADGATE_CONFIRM_SUBSCRIPTIONS allows it: the certificate that a message is
+ * signed with, and the question whether the subscription is meant, which is answered by opening a URL of the message.
+ *
+ *   a message that VALIDATE cannot check → is its topic ours → where its certificate is → fetch → does it verify → keep it
+ *   a confirmation that was stored → its URL, part by part → fetch
+ *
+ * Nothing of a URL is the sender's choice: scheme, host, path and query are compared with what the topic's own region has, and the topic is
+ * that of the signed body. Takes a target and a body; touches the network through `fetch` alone, at a rate of its own. Refuses with
+ * `table_unusable` (503) where the certificate cannot be had now: SNS comes again, which it would not after a 4xx.
+ */
+import { verify, X509Certificate } from 'node:crypto';
+import { RateLimit } from '../access/rate-limit.ts';
+import type { Fetch } from '../access/outgoing.ts';
+import { readMessage, topicOf } from '../catalog/sns-topics.ts';
+import type { SnsMessage, Topic } from '../catalog/sns-topics.ts';
+import type { Target } from '../tables/flow.ts';
+import type { Limits } from '../tables/limits.ts';
+import type { Observe } from '../tables/observations.ts';
+import { Refused } from '../tables/refusals.ts';
+
+export interface SnsRooms {
+  readonly fetch: Fetch;
+  /** Keeps a certificate as the table's secret; whether it was one that may be replaced. Throws Refused. */
+  readonly keep: (target: Target, certificate: string) => Promise<boolean>;
+  readonly observe: Observe;
+  /** A monotonic clock, ms. */
+  readonly clock: () => number;
+  readonly limits: Pick<Limits, 'outgoingPerHour' | 'outgoingBurst' | 'snsConfirmingMax'>;
+}
+
+export class Sns {
+  readonly #rooms: SnsRooms;
+  /** What strangers can make it fetch is not taken from what confirms. */
+  readonly #rates: { readonly certificates: RateLimit; readonly confirmations: RateLimit };
+  #last: Promise<void> = Promise.resolve();
+  #waiting = 0;
+
+  constructor(rooms: SnsRooms) {
+    this.#rooms = rooms;
+    const { outgoingPerHour: count, outgoingBurst: burst } = rooms.limits;
+    const rate = () => new RateLimit({ count, perMs: 3_600_000, burst }, 1);
+    this.#rates = { certificates: rate(), confirmations: rate() };
+  }
+
+  /** Whether the table has another certificate now, with which this message is to be checked again. */
+  async certify(target: Target, body: Buffer): Promise<boolean> {
+    const message = readMessage(body);
+    const topic = target.sns === undefined ? null : topicOf(message, target.sns.topics);
+    const url = message === null || topic === null ? null : certificateUrl(message, topic);
+    if (message === null || url === null) return false;
+    if (this.#rates.certificates.take('', this.#rooms.clock()) > 0) throw new Refused('table_unusable');
+    let certificate: string;
+    try {
+      certificate = (await this.#rooms.fetch(url)).toString('latin1');
+    } catch (error) {
+      this.#failed(target, error);
+      throw new Refused('table_unusable');
+    }
+    const current = target.sns?.secret.value ?? '';
+    if (!verifies(message, certificate) || !isNewer(certificate, current)) return false;
+    const kept = await this.#rooms.keep(target, certificate);
+    if (kept) this.#rooms.observe({ kind: 'sns.certificate', table: target });
+    return kept;
+  }
+
+  /** Of a message that was accepted and is stored. Never throws, and is not waited for. */
+  stored(target: Target, body: Buffer): void {
+    if (target.sns === undefined || typeof target.check !== 'function') return;
+    const message = readMessage(body);
+    if (message?.['Type'] !== 'SubscriptionConfirmation') return;
+    const topic = topicOf(message, target.sns.topics);
+    const url = topic === null ? null : subscribeUrl(message, topic);
+    if (url === null) return this.#failed(target, new Error('its SubscribeURL is not the one of its topic'));
+    const { limits, clock } = this.#rooms;
+    if (this.#waiting >= limits.snsConfirmingMax || this.#rates.confirmations.take('', clock()) > 0)
+      return this.#failed(target, new Error('too many subscriptions at one time'));
+    this.#waiting += 1;
+    // One at a time.
+    this.#last = this.#last.then(() => this.#confirm(target, url));
+  }
+
+  async #confirm(target: Target, url: URL): Promise<void> {
+    try {
+      await this.#rooms.fetch(url);
+      this.#rooms.observe({ kind: 'sns.confirmed', table: target });
+    } catch (error) {
+      this.#failed(target, error);
+    }
+    this.#waiting -= 1;
+  }
+
+  #failed(table: Target, error: unknown): void {
+    const reason = error instanceof Error ? error.message : String(error);
+    this.#rooms.observe({ kind: 'sns.failed', table, reason });
+  }
+}
+
+function plainUrl(text: unknown): URL | null {
+  // What a parser would put right is not what was signed.
+  if (typeof text !== 'string' || !/^https:\/\/[!-~]{1,2048}$/.test(text) || /[\\@#]/.test(text)) return null;
+  return URL.canParse(text) ? new URL(text) : null;
+}
+
+/** null: it is not where certificates of the topic's region are. */
+export function certificateUrl(message: SnsMessage, { host }: Topic): URL | null {
+  const url = plainUrl(message['SigningCertURL'] ?? message['SigningCertUrl']);
+  if (url === null || url.host !== host || url.search !== '') return null;
+  return /^\/SimpleNotificationService-[0-9a-f]{32}\.pem$/.test(url.pathname) ? url : null;
+}
+
+/** null: it does anything but confirm this very subscription. */
+export function subscribeUrl(message: SnsMessage, { arn, host }: Topic): URL | null {
+  const url = plainUrl(message['SubscribeURL']);
+  const token = message['Token'];
+  if (url === null || typeof token !== 'string' || !/^[0-9A-Za-z]{1,1024}$/.test(token)) return null;
+  if (url.host !== host || url.pathname !== '/') return null;
+  const wanted = new Map([
+    ['Action', 'ConfirmSubscription'],
+    ['TopicArn', arn],
+    ['Token', token],
+  ]);
+  const given = [...url.searchParams];
+  const same = given.length === wanted.size && given.every(([name, value]) => wanted.get(name) === value);
+  return same && new Set(given.map(([name]) => name)).size === wanted.size ? url : null;
+}
+
+/** An old message, sent again, does not bring its old certificate back. */
+function isNewer(certificate: string, current: string): boolean {
+  const { validFrom, validTo } = new X509Certificate(certificate);
+  if (Date.parse(validTo) < Date.now()) return false;
+  try {
+    return Date.parse(validFrom) > Date.parse(new X509Certificate(current).validFrom);
+  } catch {
+    // There is none yet.
+    return true;
+  }
+}
+
+const fields = ['Message', 'MessageId', 'Subject', 'SubscribeURL', 'Timestamp', 'Token', 'TopicArn', 'Type'];
+
+function verifies(message: SnsMessage, certificate: string): boolean {
+  const text = fields
+    .filter((name) => message[name] !== undefined)
+    .map((name) => `${name}\n${String(message[name])}\n`)
+    .join('');
+  const algorithm = message['SignatureVersion'] === '2' ? 'sha256' : 'sha1';
+  try {
+    const { publicKey } = new X509Certificate(certificate);
+    if (publicKey.asymmetricKeyType !== 'rsa') return false;
+    return verify(
+      algorithm,
+      Buffer.from(text),
+      publicKey,
+      Buffer.from(String(message['Signature']), 'base64'),
+    );
+  } catch {
+    return false;
+  }
+}
