@@ -4,6 +4,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { suite, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { refusals } from '../src/tables/refusals.ts';
 
 const root = fileURLToPath(new URL('../../', import.meta.url));
 const filesBelow = (folder: string) =>
@@ -70,6 +71,23 @@ suite('repository', () => {
       silent.filter((name) => !name.startsWith('src/kit/')),
       [],
     );
+  });
+
+  test('who says at its door with which codes it refuses, names all of its own', () => {
+    const codes = Object.keys(refusals);
+    const wrong = code.flatMap((name) => {
+      const text = read(name);
+      const door = /^(?:#!.*\n)?\/\*\*[\s\S]*?\*\//.exec(text)?.[0] ?? '';
+      const said = [...door.matchAll(/`([a-z_]+)`/g)].map(([, it]) => it);
+      // Of a table of causes the codes are examples; `internal` is everybody's, and a bug.
+      if (!/refuses? (?:[^.;]*,? )?with/.test(door) || !codes.some((it) => said.includes(it))) return [];
+      const made = [...text.matchAll(/(?:refusal|Refused|fail|refuse)\(\s*'([a-z_]+)'/g)].map(
+        ([, it = '']) => it,
+      );
+      const left = made.filter((it) => it !== 'internal' && codes.includes(it) && !said.includes(it));
+      return left.map((it) => `${name} does not say ${it}`);
+    });
+    assert.deepEqual(wrong, []);
   });
 
   test('no limit is without a reader', () => {

@@ -1,9 +1,10 @@
 /**
  * The catalog room: which webhook tables, checks and secrets exist now, in every database that is served.
  *
- * Takes names, gives Targets; refuses with `not_found`, and with `engine_unavailable` while it cannot know. The default
- * database's catalog is made at start, another one's by the first of Headgate's statements in it (`ensure`); one that
- * already has a catalog is found when a request names it. Touches one connection per served database.
+ * Takes names, gives Targets; refuses with `not_found`, with `engine_unavailable` while it cannot know, with `overloaded` where
+ * too many databases are asked for, and with `draining` at the end. The default database's catalog is made at start, another
+ * one's by the first of Headgate's statements in it (`ensure`); one that already has a catalog is found when a request names
+ * it. Touches one connection per served database.
  */
 import type { Engine } from '../engine/engine.ts';
 import type { Answers, Dedupe, Target } from '../tables/flow.ts';

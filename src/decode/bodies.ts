@@ -1,6 +1,6 @@
 /**
  * Bodies that are not JSON, made into one JSON document: a form becomes an object of strings, text and bytes one
- * string. May refuse with the code it is given, and `body_too_large`.
+ * string. May refuse with the code it is given, `body_too_large` and `table_unusable`.
  */
 import { isUtf8 } from 'node:buffer';
 import type { Target } from '../tables/flow.ts';

@@ -1,7 +1,7 @@
 /**
  * One transaction that takes rows of one table, chunk by chunk. Takes Rows; gives nothing until `commit`; refuses with
  * LineRefused for the first row that the engine does not take (with on_error=skip such rows are left out and listed),
- * `table_changed`, `engine_unavailable`, `deadline` and `commit_unknown`. Touches one connection, which it gives back.
+ * `table_changed`, `table_unusable`, `engine_unavailable`, `deadline` and `commit_unknown`. Touches one connection, which it gives back.
  *
  * A chunk that fails is tried again in halves, each behind a savepoint, until the rows at fault stand alone.
  */

@@ -1,6 +1,6 @@
 /**
  * Who may talk to the events gateway. Takes a request's headers and the address it came in on, gives null or the
- * refusal: `host_refused` (a name that is not ours: DNS rebinding), `origin_refused` (a web page of another origin),
+ * refusal: `host_refused` (a name that is not ours: DNS rebinding), `page_refused` (a web page of another origin),
  * `token_required`. Pure but for the token's digest. A browser cannot forge Host and Origin, and nothing else that can
  * has to: these two protect a gateway without a token from the web pages its owner looks at.
  */

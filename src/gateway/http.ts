@@ -1,7 +1,7 @@
 /**
  * What becomes of a request of the events gateway: guard → route → its handler. Takes exchanges of the front, gives each an
  * answer; refuses with what the guard and the gate refuse, with `malformed_path`, `malformed_request` (two Authorizations),
- * `route_unknown`, `method_not_allowed`, `overloaded` and `draining`, and with whatever the handlers refuse.
+ * `route_unknown`, `method_not_allowed`, `overloaded`, `draining` and `engine_unavailable`, and with whatever the handlers refuse.
  */
 import type { IncomingMessage } from 'node:http';
 import type { Gate } from '../access/gate.ts';

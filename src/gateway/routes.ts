@@ -1,7 +1,7 @@
 /**
  * The routes of the events gateway, as one table: what is served (door.ts), and what the OpenAPI document says of it
- * (openapi.ts). Takes a method and a request target, gives the route, or the refusal: `route_unknown`,
- * `method_not_allowed`. Pure.
+ * (openapi.ts). Takes a method and a request target, gives the route, or the refusal: `malformed_path`,
+ * `route_unknown`, `method_not_allowed`. Pure.
  */
 import { refusal } from '../tables/refusals.ts';
 import type { Refusal, RefusalCode } from '../tables/refusals.ts';

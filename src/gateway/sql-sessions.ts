@@ -1,7 +1,7 @@
 /**
  * Sessions of the engine for POST /v1/sql, per database and apart from every other use of it. Takes a request, gives
- * the rows it yields or the error it met; refuses with `engine_unavailable`, `database_unknown`, `overloaded` and
- * `result_too_large`. A session is lent to one request at a time and handed on only after DISCARD ALL; one in any doubt
+ * the rows it yields or the error it met; refuses with `engine_unavailable`, `database_unknown`, `overloaded`,
+ * `draining`, `result_too_large` and `commit_unknown`. A session is lent to one request at a time and handed on only after DISCARD ALL; one in any doubt
  * is cut off. Bounded in sessions, waiting requests, time and bytes.
  */
 import { Pool } from 'pg';

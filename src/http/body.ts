@@ -1,6 +1,7 @@
 /**
  * Reading one request's body. Takes the request and its share of the bytes in flight, gives the bytes as
- * they came; may refuse with `body_too_large`, `overloaded`, `sender_overloaded` and whatever `fail` is told; touches no socket.
+ * they came; may refuse with `body_too_large`, `overloaded`, `sender_overloaded`, `request_timeout`,
+ * `request_aborted` and whatever `fail` is told; touches no socket.
  */
 import type { IncomingMessage } from 'node:http';
 import { Gathered } from '../kit/gathered.ts';

@@ -3,7 +3,7 @@
  *
  *   find (from what was last known) → admit → body → VALIDATE → decode → the disk, behind what is there already
  *
- * Takes the stages `find`, `admit` and `submit`, and gives them again; refuses with what they do, and with `spool_full`. A
+ * Takes the stages `find`, `admit` and `submit`, and gives them again; refuses with what they do, with `spool_full`, and with `engine_unavailable` and `table_changed`. A
  * request goes to the disk only where it is certain that the database has nothing of it. What comes while a table goes from one way
  * to the other waits for its turn (spool/table-gate.ts). Nothing is ever stored in the database on the word of what was last known.
  */
