@@ -11,11 +11,13 @@ import { mixedAttacks } from './mixed-attacks.ts';
 import { overload } from './overload.ts';
 import { parts } from './parts.ts';
 import type { Bench } from './report.ts';
+import { restarts } from './restarts.ts';
 import { scale } from './scale.ts';
 import { tableShapes } from './shapes.ts';
 import { singleEvents } from './single-events.ts';
 import { slowDisk } from './slow-disk.ts';
 import { soak } from './soak.ts';
+import { spool } from './spool.ts';
 import { sqlDoor } from './sql-door.ts';
 
 export const benches: readonly Bench[] = [
@@ -33,7 +35,9 @@ export const benches: readonly Bench[] = [
   sqlDoor,
   parts,
   overload,
+  spool,
   attacks,
   mixedAttacks,
+  restarts,
   soak,
 ];

@@ -5,17 +5,16 @@
 import { randomBytes } from 'node:crypto';
 import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { openConsole } from '../console/console.ts';
 import type { Console } from '../console/console.ts';
 import type { Health } from '../console/api.ts';
 import type { SqlDoorAt } from '../console/sql.ts';
 import type { Closer } from '../kit/closer.ts';
-import { isLoopbackHost } from '../kit/address.ts';
 import type { TailSource } from '../tables/tail.ts';
 import type { Observe } from '../tables/observations.ts';
 import type { Settings } from '../tables/settings.ts';
-import { asksForCertificate } from './door-guards.ts';
+import { consoleIsOn } from './door-settings.ts';
+import { pageFolder } from './own-files.ts';
 import { baseOf, ownBase, reachable } from './endpoints.ts';
 import { replayed } from './console-replay.ts';
 import type { ReplayRooms } from './console-replay.ts';
@@ -38,21 +37,6 @@ export interface ConsoleParts {
 /** The file whose text lets the commands of this machine in; as long as Headgate runs. */
 export const ownerKeyFile = 'console.key';
 
-/** Whether the SQL port lets nobody in who has no certificate of the owner's authorities: the console has none. */
-const needsCertificate = (settings: Settings): boolean =>
-  asksForCertificate(settings, 'sql') && !settings.sqlTlsOptional;
-
-export function consoleIsOn(settings: Settings): boolean {
-  if (settings.console !== 'auto') return settings.console === 'on';
-  return isLoopbackHost(settings.adminHost) && !needsCertificate(settings);
-}
-
-/** What keeps HEADGATE_CONSOLE=on from being done, in one line; null: nothing. */
-export function consoleProblem(settings: Settings): string | null {
-  if (settings.console !== 'on' || !needsCertificate(settings)) return null;
-  return 'HEADGATE_CONSOLE=on: the console logs in at the SQL port, which lets in only who shows a certificate (HEADGATE_SQL_TLS_CLIENT_CA): let it be optional, or switch the console off';
-}
-
 /** null: it is off. */
 export async function openConsoleOf(parts: ConsoleParts, closer: Closer): Promise<Console | null> {
   const { settings, database, tail } = parts;
@@ -61,7 +45,7 @@ export async function openConsoleOf(parts: ConsoleParts, closer: Closer): Promis
     settings.databaseUrl === null && settings.sqlPassword === null && settings.sqlPasswordFile === null;
   const ownerKey = randomBytes(32).toString('base64url');
   const opened = await openConsole({
-    folder: fileURLToPath(new URL('../../console', import.meta.url)),
+    folder: pageFolder,
     hosts: settings.consoleHosts,
     linkRole: asksNobody ? 'root' : null,
     database,

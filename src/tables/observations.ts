@@ -90,6 +90,12 @@ type What =
     }
   /** Values that did not fit their columns were stored as NULL, because the table's owner wants it so. */
   | { readonly kind: 'values.nulled'; readonly table: TableName; readonly values: number }
+  | {
+      readonly kind: 'secret.learned' | 'secret.contested';
+      readonly table: TableName;
+      readonly secret: string;
+      readonly remoteAddress: string;
+    }
   /** Requests that were answered and not stored, because their delivery is stored already. */
   | { readonly kind: 'deliveries.repeated'; readonly table: TableName; readonly deliveries: number }
   | { readonly kind: 'engine.starting'; readonly engine: string }
