@@ -55,7 +55,10 @@ export class Endpoints {
     const found = new Map<string, Sender | null>();
     const tables: Record<string, EndpointState> = {};
     for (const { oid, source, unusable } of this.#catalog.shown(database, owned)) {
-      if (source === null) continue;
+      if (source === null) {
+        tables[oid] = { sender: null, check: `unusable: ${unusable ?? 'it is not known'}` };
+        continue;
+      }
       const row = JSON.parse(source) as Pick<CatalogRow, 'expression' | 'secrets'>;
       const known = before.get(source);
       const sender =

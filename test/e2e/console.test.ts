@@ -137,7 +137,7 @@ async function standsFloods({ headgate, page, open }: Tried, t: TestContext): Pr
   const tookMs: number[] = [];
   // The fastest of several: others use this machine as well.
   for (let turn = 0; turn < 5 && !(Math.min(...tookMs) < 200); turn++) {
-    await open('sql');
+    for (const place of ['', 'sql']) await open(place);
     await page.evaluate(longest);
     await page.getByLabel('SQL').fill(`SELECT data FROM flood OFFSET ${turn * 1_000}`);
     await page.keyboard.press('Control+Enter');
@@ -154,6 +154,7 @@ async function standsFloods({ headgate, page, open }: Tried, t: TestContext): Pr
       `SELECT '1e131071'::jsonb AS long, repeat('[', 600) || repeat(']', 600) AS deep, repeat('{"a":', 40000) AS broken`,
     );
   await page.keyboard.press('Control+Enter');
+  await page.getByRole('columnheader', { name: 'broken' }).waitFor();
   for (const at of [0, 1, 2]) {
     await page.locator('button.cell').nth(at).click();
     await page.locator('.result .card pre').waitFor();
@@ -162,7 +163,6 @@ async function standsFloods({ headgate, page, open }: Tried, t: TestContext): Pr
   await client.query(`INSERT INTO flood SELECT to_jsonb(repeat('x', 25 * 1024 * 1024))`);
   await open('endpoint/public/flood/rows');
   await page.getByText('the answer is larger than 8 MiB').waitFor();
-  await client.query('DROP TABLE flood');
 }
 
 async function answersKeys({ page, open }: Tried): Promise<void> {
