@@ -3,6 +3,7 @@ import { attacks } from './attacks.ts';
 import { batches } from './batches.ts';
 import { bodies } from './bodies.ts';
 import { comparison } from './comparison.ts';
+import { watching } from './consoles.ts';
 import { events } from './events.ts';
 import { listeners } from './listeners.ts';
 import { lone } from './lone.ts';
@@ -10,6 +11,7 @@ import { mixedAttacks } from './mixed-attacks.ts';
 import { overload } from './overload.ts';
 import { parts } from './parts.ts';
 import type { Bench } from './report.ts';
+import { restarts } from './restarts.ts';
 import { scale } from './scale.ts';
 import { tableShapes } from './shapes.ts';
 import { singleEvents } from './single-events.ts';
@@ -28,6 +30,7 @@ export const benches: readonly Bench[] = [
   batches,
   scale,
   listeners,
+  watching,
   events,
   sqlDoor,
   parts,
@@ -35,5 +38,6 @@ export const benches: readonly Bench[] = [
   spool,
   attacks,
   mixedAttacks,
+  restarts,
   soak,
 ];

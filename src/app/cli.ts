@@ -15,6 +15,8 @@ import type { SendOptions } from '../senders/send-options.ts';
 import { limits } from '../tables/limits.ts';
 import { resolveSettings, settingsTable } from '../tables/settings.ts';
 import type { ResolvedSettings, SettingName, Settings } from '../tables/settings.ts';
+import { registerCommands } from './commands/register.ts';
+import type { CommandIo } from './commands/io.ts';
 import type { TailOptions } from './console-commands.ts';
 import { tellUnprinted } from './printed.ts';
 import type { Stopped } from './stopping.ts';
@@ -78,7 +80,7 @@ async function start(options: Record<string, string | true | undefined>): Promis
   const settings = settingsToRun(options);
   // Before the first await: a signal during the start must not leave an engine behind.
   const stopped = firstSignal();
-  const [{ startService }, { banner }] = await Promise.all([import('./main.ts'), import('./banner.ts')]);
+  const [{ startService }, { banner }] = await Promise.all([import('./start.ts'), import('./banner.ts')]);
   const terminal = await terminalOf(settings);
   const service = await startService(settings, terminal.log, version());
   reloadOnSignal(service.reload);
@@ -150,7 +152,7 @@ async function config(options: Record<string, string | true | undefined>): Promi
   for (const [env = '', shown = '', origin = ''] of lines) {
     process.stdout.write(`${env.padEnd(widths[0] ?? 0)}  ${shown.padEnd(widths[1] ?? 0)}  ${origin}\n`);
   }
-  const [{ refuse }, { problemsOf }] = await Promise.all([import('./main.ts'), import('./check.ts')]);
+  const [{ refuse }, { problemsOf }] = await Promise.all([import('./start.ts'), import('./check.ts')]);
   await refuse(problemsOf(settings));
 }
 
@@ -160,6 +162,19 @@ async function rotate(options: Record<string, string | true | undefined>): Promi
     say: (line) => void process.stdout.write(`${line}\n`),
     warn: (line) => void process.stderr.write(`headgate: ${line}\n`),
   });
+}
+
+async function reveal(
+  name: string,
+  { database, ...rest }: Record<string, string | true | undefined>,
+): Promise<void> {
+  const { revealSecret } = await import('./reveal-secret.ts');
+  const value = await revealSecret(
+    settingsOf(rest).settings,
+    name,
+    typeof database === 'string' ? database : null,
+  );
+  process.stdout.write(`${value}\n`);
 }
 
 async function moveTo(options: Record<string, string | true | undefined>): Promise<void> {
@@ -188,23 +203,25 @@ async function spool(
   else await drainSpool(folder, settings, (await terminalOf(settings)).log);
 }
 
-async function send(sender: string, options: Omit<SendOptions, 'sender'>): Promise<void> {
+/** Ended by a signal. */
+function commandIo(): CommandIo {
   const interrupt = new AbortController();
   void firstSignal().then(() => interrupt.abort());
+  return {
+    print: (text) => void process.stdout.write(text),
+    note: (text) => void process.stderr.write(text),
+    terminal: process.stderr.isTTY,
+    read: (path) => (path === '-' ? buffer(process.stdin) : readFile(path)),
+    clock: Date.now,
+    elapsed: () => performance.now(),
+    random: randomBytes,
+    signal: interrupt.signal,
+  };
+}
+
+async function send(sender: string, options: Omit<SendOptions, 'sender'>): Promise<void> {
   const { sendCommand } = await import('../senders/send.ts');
-  process.exitCode = await sendCommand(
-    { ...options, sender },
-    {
-      print: (text) => void process.stdout.write(text),
-      note: (text) => void process.stderr.write(text),
-      terminal: process.stderr.isTTY,
-      read: (path) => (path === '-' ? buffer(process.stdin) : readFile(path)),
-      clock: Date.now,
-      elapsed: () => performance.now(),
-      random: randomBytes,
-      signal: interrupt.signal,
-    },
-  );
+  process.exitCode = await sendCommand({ ...options, sender }, commandIo());
 }
 
 function version(): string {
@@ -259,13 +276,19 @@ withSettings(
     .command('config')
     .description('print every setting, its value and where it came from, and what start would refuse'),
 ).action(config);
+const secrets = program.command('secrets').description('look after secrets and the key that seals them');
 withSettings(
-  program
-    .command('secrets')
-    .description('look after the key that seals secrets')
+  secrets
     .command('rotate-key')
     .description('seal every secret with a new master key; Headgate may be running'),
 ).action(rotate);
+withSettings(
+  secrets
+    .command('reveal')
+    .description('print a secret that its sender has brought, once')
+    .argument('<name>')
+    .option('--database <name>', 'which database; default: the one that is served when none is named'),
+).action(reveal);
 withSettings(
   program
     .command('move')
@@ -286,14 +309,15 @@ withDataDir(program.command('tail').description('show what becomes of requests, 
   .option('--table <name>', 'only those of this table: table, schema.table or database.schema.table')
   .action(async ({ dataDir, ...options }: TailOptions & { dataDir?: string }) => {
     const { tailCommand } = await import('./console-commands.ts');
-    const interrupt = new AbortController();
-    void firstSignal().then(() => interrupt.abort());
-    await tailCommand(settingsOf({ dataDir }).settings.dataDir, options, {
-      print: (text) => void process.stdout.write(text),
-      note: (text) => void process.stderr.write(text),
-      signal: interrupt.signal,
-    });
+    await tailCommand(settingsOf({ dataDir }).settings.dataDir, options, commandIo());
   });
+registerCommands(program, {
+  withDataDir,
+  withSettings,
+  settings: (flags) => settingsOf(flags).settings,
+  version,
+  io: commandIo,
+});
 const spools = program
   .command('spool')
   .description('look after a folder of webhooks that were kept while the database was away');

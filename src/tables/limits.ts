@@ -4,6 +4,7 @@
  */
 import { answerLimits } from './limits-answers.ts';
 import { checkLimits } from './limits-checks.ts';
+import { commandLimits } from './limits-commands.ts';
 import { commitLimits } from './limits-commit.ts';
 import { consoleLimits } from './limits-console.ts';
 import { doorLimits } from './limits-doors.ts';
@@ -16,6 +17,7 @@ import { spoolLimits } from './limits-spool.ts';
 export const limits = {
   ...requestLimits,
   ...commitLimits,
+  ...commandLimits,
   ...checkLimits,
   ...consoleLimits,
   ...doorLimits,

@@ -1,12 +1,11 @@
 /** A PostgreSQL that is killed, held and started again on the same data, on a Unix socket. */
-import { spawnSync } from 'node:child_process';
 import { chmodSync, chownSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { Client } from 'pg';
 import { onEnd } from './cleanup.ts';
-import { embeddedBin, launch, reachable, serverUser } from './server.ts';
+import { embeddedBin, launch, makeCluster, reachable, serverUser } from './server.ts';
 import type { RunningServer } from './server.ts';
 
 export class MortalServer {
@@ -38,9 +37,7 @@ export class MortalServer {
     chmodSync(folder, 0o700);
     if (user.uid !== undefined) chownSync(folder, user.uid, user.gid ?? user.uid);
     const server = new MortalServer(folder, reachable(embeddedBin, folder, user), settings);
-    const args = ['-D', server.data, '-U', 'root', '-A', 'trust', '-E', 'UTF8', '--locale=C', '-N'];
-    const init = spawnSync(join(server.#programs, 'initdb'), args, { ...user, cwd: '/', encoding: 'utf8' });
-    if (init.status !== 0) throw new Error(`initdb: ${init.stderr}`);
+    makeCluster(embeddedBin, server.#programs, server.data);
     await server.start();
     return server;
   }

@@ -1,0 +1,28 @@
+/** How long the certificate of an https URL lasts, whoever has signed it. */
+import type { connect } from 'node:tls';
+import { limits } from '../../tables/limits.ts';
+
+/** In days; null: none was shown. Nothing is sent but the handshake. */
+export function certificateDays(url: URL, connectTls: typeof connect): Promise<number | null> {
+  const host = url.hostname.replace(/^\[(.*)\]$/, '$1');
+  return new Promise((resolve) => {
+    const socket = connectTls({
+      host,
+      port: Number(url.port === '' ? 443 : url.port),
+      servername: host,
+      // It is looked at, not believed.
+      rejectUnauthorized: false,
+      timeout: limits.doctorAnswerMs,
+    });
+    const end = (days: number | null): void => {
+      socket.destroy();
+      resolve(days);
+    };
+    socket.once('secureConnect', () => {
+      const { valid_to: until } = socket.getPeerCertificate();
+      end(until === undefined ? null : (Date.parse(until) - Date.now()) / 86_400_000);
+    });
+    socket.once('timeout', () => end(null));
+    socket.once('error', () => end(null));
+  });
+}

@@ -1,0 +1,208 @@
+/**
+ * `headgate doctor`: what is wrong with this machine, its settings and its tables, one line each. Gives the exit status: 1 when
+ * something has to be put right; what only deserves a look is told as well. Changes nothing but a file of 8 KiB in the data directory, for a moment.
+ */
+import { open, rm, statfs } from 'node:fs/promises';
+import { join } from 'node:path';
+import { connect as connectTls } from 'node:tls';
+import { PlainError } from '../../kit/plain-error.ts';
+import { limits } from '../../tables/limits.ts';
+import type { Settings } from '../../tables/settings.ts';
+import { problemsOf } from '../check.ts';
+import { certificateDays } from './certificate.ts';
+import { plain } from './io.ts';
+import type { CommandIo } from './io.ts';
+import { within } from './session.ts';
+import type { Session } from './session.ts';
+import type { Where } from './where.ts';
+
+type Verdict = 'ok' | 'look' | 'wrong';
+
+interface Finding {
+  readonly check: string;
+  readonly verdict: Verdict;
+  readonly says: string;
+}
+
+/** `local`: the Headgate of this machine is meant; its files and ports are looked at. */
+export async function doctorCommand(
+  where: Where | null,
+  settings: Settings,
+  { version, local, json }: { readonly version: string; readonly local: boolean; readonly json: boolean },
+  io: CommandIo,
+): Promise<number> {
+  const findings: Finding[] = [found('versions', 'ok', `Headgate ${version}, Node ${process.versions.node}`)];
+  if (local) {
+    findings.push(...(await settingsFindings(settings)), ...(await diskFindings(settings.dataDir, io)));
+  }
+  if (where === null)
+    findings.push(found('headgate', 'wrong', `none runs on ${settings.dataDir}: headgate start`));
+  else {
+    findings.push(...(await databaseFindings(where, io)));
+    if (where.url !== null) findings.push(await doorFinding('webhooks', where.url));
+  }
+  if (settings.publicUrl !== null) findings.push(...(await publicFindings(settings.publicUrl)));
+  for (const finding of findings)
+    io.print(
+      json
+        ? `${JSON.stringify(finding)}\n`
+        : `${marks[finding.verdict]}  ${finding.check.padEnd(11)}  ${plain(finding.says)}\n`,
+    );
+  return findings.some(({ verdict }) => verdict === 'wrong') ? 1 : 0;
+}
+
+const marks: Readonly<Record<Verdict, string>> = { ok: 'ok   ', look: 'look ', wrong: 'WRONG' };
+const found = (check: string, verdict: Verdict, says: string): Finding => ({ check, verdict, says });
+
+async function settingsFindings(settings: Settings): Promise<Finding[]> {
+  const problems = await problemsOf(settings);
+  if (problems.length === 0) return [found('settings', 'ok', 'start would take them')];
+  return problems.map((problem) => found('settings', 'wrong', problem));
+}
+
+async function diskFindings(dataDir: string, io: CommandIo): Promise<Finding[]> {
+  try {
+    const { bavail, bsize } = await statfs(dataDir);
+    const free = bavail * bsize;
+    const flushMs = await flushTime(dataDir, io);
+    return [
+      found(
+        'disk',
+        free < limits.doctorFreeBytesMin ? 'look' : 'ok',
+        `${(free / 2 ** 30).toFixed(1)} GiB free in ${dataDir}`,
+      ),
+      found(
+        'flush',
+        flushMs > limits.doctorSlowFlushMs ? 'look' : 'ok',
+        `a write is on the disk after ${flushMs.toFixed(2)} ms (median): no lone request is answered sooner`,
+      ),
+    ];
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    return [found('disk', 'wrong', `${dataDir} cannot be written (${code ?? 'unknown error'})`)];
+  }
+}
+
+/** The median, in ms. */
+async function flushTime(dataDir: string, io: CommandIo): Promise<number> {
+  const path = join(dataDir, `.doctor-${io.random(8).toString('hex')}`);
+  const file = await open(path, 'wx', 0o600);
+  const times: number[] = [];
+  try {
+    const block = Buffer.alloc(8192, 1);
+    for (let i = 0; i < limits.doctorFlushes; i++) {
+      const began = io.elapsed();
+      await file.write(block, 0, block.length, 0);
+      await file.datasync();
+      times.push(io.elapsed() - began);
+    }
+  } finally {
+    await file.close();
+    await rm(path, { force: true });
+  }
+  return times.toSorted((a, b) => a - b)[times.length >> 1] ?? 0;
+}
+
+async function databaseFindings(where: Where, io: CommandIo): Promise<Finding[]> {
+  try {
+    return await within(where.dsn, 'doctor', async (session) => [
+      ...(await versionFindings(session, io)),
+      ...(await tableFindings(session)),
+    ]);
+  } catch (error) {
+    if (!(error instanceof PlainError)) throw error;
+    return [found('database', 'wrong', error.message)];
+  }
+}
+
+async function versionFindings(session: Session, io: CommandIo): Promise<Finding[]> {
+  const began = io.clock();
+  const [row] =
+    await session.rows(`SELECT current_setting('server_version') AS server, current_setting('fsync') AS fsync,
+  current_setting('full_page_writes') AS pages, to_regclass('headgate.migration')::text AS catalog, (extract(epoch FROM clock_timestamp()) * 1000)::bigint::text AS now`);
+  const ended = io.clock();
+  const apart = Math.round(Number(row?.['now'] ?? 0) - (began + ended) / 2);
+  const far = Math.abs(apart) > limits.doctorClockMs;
+  const off = [
+    row?.['fsync'] === 'off' ? 'fsync' : [],
+    row?.['pages'] === 'off' ? 'full_page_writes' : [],
+  ].flat();
+  return [
+    found('database', 'ok', `PostgreSQL ${row?.['server'] ?? ''}`),
+    ...(row?.['catalog'] === null
+      ? [found('catalog', 'wrong', 'the schema headgate is missing: Headgate has never served this database')]
+      : []),
+    ...(off.length > 0
+      ? [found('database', 'wrong', `${off.join(' and ')} = off: what was answered may be lost in a crash`)]
+      : []),
+    found(
+      'clock',
+      far ? 'wrong' : 'ok',
+      `the database's clock is ${Math.abs(apart)} ms ${apart < 0 ? 'behind' : 'ahead'}`,
+    ),
+  ];
+}
+
+/** Tables that had requests in the last day and took none of them, as far as can be seen: no row is newer than the refusals. */
+async function tableFindings(session: Session): Promise<Finding[]> {
+  const rows =
+    await session.rows(`SELECT format('%I.%I', n.nspname, c.relname) AS name, w.expression IS NOT NULL AS checked,
+  r.refused::text AS refused, r.reason, pg_stat_get_tuples_inserted(c.oid)::text AS inserted
+FROM headgate.webhook_table w
+JOIN pg_catalog.pg_class c ON c.oid = w.relation
+JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+CROSS JOIN LATERAL (
+  SELECT count(*) AS refused, (array_agg(q.code || ': ' || q.reason ORDER BY q.id DESC))[1] AS reason
+  FROM headgate.rejected_requests q WHERE q.relation = w.relation AND q.received_at > now() - interval '1 day'
+) r
+WHERE headgate.owns_table(w.relation) ORDER BY 1`);
+  const findings = rows.flatMap(({ name, checked, refused, reason, inserted }) => {
+    if (refused !== '0' && inserted === '0')
+      return [
+        found(
+          'tables',
+          'wrong',
+          `${name ?? ''} refuses everything (${refused ?? ''} in 24 hours), last: ${reason ?? ''}`,
+        ),
+      ];
+    return checked === 't'
+      ? []
+      : [found('tables', 'look', `${name ?? ''} has no VALIDATE: anybody who can reach it may write`)];
+  });
+  return findings.length > 0
+    ? findings
+    : [found('tables', 'ok', `${rows.length} webhook ${rows.length === 1 ? 'table' : 'tables'}`)];
+}
+
+/** Nothing is stored: there is no such table, and that is said. */
+async function doorFinding(check: string, base: string): Promise<Finding> {
+  try {
+    const response = await fetch(`${base}/webhook/headgate/doctor/asks`, {
+      method: 'POST',
+      body: '{}',
+      redirect: 'manual',
+      signal: AbortSignal.timeout(limits.doctorAnswerMs),
+    });
+    const text = await response.text();
+    if (response.status === 404 && /"code":"not_found"/.test(text))
+      return found(check, 'ok', `${base} answers as Headgate`);
+    return found(
+      check,
+      response.status === 503 ? 'look' : 'wrong',
+      `${base} answers ${response.status}, not as Headgate with its database`,
+    );
+  } catch (error) {
+    const { cause, name } = error as { cause?: NodeJS.ErrnoException; name?: string };
+    return found(check, 'wrong', `${base} does not answer (${cause?.code ?? name ?? 'unknown error'})`);
+  }
+}
+
+async function publicFindings(publicUrl: string): Promise<Finding[]> {
+  const url = new URL(publicUrl);
+  const door = await doorFinding('public URL', publicUrl.replace(/\/$/, ''));
+  if (url.protocol !== 'https:') return [door, found('TLS', 'look', `${publicUrl} is not encrypted`)];
+  const days = await certificateDays(url, connectTls);
+  if (days === null) return [door, found('TLS', 'wrong', `${url.host} shows no certificate`)];
+  const verdict = days < 0 ? 'wrong' : days < limits.doctorTlsDays ? 'look' : 'ok';
+  return [door, found('TLS', verdict, `the certificate of ${url.host} lasts ${Math.floor(days)} days more`)];
+}

@@ -1,0 +1,92 @@
+/**
+ * A stored request on its way once more: with the headers that were kept and, where the sender is known, signed anew. Takes requests and
+ * where they go, gives answers. Never follows a redirect. Rejects with SendError a secret that cannot sign, else when no answer comes.
+ */
+import { SendClient } from '../../senders/send-client.ts';
+import type { Answer } from '../../senders/send-client.ts';
+import { SendError, secretOf } from '../../senders/send-options.ts';
+import { senders } from '../../senders/senders.ts';
+import type { Asked, Sender } from '../../senders/sender.ts';
+import type { CommandIo } from './io.ts';
+import type { StoredRequest } from './stored.ts';
+
+export interface ForwardOptions {
+  /** Whose signature they get. */
+  readonly sender?: string;
+  readonly secret?: string;
+  readonly secretFile?: string;
+}
+
+interface Signer {
+  readonly sender: Sender;
+  readonly key: string;
+}
+
+export class Forwarder {
+  readonly #client = new SendClient();
+  readonly #signer: Signer | null;
+  readonly #io: CommandIo;
+
+  private constructor(signer: Signer | null, io: CommandIo) {
+    this.#signer = signer;
+    this.#io = io;
+  }
+
+  static async open(options: ForwardOptions, io: CommandIo): Promise<Forwarder> {
+    const { sender: name, secret, secretFile } = options;
+    if (name === undefined) {
+      if (secret !== undefined || secretFile !== undefined)
+        throw new SendError('--secret signs for a sender: --sender names it');
+      return new Forwarder(null, io);
+    }
+    const sender = senders.get(name);
+    if (sender === undefined) throw new SendError(`unknown sender "${name}": docs/senders lists them`);
+    return new Forwarder({ sender, key: await secretOf({ sender: name, secret, secretFile }, io) }, io);
+  }
+
+  async send(stored: StoredRequest, to: string, contentType: string): Promise<Answer> {
+    const answer = await this.#client.send(this.#signed(stored, to, contentType), this.#io.signal);
+    return answer;
+  }
+
+  close(): void {
+    this.#client.close();
+  }
+
+  #signed(stored: StoredRequest, to: string, contentType: string): Asked {
+    const url = withQuery(to, stored.query);
+    const { method, headers, body } = stored;
+    if (this.#signer === null)
+      return { method, url, body, headers: { 'content-type': contentType, ...headers } };
+    const { sender, key } = this.#signer;
+    const id = this.#io.random(16).toString('hex');
+    const draft = { method, url, body, nowMs: this.#io.clock(), signingKey: key, id };
+    try {
+      const made = sender.sign(draft);
+      const own = { 'content-type': sender.contentType, ...lower(sender.eventHeaders(draft)) };
+      return {
+        method,
+        url: made.url ?? url,
+        body: made.body ?? body,
+        headers: { ...own, ...headers, ...lower(made.headers) },
+      };
+    } catch {
+      // What was thrown may quote the key.
+      throw new SendError(`${sender.name} cannot sign with this secret: it is ${sender.secret.what}`);
+    }
+  }
+}
+
+function lower(headers: Readonly<Record<string, string>>): Record<string, string> {
+  return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
+}
+
+function withQuery(to: string, query: string | null): string {
+  if (query === null || query === '' || /[\s#]/.test(query)) return to;
+  return `${to}${to.includes('?') ? '&' : '?'}${query}`;
+}
+
+export function reasonOf(error: unknown): string {
+  const { code, message } = error as NodeJS.ErrnoException;
+  return message === '' || message === undefined ? (code ?? String(error)) : message;
+}

@@ -1,0 +1,186 @@
+/**
+ * `headgate init`: an endpoint for a known sender in one go: a secret, a table that checks it, the sender's question where it asks one, a
+ * test delivery, and what is left to do at the sender. What is there already is used, not changed. Gives the exit status.
+ */
+import { PlainError } from '../../kit/plain-error.ts';
+import { quoteLiteral } from '../../kit/sql-text.ts';
+import { bareIdentifier } from '../../senders/identifier.ts';
+import { SendClient } from '../../senders/send-client.ts';
+import { askOne, roundsOf } from '../../senders/send-handshake.ts';
+import { SendError } from '../../senders/send-options.ts';
+import type { Sender } from '../../senders/sender.ts';
+import { nearestSenders, senders, signedRequest } from '../../senders/senders.ts';
+import { reasonOf } from './forward.ts';
+import type { CommandIo } from './io.ts';
+import { within } from './session.ts';
+import type { Session } from './session.ts';
+import { webhookUrl } from './where.ts';
+import type { Where } from './where.ts';
+
+export interface InitOptions {
+  readonly table?: string;
+  readonly secretFile?: string;
+  readonly answerSecretFile?: string;
+  readonly json?: boolean;
+}
+
+interface Made {
+  readonly secret: string;
+  /** Made here, so that the sender has to be told; false: the sender's, or one that is there. */
+  readonly isNew: boolean;
+  readonly signingKey: string;
+}
+
+export async function initCommand(
+  where: Where,
+  name: string,
+  options: InitOptions,
+  io: CommandIo,
+): Promise<number> {
+  const sender = senders.get(name);
+  if (sender === undefined) {
+    const near = nearestSenders(name);
+    throw new SendError(
+      `unknown sender "${name}"${near.length === 0 ? ': docs/senders lists them' : `: perhaps ${near.join(', ')}?`}`,
+    );
+  }
+  const table = options.table ?? `${name}_events`;
+  if (!/^[^\0"'\\;]{1,50}$/.test(table))
+    throw new PlainError(`--table: "${table}" cannot be the name of a table here`);
+  const key = await secretFor(sender, options, io);
+  const answerKey = options.answerSecretFile === undefined ? '' : await textOf(options.answerSecretFile, io);
+  const said = (text: string): void => (options.json === true ? undefined : io.print(`${text}\n`));
+  return within(where.dsn, 'init', async (session) => {
+    const [at] = await session.rows(
+      `SELECT current_database()::text AS database, current_schema()::text AS schema`,
+    );
+    await create(session, sender, table, key, answerKey, said);
+    const url = webhookUrl(where, at?.['database'] ?? '', at?.['schema'] ?? 'public', table);
+    const client = new SendClient();
+    try {
+      const wrong = [...(await ask(client, sender, url, key, answerKey, said, io))];
+      wrong.push(...(await deliver(client, sender, url, key, said, io)));
+      if (options.json === true)
+        io.print(
+          `${JSON.stringify({ table, url, secret: key.isNew ? key.secret : null, wrong, steps: sender.steps })}\n`,
+        );
+      else io.print(leftToDo(sender, url, key));
+      return wrong.length === 0 ? 0 : 1;
+    } finally {
+      client.close();
+    }
+  });
+}
+
+async function textOf(file: string, io: CommandIo): Promise<string> {
+  const text = (await io.read(file)).toString().replace(/\r?\n$/, '');
+  if (text === '') throw new PlainError(`${file} is empty`);
+  return text;
+}
+
+async function secretFor(sender: Sender, { secretFile }: InitOptions, io: CommandIo): Promise<Made> {
+  if (secretFile === undefined) {
+    const { secret, signingKey } = sender.makeSecret(io.random);
+    return { secret, signingKey, isNew: true };
+  }
+  const secret = await textOf(secretFile, io);
+  if (sender.secretForm !== null && !sender.paired && !sender.secretForm.test(secret))
+    throw new PlainError(`the secret is not ${sender.secretForm.sentence}: it is ${sender.secret.what}`);
+  // Of a pair nobody but the sender can sign.
+  return { secret, signingKey: sender.paired ? '' : secret, isNew: false };
+}
+
+/** In one transaction: an endpoint without its check is never there. */
+async function create(
+  session: Session,
+  { id, format, answerSecret }: Sender,
+  table: string,
+  { secret }: Made,
+  answerKey: string,
+  said: (text: string) => void,
+): Promise<void> {
+  const [there] = await session.rows(`SELECT to_regclass($1)::text AS table`, [bareIdentifier(table)]);
+  if (there?.['table'] !== null && there !== undefined)
+    throw new PlainError(`${table} is there already: --table names another one`);
+  const [name, second] = [bareIdentifier(`${table}_secret`), bareIdentifier(`${table}_answer_secret`)];
+  const answers = answerSecret !== null && answerKey !== '';
+  const option = format === 'json' ? '' : `, format = '${format}'`;
+  await session.rows('BEGIN');
+  try {
+    await session.rows(`CREATE SECRET ${name} WITH (backend = 'meta') AS ${quoteLiteral(secret)}`);
+    if (answers)
+      await session.rows(`CREATE SECRET ${second} WITH (backend = 'meta') AS ${quoteLiteral(answerKey)}`);
+    await session.rows(`CREATE TABLE ${bareIdentifier(table)} (data ${format === 'text' ? 'TEXT' : 'JSONB'}) INCLUDE TIMESTAMP AS received_at
+WITH (connector = 'webhook'${option}) VALIDATE SECRET ${name} USING ${id}${answers ? ` ANSWER SECRET ${second}` : ''}`);
+    await session.rows('COMMIT');
+  } catch (error) {
+    await session.rows('ROLLBACK').catch(() => undefined);
+    throw error;
+  }
+  said(`table ${table}, checked with secret ${table}_secret`);
+}
+
+async function ask(
+  client: SendClient,
+  sender: Sender,
+  url: string,
+  { signingKey }: Made,
+  answerKey: string,
+  said: (text: string) => void,
+  io: CommandIo,
+): Promise<string[]> {
+  if (
+    sender.questions.length === 0 ||
+    signingKey === '' ||
+    (sender.answerSecret !== null && answerKey === '')
+  )
+    return [];
+  const wrong: string[] = [];
+  const asker = { sender, url, signedUrl: url, signingKey, answerKey, headers: new Map<string, string>() };
+  for (const round of roundsOf(asker, io.random(16).toString('hex'), io.clock())) {
+    const told = await askOne(round, client, io.elapsed, io.signal).catch((error: unknown) => ({
+      wrong: reasonOf(error),
+    }));
+    said(`${sender.name} asks ${round.question.what}: ${told.wrong ?? 'answered'}`);
+    if (told.wrong !== null) wrong.push(told.wrong);
+  }
+  return wrong;
+}
+
+async function deliver(
+  client: SendClient,
+  sender: Sender,
+  url: string,
+  { signingKey }: Made,
+  said: (text: string) => void,
+  io: CommandIo,
+): Promise<string[]> {
+  if (signingKey === '') {
+    said(`no test delivery: only ${sender.name} can sign with this key`);
+    return [];
+  }
+  const id = io.random(16).toString('hex');
+  const nowMs = io.clock();
+  const body = Buffer.from(sender.example({ id, nowMs }));
+  const sent = signedRequest(sender, { method: 'POST', url, body, nowMs, signingKey, id });
+  try {
+    const { status, body: answer } = await client.send(sent, io.signal);
+    const good = status >= 200 && status < 300;
+    said(`a test delivery: ${status} ${good ? 'and stored' : answer}`);
+    return good ? [] : [`the test delivery was answered ${status}: ${answer}`];
+  } catch (error) {
+    said(`a test delivery: no answer from ${new URL(url).host} (${reasonOf(error)})`);
+    return [`no answer from ${new URL(url).host}`];
+  }
+}
+
+function leftToDo({ name, steps, handshake, id }: Sender, url: string, { secret, isNew }: Made): string {
+  return `
+At ${name}:
+${steps.map((step, i) => `  ${i + 1}. ${step}`).join('\n')}
+
+  URL     ${url}
+${isNew ? `  secret  ${secret}\n` : ''}${handshake === null ? '' : `\nBefore it delivers it asks: ${handshake}\n`}
+docs/senders/${id}.md tells more.
+`;
+}

@@ -1,0 +1,189 @@
+/**
+ * `headgate replay`: stored requests of a table sent once more, in the order in which they lie there, to another table or to a program on
+ * this machine, no faster than --rate. Gives the exit status: 0 when every answer was 2xx. Nothing of the table is changed; what it is sent to
+ * may of course store it.
+ */
+import { setTimeout as pause } from 'node:timers/promises';
+import { PlainError } from '../../kit/plain-error.ts';
+import { Progress } from '../../senders/send-progress.ts';
+import { numberOf, SendError } from '../../senders/send-options.ts';
+import { limits } from '../../tables/limits.ts';
+import { Forwarder, reasonOf } from './forward.ts';
+import type { ForwardOptions } from './forward.ts';
+import { interrupted } from './io.ts';
+import type { CommandIo } from './io.ts';
+import { databaseError, within } from './session.ts';
+import type { Session, Texts } from './session.ts';
+import { requestOf, storedTables } from './stored.ts';
+import type { StoredTable } from './stored.ts';
+import { httpUrl, refuseRemote, webhookUrl } from './where.ts';
+import type { Where } from './where.ts';
+
+export interface ReplayOptions extends ForwardOptions {
+  readonly to: string;
+  readonly since?: string;
+  readonly where?: string;
+  readonly rate?: string;
+  readonly allowRemote?: boolean;
+  readonly json?: boolean;
+}
+
+export async function replayCommand(
+  where: Where,
+  name: string,
+  options: ReplayOptions,
+  io: CommandIo,
+): Promise<number> {
+  const rate = numberOf(
+    (options.rate ?? String(limits.replayRate)).replace(/\/s$/, ''),
+    '--rate',
+    limits.replayRateMax,
+  );
+  const span = options.since === undefined ? null : spanOf(options.since);
+  const forwarder = await Forwarder.open(options, io);
+  try {
+    return await within(where.dsn, 'replay', async (session) => {
+      // One picture of the table, although rows may come while it runs: what is replayed into it is not replayed again.
+      await session.rows('BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY');
+      const [table] = await storedTables(session, [name]);
+      if (table === undefined) throw new PlainError(`there is no webhook table ${name} that is yours`);
+      const to = await targetOf(session, where, options, table.database);
+      const from = `${table.from} t WHERE ${conditionOf(table, span, options.where)}`;
+      const [counted] = await session.rows(`SELECT count(*)::text AS n FROM ${from}`);
+      const count = Number(counted?.['n'] ?? 0);
+      const replay = new Replay(forwarder, to, table, count, rate, io);
+      if (count > 0) {
+        await session.rows(
+          `DECLARE replay NO SCROLL CURSOR FOR SELECT ${table.request} FROM ${from} ORDER BY t.tableoid, t.ctid`,
+        );
+        await replay.run(async () => session.rows(`FETCH ${limits.commandRowsMax} FROM replay`));
+      }
+      return replay.end(options.json === true);
+    });
+  } finally {
+    forwarder.close();
+  }
+}
+
+/** `90s`, `15m`, `1h`, `7d` → seconds. */
+export function spanOf(text: string): number {
+  const [, count, unit] = /^(\d{1,9})([smhd])$/.exec(text) ?? [];
+  if (count === undefined || unit === undefined)
+    throw new PlainError(`--since: "${text}" is no span of time, e.g. 15m, 1h or 7d`);
+  return Number(count) * { s: 1, m: 60, h: 3600, d: 86_400 }[unit as 's' | 'm' | 'h' | 'd'];
+}
+
+function conditionOf(
+  { arrival, table }: StoredTable,
+  seconds: number | null,
+  condition: string | undefined,
+): string {
+  if (seconds !== null && arrival === null)
+    throw new PlainError(
+      `--since: ${table} keeps no time of arrival (INCLUDE TIMESTAMP AS column): choose rows with --where`,
+    );
+  const parts = [
+    ...(seconds === null ? [] : [`${arrival ?? ''} >= now() - interval '${seconds} seconds'`]),
+    // A line of its own, so that a comment ends with it.
+    ...(condition === undefined ? [] : [`(${condition}\n)`]),
+  ];
+  return parts.length === 0 ? 'true' : parts.join(' AND ');
+}
+
+async function targetOf(
+  session: Session,
+  where: Where,
+  { to, allowRemote }: ReplayOptions,
+  database: string,
+): Promise<string> {
+  if (/^https?:/i.test(to)) {
+    const url = httpUrl(to, '--to');
+    refuseRemote(url, '--to', allowRemote === true);
+    return to;
+  }
+  const [target] = await storedTables(session, [to]);
+  if (target === undefined) throw new PlainError(`there is no webhook table ${to} that is yours`);
+  return webhookUrl(where, database, target.schema, target.table);
+}
+
+class Replay {
+  readonly #forwarder: Forwarder;
+  readonly #to: string;
+  readonly #contentType: string;
+  readonly #count: number;
+  readonly #everyMs: number;
+  readonly #io: CommandIo;
+  readonly #answers = new Map<string, number>();
+  #done = 0;
+  /** Without an answer, one after the other. */
+  #silent = 0;
+
+  constructor(
+    forwarder: Forwarder,
+    to: string,
+    { contentType }: StoredTable,
+    count: number,
+    rate: number,
+    io: CommandIo,
+  ) {
+    this.#forwarder = forwarder;
+    this.#to = to;
+    this.#contentType = contentType;
+    this.#count = count;
+    this.#everyMs = 1000 / rate;
+    this.#io = io;
+  }
+
+  async run(next: () => Promise<Texts[]>): Promise<void> {
+    const { elapsed, signal } = this.#io;
+    const progress = new Progress(this.#count, this.#io);
+    const startedAt = elapsed();
+    try {
+      for (let rows = await next(); rows.length > 0; rows = await next()) {
+        for (const row of rows) {
+          const waitMs = startedAt + this.#done * this.#everyMs - elapsed();
+          // The only way this pause fails is the signal.
+          if (waitMs > 0) await pause(waitMs, undefined, { signal }).catch(() => undefined);
+          if (signal.aborted) return;
+          await this.#send(row);
+          progress.show(this.#done);
+        }
+      }
+    } catch (error) {
+      throw error instanceof PlainError ? error : databaseError(error);
+    } finally {
+      progress.end();
+    }
+  }
+
+  async #send(row: Texts): Promise<void> {
+    let answer: string;
+    try {
+      answer = String((await this.#forwarder.send(requestOf(row), this.#to, this.#contentType)).status);
+      this.#silent = 0;
+    } catch (error) {
+      if (error instanceof SendError) throw error;
+      if (this.#io.signal.aborted) return;
+      answer = reasonOf(error);
+      this.#silent += 1;
+    }
+    this.#done += 1;
+    this.#answers.set(answer, (this.#answers.get(answer) ?? 0) + 1);
+    if (this.#silent === limits.replayFailuresMax)
+      throw new PlainError(
+        `${new URL(this.#to).host} does not answer: ${answer} (${this.#done - this.#silent} were sent)`,
+      );
+  }
+
+  end(json: boolean): number {
+    const { print, signal } = this.#io;
+    const answers = Object.fromEntries(this.#answers);
+    if (json) print(`${JSON.stringify({ requests: this.#count, sent: this.#done, answers })}\n`);
+    else {
+      print(`${this.#done} of ${this.#count} sent\n`);
+      for (const [answer, times] of this.#answers) print(`  ${answer}: ${times}\n`);
+    }
+    if (signal.aborted) return interrupted;
+    return [...this.#answers.keys()].every((answer) => /^2\d\d$/.test(answer)) ? 0 : 1;
+  }
+}

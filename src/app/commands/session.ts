@@ -1,0 +1,94 @@
+/**
+ * A connection of a command, as the role of its connection string: it may do what that role may. Values come as texts, so that
+ * no digit is lost. Throws PlainError in one line, without the password.
+ */
+import { Client } from 'pg';
+import type { QueryResultRow } from 'pg';
+import { parseDsn } from '../../engine/dsn.ts';
+import { hangUp } from '../../engine/hang-up.ts';
+import { PlainError } from '../../kit/plain-error.ts';
+import { limits } from '../../tables/limits.ts';
+
+/** Every value of a row. */
+export type Texts = Readonly<Record<string, string | null>>;
+
+export class Session {
+  readonly client: Client;
+  constructor(client: Client) {
+    this.client = client;
+  }
+
+  async rows<R extends QueryResultRow = Texts>(text: string, values: readonly unknown[] = []): Promise<R[]> {
+    try {
+      return (await this.client.query<R>(text, [...values])).rows;
+    } catch (error) {
+      throw databaseError(error);
+    }
+  }
+
+  async close(): Promise<void> {
+    await hangUp(this.client);
+  }
+}
+
+/** What the database said, or that it says nothing. */
+export class DatabaseFailure extends PlainError {
+  /** It may be away for a moment only: nothing is wrong with what was asked. */
+  readonly mayPass: boolean;
+
+  constructor(message: string, sqlstate: string | undefined) {
+    super(message);
+    this.mayPass =
+      sqlstate === undefined || !/^[0-9A-Z]{5}$/.test(sqlstate) || /^(?:08|53|57)/.test(sqlstate);
+  }
+}
+
+export function databaseError(error: unknown): DatabaseFailure {
+  const { message, hint, code } = error as { message?: string; hint?: string; code?: string };
+  // Of a connection that broke node-postgres tells nothing that helps.
+  const said = code === undefined || message === undefined ? 'the connection was lost' : message;
+  return new DatabaseFailure(hint === undefined ? said : `${said}\n${hint}`, code);
+}
+
+export async function connect(dsn: string, command: string): Promise<Session> {
+  const { servers, secrets } = parseDsn(dsn);
+  let why = 'it names no server';
+  let sqlstate: string | undefined;
+  for (const server of servers.flatMap((it) => (it.plain === null ? [it] : [it, it.plain]))) {
+    const client = new Client({
+      ...server.config,
+      application_name: `headgate ${command}`,
+      connectionTimeoutMillis: limits.commandConnectMs,
+      types: { getTypeParser: () => (value: string) => value },
+    });
+    // What breaks the connection is told by the query that was waiting.
+    client.on('error', () => {});
+    try {
+      await client.connect();
+      return new Session(client);
+    } catch (error) {
+      void hangUp(client);
+      const { message, code } = error as NodeJS.ErrnoException;
+      sqlstate = code;
+      why = `${server.name}: ${message === '' ? (code ?? 'no answer') : message}`;
+    }
+  }
+  throw new DatabaseFailure(
+    `the database cannot be reached: ${secrets.reduce((text, secret) => text.replaceAll(secret, '***'), why)}`,
+    sqlstate,
+  );
+}
+
+/** Connected, asked, and closed again whatever happens. */
+export async function within<T>(
+  dsn: string,
+  command: string,
+  work: (session: Session) => Promise<T>,
+): Promise<T> {
+  const session = await connect(dsn, command);
+  try {
+    return await work(session);
+  } finally {
+    await session.close();
+  }
+}

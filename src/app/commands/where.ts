@@ -1,0 +1,138 @@
+/**
+ * Which Headgate a command speaks to: one that runs on this machine, found by its data directory, or one elsewhere, named by
+ * --dsn and --url or by a profile. Takes options, gives addresses; refuses with PlainError, one line, and quotes no password.
+ *
+ * Profiles stand in ~/.config/headgate/profiles.json: `{"prod": {"dsn": "postgresql://…", "url": "https://…"}}`. They may
+ * hold passwords, so that a file that others can read is refused.
+ */
+import { readFile, stat } from 'node:fs/promises';
+import { homedir } from 'node:os';
+import { join } from 'node:path';
+import { isLoopbackHost } from '../../kit/address.ts';
+import { PlainError } from '../../kit/plain-error.ts';
+import { limits } from '../../tables/limits.ts';
+
+export interface WhereOptions {
+  readonly dsn?: string;
+  readonly url?: string;
+  readonly profile?: string;
+}
+
+export interface Where {
+  /** Of the SQL port, or of the database itself. */
+  readonly dsn: string;
+  /** Where webhooks go: scheme, host and port; null: nobody has said. */
+  readonly url: string | null;
+}
+
+interface LocalPorts {
+  readonly listen?: { readonly host: string; readonly port: number } | null;
+  readonly sql?: { readonly host: string; readonly port: number };
+}
+
+export async function whereOf(options: WhereOptions, dataDir: string): Promise<Where> {
+  const profile = options.profile === undefined ? {} : await readProfile(options.profile);
+  const local = await localAt(dataDir);
+  const dsn = options.dsn ?? profile.dsn ?? local?.dsn;
+  const url =
+    options.url ??
+    profile.url ??
+    (options.dsn === undefined && profile.dsn === undefined ? local?.url : null);
+  if (dsn === undefined)
+    throw new PlainError(
+      `no Headgate runs on ${dataDir}: --data-dir names the folder of the one that does, --dsn or --profile one elsewhere`,
+    );
+  return { dsn, url: url === undefined || url === null ? null : baseOf(url) };
+}
+
+const configured = () => join(homedir(), '.config', 'headgate');
+
+/** Beside the profiles stands the history of the prompt. */
+export const historyFile = () => join(configured(), 'sql-history');
+
+async function readProfile(name: string): Promise<{ dsn?: string; url?: string }> {
+  const file = join(configured(), 'profiles.json');
+  let text: string;
+  try {
+    const { mode, size } = await stat(file);
+    if (process.platform !== 'win32' && (mode & 0o077) !== 0)
+      throw new PlainError(`${file} can be read by others, and may hold passwords: chmod 600 it`);
+    if (size > limits.commandFileBytesMax) throw new PlainError(`${file} is too large`);
+    text = await readFile(file, 'utf8');
+  } catch (error) {
+    if (error instanceof PlainError) throw error;
+    throw new PlainError(
+      `${file} cannot be read (${(error as NodeJS.ErrnoException).code ?? 'unknown error'})`,
+    );
+  }
+  const all = parsed(text);
+  const found = all !== null && Object.hasOwn(all, name) ? all[name] : undefined;
+  if (typeof found !== 'object' || found === null)
+    throw new PlainError(
+      all === null
+        ? `${file} is no JSON object of profiles`
+        : `${file} has no profile "${name}": it has ${Object.keys(all).join(', ') || 'none'}`,
+    );
+  const { dsn, url } = found as { dsn?: unknown; url?: unknown };
+  return { ...(typeof dsn === 'string' ? { dsn } : {}), ...(typeof url === 'string' ? { url } : {}) };
+}
+
+function parsed(text: string): Readonly<Record<string, unknown>> | null {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === 'object' && value !== null && !Array.isArray(value)
+      ? (value as Record<string, unknown>)
+      : null;
+  } catch {
+    return null;
+  }
+}
+
+/** null: none runs there. */
+async function localAt(dataDir: string): Promise<{ dsn: string; url: string | null } | null> {
+  try {
+    const { sql, listen } = JSON.parse(await readFile(join(dataDir, 'ports.json'), 'utf8')) as LocalPorts;
+    if (sql === undefined) return null;
+    return {
+      dsn: `postgresql://root@${hostOf(sql.host)}:${sql.port}/dev`,
+      url: listen === undefined || listen === null ? null : `http://${hostOf(listen.host)}:${listen.port}`,
+    };
+  } catch {
+    return null;
+  }
+}
+
+function hostOf(host: string): string {
+  if (host === '0.0.0.0' || host === '::') return '127.0.0.1';
+  return host.includes(':') ? `[${host}]` : host;
+}
+
+/** Scheme, host and port. */
+function baseOf(url: string): string {
+  const read = httpUrl(url, '--url');
+  return read.pathname === '/' ? read.origin : `${read.origin}${read.pathname.replace(/\/$/, '')}`;
+}
+
+export function httpUrl(text: string, option: string): URL {
+  const url = URL.canParse(text) ? new URL(text) : null;
+  if (url === null || !/^https?:$/.test(url.protocol))
+    throw new PlainError(`${option}: "${text}" is no URL of http or https`);
+  return url;
+}
+
+/** Requests of customers leave this machine only where that was said in so many words. */
+export function refuseRemote(url: URL, option: string, allowed: boolean): void {
+  if (allowed || isLoopbackHost(url.hostname.replace(/^\[(.*)\]$/, '$1'))) return;
+  throw new PlainError(
+    `${option}: ${url.host} is not this machine; --allow-remote sends what was received there all the same`,
+  );
+}
+
+/** Where a table takes its webhooks. */
+export function webhookUrl({ url }: Where, database: string, schema: string, table: string): string {
+  if (url === null)
+    throw new PlainError(
+      'where webhooks go is not known: --url names it, e.g. --url https://hooks.example.com',
+    );
+  return `${url}/webhook/${[database, schema, table].map(encodeURIComponent).join('/')}`;
+}
