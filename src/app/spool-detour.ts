@@ -50,6 +50,7 @@ export function detourOf(surroundings: Surroundings): Detour {
     },
     spools: (target) => isSpooling(target, settings),
     spoolOf,
+    ageS: settings.spoolHours * 3_600,
     pause: (ms) => delay(ms, undefined, { ref: false }),
     observe,
     clock,

@@ -4,6 +4,7 @@
  */
 import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
+import { stat } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { Pace } from '../batch/pace.ts';
 import type { SpoolDetail } from '../admin/admin.ts';
@@ -27,7 +28,7 @@ import type { DatabaseSpool } from '../spool/database-spool.ts';
 import { Drainer } from '../spool/drainer.ts';
 import { realFiles } from '../spool/files.ts';
 import type { KnownTables } from '../spool/snapshot-file.ts';
-import { knownTables, Spools } from '../spool/spools.ts';
+import { knownTables, SpoolError, Spools } from '../spool/spools.ts';
 import type { Settings } from '../tables/settings.ts';
 
 export interface SpoolParts {
@@ -70,7 +71,7 @@ function openSpools(parts: SpoolParts): Promise<Spools> {
     nowMs: Date.now,
     ageMsMax: settings.spoolHours * 3_600_000,
     ...sealing,
-    lock: (folder) => lockByKernel(folder),
+    lock,
     drain: (kept) => drainer(kept, parts),
     remember: (database, known, isLeft) => remember(parts, database, known, isLeft),
     opened,
@@ -102,6 +103,15 @@ export async function rememberTables(
   for (const [database, known] of tables) remember(parts, database, known, false);
 }
 
+/** Who can take files away, or put old ones in their place, decides what arrives. Rejects with SpoolError. */
+async function lock(folder: string): Promise<Closable | null> {
+  const { uid, mode } = await stat(folder);
+  // Root's own, as a mounted volume is, may be open to all.
+  const isOurs = uid === process.getuid?.() && (mode & 0o002) === 0;
+  if (!isOurs && uid !== 0) throw new SpoolError(`others than Headgate may write to the folder ${folder}`);
+  return lockByKernel(folder);
+}
+
 /** No spool has this id. */
 const noSpool = '0'.repeat(32);
 
@@ -121,7 +131,7 @@ function drainer(kept: DatabaseSpool, parts: SpoolParts): Drainer {
       passWith(pools, { database, oid }, passage, keepSpooled(request, limits), limits.ackDeadlineMs),
     position: async (spool, oid) => (await arrived(spool)).positions.get(oid) ?? 0n,
     arrived,
-    pace: new Pace(limits),
+    pace: new Pace({ ...limits, groupRowsMax: limits.spoolDrainRowsMax }),
     observe,
     clock,
     nowMs: Date.now,

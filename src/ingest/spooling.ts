@@ -4,7 +4,7 @@
  *   find (from what was last known) → admit → body → VALIDATE → decode → the disk, behind what is there already
  *
  * Takes the stages `find`, `admit` and `submit`, and gives them again; refuses with what they do, with `spool_full`, and with `engine_unavailable` and `table_changed`. A
- * request goes to the disk only where it is certain that the database has nothing of it. What comes while a table goes from one way
+ * request goes to the disk only where it is certain that the database has nothing of it, or that it stores a delivery once. What comes while a table goes from one way
  * to the other waits for its turn (spool/table-gate.ts). Nothing is ever stored in the database on the word of what was last known.
  */
 import { keptHeaders, encodeRequest } from '../spool/kept-request.ts';
@@ -31,6 +31,8 @@ export interface SpoolingRooms {
   readonly spools: (target: Target) => boolean;
   /** Where they are kept; null: nowhere. */
   readonly spoolOf: (database: string) => SpoolRoom | null;
+  /** How long a table may spool, in seconds. */
+  readonly ageS: number;
   /** Resolves after that long. */
   readonly pause: (ms: number) => Promise<void>;
   readonly observe: Observe;
@@ -106,7 +108,7 @@ class Spooling {
       if (!this.#isCurrent(target)) return this.#backOrAway(target, gate, rows, arrival, body);
       gate.enterLane();
       const outcome = await this.#rooms.submit(rows);
-      if (outcome.kind === 'aborted' && away.has(outcome.refusal.code) && this.#canKeep(target, gate)) {
+      if (this.#mayKeep(outcome, rows) && this.#canKeep(target, gate)) {
         this.#fill(target, gate);
         gate.leaveLane();
         return this.#keep(rows, gate, arrival, body);
@@ -176,6 +178,13 @@ class Spooling {
   #gateOf(target: Target): TableGate | null {
     if (!this.#rooms.spools(target)) return null;
     return this.#rooms.spoolOf(target.database)?.gateOf(target.oid) ?? null;
+  }
+
+  /** The database has nothing of it; or it does not matter whether it has, because it stores a delivery once. */
+  #mayKeep(outcome: Outcome, { target: { dedupe }, delivery }: Rows): boolean {
+    if (outcome.kind === 'aborted') return away.has(outcome.refusal.code);
+    const isOnce = delivery !== undefined && (dedupe?.windowS ?? 0) > this.#rooms.ageS;
+    return isOnce && outcome.kind === 'unknown' && outcome.refusal.code === 'commit_unknown';
   }
 
   #canKeep(target: Target, gate: TableGate): boolean {

@@ -63,3 +63,8 @@ export function filled<T extends string | object>(value: T): T | undefined {
   const isEmpty = typeof value === 'string' ? value === '' : Object.keys(value).length === 0;
   return isEmpty ? undefined : value;
 }
+
+/** Whether its pods have volumes of their own, and are told apart. */
+export function isStateful({ databaseUrlSecret, spool }: CompleteSpec): boolean {
+  return databaseUrlSecret === null || spool.size !== '';
+}

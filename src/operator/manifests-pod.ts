@@ -71,6 +71,7 @@ function container(deployment: Deployment): JsonObject {
     },
     volumeMounts: [
       { name: 'data', mountPath: dataDir },
+      ...(spec.spool.size === '' ? [] : [{ name: 'spool', mountPath: `${dataDir}/spool` }]),
       { name: 'tmp', mountPath: '/tmp' },
       ...(spec.databaseUrlSecret === null ? [{ name: 'shm', mountPath: '/dev/shm' }] : []),
       ...certificates(spec).map(({ door }) => ({

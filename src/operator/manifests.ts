@@ -4,7 +4,7 @@
  * Takes values only, refuses nothing, touches nothing.
  */
 import { networkManifests } from './manifests-network.ts';
-import { object } from './manifest.ts';
+import { isStateful, object } from './manifest.ts';
 import type { Deployment, Manifest } from './manifest.ts';
 import { podTemplate } from './manifests-pod.ts';
 import type { CompleteSpec, Json } from './resource.ts';
@@ -57,17 +57,20 @@ function embedded(deployment: Deployment): Manifest[] {
 function external(deployment: Deployment): Manifest[] {
   const { spec, name, selector } = deployment;
   const { autoscaling } = spec;
+  // With an autoscaler the number is the autoscaler's.
+  const replicas = autoscaling === null ? spec.replicas : undefined;
   const made = [
-    object(deployment, 'apps/v1', 'Deployment', '', {
-      spec: {
-        // With an autoscaler the number is the autoscaler's.
-        replicas: autoscaling === null ? spec.replicas : undefined,
-        // A rolling change never has fewer ready pods than before it began.
-        strategy: { type: 'RollingUpdate', rollingUpdate: { maxUnavailable: 0, maxSurge: 1 } },
-        selector: { matchLabels: selector },
-        template: podTemplate(deployment),
-      },
-    }),
+    isStateful(spec)
+      ? spooling(deployment, replicas)
+      : object(deployment, 'apps/v1', 'Deployment', '', {
+          spec: {
+            replicas,
+            // A rolling change never has fewer ready pods than before it began.
+            strategy: { type: 'RollingUpdate', rollingUpdate: { maxUnavailable: 0, maxSurge: 1 } },
+            selector: { matchLabels: selector },
+            template: podTemplate(deployment),
+          },
+        }),
   ];
   if (autoscaling !== null) made.push(autoscaler(deployment, autoscaling));
   // With one pod a budget would only keep nodes from being drained.
@@ -87,11 +90,41 @@ function external(deployment: Deployment): Manifest[] {
     };
     return object(of, 'autoscaling/v2', 'HorizontalPodAutoscaler', '', {
       spec: {
-        scaleTargetRef: { apiVersion: 'apps/v1', kind: 'Deployment', name },
+        scaleTargetRef: {
+          apiVersion: 'apps/v1',
+          kind: isStateful(spec) ? 'StatefulSet' : 'Deployment',
+          name,
+        },
         minReplicas: bounds.minReplicas,
         maxReplicas: bounds.maxReplicas,
         metrics: [{ type: 'Resource', resource: cpu }],
       },
     });
   }
+}
+
+/** Each pod finds what it has kept on the volume that it had before; none of them waits for another. */
+function spooling(deployment: Deployment, replicas: number | undefined): Manifest {
+  const { spec, name, selector } = deployment;
+  const { size, storageClassName } = spec.spool;
+  return object(deployment, 'apps/v1', 'StatefulSet', '', {
+    spec: {
+      replicas,
+      serviceName: `${name}-admin`,
+      podManagementPolicy: 'Parallel',
+      updateStrategy: { type: 'RollingUpdate' },
+      selector: { matchLabels: selector },
+      template: podTemplate(deployment),
+      volumeClaimTemplates: [
+        {
+          metadata: { name: 'spool' },
+          spec: {
+            accessModes: ['ReadWriteOnce'],
+            storageClassName: storageClassName === '' ? undefined : storageClassName,
+            resources: { requests: { storage: size } },
+          },
+        },
+      ],
+    },
+  });
 }

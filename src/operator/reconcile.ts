@@ -21,8 +21,9 @@ import {
   statefulSets,
 } from './kinds.ts';
 import type { ClusterObject, Kind } from './kinds.ts';
-import { manifestsOf } from './manifests.ts';
+import { isStateful } from './manifest.ts';
 import type { Manifest } from './manifest.ts';
+import { manifestsOf } from './manifests.ts';
 import { NotOurs, Objects } from './objects.ts';
 import type { Applied } from './objects.ts';
 import { completeSpec, finalizer, problemsOf } from './resource.ts';
@@ -119,7 +120,7 @@ export class Reconciler {
     objects: Objects,
     signal: AbortSignal,
   ): Promise<Outcome> {
-    const kind = spec.databaseUrlSecret === null ? statefulSets : deployments;
+    const kind = isStateful(spec) ? statefulSets : deployments;
     let generatedMasterKeySecret = resource.status?.generatedMasterKeySecret ?? '';
     const outcome = async (trouble: Trouble | null): Promise<Outcome> => {
       const workload = await objects.read(kind, resource.metadata.name);

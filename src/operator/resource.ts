@@ -51,6 +51,8 @@ export interface CompleteSpec {
     readonly existingClaim: string;
     readonly deleteWithResource: boolean;
   };
+  /** A volume for each pod beside an external database; `size` empty: none. */
+  readonly spool: { readonly size: string; readonly storageClassName: string };
   /** null: made once, and kept. */
   readonly masterKeySecret: SecretRef | null;
   /** `passwordSecret`: of role root, of the embedded engine; null: the SQL door asks for none. */
@@ -201,6 +203,7 @@ export const defaults: CompleteSpec = {
     existingClaim: '',
     deleteWithResource: false,
   },
+  spool: { size: '', storageClassName: '' },
   masterKeySecret: null,
   sql: { expose: false, passwordSecret: null },
   gateway: { enabled: false, tokenSecret: null },
@@ -302,6 +305,7 @@ export const reservedLabels: readonly string[] = [
 /** Groups of fields of which an owner may name some; every other field is taken whole, as it is given. */
 const partial: ReadonlySet<keyof CompleteSpec> = new Set([
   'storage',
+  'spool',
   'sql',
   'gateway',
   'ports',
@@ -343,6 +347,10 @@ export function problemsOf(name: string, spec: CompleteSpec): readonly string[] 
   say(name.length > 50, 'metadata.name has more than 50 characters');
   say(isEmbedded && spec.replicas > 1, 'spec.replicas above 1 needs spec.databaseUrlSecret');
   say(isEmbedded && spec.autoscaling !== null, 'spec.autoscaling needs spec.databaseUrlSecret');
+  say(
+    isEmbedded && spec.spool.size !== '',
+    'spec.spool needs spec.databaseUrlSecret: the volume of the embedded engine holds what is spooled as well',
+  );
   const { autoscaling, ingress, httpRoute, ports } = spec;
   say(
     autoscaling !== null && autoscaling.minReplicas > autoscaling.maxReplicas,

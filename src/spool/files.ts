@@ -3,7 +3,7 @@
  * crash does, everything that was not synced. Rejects with the system's errors.
  */
 import { constants } from 'node:fs';
-import { mkdir, open, readdir, rename, rmdir, stat, unlink } from 'node:fs/promises';
+import { lstat, mkdir, open, readdir, rename, rmdir, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
 
 export interface SpoolFile {
@@ -35,6 +35,11 @@ export interface SpoolFiles {
   syncFolder(folder: string): Promise<void>;
 }
 
+/** A link, a folder, or something else that nobody has written to. */
+export class NoFile extends Error {
+  override readonly name = 'NoFile';
+}
+
 /** Files of this machine, for its owner alone. Links are not followed: who can put one here would choose what is read. */
 export const realFiles: SpoolFiles = {
   list: (folder) =>
@@ -46,7 +51,7 @@ export const realFiles: SpoolFiles = {
   create: (path) =>
     openFile(path, constants.O_RDWR | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW),
   open: async (path) => {
-    if (!(await stat(path)).isFile()) throw new Error(`${path} is no plain file`);
+    if (!(await lstat(path)).isFile()) throw new NoFile(`${path} is no plain file`);
     return openFile(path, constants.O_RDONLY | constants.O_NOFOLLOW);
   },
   remove: unlink,

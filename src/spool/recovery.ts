@@ -9,6 +9,7 @@
  */
 import { join } from 'node:path';
 import type { KeyRing } from '../secrets/key-ring.ts';
+import { NoFile } from './files.ts';
 import type { SpoolFile, SpoolFiles } from './files.ts';
 import { decodeHeader, headerBytes, segmentKey } from './format.ts';
 import type { SegmentHeader } from './format.ts';
@@ -115,13 +116,19 @@ class Recovery implements Recovered {
   /** null: nothing was ever written to it, and it is gone. */
   async #headerOf(number: number): Promise<Headed | null> {
     const path = segmentPath(this.#folder, number);
-    const { fileBytes, header, unused } = await reading(this.#files, path, async (file) => {
+    const found = await reading(this.#files, path, async (file) => {
       const bytes = Buffer.alloc(headerBytes);
       const read = await file.read(bytes, 0);
       const size = await file.size();
       const known = decodeHeader(bytes.subarray(0, read));
       return { fileBytes: size, header: known, unused: known === null && (await isUnused(file, size)) };
+    }).catch((error: unknown) => {
+      if (error instanceof NoFile) return null;
+      throw error;
     });
+    // Somebody has put it there: it is moved away as it is, and not looked into.
+    if (found === null) return { number, fileBytes: 0, header: null, reason: 'no header' };
+    const { fileBytes, header, unused } = found;
     // Made ahead, and the end came before its header was whole.
     if (unused) {
       await this.#files.remove(path);

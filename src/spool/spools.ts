@@ -17,7 +17,7 @@ import type { Drainer } from './drainer.ts';
 import { readKnown, writeKnown } from './snapshot-file.ts';
 import type { KnownTables } from './snapshot-file.ts';
 
-class SpoolError extends PlainError {
+export class SpoolError extends PlainError {
   override readonly name = 'SpoolError';
 }
 
@@ -69,7 +69,8 @@ export class Spools implements Closable {
   static async open(options: SpoolsOptions): Promise<Spools> {
     const { files, root } = options;
     await files.makeFolder(root);
-    const lock = await options.lock(root).catch(() => {
+    const lock = await options.lock(root).catch((error: unknown) => {
+      if (error instanceof SpoolError) throw error;
       throw new SpoolError(`another Headgate uses the folder ${root}`);
     });
     if (lock === null)

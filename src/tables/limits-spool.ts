@@ -24,6 +24,8 @@ export const spoolLimits = {
   spoolRefusedMs: 1_000,
   /** How long requests wait while the last ones from the disk are handed over, in ms; then they go there, too. */
   spoolEmptyingMs: 2_000,
+  /** Rows that are handed over in one transaction. */
+  spoolDrainRowsMax: 8_192,
   /** Bytes of requests, of all tables together, that are read ahead of what is handed over. */
   spoolDrainBytesMax: 32 * 1024 * 1024,
   /** Shortest pause before what could not be handed over is tried again, in ms. */

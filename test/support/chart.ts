@@ -223,6 +223,25 @@ export function specMatrix(): ReadonlyMap<string, HeadgateSpec> {
     ['under an account of its owner', { image, serviceAccount: { name: 'mine' } }],
     ['stopped', { image, replicas: 0, enableWebhookListener: true }],
     ['scraped by whatever Prometheus there is', { image, serviceMonitor: { enabled: true } }],
+    [
+      'pods beside a database that keep webhooks',
+      {
+        image,
+        databaseUrlSecret,
+        replicas: 2,
+        enableWebhookListener: true,
+        spool: { size: '2Gi', storageClassName: 'fast' },
+      },
+    ],
+    [
+      'as many as are needed, each with a volume',
+      {
+        image,
+        databaseUrlSecret,
+        autoscaling: { minReplicas: 2, maxReplicas: 3, targetCPUUtilizationPercentage: 60 },
+        spool: { size: '3Gi' },
+      },
+    ],
     ['one pod beside a database', { image, databaseUrlSecret, enableWebhookListener: true }],
   ]);
   for (const external of [false, true]) {

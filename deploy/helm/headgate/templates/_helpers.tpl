@@ -101,6 +101,11 @@ app.kubernetes.io/name app.kubernetes.io/instance app.kubernetes.io/managed-by a
 {{- .Values.gateway.existingSecret | default (printf "%s-gateway" (include "headgate.fullname" .)) -}}
 {{- end -}}
 
+{{- /* "true" where the pods have volumes of their own: a StatefulSet; otherwise empty, a Deployment. */ -}}
+{{- define "headgate.stateful" -}}
+{{- if or (not (include "headgate.external" .)) .Values.spool.size -}}true{{- end -}}
+{{- end -}}
+
 {{- define "headgate.dataClaim" -}}
 {{- .Values.storage.existingClaim | default (printf "%s-data" (include "headgate.fullname" .)) -}}
 {{- end -}}
@@ -119,6 +124,9 @@ app.kubernetes.io/name app.kubernetes.io/instance app.kubernetes.io/managed-by a
 {{- end -}}
 {{- if and (not $external) .Values.autoscaling.enabled -}}
 {{- fail "autoscaling needs an external database (database.existingSecret or database.url): the embedded engine is one process on one volume" -}}
+{{- end -}}
+{{- if and (not $external) .Values.spool.size -}}
+{{- fail "spool.size needs an external database: the volume of the embedded engine holds what is spooled as well" -}}
 {{- end -}}
 {{- if and .Values.autoscaling.enabled (gt (int .Values.autoscaling.minReplicas) (int .Values.autoscaling.maxReplicas)) -}}
 {{- fail "autoscaling.minReplicas is above autoscaling.maxReplicas" -}}

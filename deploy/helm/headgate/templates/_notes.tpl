@@ -1,6 +1,6 @@
 {{- define "headgate.notes" -}}
 {{- $name := include "headgate.fullname" . -}}
-{{- $workload := ternary "deployment" "statefulset" (eq (include "headgate.external" .) "true") -}}
+{{- $workload := ternary "statefulset" "deployment" (eq (include "headgate.stateful" .) "true") -}}
 Headgate {{ .Chart.AppVersion }} ({{ ternary "external PostgreSQL" "embedded PostgreSQL" (eq (include "headgate.external" .) "true") }}).
 {{ if include "headgate.listener" . }}
 The webhook listener, inside the cluster:

@@ -87,6 +87,10 @@ spec:
       volumeMounts:
         - name: data
           mountPath: /data
+        {{- if .Values.spool.size }}
+        - name: spool
+          mountPath: /data/spool
+        {{- end }}
         - name: tmp
           mountPath: /tmp
         {{- if not $external }}

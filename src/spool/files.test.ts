@@ -1,0 +1,36 @@
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { temporaryFolder } from '../../test/support/headgate.ts';
+import { fixedKeys } from '../secrets/key-ring.ts';
+import { realFiles } from './files.ts';
+import { Spool } from './spool.ts';
+
+test('links and folders in the place of segments are put aside unread, and keep nothing from starting', async (t) => {
+  const root = await temporaryFolder(t);
+  const id = 'ff'.repeat(16);
+  const folder = join(root, id);
+  const segment = (number: number) => join(folder, `${String(number).padStart(20, '0')}.seg`);
+  mkdirSync(folder);
+  writeFileSync(join(root, 'outside'), 'x');
+  symlinkSync(join(root, 'outside'), segment(1));
+  symlinkSync('/nowhere', segment(2));
+  mkdirSync(segment(3));
+  const ring = fixedKeys(Buffer.alloc(32, 7));
+  const rest = { random: randomBytes, clock: () => 0, bytesLeft: () => Infinity, failed: assert.ifError };
+  const spool = await Spool.open({ files: realFiles, root, ring, segmentBytes: 65_536, ...rest }, id);
+  assert.deepEqual(
+    spool.lost.map(({ segment: name, bytes, reason }) => [name, bytes, reason]),
+    [1, 2, 3].map((number) => [`${number}.seg`, 0, 'no header']),
+  );
+  assert.deepEqual(readdirSync(folder), ['quarantine']);
+  const table = { oid: 7, version: '1', describe: () => Buffer.from('{}') };
+  await spool.append(table, Buffer.from('kept'));
+  assert.deepEqual(
+    spool.segments.map(({ number }) => number),
+    [4],
+  );
+  await spool.close();
+});

@@ -1,0 +1,213 @@
+/** A spool beside things that go wrong around it: disks, keys, strangers, restarts. One server, one folder after the other. */
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { chmodSync, chownSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { onEnd } from '../support/cleanup.ts';
+import { spawnHeadgate, temporaryFolder } from '../support/headgate.ts';
+import { Ledger } from '../support/ledger.ts';
+import { MortalServer } from '../support/mortal-server.ts';
+import { SpoolStage } from '../support/spool-stage.ts';
+import { findTool, skipFor } from '../support/tools.ts';
+import { within } from '../support/within.ts';
+
+const secret = 'edges';
+const body = (id: number) => JSON.stringify({ id });
+const source = fileURLToPath(new URL('../../../test/support/failing-sync.c', import.meta.url));
+
+test('a spool, and what goes wrong around it', async (t) => {
+  const server = await MortalServer.start(t);
+  const stage = new SpoolStage(t, server, await temporaryFolder(t));
+  await stage.startHeadgate();
+  await stage.sql(`
+    CREATE SECRET s WITH (backend = 'meta') AS '${secret}';
+    CREATE TABLE kept (data JSONB) WITH (connector = 'webhook', spool = 'fallback', spool_status = '200');
+    ${['restart', 'kill']
+      .map(
+        (
+          how,
+        ) => `CREATE TABLE once_${how} (data JSONB) WITH (connector = 'webhook', spool = 'fallback', dedupe = '$.id')
+      VALIDATE SECRET s AS secure_compare(headers->>'x-hub-signature-256', 'sha256=' || encode(hmac(s, data, 'sha256'), 'hex'))`,
+      )
+      .join(';')}`);
+  const written = (folder = stage.folder) =>
+    within(10_000, async () => {
+      await delay(10);
+      assert(readFileSync(join(folder, 'postgres', 'tables.sealed')).length > 1_500);
+    });
+  await written();
+
+  await t.test('what was chosen is shown', async () => {
+    const [shown] = await stage.sql<Record<string, string>>('SHOW CREATE TABLE kept');
+    const text = Object.values(shown ?? {}).join('\n');
+    assert.match(text, /spool = 'fallback'/);
+    assert.match(text, /spool_status = '200'/);
+  });
+
+  for (const how of ['restart', 'kill'] as const)
+    await t.test(
+      `a ${how} of the database costs a sender that never repeats nothing where a delivery is stored once`,
+      async () => {
+        const ledger = new Ledger(secret);
+        onEnd(t, 'ledger', () => ledger.close());
+        const load = ledger.run(() => `${stage.headgate.webhookUrl}/postgres/public/once_${how}`, 16);
+        for (let round = 0; round < 5; round++) {
+          const before = ledger.committed;
+          await within(30_000, async () => {
+            await delay(5);
+            assert(ledger.committed >= before + 50);
+          });
+          await server[how]();
+          await server.start();
+        }
+        ledger.stop();
+        await load;
+        await within(30_000, async () => {
+          await delay(20);
+          assert.deepEqual(await stage.sql('SHOW SPOOL'), []);
+        });
+        const { lost, surplus, refused, unanswered } = await ledger.tally(
+          await server.connect(t),
+          `once_${how}`,
+        );
+        assert.deepEqual(
+          { lost, surplus, refused, unanswered },
+          { lost: [], surplus: [], refused: 0, unanswered: 0 },
+          ledger.oddities.join('\n'),
+        );
+      },
+    );
+
+  await t.test('keys are changed while requests are sealed with the old one', async () => {
+    await stage.killServer();
+    for (const id of [1, 2, 3]) assert.equal((await stage.post('kept', body(id))).status, 200);
+    await stage.killHeadgate();
+    await server.start();
+    const keyFile = join(stage.dataDir, 'master.key');
+    const keys = () => readFileSync(keyFile, 'utf8').trim().split('\n').length;
+    const first = await stage.command('secrets', 'rotate-key');
+    assert.match(`${first.stdout}${first.stderr}`, /both keys stay in use/);
+    assert.equal(keys(), 2);
+    await stage.startHeadgate();
+    await stage.untilDirect('kept', body(4));
+    assert.deepEqual(await stage.ids('kept'), [1, 2, 3, 4]);
+    await within(10_000, async () => {
+      const second = await stage.command('secrets', 'rotate-key');
+      assert.equal(second.code, 0, second.stderr);
+    });
+    assert.equal(keys(), 1);
+  });
+
+  await t.test('who does not own a table sees nothing of its spool', async () => {
+    const owner = await server.connect(t);
+    await owner.query(`create role stranger login; create role mine login;
+      create table theirs (data jsonb); alter table theirs owner to mine`);
+    await stage.sql(`CREATE TABLE lone (data JSONB) WITH (connector = 'webhook', spool = 'fallback')`);
+    await within(10_000, async () => assert.equal((await stage.post('lone', body(0))).status, 200));
+    await owner.query('alter table lone owner to mine; revoke insert on lone from public');
+    await stage.killServer();
+    assert.equal((await stage.post('lone', body(1))).status, 202);
+    await stage.killHeadgate();
+    await server.start();
+    const holder = await server.connect(t);
+    await holder.query('begin; lock table lone in share mode');
+    await stage.startHeadgate();
+    const shownTo = async (role: string) => {
+      const client = await stage.headgate.clientAs(t, role, 'postgres');
+      const { rows } = await client.query<Record<string, string>>('SHOW SPOOL');
+      return rows.map((row) => row['Table']);
+    };
+    await within(10_000, async () => assert.deepEqual(await shownTo('mine'), ['public.lone']));
+    assert.deepEqual(await shownTo('stranger'), []);
+    await holder.query('rollback');
+    await stage.untilDirect('lone', body(2));
+  });
+
+  await t.test('a folder that others may write to, and one that is in use, are not used', async () => {
+    const open = await temporaryFolder(t);
+    // Of somebody else, or of ours and open to everybody.
+    if (process.getuid?.() === 0) chownSync(open, 65_534, 65_534);
+    else chmodSync(open, 0o777);
+    const env = { HEADGATE_DATABASE_URL: server.databaseUrl, HEADGATE_SPOOL: 'fallback' };
+    const refused = async (dir: string) => {
+      const second = await spawnHeadgate(t, {
+        dataDir: await temporaryFolder(t),
+        env: { ...env, HEADGATE_SPOOL_DIR: dir },
+      });
+      const { code } = await second.ended;
+      assert.notEqual(code, 0);
+      return second.stderr;
+    };
+    assert.match(await refused(open), /others than Headgate may write to the folder/);
+    assert.match(await refused(stage.folder), /another Headgate uses the folder/);
+  });
+
+  await t.test('strange files in the folder are left alone, and links are not followed', async () => {
+    await stage.killServer();
+    assert.equal((await stage.post('kept', body(10))).status, 200);
+    await stage.killHeadgate();
+    const outside = await temporaryFolder(t);
+    writeFileSync(join(outside, 'secret.seg'), 'not ours');
+    const database = join(stage.folder, 'postgres');
+    const spool = join(database, 'ff'.repeat(16));
+    mkdirSync(spool);
+    symlinkSync(join(outside, 'secret.seg'), join(spool, '00000000000000000001.seg'));
+    symlinkSync(outside, join(stage.folder, 'linked'));
+    writeFileSync(join(stage.folder, 'notes.txt'), 'hello');
+    mkdirSync(join(database, '00'.repeat(16)));
+    await server.start();
+    await stage.startHeadgate();
+    await within(15_000, async () => {
+      await delay(20);
+      assert((await stage.ids('kept')).includes(10));
+    });
+    assert.equal(readFileSync(join(outside, 'secret.seg'), 'utf8'), 'not ours');
+  });
+
+  await t.test(
+    'a disk that fails: what it was writing is refused, and no file is flushed again',
+    async (it) => {
+      const cc = findTool('cc');
+      if (cc === null) return skipFor(it, 'cc');
+      const folder = await temporaryFolder(t);
+      const [library, control] = [join(folder, 'failing.so'), join(folder, 'control')];
+      assert.equal(spawnSync(cc, ['-shared', '-fPIC', '-o', library, source, '-ldl']).status, 0);
+      const fail = (name: string) => writeFileSync(control, `${name}\n`);
+      const calls = () => readFileSync(control, 'utf8').trim().split('\n').slice(1);
+      fail('nothing');
+      await stage.killHeadgate();
+      const env = {
+        LD_PRELOAD: library,
+        HEADGATE_TEST_FAIL: control,
+        HEADGATE_SPOOL_DIR: join(folder, 'spool'),
+      };
+      await stage.startHeadgate(env);
+      await written(join(folder, 'spool'));
+      await stage.killServer();
+      assert.equal((await stage.post('kept', body(20))).status, 200);
+      const segment = [...stage.files(join(folder, 'spool'))].find((path) => path.endsWith('01.seg'));
+      assert(segment !== undefined);
+      fail(segment);
+      const refused = await stage.post('kept', body(21));
+      assert.deepEqual([refused.status, JSON.parse(refused.text).code], [503, 'overloaded']);
+      assert.equal((await stage.post('kept', body(22))).status, 200);
+      assert.deepEqual(calls(), [segment]);
+      // Once more within a minute: it is off.
+      fail('.seg');
+      const unknown = await stage.post('kept', body(23));
+      assert.deepEqual([unknown.status, JSON.parse(unknown.text).code], [503, 'commit_unknown']);
+      fail('nothing');
+      const off = await stage.post('kept', body(24));
+      assert.deepEqual([off.status, JSON.parse(off.text).code], [503, 'engine_unavailable']);
+      await stage.killHeadgate();
+      await server.start();
+      await stage.startHeadgate({ HEADGATE_SPOOL_DIR: join(folder, 'spool') });
+      await stage.untilDirect('kept', body(25));
+      const ids = (await stage.ids('kept')).filter((id) => id >= 20 && id !== 23);
+      assert.deepEqual(ids, [20, 22, 25]);
+    },
+  );
+});
