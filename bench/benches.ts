@@ -3,6 +3,7 @@ import { attacks } from './attacks.ts';
 import { batches } from './batches.ts';
 import { bodies } from './bodies.ts';
 import { comparison } from './comparison.ts';
+import { watching } from './consoles.ts';
 import { events } from './events.ts';
 import { listeners } from './listeners.ts';
 import { lone } from './lone.ts';
@@ -10,11 +11,13 @@ import { mixedAttacks } from './mixed-attacks.ts';
 import { overload } from './overload.ts';
 import { parts } from './parts.ts';
 import type { Bench } from './report.ts';
+import { restarts } from './restarts.ts';
 import { scale } from './scale.ts';
 import { tableShapes } from './shapes.ts';
 import { singleEvents } from './single-events.ts';
 import { slowDisk } from './slow-disk.ts';
 import { soak } from './soak.ts';
+import { spool } from './spool.ts';
 import { sqlDoor } from './sql-door.ts';
 
 export const benches: readonly Bench[] = [
@@ -27,11 +30,14 @@ export const benches: readonly Bench[] = [
   batches,
   scale,
   listeners,
+  watching,
   events,
   sqlDoor,
   parts,
   overload,
+  spool,
   attacks,
   mixedAttacks,
+  restarts,
   soak,
 ];

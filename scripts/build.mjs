@@ -1,4 +1,4 @@
-// Compiles the TypeScript into dist/, bundles the console's page, and copies what tsc does not: the catalog's numbered SQL. `--package` leaves out
+// Compiles the TypeScript into dist/, bundles the program and the console's page, and copies what tsc does not: the catalog's numbered SQL. `--package` leaves out
 // the tests, the benchmark and the source maps: that is what `npm pack` and the image are made of.
 import { spawnSync } from 'node:child_process';
 import { chmodSync, cpSync, rmSync } from 'node:fs';
@@ -6,13 +6,15 @@ import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { buildPage } from './build-page.mjs';
+import { buildProgram } from './build-program.mjs';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 const tsc = join(dirname(createRequire(import.meta.url).resolve('typescript/package.json')), 'bin', 'tsc');
 
 // A test or module that was removed must not live on in dist/; the folder is rebuilt as a whole in about a second.
 rmSync(join(root, 'dist'), { recursive: true, force: true });
-const project = join(root, process.argv.includes('--package') ? 'tsconfig.package.json' : 'tsconfig.json');
+const packaged = process.argv.includes('--package');
+const project = join(root, packaged ? 'tsconfig.package.json' : 'tsconfig.json');
 const { status } = spawnSync(process.execPath, [tsc, '-p', project], { stdio: 'inherit' });
 if (status !== 0) process.exit(status ?? 1);
 const { status: pageStatus } = spawnSync(process.execPath, [tsc, '-p', join(root, 'tsconfig.page.json')], {
@@ -20,5 +22,6 @@ const { status: pageStatus } = spawnSync(process.execPath, [tsc, '-p', join(root
 });
 if (pageStatus !== 0) process.exit(pageStatus ?? 1);
 await buildPage(root);
+await buildProgram(root, { sourcemap: !packaged });
 cpSync(join(root, 'src/catalog/migrations'), join(root, 'dist/src/catalog/migrations'), { recursive: true });
 chmodSync(join(root, 'dist/src/app/cli.js'), 0o755);

@@ -80,6 +80,20 @@ try {
   await page.getByText('signature_failed').first().waitFor();
   await page.getByText('the signature differs').first().waitFor();
   await picture('overview');
+  // What came is counted every few seconds.
+  for (let counted = false; !counted;) {
+    await open('');
+    await open('endpoint/public/github_events/live');
+    const bars = page.getByRole('img', { name: /\b[1-9]\d* stored, [1-9]\d* with 401/ });
+    counted = await bars.waitFor({ timeout: 3_000 }).then(
+      () => true,
+      () => false,
+    );
+  }
+  await picture('endpoint');
+  await open('endpoints');
+  await page.getByRole('row', { name: /github_events.*(ok|refused)/ }).waitFor();
+  await picture('endpoints');
   await page.getByLabel('Theme').selectOption('dark');
   await open('refused/1');
   await page.getByLabel('x-hub-signature-256').fill(`sha256=${'5'.repeat(64)}`);

@@ -1,54 +1,71 @@
-// Runs the test files found in dist/, each in a process of its own, two at a time. `--long` adds the crash and fuzz runs
-// that take minutes; any other argument is a part of a file name: only files that contain one of them run.
+// Runs the test files found in dist/, each in a process of its own. `--long` runs what takes minutes instead: the crash and
+// fuzz runs of *.long.ts, and all of what the suite tries a sample of (test/support/sample.ts). Any other argument is a part of
+// a file name: only files that contain one of them run.
 //
+// Two files run at a time, and more while they leave the processors idle (test-pace.mjs); those that take longest begin.
 // A file that does not end is ended, with everything that it started, and named: the suite ends whatever hangs.
 //
-// Two files at a time share the machine, and some tests hold a program to seconds. So a file that failed runs once more at the
+// Files share the machine, and some tests hold a program to seconds. So a file that failed runs once more at the
 // end, alone. Passing then, it is named as unsteady, its first output stays in the log, and the suite passes; more than a few
 // such files fail it all the same.
 import { spawn, spawnSync } from 'node:child_process';
-import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
+import { longestFirst, Pace } from './test-pace.mjs';
+import { temporary } from './test-folder.mjs';
 
 const args = process.argv.slice(2);
 const long = args.includes('--long');
 const wanted = args.filter((arg) => !arg.startsWith('--'));
 const minutes = Number(args.find((arg) => arg.startsWith('--minutes='))?.slice(10) ?? (long ? 240 : 15));
-const concurrency = 2;
-const files = readdirSync('dist', { recursive: true })
-  .map((file) => join('dist', file))
-  .filter((file) => file.endsWith(long ? '.long.js' : '.test.js'))
-  .filter((file) => wanted.length === 0 || wanted.some((part) => file.includes(part)))
-  .toSorted();
+const files = longestFirst(
+  readdirSync('dist', { recursive: true })
+    .map((file) => join('dist', file))
+    .filter((file) =>
+      file.endsWith('.test.js') ? !long || isSampled(file) : long && file.endsWith('.long.js'),
+    )
+    .filter((file) => wanted.length === 0 || wanted.some((part) => file.includes(part))),
+);
 if (files.length === 0) {
   console.error('no test file matches');
   process.exit(1);
 }
 
-// Made once for all files, which copy it. Where it cannot be made, the first test that needs a server says why.
-const folder = mkdtempSync(join(tmpdir(), 'headgate-template-'));
+const folder = temporary();
 process.on('exit', () => rmSync(folder, { recursive: true, force: true }));
-const template = join(folder, 'data');
+// Made once for all files, which copy it. Where it cannot be made, the first test that needs a server says why.
+const template = join(folder, 'template');
 const made = spawnSync(process.execPath, ['dist/test/support/template.js', template], { stdio: 'ignore' });
-const env = { ...process.env, ...(made.status === 0 ? { HEADGATE_TEST_TEMPLATE: template } : {}) };
+const env = {
+  ...process.env,
+  TMPDIR: folder,
+  ...(long ? { HEADGATE_TEST_LONG: 'true' } : {}),
+  ...(made.status === 0 ? { HEADGATE_TEST_TEMPLATE: template } : {}),
+};
 
 /** What each file counted when it last ran, by name. */
 const counts = new Map();
-/** How long each file took when it last ran, in s. */
+/** How long each file took when it last ran, and how much of the processors, in s. */
 const took = new Map();
 const unsteadyMax = 3;
 const failed = new Map();
 const unsteady = [];
 const running = new Set();
-const waiting = [...files];
+const pace = new Pace();
 const started = Date.now();
-await Promise.all(Array.from({ length: concurrency }, work));
+await all();
 await again();
 report();
 
-async function work() {
-  for (let file = waiting.shift(); file !== undefined; file = waiting.shift()) await runFile(file);
+async function all() {
+  const waiting = [...files];
+  const ends = new Set();
+  while (waiting.length > 0 || ends.size > 0) {
+    if (waiting.length > 0 && pace.allows(ends.size)) {
+      const end = runFile(waiting.shift()).then(() => ends.delete(end));
+      ends.add(end);
+    } else await Promise.race([...ends, ...(waiting.length > 0 ? [pace.next()] : [])]);
+  }
 }
 
 async function again() {
@@ -66,17 +83,21 @@ async function again() {
 function runFile(file) {
   return new Promise((resolve) => {
     const reporter = process.stdout.isTTY ? ['--test-reporter=spec'] : [];
+    // The shell says on the last descriptor what the file and all that it waited for have taken of the processors.
+    const shell = ['-c', '"$0" "$@"; code=$?; times >&3; exit $code'];
     // A group of its own, so that what it started can be ended with it; servers of tests end with the process that holds
     // their pipe.
-    const child = spawn(process.execPath, ['--enable-source-maps', ...reporter, file], {
-      stdio: ['ignore', 'pipe', 'pipe'],
+    const child = spawn('/bin/sh', [...shell, process.execPath, '--enable-source-maps', ...reporter, file], {
+      stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
       detached: true,
       env,
     });
     running.add(child);
     let output = '';
+    let times = '';
     for (const stream of [child.stdout, child.stderr])
       stream.setEncoding('utf8').on('data', (text) => (output += text));
+    child.stdio[3].setEncoding('utf8').on('data', (text) => (times += text));
     const began = Date.now();
     let late = false;
     const limit = setTimeout(() => {
@@ -87,17 +108,27 @@ function runFile(file) {
       clearTimeout(limit);
       // What it left behind would hold its output open.
       const held = setTimeout(() => {
-        for (const stream of [child.stdout, child.stderr]) stream.destroy();
+        for (const stream of child.stdio.slice(1)) stream.destroy();
       }, 2_000);
       child.once('close', () => {
         clearTimeout(held);
         running.delete(child);
-        took.set(file, (Date.now() - began) / 1_000);
+        took.set(file, { wall: (Date.now() - began) / 1_000, cpu: secondsOf(times) });
         tell(file, output, late, code, signal);
         resolve();
       });
     });
   });
+}
+
+function isSampled(file) {
+  return readFileSync(file, 'utf8').includes('/support/sample.js');
+}
+
+/** The second line of `times`: user and system time of a shell's children, as in `0m1.50s 0m0.25s`. */
+function secondsOf(times) {
+  const [, children = ''] = times.split('\n');
+  return [...children.matchAll(/(\d+)m([\d.]+)s/g)].reduce((sum, [, m, s]) => sum + 60 * m + Number(s), 0);
 }
 
 function tell(file, output, late, code, signal) {
@@ -108,19 +139,26 @@ function tell(file, output, late, code, signal) {
     counted.set(name, Number(count));
     return '';
   });
-  process.stdout.write(`# ${file}\n${lines}`);
+  process.stdout.write(`# ${file} ${said(took.get(file))}\n${lines}`);
   if (code === 0 && signal === null) return;
   const why = late ? `did not end within ${minutes} minutes` : `ended with ${signal ?? code}`;
   failed.set(file, why);
+}
+
+function said({ wall, cpu }) {
+  return `${wall.toFixed(1)} s, ${cpu.toFixed(1)} s of CPU`;
 }
 
 function report() {
   const total = (name) => [...counts.values()].reduce((sum, counted) => sum + (counted.get(name) ?? 0), 0);
   const counted = ['tests', 'pass', 'fail', 'skipped', 'todo'].map((name) => `# ${name} ${total(name)}`);
   console.log([`# files ${files.length}`, ...counted, `# duration_ms ${Date.now() - started}`].join('\n'));
-  const slowest = [...took].toSorted((a, b) => b[1] - a[1]).slice(0, 10);
-  if (files.length > 10)
-    console.log(slowest.map(([file, seconds]) => `# ${seconds.toFixed(0)} s ${file}`).join('\n'));
+  const cpu = [...took.values()].reduce((sum, it) => sum + it.cpu, 0);
+  console.log(`# ${cpu.toFixed(0)} s of CPU`);
+  const slowest = [...took].toSorted((a, b) => b[1].wall - a[1].wall).slice(0, 20);
+  if (files.length > 10) for (const [file, it] of slowest) console.log(`# ${file} ${said(it)}`);
+  const left = readdirSync(folder).filter((name) => !name.startsWith('template'));
+  if (left.length > 0) console.log(`# left behind by tests: ${left.join(', ')}`);
   for (const line of unsteady) console.log(`*** unsteady: ${line}`);
   for (const [file, why] of failed) console.log(`*** ${file} ${why}`);
   process.exitCode = failed.size === 0 ? 0 : 1;

@@ -143,7 +143,7 @@ test('a gate: networks first, then addresses, an IPv6 network as one; tables apa
     clock: () => now,
   });
   const from = (header: string) =>
-    gate.refuses(gate.clientAddress('10.0.0.1', { 'x-forwarded-for': header }));
+    gate.refuses(gate.clientAddress('10.0.0.1', { headers: { 'x-forwarded-for': header } }));
   assert.equal(from('192.0.2.1')?.code, 'address_refused');
   assert.equal(gate.refuses('')?.code, 'address_refused');
   assert.equal(from('198.51.100.1'), null);

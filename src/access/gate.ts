@@ -51,11 +51,16 @@ export class Gate {
     this.#tables = tableRate === null ? null : new RateLimit(tableRate, limits.rateTablesMax, shared);
   }
 
+  /** Whether a client's address may be another than that of the connection's other end. */
+  get believesProxies(): boolean {
+    return this.#options.trustedProxies !== null;
+  }
+
   /** `peer` as a socket has it. */
-  clientAddress(peer: string, headers: IncomingHttpHeaders): string {
+  clientAddress(peer: string, request: { readonly headers: IncomingHttpHeaders }): string {
     const { trustedProxies, forwardedHeader } = this.#options;
     if (trustedProxies === null) return canonicalAddress(peer) ?? peer;
-    const header = headers[forwardedHeader];
+    const header = request.headers[forwardedHeader];
     return clientAddress(
       peer,
       Array.isArray(header) ? header.join() : header,

@@ -51,16 +51,13 @@ interface Answer {
 }
 
 export async function openAdmin(options: AdminOptions): Promise<Admin> {
-  const { server } = createHttpServer(
-    {
-      headersBytesMax: limits.headersBytesMax,
-      headersTimeoutMs: limits.headersTimeoutMs,
-      requestTimeoutMs: limits.adminRequestTimeoutMs,
-      keepAliveTimeoutMs: limits.keepAliveTimeoutMs,
-      connectionsMax: limits.adminConnectionsMax,
-    },
-    null,
-  );
+  const server = createHttpServer({
+    headersBytesMax: limits.headersBytesMax,
+    headersTimeoutMs: limits.headersTimeoutMs,
+    requestTimeoutMs: limits.adminRequestTimeoutMs,
+    keepAliveTimeoutMs: limits.keepAliveTimeoutMs,
+    connectionsMax: limits.adminConnectionsMax,
+  });
   const routes = routesOf(options);
   server.on('request', (request, response) => {
     const wrong = protocolRefusal(request, limits);

@@ -41,6 +41,8 @@ const levels: { readonly [kind in Observation['kind']]: LogLevel } = {
   'keys.ignored': 'debug',
   'values.nulled': 'debug',
   'deliveries.repeated': 'debug',
+  'secret.learned': 'info',
+  'secret.contested': 'warn',
   'engine.starting': 'info',
   'engine.ready': 'info',
   'engine.lost': 'error',

@@ -9,6 +9,7 @@ import type { TailSource } from '../tables/tail.ts';
 import type { Observe } from '../tables/observations.ts';
 import type { Settings } from '../tables/settings.ts';
 import { openConsoleOf } from './console.ts';
+import type { ReplayRooms } from './console-replay.ts';
 import { healthOf } from './console-health.ts';
 import type { WebhookDoor } from './webhook-doors.ts';
 
@@ -18,7 +19,9 @@ export interface AdminParts {
   readonly engine: Engine;
   readonly listener: WebhookDoor;
   readonly sql: { readonly host: string; readonly port: number };
+  readonly gateway: { readonly host: string; readonly port: number };
   readonly metrics: Metrics;
+  readonly catalog: ReplayRooms['catalog'];
   /** Of this process. */
   readonly tail: TailSource;
   readonly ready: () => string | null;
@@ -33,7 +36,7 @@ export interface AdminPort {
 }
 
 export async function openAdminPort(parts: AdminParts, closer: Closer): Promise<AdminPort> {
-  const { settings, engine, listener, metrics, ready, version, sql } = parts;
+  const { settings, engine, listener, metrics, ready, version, sql, gateway } = parts;
   const { listeners, address: listen } = listener;
   const text = () => listeners?.metricsText(metrics) ?? metrics.text();
   const opened = await openConsoleOf(
@@ -44,7 +47,9 @@ export async function openAdminPort(parts: AdminParts, closer: Closer): Promise<
       database: engine.defaultDatabase,
       listen,
       sql,
+      gateway,
       observe: parts.observe,
+      catalog: parts.catalog,
       tail: listeners?.tail ?? parts.tail,
       health: async () => ({
         ...healthOf(await text()),

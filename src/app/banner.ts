@@ -1,6 +1,6 @@
 /** What `headgate start` prints when its doors are open: where they are, and a first table and request to try. */
 import type { GatewayService } from './gateway-main.ts';
-import type { Service } from './main.ts';
+import type { Service } from './start.ts';
 import type { Settings } from '../tables/settings.ts';
 
 const reachable = (host: string): string => (host === '0.0.0.0' || host === '::' ? 'localhost' : host);

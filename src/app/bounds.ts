@@ -11,3 +11,12 @@ export function boundsOf({ commitConnections }: Pick<Settings, 'commitConnection
     largeCommitsMax: Math.max(1, Math.min(limits.largeCommitsMax, commitConnections - 1)),
   };
 }
+
+/** Room for the largest body in one segment, and for eight segments, where they are not larger than they need be. */
+export function segmentBytes(
+  { spoolBytesMax, bodyBytesMax }: Pick<Settings, 'spoolBytesMax' | 'bodyBytesMax'>,
+  limits: Pick<Limits, 'spoolSegmentBytes' | 'spoolRecordExtraBytes'>,
+): number {
+  const least = bodyBytesMax + limits.spoolRecordExtraBytes;
+  return Math.ceil(Math.max(least, Math.min(limits.spoolSegmentBytes, spoolBytesMax / 8)) / 4_096) * 4_096;
+}

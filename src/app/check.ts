@@ -12,11 +12,16 @@ import { parseMasterKeys, readKeyFile } from '../secrets/master-key.ts';
 import { limits } from '../tables/limits.ts';
 import { settingsTable } from '../tables/settings.ts';
 import type { Settings } from '../tables/settings.ts';
-import { consoleProblem } from './console.ts';
-import { checkTls, sqlDoorAsks, sqlPassword } from './door-guards.ts';
-import { eventsRoleProblem, openDoorProblem } from './gateway-rooms.ts';
+import { segmentBytes } from './bounds.ts';
+import {
+  checkTls,
+  consoleProblem,
+  eventsRoleProblem,
+  openDoorProblem,
+  sqlDoorAsks,
+  sqlPassword,
+} from './door-settings.ts';
 import { doorsOf, sharedPorts } from './ports.ts';
-import { segmentBytes } from './spool-rooms.ts';
 
 /** Of `headgate start`. */
 export async function problemsOf(settings: Settings): Promise<string[]> {

@@ -80,7 +80,7 @@ async function start(options: Record<string, string | true | undefined>): Promis
   const settings = settingsToRun(options);
   // Before the first await: a signal during the start must not leave an engine behind.
   const stopped = firstSignal();
-  const [{ startService }, { banner }] = await Promise.all([import('./main.ts'), import('./banner.ts')]);
+  const [{ startService }, { banner }] = await Promise.all([import('./start.ts'), import('./banner.ts')]);
   const terminal = await terminalOf(settings);
   const service = await startService(settings, terminal.log, version());
   reloadOnSignal(service.reload);
@@ -152,7 +152,7 @@ async function config(options: Record<string, string | true | undefined>): Promi
   for (const [env = '', shown = '', origin = ''] of lines) {
     process.stdout.write(`${env.padEnd(widths[0] ?? 0)}  ${shown.padEnd(widths[1] ?? 0)}  ${origin}\n`);
   }
-  const [{ refuse }, { problemsOf }] = await Promise.all([import('./main.ts'), import('./check.ts')]);
+  const [{ refuse }, { problemsOf }] = await Promise.all([import('./start.ts'), import('./check.ts')]);
   await refuse(problemsOf(settings));
 }
 
@@ -162,6 +162,19 @@ async function rotate(options: Record<string, string | true | undefined>): Promi
     say: (line) => void process.stdout.write(`${line}\n`),
     warn: (line) => void process.stderr.write(`headgate: ${line}\n`),
   });
+}
+
+async function reveal(
+  name: string,
+  { database, ...rest }: Record<string, string | true | undefined>,
+): Promise<void> {
+  const { revealSecret } = await import('./reveal-secret.ts');
+  const value = await revealSecret(
+    settingsOf(rest).settings,
+    name,
+    typeof database === 'string' ? database : null,
+  );
+  process.stdout.write(`${value}\n`);
 }
 
 async function moveTo(options: Record<string, string | true | undefined>): Promise<void> {
@@ -263,13 +276,19 @@ withSettings(
     .command('config')
     .description('print every setting, its value and where it came from, and what start would refuse'),
 ).action(config);
+const secrets = program.command('secrets').description('look after secrets and the key that seals them');
 withSettings(
-  program
-    .command('secrets')
-    .description('look after the key that seals secrets')
+  secrets
     .command('rotate-key')
     .description('seal every secret with a new master key; Headgate may be running'),
 ).action(rotate);
+withSettings(
+  secrets
+    .command('reveal')
+    .description('print a secret that its sender has brought, once')
+    .argument('<name>')
+    .option('--database <name>', 'which database; default: the one that is served when none is named'),
+).action(reveal);
 withSettings(
   program
     .command('move')

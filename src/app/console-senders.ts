@@ -5,8 +5,8 @@
 import { randomBytes } from 'node:crypto';
 import type { Me, SenderInfo, TestAnswer, TestRequest } from '../console/api.ts';
 import type { Sender } from '../senders/sender.ts';
-import { limits } from '../tables/limits.ts';
 import { senders, signedRequest } from '../senders/senders.ts';
+import { askOwn } from './own-listener.ts';
 
 /** In the order of their names. */
 export function senderInfos(): readonly SenderInfo[] {
@@ -15,6 +15,7 @@ export function senderInfos(): readonly SenderInfo[] {
 
 function infoOf(sender: Sender): SenderInfo {
   const { id, name, theme, secret, steps, deliveryId, signsUrl, handshake, secretForm, contentType } = sender;
+  const { headers, signatureHeader } = sender;
   return {
     id,
     name,
@@ -28,6 +29,8 @@ function infoOf(sender: Sender): SenderInfo {
     paired: sender.paired,
     form: secretForm?.sentence ?? null,
     contentType,
+    headers,
+    signatureHeader,
   };
 }
 
@@ -44,18 +47,12 @@ export async function sendTest(test: TestRequest, at: Pick<Me, 'own' | 'base'>):
   const made = requestOf(test, `${at.base}${path}`);
   if (made === null) return null;
   const { pathname, search } = new URL(made.url);
-  try {
-    const response = await fetch(`${at.own}${at.base === at.own ? pathname : path}${search}`, {
-      method: 'POST',
-      headers: made.headers,
-      body: made.body,
-      redirect: 'error',
-      signal: AbortSignal.timeout(limits.consoleStatementMs),
-    });
-    return { status: response.status, text: (await response.text()).slice(0, 1_000) };
-  } catch {
-    return { status: 0, text: 'the listener could not be reached from here' };
-  }
+  const target = `${at.own}${at.base === at.own ? pathname : path}${search}`;
+  return askOwn(target, {
+    method: 'POST',
+    headers: Object.entries(made.headers),
+    body: Buffer.from(made.body),
+  });
 }
 
 function requestOf({ sender: id, secret }: TestRequest, url: string) {

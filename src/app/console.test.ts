@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { resolveSettings } from '../tables/settings.ts';
 import { healthOf } from './console-health.ts';
 import { makeSecret, senderInfos, sendTest } from './console-senders.ts';
-import { consoleIsOn, consoleProblem } from './console.ts';
+import { consoleIsOn, consoleProblem } from './door-settings.ts';
 
 const settings = (env: Readonly<Record<string, string>>) => resolveSettings({ env, flags: {} }).settings;
 const asking = {

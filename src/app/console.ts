@@ -5,17 +5,19 @@
 import { randomBytes } from 'node:crypto';
 import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { openConsole } from '../console/console.ts';
 import type { Console } from '../console/console.ts';
 import type { Health } from '../console/api.ts';
 import type { SqlDoorAt } from '../console/sql.ts';
 import type { Closer } from '../kit/closer.ts';
-import { isLoopbackHost } from '../kit/address.ts';
 import type { TailSource } from '../tables/tail.ts';
 import type { Observe } from '../tables/observations.ts';
 import type { Settings } from '../tables/settings.ts';
-import { asksForCertificate } from './door-guards.ts';
+import { consoleIsOn } from './door-settings.ts';
+import { pageFolder } from './own-files.ts';
+import { baseOf, ownBase, reachable } from './endpoints.ts';
+import { replayed } from './console-replay.ts';
+import type { ReplayRooms } from './console-replay.ts';
 import { makeSecret, senderInfos, sendTest } from './console-senders.ts';
 
 export interface ConsoleParts {
@@ -25,6 +27,8 @@ export interface ConsoleParts {
   readonly database: string;
   readonly listen: { readonly host: string; readonly port: number } | null;
   readonly sql: { readonly host: string; readonly port: number };
+  readonly gateway: { readonly host: string; readonly port: number };
+  readonly catalog: ReplayRooms['catalog'];
   readonly tail: TailSource;
   readonly health: () => Promise<Health>;
   readonly observe: Observe;
@@ -32,21 +36,6 @@ export interface ConsoleParts {
 
 /** The file whose text lets the commands of this machine in; as long as Headgate runs. */
 export const ownerKeyFile = 'console.key';
-
-/** Whether the SQL port lets nobody in who has no certificate of the owner's authorities: the console has none. */
-const needsCertificate = (settings: Settings): boolean =>
-  asksForCertificate(settings, 'sql') && !settings.sqlTlsOptional;
-
-export function consoleIsOn(settings: Settings): boolean {
-  if (settings.console !== 'auto') return settings.console === 'on';
-  return isLoopbackHost(settings.adminHost) && !needsCertificate(settings);
-}
-
-/** What keeps HEADGATE_CONSOLE=on from being done, in one line; null: nothing. */
-export function consoleProblem(settings: Settings): string | null {
-  if (settings.console !== 'on' || !needsCertificate(settings)) return null;
-  return 'HEADGATE_CONSOLE=on: the console logs in at the SQL port, which lets in only who shows a certificate (HEADGATE_SQL_TLS_CLIENT_CA): let it be optional, or switch the console off';
-}
 
 /** null: it is off. */
 export async function openConsoleOf(parts: ConsoleParts, closer: Closer): Promise<Console | null> {
@@ -56,7 +45,7 @@ export async function openConsoleOf(parts: ConsoleParts, closer: Closer): Promis
     settings.databaseUrl === null && settings.sqlPassword === null && settings.sqlPasswordFile === null;
   const ownerKey = randomBytes(32).toString('base64url');
   const opened = await openConsole({
-    folder: fileURLToPath(new URL('../../console', import.meta.url)),
+    folder: pageFolder,
     hosts: settings.consoleHosts,
     linkRole: asksNobody ? 'root' : null,
     database,
@@ -66,6 +55,8 @@ export async function openConsoleOf(parts: ConsoleParts, closer: Closer): Promis
       senders: senderInfos(),
       makeSecret,
       send: (test) => sendTest(test, about(parts, '', database)),
+      replay: (replay, who) =>
+        replayed(replay, who, { ...about(parts, '', database), catalog: parts.catalog }),
       health: parts.health,
       about: (role, name) => about(parts, role, name),
     },
@@ -88,21 +79,21 @@ async function writeOwnerKey(dataDir: string, key: string, closer: Closer): Prom
   closer.add(ownerKeyFile, () => rm(path, { force: true }));
 }
 
-const reachable = (host: string): string => (host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host);
-
 /** This process listens there itself: whose certificate that is need not be asked. */
 function doorAt({ sql, settings }: ConsoleParts): SqlDoorAt {
   const tls = settings.sqlTlsCert !== null && !settings.sqlTlsOptional;
   return { host: reachable(sql.host), port: sql.port, ssl: tls ? { rejectUnauthorized: false } : false };
 }
 
-function about({ settings, listen, sql, version, engineKind }: ConsoleParts, role: string, database: string) {
-  const scheme = settings.listenTlsCert === null ? 'http' : 'https';
-  const host = listen === null ? '' : reachable(listen.host);
-  const own =
-    listen === null ? null : `${scheme}://${host.includes(':') ? `[${host}]` : host}:${listen.port}`;
+function about(
+  { settings, listen, sql, gateway, version, engineKind }: ConsoleParts,
+  role: string,
+  database: string,
+) {
+  const own = ownBase(settings, listen);
   return {
     own,
+    gateway: baseOf(gateway, settings.gatewayTlsCert !== null),
     base: listen === null ? null : (settings.publicUrl ?? own),
     public: settings.publicUrl !== null,
     version,

@@ -3,19 +3,17 @@
  * refuses with GuardError what cannot work together. Reads the files that the settings name.
  */
 import { hkdfSync } from 'node:crypto';
-import { readFile } from 'node:fs/promises';
 import type { Engine } from '../engine/engine.ts';
 import { RolePasswords } from '../engine/role-passwords.ts';
 import { Gate } from '../access/gate.ts';
-import { GuardError } from '../access/guard-error.ts';
-import { load, TlsSource } from '../access/tls-source.ts';
-import type { TlsFiles } from '../access/tls-source.ts';
+import { TlsSource } from '../access/tls-source.ts';
+import { namingFile, sqlPassword, tlsFiles } from './door-settings.ts';
+import type { Door } from './door-settings.ts';
 import type { Closer } from '../kit/closer.ts';
 import { Networks } from '../kit/networks.ts';
 import { parseRate, usualBurst } from '../kit/rate.ts';
 import type { Observe } from '../tables/observations.ts';
-import { passwordOfFile, settingsTable } from '../tables/settings.ts';
-import type { SettingName, Settings } from '../tables/settings.ts';
+import type { Settings } from '../tables/settings.ts';
 import type { Passwords } from '../wire/authenticate.ts';
 import { makeVerifier, parseVerifier, saltOf } from '../wire/scram.ts';
 
@@ -81,30 +79,6 @@ export async function openGatewayGuards(
   };
 }
 
-type Door = 'listen' | 'sql' | 'gateway';
-
-/** Throws GuardError where the door's TLS cannot be opened. */
-export async function checkTls(settings: Settings, door: Door): Promise<void> {
-  const files = tlsFiles(settings, door);
-  if (files !== null) await namingFile(settings, door, () => load(files));
-}
-
-/** With the name of the setting whose file the message is about. */
-async function namingFile<T>(settings: Settings, door: Door, open: () => Promise<T>): Promise<T> {
-  try {
-    return await open();
-  } catch (error) {
-    if (!(error instanceof GuardError)) throw error;
-    const files = (['TlsClientCa', 'TlsKey', 'TlsCert'] as const).map(
-      (file): SettingName => `${door}${file}`,
-    );
-    const about = files.find(
-      (file) => settings[file] !== null && error.message.startsWith(String(settings[file])),
-    );
-    throw new GuardError(`${settingsTable[about ?? `${door}TlsCert`].env}: ${error.message}`);
-  }
-}
-
 /** null: the door has no TLS. */
 async function openTls(
   settings: Settings,
@@ -134,60 +108,6 @@ function createGate(settings: Settings, shared: boolean): Gate {
 function networksOf(text: string | null): Networks | null {
   const read = text === null ? null : Networks.parse(text);
   return read instanceof Networks ? read : null;
-}
-
-/** null: the door has no TLS. */
-function tlsFiles(settings: Settings, door: Door): TlsFiles | null {
-  const cert = settings[`${door}TlsCert`];
-  const key = settings[`${door}TlsKey`];
-  const clientCa = settings[`${door}TlsClientCa`];
-  const clientCert = settings[`${door}TlsClientCert`];
-  const env = (name: SettingName) => settingsTable[name].env;
-  if (cert !== null && key !== null) return { cert, key, clientCa, clientCert };
-  if (cert !== null || key !== null) {
-    const [there, missing] =
-      cert !== null ? (['TlsCert', 'TlsKey'] as const) : (['TlsKey', 'TlsCert'] as const);
-    throw new GuardError(
-      `${env(`${door}${there}`)} is set and ${env(`${door}${missing}`)} is not: TLS needs both`,
-    );
-  }
-  if (clientCa !== null) {
-    throw new GuardError(
-      `${env(`${door}TlsClientCa`)} is set, but the door has no TLS: ${env(`${door}TlsCert`)} is not`,
-    );
-  }
-  return null;
-}
-
-/** Whether a client of the SQL door has to show who it is before it is let through. */
-export function sqlDoorAsks(settings: Settings): boolean {
-  if (settings.sqlPassword !== null || settings.sqlPasswordFile !== null) return true;
-  return asksForCertificate(settings, 'sql') && !settings.sqlTlsOptional;
-}
-
-/** Whether nobody without a certificate of the owner's authorities gets as far as a request. */
-export function asksForCertificate(settings: Settings, door: Door): boolean {
-  const tls = tlsFiles(settings, door);
-  return tls !== null && tls.clientCa !== null && tls.clientCert === 'required';
-}
-
-/** null: there is none. */
-export async function sqlPassword(settings: Settings): Promise<string | null> {
-  const { sqlPassword: password, sqlPasswordFile: file, databaseUrl } = settings;
-  if (password === null && file === null) return null;
-  if (databaseUrl !== null) {
-    throw new GuardError(
-      'HEADGATE_SQL_PASSWORD is for the embedded engine: the server of HEADGATE_DATABASE_URL asks for passwords itself',
-    );
-  }
-  if (password !== null) return password;
-  const path = file ?? '';
-  const content = await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
-    throw new GuardError(
-      `HEADGATE_SQL_PASSWORD_FILE: ${path} cannot be read (${error.code ?? 'unknown error'})`,
-    );
-  });
-  return passwordOfFile(path, content, 'HEADGATE_SQL_PASSWORD_FILE');
 }
 
 /** The superuser's password is the setting; every other role's is what the engine keeps of it. */

@@ -4,7 +4,7 @@
  * `headgate start` does, with an error whose message is meant to be read. Reads no environment variable, no command
  * line and no signal: those belong to the process around it.
  */
-import { startService } from './main.ts';
+import { startService } from './start.ts';
 import type { Observe } from '../tables/observations.ts';
 import { resolveSettings, settingsTable } from '../tables/settings.ts';
 import type { SettingName } from '../tables/settings.ts';

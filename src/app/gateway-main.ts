@@ -13,7 +13,7 @@ import { asOneEngine, eventRooms, openEventParts } from './gateway-events.ts';
 import { doorOptions, engineOf, openEventEngines, otherSqlRooms } from './gateway-rooms.ts';
 import { Closer } from '../kit/closer.ts';
 import { gatewayProblemsOf } from './check.ts';
-import { refuse, StartError } from './main.ts';
+import { refuse, StartError } from './start.ts';
 import { doorsOf, takenPorts } from './ports.ts';
 import { stopService } from './stopping.ts';
 import type { Stopped } from './stopping.ts';

@@ -3,11 +3,9 @@
  * (gateway-main.ts). Takes Settings, gives options for the gateway's door; throws EngineError for a DSN that can never
  * work.
  */
-import { isIP } from 'node:net';
 import type { DatabaseError } from 'pg';
 import { createTypeNameRewriter } from '../ddl/type-names.ts';
 import { withoutCopy } from '../ddl/no-copy.ts';
-import { asksForCertificate } from './door-guards.ts';
 import type { GatewayGuards } from './door-guards.ts';
 import { EngineError } from '../engine/engine.ts';
 import type { Engine } from '../engine/engine.ts';
@@ -22,42 +20,20 @@ import type { SqlError } from '../tables/refusals.ts';
 import type { EventDatabase, Settings } from '../tables/settings.ts';
 import { translateFields } from '../wire/errors.ts';
 
-/** What keeps the gateway's door from being opened as configured, in one line; null: nothing. */
-export function openDoorProblem(settings: Settings): string | null {
-  const { gatewayHost: host, gatewayToken: token } = settings;
-  if (settings.gatewayOrigins.includes('*') && token === null && !settings.insecure) {
-    return 'HEADGATE_GATEWAY_ORIGINS=* would let every web page run SQL: set EVENTS_API_TOKEN too';
-  }
-  if (settings.insecure || token !== null || isLoopback(host)) return null;
-  if (asksForCertificate(settings, 'gateway')) return null;
-  return `EVENTS_API_HOST=${host} would let anybody who can reach it in: set EVENTS_API_TOKEN or HEADGATE_GATEWAY_TLS_CLIENT_CA, keep it on 127.0.0.1, or set HEADGATE_INSECURE=true behind something that authenticates`;
-}
-
-function isLoopback(host: string): boolean {
-  if (host === 'localhost' || host === '::1') return true;
-  return isIP(host) === 4 && host.startsWith('127.');
-}
-
 export function doorOptions(
   settings: Settings,
   { tls, gate }: GatewayGuards,
-): Pick<GatewayOptions, 'host' | 'port' | 'token' | 'origins' | 'hosts' | 'tls' | 'gate'> {
+): Pick<GatewayOptions, 'host' | 'port' | 'fastPath' | 'token' | 'origins' | 'hosts' | 'tls' | 'gate'> {
   return {
     host: settings.gatewayHost,
     port: settings.gatewayPort,
+    fastPath: settings.fastPath,
     token: settings.gatewayToken,
     origins: settings.gatewayOrigins,
     hosts: settings.gatewayHosts,
     tls,
     gate,
   };
-}
-
-/** What keeps HEADGATE_EVENTS_ROLE from counting, in one line; null: nothing, or it is not set. */
-export function eventsRoleProblem(settings: Settings): string | null {
-  const { eventsRole, databaseUrl, eventDatabases } = settings;
-  if (eventsRole === null || (databaseUrl === null && eventDatabases.length === 0)) return null;
-  return 'HEADGATE_EVENTS_ROLE is for the embedded engine: to other databases the gateway logs in as the role of EVENTS_API_<DB>_DSN, or of HEADGATE_DATABASE_URL';
 }
 
 /** Every database of Headgate's own engine; `rewrite` is that of the SQL door. null: as Headgate's own role. */

@@ -1,28 +1,25 @@
 /**
  * The composition root: the only file that knows every room. Opens them in order, closes them in reverse.
  *
- * Takes Settings; gives a running Service, or throws StartError with one line for the terminal and nothing left
- * behind. Stopping has two phases: drain (nothing new is taken, what was taken is answered), then close.
+ * Takes Settings, and an engine that is starting (start.ts); gives a running Service, or throws one line for the terminal and
+ * leaves what it opened to the closer. Stopping has two phases: drain (nothing new is taken, what was taken is answered), then close.
  */
 import { randomBytes, randomUUID } from 'node:crypto';
 import { resolve } from 'node:path';
 import { performance } from 'node:perf_hooks';
 import type { Lanes } from '../batch/lanes.ts';
 import { createMetrics } from '../admin/metrics.ts';
-import type { Console } from '../console/console.ts';
 import { Ring } from '../console/ring.ts';
 import { openAdminPort } from './admin-port.ts';
 import { StatementError } from '../ddl/cursor.ts';
 import { createRewriter } from '../ddl/rewrite.ts';
 import { boundsOf } from './bounds.ts';
-import { problemsOf } from './check.ts';
 import { openGuards } from './door-guards.ts';
-import { doorsOf, takenPorts, writePorts } from './ports.ts';
+import { Endpoints } from './endpoints.ts';
+import { writePorts } from './ports.ts';
 import type { DoorGuards } from './door-guards.ts';
-import { openEmbeddedEngine } from '../engine/embedded.ts';
 import type { Engine } from '../engine/engine.ts';
 import { GatewayRole } from '../engine/gateway-role.ts';
-import { openPostgresEngine } from '../engine/postgres.ts';
 import { WriteWatch } from '../engine/writability.ts';
 import { sqlstateOf } from '../engine/sqlstate.ts';
 import { createExplain } from '../ingest/explain.ts';
@@ -40,15 +37,15 @@ import {
   refuseImpossible,
 } from './gateway-rooms.ts';
 import type { NamedEngine } from './gateway-rooms.ts';
-import { PlainError } from '../kit/plain-error.ts';
-import { Closer } from '../kit/closer.ts';
+import type { Closer } from '../kit/closer.ts';
+import { together } from '../kit/together.ts';
 import { limits } from '../tables/limits.ts';
-import { ListenerError } from './listeners/child.ts';
 import { SpoolDesk } from './listeners/spool-desk.ts';
 import { Refused, refusals, SqlFailure } from '../tables/refusals.ts';
 import { observers } from '../tables/observations.ts';
 import type { Observe } from '../tables/observations.ts';
 import type { KeyRing } from '../secrets/key-ring.ts';
+import type { Service, Starting } from './start.ts';
 import { stopService } from './stopping.ts';
 import type { Stopped } from './stopping.ts';
 import { SealError } from '../secrets/sealing.ts';
@@ -65,75 +62,14 @@ import type { WebhookRooms } from './webhook-rooms.ts';
 import { openSqlDoor } from '../wire/door.ts';
 import type { SqlDoor } from '../wire/door.ts';
 
-export interface Address {
-  readonly host: string;
-  readonly port: number;
-}
-
-export interface Service {
-  readonly engine: Engine;
-  /** `listen` is null when the webhook listener is switched off. */
-  readonly doors: {
-    readonly listen: Address | null;
-    readonly sql: Address;
-    readonly gateway: Address;
-    readonly admin: Address;
-  };
-  /** On the admin port; null: it is off. */
-  readonly console: Console | null;
-  /** Answers what was taken, takes nothing new, then closes (stopping.ts). Calling it again changes nothing. */
-  stop(reason: string): Promise<Stopped>;
-  /** Reads the doors' certificates again; null: there are none. */
-  readonly reload: (() => Promise<void>) | null;
-}
-
-/** Headgate cannot start as configured; the message is for the terminal. */
-export class StartError extends PlainError {
-  override readonly name = 'StartError';
-}
-
-/** `version`: what the gateway's OpenAPI document says. */
-export async function startService(settings: Settings, log: Observe, version = 'unknown'): Promise<Service> {
-  await refuse(problemsOf(settings));
-  await refuse(takenPorts(doorsOf(settings, ['listen', 'sql', 'gateway', 'admin'])));
-  const closer = new Closer();
-  try {
-    return await open(settings, log, version, closer);
-  } catch (error) {
-    await closer.close();
-    throw error instanceof ListenerError ? new StartError(error.message) : error;
-  }
-}
-
-/** The engine starts in another process, and takes longest: the rest is done meanwhile. */
-async function openBeside(
-  settings: Settings,
-  several: boolean,
-  observe: Observe,
-  closer: Closer,
-): Promise<[Engine, DoorGuards]> {
-  const opening = openEngine(settings, observe).then((opened) => {
-    closer.add('engine', () => opened.close());
-    return opened;
-  });
-  const guarding = openGuards(several ? withoutListenTls(settings) : settings, observe, closer);
-  const [engine, [guards]] = await together(opening, together(guarding, loadParser()));
-  return [engine, guards];
-}
-
-/** Waits for both, whatever becomes of the other, so that what was opened can be closed; throws what failed first. */
-async function together<A, B>(one: Promise<A>, other: Promise<B>): Promise<[A, B]> {
-  await Promise.allSettled([one, other]);
-  return Promise.all([one, other]);
-}
-
-/** Throws all of them together, one a line. */
-export async function refuse(problems: readonly string[] | Promise<readonly string[]>): Promise<void> {
-  const lines = await problems;
-  if (lines.length > 0) throw new StartError(lines.join('\n'));
-}
-
-async function open(settings: Settings, log: Observe, version: string, closer: Closer): Promise<Service> {
+/** The engine is starting, in another process: the rest is made ready meanwhile. Closed by `closer`. */
+export async function openService({
+  settings,
+  log,
+  version,
+  engine: starting,
+  closer,
+}: Starting): Promise<Service> {
   let draining = false;
   const whyNotReady = () => (draining ? 'draining' : unavailableOf(engine, writes, rooms));
   const several = listenerCount(settings) > 1;
@@ -150,7 +86,9 @@ async function open(settings: Settings, log: Observe, version: string, closer: C
   const heard = observers(log, (observation) => writes?.observe(observation));
   const ring = new Ring(Date.now);
   const observe = observers(heard, metrics.observe, ring.observe);
-  const [engine, guards] = await openBeside(settings, several, observe, closer);
+  starting.heardBy(observers((observation) => writes?.observe(observation), metrics.observe, ring.observe));
+  const guarding = openGuards(several ? withoutListenTls(settings) : settings, observe, closer);
+  const [engine, [guards]] = await together(starting.opened, together(guarding, loadParser()));
   const watched = watchWrites(engine, settings);
   writes = watched;
   closer.add('watch of writes', () => watched.close());
@@ -164,11 +102,12 @@ async function open(settings: Settings, log: Observe, version: string, closer: C
   const { listener } = rooms;
   const { sqlDoor, gateway, eventLanes } = await openSqlAndEvents({ ...rooms, ...shared }, closer);
   const [listen, sql] = [listener.address, sqlDoor.address];
-  const doorsSoFar = { listener, sql, metrics };
+  const doorsSoFar = { listener, sql, gateway: gateway.address, metrics };
   const { admin, console } = await openAdminPort(
     {
       ...shared,
       ...doorsSoFar,
+      catalog: rooms.catalog,
       tail: ring,
       ready: whyNotReady,
       spool: () => rooms.spool?.detail(draining) ?? null,
@@ -240,6 +179,7 @@ async function openSqlAndEvents(
 /** Of the SQL door and of POST /v1/sql. `releaseMore`: lets go of connections to a database that opened later. */
 function createSqlRewriter(rooms: DoorRooms, releaseMore: (database: string) => Promise<void>): RewriteSql {
   const { settings, catalog, sealing, listener } = rooms;
+  const endpoints = new Endpoints(catalog, settings, listener.address);
   const explain = createExplain({
     sources: (question) => catalog.sources(question),
     publicUrl: settings.publicUrl,
@@ -274,7 +214,12 @@ function createSqlRewriter(rooms: DoorRooms, releaseMore: (database: string) => 
     deliveryIdOf,
     nearestSenders,
     explain: (question) => explain(question).catch(failStatement),
-    spool: (database) => rooms.spool?.shown(database) ?? {},
+    spool: async (session) => {
+      const owned = await catalog.ownedBy(session).catch(failStatement);
+      const kept = Object.entries(rooms.spool?.shown(session.database) ?? {});
+      return Object.fromEntries(kept.filter(([oid]) => owned.has(Number(oid))));
+    },
+    endpoints: (session) => endpoints.of(session).catch(failStatement),
   });
 }
 
@@ -336,12 +281,6 @@ function openParts(
   if (others.length > 0) return openEventParts(asOneEngine(others), observe, clock, closer, bounds);
   if (role !== null) return openEventParts(asRole(engine, role), observe, clock, closer, bounds);
   return { engine, ready: refuseImpossible, pools: rooms.pools, lanes: rooms.lanes, clock };
-}
-
-function openEngine(settings: Settings, observe: Observe): Promise<Engine> {
-  if (settings.databaseUrl !== null)
-    return openPostgresEngine({ databaseUrl: settings.databaseUrl, observe });
-  return openEmbeddedEngine({ dataDir: resolve(settings.dataDir), observe });
 }
 
 function watchWrites(engine: Engine, { dataDir }: Settings): WriteWatch {

@@ -10,7 +10,7 @@ import { openAdmin } from '../admin/admin.ts';
 import { createMetrics } from '../admin/metrics.ts';
 import { Closer } from '../kit/closer.ts';
 import { openDoors } from './check.ts';
-import { refuse, StartError } from './main.ts';
+import { refuse, StartError } from './start.ts';
 import { stopService } from './stopping.ts';
 import type { Stopped } from './stopping.ts';
 import { observers } from '../tables/observations.ts';

@@ -11,7 +11,7 @@ import { inspectSpools } from '../spool/inspect.ts';
 import type { FoundRequest } from '../spool/inspect.ts';
 import type { Observe } from '../tables/observations.ts';
 import type { Settings } from '../tables/settings.ts';
-import { startService } from './main.ts';
+import { startService } from './start.ts';
 import { masterKeys } from './webhook-rooms.ts';
 
 export class SpoolCommandError extends PlainError {

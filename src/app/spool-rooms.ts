@@ -16,6 +16,7 @@ import { decodeRequest } from '../decode/decode.ts';
 import type { Engine } from '../engine/engine.ts';
 import { lockByKernel } from '../engine/folder-lock.ts';
 import type { Closable } from '../kit/closer.ts';
+import { segmentBytes } from './bounds.ts';
 import type { Target } from '../tables/flow.ts';
 import type { Limits } from '../tables/limits.ts';
 import type { Observe, TableName } from '../tables/observations.ts';
@@ -51,15 +52,6 @@ export function spoolFolder({ spoolDir, dataDir }: Pick<Settings, 'spoolDir' | '
 /** Whether requests of a table are kept while its database is away. */
 export function isSpooling({ spool }: Pick<Target, 'spool'>, settings: Pick<Settings, 'spool'>): boolean {
   return (spool?.mode ?? settings.spool) === 'fallback';
-}
-
-/** Room for the largest body in one segment, and for eight segments, where they are not larger than they need be. */
-export function segmentBytes(
-  { spoolBytesMax, bodyBytesMax }: Pick<Settings, 'spoolBytesMax' | 'bodyBytesMax'>,
-  limits: Pick<Limits, 'spoolSegmentBytes' | 'spoolRecordExtraBytes'>,
-): number {
-  const least = bodyBytesMax + limits.spoolRecordExtraBytes;
-  return Math.ceil(Math.max(least, Math.min(limits.spoolSegmentBytes, spoolBytesMax / 8)) / 4_096) * 4_096;
 }
 
 /** Rejects with SpoolError, and with the system's errors. */

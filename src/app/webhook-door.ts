@@ -6,7 +6,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Lanes } from '../batch/lanes.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import { itemsInSlices } from '../decode/batches.ts';
-import { decodeInSlices } from '../decode/decode.ts';
+import { decodeInSlices, decodeWhole } from '../decode/decode.ts';
 import type { DoorGuards } from './door-guards.ts';
 import type {
   AskedHandshake,
@@ -16,11 +16,13 @@ import type {
   Rows,
   Target,
 } from '../tables/flow.ts';
+import type { Learn } from '../catalog/learning.ts';
 import { createStreams } from '../ingest/ingest-stream.ts';
 import type { StreamFence } from '../ingest/ingest-stream.ts';
 import { createHandshakes } from '../ingest/handshake.ts';
 import { createIngest } from '../ingest/ingest.ts';
 import { longWork } from '../kit/long-work.ts';
+import { remembered } from '../kit/remembered.ts';
 import type { Closable } from '../kit/closer.ts';
 import type { Limits } from '../tables/limits.ts';
 import type { ListenerOptions } from '../listen/http.ts';
@@ -39,6 +41,7 @@ interface Stages {
   readonly detour: Detour;
   readonly guards: DoorGuards;
   readonly limits: Limits;
+  readonly learn: Learn;
   readonly rejected: (request: RejectedRequest) => void;
   readonly asked: (handshake: AskedHandshake) => void;
   /** null: no other process takes streams. */
@@ -65,7 +68,7 @@ export async function openWebhooks<Door extends Closable>(
     refresh: (database: string) => catalog.refresh(database),
   };
   const decode = (target: Target, request: DecodeRequest) =>
-    longWork.slices(request.body.length, decodeInSlices(target, request));
+    decodeWhole(target, request) ?? longWork.slices(request.body.length, decodeInSlices(target, request));
   const refuseTooMany = (target: Target) => {
     const tooMany = guards.gate.refusesTable(target);
     if (tooMany !== null) throw new Refused(tooMany);
@@ -77,12 +80,13 @@ export async function openWebhooks<Door extends Closable>(
     detour.refuseOvertaking(target);
     toLane(inOrder)(target, bytes);
   };
-  const route = (target: string) => orRefuse(parseWebhookTarget(target));
+  const route = remembered((target) => orRefuse(parseWebhookTarget(target)), limits.targetsKnownMax);
   const handshakes = handshakesOf(rooms, route);
   const listener = await openDoor({
     host: settings.listenHost,
     port: settings.listenPort,
     bodyBytesMax: settings.bodyBytesMax,
+    fastPath: settings.fastPath,
     websocketOrigins: settings.websocketOrigins,
     limits,
     observe,
@@ -124,7 +128,7 @@ function orRefuse<T extends object>(made: T | Refusal): T {
 }
 
 function handshakesOf(
-  { catalog, asked, observe, clock, limits }: Stages,
+  { catalog, learn, asked, observe, clock, limits }: Stages,
   route: (target: string) => TableName,
 ) {
   return createHandshakes({
@@ -135,6 +139,7 @@ function handshakesOf(
       observe({ kind: 'handshake.asked', table: handshake.target, outcome: handshake.outcome });
       asked(handshake);
     },
+    learn,
     clock,
     limits,
   });

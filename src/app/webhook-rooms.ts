@@ -3,9 +3,11 @@
  * the listener is opened; gives the rooms. Opened by main.ts, and by each listener process where there are several.
  * Part of the composition root.
  */
+import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import { Lanes } from '../batch/lanes.ts';
 import { Catalog } from '../catalog/catalog.ts';
+import { createLearning } from '../catalog/learning.ts';
 import { createCommit } from '../commit/commit.ts';
 import { CommitPools } from '../commit/commit-pools.ts';
 import type { DoorGuards } from './door-guards.ts';
@@ -15,6 +17,7 @@ import type { StreamFence } from '../ingest/ingest-stream.ts';
 import type { Closable, Closer } from '../kit/closer.ts';
 import type { Limits } from '../tables/limits.ts';
 import type { ListenerOptions } from '../listen/http.ts';
+import { observers } from '../tables/observations.ts';
 import type { Observe } from '../tables/observations.ts';
 import { Rejects } from '../reject/rejects.ts';
 import type { KeyRing } from '../secrets/key-ring.ts';
@@ -116,12 +119,29 @@ export async function openWebhookRooms<Door extends Closable>(
   const rejected = (request: RejectedRequest) => rejects.keep(request);
   const fence = options.oneOfSeveral?.fence ?? null;
   const asked = (handshake: AskedHandshake) => rejects.asked(handshake);
+  const learn = learningWith({ sealing, pools, catalog, observe });
   const spoolOf = (database: string) => (spool ?? options.oneOfSeveral?.link)?.spoolOf(database) ?? null;
   const detour = detourOf({ settings, catalog, lanes, limits, observe, clock, spoolOf });
-  const stages = { settings, catalog, lanes, detour, guards, limits, rejected, asked, fence, observe, clock };
+  const told = observers(observe, rejects.observe);
+  const doing = { learn, rejected, asked, fence, clock, observe: told };
+  const stages = { settings, catalog, lanes, detour, guards, limits, ...doing };
   const { listener, retry } = await openWebhooks(stages, openDoor);
   closer.add('listener', () => listener.close());
   return { sealing, rejects, catalog, pools, lanes, spool, listener };
+}
+
+function learningWith(
+  rooms: Pick<WebhookRooms<Closable>, 'sealing' | 'pools' | 'catalog'> & { readonly observe: Observe },
+) {
+  const { sealing, pools, catalog, observe } = rooms;
+  return createLearning({
+    open: sealing.open,
+    seal: sealing.seal,
+    newId: randomUUID,
+    connect: (database) => pools.connect(database),
+    refresh: (database) => catalog.refresh(database),
+    observe,
+  });
 }
 
 /** null: another process does. */

@@ -3,7 +3,7 @@
  * compiling come in as functions. A clause that does not open or cannot be used is passed over, and told: the table goes on
  * taking rows.
  */
-import type { Answers, Intake } from '../tables/flow.ts';
+import type { Answers, HandshakeRule, Intake } from '../tables/flow.ts';
 import { identities, openAnswer, openCheck } from './seals.ts';
 import type { AnswerRow, CheckRow, SealedAnswer } from './seals.ts';
 
@@ -90,8 +90,31 @@ export function makeAnswers(row: TableRow, rooms: Rooms): Made {
         };
   const compiled = rooms.compileAnswers(sources, guard);
   problems.push(...compiled.problems);
-  return { made: compiled.answers, problem: problems.length === 0 ? null : problems.join('; ') };
+  const unchecked = compiled.answers.unchecked.map((rule) => learning(rule, row, sources));
+  const made = {
+    ...compiled.answers,
+    unchecked,
+    learns: unchecked.some((rule) => rule.learns !== undefined),
+  };
+  return { made, problem: problems.length === 0 ? null : problems.join('; ') };
 }
+
+/** Which secret a rule learns, and what is known of it. */
+function learning(
+  rule: HandshakeRule,
+  { answers }: TableRow,
+  sources: readonly AnswerSource[],
+): HandshakeRule {
+  const source = sources.find(({ place }) => place === rule.place);
+  const alias = source?.learn?.secret;
+  const secret = answers[rule.place - 1]?.secrets.find((it) => it.alias === alias);
+  if (source === undefined || alias === undefined || secret === undefined) return rule;
+  const { name, seal_id: sealId } = secret;
+  return { ...rule, learns: { name, sealId, value: source.values.get(alias) ?? '' } };
+}
+
+/** A secret of the check has no value yet. */
+export class StillToLearn extends Error {}
 
 export function guardOf(row: TableRow, rooms: Pick<Rooms, 'open'>): TableGuard {
   const format = formatOf(row.options);

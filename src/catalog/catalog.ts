@@ -16,7 +16,7 @@ import { readMigrations } from './migrate.ts';
 import { Refresher } from './refresher.ts';
 import { guardOf, makeAnswers, noAnswers } from './answers.ts';
 import type { TableGuard } from './answers.ts';
-import { dedupeOf } from './delivery-id.ts';
+import { dedupeOf } from '../tables/delivery-id.ts';
 import { openSource, shapeProblem } from './snapshot.ts';
 import type { CatalogRow, CheckSource } from './snapshot.ts';
 
@@ -47,6 +47,21 @@ export interface Source extends TableName {
   readonly answers: Answers | null;
   /** null: every request is stored. */
   readonly dedupe: Dedupe | null;
+}
+
+export interface Signing {
+  /** Secrets of the table's check that the role may not use; nothing is opened then. */
+  readonly foreignSecrets: readonly string[];
+  /** null: no VALIDATE. */
+  readonly source: CheckSource | null;
+}
+
+export interface ShownTable {
+  readonly oid: number;
+  /** A CatalogRow as JSON; null: it was too large to be read. */
+  readonly source: string | null;
+  /** Why the table cannot be used; null: it can. */
+  readonly unusable: string | null;
 }
 
 type OpenOptions = CatalogOptions & Pick<DatabaseCatalogOptions, 'migrations'>;
@@ -148,6 +163,41 @@ export class Catalog {
         return { ...name, unusable: reason, source: null, answers: null, dedupe: null };
       }
     });
+  }
+
+  /** What signs for a table, opened for this one request; null: there is no such table, or it is not `user`'s. */
+  async signing({
+    database,
+    user,
+    schema,
+    table,
+  }: SourceQuestion & { readonly schema: string }): Promise<Signing | null> {
+    await this.ensure(database);
+    const catalog = this.#databases.get(database);
+    const [row] = (await catalog?.ownedRows(user, schema, table)) ?? [];
+    if (catalog === undefined || row === undefined) return null;
+    const foreignSecrets = await catalog.foreignSecrets(user, row.relation);
+    return {
+      foreignSecrets,
+      source: foreignSecrets.length > 0 ? null : openSource(row, this.#options.rooms),
+    };
+  }
+
+  /** The webhook tables, by oid, that `user` may own or come to own. Throws Refused, or the engine's error. */
+  async ownedBy({ database, user }: Pick<SourceQuestion, 'database' | 'user'>): Promise<ReadonlySet<number>> {
+    await this.ensure(database);
+    return new Set(await this.#databases.get(database)?.ownedBy(user));
+  }
+
+  /** These tables as they were read last: what may be shown of them. */
+  shown(database: string, owned: ReadonlySet<number>): readonly ShownTable[] {
+    const snapshot = this.#databases.get(database)?.snapshot;
+    const tables = [...(snapshot?.tables ?? [])].filter(([, { oid }]) => owned.has(oid));
+    return tables.map(([key, { oid }]) => ({
+      oid,
+      source: snapshot?.sources.get(key) ?? null,
+      unusable: snapshot?.unusable.get(key) ?? null,
+    }));
   }
 
   /** What an UNCHECKED answer of a table is judged beside. Throws Refused, or the engine's error. */

@@ -30,7 +30,14 @@ import type { Migration } from './migrate.ts';
 import { Refresher } from './refresher.ts';
 import { hears, listen, readChannels, unlisten } from './listening.ts';
 import type { ChannelNames } from './listening.ts';
-import { pinned, readFingerprint, readOwned, readTables } from './reading.ts';
+import {
+  pinned,
+  readFingerprint,
+  readForeignSecrets,
+  readOwned,
+  readOwnedBy,
+  readTables,
+} from './reading.ts';
 import { keyProblem, sealOldChecks } from './sealed.ts';
 import type { KeyRooms } from './sealed.ts';
 import { emptySnapshot, nextSnapshot, tableKey } from './snapshot.ts';
@@ -176,6 +183,19 @@ export class DatabaseCatalog {
   ownedRows(user: string, schema: string | null, table: string): Promise<readonly CatalogRow[]> {
     if (this.#client === null) throw new Refused('engine_unavailable');
     return readOwned(this.#client, user, schema, table, this.#options.limits.explainTablesMax);
+  }
+
+  /** Webhook tables that `user` may come to own, by oid. */
+  ownedBy(user: string): Promise<readonly number[]> {
+    if (this.#client === null) throw new Refused('engine_unavailable');
+    return readOwnedBy(this.#client, user);
+  }
+
+  /** Names of the secrets of a table's check that `user` may not use. */
+  async foreignSecrets(user: string, relation: number): Promise<readonly string[]> {
+    if (this.#client === null) throw new Refused('engine_unavailable');
+    const rows = await readForeignSecrets(this.#client, user, relation);
+    return rows.map(({ name }) => name);
   }
 
   async close(): Promise<void> {

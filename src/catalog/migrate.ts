@@ -12,7 +12,7 @@ import { limits } from '../tables/limits.ts';
 import { CatalogError, readRights, refuseMissing, refuseUntrusted } from './rights.ts';
 import { pinned } from './reading.ts';
 
-const folder = new URL('./migrations/', import.meta.url);
+const folder = new URL('../catalog/migrations/', import.meta.url);
 
 export interface Migration {
   readonly version: number;

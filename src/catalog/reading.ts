@@ -58,3 +58,30 @@ export function readOwned(
       and pg_catalog.pg_has_role(r.oid, c.relowner, 'MEMBER')`;
   return pinned<CatalogRow>(client, `${catalogRowsSql(asked)} order by schema_name limit ${max}`);
 }
+
+/** Webhook tables of which `user` is, or may become, the owner, by oid. */
+export async function readOwnedBy(client: ClientBase, user: string): Promise<readonly number[]> {
+  const rows = await pinned<{ oid: number }>(
+    client,
+    `select c.oid from headgate.webhook_table w join pg_catalog.pg_class c on c.oid = w.relation
+    join pg_catalog.pg_roles r on r.rolname = ${quoteLiteral(user)}
+    where pg_catalog.pg_has_role(r.oid, c.relowner, 'MEMBER')`,
+  );
+  return rows.map(({ oid }) => oid);
+}
+
+/** Secrets of a table's check that `user` may not use himself, whoever made the table. */
+export function readForeignSecrets(
+  client: ClientBase,
+  user: string,
+  relation: number,
+): Promise<readonly { readonly name: string }[]> {
+  return pinned(
+    client,
+    `select s.name from headgate.webhook_table_secret b
+    join headgate.secret s on s.id = b.secret_id
+    left join pg_catalog.pg_roles r on r.rolname = ${quoteLiteral(user)}
+    where b.relation = ${relation} and headgate.may_use(r.oid, s.owner_oid) is not true
+    order by b.position`,
+  );
+}

@@ -18,12 +18,13 @@ import type {
 import {
   type CompileAnswers,
   type SealedAnswerRow,
+  StillToLearn,
   formatOf,
   makeAnswers,
   noAnswers,
   openSecrets,
 } from './answers.ts';
-import { dedupeOf } from './delivery-id.ts';
+import { dedupeOf } from '../tables/delivery-id.ts';
 import { openCheck } from './seals.ts';
 import { relationColumns, relationsSql, toCode, toShape, typeOids } from './shape.ts';
 import type { RelationRow } from './shape.ts';
@@ -225,6 +226,7 @@ function toTarget(
   let compiled: CompiledCheck | null = null;
   const code = toCode(row);
   let unusable = shapeProblem(row);
+  let learns = false;
   let dedupe: Dedupe | undefined;
   if (unusable === null) {
     try {
@@ -232,11 +234,12 @@ function toTarget(
       dedupe = dedupeOf(row.options) ?? undefined;
     } catch (error) {
       unusable = error instanceof Error ? error.message : String(error);
+      learns = error instanceof StillToLearn;
     }
   }
   const { schema_name: schema, table_name: table, relation: oid } = row;
   const usable = typeof shape === 'string' ? unusableShape(row.mark) : shape;
-  const answers = unusable === null ? makeAnswers(row, rooms) : noAnswers;
+  const answers = unusable === null || learns ? makeAnswers(row, rooms) : noAnswers;
   return {
     unanswering: answers.problem,
     target: {
@@ -331,6 +334,8 @@ export interface CheckSource {
 export function openSource(row: CatalogRow, rooms: Pick<SnapshotRooms, 'open'>): CheckSource | null {
   if (row.expression === null) return null;
   const secrets = openSecrets(row.secrets, rooms);
+  for (const [name, value] of secrets)
+    if (value === '') throw new StillToLearn(`secret ${name} is still to be learned`);
   try {
     return { expression: openCheck(row, rooms), payload: row.payload, secrets };
   } catch (error) {

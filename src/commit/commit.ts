@@ -1,5 +1,6 @@
 /**
- * The commit stage: one group in, one transaction, one outcome per member out.
+ * The commit stage: a group in, a transaction, one outcome per member out. Small groups of several tables may share a
+ * transaction (sharing.ts): all of it is committed, or nothing of it is, and then each of them has one of its own.
  *
  * Takes a Group; gives Outcomes in its order and never rejects. Refuses a member with `body_not_json`,
  * `payload_undecodable` (a value does not fit its column) or `row_refused` (a constraint or trigger refused its row),
@@ -9,31 +10,35 @@
  * delays a group, and a slow table delays another only when `commitConnectionsMax` tables are slow at one time.
  */
 import type { PoolClient } from 'pg';
-import type { CommitGroup, Group, Ignored, Outcome, Target } from '../tables/flow.ts';
+import type { CommitGroup, Group, Ignored, Outcome, Rows, Target } from '../tables/flow.ts';
 import type { Limits } from '../tables/limits.ts';
 import type { Observe } from '../tables/observations.ts';
 import { refusal, refusals } from '../tables/refusals.ts';
-import type { Refusal } from '../tables/refusals.ts';
 import { incarnationOf } from './commit-pools.ts';
 import type { CommitPools } from './commit-pools.ts';
 import { commitCopy } from './copy-group.ts';
 import { commitDecoded } from './decoded-group.ts';
 import { askOn, fateOf } from './fate.ts';
+import { aborted, isSendersAffair, verdictOf } from './judge.ts';
 import { Session } from './session.ts';
 import type { Fate } from './session.ts';
+import { Sharing } from './sharing.ts';
+import type { SharingOptions } from './sharing.ts';
+import { mayShare, patienceOf, storeTogether } from './together.ts';
 
 export interface CommitOptions {
   readonly pools: CommitPools;
-  readonly limits: Pick<
-    Limits,
-    | 'ackDeadlineMs'
-    | 'commitStatementTimeoutMs'
-    | 'groupNamedRefusalsMax'
-    | 'groupFruitlessMax'
-    | 'groupProbesMax'
-    | 'groupNulledProbesMax'
-    | 'groupTriedRowsMax'
-  >;
+  readonly limits: SharingOptions['limits'] &
+    Pick<
+      Limits,
+      | 'ackDeadlineMs'
+      | 'commitStatementTimeoutMs'
+      | 'groupNamedRefusalsMax'
+      | 'groupFruitlessMax'
+      | 'groupProbesMax'
+      | 'groupNulledProbesMax'
+      | 'groupTriedRowsMax'
+    >;
   readonly observe: Observe;
   /** Told of documents that were stored without some of their members. */
   readonly ignored?: (target: Target, ignored: Ignored) => void;
@@ -42,80 +47,148 @@ export interface CommitOptions {
 }
 
 export function createCommit(options: CommitOptions): CommitGroup {
-  const { pools, limits, observe, clock } = options;
-  return async (group) => {
-    const { target, members } = group;
-    const started = clock();
-    let client: PoolClient;
-    try {
-      client = await pools.connect(target.database, target.oid);
-    } catch (error) {
-      const reason = error instanceof Error ? error.message : String(error);
-      observe({ kind: 'group.aborted', table: target, rows: group.rows, sqlstate: '08001', reason });
-      return all(group, { kind: 'aborted', refusal: refusal('engine_unavailable') });
-    }
-    const patienceMs = members.reduce((most, rows) => Math.max(most, rows.patienceMs), 0);
-    const deadline = started + patienceMs;
-    const leftMs = () => deadline - clock();
-    const told = (fate: Fate | null) => {
-      observe({ kind: 'group.settled', table: target, rows: group.rows, fate: fate ?? 'unknown' });
-      return fate;
-    };
-    const lent = new Lent(client, pools, target);
-    const session = new Session({
-      client,
-      clock,
-      deadline,
-      shared: pools.isShared(target.database),
-      statementTimeoutMs: statementTimeoutMs(patienceMs, pools.isShared(target.database), limits),
-      readOnly: () => pools.readOnly(),
-      fateOf: async (xid) => {
-        // The lost connection makes room for the one that is asked.
-        lent.giveBack(false);
-        const lost = { ...target, xid, incarnation: incarnationOf(client) };
-        return told(await fateOf(lost, pools, { leftMs, random: Math.random }));
-      },
-      fateHere: async (xid) => {
-        const fate = await askOn(client, { ...target, xid }, { leftMs }).catch(() => null);
-        return told(fate === 'ask again' ? null : fate);
-      },
-    });
-    let stained = true;
-    try {
-      const outcomes =
-        target.shape.way === 'copy' && target.code.as !== 'owner' && target.dedupe === undefined
-          ? await commitCopy(session, target, members, limits)
-          : await commitDecoded(session, target, members, options);
-      tell(observe, group, outcomes, (clock() - started) / 1_000);
-      tellIgnored(options, group, outcomes);
-      stained = outcomes.some((it) => it.kind === 'aborted' && it.refusal.code === 'table_changed');
-      return outcomes;
-    } finally {
-      // A connection in an unknown state is not lent again.
-      lent.giveBack(session.usable, stained);
-    }
-  };
+  const { pools } = options;
+  const sharing = new Sharing({
+    ...options,
+    alone: (group) => commitAlone(options, group),
+    together: (groups, boundMs) => commitTogether(options, groups, boundMs),
+    mayShare: (group) => mayShare(group, options.limits) && !pools.isShared(group.target.database),
+  });
+  return sharing.commit;
 }
+
+/** Whether rows of a table go in one COPY. */
+export function isCopied({ shape, code, dedupe }: Target): boolean {
+  return shape.way === 'copy' && code.as !== 'owner' && dedupe === undefined;
+}
+
+async function commitAlone(options: CommitOptions, group: Group): Promise<readonly Outcome[]> {
+  const { target, members } = group;
+  const { limits } = options;
+  const [outcomes = []] = await onSession(options, [group], target.oid, async (session, lent) => {
+    const settled = isCopied(target)
+      ? await commitCopy(session, target, members, limits)
+      : await commitDecoded(session, target, members, options);
+    lent.isStained = settled.some((it) => it.kind === 'aborted' && it.refusal.code === 'table_changed');
+    return [settled];
+  });
+  return outcomes;
+}
+
+/** null: none of them is stored, and each may go alone. */
+function commitTogether(
+  options: CommitOptions,
+  groups: readonly Group[],
+  boundMs: number,
+): Promise<readonly (readonly Outcome[])[] | null> {
+  return onSession(options, groups, null, async (session, lent) => {
+    const attempt = session.shared ? null : await storeTogether(session, groups, boundMs);
+    if (attempt === null || attempt.kind === 'failed') {
+      // The code of a table that it was not meant for may have run.
+      lent.isStained = attempt !== null && verdictOf(attempt) === 'table';
+      return session.usable ? null : groups.map((group) => all(group, away));
+    }
+    const outcomeOf = ({ count }: Rows): Outcome =>
+      attempt.kind === 'lost' ? lost : { kind: 'committed', rows: count };
+    return groups.map(({ members }) => members.map(outcomeOf));
+  });
+}
+
+/**
+ * Does the work on a connection of these groups' database, and tells what came of it. `table`: see CommitPools.connect. The
+ * groups are of tables that wait for the disk in the same way.
+ */
+async function onSession<T extends readonly (readonly Outcome[])[] | null>(
+  options: CommitOptions,
+  groups: readonly Group[],
+  table: number | null,
+  work: (session: Session, lent: Lent) => Promise<T>,
+): Promise<T | readonly (readonly Outcome[])[]> {
+  const { pools, limits, observe, clock } = options;
+  const [first] = groups;
+  if (first === undefined) return [];
+  const { target } = first;
+  const started = clock();
+  let client: PoolClient;
+  try {
+    client = await pools.connect(target.database, table);
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    for (const { target: of, rows } of groups)
+      observe({ kind: 'group.aborted', table: of, rows, sqlstate: '08001', reason });
+    return groups.map((group) => all(group, away));
+  }
+  const patienceMs = Math.max(...groups.map(patienceOf));
+  const deadline = started + patienceMs;
+  const leftMs = () => deadline - clock();
+  const told = (fate: Fate | null) => {
+    for (const { target: of, rows } of groups)
+      observe({ kind: 'group.settled', table: of, rows, fate: fate ?? 'unknown' });
+    return fate;
+  };
+  const lent = new Lent(client, pools, target, table);
+  const session = new Session({
+    client,
+    clock,
+    deadline,
+    shared: pools.isShared(target.database),
+    statementTimeoutMs: statementTimeoutMs(patienceMs, pools.isShared(target.database), limits),
+    readOnly: () => pools.readOnly(),
+    fateOf: async (xid) => {
+      // The lost connection makes room for the one that is asked.
+      lent.giveBack(false);
+      const lostOne = { ...target, xid, incarnation: incarnationOf(client) };
+      return told(await fateOf(lostOne, pools, { leftMs, random: Math.random }));
+    },
+    fateHere: async (xid) => {
+      const fate = await askOn(client, { ...target, xid }, { leftMs }).catch(() => null);
+      return told(fate === 'ask again' ? null : fate);
+    },
+  });
+  try {
+    const outcomes = await work(session, lent);
+    const seconds = (clock() - started) / 1_000;
+    groups.forEach((group, i) => {
+      if (outcomes === null) return;
+      tell(observe, group, outcomes[i] ?? [], seconds);
+      tellIgnored(options, group, outcomes[i] ?? []);
+    });
+    return outcomes;
+  } catch (error) {
+    lent.isStained = true;
+    throw error;
+  } finally {
+    // A connection in an unknown state is not lent again.
+    lent.giveBack(session.usable);
+  }
+}
+
+const away: Outcome = aborted(refusal('engine_unavailable'));
+const lost: Outcome = { kind: 'unknown', refusal: refusal('commit_unknown') };
 
 /** A connection of the pool, to be given back once. */
 class Lent {
+  /** Something of a table may have run in its session that the catalog did not know of. */
+  isStained = false;
   readonly #client: PoolClient;
   readonly #pools: CommitPools;
   readonly #target: Target;
+  readonly #table: number | null;
   #isLent = true;
 
-  constructor(client: PoolClient, pools: CommitPools, target: Target) {
+  constructor(client: PoolClient, pools: CommitPools, target: Target, table: number | null) {
     this.#client = client;
     this.#pools = pools;
     this.#target = target;
+    this.#table = table;
   }
 
-  /** `stained`: something of a table may have run in its session that the catalog did not know of. */
-  giveBack(usable: boolean, stained = false): void {
+  giveBack(usable: boolean): void {
     if (this.#isLent) {
-      const { database, code, oid } = this.#target;
-      const whose = stained ? null : oid;
-      if (usable && (stained || !code.inert)) this.#pools.giveBackStained(database, this.#client, whose);
+      const { database, code } = this.#target;
+      const whose = this.isStained ? null : this.#table;
+      if (usable && (this.isStained || !code.inert))
+        this.#pools.giveBackStained(database, this.#client, whose);
       else this.#client.release(!usable);
     }
     this.#isLent = false;
@@ -146,7 +219,6 @@ function tell(observe: Observe, group: Group, outcomes: readonly Outcome[], seco
     bytes += group.members[i]?.bytes ?? 0;
   });
   if (committed > 0) observe({ kind: 'group.committed', table, rows: committed, bytes, seconds });
-  // A row that the engine refuses is its sender's affair, told with the answer; the rest is the owner's.
   const troubled = outcomes.filter((o) => o.kind !== 'committed' && !isSendersAffair(o.refusal));
   const worst = troubled.find((o) => o.kind === 'unknown') ?? troubled[0];
   const rows = group.rows - committed;
@@ -177,13 +249,4 @@ function tellIgnored(
   if (documents === 0) return;
   observe({ kind: 'keys.ignored', table: target, documents, keys });
   told?.(target, { documents, keys });
-}
-
-function isSendersAffair({ code }: Refusal): boolean {
-  return (
-    code === 'row_refused' ||
-    code === 'body_not_json' ||
-    code === 'payload_undecodable' ||
-    code === 'chain_broken'
-  );
 }

@@ -10,8 +10,9 @@ import type { PoolClient } from 'pg';
 import type { Group, Outcome, Rows, Target } from '../tables/flow.ts';
 import { refusal } from '../tables/refusals.ts';
 import type { Refusal } from '../tables/refusals.ts';
+import { copyMessages, groupStatement } from './copy-message.ts';
 import type { CommitPools, SessionFacts } from './commit-pools.ts';
-import { statementTimeoutMs } from './commit.ts';
+import { isCopied, statementTimeoutMs } from './commit.ts';
 import type { CommitOptions } from './commit.ts';
 import { DecodedGroup } from './decoded-group.ts';
 import { textOf } from './hold.ts';
@@ -21,7 +22,8 @@ import { safePath, settingStatements } from './statements.ts';
 import { TableStatements } from './table-statements.ts';
 import type { Step } from './table-statements.ts';
 import type { Attempt } from './told.ts';
-import { executeMessages, parseMessage } from './wire-message.ts';
+import { isChanged } from './told.ts';
+import { executeMessages, parseMessage, queryMessage } from './wire-message.ts';
 
 /** Requests of one table that arrive together. */
 export interface Passage {
@@ -79,7 +81,7 @@ export function createHandOver(options: CommitOptions): HandOver {
     let stained = true;
     try {
       const passing = new Passing(session, new PassingStatements(target, passage), options);
-      const end = await passing.run(group.members);
+      const end = (await copy(session, target, passage, group.members)) ?? (await passing.run(group.members));
       stained = end.kind === 'changed';
       const { rows, bytes } = group;
       if (end.kind === 'committed') {
@@ -107,6 +109,31 @@ function waiting(target: Target): Target {
     durable.set(target, made);
   }
   return made;
+}
+
+/**
+ * Whole documents as their lane stores them, in one COPY. null: what it says of a row, if it was one, is found out by the
+ * statements that a group is taken apart with.
+ */
+async function copy(
+  session: Session,
+  target: Target,
+  { spool, first, last }: Passage,
+  members: readonly Rows[],
+): Promise<HandedOver | null> {
+  if (!isCopied(target)) return null;
+  const settings = session.settings(target);
+  const { sql, count, checks } = groupStatement(target, settings, session.facts, session.shared);
+  const advance = `select headgate.advance('${spool}'::pg_catalog.uuid, ${target.oid}, ${first}, ${last})`;
+  const [reply] = await session.send(
+    [queryMessage(`${advance}; ${sql}`), ...copyMessages(members)],
+    [count + 1],
+  );
+  if (reply?.kind === 'done') return { kind: 'committed' };
+  if (reply?.kind !== 'failed') return { kind: 'unknown' };
+  if (reply.sqlstate === movedState && reply.completed === 0) return { kind: 'moved' };
+  const behind = checks.map((check) => check + 1);
+  return isChanged(reply, behind) ? { kind: 'changed' } : null;
 }
 
 class Passing {

@@ -43,7 +43,7 @@ export function heldSql(inert: boolean, name: string, oid: string, owner: string
 }
 
 /** The number of the transaction, for when the answer to its commit is lost. */
-const numberSql = `pg_catalog.concat('xid ', pg_catalog.pg_current_xact_id())`;
+export const numberSql = `pg_catalog.concat('xid ', pg_catalog.pg_current_xact_id())`;
 
 const numberStatement = toStatement(`select ${numberSql}`, []);
 const numberMessages = [...executeMessages(numberStatement.name, []), flushMessage];

@@ -107,6 +107,16 @@ export function outcomeOfNoRows(failed: Failed): Outcome | null {
   return verdictOf(failed) === 'suspect' ? aborted(refusal('table_changed')) : outcomeOf(failed);
 }
 
+/** A row that the engine refuses is its sender's affair, told with the answer; the rest is the owner's. */
+export function isSendersAffair({ code }: Refusal): boolean {
+  return (
+    code === 'row_refused' ||
+    code === 'body_not_json' ||
+    code === 'payload_undecodable' ||
+    code === 'chain_broken'
+  );
+}
+
 /** Whether decoding a value failed because of the value, and not of the statement's own text. */
 export function isValue(failed: Failed): boolean {
   const verdict = verdictOf(failed);

@@ -9,9 +9,20 @@ import type { TailSource } from '../tables/tail.ts';
 import type { Observe } from '../tables/observations.ts';
 import { Refused, SqlFailure, refusals } from '../tables/refusals.ts';
 import type { SqlError } from '../tables/refusals.ts';
-import type { ApiError, Health, LoginRequest, Me, SenderInfo, TestAnswer, TestRequest } from './api.ts';
-import { readLogin, readObject, readSqlCall, readTest } from './body.ts';
+import type {
+  ApiError,
+  Health,
+  LoginRequest,
+  Me,
+  ReplayRequest,
+  SenderInfo,
+  SqlCall,
+  TestAnswer,
+  TestRequest,
+} from './api.ts';
+import { readLogin, readObject, readReplay, readRetry, readSqlCall, readTest } from './body.ts';
 import { writeJson } from './headers.ts';
+import { Retrying } from './retrying.ts';
 import type { Session, Sessions, Who } from './sessions.ts';
 import { SqlRunner } from './sql.ts';
 import type { SqlDoorAt } from './sql.ts';
@@ -25,6 +36,11 @@ export interface ConsoleAnswers {
   makeSecret(sender: string): string | null;
   /** A request as this sender signs it ('': plain JSON), sent to a table of this Headgate; null: there is no such sender. */
   send(test: TestRequest): Promise<TestAnswer | null>;
+  /** A request, signed anew where it is asked for, to a table that this role owns; throws Refused, or SqlFailure. */
+  replay(
+    replay: ReplayRequest,
+    who: { readonly user: string; readonly database: string },
+  ): Promise<TestAnswer>;
   /** What is the same for everybody who has logged in. */
   about(role: string, database: string): Omit<Me, 'role' | 'superuser' | 'database'>;
 }
@@ -51,6 +67,7 @@ interface Asked {
 interface OfRole {
   readonly runner: SqlRunner;
   readonly who: Who & { readonly kind: 'role' };
+  readonly ended: AbortSignal;
 }
 
 export class ConsoleApi {
@@ -58,6 +75,8 @@ export class ConsoleApi {
   /** Statements of all sessions that run at present. */
   readonly #running = { count: 0 };
   readonly #watching = { count: 0 };
+  /** The last retry of each session. */
+  readonly #retries = new WeakMap<SqlRunner, Retrying>();
 
   constructor(rooms: ApiRooms) {
     this.#rooms = rooms;
@@ -78,6 +97,12 @@ export class ConsoleApi {
       health: ['GET', async () => this.#write(asked, () => this.#rooms.answers.health())],
       'make-secret': ['POST', () => this.#makeSecret(asked)],
       send: ['POST', () => this.#send(asked)],
+      replay: ['POST', () => this.#replay(asked)],
+      retry:
+        request.method === 'GET'
+          ? ['GET', () => this.#retryState(asked)]
+          : ['POST', () => this.#retry(asked)],
+      'retry-cancel': ['POST', () => this.#cancelRetry(asked)],
       sql: ['POST', () => this.#sql(asked)],
       tail: ['GET', () => this.#tail(asked)],
     };
@@ -195,10 +220,49 @@ export class ConsoleApi {
   async #send({ request, response }: Asked): Promise<void> {
     const { who } = this.#ofRole(request);
     const test = readTest(await readObject(request));
-    const answer = await this.#rooms.answers.send({ ...test, database: who.database });
+    const answer = await this.#counted(() => this.#rooms.answers.send({ ...test, database: who.database }));
     if (answer === null)
       throw new Refused('malformed_request', 'this request cannot be made with this secret');
     writeJson(response, 200, answer);
+  }
+
+  async #replay({ request, response }: Asked): Promise<void> {
+    const { who } = this.#ofRole(request);
+    const replay = readReplay(await readObject(request));
+    const answer = await this.#run({ request, response }, () =>
+      this.#counted(() => this.#rooms.answers.replay(replay, who)),
+    );
+    if (answer !== null) writeJson(response, 200, answer);
+  }
+
+  /** What is sent counts as a statement does. */
+  async #counted<T>(run: () => Promise<T>): Promise<T> {
+    if (this.#running.count >= limits.consoleStatementsMax) throw new Refused('overloaded');
+    this.#running.count += 1;
+    return run().finally(() => (this.#running.count -= 1));
+  }
+
+  /** One at a time for each session. */
+  async #retry({ request, response }: Asked): Promise<void> {
+    const { runner, ended } = this.#ofRole(request);
+    const { filter, force } = readRetry(await readObject(request));
+    if (this.#retries.get(runner)?.state.kind === 'running')
+      throw new Refused('overloaded', 'a retry is running already: wait for it, or cancel it');
+    const run = async (call: SqlCall) => (await runner.run(call, ended)).tables.at(-1);
+    const retrying = new Retrying(run, filter, force, ended);
+    this.#retries.set(runner, retrying);
+    writeJson(response, 200, retrying.state);
+  }
+
+  async #retryState({ request, response }: Asked): Promise<void> {
+    const { runner } = this.#ofRole(request);
+    writeJson(response, 200, this.#retries.get(runner)?.state ?? null);
+  }
+
+  async #cancelRetry({ request, response }: Asked): Promise<void> {
+    const { runner } = this.#ofRole(request);
+    this.#retries.get(runner)?.cancel();
+    writeJson(response, 200, {});
   }
 
   /** null: the engine has refused it, and that was answered. */
@@ -236,10 +300,10 @@ export class ConsoleApi {
   }
 
   #ofRole(request: IncomingMessage): OfRole {
-    const { held, who } = this.#session(request);
+    const { held, who, ended } = this.#session(request);
     if (held === null || who.kind !== 'role')
       throw new Refused('login_required', 'this session may only watch');
-    return { runner: held, who };
+    return { runner: held, who, ended: ended.signal };
   }
 }
 

@@ -1,5 +1,6 @@
 /** Types only: what the console's page and its server say to each other. Values of rows are texts, as PostgreSQL writes them. */
 import type { TailLine } from '../tables/tail.ts';
+import type { RefusedFilter } from './statements.ts';
 
 /** Of GET /console/api/login: how somebody gets in. */
 export interface LoginInfo {
@@ -26,6 +27,8 @@ export interface Me {
   readonly base: string | null;
   /** The same as this machine does. */
   readonly own: string | null;
+  /** Of the events gateway, as this machine calls it. */
+  readonly gateway: string;
   /** HEADGATE_PUBLIC_URL is set. */
   readonly public: boolean;
   readonly version: string;
@@ -108,6 +111,9 @@ export interface SenderInfo {
   /** What a secret has to be like, in words; null: any text will do. */
   readonly form: string | null;
   readonly contentType: string;
+  /** What its check reads, and where its signature stands; null: in the body or in the URL. */
+  readonly headers: readonly string[];
+  readonly signatureHeader: string | null;
 }
 
 /** Of GET /console/api/health. */
@@ -145,4 +151,37 @@ export interface TestRequest {
 export interface TestAnswer {
   readonly status: number;
   readonly text: string;
+}
+
+/** Of POST /console/api/retry: all that these filters match (statements.ts). GET gives the state of the last one. */
+export interface RetryCall {
+  readonly filter: RefusedFilter;
+  /** What VALIDATE has not accepted too. */
+  readonly force: boolean;
+}
+
+export interface RetryState {
+  readonly kind: 'running' | 'done' | 'cancelled' | 'failed';
+  readonly total: number;
+  readonly asked: number;
+  /** What `headgate.retry_rejected` has said, and how often. */
+  readonly said: readonly (readonly [string, number])[];
+  /** What became of those that were asked for. */
+  readonly outcomes: readonly (readonly [string, number])[];
+  /** Of `failed`. */
+  readonly error: string | null;
+}
+
+/** Of POST /console/api/replay; goes to a table of the session's database, and nowhere else. */
+export interface ReplayRequest {
+  readonly schema: string;
+  readonly table: string;
+  readonly method: string;
+  /** Behind the path, with its `?`; '': none. */
+  readonly query: string;
+  readonly headers: readonly (readonly [string, string])[];
+  /** In base64. */
+  readonly body: string;
+  /** Signed as the table's sender signs; false: sent with the headers as they are. */
+  readonly sign: boolean;
 }

@@ -5,7 +5,8 @@
 import type { IncomingMessage } from 'node:http';
 import { limits } from '../tables/limits.ts';
 import { Refused } from '../tables/refusals.ts';
-import type { LoginRequest, SqlCall, TestRequest } from './api.ts';
+import type { LoginRequest, ReplayRequest, RetryCall, SqlCall, TestRequest } from './api.ts';
+import { noFilter } from './statements.ts';
 
 type Members = Readonly<Record<string, unknown>>;
 
@@ -59,6 +60,40 @@ export function readTest({ sender, secret, schema, table }: Members): Omit<TestR
     throw malformed('a test has sender and secret');
   if (!isText(schema) || !isText(table)) throw malformed('a test has schema and table');
   return { sender, secret, schema, table };
+}
+
+export function readRetry({ filter, force }: Members): RetryCall {
+  if (typeof filter !== 'object' || filter === null || typeof force !== 'boolean')
+    throw malformed('a retry has filter and force');
+  const given = filter as Members;
+  const read = Object.keys(noFilter).map((name) => [name, given[name]] as const);
+  if (!read.every(([, value]) => typeof value === 'string' && !value.includes('\0')))
+    throw malformed('each filter is a text');
+  return { filter: Object.fromEntries(read) as unknown as RetryCall['filter'], force };
+}
+
+export function readReplay(given: Members): ReplayRequest {
+  const { schema, table, method, query, headers, body, sign } = given;
+  if (!isText(schema) || !isText(table)) throw malformed('a request to send has schema and table');
+  if (typeof method !== 'string' || !/^[A-Z]{1,16}$/.test(method)) throw malformed('the method is no method');
+  if (typeof query !== 'string' || !/^(\?[\x21-\x7e]*)?$/.test(query) || query.includes('#'))
+    throw malformed('the query begins with ? and holds visible ASCII');
+  if (typeof body !== 'string' || typeof sign !== 'boolean')
+    throw malformed('a request to send has body and sign');
+  return { schema, table, method, query, headers: readHeaders(headers), body, sign };
+}
+
+function readHeaders(headers: unknown): ReplayRequest['headers'] {
+  if (!Array.isArray(headers) || headers.length > limits.consoleReplayHeadersMax)
+    throw malformed(`a request to send has at most ${limits.consoleReplayHeadersMax} headers`);
+  return (headers as unknown[]).map((pair) => {
+    const [name, value] = Array.isArray(pair) ? (pair as unknown[]) : [];
+    if (typeof name !== 'string' || !/^[\w!#$%&'*+.^`|~-]{1,200}$/.test(name) || typeof value !== 'string')
+      throw malformed('a header is a name and a value');
+    // As bytes: what stands in a header is one character for each, and no line ends in it.
+    if (!/^[\t\x20-\x7e\x80-\xff]*$/.test(value)) throw malformed(`header ${name} holds what no header may`);
+    return [name, value] as const;
+  });
 }
 
 const isText = (value: unknown): value is string => typeof value === 'string' && value !== '';

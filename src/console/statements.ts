@@ -25,8 +25,6 @@ export interface RefusedFilter {
 export const noFilter: RefusedFilter = { schema: '', table: '', code: '', since: '', checked: '', text: '' };
 
 export const pageRows = 100;
-/** What one retry of a filter takes. */
-export const retryRowsMax = 500;
 
 export const listEndpoints = `SELECT n.nspname, c.relname, pg_get_userbyid(c.relowner),
   w.expression, s.secrets,
@@ -56,6 +54,35 @@ FROM headgate.rejected_requests${ref === null ? '' : `\nWHERE schema_name = ${li
 GROUP BY schema_name, table_name, status, code, reason
 ORDER BY last_at DESC
 LIMIT 50`;
+
+/** URL, sender, check, last request and counts of a day, of every table of the role. */
+export const showEndpoints = 'SHOW ENDPOINTS';
+
+/** Per table: the last hour by outcome, and the day in quarters of an hour: `how long ago,stored,refused,unavailable`. */
+export const listTraffic = `SELECT schema_name, table_name,
+  sum(stored) FILTER (WHERE ago < 4) AS stored, sum(unauthorized) FILTER (WHERE ago < 4) AS unauthorized,
+  sum(refused) FILTER (WHERE ago < 4) AS refused, sum(unavailable) FILTER (WHERE ago < 4) AS unavailable,
+  string_agg(concat_ws(',', ago, stored, unauthorized + refused, unavailable), ' ') AS day
+FROM (
+  SELECT schema_name, table_name, floor(extract(epoch FROM now() - minute) / 900)::int AS ago, sum(stored) AS stored,
+    sum(unauthorized) AS unauthorized, sum(refused) AS refused, sum(unavailable) AS unavailable
+  FROM headgate.traffic
+  GROUP BY 1, 2, 3
+) AS binned
+GROUP BY 1, 2
+LIMIT 500`;
+
+/** One table in bars of so many minutes; of the durations the slowest minute of each. */
+export const readTraffic = (
+  { schema, table }: TableRef,
+  hours: number,
+  barMinutes: number,
+): string => `SELECT floor(extract(epoch FROM now() - minute) / ${barMinutes * 60})::int AS ago, sum(stored) AS stored,
+  sum(unauthorized) AS unauthorized, sum(refused) AS refused, sum(unavailable) AS unavailable, max(p99_ms) AS p99_ms
+FROM headgate.traffic
+WHERE schema_name = ${literal(schema)} AND table_name = ${literal(table)} AND minute > now() - interval '${hours} hours'
+GROUP BY 1
+ORDER BY 1 DESC`;
 
 const spans: Readonly<Record<string, string>> = { '1h': '1 hour', '24h': '24 hours', '7d': '7 days' };
 
@@ -100,21 +127,35 @@ WHERE id = ${literal(id)}`;
 export const retryOne = (id: string, force: boolean): string =>
   `SELECT headgate.retry_rejected(${/^\d+$/.test(id) ? id : literal(id)}${force ? ', force => true' : ''})`;
 
-/** The oldest first, so many at a time. */
-export const retryFiltered = (filter: RefusedFilter, force: boolean): string =>
+/** Of what a filter matches: how many, and the newest. */
+export const countWaiting = (filter: RefusedFilter): string =>
+  `SELECT count(*), max(id)
+FROM headgate.rejected_requests${where(conditions(filter))}`;
+
+/** The oldest first, so many at a time: those behind `after`, up to `last`. */
+export const retryBatch = (
+  filter: RefusedFilter,
+  { after, last }: { readonly after: string; readonly last: string },
+  force: boolean,
+  max: number,
+): string =>
   `SELECT id, headgate.retry_rejected(id${force ? ', force => true' : ''})
 FROM (
-  SELECT id FROM headgate.rejected_requests${where(conditions(filter)).replaceAll('\n', '\n  ')}
+  SELECT id FROM headgate.rejected_requests${where([...conditions(filter), `id > ${literal(after)}`, `id <= ${literal(last)}`])}
   ORDER BY id
-  LIMIT ${retryRowsMax}
-) chosen`;
+  LIMIT ${max}
+) chosen
+ORDER BY id`;
 
-export const retryOutcomes = (
-  first: string,
-  last: string,
-): string => `SELECT coalesce(retry_outcome, 'not retried') AS outcome, count(*)
+/** The same as one statement, as it is shown: the page has it run in pieces. */
+export const retryFiltered = (filter: RefusedFilter, force: boolean): string =>
+  `SELECT headgate.retry_rejected(id${force ? ', force => true' : ''})
+FROM headgate.rejected_requests${where(conditions(filter))}`;
+
+export const countRetried = (ids: readonly string[]): string =>
+  `SELECT coalesce(retry_outcome, 'not retried') AS outcome, count(*)
 FROM headgate.rejected_requests
-WHERE id BETWEEN ${literal(first)} AND ${literal(last)} AND retry_asked_at > now() - interval '10 minutes'
+WHERE id = ANY (${literal(`{${ids.join(',')}}`)}::bigint[])
 GROUP BY 1
 ORDER BY 2 DESC`;
 
@@ -160,6 +201,16 @@ export function explainValidate({ schema, table }: TableRef, parts: ExplainParts
   ];
   return `EXPLAIN VALIDATE ${qualified(schema, table)} WITH (\n  ${options.join(',\n  ')}\n)`;
 }
+
+/** For completion: tables that the role may read, each with its columns. */
+export const listColumns = `SELECT n.nspname, c.relname,
+  (SELECT json_agg(a.attname ORDER BY a.attnum) FROM pg_attribute a
+   WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped) AS names
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND n.nspname NOT IN ('pg_catalog', 'pg_toast', 'information_schema')
+  AND has_schema_privilege(n.oid, 'USAGE') AND has_any_column_privilege(c.oid, 'SELECT')
+ORDER BY n.nspname <> 'public', n.nspname, c.relname
+LIMIT 500`;
 
 export const listSecrets = `SELECT x.schema_name, x.name, x.owner::text, x.created_at, x.altered_at,
   (SELECT string_agg(DISTINCT b.relation::regclass::text, ', ') FROM headgate.webhook_table_secret b WHERE b.secret_id = x.id) AS used_by

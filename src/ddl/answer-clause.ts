@@ -1,5 +1,5 @@
 /**
- * ANSWER [SECRET t, …] [UNCHECKED] WHEN condition [STATUS n] [TYPE '…'] [HEADER 'name' = text]… [BODY text], the one without
+ * ANSWER [SECRET t, …] [UNCHECKED] WHEN condition [LEARN name = text] [STATUS n] [TYPE '…'] [HEADER 'name' = text]… [BODY text], the one without
  * WHEN, and behind USING: ANSWER SECRET t, which names the sender's second secret, and ANSWER NONE. Takes tokens, gives
  * clauses; sealing them is done in answer-sealing.ts. Refuses what does not belong there, where it stands. Pure.
  */
@@ -18,6 +18,8 @@ export interface AnswerClause {
   readonly type: { readonly value: string; readonly start: number } | null;
   readonly headers: readonly { readonly name: string; readonly value: Source }[];
   readonly body: Source | null;
+  /** The secret that takes what comes, while it has none. */
+  readonly learn: { readonly secret: string; readonly value: Source } | null;
   /** Where it begins; of a sender's own: where the sender's name stands. */
   readonly start: number;
   /** Secrets that it may read besides those that it names: the sender's second one. */
@@ -78,6 +80,7 @@ function emptyAnswer(start: number): AnswerClause {
     type: null,
     headers: [],
     body: null,
+    learn: null,
     start,
     known: [],
     bySender: true,
@@ -124,7 +127,7 @@ function parseSecrets(cursor: Cursor): Name[] {
 }
 
 const form =
-  "The form is: ANSWER [SECRET name] [UNCHECKED] WHEN condition [STATUS n] [TYPE '...'] [HEADER 'name' = text] [BODY text].";
+  "The form is: ANSWER [SECRET name] [UNCHECKED] WHEN condition [LEARN name = text] [STATUS n] [TYPE '...'] [HEADER 'name' = text] [BODY text].";
 
 function parseClause(cursor: Cursor, secrets: readonly Name[], start: number): AnswerClause {
   const unchecked = cursor.accept('unchecked');
@@ -133,6 +136,7 @@ function parseClause(cursor: Cursor, secrets: readonly Name[], start: number): A
   let status: AnswerClause['status'] = null;
   let type: AnswerClause['type'] = null;
   let body: Source | null = null;
+  let learn: AnswerClause['learn'] = null;
   const headers: { name: string; value: Source }[] = [];
   while (!cursor.atEnd && !answerFollows(cursor)) {
     const at = cursor.offset;
@@ -142,12 +146,16 @@ function parseClause(cursor: Cursor, secrets: readonly Name[], start: number): A
       const name = literalOf(cursor);
       cursor.expect('=');
       headers.push({ name, value: expressionSource(cursor, optionWords) });
+    } else if (learn === null && cursor.accept('learn')) {
+      const secret = cursor.identifier();
+      cursor.expect('=');
+      learn = { secret, value: expressionSource(cursor, optionWords) };
     } else if (body === null && cursor.accept('body')) body = expressionSource(cursor, optionWords);
     else cursor.unexpected(form);
   }
   const isEmpty = when === null && status === null && type === null && body === null && headers.length === 0;
   if (isEmpty) cursor.unexpected(form);
-  return { secrets, unchecked, when, status, type, headers, body, start, known: [], bySender: false };
+  return { secrets, unchecked, when, status, type, headers, body, learn, start, known: [], bySender: false };
 }
 
 function numberOf(cursor: Cursor): number {

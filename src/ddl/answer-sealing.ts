@@ -78,7 +78,7 @@ function sealOne(
   };
 }
 
-function textOf({ unchecked, when, status, type, headers, body }: AnswerClause): AnswerText {
+function textOf({ unchecked, when, status, type, headers, body, learn }: AnswerClause): AnswerText {
   return {
     unchecked,
     when: when?.text ?? null,
@@ -86,6 +86,7 @@ function textOf({ unchecked, when, status, type, headers, body }: AnswerClause):
     type: type?.value ?? null,
     headers: headers.map(({ name, value }) => ({ name, value: value.text })),
     body: body?.text ?? null,
+    ...(learn === null ? {} : { learn: { secret: learn.secret, value: learn.value.text } }),
   };
 }
 
@@ -124,23 +125,33 @@ function isRefusal(error: unknown): error is Refusal {
 function placeOf(clause: AnswerClause, { part, position }: Refusal): number {
   if (clause.bySender) return clause.start;
   if (part === 'status' || part === 'type') return clause[part]?.start ?? clause.start;
-  const source = typeof part === 'number' ? clause.headers[part]?.value : clause[part];
+  const source =
+    typeof part === 'number'
+      ? clause.headers[part]?.value
+      : part === 'learn'
+        ? clause.learn?.value
+        : clause[part];
   if (source === undefined || source === null) return clause.start;
   return source.start + Buffer.byteLength(source.text.slice(0, position ?? 0), 'utf8');
 }
 
 /** What follows ANSWER and its secrets, in the form in which it is read again. */
 function print(text: AnswerText, masks: ParsedAnswer['secretLiterals']): string {
-  const { unchecked, when, status, type, headers, body } = text;
+  const { unchecked, when, status, type, headers, body, learn } = text;
   const shown = (part: AnswerPart, source: string) => maskLiterals(source.trimEnd(), masks.get(part) ?? []);
   return [
     ...(unchecked ? ['UNCHECKED'] : []),
     ...(when === null ? [] : [`WHEN ${shown('when', when)}`]),
+    ...(learn === undefined ? [] : [`LEARN ${quotedName(learn.secret)} = ${shown('learn', learn.value)}`]),
     ...(status === null ? [] : [`STATUS ${status}`]),
     ...(type === null ? [] : [`TYPE ${quoted(type)}`]),
     ...headers.map(({ name, value }, index) => `HEADER ${quoted(name)} = ${shown(index, value)}`),
     ...(body === null ? [] : [`BODY ${shown('body', body)}`]),
   ].join(' ');
+}
+
+function quotedName(name: string): string {
+  return `"${name.replaceAll('"', '""')}"`;
 }
 
 function quoted(text: string): string {

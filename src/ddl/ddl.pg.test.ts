@@ -102,7 +102,7 @@ function statements(bin: string, owner: 'root' | 'keeper'): void {
     ]) {
       assert.equal((await app.fails(sql)).code, '42501', sql);
     }
-    assert.deepEqual(await app.run('SHOW SECRETS'), [['s', 'app', 'meta']]);
+    assert.deepEqual(await app.run('SHOW SECRETS'), [['s', 'app', 'meta', null]]);
   });
 
   test('what belongs to another role stays as it is', async () => {
@@ -223,7 +223,7 @@ function statements(bin: string, owner: 'root' | 'keeper'): void {
       ['public.gone', "CREATE TABLE public.gone (\n  data jsonb\n) WITH (\n  connector = 'webhook'\n)"],
     ]);
     await app.run('ROLLBACK');
-    assert.deepEqual(await app.run('SHOW SECRETS'), [['s', 'app', 'meta']]);
+    assert.deepEqual(await app.run('SHOW SECRETS'), [['s', 'app', 'meta', null]]);
     await app.fails(`${webhook('gone')}; ${webhook('gone')}`);
     assert.equal((await app.fails('SHOW CREATE TABLE gone')).code, '42P01');
     assert.match(JSON.stringify(await app.run('SHOW CREATE TABLE app.gh')), /VALIDATE SECRET app\.s AS f/);

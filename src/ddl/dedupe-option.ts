@@ -2,7 +2,7 @@
  * The options `dedupe` and `dedupe_window`: takes what stands behind them, gives what the catalog keeps. `sender` stands for where the
  * sender of USING keeps a delivery's id. Refuses (22023) where they stand. Pure.
  */
-import { parseDeliveryId, parseWindow, printDeliveryId } from '../catalog/delivery-id.ts';
+import { parseDeliveryId, parseWindow, printDeliveryId } from '../tables/delivery-id.ts';
 import { StatementError } from './cursor.ts';
 import type { Option } from './options.ts';
 

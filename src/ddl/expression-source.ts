@@ -15,7 +15,14 @@ export interface Source {
 }
 
 /** Words that begin the next part of an ANSWER, or the next ANSWER. */
-export const optionWords: ReadonlySet<string> = new Set(['answer', 'status', 'type', 'header', 'body']);
+export const optionWords: ReadonlySet<string> = new Set([
+  'answer',
+  'status',
+  'type',
+  'header',
+  'body',
+  'learn',
+]);
 /** VALIDATE is followed by ANSWER alone. */
 export const answerWord: ReadonlySet<string> = new Set(['answer']);
 

@@ -13,7 +13,7 @@ import {
   relationArgument,
   relationOrError,
   selectPlan,
-  spoolPlan,
+  statePlan,
 } from './plan.ts';
 import type { SqlSession } from '../tables/sql-flow.ts';
 import { type AlterRooms, alterChecks } from './alter-checks.ts';
@@ -68,7 +68,13 @@ function findAction(cursor: Cursor): 'check' | 'drop validate' | 'drop answer' |
   return next === 'validate' || next === 'answer' ? `drop ${next}` : null;
 }
 
-export function show(cursor: Cursor, spool: () => object): Plan | null {
+/** What the Headgate that is asked knows, and the catalog does not. */
+export interface ShownState {
+  readonly spool: () => Promise<object>;
+  readonly endpoints: () => Promise<object>;
+}
+
+export function show(cursor: Cursor, state: ShownState): Plan | null {
   cursor.expect('show');
   if (cursor.accept('tables')) {
     cursor.expectEnd();
@@ -80,7 +86,11 @@ export function show(cursor: Cursor, spool: () => object): Plan | null {
   }
   if (cursor.accept('spool')) {
     cursor.expectEnd();
-    return spoolPlan(spool);
+    return statePlan('show_spool', state.spool);
+  }
+  if (cursor.accept('endpoints')) {
+    cursor.expectEnd();
+    return statePlan('show_endpoints', state.endpoints);
   }
   if (!cursor.accept('create', 'table')) return null;
   return selectPlan('SHOW', `show_create_table(${relationOrError(lastName(cursor, 'SHOW CREATE TABLE'))})`);

@@ -87,11 +87,11 @@ export function explainPlan(name: Name, shown: string, explain: () => Promise<un
   return { pieces: [], tag: 'EXPLAIN', needsCatalog: true, releases: [], later };
 }
 
-/** SHOW SPOOL: what this Headgate has on its disk when the statement is sent. */
-export function spoolPlan(state: () => object): Plan {
-  const later = (): Promise<readonly Piece[]> => {
-    const args = [{ sql: `${dollarQuote(asciiJson(state()))}::pg_catalog.jsonb` }];
-    return Promise.resolve(callPieces('SELECT * FROM headgate.show_spool(', args, ''));
+/** SHOW SPOOL, SHOW ENDPOINTS: with what this Headgate knows when the statement is sent. */
+export function statePlan(show: 'show_spool' | 'show_endpoints', state: () => Promise<object>): Plan {
+  const later = async (): Promise<readonly Piece[]> => {
+    const args = [{ sql: `${dollarQuote(asciiJson(await state()))}::pg_catalog.jsonb` }];
+    return callPieces(`SELECT * FROM headgate.${show}(`, args, '');
   };
   return { pieces: [], tag: 'SHOW', needsCatalog: true, releases: [], later };
 }

@@ -21,11 +21,15 @@ import type { AlterRooms } from './alter-checks.ts';
 
 export type { ParsedCheck } from './validate-clause.ts';
 
+type Asking = Pick<SqlSession, 'database' | 'user'>;
+
 export interface DdlRooms extends AlterRooms, ExplainRooms {
   /** Makes the catalog exist in this database, before one of our statements is sent. Throws SqlFailure. */
   ensureCatalog(database: string): Promise<void>;
-  /** What is kept on the disk of this database's requests, by oid. */
-  spool(database: string): Readonly<Record<string, object>>;
+  /** What is kept on the disk of requests to the tables of who asks, by oid: the session can read what it is sent. */
+  spool(session: Asking): Promise<Readonly<Record<string, object>>>;
+  /** Where webhooks come in, and whose checks guard the tables of who asks, by oid. */
+  endpoints(session: Asking): Promise<object>;
   /** Lets go of every connection of Headgate's to this database. */
   releaseDatabase(database: string): Promise<void>;
 }
@@ -92,7 +96,10 @@ function planOf(statement: Statement, lexical: Lexical, session: SqlSession, roo
   }
   switch (cursor.peek()) {
     case 'show':
-      return show(cursor, () => rooms.spool(session.database));
+      return show(cursor, {
+        spool: () => rooms.spool(session),
+        endpoints: () => rooms.endpoints(session),
+      });
     case 'describe':
       return describe(cursor);
     case 'flush':

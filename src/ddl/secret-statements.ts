@@ -1,11 +1,12 @@
 /**
- * CREATE, ALTER and DROP SECRET. Takes tokens, gives a CALL that carries the sealed value only; refuses an empty or
+ * CREATE, ALTER and DROP SECRET. Takes tokens, gives a CALL that carries the sealed value only (of one that is to be learned an empty one); refuses an empty or
  * overlong value and unknown options (22023).
  */
+import { parseWindow } from '../tables/delivery-id.ts';
 import { identities } from '../catalog/seals.ts';
 import { limits } from '../tables/limits.ts';
 import { StatementError, type Cursor, type Name } from './cursor.ts';
-import { oneOf, parseOptions, refuseUnknown } from './options.ts';
+import { oneOf, parseOptions, refuseUnknown, type Option } from './options.ts';
 import { callPlan, callerSchemas, textArray, type Plan } from './plan.ts';
 import type { ValidateRooms } from './validate-clause.ts';
 
@@ -19,7 +20,13 @@ export function createSecret(cursor: Cursor, rooms: ValidateRooms): Plan {
   const name = secretName(cursor);
   if (!cursor.accept('with'))
     cursor.unexpected("The form is: CREATE SECRET name WITH (backend = 'meta') AS '...'");
-  const backend = parseBackend(cursor);
+  const { backend, learnSeconds } = parseSecretOptions(cursor, true);
+  if (learnSeconds !== null) {
+    cursor.expectEnd();
+    const { sealId, sealed } = sealedAs('', name, rooms);
+    const args = [name.schema, name.name, ifNotExists, backend, sealId, sealed, learnSeconds, callerSchemas];
+    return callPlan('CREATE SECRET', 'create_learning_secret', args, cursor.lexical.text);
+  }
   const { sealId, sealed, forms } = sealValue(cursor, name, rooms);
   const args = [
     name.schema,
@@ -38,7 +45,15 @@ export function alterSecret(cursor: Cursor, rooms: ValidateRooms): Plan {
   cursor.refuseForeign('ALTER SECRET');
   cursor.expect('alter', 'secret');
   const name = secretName(cursor);
-  const backend = cursor.accept('with') ? parseBackend(cursor) : null;
+  const { backend, learnSeconds } = cursor.accept('with')
+    ? parseSecretOptions(cursor, false)
+    : { backend: null, learnSeconds: null };
+  if (learnSeconds !== null) {
+    cursor.expectEnd();
+    const { sealId, sealed } = sealedAs('', name, rooms);
+    const args = [name.schema, name.name, backend, sealId, sealed, learnSeconds, callerSchemas];
+    return callPlan('ALTER SECRET', 'alter_learning_secret', args, cursor.lexical.text);
+  }
   const { sealId, sealed, forms } = sealValue(cursor, name, rooms);
   const args = [name.schema, name.name, backend, sealId, sealed, textArray(forms), callerSchemas];
   return callPlan('ALTER SECRET', 'alter_formed_secret', args, cursor.lexical.text);
@@ -62,13 +77,32 @@ function secretName(cursor: Cursor): Name {
   return name;
 }
 
-function parseBackend(cursor: Cursor): string {
+interface SecretOptions {
+  readonly backend: string | null;
+  /** How long its sender may bring it; null: it is given its value here. */
+  readonly learnSeconds: string | null;
+}
+
+function parseSecretOptions(cursor: Cursor, needsBackend: boolean): SecretOptions {
   const at = cursor.offset;
   const options = parseOptions(cursor);
-  refuseUnknown(options, ['backend'], 'a secret');
-  const backend = options[0];
-  if (backend === undefined) throw new StatementError('22023', 'option "backend" is missing', at);
-  return oneOf(backend, 'meta');
+  refuseUnknown(options, ['backend', 'learn'], 'a secret');
+  const backend = options.find(({ name }) => name === 'backend');
+  const learn = options.find(({ name }) => name === 'learn');
+  if (backend === undefined && (needsBackend || learn === undefined))
+    throw new StatementError('22023', 'option "backend" is missing', at);
+  return {
+    backend: backend === undefined ? null : oneOf(backend, 'meta'),
+    learnSeconds: learn === undefined ? null : learnWindow(learn),
+  };
+}
+
+function learnWindow({ value, valueAt }: Option): string {
+  const seconds = parseWindow(value, limits.learnWindowMinS, limits.learnWindowMaxS);
+  if (seconds !== null) return String(seconds);
+  throw new StatementError('22023', `learn "${value}" is not known`, valueAt, {
+    hint: "For example '10 minutes'; from one minute to one day.",
+  });
 }
 
 interface SealedValue {
@@ -89,7 +123,10 @@ function sealValue(cursor: Cursor, name: Name, rooms: ValidateRooms): SealedValu
   if (Buffer.byteLength(value, 'utf8') > limits.secretBytesMax) {
     throw new StatementError('22023', `a secret has at most ${limits.secretBytesMax} bytes`, at);
   }
+  return { ...sealedAs(value, name, rooms), forms: rooms.secretForms(value) };
+}
+
+function sealedAs(value: string, { name }: Name, rooms: ValidateRooms): Omit<SealedValue, 'forms'> {
   const sealId = rooms.newId();
-  const sealed = rooms.seal(value, identities.secret(name.name, sealId));
-  return { sealId, sealed, forms: rooms.secretForms(value) };
+  return { sealId, sealed: rooms.seal(value, identities.secret(name, sealId)) };
 }

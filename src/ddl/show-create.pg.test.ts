@@ -4,6 +4,7 @@ import * as fc from 'fast-check';
 import type { DatabaseError } from 'pg';
 import { migrate, readMigrations } from '../catalog/migrate.ts';
 import { Door } from '../../test/support/ddl-door.ts';
+import { times } from '../../test/support/sample.ts';
 import { startServer, type TestServer } from '../../test/support/server.ts';
 import { readSnapshot, summary } from '../../test/support/webhook-targets.ts';
 import type { Target } from '../tables/flow.ts';
@@ -112,6 +113,7 @@ suite('SHOW CREATE TABLE', () => {
   const target = async () => (await readSnapshot(door.client)).tables.get('public\0t');
 
   test('makes the same table when it is run again, also of tables that were altered', async () => {
+    const runs = times(80, 300);
     let made = 0;
     await fc.assert(
       fc.asyncProperty(table, async ({ columns, key, includes, options, later: steps }) => {
@@ -138,8 +140,8 @@ suite('SHOW CREATE TABLE', () => {
         assert.equal(again.waitsForDisk, before.waitsForDisk);
         made++;
       }),
-      { numRuns: 300 },
+      { numRuns: runs },
     );
-    assert(made > 60, `only ${made} tables could be made`);
+    assert(made > runs / 5, `only ${made} tables could be made`);
   });
 });

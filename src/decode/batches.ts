@@ -38,10 +38,9 @@ export interface ItemsRequest extends DecodeHead {
 
 /** Errors name the item, from 1: `item 2: …`. It pauses for others now and then, where there are many. */
 export function* itemsInSlices(target: Target, request: ItemsRequest): Generator<void, Rows> {
-  const { rawHeaders } = request;
   const { bytes: source, spans } = request.documents;
   const { intake } = target;
-  const plan = planOf(target, intake.document === null ? readOptions(rawHeaders) : defaultOptions);
+  const plan = planOf(target, intake.document === null ? readOptions(request.rawHeaders) : defaultOptions);
   const included = includedMembers(intake, request);
   // As in decode.ts: no two large ones in one turn, and none in the turn that has unmasked it.
   if (source.length > limits.decodeSliceBytes) yield;

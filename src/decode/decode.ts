@@ -32,6 +32,17 @@ export function decodeRequest(target: Target, request: DecodeRequest): Rows {
   return atOnce(decodeInSlices(target, request));
 }
 
+/** The hot path: the one row of a small body, where that is the body as it is; null: it is not. */
+export function decodeWhole(target: Target, { body }: Pick<DecodeRequest, 'body'>): Rows | null {
+  const { shape, intake, dedupe } = target;
+  if (shape.way !== 'copy' || intake.format !== 'json' || intake.batched || dedupe !== undefined) return null;
+  if (body.length > limits.decodeSliceBytes) return null;
+  return wholeBody(target, body, null, checkDocument(body, codeOf(target), null));
+}
+
+const codeOf = ({ intake }: Target): BodyCode =>
+  intake.document === null ? 'payload_undecodable' : 'body_not_json';
+
 /** The same with a pause for others now and then, where there are many rows. */
 export function* decodeInSlices(target: Target, request: DecodeRequest): Generator<void, Rows> {
   const rows = yield* decodeRows(target, request);
@@ -40,17 +51,17 @@ export function* decodeInSlices(target: Target, request: DecodeRequest): Generat
 }
 
 function* decodeRows(target: Target, request: DecodeRequest): Generator<void, Rows> {
-  const { body, rawHeaders } = request;
+  const { body } = request;
   const { shape, intake } = target;
   // Large documents are read in one go, but no two of them in one turn.
   if (body.length > limits.decodeSliceBytes) yield;
-  const code: BodyCode = intake.document === null ? 'payload_undecodable' : 'body_not_json';
+  const code = codeOf(target);
   const isOneDocument = intake.format === 'json' && !intake.batched;
   if (isOneDocument && shape.way === 'copy') {
-    // The hot path: the body is the row.
+    // The body is the row.
     return wholeBody(target, body, null, checkDocument(body, code, null));
   }
-  const plan = planOf(target, intake.document === null ? readOptions(rawHeaders) : defaultOptions);
+  const plan = planOf(target, intake.document === null ? readOptions(request.rawHeaders) : defaultOptions);
   const included = includedMembers(intake, request);
   if (isOneDocument) {
     const effort = checkDocument(body, code, plan.keys);

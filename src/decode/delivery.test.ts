@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { parseDeliveryId } from '../catalog/delivery-id.ts';
+import { parseDeliveryId } from '../tables/delivery-id.ts';
 import { Refused } from '../tables/refusals.ts';
 import { deliveryOf } from './delivery.ts';
 

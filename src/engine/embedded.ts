@@ -10,6 +10,7 @@ import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client, ClientConfig } from 'pg';
 import { Closer } from '../kit/closer.ts';
+import { together } from '../kit/together.ts';
 import { within } from '../kit/within.ts';
 import { limits } from '../tables/limits.ts';
 import type { Observe } from '../tables/observations.ts';
@@ -27,7 +28,7 @@ import { findPackage, usableBinaries } from './embedded-binaries.ts';
 import { lockByKernel } from './folder-lock.ts';
 import { Postmaster, type PostmasterOptions } from './embedded-process.ts';
 import { type Engine, EngineError } from './engine.ts';
-import { EngineWatch } from './engine-watch.ts';
+import type { EngineWatch } from './engine-watch.ts';
 import { refuseUnseenServer, stopOrphan } from './orphan.ts';
 import { openShortPath } from './short-path.ts';
 import { chooseUser, type SystemUser } from './system-user.ts';
@@ -74,13 +75,20 @@ async function open(options: EmbeddedOptions, closer: Closer): Promise<Engine> {
   await mkdir(join(dir.path, 'lock'), { recursive: true, mode: 0o700 });
   const lock = await lockFolder(join(short.path, 'lock'));
   closer.add('lock', () => lock.close());
+  const user = await chooseUser(dir.path, dir.cluster);
+  // Found beside what has to be over before they run.
+  const programs = findPrograms(dir, packageDir, user, options.sharedDir);
+  programs.catch(() => undefined);
   const kernelLock = await lockByKernel(dir.path);
   closer.add('lock of the kernel', () => kernelLock?.close());
 
   const endpoint = { kind: 'unix', path: join(short.path, 'pg', 'run', '.s.PGSQL.5432') } as const;
-  const launch = await prepare(dir, packageDir, endpoint.path, options);
+  const launch = await prepare({ dir, user, programs, socket: endpoint.path, observe });
   const supervisor = new Supervisor(launch);
   closer.add('server', () => supervisor.close());
+  // The server starts while its clients' package is loaded. What keeps it from that is met again by the watch.
+  const starting = supervisor.begin().catch(() => undefined);
+  const [{ EngineWatch }] = await together(import('./engine-watch.ts'), starting);
 
   const clientConfigAs = (database: string, user: string): ClientConfig => ({
     host: join(short.path, 'pg', 'run'),
@@ -127,30 +135,36 @@ async function open(options: EmbeddedOptions, closer: Closer): Promise<Engine> {
   };
 }
 
-/** Everything between the lock and the first start of the server. */
-async function prepare(
+/** The folder that holds `bin/postgres`. */
+function findPrograms(
   dir: DataDir,
   packageDir: string,
-  socket: string,
-  options: EmbeddedOptions,
-): Promise<PostmasterOptions> {
-  const { observe, sharedDir = '/var/lib/headgate' } = options;
+  user: SystemUser | null,
+  sharedDir = '/var/lib/headgate',
+): Promise<string> {
+  const copyTo = [join(dir.path, 'bin'), ...(user === null ? [] : [sharedDir])];
+  return usableBinaries({ packageDir, user, copyTo });
+}
+
+interface Prepared {
+  readonly dir: DataDir;
+  readonly user: SystemUser | null;
+  readonly programs: Promise<string>;
+  readonly socket: string;
+  readonly observe: Observe;
+}
+
+/** Everything between the locks and the first start of the server. */
+async function prepare({ dir, user, programs, socket, observe }: Prepared): Promise<PostmasterOptions> {
   observe({ kind: 'engine.starting', engine: 'embedded' });
-  const state = await inspectDataDir(dir);
-  const user = await chooseUser(dir.path, dir.cluster);
-  const binaries = await usableBinaries({
-    packageDir,
-    user,
-    copyTo: [join(dir.path, 'bin'), ...(user === null ? [] : [sharedDir])],
-  });
-  if (state === 'new') await createCluster(dir, binaries, user);
+  if ((await inspectDataDir(dir)) === 'new') await createCluster(dir, await programs, user);
   else {
     await reportOrphan(dir, user, observe);
     await refuseUnseenServer(dir.cluster, socket);
   }
   await prepareCluster(dir, user);
   return {
-    binaries,
+    binaries: await programs,
     cluster: dir.cluster,
     clusterPath: await reachablePath(dir.cluster, user),
     user,
@@ -195,10 +209,15 @@ class Supervisor {
     return this.#postmaster !== null && this.#postmaster.endReason === null;
   }
 
-  /** Rejects when the server ends or is not ready in time; in that case it goes on, and the next call waits on. */
-  async ensureReady(signal: AbortSignal): Promise<void> {
+  /** Starts a server where none runs. */
+  async begin(): Promise<void> {
     if (this.#closed) throw new EngineError('the embedded PostgreSQL is closed');
     if (!this.running) this.#postmaster = await Postmaster.start(this.#launch);
+  }
+
+  /** Rejects when the server ends or is not ready in time; in that case it goes on, and the next call waits on. */
+  async ensureReady(signal: AbortSignal): Promise<void> {
+    await this.begin();
     const postmaster = this.#postmaster;
     if (postmaster === null) return;
     // Nothing announces the line in postmaster.pid but the file itself.

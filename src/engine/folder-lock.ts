@@ -54,7 +54,8 @@ function lend(open: number, program: string, args: readonly string[], path: stri
     const child = spawn(program, args, {
       stdio: ['ignore', 'ignore', 'pipe', open],
       env: { ...childEnv, PATH: path },
-      timeout: 10_000,
+      // Not `timeout`: its timer stays when there is no such program.
+      signal: AbortSignal.timeout(10_000),
     });
     let complaint = '';
     child.stderr?.on('data', (bytes: Buffer) => (complaint += bytes.toString()));

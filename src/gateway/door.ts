@@ -16,6 +16,7 @@ import { refusal } from '../tables/refusals.ts';
 import type { EventRooms } from './event-rooms.ts';
 import type { GuardOptions } from './guard.ts';
 import { GatewayHttp } from './http.ts';
+import { eventsPath } from './routes.ts';
 import { ResultMemory } from './sql-result.ts';
 import { SqlSessions } from './sql-sessions.ts';
 import type { SqlRooms } from './sql-sessions.ts';
@@ -28,6 +29,8 @@ export interface GatewayOptions extends Omit<GuardOptions, 'secure'> {
   readonly observe: Observe;
   /** Of sockets and of what comes on them. */
   readonly limits?: Limits;
+  /** false: every request is read by Node's parser. Default: true. */
+  readonly fastPath?: boolean;
   /** 0 picks a free one. */
   readonly port: number;
   readonly version: string;
@@ -64,6 +67,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
   const http = new GatewayHttp({ ...options, limits, sessions, load: () => front.owed });
   const front = new Front(
     {
+      fastPrefixes: options.fastPath === false ? null : [eventsPath],
       tls,
       gate,
       limits,

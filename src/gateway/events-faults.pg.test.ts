@@ -6,6 +6,7 @@ import { errorMessage, FaultyProxy } from '../../test/support/faulty-proxy.ts';
 import { openTestGateway } from '../../test/support/gateway.ts';
 import type { TestGateway } from '../../test/support/gateway.ts';
 import { testDatabase } from '../../test/support/postgres.ts';
+import { sampleOf, sampleSeed } from '../../test/support/sample.ts';
 
 const states = (
   '01000 08000 08006 0A000 22P02 23505 25006 25P02 26000 28000 3D000 40001 40P01 42501 42P01 53100 53300 55P03 57014 57P01 58030 ' +
@@ -28,14 +29,14 @@ test('a row that fails with any SQLSTATE costs itself 422, with its line, and no
   for (const hook of hooks) {
     const gateway = await openTestGateway(t, await testDatabase(t));
     await gateway.rows(`${table}; ${hook}`);
-    for (const state of ['nosuch', ...states]) {
+    for (const state of ['nosuch', ...sampleOf(states, 8)]) {
       const bad = `{"id":0,"c":"${state}"}`;
       const [honest, refused, other] = await Promise.all([
         gateway.events('name=t', '{"id":1}'),
         gateway.events('name=t', `{"id":0}\n${bad}`),
         gateway.events('name=t', '{"id":2}\n{"id":3}'),
       ]);
-      assert.deepEqual([honest.status, other.status], [200, 200], state);
+      assert.deepEqual([honest.status, other.status], [200, 200], `${state} ${sampleSeed}`);
       assert.equal(refused.status, 422, `${state}: ${refused.text}`);
       assert(!refused.text.includes('secret'), state);
       const skipping = await gateway.events('name=t&on_error=skip', `{"id":4}\n${bad}\n{"id":5}\n${bad}`);
@@ -58,7 +59,7 @@ test('a deferred trigger that fails at the COMMIT of a body of its own refuses i
   await gateway.rows(`${table};
     CREATE CONSTRAINT TRIGGER f AFTER INSERT ON t DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION f()`);
   const filler = 'x'.repeat(2_000_000);
-  for (const state of ['nosuch', ...states]) {
+  for (const state of ['nosuch', ...sampleOf(states, 6)]) {
     const { status, text } = await gateway.events(
       'name=t',
       `{"id":1,"more":"${filler}"}\n{"id":2,"c":"${state}"}`,

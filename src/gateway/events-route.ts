@@ -1,4 +1,5 @@
 /** POST /v1/events: its parameters, its body, its answer. Takes requests, gives row counts; refuses as events.ts does. */
+import { remembered } from '../kit/remembered.ts';
 import { limits } from '../tables/limits.ts';
 import { ingestEvents } from './events.ts';
 import { conflicts } from './event-rooms.ts';
@@ -15,16 +16,7 @@ const bytesMax = limits.eventsBodyBytesMax;
 const bounds = { bytesMax, tooLarge: `the body is larger than ${bytesMax} bytes` };
 
 export function eventsRoute({ events, database }: EventsRouteRooms): (it: GatewayExchange) => Promise<void> {
-  /** By request target: senders send to the same few again and again. */
-  const asked = new Map<string, EventRequest>();
-  const eventOf = (target: string): EventRequest => {
-    const known = asked.get(target);
-    if (known !== undefined) return known;
-    const event = readEvent(target, database);
-    if (asked.size >= limits.eventsTargetsMax) asked.clear();
-    asked.set(target, event);
-    return event;
-  };
+  const eventOf = remembered((target) => readEvent(target, database), limits.eventsTargetsMax);
   return async (exchange) => {
     const answer = await ingestEvents(events, eventOf(exchange.target), sourceOf(exchange));
     exchange.answerJson(eventsJson(answer), answer.rows);

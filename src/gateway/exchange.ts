@@ -64,7 +64,11 @@ export class GatewayExchange extends Exchange {
   async body({ bytesMax, tooLarge }: BodyBounds): Promise<Buffer> {
     this.#isGzip();
     const rules = { bytesMax, needsLength: false, pauseMs: limits.eventsPauseMs };
-    return this.readBody(rules).catch(inOurWords(tooLarge));
+    try {
+      return await this.readBody(rules);
+    } catch (error) {
+      return inOurWords(tooLarge)(error);
+    }
   }
 
   /** The body as it comes: the next bytes, or null behind the last ones. Throws Refused, and rejects with it. */
@@ -119,7 +123,7 @@ export class GatewayExchange extends Exchange {
    */
   answerResult(result: SqlResult, readPauseMs: number): void {
     const type = { 'content-type': json };
-    const reader = new SlowReader(this.response, result.bytes, readPauseMs);
+    const reader = new SlowReader(this.nodeResponse, result.bytes, readPauseMs);
     if (result.bytes <= limits.eventsLaneBytesMax) {
       const body = Buffer.concat([...asBuffers(result.body())]);
       this.write({ status: 200, headers: this.#headers(type, body.length), body });

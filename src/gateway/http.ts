@@ -3,10 +3,9 @@
  * answer; refuses with what the guard and the gate refuse, with `malformed_path`, `malformed_request` (two Authorizations),
  * `route_unknown`, `method_not_allowed`, `overloaded`, `draining` and `engine_unavailable`, and with whatever the handlers refuse.
  */
-import type { IncomingMessage } from 'node:http';
 import type { Gate } from '../access/gate.ts';
 import type { Connection } from '../http/connection.ts';
-import type { Incoming } from '../http/exchange.ts';
+import type { HttpRequest, Incoming } from '../http/exchange.ts';
 import type { Door } from '../http/front.ts';
 import type { Reply } from '../http/reply.ts';
 import type { Limits } from '../tables/limits.ts';
@@ -73,11 +72,11 @@ export class GatewayHttp implements Door<GatewayExchange> {
   }
 
   words(why: Refusal, connection: Connection): Reply {
-    const address = this.#gate.clientAddress(connection.remoteAddress, {});
+    const address = this.#gate.clientAddress(connection.remoteAddress, { headers: {} });
     return connectionWords(this.#observe, address, why);
   }
 
-  serve({ rawHeaders }: IncomingMessage, exchange: GatewayExchange): void {
+  serve({ rawHeaders }: HttpRequest, exchange: GatewayExchange): void {
     const doubtful = targetRefusal(exchange.target) ?? doubledRefusal(rawHeaders);
     if (doubtful !== null) return exchange.refuse(doubtful, true);
     if (exchange.hall.draining) return exchange.refuse(refusal('draining'), true);

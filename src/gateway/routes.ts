@@ -60,11 +60,13 @@ const ofSql = [...ofBoth, 'result_too_large', 'results_full'] as const satisfies
 
 const ref = (name: string) => ({ $ref: `#/components/schemas/${name}` });
 
+export const eventsPath = '/v1/events';
+
 export const routes: readonly Route[] = [
   {
     name: 'events',
     method: 'post',
-    path: '/v1/events',
+    path: eventsPath,
     operation: {
       operationId: 'insertEvents',
       summary: 'Insert one JSON object, or one a line (NDJSON), into a table that exists',

@@ -5,6 +5,7 @@
  * answer away from a sender that is still writing.
  */
 import type { Socket } from 'node:net';
+import { canonicalAddress } from '../kit/address.ts';
 import type { PerTurn } from '../kit/per-turn.ts';
 import type { Limits } from '../tables/limits.ts';
 import type { Refusal } from '../tables/refusals.ts';
@@ -44,6 +45,7 @@ const otherProtocol = 2;
 
 export class Connection {
   readonly socket: Socket;
+  /** Of its other end, in the one form of kit/address.ts. */
   readonly remoteAddress: string;
   /** The request that came last: the only one that can be incomplete, and the last to be answered. */
   last: LiveRequest | null = null;
@@ -61,7 +63,8 @@ export class Connection {
 
   constructor(socket: Socket, limits: Limits, endings: PerTurn) {
     this.socket = socket;
-    this.remoteAddress = socket.remoteAddress ?? '';
+    const peer = socket.remoteAddress ?? '';
+    this.remoteAddress = canonicalAddress(peer) ?? peer;
     this.#limits = limits;
     // Node ends our half by itself when the sender has ended its own; thousands may do so in one instant.
     const end = socket.end.bind(socket) as (...given: Parameters<Socket['end']>) => Socket;

@@ -4,7 +4,8 @@
  * `encoding_unsupported`, `malformed_encoding`, `length_required`, `body_too_large`, `overloaded`, `sender_overloaded`, and
  * with what ended the connection: `request_timeout`, `malformed_request`, `request_aborted`.
  */
-import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
+import { ServerResponse } from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { Readable } from 'node:stream';
 import type { Gate } from '../access/gate.ts';
 import type { Limits } from '../tables/limits.ts';
@@ -17,9 +18,11 @@ import type { BodyRules } from './body.ts';
 import type { BytesInFlight } from './budget.ts';
 import { Share } from './budget.ts';
 import type { Connection, LiveRequest } from './connection.ts';
+import { FastAnswer } from './fast-connection.ts';
 import type { Coding, Inflation, Inflations } from './inflation.ts';
 import { parseCodings } from './inflation.ts';
 import type { Reply } from './reply.ts';
+import { WholeRequest } from './whole-request.ts';
 
 const tooManyChunks = refusal('malformed_request', 'the body comes in too many small chunks');
 
@@ -40,12 +43,16 @@ export interface Hall {
   draining: boolean;
 }
 
+/** As Node's parser saw it, or as the recogniser did. */
+export type HttpRequest = IncomingMessage | WholeRequest;
+export type HttpResponse = ServerResponse | FastAnswer;
+
 /** What an exchange is made of. */
 export interface Incoming {
   readonly hall: Hall;
   readonly connection: Connection;
-  readonly request: IncomingMessage;
-  readonly response: ServerResponse;
+  readonly request: HttpRequest;
+  readonly response: HttpResponse;
   /** The sender waits for `100 Continue` before it sends the body. */
   readonly awaitsContinue: boolean;
 }
@@ -61,12 +68,11 @@ interface Reading {
 export abstract class Exchange implements LiveRequest {
   readonly method: string;
   readonly target: string;
-  readonly rawHeaders: readonly string[];
   readonly arrivedAtMs: number;
   readonly remoteAddress: string;
   readonly hall: Hall;
-  protected readonly request: IncomingMessage;
-  protected readonly response: ServerResponse;
+  protected readonly request: HttpRequest;
+  protected readonly response: HttpResponse;
   protected readonly connection: Connection;
   protected readonly share: Share;
   readonly #startedMs = performance.now();
@@ -87,15 +93,14 @@ export abstract class Exchange implements LiveRequest {
     this.#awaitsContinue = awaitsContinue;
     this.method = request.method ?? '';
     this.target = request.url ?? '';
-    this.rawHeaders = request.rawHeaders;
     this.arrivedAtMs = hall.now();
     const peer = connection.remoteAddress;
-    this.remoteAddress = hall.gate?.clientAddress(peer, request.headers) ?? peer;
+    this.remoteAddress = hall.gate?.believesProxies === true ? hall.gate.clientAddress(peer, request) : peer;
     this.share = new Share(hall.inFlight, this.remoteAddress, (why) => this.fail(why));
     connection.last = this;
-    connection.boundChunks(
-      request.headers['transfer-encoding'] === undefined ? null : () => this.fail(tooManyChunks),
-    );
+    if (request instanceof WholeRequest) return;
+    const isChunked = request.headers['transfer-encoding'] !== undefined;
+    connection.boundChunks(isChunked ? () => this.fail(tooManyChunks) : null);
   }
 
   /** Answers without looking further; with `closes`, because the connection cannot be trusted any further. */
@@ -105,12 +110,25 @@ export abstract class Exchange implements LiveRequest {
     return this.request.headers;
   }
 
+  /** Of one by its lower-case name; undefined: they are looked for in `rawHeaders`. */
+  get header(): WholeRequest['header'] | undefined {
+    return this.request instanceof WholeRequest ? this.request.header : undefined;
+  }
+
+  /** Names and values in turn, as received. */
+  get rawHeaders(): readonly string[] {
+    return this.request.rawHeaders;
+  }
+
   get received(): boolean {
     return this.request.complete;
   }
 
   get announcedBytes(): number {
-    return Number(this.request.headers['content-length'] ?? 0);
+    const { request } = this;
+    return request instanceof WholeRequest
+      ? request.body.length
+      : Number(request.headers['content-length'] ?? 0);
   }
 
   get answered(): boolean {
@@ -146,14 +164,16 @@ export abstract class Exchange implements LiveRequest {
     this.#closes = true;
   }
 
-  /** All of the body, taken apart. Called at most once; rejects with Refused. */
-  protected readBody(rules: BodyRules): Promise<Buffer> {
+  /** All of the body, taken apart; at once where it is there. Called at most once; throws Refused, or rejects with it. */
+  protected readBody(rules: BodyRules): Buffer | Promise<Buffer> {
     const { limits, bodyTurn } = this.hall;
-    const codings = parseCodings(this.request.headers['content-encoding'], limits.contentCodingsMax);
-    const why = this.#failure ?? ('code' in codings ? codings : this.#bodyRefusal(rules));
+    const { request } = this;
+    if (request instanceof WholeRequest) return this.#takeBody(request, rules);
+    const codings = parseCodings(request.headers['content-encoding'], limits.contentCodingsMax);
+    const why = this.#failure ?? ('code' in codings ? codings : this.#bodyRefusal(request, rules));
     if (why !== null) return Promise.reject(new Refused(why));
     this.#askForBody();
-    const reader = new BodyReader(this.request, this.share, rules, bodyTurn);
+    const reader = new BodyReader(request, this.share, rules, bodyTurn);
     this.#reading = reader;
     if ('code' in codings || codings.length === 0) return reader.promise;
     return reader.promise.then(async (read) => {
@@ -163,12 +183,30 @@ export abstract class Exchange implements LiveRequest {
     });
   }
 
-  /** The body as it comes. Called at most once, in place of `readBody`; throws Refused. */
+  /** A body that is there already. */
+  #takeBody({ body }: WholeRequest, { bytesMax }: BodyRules): Buffer | Promise<Buffer> {
+    const gone = this.connection.socket.destroyed ? refusal('request_aborted') : null;
+    const tooLarge = body.length > bytesMax ? refusal('body_too_large') : null;
+    const why = gone ?? this.#failure ?? tooLarge ?? this.share.take(body.length);
+    if (why !== null) throw new Refused(why);
+    const turn = this.hall.bodyTurn(body.length);
+    if (turn !== null) return turn.then(() => this.#whole(body));
+    return this.#whole(body);
+  }
+
+  #whole(body: Buffer): Buffer {
+    this.share.settle();
+    return body;
+  }
+
+  /** The body as it comes. Called at most once, in place of `readBody`, for one that is large or compressed; throws Refused. */
   protected readPieces(rules: PiecesRules): BodyPieces {
+    const { request } = this;
+    if (request instanceof WholeRequest) throw new Error('a request that came as a whole is read as a whole');
     if (this.#failure !== null) throw new Refused(this.#failure);
     if (this.announcedBytes > rules.bytesMax) throw new Refused('body_too_large');
     this.#askForBody();
-    const pieces = new BodyPieces(this.request, this.share, rules);
+    const pieces = new BodyPieces(request, this.share, rules);
     this.#reading = pieces;
     return pieces;
   }
@@ -180,14 +218,17 @@ export abstract class Exchange implements LiveRequest {
    */
   protected async readAway(): Promise<Refusal | null> {
     const { request } = this;
+    if (request instanceof WholeRequest) return this.#failure;
     const ends = request.complete || request.destroyed || this.#failure !== null;
-    if (!ends && !this.#awaitsContinue) await this.#drop();
+    if (!ends && !this.#awaitsContinue) await this.#drop(request);
     this.#closes ||= !request.complete;
     return this.#failure;
   }
 
-  #drop(): Promise<void> {
-    const { request, hall } = this;
+  #drop(request: IncomingMessage): Promise<void> {
+    const { hall } = this;
+    // Whoever has read so far would pause the request at the next piece.
+    this.#reading?.abandon();
     return new Promise((resolve) => {
       let bytes = 0;
       const settle = (): void => {
@@ -216,7 +257,7 @@ export abstract class Exchange implements LiveRequest {
   #askForBody(): void {
     if (!this.#awaitsContinue) return;
     this.#awaitsContinue = false;
-    this.response.writeContinue();
+    this.nodeResponse.writeContinue();
   }
 
   #inflate(body: Buffer, codings: readonly Coding[], { bytesMax }: BodyRules): Promise<Buffer> {
@@ -227,8 +268,7 @@ export abstract class Exchange implements LiveRequest {
   }
 
   /** null: the body may be read. The parser has seen to it that a declared length is a number. */
-  #bodyRefusal({ bytesMax, needsLength }: BodyRules): Refusal | null {
-    const { headers } = this.request;
+  #bodyRefusal({ headers }: IncomingMessage, { bytesMax, needsLength }: BodyRules): Refusal | null {
     if (headers['transfer-encoding'] !== undefined) return null;
     const length = headers['content-length'];
     if (length === undefined) return needsLength ? refusal('length_required') : null;
@@ -238,33 +278,45 @@ export abstract class Exchange implements LiveRequest {
   }
 
   /** Lets go of whatever the request held, and writes its answer. */
-  protected write({ status, headers, body }: Reply): void {
-    if (!this.#begin(status, headers)) return;
-    if (typeof body === 'string' && this.method !== 'HEAD' && endInOneWrite(this.response, body)) return;
-    this.response.end(body);
+  protected write(reply: Reply): void {
+    const { request, response } = this;
+    if (!this.#begin()) return;
+    const closes = this.#decideOnClosing();
+    if (response instanceof FastAnswer)
+      return response.send(reply, closes || (request as WholeRequest).closes, this.hall.now());
+    const { status, headers, body } = reply;
+    writeHead(response, status, headers, closes);
+    if (typeof body === 'string' && this.method !== 'HEAD' && endInOneWrite(response, body)) return;
+    response.end(body);
   }
 
   /** The same for a body that leaves as fast as its reader reads. */
   protected writePieces(status: number, headers: readonly string[], pieces: Iterable<Buffer>): void {
-    if (!this.#begin(status, headers)) return;
+    if (!this.#begin()) return;
+    const response = this.nodeResponse;
+    writeHead(response, status, headers, this.#decideOnClosing());
     const source = Readable.from(pieces);
     // Half an answer is told from a whole one by the end of the connection.
-    source.on('error', () => this.response.destroy());
-    source.pipe(this.response);
+    source.on('error', () => response.destroy());
+    source.pipe(response);
+  }
+
+  /** For what only requests have that Node's parser reads. */
+  protected get nodeResponse(): ServerResponse {
+    if (this.response instanceof ServerResponse) return this.response;
+    throw new Error('a request that came as a whole is answered in one piece');
   }
 
   /** false: nobody is there to read it. */
-  #begin(status: number, headers: readonly string[]): boolean {
+  #begin(): boolean {
     this.#answered = true;
     this.#reading?.abandon();
     this.#inflation?.abandon();
     this.share.release();
-    if (this.connection.socket.destroyed) return false;
-    this.#writeHead(status, headers);
-    return true;
+    return !this.connection.socket.destroyed;
   }
 
-  #writeHead(status: number, headers: readonly string[]): void {
+  #decideOnClosing(): boolean {
     const { connection, hall } = this;
     if (!this.request.complete) {
       this.#closes ||= this.#leavesTooMuchUnread();
@@ -273,7 +325,7 @@ export abstract class Exchange implements LiveRequest {
     // While draining, the answer that closes a connection is the last one owed on it.
     const closes = this.#closes || ((hall.ebbing || hall.draining) && connection.last === this);
     if (closes) connection.endAfterAnswer();
-    this.response.writeHead(status, closes ? [...headers, 'Connection', 'close'] : (headers as string[]));
+    return closes;
   }
 
   /**
@@ -285,6 +337,15 @@ export abstract class Exchange implements LiveRequest {
     if (this.request.headers['transfer-encoding'] !== undefined) return true;
     return this.announcedBytes > this.hall.limits.unreadBodyBytesMax;
   }
+}
+
+function writeHead(
+  response: ServerResponse,
+  status: number,
+  headers: readonly string[],
+  closes: boolean,
+): void {
+  response.writeHead(status, closes ? [...headers, 'Connection', 'close'] : (headers as string[]));
 }
 
 /**

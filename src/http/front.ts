@@ -1,13 +1,12 @@
 /**
- * The sockets of a door that speaks HTTP. Takes connections over TCP or TLS and the requests that Node's parser makes of
- * them, gives those whose meaning is beyond doubt to the door; has the door refuse with `malformed_request`,
+ * The sockets of a door that speaks HTTP. Takes connections over TCP or TLS and the requests that are read from them, by the
+ * recogniser or by Node's parser (fast-connection.ts), gives those whose meaning is beyond doubt to the door; has the door refuse with `malformed_request`,
  * `encoding_unsupported`, `headers_too_large`, `path_too_long`, `expectation_failed`, `request_timeout`, `request_aborted`,
  * `method_not_allowed` (CONNECT) and `overloaded` (too many requests on one connection). Touches nothing but its sockets.
  */
 import { lookup } from 'node:dns/promises';
 import { once } from 'node:events';
-import type { IncomingMessage, ServerResponse } from 'node:http';
-import { Server as NetServer } from 'node:net';
+import type { IncomingMessage } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import type { Gate } from '../access/gate.ts';
 import type { TlsSource } from '../access/tls-source.ts';
@@ -22,19 +21,21 @@ import { refusal } from '../tables/refusals.ts';
 import { BytesInFlight } from './budget.ts';
 import { Connection } from './connection.ts';
 import type { LiveRequest } from './connection.ts';
-import type { Exchange, Hall, Incoming } from './exchange.ts';
+import type { Exchange, Hall, HttpRequest, HttpResponse, Incoming } from './exchange.ts';
+import { FastConnections } from './fast-connection.ts';
 import { Inflations } from './inflation.ts';
 import { isHeadOfParserError, protocolRefusal, refusalForParserError } from './protocol.ts';
 import { rawMessage } from './reply.ts';
 import type { Reply } from './reply.ts';
-import { answerHalfClosed, createHttpServer } from './server.ts';
+import { answerHalfClosed, createHttpDoor } from './server.ts';
 import type { HttpServer } from './server.ts';
+import { WholeRequest } from './whole-request.ts';
 
 /** What a door makes of requests. */
 export interface Door<E extends Exchange> {
   exchange(incoming: Incoming): E;
   /** `passedOver`: why an offer to go on in another protocol was not taken. */
-  serve(request: IncomingMessage, exchange: E, passedOver: Refusal | null): void;
+  serve(request: HttpRequest, exchange: E, passedOver: Refusal | null): void;
   /** The answer for a connection that has no request to answer. What is answered with it is said here. */
   words(why: Refusal, connection: Connection): Reply;
   /** null: Node passes every offer over. */
@@ -49,6 +50,8 @@ export interface Offers {
 }
 
 export interface FrontOptions {
+  /** What the targets begin with of requests that are read without Node's parser; null: all of them are read by it. */
+  readonly fastPrefixes: readonly string[] | null;
   /** null: plain HTTP. */
   readonly tls: TlsSource | null;
   /** null: everybody may come, and no proxy is believed. */
@@ -70,12 +73,16 @@ export interface FrontOptions {
   readonly failed: (error: Error) => void;
 }
 
+/** As Node says it. */
+const nothingCame = Object.assign(new Error('no request came'), { code: 'ERR_HTTP_REQUEST_TIMEOUT' });
+
 export class Front<E extends Exchange> {
   readonly hall: Hall;
   readonly #options: FrontOptions;
   readonly #door: Door<E>;
   readonly #limits: Limits;
   readonly #servers: HttpServer[] = [];
+  readonly #fast: FastConnections[] = [];
   readonly #connections = new Map<Socket, Connection>();
   /** What the end of a connection takes, and what a request takes that did not wait for the answer before it. */
   readonly #endings: PerTurn;
@@ -124,15 +131,14 @@ export class Front<E extends Exchange> {
 
   /** In place of listening: connections are handed to it (`take`). */
   standBy(): void {
-    // Node begins to look after the time that headers and bodies take when it is told that the server listens.
-    this.#create().server.emit('listening');
+    this.#create();
   }
 
   /** Serves a connection that was accepted elsewhere, of which nothing was read. */
   take(socket: Socket): void {
     // As a server of HTTP has it by itself: who closes its own half after a request still reads the answer.
     socket.allowHalfOpen = true;
-    this.#servers[0]?.server.emit('connection', socket);
+    this.#servers[0]?.sockets.emit('connection', socket);
   }
 
   /**
@@ -142,10 +148,9 @@ export class Front<E extends Exchange> {
    */
   async ebb(): Promise<void> {
     this.hall.ebbing = true;
-    for (const { server } of this.#servers) {
-      await quietTurn(server, this.#limits.closingTurnsMax);
-      // The HTTP server's own close() would close the idle connections too.
-      NetServer.prototype.close.call(server);
+    for (const { sockets } of this.#servers) {
+      await quietTurn(sockets, this.#limits.closingTurnsMax);
+      sockets.close();
     }
     this.#stopped = true;
     if (this.#connections.size === 0) return;
@@ -156,7 +161,8 @@ export class Front<E extends Exchange> {
   drain(): void {
     if (this.hall.draining) return;
     this.hall.draining = true;
-    for (const { server } of this.#servers) server.closeIdleConnections();
+    for (const { parser } of this.#servers) parser.closeIdleConnections();
+    for (const fast of this.#fast) fast.endIdle();
   }
 
   /** Stops listening; resolves when every connection has ended, by itself within `withinMs` (null: however long it takes). */
@@ -169,7 +175,8 @@ export class Front<E extends Exchange> {
     this.drain();
     const closed = this.#servers.map((http) => {
       http.endHandshakes();
-      return new Promise<void>((resolve) => void http.server.close(() => resolve()));
+      http.parser.close();
+      return new Promise<void>((resolve) => void http.sockets.close(() => resolve()));
     });
     for (const { socket, idle, upgraded, ending } of this.#connections.values()) {
       // One that is being lingered on ends by its own timer; one in the middle of its headers has no request yet.
@@ -188,43 +195,55 @@ export class Front<E extends Exchange> {
   }
 
   async #listen(host: string, port: number): Promise<AddressInfo> {
-    const { server } = this.#create();
-    const listening = once(server, 'listening');
-    server.listen({ host, port, backlog: 4096 });
+    const { sockets } = this.#create();
+    const listening = once(sockets, 'listening');
+    sockets.listen({ host, port, backlog: 4096 });
     await listening;
-    server.on('error', (error) => this.#options.failed(error));
-    return server.address() as AddressInfo;
+    sockets.on('error', (error) => this.#options.failed(error));
+    return sockets.address() as AddressInfo;
   }
 
   #create(): HttpServer {
     const { requestTimeoutMs, connectionsMax, silenceMs, tls, answersHalfClosed } = this.#options;
-    const http = createHttpServer({ ...this.#limits, requestTimeoutMs, connectionsMax }, tls);
-    const { server } = http;
+    const http = createHttpDoor({ ...this.#limits, requestTimeoutMs, connectionsMax }, tls);
+    const { parser: server } = http;
     this.#servers.push(http);
     if (answersHalfClosed) answerHalfClosed(server);
     if (silenceMs !== null) server.setTimeout(silenceMs);
-    http.connected((socket) => this.#connected(socket));
-    server.on('request', (request, response) => this.#request(request, response, false));
-    server.on('checkContinue', (request, response) => this.#request(request, response, true));
+    const fast = this.#createFast(http);
+    http.connected((socket) => this.#connected(socket, http, fast));
+    const of = ({ socket }: IncomingMessage) => this.#connections.get(socket);
+    server.on('request', (request, response) => this.#request(of(request), request, response, false));
+    server.on('checkContinue', (request, response) => this.#request(of(request), request, response, true));
     server.on('checkExpectation', (request, response) =>
-      this.#exchange(request, response, true)?.refuse(refusal('expectation_failed'), true),
+      this.#exchange(of(request), request, response, true)?.refuse(refusal('expectation_failed'), true),
     );
     server.on('clientError', (error, socket) => this.#clientError(error, socket as Socket));
     server.on('connect', (_request, socket) =>
       this.refuseTunnel(socket as Socket, refusal('method_not_allowed')),
     );
-    const { offers } = this.#door;
-    if (offers !== null) {
-      server.on('upgrade', (request, socket, head) =>
-        this.#offered(http, offers, request, socket as Socket, head),
-      );
-    }
+    // Also where nothing is offered: left to itself, Node loses what came behind such a request in the same read.
+    server.on('upgrade', (request, socket, head) => this.#offered(http, request, socket as Socket, head));
     return http;
   }
 
-  #connected(socket: Socket): void {
-    // Given back to Node, with an offer passed over.
-    if (this.#connections.has(socket)) return;
+  #createFast({ parser }: HttpServer): FastConnections | null {
+    const { fastPrefixes: prefixes, silenceMs, answersHalfClosed } = this.#options;
+    if (prefixes === null) return null;
+    const fast = new FastConnections({
+      prefixes,
+      limits: this.#limits,
+      silenceMs,
+      answersHalfClosed,
+      begin: (connection, request, answer) => this.#request(connection, request, answer, false),
+      handOver: (socket) => parser.emit('connection', socket),
+      expired: (socket) => this.#clientError(nothingCame, socket),
+    });
+    this.#fast.push(fast);
+    return fast;
+  }
+
+  #connected(socket: Socket, { parser }: HttpServer, fast: FastConnections | null): void {
     const connection = new Connection(socket, this.#limits, this.#endings);
     this.#connections.set(socket, connection);
     socket.once('close', () => {
@@ -235,14 +254,21 @@ export class Front<E extends Exchange> {
       const { last } = connection;
       if (last?.received === false) this.#endings.run(() => last.fail(refusal('request_aborted')));
     });
+    if (fast === null) parser.emit('connection', socket);
+    else fast.add(socket, connection);
   }
 
-  #request(request: IncomingMessage, response: ServerResponse, awaitsContinue: boolean): void {
-    const exchange = this.#exchange(request, response, awaitsContinue);
-    const connection = this.#connections.get(request.socket);
+  #request(
+    connection: Connection | undefined,
+    request: HttpRequest,
+    response: HttpResponse,
+    awaitsContinue: boolean,
+  ): void {
+    const exchange = this.#exchange(connection, request, response, awaitsContinue);
     if (exchange === null || connection === undefined) return;
     const passedOver = connection.takePassedOver();
-    const broken = protocolRefusal(request, this.#limits) ?? this.#impatience(connection);
+    const doubt = request instanceof WholeRequest ? null : protocolRefusal(request, this.#limits);
+    const broken = doubt ?? this.#impatience(connection);
     // What ends the connection is said at once: nothing behind it is a request any more.
     if (broken !== null) return exchange.refuse(broken, true);
     const serve = () => this.#door.serve(request, exchange, passedOver);
@@ -251,8 +277,12 @@ export class Front<E extends Exchange> {
   }
 
   /** null: the answer that closes this connection is already on its way. */
-  #exchange(request: IncomingMessage, response: ServerResponse, awaitsContinue: boolean): E | null {
-    const connection = this.#connections.get(request.socket);
+  #exchange(
+    connection: Connection | undefined,
+    request: HttpRequest,
+    response: HttpResponse,
+    awaitsContinue: boolean,
+  ): E | null {
     if (connection === undefined || connection.ending) return null;
     const exchange = this.#door.exchange({ hall: this.hall, connection, request, response, awaitsContinue });
     connection.pending.add(exchange);
@@ -280,7 +310,8 @@ export class Front<E extends Exchange> {
    * A request that offers to go on in another protocol, its body unread in `head` and in the socket. Node has let go of
    * the socket; the answers that it owes on it are written before anything else is.
    */
-  #offered(http: HttpServer, offers: Offers, request: IncomingMessage, socket: Socket, head: Buffer): void {
+  #offered(http: HttpServer, request: IncomingMessage, socket: Socket, head: Buffer): void {
+    const { offers } = this.#door;
     const connection = this.#connections.get(socket);
     const failed = () => void socket.destroy();
     socket.on('error', failed);
@@ -288,18 +319,18 @@ export class Front<E extends Exchange> {
     const decide = () => {
       // What comes behind the last answer of a connection is read and dropped.
       if (connection.ending) return void socket.resume();
-      const refused = protocolRefusal(request, this.#limits) ?? offers.refusal(request, connection);
-      if (refused === null) {
+      const refused = protocolRefusal(request, this.#limits) ?? offers?.refusal(request, connection);
+      if (offers !== null && refused === null) {
         connection.upgraded = true;
         return offers.take(request, socket, head);
       }
       // The offer is passed over. Had Node been told so in advance, it would lose what came behind the request in the same
       // read (llhttp pauses there, and its position is not looked at), and read on in the middle of something.
-      connection.passedOver = refused;
+      connection.passedOver = refused ?? null;
       socket.off('error', failed);
       socket.setTimeout(0);
       socket.unshift(Buffer.concat([withoutOffer(request), head]));
-      http.giveBack(socket);
+      http.parser.emit('connection', socket);
     };
     if (connection.last === null) decide();
     else connection.last.whenWritten(decide);

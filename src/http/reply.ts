@@ -1,4 +1,4 @@
-/** Answers as they are written. Types, and the whole message of one for a connection that has no request; touches nothing. */
+/** Answers as they are written. Types, and the whole message of one where it is not Node that writes it; touches nothing. */
 import { STATUS_CODES } from 'node:http';
 
 export interface Reply {
@@ -8,10 +8,51 @@ export interface Reply {
   readonly body: string | Buffer;
 }
 
-/** A whole HTTP message for a socket that has no request to answer, and that is closed after it. */
+/** A whole HTTP message, one character a byte: `last` are its last headers. */
+export function messageOf(reply: Reply, last: string, nowMs: number): string {
+  return `${heads.get(reply) ?? headOf(reply)}Date: ${dateAt(nowMs)}\r\n${last}\r\n${asBytes(reply.body)}`;
+}
+
+const heads = new WeakMap<Reply, string>();
+
+/** An answer that many are given, with what is the same in all of its messages made once. */
+export function often<R extends Reply>(reply: R): R {
+  heads.set(reply, headOf(reply));
+  return reply;
+}
+
+/**
+ * The lines of an answer up to its own last one. Throws for a header that would end before it should, as Node does: that is
+ * nobody's but our own mistake.
+ */
+function headOf({ status, headers }: Reply): string {
+  let head = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\n`;
+  for (let i = 0; i + 1 < headers.length; i += 2) {
+    const line = `${headers[i]}: ${headers[i + 1]}`;
+    if (unwritable.test(line))
+      throw new TypeError('a header of an answer has characters that no header may have');
+    head += `${line}\r\n`;
+  }
+  return head;
+}
+
+/** The same for a socket that has no request to answer, and that is closed after it. */
 export function rawMessage(it: Reply, nowMs: number): string {
-  const headers = [...it.headers, 'Connection', 'close', 'Date', new Date(nowMs).toUTCString()];
-  let head = `HTTP/1.1 ${it.status} ${STATUS_CODES[it.status] ?? ''}\r\n`;
-  for (let i = 0; i + 1 < headers.length; i += 2) head += `${headers[i]}: ${headers[i + 1]}\r\n`;
-  return `${head}\r\n${String(it.body)}`;
+  return messageOf(it, 'Connection: close\r\n', nowMs);
+}
+
+const unwritable = /[^\t\x20-\x7e\x80-\xff]/;
+
+function asBytes(body: string | Buffer): string {
+  if (typeof body !== 'string') return body.toString('latin1');
+  return Buffer.byteLength(body) === body.length ? body : Buffer.from(body).toString('latin1');
+}
+
+let [second, date] = [-1, ''];
+
+/** Made once a second. */
+function dateAt(nowMs: number): string {
+  const at = Math.floor(nowMs / 1_000);
+  if (at !== second) [second, date] = [at, new Date(nowMs).toUTCString()];
+  return date;
 }

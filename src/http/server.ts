@@ -1,11 +1,12 @@
 /**
- * Node's HTTP server as the doors want it, over TCP or over TLS. Takes bounds and, for TLS, a TlsSource; gives the
- * server, and which of its events brings a connection that can speak HTTP. Touches no request.
+ * Node's HTTP server as the doors want it, and what accepts connections for it, over TCP or over TLS. Takes bounds and, for
+ * TLS, a TlsSource; gives both, and a way to be told of connections that can speak HTTP. Touches no request.
  */
 import { createServer } from 'node:http';
-import type { Server, ServerOptions } from 'node:http';
-import { createServer as createTlsServer } from 'node:https';
-import type { Socket } from 'node:net';
+import type { Server } from 'node:http';
+import { createServer as createTcpServer } from 'node:net';
+import type { Server as NetServer, Socket } from 'node:net';
+import { createServer as createTlsServer } from 'node:tls';
 import type { TLSSocket } from 'node:tls';
 import { Handshakes } from '../access/handshakes.ts';
 import type { TlsSource } from '../access/tls-source.ts';
@@ -19,19 +20,20 @@ export interface HttpBounds {
   readonly connectionsMax: number;
 }
 
+/** What accepts connections, and Node's parser for them, which accepts none itself. */
 export interface HttpServer {
-  readonly server: Server;
+  readonly sockets: NetServer;
+  readonly parser: Server;
   /** Calls back with every connection on which requests may come. */
   connected(use: (socket: Socket) => void): void;
-  /** Gives a connection that was taken from HTTP, e.g. by an upgrade that was passed over, back to it. */
-  giveBack(socket: Socket): void;
   /** Ends the connections that have not come so far. */
   readonly endHandshakes: () => void;
 }
 
-export function createHttpServer(bounds: HttpBounds, tls: TlsSource | null): HttpServer {
+/** A server of HTTP alone. */
+export function createHttpServer(bounds: HttpBounds): Server {
   const { headersTimeoutMs, requestTimeoutMs, keepAliveTimeoutMs, headersBytesMax } = bounds;
-  const options: ServerOptions = {
+  const server = createServer({
     maxHeaderSize: headersBytesMax,
     headersTimeout: headersTimeoutMs,
     requestTimeout: requestTimeoutMs,
@@ -39,13 +41,21 @@ export function createHttpServer(bounds: HttpBounds, tls: TlsSource | null): Htt
     connectionsCheckingInterval: Math.min(1_000, Math.ceil(headersTimeoutMs / 4)),
     // Checked in protocol.ts: there the refusal has a body like all others.
     requireHostHeader: false,
-  };
-  const made = tls === null ? overTcp(options) : overTls(options, tls, headersTimeoutMs);
-  const { server } = made;
+  });
   // Beyond this count Node would drop header lines silently, a signature among them; 0 keeps them all to be counted.
   server.maxHeadersCount = 0;
   server.maxConnections = bounds.connectionsMax;
-  return made;
+  return server;
+}
+
+/** Connections are given to its parser by the event `connection`, of which Node's documents say that it is there for that. */
+export function createHttpDoor(bounds: HttpBounds, tls: TlsSource | null): HttpServer {
+  const parser = createHttpServer(bounds);
+  // Node begins to look after the time that headers and bodies take when it is told that the server listens.
+  parser.emit('listening');
+  const made = tls === null ? overTcp() : overTls(tls, bounds.headersTimeoutMs);
+  made.sockets.maxConnections = bounds.connectionsMax;
+  return { ...made, parser };
 }
 
 /**
@@ -56,42 +66,38 @@ export function answerHalfClosed(server: Server): void {
   (server as Server & { httpAllowHalfOpen: boolean }).httpAllowHalfOpen = true;
 }
 
-function overTcp(options: ServerOptions): HttpServer {
-  const server = createServer(options);
+/** As servers of HTTP have it by themselves. */
+const options = { allowHalfOpen: true, noDelay: true };
+
+function overTcp(): Omit<HttpServer, 'parser'> {
+  const sockets = createTcpServer(options);
   return {
-    server,
-    connected: (use) => server.on('connection', use),
-    giveBack: (socket) => server.emit('connection', socket),
+    sockets,
+    connected: (use) => sockets.on('connection', use),
     endHandshakes: () => undefined,
   };
 }
 
-function overTls(options: ServerOptions, tls: TlsSource, handshakeTimeout: number): HttpServer {
-  const server = createTlsServer({
+function overTls(tls: TlsSource, handshakeTimeout: number): Omit<HttpServer, 'parser'> {
+  const sockets = createTlsServer({
     ...options,
     ...tls.serverOptions,
     // Senders that offer either; without the second, `curl --http1.0` would be turned away by the handshake.
     ALPNProtocols: ['http/1.1', 'http/1.0'],
-    // What `http` sets by itself and `https` does not.
-    allowHalfOpen: true,
-    noDelay: true,
     // A handshake counts as the beginning of the headers.
     handshakeTimeout,
   });
-  tls.serve(server);
+  tls.serve(sockets);
   const handshakes = new Handshakes<true>();
-  const known = new WeakSet<Socket>();
-  server.on('connection', (socket: Socket) => handshakes.begin(socket, true));
+  sockets.on('connection', (socket: Socket) => handshakes.begin(socket, true));
+  sockets.on('tlsClientError', (_error, socket) => socket.destroy());
   return {
-    server,
+    sockets,
     connected: (use) =>
-      server.on('secureConnection', (socket: TLSSocket) => {
-        if (known.has(socket)) return use(socket);
-        known.add(socket);
+      sockets.on('secureConnection', (socket: TLSSocket) => {
         if (handshakes.done(socket) === undefined || tls.refuses(socket)) socket.destroy();
         else use(socket);
       }),
-    giveBack: (socket) => server.emit('secureConnection', socket),
     endHandshakes: () => handshakes.destroyAll(),
   };
 }

@@ -17,6 +17,7 @@ import type {
   CheckRequest,
   HandshakeAnswer,
   HandshakeRule,
+  Learns,
   Target,
 } from '../tables/flow.ts';
 import type { Limits } from '../tables/limits.ts';
@@ -33,6 +34,8 @@ export interface HandshakeRooms {
   find(name: TableName): Target | Promise<Target>;
   /** Told of every question to a table that answers some. Never throws, takes no time. */
   asked(handshake: AskedHandshake): void;
+  /** Gives a secret this value, where it has none; whether it has it now, committed. Throws Refused. */
+  learn(target: Target, learns: Learns, value: string, remoteAddress: string): Promise<boolean>;
   /** A monotonic clock, ms. */
   readonly clock: () => number;
   readonly limits: Pick<
@@ -57,6 +60,8 @@ export interface Handshakes {
     remoteAddress: string,
     which: Which,
   ): Asked | null;
+  /** A POST that may bring a secret of the table; null: it goes on. */
+  learning(target: Target, request: CheckRequest, remoteAddress: string): Promise<Asked | null>;
   /** A POST that cannot be stored at present; null: it is refused for that. */
   meanwhile(
     target: Target | null | undefined,
@@ -79,7 +84,7 @@ export function createHandshakes(rooms: HandshakeRooms): Handshakes {
       if (target === null || answers === undefined) return null;
       const { method, remoteAddress, arrivedAtMs: askedAtMs } = arrival;
       if (!canMatch(answers.unchecked, method) && !canMatch(answers.checked, method)) return null;
-      const body = await smallBody(arrival, () => arrival.body(), bytesMax);
+      const body = await smallBody(arrival, async () => arrival.body(), bytesMax);
       const asked =
         body === null ? null : matcher.all(target, answers, requestOf(arrival, body), remoteAddress);
       if (asked === null) {
@@ -92,6 +97,10 @@ export function createHandshakes(rooms: HandshakeRooms): Handshakes {
       which === 'unchecked' && request.body.length > bytesMax
         ? null
         : matcher.first(target, answers, request, remoteAddress, which),
+    learning: (target, request, remoteAddress) =>
+      request.body.length > bytesMax
+        ? Promise.resolve(null)
+        : matcher.learning(target, request, remoteAddress),
     meanwhile: async (target, arrival, read) => {
       const answers = target?.answers;
       if (target === null || target === undefined || answers?.asksByPost !== true) return null;
@@ -131,21 +140,60 @@ class Matcher {
     remoteAddress: string,
     which: Which,
   ): Asked | null {
-    for (const { place, methods, answer: makes } of answers[which]) {
+    for (const { place, methods, learns, answer: makes } of answers[which]) {
+      if (learns !== undefined) continue;
       if (methods !== null && !methods.has(request.method)) continue;
       const answer = makes(request);
       if (answer === null) continue;
-      const { method, arrivedAtMs: askedAtMs } = request;
-      const waitMs = this.#rates[which].take(`${target.database}/${target.oid}`, this.#rooms.clock());
-      const outcome = waitMs > 0 ? 'too_many' : 'answered';
-      const status = waitMs > 0 ? refusals.rate_limited.status : answer.status;
-      this.#rooms.asked({ target, method, remoteAddress, askedAtMs, place, status, outcome });
-      return waitMs > 0
-        ? { kind: 'askedTooOften', target, refusal: tooMany(waitMs) }
-        : { kind: 'asked', target, answer };
+      const asked = { target, request, remoteAddress, place };
+      return this.#tooOften(asked, which) ?? this.#answered(asked, answer);
     }
     return null;
   }
+
+  /** The first rule that learns a secret and has it now: answered once that is committed. */
+  async learning(target: Target, request: CheckRequest, remoteAddress: string): Promise<Asked | null> {
+    for (const { place, methods, learns, answer: makes } of target.answers?.unchecked ?? []) {
+      if (learns === undefined || methods?.has(request.method) === false) continue;
+      const answer = makes(request);
+      if (answer?.learned === undefined) continue;
+      const asked = { target, request, remoteAddress, place };
+      const refused = this.#tooOften(asked, 'unchecked');
+      if (refused !== null) return refused;
+      const known = await this.#rooms.learn(target, learns, answer.learned, remoteAddress);
+      return known ? this.#answered(asked, answer) : null;
+    }
+    return null;
+  }
+
+  #tooOften(asked: Question, which: Which): Asked | null {
+    const { target } = asked;
+    const waitMs = this.#rates[which].take(`${target.database}/${target.oid}`, this.#rooms.clock());
+    if (waitMs <= 0) return null;
+    this.#tell(asked, refusals.rate_limited.status, 'too_many');
+    return { kind: 'askedTooOften', target, refusal: tooMany(waitMs) };
+  }
+
+  #answered(asked: Question, answer: HandshakeAnswer): Asked {
+    this.#tell(asked, answer.status, 'answered');
+    return { kind: 'asked', target: asked.target, answer };
+  }
+
+  #tell(
+    { target, request, remoteAddress, place }: Question,
+    status: number,
+    outcome: AskedHandshake['outcome'],
+  ): void {
+    const { method, arrivedAtMs: askedAtMs } = request;
+    this.#rooms.asked({ target, method, remoteAddress, askedAtMs, place, status, outcome });
+  }
+}
+
+interface Question {
+  readonly target: Target;
+  readonly request: CheckRequest;
+  readonly remoteAddress: string;
+  readonly place: number;
 }
 
 function tooMany(waitMs: number): Refusal {

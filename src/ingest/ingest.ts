@@ -10,7 +10,9 @@
  */
 import type {
   Arrival,
+  CheckRequest,
   DecodeRequest,
+  HeaderReader,
   Outcome,
   RejectedRequest,
   Rows,
@@ -66,17 +68,19 @@ export function createIngest(rooms: IngestRooms): Ingest {
         got.target = target;
         hooks.target(target);
         rooms.admit(target, arrival.announcedBytes ?? 0);
-        const body = (got.body ??= await arrival.body());
+        const reading = got.body ?? arrival.body();
+        const body = (got.body = reading instanceof Promise ? await reading : reading);
+        const request = new ReceivedRequest(arrival, body);
         got.authenticated = false;
-        const first = asks(target, rooms, arrival, body, 'unchecked');
+        const first = asks(target, rooms, request, 'unchecked');
         if (first !== null) return first;
-        authenticate(target, arrival, body);
+        const learnt = target.answers?.learns === true ? await learns(target, rooms, request) : null;
+        if (learnt !== null) return learnt;
+        authenticate(target, request);
         got.authenticated = true;
-        const second = asks(target, rooms, arrival, body, 'checked');
+        const second = asks(target, rooms, request, 'checked');
         if (second !== null) return second;
-        const { method, target: requestTarget, rawHeaders, arrivedAtMs, remoteAddress } = arrival;
-        const head = { method, target: requestTarget, rawHeaders, arrivedAtMs, remoteAddress };
-        const decoded = rooms.decode(target, { ...head, body });
+        const decoded = rooms.decode(target, request);
         const rows = decoded instanceof Promise ? await decoded : decoded;
         // A batch of no lines: there is nothing to wait for.
         if (rows.count === 0) return { kind: 'committed', rows: 0 };
@@ -102,6 +106,41 @@ export function createIngest(rooms: IngestRooms): Ingest {
       throw error;
     }
   };
+}
+
+/** A request whose body has come. Its headers are made into strings by whoever looks at them, and not before. */
+class ReceivedRequest implements CheckRequest, DecodeRequest {
+  readonly body: Buffer;
+  readonly #arrival: Arrival;
+
+  constructor(arrival: Arrival, body: Buffer) {
+    this.#arrival = arrival;
+    this.body = body;
+  }
+
+  get method(): string {
+    return this.#arrival.method;
+  }
+
+  get target(): string {
+    return this.#arrival.target;
+  }
+
+  get rawHeaders(): readonly string[] {
+    return this.#arrival.rawHeaders;
+  }
+
+  get header(): HeaderReader | undefined {
+    return this.#arrival.header;
+  }
+
+  get arrivedAtMs(): number {
+    return this.#arrival.arrivedAtMs;
+  }
+
+  get remoteAddress(): string {
+    return this.#arrival.remoteAddress;
+  }
 }
 
 /** How far a request has come. */
@@ -133,17 +172,23 @@ async function findLate(
 function asks(
   target: Target,
   { handshakes }: IngestRooms,
-  arrival: Arrival,
-  body: Buffer,
+  request: ReceivedRequest,
   which: 'unchecked' | 'checked',
 ): Asked | null {
   const { answers } = target;
   if (answers?.asksByPost !== true || handshakes === undefined || answers[which].length === 0) return null;
-  const { method, target: requestTarget, rawHeaders, arrivedAtMs, remoteAddress } = arrival;
-  const request = { method, target: requestTarget, rawHeaders, arrivedAtMs, body };
-  const asked = handshakes.posted(target, answers, request, remoteAddress, which);
-  if (asked !== null) giveBack(body);
+  const asked = handshakes.posted(target, answers, request, request.remoteAddress, which);
+  if (asked !== null) giveBack(request.body);
   return asked;
+}
+
+/** A handshake that brings the secret of the table. */
+async function learns(
+  target: Target,
+  { handshakes }: IngestRooms,
+  request: ReceivedRequest,
+): Promise<Asked | null> {
+  return (await handshakes?.learning(target, request, request.remoteAddress)) ?? null;
 }
 
 /** A question needs no room in a lane: whether there is some is not asked of it. */
@@ -167,13 +212,11 @@ function tellRejected(rooms: IngestRooms, arrival: Arrival, got: Got, refusal: R
 }
 
 /** Before anything looks into the body: a stranger learns nothing about how it would be read. */
-function authenticate(target: Target, arrival: Arrival, body: Buffer): void {
+function authenticate(target: Target, request: ReceivedRequest): void {
   const { check } = target;
   if (check === null) return;
   if (check === 'unusable') throw new Refused('table_unusable');
-  const { method, target: requestTarget, rawHeaders, arrivedAtMs } = arrival;
-  if (!check({ method, target: requestTarget, rawHeaders, arrivedAtMs, body }))
-    throw new Refused('signature_failed');
+  if (!check(request)) throw new Refused('signature_failed');
 }
 
 /** A batch's sender is told on which line of its body the row at fault stands. */

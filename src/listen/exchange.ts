@@ -61,7 +61,7 @@ export class WebhookExchange extends Exchange implements Arrival {
     this.write(preflightReply(this.headers['access-control-request-headers']));
   }
 
-  body(): Promise<Buffer> {
+  body(): Buffer | Promise<Buffer> {
     return this.readBody(this.#room.bodies);
   }
 

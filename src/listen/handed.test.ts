@@ -4,8 +4,9 @@ import { once } from 'node:events';
 import { connect, createServer } from 'node:net';
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
-import { suite, test } from 'node:test';
+import { suite } from 'node:test';
 import type { TestContext } from 'node:test';
+import { isFastPath, test } from '../../test/support/both-paths.ts';
 import { onEnd } from '../../test/support/cleanup.ts';
 import { limits } from '../tables/limits.ts';
 import { openListener } from './http.ts';
@@ -17,6 +18,7 @@ async function open(t: TestContext) {
     host: '127.0.0.1',
     port: null,
     bodyBytesMax: 1_000,
+    fastPath: isFastPath(),
     limits: { ...limits, headersTimeoutMs: 200, drainIdleMs: 20 },
     observe: () => {},
     now: Date.now,

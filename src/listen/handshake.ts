@@ -3,7 +3,7 @@
  * the refusal that its sender reads over HTTP: `not_found`, `malformed_path`, `upgrade_required`, `origin_refused`,
  * `malformed_request`. Whether the table exists is asked later, with the first frame.
  */
-import type { IncomingMessage } from 'node:http';
+import type { HttpRequest } from '../http/exchange.ts';
 import type { Refusal } from '../tables/refusals.ts';
 import { refusal } from '../tables/refusals.ts';
 import { parseIngestTarget } from './routes.ts';
@@ -21,7 +21,7 @@ export function originRule(text: string | null): OriginRule {
   return (origin) => listed.has('*') || listed.has(origin.toLowerCase());
 }
 
-export function handshakeRefusal(request: IncomingMessage, mayOpen: OriginRule): Refusal | null {
+export function handshakeRefusal(request: HttpRequest, mayOpen: OriginRule): Refusal | null {
   const { headers, method, httpVersionMajor, httpVersionMinor } = request;
   const table = parseIngestTarget(request.url ?? '');
   if ('code' in table) return table;

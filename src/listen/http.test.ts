@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { test, type TestContext } from 'node:test';
 import { promisify } from 'node:util';
+import { test, type TestContext } from '../../test/support/both-paths.ts';
 import { chunked, post, RawClient } from '../../test/support/raw-http.ts';
 import type { TestListener, TestListenerOptions } from '../../test/support/test-listener.ts';
 import { startListener } from '../../test/support/test-listener.ts';
@@ -360,7 +360,7 @@ test('a broken body behind an early answer does not take away the answers before
   const gate = deferred<Outcome>();
   const server = await listen(t, { commit: () => gate.promise });
   const client = await RawClient.connect(server.port);
-  client.send(`${post(path, '{}')}${post('/x', '{}').slice(0, -1)}`);
+  client.send(`${chunked(path, ['{}'])}${post('/x', '{}').slice(0, -1)}`);
   await server.observed(answered('not_found'));
   // The second request is given up, with its answer waiting behind the first.
   client.socket.end();

@@ -10,7 +10,7 @@ import type { Socket } from 'node:net';
 import type { Gate } from '../access/gate.ts';
 import type { TlsSource } from '../access/tls-source.ts';
 import type { Connection } from '../http/connection.ts';
-import type { Hall, Incoming } from '../http/exchange.ts';
+import type { Hall, HttpRequest, Incoming } from '../http/exchange.ts';
 import { Front } from '../http/front.ts';
 import type { Door, Offers } from '../http/front.ts';
 import type { Handshakes } from '../ingest/handshake.ts';
@@ -28,7 +28,7 @@ import type { OriginRule } from './handshake.ts';
 import { handshakeRefusal, originRule } from './handshake.ts';
 import type { Reply } from './reply.ts';
 import { createRefusalReplies } from './reply.ts';
-import { isIngestTarget, isWebhookTarget } from './routes.ts';
+import { isIngestTarget, isWebhookTarget, webhookPrefix } from './routes.ts';
 import { Backlogs } from './unacked.ts';
 import { WebSocketDoor } from './websocket.ts';
 
@@ -44,6 +44,8 @@ export interface ListenerOptions {
   /** Origins whose pages may open a WebSocket, separated by commas; `*`: all. */
   readonly websocketOrigins?: string | null;
   readonly bodyBytesMax: number;
+  /** false: every request is read by Node's parser. Default: true. */
+  readonly fastPath?: boolean;
   readonly observe: Observe;
   /** ms since 1970 */
   readonly now: () => number;
@@ -110,6 +112,7 @@ class HttpListener implements Listener, Door<WebhookExchange> {
       inFlightBytesMax: limits.bodiesInFlightBytesMax,
       answersHalfClosed: true,
       impatient: refusal('overloaded'),
+      fastPrefixes: options.fastPath === false ? null : [webhookPrefix],
     };
     const failed = (error: Error) => observe({ kind: 'request.failed', requestId: randomUUID(), error });
     this.#front = new Front({ ...bounds, tls, gate, limits, now, failed }, this);
@@ -158,7 +161,7 @@ class HttpListener implements Listener, Door<WebhookExchange> {
     return new WebhookExchange(this.#room, incoming);
   }
 
-  serve(request: IncomingMessage, exchange: WebhookExchange, passedOver: Refusal | null): void {
+  serve(request: HttpRequest, exchange: WebhookExchange, passedOver: Refusal | null): void {
     const unwelcome = this.#hall.gate?.refuses(exchange.remoteAddress) ?? null;
     if (unwelcome !== null) return exchange.refuse(unwelcome);
     if (this.#websockets !== null && isIngestTarget(exchange.target)) {
@@ -180,7 +183,7 @@ class HttpListener implements Listener, Door<WebhookExchange> {
     if (inFlight.exhausted) return refusal('overloaded');
     const refused = handshakeRefusal(request, this.#mayOpen);
     // Last, because it counts: an offer that is passed over is counted as the request that it then is.
-    return refused ?? gate?.refuses(gate.clientAddress(connection.remoteAddress, request.headers)) ?? null;
+    return refused ?? gate?.refuses(gate.clientAddress(connection.remoteAddress, request)) ?? null;
   }
 
   words(why: Refusal): Reply {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
 import { gzipSync } from 'node:zlib';
+import { test } from '../../test/support/both-paths.ts';
 import { chunked, post, RawClient } from '../../test/support/raw-http.ts';
 import { startListener } from '../../test/support/test-listener.ts';
 

@@ -2,6 +2,7 @@
  * Answers, made once. Takes refusals and row counts, gives status, raw header lists and bodies ready to be
  * written; touches nothing. Bodies are ASCII (other characters are escaped), so one char is one byte.
  */
+import { often } from '../http/reply.ts';
 import type { Reply as HttpReply } from '../http/reply.ts';
 import type { CommittedAnswer, HandshakeAnswer, Spooled } from '../tables/flow.ts';
 import type { Refusal, RefusalCode } from '../tables/refusals.ts';
@@ -45,7 +46,7 @@ function refusalReply(it: Refusal, extra: string[] = []): Reply {
   return reply(refusals[it.code].status, it.code, 0, body, [...(headersOf[it.code] ?? []), ...extra]);
 }
 
-const oneRow = reply(200, 'committed', 1, '{"rows":1}');
+const oneRow = often(reply(200, 'committed', 1, '{"rows":1}'));
 
 export function committedReply(rows: number): Reply {
   return rows === 1 ? oneRow : reply(200, 'committed', rows, `{"rows":${rows}}`);
@@ -69,7 +70,7 @@ function madeReply(answer: CommittedAnswer): Reply {
   if (known !== undefined) return known;
   const headers = [...contentHeaders(answer), ...answer.headers];
   const { status, body } = answer;
-  const reply: Reply = { status, code: 'committed', rows: 1, headers, body };
+  const reply: Reply = often({ status, code: 'committed', rows: 1, headers, body });
   made.set(answer, reply);
   return reply;
 }

@@ -6,7 +6,7 @@ import type { TableName } from '../tables/observations.ts';
 import type { Refusal } from '../tables/refusals.ts';
 import { refusal } from '../tables/refusals.ts';
 
-const webhookPrefix = '/webhook/';
+export const webhookPrefix = '/webhook/';
 const ingestPrefix = '/ingest/';
 
 /** Longest name that is looked up, in bytes; PostgreSQL's own names end at 63. */

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { test } from '../../test/support/both-paths.ts';
 import { chunked, post, RawClient } from '../../test/support/raw-http.ts';
 import { startListener } from '../../test/support/test-listener.ts';
 

@@ -92,7 +92,7 @@ export class SocketSession {
     this.#socket = socket;
     const { method = '', url = '', rawHeaders } = request;
     const peer = socket.remoteAddress ?? '';
-    const remoteAddress = room.gate?.clientAddress(peer, request.headers) ?? peer;
+    const remoteAddress = room.gate?.clientAddress(peer, request) ?? peer;
     this.#opening = { method, target: url, rawHeaders, remoteAddress };
     this.#share = new Share(room.inFlight, remoteAddress, (why) => this.#makeWay(why));
     this.#openedMs = performance.now();

@@ -36,6 +36,8 @@ import {
   trimRejected,
 } from './statements.ts';
 import type { TakenRow } from './statements.ts';
+import { TrafficCounts, addTraffic } from './traffic.ts';
+import type { Answered } from './traffic.ts';
 import { Waiting } from './waiting.ts';
 import { Why } from './why.ts';
 
@@ -58,6 +60,7 @@ export class Journal {
   readonly #options: JournalOptions;
   readonly #waiting: Waiting;
   readonly #ignored: IgnoredCounts;
+  readonly #traffic: TrafficCounts;
   /** Senders' questions that wait to be written. */
   readonly #asked: AskedHandshake[] = [];
   readonly #why: Why;
@@ -79,6 +82,7 @@ export class Journal {
     this.#options = options;
     this.#waiting = new Waiting(options.limits);
     this.#ignored = new IgnoredCounts(options.limits);
+    this.#traffic = new TrafficCounts(options.limits);
     this.#why = new Why(options.limits, options.clock);
     this.#ended = this.#run();
   }
@@ -102,6 +106,11 @@ export class Journal {
   /** Written with what is written next, or on a look for retries. */
   ignored(relation: number, ignored: Ignored): void {
     this.#ignored.add(relation, ignored);
+  }
+
+  /** Written now and then, and at the end. */
+  answered(relation: number, answered: Answered): void {
+    this.#traffic.add(relation, answered, Date.now());
   }
 
   /** Writes what waits, for at most `engineFarewellMs`, and lets go of the database. */
@@ -178,8 +187,11 @@ export class Journal {
       const closing = signal.aborted;
       await this.#write(client);
       await this.#writeAsked(client);
-      const ignored = this.#ignored.take(this.#options.clock(), closing);
+      const now = this.#options.clock();
+      const ignored = this.#ignored.take(now, closing);
       if (ignored !== null) await client.query(addIgnored, [...ignored]);
+      const traffic = this.#traffic.take(now, closing);
+      if (traffic !== null) await this.#query(client, addTraffic, [...traffic], 'traffic');
       if (closing) return;
       if (this.#options.retry !== null) await this.#retryAll(client, this.#options.retry);
       await this.#trimIfDue(client);

@@ -6,6 +6,7 @@
 import { RateLimit } from '../access/rate-limit.ts';
 import type { AskedHandshake, Ignored, RejectedRequest, Target } from '../tables/flow.ts';
 import { isWorthKeeping } from './description.ts';
+import type { Observe } from '../tables/observations.ts';
 import { Journal } from './journal.ts';
 import type { JournalOptions } from './journal.ts';
 
@@ -67,6 +68,13 @@ export class Rejects {
   ignored({ database, oid }: Target, ignored: Ignored): void {
     this.#journals.get(database)?.ignored(oid, ignored);
   }
+
+  /** Answers, for headgate.traffic: of all others nothing is counted. */
+  readonly observe: Observe = (observation) => {
+    if (observation.kind !== 'request.answered' && observation.kind !== 'batch.answered') return;
+    const { table } = observation;
+    if (table?.oid !== undefined) this.#journals.get(table.database)?.answered(table.oid, observation);
+  };
 
   async close(): Promise<void> {
     this.#closed = true;

@@ -12,6 +12,7 @@ import {
   echoQuery,
   isText,
   isThere,
+  learning,
   member,
   plain,
   query,
@@ -341,11 +342,27 @@ export const answering: Readonly<Record<string, Answering>> = {
   },
   asana: {
     handshake:
-      'In the middle of the call that makes the webhook Asana POSTs a request with the header `X-Hook-Secret`, wants the same header in the answer, and signs with that value from then on. See above how to come by it.',
+      'In the middle of the call that makes the webhook Asana POSTs a request with the header `X-Hook-Secret`, wants the same header in the answer, and signs with that value from then on.',
+    answers: ({ secret }) => [
+      learning({
+        secret,
+        when: `${isThere(header('X-Hook-Secret'))} AND ${header('X-Hook-Signature')} IS NULL`,
+        value: token(header('X-Hook-Secret')),
+        headers: { 'X-Hook-Secret': token(header('X-Hook-Secret')) },
+      }),
+    ],
   },
   notion: {
     handshake:
-      'Notion first POSTs `{"verification_token": "secret_…"}` without a signature; a person pastes that token back into Notion, and it becomes the key. See above how to come by it.',
+      'Notion first POSTs `{"verification_token": "secret_…"}` without a signature; a person pastes that token back into Notion, and it becomes the key.',
+    answers: ({ secret }) => [
+      learning({
+        secret,
+        when: `${isThere(member('verification_token'))} AND ${member('type')} IS NULL`,
+        value: token(member('verification_token'), 256),
+        status: 200,
+      }),
+    ],
   },
   aws_sns: {
     handshake:

@@ -41,6 +41,15 @@ function rule(unchecked: boolean, { when, secret, ...rest }: Rule): string {
 export const checked = (of: Rule): string => rule(false, of);
 export const unchecked = (of: Rule): string => rule(true, of);
 
+/** A handshake that brings the secret, which has no value yet: it is learned once, and the answer given then. */
+export const learning = ({
+  secret,
+  when,
+  value,
+  ...rest
+}: Rule & { readonly secret: string; readonly value: string }): string =>
+  `ANSWER SECRET ${secret} UNCHECKED WHEN ${when}\n  LEARN ${secret} = ${value}${answer(rest)}`;
+
 /** What a committed request is answered with. */
 export const committed = (of: Answer): string => `ANSWER${answer(of)}`.replace('\n ', '');
 

@@ -203,9 +203,9 @@ export const hmacBodySenders: readonly Sender[] = [
     deliveryId: { fields: [['id']] },
     steps: [
       'Open the integration’s settings → Webhooks → Create a subscription.',
-      "Webhook URL: the URL of the table, which for now has no VALIDATE: `CREATE TABLE notion_events (data JSONB) WITH (connector = 'webhook')`. Choose the events.",
-      "Read the token, `SELECT data->>'verification_token' FROM notion_events`, paste it into Notion and put it into `CREATE SECRET notion_secret`.",
-      'Now check: `ALTER TABLE notion_events VALIDATE SECRET notion_secret USING notion`. Until here anybody could write into the table: look at what is in it, and delete the row with the token.',
+      'Make the secret and the table of this page first, and within ten minutes: Webhook URL: the URL of the table. Choose the events.',
+      'Notion sends its token, which becomes the secret: `SHOW SECRETS` says from where. Print it, once, with `headgate secrets reveal notion_secret`, and paste it into Notion → Verify.',
+      "Where Notion was late, or `SHOW SECRETS` says that the secret is contested: `ALTER SECRET notion_secret WITH (learn = '10 minutes')`, and let Notion send the token again.",
     ],
     makeSecret: (random) => {
       const secret = `secret_${random(24).toString('hex')}`;
@@ -224,10 +224,9 @@ export const hmacBodySenders: readonly Sender[] = [
     headers: ['X-Hook-Signature'],
     secret: { what: 'the secret of the handshake', where: 'the header X-Hook-Secret of the first request' },
     steps: [
-      "Make the table without a check, so that it gives the header back and keeps it: `CREATE TABLE asana_events (data JSONB) INCLUDE HEADER 'x-hook-secret' AS hook_secret WITH (connector = 'webhook') ANSWER HEADER 'X-Hook-Secret' = headers->>'x-hook-secret'`.",
-      'Webhooks are made by the API: `POST /webhooks` with `resource` and `target`, the URL of the table.',
-      'Read the secret, `SELECT hook_secret FROM asana_events WHERE hook_secret IS NOT NULL`, and put it into `CREATE SECRET asana_secret`.',
-      'Now check: `ALTER TABLE asana_events VALIDATE SECRET asana_secret USING asana`, which takes the ANSWER away as well. Until here anybody could write into the table: look at what is in it.',
+      'Make the secret and the table of this page first, and within ten minutes the webhook, by the API: `POST /webhooks` with `resource` and `target`, the URL of the table.',
+      'Asana brings the secret in the middle of that call: `SHOW SECRETS` says from where. Each webhook has a secret of its own, and so needs a table of its own.',
+      "Where the call was late, or `SHOW SECRETS` says that the secret is contested: `ALTER SECRET asana_secret WITH (learn = '10 minutes')`, and make the webhook again.",
     ],
     example: ({ id, nowMs }) => ({
       events: [

@@ -42,7 +42,7 @@ nothing else: [a proxy or a tunnel](../deploy/reverse-proxy.md) brings it to Hea
 The secret is ${secret.what} (${secret.where}).${formNote(sender)}${secondNote(sender)}
 
 \`\`\`sql
-CREATE SECRET ${own} WITH (backend = 'meta') AS '…';${second === null ? '' : `\nCREATE SECRET ${second} WITH (backend = 'meta') AS '…';`}
+${learns(sender) ? `CREATE SECRET ${own} WITH (backend = 'meta', learn = '10 minutes');` : `CREATE SECRET ${own} WITH (backend = 'meta') AS '…';`}${second === null ? '' : `\nCREATE SECRET ${second} WITH (backend = 'meta') AS '…';`}
 
 ${table}
   VALIDATE SECRET ${own} USING ${id}${second === null ? '' : ` ANSWER SECRET ${second}`};
@@ -65,6 +65,9 @@ ${repeatedSection(sender, `${id}_events`, own, second)}## Good to know
 ${list(facts(sender))}
 ${printedFrom}`;
 }
+
+/** Whether the sender brings the secret. */
+const learns = (sender: Sender) => clausesOf(sender).some((clause) => clause.includes('\n  LEARN '));
 
 const answerName = ({ id, answerSecret }: Sender) => (answerSecret === null ? null : `${id}_answer`);
 
@@ -103,11 +106,14 @@ headgate send ${id} --handshake --url http://127.0.0.1:4560/webhook/dev/public/$
 This asks as the sender does, and says whether it would take the answer.
 `;
   const byHand = 'Headgate does not answer it by itself; the steps above say what to do.\n';
+  const learned = `Headgate learns the secret from it: the first one that comes in the window of \`learn\` is kept, and answered for once it is on the disk.
+Until then the table answers 503. See [LEARN](../sql/answer.md#learn).
+`;
   return `## The handshake
 
 ${handshake}
 
-${questions.length > 0 ? answered : byHand}
+${questions.length > 0 ? answered : learns(sender) ? learned : byHand}
 `;
 }
 

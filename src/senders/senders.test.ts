@@ -4,7 +4,7 @@ import { suite, test } from 'node:test';
 import type { CheckRequest } from '../tables/flow.ts';
 import { loadParser, parseExpression } from '../validate/expression.ts';
 import type { Keys, Sender } from './sender.ts';
-import { expandSender, expressionOf, nearestSenders, senders, signedRequest } from './senders.ts';
+import { expandSender, expressionOf, nearestSenders, senderOf, senders, signedRequest } from './senders.ts';
 import type { SignedRequest } from './senders.ts';
 
 await loadParser();
@@ -193,4 +193,15 @@ test('a sender whose keys are a pair says so', () => {
     const { secret, signingKey } = sender.makeSecret(randomFrom(sender.id));
     assert.equal(sender.paired, secret !== signingKey, sender.id);
   }
+});
+
+test('a sender is known by its check, with one secret or while one takes the place of another', () => {
+  for (const sender of senders.values()) {
+    const [one, other] = [expressionOf(sender, 's'), expressionOf(sender, 'New key')];
+    const found = senderOf(one, ['s']);
+    assert.equal(found === null ? null : expressionOf(found, 's'), one, sender.id);
+    assert.equal(senderOf(`(${one})\nOR (${other})`, ['s', 'New key']), found, sender.id);
+  }
+  assert.equal(senderOf('true', ['s']), null);
+  assert.equal(senderOf('', []), null);
 });

@@ -55,6 +55,17 @@ export function expandSender(senderName: string, secretName: string): string | n
   return sender === undefined ? null : expressionOf(sender, secretName);
 }
 
+/** The sender of which this is the check, with the secrets of these names: the first of those that sign alike; null: none. */
+export function senderOf(expression: string, secrets: readonly string[]): Sender | null {
+  if (secrets.length === 0) return null;
+  for (const sender of senders.values()) {
+    const texts = secrets.map((name) => expressionOf(sender, name));
+    if (expression === (texts.length === 1 ? texts[0] : texts.map((it) => `(${it})`).join('\nOR ')))
+      return sender;
+  }
+  return null;
+}
+
 /** The ANSWER clauses that `USING senderName` brings. `second`: the name behind ANSWER SECRET. */
 export function expandAnswers(senderName: string, secretName: string, second: string | null): BroughtAnswers {
   const sender = senders.get(senderName);

@@ -15,10 +15,10 @@ import type { DatabaseSpool } from './database-spool.ts';
 import { decodeTable } from './kept-request.ts';
 import type { KeptTable } from './kept-request.ts';
 import { beginning } from './spool.ts';
-import type { Place, Spool, SpooledRequest } from './spool.ts';
+import type { Place, Spool } from './spool.ts';
 import type { TableGate } from './table-gate.ts';
 import { TableHandOver } from './table-hand-over.ts';
-import type { HandOverRooms } from './table-hand-over.ts';
+import type { HandOverRooms, Held } from './table-hand-over.ts';
 
 export interface DrainerRooms extends HandOverRooms {
   /** Whether the database is there, and known. */
@@ -176,7 +176,7 @@ export class Drainer implements Closable {
   async #pass(progress: Progress, blocked: Set<number>, only: number | null): Promise<void> {
     const { spool, positions } = progress;
     const waiting = new Map<number, TableHandOver>();
-    let bytes = 0;
+    const held: Held = { bytes: 0 };
     let before = progress.place;
     // What was left out of a spool before this one is left out here.
     const isLeftOut = spool.segments.some(({ last }) => [...last.keys()].some((oid) => blocked.has(oid)));
@@ -186,36 +186,41 @@ export class Drainer implements Closable {
       sequence > (positions.get(oid) ?? 0n) &&
       !blocked.has(oid) &&
       !this.#held.has(`${spool.id}/${oid}`);
-    const end = async (table: TableHandOver): Promise<void> => {
-      bytes -= table.bytes;
-      if (await table.flush()) return;
+    const look = (table: TableHandOver, isOn: boolean): void => {
+      if (isOn || table.began === null) return;
       blocked.add(table.oid);
       this.#gateBlocked(table);
       resume = earlier(resume, table.began);
     };
-    for await (const { request, place } of spool.requests(before, wanted)) {
-      if (this.#closing.signal.aborted) return;
-      const table = this.#tableFor(waiting, progress, request, before);
-      bytes += table.push(request, before);
-      before = place;
-      if (table.isFull) await end(table);
-      else if (bytes > limits.spoolDrainBytesMax) for (const one of waiting.values()) await end(one);
+    const endAll = async () => {
+      for (const table of waiting.values()) look(table, await table.flush());
+    };
+    try {
+      for await (const { oid, requests, place } of spool.requests(before, wanted)) {
+        if (this.#closing.signal.aborted) break;
+        const table = this.#tableFor(waiting, progress, oid, held);
+        for (const request of requests) table.push(request, before);
+        before = place;
+        if (table.isFull) look(table, await table.next());
+        else if (held.bytes > limits.spoolDrainBytesMax) await endAll();
+      }
+    } finally {
+      await endAll();
     }
-    for (const table of waiting.values()) await end(table);
-    if (only === null) progress.place = resume ?? before;
+    if (only === null && !this.#closing.signal.aborted) progress.place = resume ?? before;
   }
 
   #tableFor(
     waiting: Map<number, TableHandOver>,
     { spool, positions, told }: Progress,
-    { oid }: SpooledRequest,
-    began: Place,
+    oid: number,
+    held: Held,
   ): TableHandOver {
     let table = waiting.get(oid);
     if (table === undefined) {
       const { database } = this.#kept;
       const name = told.get(oid) ?? { database, schema: '', table: String(oid), oid, home: '' };
-      table = new TableHandOver({ rooms: this.#rooms, spool: spool.id, table: name, positions, began });
+      table = new TableHandOver({ rooms: this.#rooms, spool: spool.id, table: name, positions, held });
       waiting.set(oid, table);
     }
     return table;

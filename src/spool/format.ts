@@ -5,7 +5,11 @@
  *            12 bytes of the segment before that count, u32
  *            16 id of the spool, 16 | 32 salt, 16 | 48 first sequence, u64 | 56 number of the segment, u32 | 60 CRC-32
  *   record   0 length without padding, u32 | 4 CRC-32 of what follows | 8 sequence, u64 | 16 oid of the table, u32
- *            20 kind, u8 | 21 flags, u8 | 22 zero, u16 | 24 sealed payload | tag, 16 | zeros up to a multiple of 8
+ *            20 kind, u8 | 21 flags, u8 | 22 how many requests, u16 | 24 sealed payload | tag, 16 | zeros up to a multiple of 8
+ *   payload  of one request: it; of several: u32 length and the request, for each
+ *
+ * Small requests of a table share a record: sealing one costs as much as sealing a few KiB. The record's sequence is that
+ * of its last request, those before it have the numbers before. What is damaged is a record.
  *
  * Integers are little-endian. A length of zero is the end. The CRC finds what a disk has changed, without the key; the
  * seal (AES-256-GCM) keeps payloads from who reads the disk, and keeps records from being moved. A segment has a key of
@@ -45,7 +49,10 @@ export type RecordKind = 'request' | 'table';
 const kinds: readonly (RecordKind | null)[] = [null, 'request', 'table'];
 
 export interface RecordHead {
+  /** Of its last request. */
   readonly sequence: bigint;
+  /** How many it holds; 0: it is none of requests. */
+  readonly requests: number;
   /** The table's oid. */
   readonly table: number;
   readonly kind: RecordKind;
@@ -101,7 +108,7 @@ export function encodeRecord(head: RecordHead, payload: Buffer, key: Buffer): Bu
   bytes.writeUInt32LE(head.table, 16);
   bytes[20] = kinds.indexOf(head.kind);
   bytes[21] = head.startsGroup ? 1 : 0;
-  bytes.writeUInt16LE(0, 22);
+  bytes.writeUInt16LE(head.requests, 22);
   const cipher = createCipheriv('aes-256-gcm', key, nonceOf(head.sequence)).setAAD(bytes.subarray(8, 24));
   cipher.update(payload).copy(bytes, recordHeadBytes);
   cipher.final();
@@ -137,10 +144,36 @@ export function lookAt(bytes: Buffer, at: number, left: number): Found {
   const head = {
     sequence: bytes.readBigUInt64LE(at + 8),
     table: bytes.readUInt32LE(at + 16),
+    requests: kind === 'request' ? Math.max(1, bytes.readUInt16LE(at + 22)) : 0,
     kind,
     startsGroup: ((bytes[at + 21] ?? 0) & 1) === 1,
   };
   return { is: 'record', head, size };
+}
+
+/** The payload of a record of these requests. */
+export function joinPayloads(payloads: readonly Buffer[]): Buffer {
+  const [only] = payloads;
+  if (only !== undefined && payloads.length === 1) return only;
+  const bytes = Buffer.allocUnsafe(payloads.reduce((sum, { length }) => sum + 4 + length, 0));
+  let at = 0;
+  for (const payload of payloads) {
+    at = bytes.writeUInt32LE(payload.length, at);
+    at += payload.copy(bytes, at);
+  }
+  return bytes;
+}
+
+/** The other way; what was sealed is what was joined. */
+export function splitPayloads(payload: Buffer, requests: number): Buffer[] {
+  if (requests === 1) return [payload];
+  const payloads: Buffer[] = [];
+  for (let at = 0; at < payload.length;) {
+    const end = at + 4 + payload.readUInt32LE(at);
+    payloads.push(payload.subarray(at + 4, end));
+    at = end;
+  }
+  return payloads;
 }
 
 /** The payload of the whole record that `lookAt` has found at `at`; null: it does not open with this key. */

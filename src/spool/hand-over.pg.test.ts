@@ -107,9 +107,8 @@ async function handOver(
     home: '',
   };
   const positions = new Map(position === 0n ? [] : [[target.oid, position]]);
-  const over = new TableHandOver({ rooms, spool, table, positions, began: beginning });
-  for (const [sequence, payload] of all)
-    if (sequence > position) over.push({ sequence, oid: target.oid, payload }, beginning);
+  const over = new TableHandOver({ rooms, spool, table, positions, held: { bytes: 0 } });
+  for (const [sequence, payload] of all) if (sequence > position) over.push({ sequence, payload }, beginning);
   return over.flush();
 }
 

@@ -5,7 +5,7 @@
 import { join } from 'node:path';
 import type { KeyRing } from '../secrets/key-ring.ts';
 import type { SpoolFiles } from './files.ts';
-import { decodeHeader, headerBytes, openRecord, segmentKey } from './format.ts';
+import { decodeHeader, headerBytes, openRecord, segmentKey, splitPayloads } from './format.ts';
 import type { SegmentHeader } from './format.ts';
 import { decodeRequest, decodeTable } from './kept-request.ts';
 import type { KeptHead, KeptTable } from './kept-request.ts';
@@ -72,13 +72,17 @@ async function inspect(
         damaged += it.to - it.from;
         continue;
       }
-      const { kind, table: oid, sequence } = it.head;
-      if (kind === 'request') requests += 1;
+      const { kind, table: oid, sequence, requests: count } = it.head;
+      requests += count;
       const payload = key === null ? null : openRecord(it.bytes, it.at, key);
       if (payload === null) continue;
       if (kind === 'table') tables.set(oid, decodeTable(payload));
-      const request = kind === 'request' ? decodeRequest(payload) : null;
-      if (request !== null) found({ sequence, oid, table: tables.get(oid) ?? null, ...request });
+      else
+        splitPayloads(payload, count).forEach((one, i) => {
+          const request = decodeRequest(one);
+          const table = tables.get(oid) ?? null;
+          if (request !== null) found({ sequence: sequence - BigInt(count - 1 - i), oid, table, ...request });
+        });
     }
     return { path, bytes, header, requests, damaged, opens: key !== null };
   });

@@ -65,7 +65,7 @@ interface Doubt {
   readonly to: number;
   /** Undoes what was counted of the segment behind it. */
   readonly before: {
-    readonly records: number;
+    readonly requests: number;
     readonly last: ReadonlyMap<number, bigint>;
     readonly counts: ReadonlyMap<number, number>;
   };
@@ -145,7 +145,7 @@ class Recovery implements Recovered {
       end: headerBytes,
       last: new Map(),
       counts: new Map(),
-      records: 0,
+      requests: 0,
     };
     this.segments.push(segment);
     const stretch = {
@@ -175,12 +175,12 @@ class Recovery implements Recovered {
     segment.end = found.to;
     this.nextSequence = head.sequence + 1n;
     if (head.kind === 'table') return;
-    count(segment, head.table, head.sequence);
+    count(segment, head);
   }
 
   #doubt(segment: Segment, from: number, to: number): void {
-    const { records, last, counts } = segment;
-    const before = { records, last: new Map(last), counts: new Map(counts) };
+    const { requests, last, counts } = segment;
+    const before = { requests, last: new Map(last), counts: new Map(counts) };
     this.#doubts.push({ segment, from, to, before });
   }
 
@@ -197,11 +197,11 @@ class Recovery implements Recovered {
       const name = `${segment.number}.seg`;
       this.lost.push({ segment: name, bytes: to - from, reason: 'unfinished', kept: null });
       segment.end = from;
-      segment.records = before.records;
+      segment.requests = before.requests;
       segment.last.clear();
       for (const [id, sequence] of before.last) segment.last.set(id, sequence);
       segment.counts.clear();
-      for (const [id, requests] of before.counts) segment.counts.set(id, requests);
+      for (const [id, of] of before.counts) segment.counts.set(id, of);
     }
     this.#doubts = [];
   }

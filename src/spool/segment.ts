@@ -23,17 +23,20 @@ export interface Segment {
   /** Requests that it holds of each table, by the table's oid. */
   readonly counts: Map<number, number>;
   /** Requests that it holds. */
-  records: number;
+  requests: number;
 }
 
 export function segmentPath(folder: string, number: number): string {
   return join(folder, `${String(number).padStart(20, '0')}.seg`);
 }
 
-/** Another request of a table stands in it. */
-export function count(segment: Segment, oid: number, sequence: bigint): void {
-  segment.records += 1;
-  segment.counts.set(oid, (segment.counts.get(oid) ?? 0) + 1);
+/** Requests of a table stand in it, up to this one. */
+export function count(
+  segment: Segment,
+  { table: oid, sequence, requests }: Pick<RecordHead, 'table' | 'sequence' | 'requests'>,
+): void {
+  segment.requests += requests;
+  segment.counts.set(oid, (segment.counts.get(oid) ?? 0) + requests);
   segment.last.set(oid, sequence);
 }
 
@@ -71,7 +74,8 @@ export async function* scanRecords(file: SpoolFile, stretch: Stretch): AsyncGene
   let damagedFrom: number | null = null;
   while (reader.place < stretch.to) {
     const found = await reader.look();
-    if (found.is === 'record' && found.head.sequence > after) {
+    // Not two that overlap: a record of several has the numbers before its own, too.
+    if (found.is === 'record' && found.head.sequence - BigInt(Math.max(1, found.head.requests)) >= after) {
       if (damagedFrom !== null) yield { is: 'damage', from: damagedFrom, to: reader.place };
       damagedFrom = null;
       after = found.head.sequence;

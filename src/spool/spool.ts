@@ -7,7 +7,7 @@
 import { join } from 'node:path';
 import type { Closable } from '../kit/closer.ts';
 import type { SpoolFiles } from './files.ts';
-import { headerBytes, openRecord } from './format.ts';
+import { headerBytes, openRecord, splitPayloads } from './format.ts';
 import { recover } from './recovery.ts';
 import type { Lost } from './recovery.ts';
 import { reading, scanRecords } from './segment.ts';
@@ -26,8 +26,15 @@ export interface SpoolOptions extends Pick<
 /** A request as it was kept. */
 export interface SpooledRequest {
   readonly sequence: bigint;
-  readonly oid: number;
   readonly payload: Buffer;
+}
+
+/** Some of one table, in their order. */
+export interface SpooledRequests {
+  readonly oid: number;
+  readonly requests: readonly SpooledRequest[];
+  /** The place behind them. */
+  readonly place: Place;
 }
 
 /** Where a reader is: it has read everything of the segments before, and of this one up to a place. */
@@ -89,11 +96,6 @@ export class Spool implements Closable {
     return this.#segments;
   }
 
-  /** Requests that are kept, also those that have arrived and stand in a segment with others. */
-  get records(): number {
-    return this.#segments.reduce((sum, { records }) => sum + records, 0);
-  }
-
   /** Bytes on the disk. */
   get bytes(): number {
     return this.#writer.bytes;
@@ -119,14 +121,14 @@ export class Spool implements Closable {
   }
 
   /**
-   * Everything from a place on that is on the disk now, in order: each request of the wanted tables, with the place behind
-   * it. What cannot be read is passed over; it was told when the spool was opened. A segment whose key is not known
+   * Everything from a place on that is on the disk now, in order: the requests of the wanted tables, with the place behind
+   * them. What cannot be read is passed over; it was told when the spool was opened. A segment whose key is not known
    * ends it: nothing behind it may arrive before it.
    */
   async *requests(
     from: Place,
     wanted: (oid: number, sequence: bigint) => boolean,
-  ): AsyncGenerator<{ readonly request: SpooledRequest; readonly place: Place }, void> {
+  ): AsyncGenerator<SpooledRequests, void> {
     for (const segment of this.#segments) {
       if (segment.number < from.segment) continue;
       const { key } = segment;
@@ -137,8 +139,8 @@ export class Spool implements Closable {
       try {
         for await (const found of scanRecords(file, stretch)) {
           if (found.is !== 'record' || found.head.kind !== 'request') continue;
-          const { sequence, table: oid } = found.head;
-          if (!wanted(oid, sequence)) continue;
+          const { sequence: last, table: oid, requests: count } = found.head;
+          if (!wanted(oid, last)) continue;
           const payload = openRecord(found.bytes, found.at, key);
           if (payload === null) {
             this.#options.failed(
@@ -146,10 +148,10 @@ export class Spool implements Closable {
             );
             continue;
           }
-          yield {
-            request: { sequence, oid, payload },
-            place: { segment: segment.number, at: found.to },
-          };
+          const requests = splitPayloads(payload, count)
+            .map((one, i) => ({ sequence: last - BigInt(count - 1 - i), payload: one }))
+            .filter(({ sequence }) => wanted(oid, sequence));
+          yield { oid, requests, place: { segment: segment.number, at: found.to } };
         }
       } finally {
         await file.close();

@@ -1,6 +1,6 @@
 /**
- * Some requests of one table on their way from the disk into the database, in their order. Takes requests as they were kept;
- * hands them over in groups, each with the position that it moves. What the database refuses is cut in halves until
+ * Some requests of one table on their way from the disk into the database, in their order. Takes requests as they were kept, and
+ * decodes them while those before them are being stored; hands them over in groups, each with the position that it moves. What the database refuses is cut in halves until
  * the one at fault stands alone; that one goes where refused requests are kept, in the transaction that passes it.
  * Gives whether all of them have arrived, and if not why.
  */
@@ -27,7 +27,7 @@ export interface HandOverRooms {
   /** Reads the catalog again. */
   refresh(): Promise<void>;
   /** Throws Refused. */
-  decode(target: Target, head: KeptHead, body: Buffer): Rows | Promise<Rows>;
+  decode(target: Target, head: KeptHead, body: Buffer): Rows;
   /** Never rejects. */
   handOver(
     group: Group,
@@ -52,9 +52,15 @@ export interface HandOverRooms {
   readonly nowMs: () => number;
 }
 
-interface Member {
-  readonly sequence: bigint;
-  readonly payload: Buffer;
+interface Member extends SpooledRequest {
+  /** For `target`; null: not decoded, because nobody knew the table. */
+  readonly made: Rows | Refusal | null;
+  readonly target: Target | null;
+}
+
+/** What is in memory of all tables, in bytes. */
+export interface Held {
+  bytes: number;
 }
 
 export interface TableHandOverOptions {
@@ -63,8 +69,7 @@ export interface TableHandOverOptions {
   readonly table: KeptTable;
   /** Of the spool, by oid; moved as requests arrive. */
   readonly positions: Map<number, bigint>;
-  /** In front of the first request. */
-  readonly began: Place;
+  readonly held: Held;
 }
 
 /** What is tried next, and whether more than that may be tried. */
@@ -74,53 +79,89 @@ export class TableHandOver {
   readonly oid: number;
   readonly name: TableName;
   reason = '';
-  bytes = 0;
-  began: Place;
+  /** In front of the first request that has not arrived, where one has not. */
+  began: Place | null = null;
   readonly #rooms: HandOverRooms;
   readonly #spool: string;
   readonly #positions: Map<number, bigint>;
+  readonly #held: Held;
+  /** Come in, and not being stored yet, with their bytes and the place in front of them. */
+  #coming: { members: Member[]; bytes: number; began: Place } | null = null;
+  /** For which they are decoded. */
+  #target: Target | null = null;
+  /** Whether what is being stored arrives. */
+  #storing: Promise<boolean> = Promise.resolve(true);
   #members: Member[] = [];
   /** Requests that are tried together at most: some among them are refused. */
   #together = Infinity;
   #changed = 0;
   #unmoved = 0;
 
-  constructor({ rooms, spool, table, positions, began }: TableHandOverOptions) {
+  constructor({ rooms, spool, table, positions, held }: TableHandOverOptions) {
     this.#rooms = rooms;
     this.#spool = spool;
     this.#positions = positions;
     this.oid = table.oid;
     this.name = { database: table.database, schema: table.schema, table: table.table };
-    this.began = began;
+    this.#held = held;
   }
 
-  /** Gives what it holds of memory. */
-  push({ sequence, payload }: SpooledRequest, began: Place): number {
-    if (this.#members.length === 0) this.began = began;
-    this.#members.push({ sequence, payload });
-    this.bytes += payload.length;
-    return payload.length;
+  push({ sequence, payload }: SpooledRequest, began: Place): void {
+    if (this.#coming === null) {
+      this.#coming = { members: [], bytes: 0, began };
+      this.#target = this.#rooms.current(this.oid);
+    }
+    const made = this.#target === null ? null : this.#rowsOf(this.#target, payload);
+    this.#coming.members.push({ sequence, payload, made, target: this.#target });
+    this.#coming.bytes += payload.length;
+    this.#held.bytes += payload.length;
   }
 
   get isFull(): boolean {
-    return this.#members.length >= this.#rooms.pace.groupRows || this.bytes >= limits.groupBytesMax;
+    if (this.#coming === null) return false;
+    const rows = this.#coming.members.length + limits.spoolSealedRequestsMax;
+    return rows > this.#rooms.pace.groupRows || this.#coming.bytes >= limits.groupBytesMax;
   }
 
-  /** Whether all have arrived; what has not is forgotten here, and read again later. */
+  /** Begins to store what has come, when what was being stored has arrived. False: it has not, and all is forgotten here, to be read again. */
+  async next(): Promise<boolean> {
+    const coming = this.#coming;
+    this.#coming = null;
+    const isOn = await this.#storing;
+    if (coming === null) return isOn;
+    if (isOn)
+      this.#storing = this.#store(coming.members, coming.began).finally(() => this.#forget(coming.bytes));
+    else this.#forget(coming.bytes);
+    return isOn;
+  }
+
+  /** Whether all that has come has arrived. */
   async flush(): Promise<boolean> {
+    return (await this.next()) && this.#storing;
+  }
+
+  #forget(bytes: number): void {
+    this.#held.bytes -= bytes;
+  }
+
+  async #store(members: Member[], began: Place): Promise<boolean> {
+    this.#members = members;
     try {
       while (this.#members.length > 0) {
         const step = await this.#step();
-        if (step === 'stop') return false;
+        if (step === 'stop') return this.#failed(began);
       }
       return true;
     } catch (error) {
       this.reason = error instanceof Error ? error.message : String(error);
-      return false;
-    } finally {
-      this.#members = [];
-      this.bytes = 0;
+      return this.#failed(began);
     }
+  }
+
+  #failed(began: Place): false {
+    this.began = began;
+    this.#members = [];
+    return false;
   }
 
   get #position(): bigint {
@@ -135,7 +176,7 @@ export class TableHandOver {
       return this.#keepFirst(null, refusal('table_gone'));
     }
     if (target.check === 'unusable') return this.#stop(refusal('table_unusable'));
-    const { group, count, refused } = await this.#decode(target);
+    const { group, count, refused } = this.#group(target);
     if (group === null) return this.#keepFirst(target, refused ?? refusal('internal'));
     const last = this.#members[count - 1]?.sequence ?? 0n;
     const passage = { spool: this.#spool, first: this.#position + 1n, last };
@@ -162,15 +203,19 @@ export class TableHandOver {
   }
 
   /** The first requests that fit one transaction; `group` null: the first one is refused. */
-  async #decode(
-    target: Target,
-  ): Promise<{ readonly group: Group | null; readonly count: number; readonly refused: Refusal | null }> {
+  #group(target: Target): {
+    readonly group: Group | null;
+    readonly count: number;
+    readonly refused: Refusal | null;
+  } {
     const members: Rows[] = [];
     let refused: Refusal | null = null;
     let [rows, bytes] = [0, 0];
-    for (const { payload } of this.#members) {
+    for (const member of this.#members) {
       if (members.length >= this.#together) break;
-      const made = await this.#rowsOf(target, payload);
+      // The table may be another one by now.
+      const known = member.target === target ? member.made : null;
+      const made = known ?? this.#rowsOf(target, member.payload);
       if ('code' in made) {
         refused = made;
         break;
@@ -186,12 +231,11 @@ export class TableHandOver {
     return { group, count: members.length, refused };
   }
 
-  async #rowsOf(target: Target, payload: Buffer): Promise<Rows | Refusal> {
+  #rowsOf(target: Target, payload: Buffer): Rows | Refusal {
     const request = decodeRequest(payload);
     if (request === null) return refusal('internal', 'it was kept by another version of Headgate');
     try {
-      const made = this.#rooms.decode(target, request.head, request.body);
-      return made instanceof Promise ? await made : made;
+      return this.#rooms.decode(target, request.head, request.body);
     } catch (error) {
       if (error instanceof Refused) return error.refusal;
       throw error;

@@ -13,7 +13,8 @@
 import type { KeyRing } from '../secrets/key-ring.ts';
 import { limits } from '../tables/limits.ts';
 import type { SpoolFile, SpoolFiles } from './files.ts';
-import { encodeHeader, encodeRecord, headerBytes, recordSize, segmentKey } from './format.ts';
+import { encodeHeader, encodeRecord, headerBytes, joinPayloads, recordSize, segmentKey } from './format.ts';
+import type { RecordHead } from './format.ts';
 import { count, segmentPath } from './segment.ts';
 import type { Segment } from './segment.ts';
 
@@ -193,20 +194,25 @@ export class SpoolWriter {
     if (open === null) return group.forEach(({ refused }) => refused(new NotKept('full')));
     const { segment, file, key, told } = open;
     const first = this.#nextSequence;
+    const records: { readonly head: RecordHead; readonly waiting: readonly Waiting[] }[] = [];
     const pieces: Buffer[] = [];
-    let startsGroup = true;
-    const add = (kind: 'request' | 'table', table: number, payload: Buffer) => {
-      pieces.push(encodeRecord({ sequence: this.#nextSequence, table, kind, startsGroup }, payload, key));
-      startsGroup = false;
-      return this.#nextSequence++;
+    const add = (kind: 'request' | 'table', table: number, payloads: readonly Buffer[]): RecordHead => {
+      const sequence = this.#nextSequence + BigInt(payloads.length - 1);
+      const requests = kind === 'request' ? payloads.length : 0;
+      const head = { sequence, table, kind, requests, startsGroup: pieces.length === 0 };
+      pieces.push(encodeRecord(head, joinPayloads(payloads), key));
+      this.#nextSequence = sequence + 1n;
+      return head;
     };
-    const sequences = group.map(({ table, payload }) => {
-      if (told.get(table.oid) !== table.version) {
-        told.set(table.oid, table.version);
-        add('table', table.oid, table.describe());
+    for (const waiting of togetherOf(group)) {
+      const { oid, version, describe } = waiting[0].table;
+      if (told.get(oid) !== version) {
+        told.set(oid, version);
+        add('table', oid, [describe()]);
       }
-      return add('request', table.oid, payload);
-    });
+      const payloads = waiting.map(({ payload }) => payload);
+      records.push({ head: add('request', oid, payloads), waiting });
+    }
     const bytes = Buffer.concat(pieces);
     try {
       await file.write([bytes], segment.end);
@@ -216,8 +222,9 @@ export class SpoolWriter {
       throw error;
     }
     segment.end += bytes.length;
-    group.forEach(({ table }, i) => count(segment, table.oid, sequences[i] ?? 0n));
-    group.forEach(({ kept }, i) => kept(sequences[i] ?? 0n));
+    for (const { head } of records) count(segment, head);
+    for (const { head, waiting } of records)
+      waiting.forEach(({ kept }, i) => kept(head.sequence - BigInt(waiting.length - 1 - i)));
   }
 
   /** The segment that a group goes to; null: there is no room for one more. */
@@ -272,7 +279,7 @@ export class SpoolWriter {
       end: headerBytes,
       last: new Map(),
       counts: new Map(),
-      records: 0,
+      requests: 0,
     };
     this.#open = { segment, file, key, told: new Map() };
     try {
@@ -347,4 +354,29 @@ export class SpoolWriter {
       return false;
     }
   }
+}
+
+/** What goes into one record each: requests of one table, in their order, as many as are sealed together. */
+function togetherOf(group: readonly Waiting[]): readonly (readonly [Waiting, ...Waiting[]])[] {
+  const all: [Waiting, ...Waiting[]][] = [];
+  const open = new Map<number, { readonly waiting: [Waiting, ...Waiting[]]; bytes: number }>();
+  for (const one of group) {
+    const { oid, version } = one.table;
+    const bytes = one.payload.length;
+    const last = open.get(oid);
+    const fits =
+      last !== undefined &&
+      last.waiting[0].table.version === version &&
+      last.waiting.length < limits.spoolSealedRequestsMax &&
+      last.bytes + bytes <= limits.spoolSealedBytesMax;
+    if (fits) {
+      last.waiting.push(one);
+      last.bytes += bytes;
+    } else {
+      const waiting: [Waiting, ...Waiting[]] = [one];
+      all.push(waiting);
+      open.set(oid, { waiting, bytes });
+    }
+  }
+  return all;
 }

@@ -11,20 +11,28 @@ export interface Arrival {
   readonly target: string;
   /** Header names and values in turn, as received. */
   readonly rawHeaders: readonly string[];
+  readonly header?: HeaderReader | undefined;
   /** Time of arrival, ms since 1970. */
   readonly arrivedAtMs: number;
   readonly remoteAddress: string;
   /** How long the body is said to be; 0 or absent: nothing is said of it. */
   readonly announcedBytes?: number;
-  /** Reads the body; throws `Refused` (408, 411, 413, 415 …). Called at most once. */
-  body(): Promise<Buffer>;
+  /** Reads the body; throws `Refused` (408, 411, 413, 415 …), or rejects with it. Called at most once. */
+  body(): Buffer | Promise<Buffer>;
 }
+
+/**
+ * The value of a header, by its name in lower case, where that costs less than all of them: null: it did not come; undefined: it
+ * came more than once.
+ */
+export type HeaderReader = (name: string) => string | null | undefined;
 
 /** What a VALIDATE expression may look at. */
 export interface CheckRequest {
   readonly method: string;
   readonly target: string;
   readonly rawHeaders: readonly string[];
+  readonly header?: HeaderReader | undefined;
   readonly arrivedAtMs: number;
   readonly body: Buffer;
 }
@@ -47,6 +55,8 @@ export interface HandshakeAnswer {
   readonly headers: readonly string[];
   /** One char for each byte. */
   readonly body: string;
+  /** The secret that came with the question, of a rule that learns. */
+  readonly learned?: string;
 }
 
 /** One compiled ANSWER … WHEN. */
@@ -57,7 +67,18 @@ export interface Answering {
   readonly answer: (request: CheckRequest) => HandshakeAnswer | null;
 }
 
+/** The secret that a rule learns, while its window is open. */
+export interface Learns {
+  readonly name: string;
+  /** Under which it is sealed now. */
+  readonly sealId: string;
+  /** What is known of it; '': nothing yet. */
+  readonly value: string;
+}
+
 export interface HandshakeRule extends Answering {
+  /** Absent: it learns nothing. */
+  readonly learns?: Learns;
   /** Its place among the ANSWER clauses of the table, from 1. */
   readonly place: number;
 }
@@ -89,6 +110,8 @@ export interface Answers {
   readonly checked: readonly HandshakeRule[];
   /** Whether one of them can match a POST. */
   readonly asksByPost: boolean;
+  /** Whether one of them learns a secret. */
+  readonly learns?: boolean;
   readonly committed: CommittedAnswer | null;
 }
 
@@ -167,10 +190,12 @@ export interface AnswerText {
   readonly type: string | null;
   readonly headers: readonly { readonly name: string; readonly value: string }[];
   readonly body: string | null;
+  /** The secret that is learned, and what it is; absent: none is. */
+  readonly learn?: { readonly secret: string; readonly value: string };
 }
 
 /** Which text of an ANSWER; a number: the value of that HEADER. */
-export type AnswerPart = 'when' | 'body' | 'status' | 'type' | number;
+export type AnswerPart = 'when' | 'body' | 'status' | 'type' | 'learn' | number;
 
 /** How rows get into a table: what commit must know of it. */
 export interface Shape {

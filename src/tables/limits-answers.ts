@@ -22,6 +22,13 @@ export const answerLimits = {
   handshakeTablesMax: 1_000,
   /** How long handshakes are answered from the last known catalog while the engine is away, in ms. */
   handshakeStaleMs: 24 * 60 * 60 * 1_000,
+  /** A secret that is learned, in bytes at least … */
+  learnedBytesMin: 16,
+  /** … and for how long it can be, in s: shortest and longest. */
+  learnWindowMinS: 60,
+  learnWindowMaxS: 24 * 60 * 60,
+  /** How long learning a secret may take, in ms. */
+  learnMs: 5_000,
   /** Handshakes of one database that wait to be written down; one more is counted and forgotten. */
   handshakesWaitingMax: 256,
   /** Rows of headgate.handshakes, per database. */

@@ -69,4 +69,11 @@ export const checkLimits = {
   rejectedHeartbeatMs: 5_000,
   /** Retries that run at one time, per database. */
   rejectedRetriesMax: 64,
+
+  /** Tables of one database whose requests are counted by minute in one process. */
+  trafficTablesMax: 1_000,
+  /** Minutes of tables that wait to be written while the database is away; the oldest are left out. */
+  trafficWaitingMax: 20_000,
+  /** Pause between two times that they are written, in ms. */
+  trafficFlushMs: 10_000,
 } as const;

@@ -24,6 +24,28 @@ export const commitLimits = {
   groupFruitlessMax: 48,
   /** Engine connections that commit groups, per database. Also how many tables commit at one time. */
   commitConnectionsMax: 8,
+  /** Transactions of a database that hold groups which could share one, at one time; the others wait and go together. */
+  sharedTransactionsMax: 2,
+  /** Tables in one shared transaction: each needs locks, of which a server has `max_locks_per_transaction` times its connections. */
+  sharedTablesMax: 128,
+  /** Rows of a group that may share a transaction. */
+  sharedGroupRowsMax: 64,
+  /** Bytes of such a group. */
+  sharedGroupBytesMax: 64 * 1024,
+  /** Bytes in one shared transaction. */
+  sharedBytesMax: 1024 * 1024,
+  /** What no group is called slow below, in ms, also where groups are usually much quicker. */
+  sharedQuickMs: 50,
+  /** Engine-side bound on storing all rows of a shared transaction, in ms, as long as that is not what it usually takes. */
+  sharedStatementMinMs: 250,
+  /** And at most, in ms; below `commitStatementTimeoutMs`. */
+  sharedStatementMs: 1_000,
+  /** How long one of its rows may wait for another transaction's, in ms. */
+  sharedLockMs: 20,
+  /** How long a table that was slow, or refused rows, shares no transaction at first, in ms. */
+  apartMinMs: 1_000,
+  /** And at most, when it is so again and again, in ms. */
+  apartMaxMs: 30_000,
   /** How long a database that had no more connections for commits is not asked for more, in ms. */
   commitConnectionsAgainMs: 30_000,
   /** Connections kept for the tables whose code has run in them, per database; below `commitConnectionsMax`. */

@@ -32,6 +32,14 @@ export const consoleLimits = {
   consoleResultBytesMax: 8 * 1024 * 1024,
   consoleResultTablesMax: 64,
   consoleNoticesMax: 50,
+  /** Refused requests that one retry of a filter takes, those of them that are asked for at one time … */
+  consoleRetriesMax: 100_000,
+  consoleRetryBatchMax: 500,
+  /** … and how often, and how many times, it is looked whether they were tried, in ms. */
+  consoleRetryLookMs: 300,
+  consoleRetryLooksMax: 200,
+  /** Headers of a request that is sent again. */
+  consoleReplayHeadersMax: 200,
 
   /** Outcomes of requests that a process remembers. */
   tailRingMax: 2_000,

@@ -56,6 +56,8 @@ export const processLimits = {
   drainIdleMs: 200,
   /** Turns of the event loop that a listener goes on accepting in when it stops, for one in which nobody came. */
   closingTurnsMax: 64,
+  /** Observations of the engine that starts which are kept until the rest of the program is there to hear them. */
+  startSaidMax: 1_000,
   /** How long the embedded engine may take to accept its first connection, in ms. */
   engineStartMs: 30_000,
   /** Longest pause between two attempts to start or reach the engine, in ms: so long an outage goes on after its end. */

@@ -24,8 +24,18 @@ export const requestLimits = {
   pipelinedRequestsMax: 16,
   /** Of them, those that are begun before others get their turn. */
   pipelinedPerTurnMax: 256,
+  /** Largest request whose bytes Headgate reads by itself, head and body apart; larger ones are read by Node's parser … */
+  fastHeadBytesMax: 8 * 1024,
+  fastBodyBytesMax: 64 * 1024,
+  /** … and so are those that come in more pieces … */
+  fastPiecesMax: 32,
+  /** … or have not come as a whole after one or two times this, in ms, or when so many bytes are waiting for their end. */
+  fastHoldMs: 50,
+  fastHeldBytesMax: 8 * 1024 * 1024,
   /** Length of a request target, that is path and query, in bytes. */
   targetBytesMax: 8 * 1024,
+  /** Request targets of which it is remembered which tables they name. */
+  targetsKnownMax: 16_384,
   /** What a request in flight is counted as besides its body, in bytes: bounds how many there are. */
   requestCostBytes: 2 * 1024,
   /** From this size on what is done with whole bodies is done for one of them at a time, with rests between, in bytes. */

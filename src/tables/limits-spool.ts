@@ -4,6 +4,10 @@ export const spoolLimits = {
   spoolGroupRecordsMax: 2_048,
   /** Bytes of them; a record that is larger goes alone. */
   spoolGroupBytesMax: 8 * 1024 * 1024,
+  /** Requests of one table that are sealed together, and are lost together where the disk damages one of them … */
+  spoolSealedRequestsMax: 32,
+  /** … and bytes of them; a request that is larger is sealed alone. */
+  spoolSealedBytesMax: 16 * 1024,
   /** Bytes of records that wait for the flush before theirs to end; one more is refused. */
   spoolWaitingBytesMax: 64 * 1024 * 1024,
   /** A second failure of the disk within so many ms ends the spool until the next start. */

@@ -8,7 +8,7 @@ type What =
   /** A request was answered. `table` is null for a path that leads to no table: label sets stay bounded. */
   | {
       readonly kind: 'request.answered';
-      readonly table: TableName | null;
+      readonly table: AnsweredTable | null;
       readonly status: number;
       /** `handshake`: a sender's question was answered. */
       readonly code: RefusalCode | 'committed' | 'handshake' | 'spooled';
@@ -47,7 +47,7 @@ type What =
   /** A batch of a WebSocket was acknowledged, or refused. */
   | {
       readonly kind: 'batch.answered';
-      readonly table: TableName | null;
+      readonly table: AnsweredTable | null;
       readonly code: RefusalCode | 'committed';
       readonly rows: number;
       readonly seconds: number;
@@ -90,6 +90,12 @@ type What =
     }
   /** Values that did not fit their columns were stored as NULL, because the table's owner wants it so. */
   | { readonly kind: 'values.nulled'; readonly table: TableName; readonly values: number }
+  | {
+      readonly kind: 'secret.learned' | 'secret.contested';
+      readonly table: TableName;
+      readonly secret: string;
+      readonly remoteAddress: string;
+    }
   /** Requests that were answered and not stored, because their delivery is stored already. */
   | { readonly kind: 'deliveries.repeated'; readonly table: TableName; readonly deliveries: number }
   | { readonly kind: 'engine.starting'; readonly engine: string }
@@ -278,6 +284,11 @@ export interface TableName {
   readonly database: string;
   readonly schema: string;
   readonly table: string;
+}
+
+/** `oid`: pg_class.oid; absent where only its name is known. */
+export interface AnsweredTable extends TableName {
+  readonly oid?: number;
 }
 
 export type Observe = (observation: Observation) => void;

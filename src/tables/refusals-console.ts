@@ -35,6 +35,13 @@ export const consoleRefusals = {
     message: 'only pages of the console itself may ask for this',
     hint: 'Programs send the header X-Headgate-Console: 1 and Content-Type: application/json.',
   },
+  replay_impossible: {
+    status: 409,
+    sqlstate: '55000',
+    retryable: false,
+    message: 'this request cannot be sent again',
+    hint: 'Only what USING a sender checks can be signed anew. A refused request can be retried, or stored without its check.',
+  },
   answer_too_large: {
     status: 413,
     sqlstate: '54000',

@@ -99,6 +99,14 @@ export const settingsTable = {
     bool,
     'open the webhook listener; false: rows come only through the other doors',
   ),
+  fastPath: setting(
+    'fast-path',
+    'HEADGATE_FAST_PATH',
+    'BOOL',
+    true as boolean,
+    bool,
+    "read plain requests without Node's HTTP parser; false: it reads all of them",
+  ),
   listeners: setting<number>(
     'listeners',
     'HEADGATE_LISTENERS',

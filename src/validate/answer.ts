@@ -91,6 +91,7 @@ const foreignHeaders =
 export function parseAnswer(text: AnswerText, scope: AnswerScope): ParsedAnswer {
   const parts = typeParts(text, scope);
   checkFixed(text);
+  checkLearn(text, parts, scope);
   const when = parts.when?.root ?? null;
   const outputs = [...parts.headers, ...(parts.body === null ? [] : [parts.body])];
   for (const { part, root } of outputs) checkText(part, root);
@@ -106,10 +107,11 @@ export function parseAnswer(text: AnswerText, scope: AnswerScope): ParsedAnswer 
       if (text.unchecked) signed.push(...checkOutputs(root, guard));
     });
   }
-  const all = [...(parts.when === null ? [] : [parts.when]), ...outputs];
+  const all = [parts.when, ...outputs, parts.learn].filter((part) => part !== null);
+  const read = all.flatMap(({ root }) => secretsIn(root));
   return {
     payloadName: payloadOf(all),
-    secretsRead: [...new Set(all.flatMap(({ root }) => secretsIn(root)))],
+    secretsRead: [...new Set(text.learn === undefined ? read : [...read, text.learn.secret])],
     secretLiterals: new Map(
       all.map(({ part, root, source }) => [part, literalRanges(source, keyConstants(root, safety))]),
     ),
@@ -133,15 +135,17 @@ interface Parts {
   readonly when: Part | null;
   readonly headers: readonly Part[];
   readonly body: Part | null;
+  readonly learn: Part | null;
 }
 
-function typeParts({ when, headers, body }: AnswerText, { secrets }: AnswerScope): Parts {
+function typeParts({ when, headers, body, learn }: AnswerText, { secrets }: AnswerScope): Parts {
   const typed = (part: AnswerPart, source: string): Part =>
     inPart(part, () => ({ part, source, ...typeExpression(source, { secrets }) }));
   return {
     when: when === null ? null : typed('when', when),
     headers: headers.map(({ value }, index) => typed(index, value)),
     body: body === null ? null : typed('body', body),
+    learn: learn === undefined ? null : typed('learn', learn.value),
   };
 }
 
@@ -175,6 +179,25 @@ function checkFixed({ when, unchecked, status, type, headers, body }: AnswerText
     if (foreignHeaders.test(name.toLowerCase()))
       refuse(index, `the header ${name} is not an answer's to set`);
   });
+}
+
+/** What is learned comes from a stranger: it has a shape, and nothing else of the clause depends on a secret. */
+function checkLearn({ learn, unchecked }: AnswerText, parts: Parts, { secrets }: AnswerScope): void {
+  if (learn === undefined || parts.learn === null) return;
+  const { root } = parts.learn;
+  if (!unchecked)
+    refuse('learn', 'LEARN needs UNCHECKED: there is no key yet that a request could be checked by');
+  if (!secrets.includes(learn.secret)) refuse('learn', `there is no secret "${learn.secret}" here to learn`);
+  if (root.kind !== 'call' || root.row.role !== 'shape')
+    refuse(
+      'learn',
+      'LEARN takes a shaped value',
+      "For example shaped(headers->>'x-hook-secret', 'token', 128).",
+    );
+  const all = [parts.when, parts.body, parts.learn, ...parts.headers];
+  if (all.some((part) => part !== null && secretsIn(part.root).length > 0))
+    refuse('learn', 'beside LEARN an answer reads no secret');
+  inPart('learn', () => checkOutputs(root, null));
 }
 
 function checkText(part: AnswerPart, { type, at, kind, ...node }: Node): void {
@@ -240,7 +263,7 @@ function methodsOf(when: Node): ReadonlySet<string> | null {
 /** NULL, an error, a value that no answer may hold: no match. */
 function rule(
   text: AnswerText,
-  { when, headers, body }: Parts,
+  { when, headers, body, learn }: Parts,
   signed: readonly Node[],
   values: BoundValues,
 ): Answering['answer'] {
@@ -251,6 +274,7 @@ function rule(
     program: new Program(root, values),
   }));
   const content = body === null ? null : new Program(body.root, values);
+  const secret = learn === null ? null : new Program(learn.root, values);
   const documents = signed.map((node) => new Program(node, values));
   const status = text.status ?? 200;
   const type = typeOf(text);
@@ -270,7 +294,10 @@ function rule(
     const latin1 = Buffer.from(shown, 'utf8').toString('latin1');
     if (latin1.length > limits.answerBodyBytesMax) return null;
     if (bytes + latin1.length > limits.answerOwnBytesMax) return null;
-    return { status, type, headers: own, body: latin1 };
+    if (secret === null) return { status, type, headers: own, body: latin1 };
+    const learned = secret.run(request);
+    if (typeof learned !== 'string' || learned.length < limits.learnedBytesMin) return null;
+    return { status, type, headers: own, body: latin1, learned };
   };
   return (request) => {
     try {

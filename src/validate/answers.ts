@@ -27,8 +27,10 @@ export function createCompileAnswers(publicUrl: string | null) {
     const problems: string[] = [];
     let committed: CommittedAnswer | null = null;
     for (const clause of clauses) {
-      const { place, values } = clause;
+      const { place, values, learn } = clause;
       try {
+        if (learn === undefined && [...values.values()].includes(''))
+          throw new Error('its secret is still to be learned');
         const parsed = parseAnswer(clause, scopeOf(values, guard));
         if (clause.when === null) committed = parsed.committed();
         else {

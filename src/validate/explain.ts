@@ -152,7 +152,7 @@ function traced(root: Node, values: BoundValues, request: CheckRequest): Map<num
   };
   const headers = new HeaderSlots();
   for (const node of reachable(root)) if (node.kind === 'header') headers.slotOf(node.name);
-  headers.fill(request.rawHeaders);
+  headers.fill(request);
   const { evaluate, shared } = new Compiler(values, headers, trace).compile(root);
   // What no request changes was computed while compiling; whether this request needs it shows now.
   results.delete(root.id);

@@ -193,7 +193,7 @@ export class Program {
     const context = this.#context;
     context.request = request;
     try {
-      return context.headers.fill(request.rawHeaders) ? this.#evaluate(context) : undefined;
+      return context.headers.fill(request) ? this.#evaluate(context) : undefined;
     } finally {
       // Nothing of one request is left for the next, or kept alive.
       context.request = noRequest;

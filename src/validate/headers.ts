@@ -1,5 +1,6 @@
-/** Request headers, read straight from the names and values in turn as node:http received them. */
+/** Request headers, read straight from the request, or from the names and values in turn as node:http received them. */
 import { isUtf8 } from 'node:buffer';
+import type { CheckRequest } from '../tables/flow.ts';
 import { EvaluationError } from './errors.ts';
 import { type Json, jsonOf } from './jsonb.ts';
 
@@ -27,8 +28,18 @@ export class HeaderSlots {
   }
 
   /** false: one of the named headers arrived twice. */
-  fill(rawHeaders: readonly string[]): boolean {
+  fill(request: Pick<CheckRequest, 'header' | 'rawHeaders'>): boolean {
     const { names, values } = this;
+    const { header } = request;
+    if (header !== undefined) {
+      for (let slot = 0; slot < names.length; slot++) {
+        const value = header(names[slot] ?? '');
+        if (value === undefined) return false;
+        values[slot] = value;
+      }
+      return true;
+    }
+    const { rawHeaders } = request;
     values.fill(null);
     for (let at = 0; at + 1 < rawHeaders.length; at += 2) {
       const received = rawHeaders[at] ?? '';

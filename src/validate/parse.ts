@@ -4,12 +4,19 @@
  * and every construct that is not known here. The parser counts in UTF-8 bytes; everything given out counts in
  * JavaScript string units.
  */
-import { SqlError, loadModule, parseSync, scanSync } from 'libpg-query';
+import { createRequire } from 'node:module';
+import type * as parser from 'libpg-query';
 import type { Node as PgNode, SelectStmt } from 'libpg-query';
 import { limits } from '../tables/limits.ts';
 import { ExpressionError } from './errors.ts';
 import { Converter } from './parse-nodes.ts';
 import { type Syntax } from './syntax.ts';
+
+// Not by `import`: beside the bundled program this is the only package in CommonJS that is left for Node to load, and where
+// there is one such package Node 20 has given it without its names (docs/decisions/0116).
+const { SqlError, loadModule, parseSync, scanSync } = createRequire(import.meta.url)(
+  'libpg-query',
+) as typeof parser;
 
 /** Loads the parser once; after it `parseText` is synchronous. */
 export function loadParser(): Promise<void> {

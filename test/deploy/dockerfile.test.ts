@@ -13,6 +13,7 @@ import type { Container, Image } from '../support/image.ts';
 import { root } from '../support/package.ts';
 import { freePort } from '../support/proxy.ts';
 import { run } from '../support/run.ts';
+import { isLong } from '../support/sample.ts';
 
 const file = parseDockerfile(await readFile(join(root, 'Dockerfile'), 'utf8'));
 const final = file.stages.at(-1) as Stage;
@@ -103,21 +104,28 @@ suite('the Dockerfile', () => {
     }
   });
 
-  test('its commands build an image that serves the main job, unprivileged and on a read-only root', async (t) => {
-    const refused = await namespacesRefused();
-    if (refused !== null) {
-      if (process.env['CI'] === 'true') assert.fail(refused);
-      return t.skip(refused);
-    }
-    const folder = await temporaryFolder(t);
-    const context = join(folder, 'context');
-    await cp(root, context, {
-      recursive: true,
-      filter: (path) => path === root || isSent(path.slice(root.length)) || isAbove(path.slice(root.length)),
-    });
-    const image = await buildImage(file, context, join(folder, 'stages'));
-    await serves(t, image, join(folder, 'volume'));
-  });
+  // It runs `npm ci` twice.
+  const skip = !isLong && 'in `npm run test:long`';
+  test(
+    'its commands build an image that serves the main job, unprivileged and on a read-only root',
+    { skip },
+    async (t) => {
+      const refused = await namespacesRefused();
+      if (refused !== null) {
+        if (process.env['CI'] === 'true') assert.fail(refused);
+        return t.skip(refused);
+      }
+      const folder = await temporaryFolder(t);
+      const context = join(folder, 'context');
+      await cp(root, context, {
+        recursive: true,
+        filter: (path) =>
+          path === root || isSent(path.slice(root.length)) || isAbove(path.slice(root.length)),
+      });
+      const image = await buildImage(file, context, join(folder, 'stages'));
+      await serves(t, image, join(folder, 'volume'));
+    },
+  );
 });
 
 /** A folder that is not sent itself may hold one that is. */

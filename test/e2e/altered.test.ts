@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { onEachEngine } from '../support/doors.ts';
 import type { Doors } from '../support/doors.ts';
+import { until } from '../support/until.ts';
 
 interface Load {
   /** Status per id that was sent. */
@@ -34,7 +35,7 @@ const committed = ({ answers }: Load) =>
 /** Waits until `more` further requests were answered 200: the change before it has met load. */
 async function untilAnswered(it: Load, more: number): Promise<void> {
   const before = committed(it).length;
-  while (committed(it).length < before + more) await new Promise((resolve) => setImmediate(resolve));
+  await until(() => committed(it).length >= before + more);
 }
 
 onEachEngine('tables changed under way', async (t, doors) => {

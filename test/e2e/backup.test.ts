@@ -12,6 +12,7 @@ import { onEnd } from '../support/cleanup.ts';
 import { root } from '../support/package.ts';
 import { run } from '../support/run.ts';
 import { requireTool } from '../support/tools.ts';
+import { until } from '../support/until.ts';
 
 const page = 'docs/deploy/backups.md';
 const secret = 'backed up';
@@ -28,9 +29,9 @@ async function shell(commands: string, env: Record<string, string>): Promise<str
 function sender(t: TestContext) {
   const ledger = new Ledger(secret);
   onEnd(t, 'ledger', () => ledger.close());
-  const send = async (to: Headgate, until: number) => {
+  const send = async (to: Headgate, enough: number) => {
     const sending = ledger.run(() => `${to.webhookUrl}/dev/public/deliveries`, 8);
-    while (ledger.committed < until) await new Promise(setImmediate);
+    await until(() => ledger.committed >= enough);
     return { sending, stop: () => (ledger.stop(), sending) };
   };
   return { ledger, send };

@@ -24,10 +24,15 @@ async function loadedBy(...args: string[]): Promise<{ rooms: string[]; packages:
         result: { url: string }[];
       };
       for (const { url } of result) {
-        const dependency = /\/node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(url)?.[1];
-        const room = /\/dist\/src\/([^/]+)\//.exec(url)?.[1];
-        if (dependency !== undefined) packages.add(dependency);
-        else if (room !== undefined) rooms.add(room);
+        if (!url.includes('/dist/src/')) continue;
+        // The bundled program names before each module where it is from.
+        const text = await readFile(fileURLToPath(url), 'utf8');
+        for (const [, room, dependency] of text.matchAll(
+          /^\/\/ (?:dist\/src\/([^/]+)\/|node_modules\/((?:@[^/]+\/)?[^/]+)\/)/gm,
+        )) {
+          if (room !== undefined) rooms.add(room);
+          if (dependency !== undefined) packages.add(dependency);
+        }
       }
     }
     return { rooms: [...rooms].toSorted(), packages: [...packages].toSorted() };

@@ -55,6 +55,9 @@ const paths = [
     'health',
     'make-secret',
     'send',
+    'replay',
+    'retry',
+    'retry-cancel',
     'sql',
     'tail',
     'nothing',
@@ -139,7 +142,7 @@ async function refusesOthers(headgate: Headgate): Promise<void> {
   assert.equal(await sql({ ...jsonHeaders, authorization, 'content-type': 'text/plain' }), 403);
   for (const wrong of ['', 'Bearer ', `Basic ${token}`, `Bearer ${token}x`, `bearer ${token.toLowerCase()}`])
     assert.equal(await sql({ ...jsonHeaders, authorization: wrong }), 401, wrong);
-  for (const name of ['me', 'senders', 'health', 'tail'])
+  for (const name of ['me', 'senders', 'health', 'tail', 'retry'])
     assert.equal((await ask(port, `/console/api/${name}`)).status, 401, name);
   assert.equal((await post(port, 'local', { want: 'link' }, token)).status, 401);
   assert.equal((await post(port, 'login', { user: 'x'.repeat(20_000), password: '' })).status, 413);

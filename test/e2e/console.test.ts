@@ -1,19 +1,16 @@
 /** The console as somebody uses it for the first time, in a real Chromium, and as somebody attacks it. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
 import { suite, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import type { Page } from 'playwright-core';
-import { consoleLink, cli, openBrowser, openPage } from '../support/console.ts';
-import type { Watched } from '../support/console.ts';
+import { consoleLink, openBrowser, openPage } from '../support/console.ts';
+import { explainsAndRetries, holds, makesAnEndpoint, serious } from '../support/console-walk.ts';
+import type { Tried } from '../support/console-walk.ts';
 import { startHeadgate } from '../support/headgate.ts';
-import type { Headgate } from '../support/headgate.ts';
-import { run } from '../support/run.ts';
 import { requireTool } from '../support/tools.ts';
 import { within } from '../support/within.ts';
 
-const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 const rebound = 'headgate.attacker.example';
 const places = [
   '',
@@ -22,41 +19,20 @@ const places = [
   'sql',
   'secrets',
   'health',
+  'events',
   'new',
   'new/github',
   'new/anything',
   'nowhere',
+  'endpoint/public/github_events/live',
+  'endpoint/public/github_events/verify',
+  'endpoint/public/github_events/refused',
+  'endpoint/public/github_events/definition',
+  'endpoint/public/forged',
+  'endpoint/public/columned/rows',
+  'refused/1',
+  'diff/1/2',
 ];
-
-interface Tried extends Watched {
-  readonly headgate: Headgate;
-  readonly base: string;
-  readonly open: (place: string) => Promise<void>;
-}
-
-interface Violation {
-  readonly id: string;
-  readonly impact: string;
-  readonly nodes: readonly { readonly html: string }[];
-}
-
-/** Waits until this is true in the page, whose policy lets no text become code but the debugger's. */
-async function holds(page: Page, expression: string): Promise<void> {
-  await within(15_000, async () => assert.equal(await page.evaluate(expression), true, expression));
-}
-
-/** Serious findings of axe on what is shown. */
-async function serious(page: Page): Promise<string[]> {
-  // Past the page's own policy, which allows no script but its own.
-  await page.evaluate(axe);
-  const found = await page.evaluate<readonly Violation[]>('axe.run().then(({ violations }) => violations)');
-  return found
-    .filter(({ impact }) => impact === 'serious' || impact === 'critical')
-    .map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html.slice(0, 160)).join(' | ')}`);
-}
-
-const send = (secret: string, url: string) =>
-  run(process.execPath, [cli, 'send', 'github', '--url', url, '--secret', secret]);
 
 async function entersOnce({ headgate, page, base, complaints }: Tried): Promise<void> {
   const link = await consoleLink(headgate);
@@ -74,55 +50,14 @@ async function entersOnce({ headgate, page, base, complaints }: Tried): Promise<
   assert.deepEqual(complaints, []);
 }
 
-async function makesAnEndpoint({ headgate, page, open }: Tried): Promise<void> {
-  await open('new');
-  await page.getByRole('searchbox', { name: 'Search senders' }).fill('github');
-  await page.keyboard.press('Enter');
-  await page.getByRole('button', { name: 'Generate' }).click();
-  await holds(page, `document.querySelector('[name=secret]').value.length === 48`);
-  await page.locator('[name=secret]').fill('right key');
-  const shown = await page.locator('.code pre').first().innerText();
-  assert.match(shown, /CREATE SECRET github_secret[^]*'\*{8}'[^]*VALIDATE SECRET github_secret USING github/);
-  await page.getByRole('button', { name: 'Create' }).click();
-  await page.getByText('Waiting for the first request').waitFor();
-  const sent = await send('right key', `${headgate.webhookUrl}/dev/public/github_events`);
-  assert.equal(sent.code, 0, sent.stdout);
-  await page.getByText(/Committed in [\d.]+ ms/).waitFor();
-  await page.getByText('"octocat"').waitFor();
-  await page.getByRole('button', { name: 'Send a test request' }).click();
-  await page.getByText('Answered 200').waitFor();
-}
-
-async function explainsAndRetries({ headgate, page, open }: Tried): Promise<void> {
-  await open('endpoint/public/github_events/live');
-  await send('forged key', `${headgate.webhookUrl}/dev/public/github_events`);
-  await page.getByRole('cell', { name: 'signature_failed' }).waitFor();
-  await page.getByRole('tab', { name: 'Refused' }).click();
-  await page.getByRole('link', { name: /the signature differs/ }).click();
-  await page.getByText('VALIDATE did not accept it').waitFor();
-  await page.getByLabel('x-hub-signature-256').fill(`sha256=${'0'.repeat(64)}`);
-  await page.getByRole('button', { name: 'Explain' }).click();
-  await page.locator('.steps li.bad').first().waitFor();
-  assert.doesNotMatch(await page.locator('.steps').innerText(), /right key/);
-  const request = page.url();
-  await open('secrets');
-  await page.getByRole('button', { name: 'Change' }).click();
-  await page.getByLabel('New value').fill('forged key');
-  await page.getByRole('button', { name: 'Set it' }).click();
-  await page.getByRole('button', { name: /will be refused\. Set it\?/ }).click();
-  await holds(page, `document.querySelector('[type=password]').value === ''`);
-  const sent = await send('forged key', `${headgate.webhookUrl}/dev/public/github_events`);
-  assert.match(sent.stdout, /HTTP 200/);
-  await page.goto(request);
-  await page.getByRole('button', { name: 'Store it unchecked' }).waitFor();
-  await page.keyboard.press('r');
-  await page.getByRole('button', { name: /is not checked\. Store it\?/ }).click();
-  await page.getByText('Tried again:').waitFor();
-  await page.locator('.badge.good', { hasText: 'committed' }).waitFor();
-}
-
 const strange = '"><img src=x onerror=globalThis.xss=1><script>globalThis.xss=1</script>\u202e\u200b';
 const digits = ['12345678901234567890', '10.00', '1e400'];
+
+async function hasNothingForeign(page: Page): Promise<void> {
+  const foreign = `img:not([src="/console/icon.svg"]), script:not([src]), iframe, object, a[href^="javascript"]`;
+  assert.equal(await page.evaluate(`document.querySelectorAll('${foreign}').length`), 0);
+  assert.equal(await page.evaluate('globalThis.xss'), undefined);
+}
 
 /** Payloads, names and header values of somebody who wants to run a script in the owner's browser. */
 async function staysText({ headgate, page, open }: Tried, t: TestContext): Promise<void> {
@@ -152,6 +87,11 @@ async function staysText({ headgate, page, open }: Tried, t: TestContext): Promi
   await open('refused');
   await page.getByRole('cell', { name: 'guarded' }).first().click();
   for (const wanted of [...digits.map((it) => `: ${it}`), 'x-other']) await shows(wanted);
+  await page.getByText('Change it, and send it again').click();
+  const [id = ''] = /\d+$/.exec(page.url()) ?? [];
+  await open(`diff/1/${id}`);
+  await shows('x-other: "><img src=x');
+  await hasNothingForeign(page);
   await open('sql');
   await page
     .getByLabel('SQL')
@@ -162,10 +102,67 @@ async function staysText({ headgate, page, open }: Tried, t: TestContext): Promi
   for (const wanted of digits) await page.getByRole('cell', { name: wanted, exact: true }).waitFor();
   await open(`refused?table=${encodeURIComponent(strange)}&text=${encodeURIComponent(strange)}`);
   await page.getByText('Nothing matches').waitFor();
-  const foreign = `img:not([src="/console/icon.svg"]), script:not([src]), iframe, object`;
-  assert.equal(await page.evaluate(`document.querySelectorAll('${foreign}').length`), 0);
-  assert.equal(await page.evaluate('globalThis.xss'), undefined);
+  await hasNothingForeign(page);
   await client.query(`DROP TABLE ${quoted}, guarded`);
+}
+
+const payloads = [
+  '<script>globalThis.xss=1</script>',
+  '"><img src=x onerror=globalThis.xss=1>',
+  'javascript:globalThis.xss=1',
+  '<svg/onload=globalThis.xss=1>',
+  '{{constructor.constructor("globalThis.xss=1")()}}',
+  '</textarea><iframe srcdoc="<script>parent.xss=1</script>">',
+  '\u202e\u2066\u200b\ufeff\u0007',
+  '\\u003cscript\\u003e',
+  "'; DROP TABLE x; --",
+  '=cmd|calc!A1',
+];
+
+/** Ten thousand of them, and values that are larger, deeper and longer than anything that a page should read. */
+async function standsFloods({ headgate, page, open }: Tried, t: TestContext): Promise<void> {
+  const client = await headgate.client(t);
+  await client.query(`CREATE TABLE flood (data JSONB) WITH (connector = 'webhook')`);
+  await client.query(
+    `INSERT INTO flood SELECT jsonb_build_object(p.all[1 + i % 10] || i, p.all[1 + (i / 10) % 10], 'n', i)
+     FROM generate_series(1, 10000) i, (SELECT $1::text[]) AS p ("all")`,
+    [payloads],
+  );
+  const longest = `new Promise((resolve) => {
+    let most = 0;
+    const seen = new PerformanceObserver((list) => { for (const it of list.getEntries()) most = Math.max(most, it.duration); });
+    seen.observe({ entryTypes: ['longtask'] });
+    resolve(globalThis.longest = () => most);
+  })`;
+  const tookMs: number[] = [];
+  // The fastest of several: others use this machine as well.
+  for (let turn = 0; turn < 5 && !(Math.min(...tookMs) < 200); turn++) {
+    await open('sql');
+    await page.evaluate(longest);
+    await page.getByLabel('SQL').fill(`SELECT data FROM flood OFFSET ${turn * 1_000}`);
+    await page.keyboard.press('Control+Enter');
+    await page.getByText('The first 1000 rows; there are more.').waitFor();
+    await page.getByRole('button', { name: 'Show more' }).click();
+    await holds(page, `document.querySelectorAll('.cells tbody tr').length === 200`);
+    await hasNothingForeign(page);
+    tookMs.push(await page.evaluate<number>('globalThis.longest()'));
+  }
+  assert(Math.min(...tookMs) < 200, `the tab was held up for ${tookMs.join(', ')} ms`);
+  await page
+    .getByLabel('SQL')
+    .fill(
+      `SELECT '1e131071'::jsonb AS long, repeat('[', 600) || repeat(']', 600) AS deep, repeat('{"a":', 40000) AS broken`,
+    );
+  await page.keyboard.press('Control+Enter');
+  for (const at of [0, 1, 2]) {
+    await page.locator('button.cell').nth(at).click();
+    await page.locator('.result .card pre').waitFor();
+    await page.getByRole('button', { name: 'Close' }).click();
+  }
+  await client.query(`INSERT INTO flood SELECT to_jsonb(repeat('x', 25 * 1024 * 1024))`);
+  await open('endpoint/public/flood/rows');
+  await page.getByText('the answer is larger than 8 MiB').waitFor();
+  await client.query('DROP TABLE flood');
 }
 
 async function answersKeys({ page, open }: Tried): Promise<void> {
@@ -181,6 +178,18 @@ async function answersKeys({ page, open }: Tried): Promise<void> {
   await page.keyboard.press('j');
   await page.keyboard.press('Enter');
   await page.getByRole('tab', { name: 'Live' }).waitFor();
+  // No mouse: to a refused request, and on to its retry.
+  await open('refused');
+  await page.locator('a[data-row]').first().waitFor();
+  await page.keyboard.press('j');
+  await page.keyboard.press('Enter');
+  await page.getByRole('heading', { name: /Refused \/ \d+/ }).waitFor();
+  for (let i = 0; i < 60; i++) {
+    await page.keyboard.press('Tab');
+    const focused = await page.evaluate<string>('document.activeElement.textContent');
+    if (focused === 'Change it, and send it again') return page.keyboard.press('Enter');
+  }
+  assert.fail('Tab does not reach it');
 }
 
 async function runsSql({ page, open }: Tried): Promise<void> {
@@ -207,27 +216,144 @@ async function runsSql({ page, open }: Tried): Promise<void> {
     .waitFor();
 }
 
+const shopify = { 'x-shopify-hmac-sha256': 'AAAA', 'x-shopify-topic': 'orders/create' };
+
+/** From one of github's requests, refused before, to one that is signed anew; and whose another looks like. */
+async function sendsAgain({ headgate, page, open }: Tried): Promise<void> {
+  await open('refused?table=github_events');
+  await page.locator('a[data-row]').first().click();
+  await page.getByText('Change it, and send it again').click();
+  await page
+    .getByRole('textbox', { name: 'Body' })
+    .fill('{"action":"sent again","big":12345678901234567890}');
+  await page.getByRole('button', { name: 'Send it' }).click();
+  await page.getByText('Answered 200').waitFor();
+  await page.getByLabel('signed anew').uncheck();
+  await page.getByRole('button', { name: 'Send it' }).click();
+  await page.getByText('Answered 401').waitFor();
+  await page.getByRole('link', { name: 'why?' }).waitFor();
+  assert.equal((await headgate.post('dev/public/github_events', '{"a":1}', shopify)).status, 401);
+  await open('refused?table=github_events');
+  await page.getByRole('cell', { name: 'github_events' }).first().waitFor();
+  await within(10_000, async () => {
+    await page.reload();
+    await page.locator('a[data-row]').first().click();
+    await page.getByText('It looks like').waitFor({ timeout: 1_500 });
+  });
+  await page.getByRole('link', { name: 'Shopify' }).waitFor();
+  await page.getByRole('button', { name: 'Compare' }).click();
+  await page.locator('.diff .second', { hasText: 'x-shopify-topic: orders/create' }).waitFor();
+  await page.locator('.diff .first').first().waitFor();
+}
+
+async function makesAColumn({ headgate, page, open }: Tried, t: TestContext): Promise<void> {
+  const client = await headgate.client(t);
+  await client.query(`CREATE TABLE columned (data JSONB) WITH (connector = 'webhook')`);
+  const evil = `a'); DROP TABLE github_events; --`;
+  const body = (value: string) => `{"order":{"total":${value}},${JSON.stringify(evil)}:"=1+1"}`;
+  assert.equal((await headgate.post('dev/public/columned', body('10.00'))).status, 200);
+  await open('endpoint/public/columned/rows');
+  await page.getByRole('button', { name: /order/ }).first().click();
+  for (const [path, column] of [
+    [/order → total = 10\.00/, 'order_total'],
+    [/a'\); DROP TABLE/, 'a_drop_table_github_events'],
+  ] as const) {
+    await page.getByText('Make a column of it').click();
+    const option = page.getByLabel('Value').locator('option', { hasText: path });
+    await page.getByLabel('Value').selectOption((await option.getAttribute('value')) ?? '');
+    assert.equal(await page.getByLabel('Column').inputValue(), column);
+    await page.getByRole('button', { name: 'Add the column' }).click();
+    await page.getByRole('button', { name: 'Write the table anew?' }).click();
+    await page.getByRole('columnheader', { name: column }).waitFor();
+    await page.getByText('Make a column of it').click();
+  }
+  // What is no number is NULL, and refuses no request.
+  assert.equal((await headgate.post('dev/public/columned', body('"free"'))).status, 200);
+  const { rows } = await client.query('SELECT order_total, a_drop_table_github_events AS evil FROM columned');
+  assert.deepEqual(rows, [
+    { order_total: '10.00', evil: '=1+1' },
+    { order_total: null, evil: '=1+1' },
+  ]);
+}
+
+/** What is saved holds the same digits, and no formula; words are completed out of what there is. */
+async function completesAndSaves({ page, open }: Tried): Promise<void> {
+  await open('sql');
+  const sql = page.getByLabel('SQL');
+  await sql.fill('');
+  await sql.pressSequentially('SELECT order_t');
+  await page.getByRole('option', { name: 'order_total' }).waitFor();
+  await page.keyboard.press('Tab');
+  await sql.pressSequentially(", '=evil()' AS x FROM col");
+  await page.getByRole('option', { name: 'columned' }).waitFor();
+  await page.keyboard.press('Tab');
+  assert.equal(await sql.inputValue(), "SELECT order_total, '=evil()' AS x FROM columned");
+  await sql.fill(`SELECT ${digits[0]} AS a, ${digits[1]} AS b, '${digits[2]}'::json AS c, '=evil()' AS "@x"`);
+  await page.keyboard.press('Control+Enter');
+  await page.getByRole('cell', { name: '=evil()', exact: true }).waitFor();
+  const [download] = await Promise.all([
+    page.waitForEvent('download'),
+    page.getByRole('button', { name: 'CSV' }).click(),
+  ]);
+  assert.equal(readFileSync(await download.path(), 'utf8'), `a,b,c,'@x\r\n${digits.join(',')},'=evil()\r\n`);
+}
+
+async function retriesAll({ headgate, page, open }: Tried, t: TestContext): Promise<void> {
+  const client = await headgate.client(t);
+  await client.query(`CREATE TABLE narrow (n SMALLINT) WITH (connector = 'webhook')`);
+  for (let i = 0; i < 12; i++)
+    assert.equal((await headgate.post('dev/public/narrow', `{"n":${70_000 + i}}`)).status, 422);
+  await client.query('ALTER TABLE narrow ALTER n TYPE INT');
+  await open('refused?table=narrow');
+  await page.getByRole('cell', { name: 'narrow' }).nth(11).waitFor();
+  await page.getByRole('button', { name: 'Retry all that match' }).click();
+  await page.getByRole('button', { name: 'Retry them?' }).click();
+  await page.getByText('12 of 12').waitFor();
+  await page.locator('.badge', { hasText: 'done' }).waitFor();
+  const { rows } = await client.query<{ n: number }>('SELECT count(*)::int AS n FROM narrow');
+  assert.equal(rows[0]?.n, 12);
+}
+
+/** What came is counted by the minute, and what is wrong is said. */
+async function showsCounts({ headgate, page, open }: Tried, t: TestContext): Promise<void> {
+  const client = await headgate.client(t);
+  await client.query(`CREATE SECRET k WITH (backend = 'meta') AS 'k';
+    CREATE TABLE forged (data JSONB) WITH (connector = 'webhook') VALIDATE SECRET k USING gitlab`);
+  for (let i = 0; i < 5; i++) assert.equal((await headgate.post('dev/public/forged', '{}')).status, 401);
+  await within(40_000, async () => {
+    await open('');
+    await open('endpoints');
+    await page.getByRole('row', { name: /forged.*failing signatures/ }).waitFor({ timeout: 2_000 });
+  });
+  await page.getByRole('img', { name: /0 stored, 5 with 401/ }).waitFor();
+  await open('endpoint/public/forged');
+  await page.getByText('All 5 requests of the last hour were refused, likely another secret.').waitFor();
+  await page
+    .getByRole('img', { name: 'Requests in the last hour, by minute: 0 stored, 5 with 401' })
+    .waitFor();
+  await page.getByRole('button', { name: '24 h' }).click();
+  await page.getByRole('img', { name: 'Requests in the last 24 hours: 0 stored, 5 with 401' }).waitFor();
+}
+
 async function hasNoBarrier({ page, open, complaints }: Tried): Promise<void> {
   for (const theme of ['light', 'dark']) {
     await page.getByLabel('Theme').selectOption(theme);
-    for (const place of [
-      ...places,
-      'endpoint/public/github_events/verify',
-      'endpoint/public/github_events/refused',
-      'refused/1',
-    ]) {
+    for (const place of places) {
       await open(place);
       await holds(page, `document.querySelector('.skeleton') === null`);
       assert.deepEqual(await serious(page), [], `${theme} ${place}`);
       assert.doesNotMatch(await page.content(), /right key|forged key/);
     }
   }
-  await page.setViewportSize({ width: 390, height: 800 });
-  for (const place of places) {
-    await open(place);
-    await holds(page, `document.querySelector('.skeleton') === null`);
-    const wide = await page.evaluate<number>('document.documentElement.scrollWidth - innerWidth');
-    assert(wide <= 0, `${place} is ${wide} px wider than a phone`);
+  // A phone, and a window of 1280 px at 200 %.
+  for (const width of [390, 640]) {
+    await page.setViewportSize({ width, height: 800 });
+    for (const place of places) {
+      await open(place);
+      await holds(page, `document.querySelector('.skeleton') === null`);
+      const wide = await page.evaluate<number>('document.documentElement.scrollWidth - innerWidth');
+      assert(wide <= 0, `${place} is ${wide} px wider than a window of ${width} px`);
+    }
   }
   assert.deepEqual(complaints, []);
 }
@@ -242,7 +368,7 @@ suite('the console in a browser', () => {
     const open = async (place: string): Promise<void> => {
       await watched.page.goto(`${base}#/${place}`);
     };
-    const tried: Tried = { ...watched, headgate, base, open };
+    const tried: Tried = { ...watched, headgate, base, open, database: 'dev' };
     await t.test('a link lets in, once', () => entersOnce(tried));
     await t.test('the wizard makes an endpoint, and its first delivery arrives', () =>
       makesAnEndpoint(tried),
@@ -251,8 +377,18 @@ suite('the console in a browser', () => {
     await t.test('what strangers send stays text, and its digits what they are', (inner) =>
       staysText(tried, inner),
     );
+    await t.test('ten thousand hostile documents, and one of 25 MiB', (inner) => standsFloods(tried, inner));
     await t.test('the keyboard is enough', () => answersKeys(tried));
     await t.test('SQL: errors, read only, cancelled, and written', () => runsSql(tried));
+    await t.test('a request is signed anew, recognised and compared', () => sendsAgain(tried));
+    await t.test('a value becomes a column, whatever its key is called', (inner) =>
+      makesAColumn(tried, inner),
+    );
+    await t.test('SQL is completed, and its rows are saved as they are', () => completesAndSaves(tried));
+    await t.test('all that a filter matches is retried behind the page', (inner) => retriesAll(tried, inner));
+    await t.test('requests are counted by the minute, and what is wrong is said', (inner) =>
+      showsCounts(tried, inner),
+    );
     await t.test('nothing serious for axe, nothing wider than a phone, no complaint', () =>
       hasNoBarrier(tried),
     );

@@ -1,12 +1,16 @@
-/** Deliveries that are sent again, to two Headgates in front of one database: stored once, answered each time. */
+/** What is kept once at two Headgates in front of one database: deliveries that are sent again, and secrets that senders bring. */
 import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
 import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
 import { onEnd } from '../support/cleanup.ts';
 import { startHeadgate } from '../support/headgate.ts';
 import type { Headgate } from '../support/headgate.ts';
+import { run } from '../support/run.ts';
 import { startServer } from '../support/server.ts';
 import { within } from '../support/within.ts';
+
+const cli = fileURLToPath(new URL('../../src/app/cli.js', import.meta.url));
 
 const tables = `
   CREATE SECRET k WITH (backend = 'meta') AS 'a key of sixteen';
@@ -35,6 +39,10 @@ test('deliveries', async (t) => {
   const post = async (to: Headgate, table: string, body: string, headers: Record<string, string> = {}) => {
     const { status, text } = await to.post(`postgres/public/${table}`, body, headers);
     return `${status} ${text}`;
+  };
+  const asStranger = async (sql: string): Promise<{ Learned?: string | null }[]> => {
+    const stranger = await one.clientAs(t, 'other', 'postgres');
+    return (await stranger.query<{ Learned?: string | null }>(sql)).rows;
   };
   const count = async (table: string) => {
     const { rows } = await client.query<{ n: number }>(`SELECT count(*)::int AS n FROM ${table}`);
@@ -130,6 +138,90 @@ test('deliveries', async (t) => {
     await within(5_000, async () => assert.equal(await post(two, 'plain', '{}'), '200 {"rows":1}'));
   });
 
+  await t.test('fifty clients bring a secret: one is learned, answered for and believed', async () => {
+    await client.query(`
+      CREATE SECRET brought WITH (backend = 'meta', learn = '10 minutes');
+      CREATE TABLE asana (data JSONB) WITH (connector = 'webhook') VALIDATE SECRET brought USING asana`);
+    const event = '{"events":[]}';
+    await within(5_000, async () => assert.match(await post(two, 'asana', event), /^503 .*table_unusable/));
+    const secrets = Array.from({ length: 50 }, (_, i) => `secret-of-client-number-${i}`);
+    // Some more than the rate of one Headgate lets through: those are told to come again.
+    const answers = await Promise.all(
+      secrets.map((secret, i) =>
+        (i % 2 === 0 ? one : two).post('postgres/public/asana', '{}', { 'X-Hook-Secret': secret }),
+      ),
+    );
+    const [learned, ...others] = answers.flatMap(({ status, headers }) =>
+      status === 200 ? [headers.get('x-hook-secret') ?? ''] : [],
+    );
+    assert.deepEqual(others, []);
+    assert(learned !== undefined && secrets.includes(learned));
+    assert.deepEqual(
+      new Set(answers.map(({ status }) => status).filter((status) => ![401, 429, 503].includes(status))),
+      new Set([200]),
+    );
+    const signed = (secret: string) => ({
+      'X-Hook-Signature': createHmac('sha256', secret).update(event).digest('hex'),
+    });
+    for (const to of [one, two])
+      await within(5_000, async () => {
+        assert.equal(await post(to, 'asana', event, signed(learned)), '200 ');
+        const wrong = secrets.find((secret) => secret !== learned) ?? '';
+        assert.match(await post(to, 'asana', event, signed(wrong)), /^401/);
+      });
+    const { rows: shown } = await client.query<{ Learned: string }>('SHOW SECRETS');
+    const told = shown.map(({ Learned }) => Learned).find((it) => it !== null);
+    assert.match(
+      told ?? '',
+      /^learned at .* from 127\.0\.0\.1; contested: another value came at .* from 127\.0\.0\.1$/,
+    );
+    assert(!JSON.stringify(shown).includes('secret-of-client'));
+    // A sender whose answer was lost asks again; another one is nobody.
+    await within(10_000, async () => {
+      const again = await two.post('postgres/public/asana', '{}', { 'X-Hook-Secret': learned });
+      assert.deepEqual([again.status, again.headers.get('x-hook-secret')], [200, learned]);
+    });
+    await assert.rejects(asStranger('SELECT headgate.learn_secret(NULL, NULL, NULL, NULL)'), {
+      code: '42501',
+    });
+    await assert.rejects(asStranger(`SELECT headgate.reveal_learned('public', 'brought')`), {
+      code: '42501',
+    });
+    assert.equal(
+      (await asStranger('SHOW SECRETS')).every(({ Learned }) => Learned === null),
+      true,
+    );
+  });
+
+  await t.test('a secret is revealed once; a window that has closed learns nothing', async () => {
+    const reveal = () =>
+      run(
+        process.execPath,
+        [cli, 'secrets', 'reveal', 'brought', `--database-url=${url}`, `--data-dir=${one.dataDir}`],
+        {
+          env: { ...process.env, HEADGATE_MASTER_KEY: key },
+        },
+      );
+    const first = await reveal();
+    assert.match(first.stdout, /^secret-of-client-number-\d+\n$/, first.stderr);
+    const second = await reveal();
+    assert.equal(second.stdout, '');
+    assert.match(second.stderr, /was not learned, or was revealed before/);
+    await client.query(`ALTER SECRET brought WITH (learn = '1 minute')`);
+    await client.query(`UPDATE headgate.secret_learning SET until = now()`);
+    await within(5_000, async () => {
+      const late = await one.post('postgres/public/asana', '{}', {
+        'X-Hook-Secret': 'a-secret-that-came-too-late',
+      });
+      assert.equal(late.status, 503);
+    });
+    await client.query(`ALTER SECRET brought AS 'given by its owner'`);
+    const signed = {
+      'X-Hook-Signature': createHmac('sha256', 'given by its owner').update('{}').digest('hex'),
+    };
+    await within(5_000, async () => assert.equal(await post(two, 'asana', '{}', signed), '200 '));
+  });
+
   for (const [statement, message] of refused)
     await t.test(statement, () => assert.rejects(client.query(statement), { message }));
 });
@@ -145,6 +237,24 @@ const refused: readonly (readonly [string, RegExp])[] = [
   [`ALTER TABLE plain SET (dedupe = 'x-id')`, /is no place in a request/],
   [`ALTER TABLE plain SET (dedupe = 'header:Authorization')`, /carries a credential/],
   [`ALTER TABLE plain SET (dedupe_window = '1 year')`, /dedupe_window "1 year" is not known/],
+  [`CREATE SECRET z WITH (backend = 'meta', learn = '1 second')`, /learn "1 second" is not known/],
+  [`CREATE SECRET z WITH (backend = 'meta', learn = '1 minute') AS 'x'`, /syntax error/],
+  [
+    `ALTER TABLE asana ANSWER SECRET brought WHEN method = 'POST' LEARN brought = shaped(headers->>'a', 'token', 64)`,
+    /LEARN needs UNCHECKED/,
+  ],
+  [
+    `ALTER TABLE asana ANSWER SECRET brought UNCHECKED WHEN method = 'POST' LEARN brought = headers->>'a'`,
+    /LEARN takes a shaped value/,
+  ],
+  [
+    `ALTER TABLE asana ANSWER UNCHECKED WHEN method = 'POST' LEARN nobody = shaped(headers->>'a', 'token', 64)`,
+    /no secret "nobody"/,
+  ],
+  [
+    `ALTER TABLE asana ANSWER SECRET brought UNCHECKED WHEN method = 'POST' LEARN brought = shaped(headers->>'a', 'token', 64) BODY brought`,
+    /reads no secret|cannot be shown/,
+  ],
   [`ALTER TABLE lines SET (dedupe = '$.id')`, /needs a body that is one document/],
   [
     `CREATE TABLE z (n TEXT) WITH (connector = 'webhook', format = 'text', dedupe = '$.id')`,

@@ -16,6 +16,7 @@ import { within } from '../support/within.ts';
 
 const asking = [...senders.values()].filter(({ questions }) => questions.length > 0);
 const signal = new AbortController().signal;
+type Fields = Readonly<Record<string, string>>;
 
 /** What is wrong on purpose wants a refusal, and is one. */
 const isWrong = (what: string) => /wrong|not the right|nobody wanted/.test(what);
@@ -222,53 +223,55 @@ test('handshakes', async (t) => {
     const { body: signature } = await put(get('v_braintree', { bt_challenge: challenge }));
     const form = new URLSearchParams({ bt_signature: signature, bt_payload: challenge }).toString();
     assert.equal((await put(post('v_braintree', {}, form))).status, 401);
+    // What is answered, sent back as an event that is signed by it.
+    const token = 'hmacsha256=abc';
+    const { response_token: crc = '' } = JSON.parse(
+      (await put(get('v_x', { crc_token: token }))).body,
+    ) as Fields;
+    assert.equal((await put(post('v_x', { 'x-twitter-webhooks-signature': crc }, token))).status, 422);
+    const code = '890e4665-4dfe-4ab1-b689-ed553bceeed0';
+    const linkedIn = await put(get('v_linkedin', { challengeCode: code }));
+    const { challengeResponse = '' } = JSON.parse(linkedIn.body) as Fields;
+    for (const body of [code, `hmacsha256=${code}`])
+      assert.notEqual(
+        (await put(post('v_linkedin', { 'x-li-signature': challengeResponse }, body))).status,
+        200,
+      );
+    // Zoom's is asked by Zoom alone: what nobody has signed is not answered.
+    const event = 'v0:1700000000:{"event":"meeting.ended"}';
+    const zoom = JSON.stringify({ event: 'endpoint.url_validation', payload: { plainToken: event } });
+    const stored = await countOf(client, 'h_zoom');
+    const asked = await put(post('h_zoom', {}, zoom));
+    assert.deepEqual([asked.status, asked.body.includes('encryptedToken')], [401, false]);
     assert.deepEqual(
-      [
-        await countOf(client, 'v_x'),
-        await countOf(client, 'v_linkedin'),
-        await countOf(client, 'v_braintree'),
-      ],
-      [0, 0, 0],
+      await Promise.all(
+        ['v_x', 'v_linkedin', 'v_braintree', 'h_zoom'].map((table) => countOf(client, table)),
+      ),
+      [0, 0, 0, stored],
     );
   });
 
-  await t.test('keys that are learned: the steps of Asana’s and Notion’s pages', async () => {
-    const stepsOf = (sender: string) => {
-      const page = senderPage(senders.get(sender) ?? assert.fail());
-      return [...page.matchAll(/`((?:CREATE TABLE|SELECT|ALTER TABLE) [^`]*)`/g)].map(([, sql = '']) => sql);
-    };
-    const [asanaTable = '', asanaSecret = '', asanaCheck = ''] = stepsOf('asana');
-    await client.query(asanaTable);
-    const asked = await put(
-      post('asana_events', { 'X-Hook-Secret': 'b537207f20cbfa02357cf448134da559' }, '{}'),
-    );
-    assert.deepEqual(
-      [asked.status, asked.headers['x-hook-secret']],
-      [200, 'b537207f20cbfa02357cf448134da559'],
-    );
-    const learned = await client.query<{ hook_secret: string }>(asanaSecret);
-    assert.deepEqual(learned.rows, [{ hook_secret: 'b537207f20cbfa02357cf448134da559' }]);
-    await client.query(
-      `CREATE SECRET asana_secret WITH (backend = 'meta') AS 'b537207f20cbfa02357cf448134da559'`,
-    );
-    await client.query(asanaCheck);
+  await t.test('keys that are learned: the SQL of Asana’s and Notion’s pages', async () => {
+    const sqlOf = (sender: string) =>
+      /```sql\n([^`]*)```/.exec(senderPage(senders.get(sender) ?? assert.fail()))?.[1] ?? assert.fail();
+    for (const sender of ['asana', 'notion']) await client.query(sqlOf(sender));
+    const secret = 'b537207f20cbfa02357cf448134da559';
+    const brought = (by: string) => put(post('asana_events', { 'X-Hook-Secret': by }, '{}'));
     await within(5_000, async () => {
-      const late = await put(post('asana_events', { 'X-Hook-Secret': 'a stranger’s'.slice(0, 10) }, '{}'));
-      assert.deepEqual([late.status, late.headers['x-hook-secret']], [401, undefined]);
+      const { status, headers, body } = await brought(secret);
+      assert.deepEqual([status, headers['x-hook-secret'], body], [200, secret, '']);
     });
-    const asana = { sender: 'asana', url: urlOf('asana_events'), secret: 'b537207f20cbfa02357cf448134da559' };
-    assert.equal((await send(asana)).printed, 'HTTP 200\n');
+    const late = await brought('a-stranger-who-came-later');
+    assert.deepEqual([late.status, late.headers['x-hook-secret']], [401, undefined]);
+    assert.equal((await send({ sender: 'asana', url: urlOf('asana_events'), secret })).printed, 'HTTP 200\n');
 
-    const [notionTable = '', notionToken = '', notionCheck = ''] = stepsOf('notion');
-    await client.query(notionTable);
-    assert.equal((await put(post('notion_events', {}, '{"verification_token":"secret_a"}'))).status, 200);
-    assert.deepEqual(Object.values((await client.query<object>(notionToken)).rows[0] ?? {}), ['secret_a']);
-    await client.query(`CREATE SECRET notion_secret WITH (backend = 'meta') AS 'secret_a'`);
-    await client.query(notionCheck);
-    await within(5_000, async () =>
-      assert.equal((await put(post('notion_events', {}, '{"verification_token":"secret_b"}'))).status, 401),
-    );
-    const notion = { sender: 'notion', url: urlOf('notion_events'), secret: 'secret_a' };
+    const token = (text: string) =>
+      put(post('notion_events', {}, JSON.stringify({ verification_token: text })));
+    await within(5_000, async () => assert.equal((await token('secret_of_notions_choice')).status, 200));
+    assert.equal((await token('secret_of_somebody_elses')).status, 401);
+    const notion = { sender: 'notion', url: urlOf('notion_events'), secret: 'secret_of_notions_choice' };
     assert.equal((await send(notion)).printed, 'HTTP 200\n');
+    // A handshake is no row.
+    assert.deepEqual([await countOf(client, 'asana_events'), await countOf(client, 'notion_events')], [1, 1]);
   });
 });

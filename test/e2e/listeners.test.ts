@@ -123,6 +123,33 @@ onEachEngine(
       await within(1_000, () => all(path, 'two', 404));
     });
 
+    await t.test('what came to a table is counted by all of them together', async () => {
+      await client.query(`CREATE SECRET g WITH (backend = 'meta') AS 'key'`);
+      await client.query(
+        `CREATE TABLE counted (data JSONB) WITH (connector = 'webhook') VALIDATE SECRET g USING github`,
+      );
+      await client.query(`CREATE TABLE anybodys (data JSONB) WITH (connector = 'webhook')`);
+      await all(`${database}/public/counted`, '', 401);
+      await all(`${database}/public/anybodys`, '', 200);
+      await within(30_000, async () => {
+        const { rows } = await client.query<Record<string, unknown>>('SHOW ENDPOINTS');
+        const shown = rows.map((row) => [
+          row['Name'],
+          row['Sender'],
+          row['Check'],
+          row['Stored'],
+          row['Unauthorized'],
+        ]);
+        assert.deepEqual(shown, [
+          ['anybodys', null, 'none', '8', '0'],
+          ['counted', 'github', 'signature', '0', '8'],
+        ]);
+        assert.equal(rows[0]?.['URL'], `${headgate.webhookUrl}/${database}/public/anybodys`);
+        assert(Date.now() - Number(rows[0]['Last Request']) < 60_000);
+      });
+      await client.query('DROP TABLE counted, anybodys');
+    });
+
     await t.test('a database that all of them serve can be dropped, and made anew at once', async (t) => {
       for (let round = 0; round < 3; round++) {
         await client.query('CREATE DATABASE other');

@@ -16,6 +16,7 @@ import { Ledger } from '../support/ledger.ts';
 import { run } from '../support/run.ts';
 import { debianBin, embeddedBin, startServer } from '../support/server.ts';
 import { within } from '../support/within.ts';
+import { until } from '../support/until.ts';
 
 const cli = fileURLToPath(new URL('../../src/app/cli.js', import.meta.url));
 const page = 'docs/deploy/moving-to-external.md';
@@ -191,7 +192,7 @@ suite('headgate move', () => {
       const sending = ledger.run(() => `${receiver.webhookUrl}/dev/public/deliveries`, 4);
       const more = async (n: number) => {
         const enough = ledger.committed + n;
-        while (ledger.committed < enough) await new Promise(setImmediate);
+        await until(() => ledger.committed >= enough);
       };
       await more(200);
       const env = {

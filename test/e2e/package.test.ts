@@ -5,7 +5,7 @@ import { createHmac } from 'node:crypto';
 import { readFile, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
-import { suite, test } from 'node:test';
+import { test } from 'node:test';
 import type { TestContext } from 'node:test';
 import { onEnd } from '../support/cleanup.ts';
 import { Headgate, temporaryFolder } from '../support/headgate.ts';
@@ -19,8 +19,7 @@ const plainEnv = Object.fromEntries(
   Object.entries(process.env).filter(([name]) => !/^(npm_|NODE_|HEADGATE_|INIT_CWD)/.test(name)),
 );
 
-async function installed(t: TestContext): Promise<string> {
-  const { tarball } = await packHeadgate(t);
+async function installed(t: TestContext, tarball: string): Promise<string> {
   const folder = await temporaryFolder(t);
   const args = ['install', '--prefer-offline', '--no-audit', '--no-fund', tarball];
   const install = await run('npm', args, { cwd: folder, env: plainEnv });
@@ -48,78 +47,86 @@ async function terminate(headgate: Headgate): Promise<Ended> {
   return headgate.ended;
 }
 
-suite('the npm package', () => {
-  test('holds the program, its types and its documents, freshly built, and nothing of the workshop', async (t) => {
-    const { files } = await packHeadgate(t);
-    for (const wanted of [
-      'dist/src/app/cli.js',
-      'dist/src/app/embed.d.ts',
-      'dist/console/index.html',
-      'dist/src/catalog/migrations/0001_1_tables.sql',
-      'docs/settings.md',
-      'deploy/systemd/headgate.service',
-      'deploy/nginx/headgate.conf',
-      'deploy/caddy/Caddyfile',
-      'LICENSE',
-      'NOTICE',
-      'README.md',
-      'CHANGELOG.md',
-      'package.json',
-    ]) {
-      assert(files.includes(wanted), wanted);
-    }
-    const known =
-      /^(dist\/src\/.+\.(js|d\.ts|sql)|dist\/console\/[\w-]+\.(html|js|css|svg)(\.(br|gz))?|docs\/.+\.(md|svg|png)|deploy\/(backup|systemd|nginx|caddy)\/[^/]+|[A-Z]+(\.md)?|package\.json)$/;
-    assert.deepEqual(
-      files.filter((file) => !known.test(file) || /\.(test|long)\.|stale/.test(file)),
-      [],
-    );
-  });
+test('the npm package', async (suite) => {
+  const { tarball, files } = await packHeadgate(suite);
 
-  test('installed into an empty folder, `npx headgate start` serves the main job and ends by SIGTERM with 0', async (t) => {
-    const psql = requireTool(t, 'psql');
-    if (psql === null) return;
-    const folder = await installed(t);
-    const manifest = JSON.parse(
-      await readFile(join(folder, 'node_modules/headgate/package.json'), 'utf8'),
-    ) as { version: string };
-    const version = await run('npx', ['headgate', '--version'], { cwd: folder, env: plainEnv });
-    assert.equal(version.stdout.trim(), manifest.version);
-    const operator = await run('npx', ['headgate', 'operator'], { cwd: folder, env: plainEnv });
-    assert.equal(operator.code, 1);
-    assert.match(
-      operator.stderr,
-      /^headgate: the operator needs .* npm install @kubernetes\/client-node, .*$/m,
-    );
+  await suite.test(
+    'holds the program, its types and its documents, freshly built, and nothing of the workshop',
+    () => {
+      for (const wanted of [
+        'dist/src/app/cli.js',
+        'dist/src/app/embed.d.ts',
+        'dist/src/program/LICENSES',
+        'dist/console/index.html',
+        'dist/src/catalog/migrations/0001_1_tables.sql',
+        'docs/settings.md',
+        'deploy/systemd/headgate.service',
+        'deploy/nginx/headgate.conf',
+        'deploy/caddy/Caddyfile',
+        'LICENSE',
+        'NOTICE',
+        'README.md',
+        'CHANGELOG.md',
+        'package.json',
+      ]) {
+        assert(files.includes(wanted), wanted);
+      }
+      const known =
+        /^(dist\/src\/.+\.(js|d\.ts|sql)|dist\/src\/program\/LICENSES|dist\/console\/[\w-]+\.(html|js|css|svg)(\.(br|gz))?|docs\/.+\.(md|svg|png)|deploy\/(backup|systemd|nginx|caddy)\/[^/]+|[A-Z]+(\.md)?|package\.json)$/;
+      assert.deepEqual(
+        files.filter((file) => !known.test(file) || /\.(test|long)\.|stale/.test(file)),
+        [],
+      );
+    },
+  );
 
-    const dataDir = await temporaryFolder(t);
-    const headgate = await npxStart(t, folder, dataDir);
-    const sql = async (text: string) => {
-      const door = ['-h', '127.0.0.1', '-p', String(headgate.ports.sql.port), '-d', 'dev', '-U', 'root'];
-      const ran = await run(psql, [...door, '-v', 'ON_ERROR_STOP=1', '-At', '-c', text]);
-      assert.equal(ran.code, 0, ran.stderr);
-      return ran.stdout;
-    };
-    await sql(`CREATE SECRET github WITH (backend = 'meta') AS 'a long random key'`);
-    await sql(
-      `CREATE TABLE deliveries (data JSONB) WITH (connector = 'webhook') VALIDATE SECRET github AS secure_compare(
+  await suite.test(
+    'installed into an empty folder, `npx headgate start` serves the main job and ends by SIGTERM with 0',
+    async (t) => {
+      const psql = requireTool(t, 'psql');
+      if (psql === null) return;
+      const folder = await installed(t, tarball);
+      const manifest = JSON.parse(
+        await readFile(join(folder, 'node_modules/headgate/package.json'), 'utf8'),
+      ) as { version: string };
+      const version = await run('npx', ['headgate', '--version'], { cwd: folder, env: plainEnv });
+      assert.equal(version.stdout.trim(), manifest.version);
+      const operator = await run('npx', ['headgate', 'operator'], { cwd: folder, env: plainEnv });
+      assert.equal(operator.code, 1);
+      assert.match(
+        operator.stderr,
+        /^headgate: the operator needs .* npm install @kubernetes\/client-node, .*$/m,
+      );
+
+      const dataDir = await temporaryFolder(t);
+      const headgate = await npxStart(t, folder, dataDir);
+      const sql = async (text: string) => {
+        const door = ['-h', '127.0.0.1', '-p', String(headgate.ports.sql.port), '-d', 'dev', '-U', 'root'];
+        const ran = await run(psql, [...door, '-v', 'ON_ERROR_STOP=1', '-At', '-c', text]);
+        assert.equal(ran.code, 0, ran.stderr);
+        return ran.stdout;
+      };
+      await sql(`CREATE SECRET github WITH (backend = 'meta') AS 'a long random key'`);
+      await sql(
+        `CREATE TABLE deliveries (data JSONB) WITH (connector = 'webhook') VALIDATE SECRET github AS secure_compare(
         headers->>'x-hub-signature-256', 'sha256=' || encode(hmac(github, data, 'sha256'), 'hex'))`,
-    );
-    const body = '{"action":"opened","number":1}';
-    const signature = `sha256=${createHmac('sha256', 'a long random key').update(body).digest('hex')}`;
-    const ok = await headgate.post('dev/public/deliveries', body, { 'x-hub-signature-256': signature });
-    assert.equal(`${ok.status} ${ok.text}`, '200 {"rows":1}');
-    const forged = await headgate.post('dev/public/deliveries', `${body} `, {
-      'x-hub-signature-256': signature,
-    });
-    assert.equal(forged.status, 401);
-    assert.equal(await sql('SELECT data FROM deliveries'), '{"action": "opened", "number": 1}\n');
-    assert.deepEqual(await terminate(headgate), { code: 0, signal: null });
+      );
+      const body = '{"action":"opened","number":1}';
+      const signature = `sha256=${createHmac('sha256', 'a long random key').update(body).digest('hex')}`;
+      const ok = await headgate.post('dev/public/deliveries', body, { 'x-hub-signature-256': signature });
+      assert.equal(`${ok.status} ${ok.text}`, '200 {"rows":1}');
+      const forged = await headgate.post('dev/public/deliveries', `${body} `, {
+        'x-hub-signature-256': signature,
+      });
+      assert.equal(forged.status, 401);
+      assert.equal(await sql('SELECT data FROM deliveries'), '{"action": "opened", "number": 1}\n');
+      assert.deepEqual(await terminate(headgate), { code: 0, signal: null });
 
-    await t.test('and `import` starts one inside another program, with types that check', () =>
-      usedAsLibrary(t, folder),
-    );
-  });
+      await t.test('and `import` starts one inside another program, with types that check', () =>
+        usedAsLibrary(t, folder),
+      );
+    },
+  );
 });
 
 const program = (dataDir: string) => `

@@ -10,6 +10,7 @@ import { Ledger } from '../support/ledger.ts';
 import { testDatabase } from '../support/postgres.ts';
 import { startNginx } from '../support/proxy.ts';
 import { requireTool } from '../support/tools.ts';
+import { until } from '../support/until.ts';
 
 const secret = 'rolling';
 const rounds = 2;
@@ -60,7 +61,7 @@ test('two Headgates behind nginx, each restarted under load: no request fails, n
   const sending = ledger.run(() => url, 24);
   const more = async (n: number) => {
     const enough = ledger.committed + n;
-    while (ledger.committed < enough) await new Promise(setImmediate);
+    await until(() => ledger.committed >= enough);
   };
   await more(500);
   for (let round = 0; round < rounds; round++) {
@@ -70,7 +71,7 @@ test('two Headgates behind nginx, each restarted under load: no request fails, n
       const again = await startHeadgate(t, { env, args: [`--listen-port=${port}`] });
       headgates[i] = again;
       // The other one goes only when nginx has found this one again, which takes it `fail_timeout`.
-      while ((await committedBy(again)) === 0) await new Promise(setImmediate);
+      await until(async () => (await committedBy(again)) > 0);
       await more(200);
     }
   }

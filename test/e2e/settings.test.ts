@@ -11,6 +11,7 @@ import { makeAuthority } from '../support/certificates.ts';
 import { onEnd } from '../support/cleanup.ts';
 import { startHeadgate, temporaryFolder } from '../support/headgate.ts';
 import { run } from '../support/run.ts';
+import { sampleOf } from '../support/sample.ts';
 import { requireTool } from '../support/tools.ts';
 
 const cli = fileURLToPath(new URL('../../src/app/cli.js', import.meta.url));
@@ -51,13 +52,18 @@ suite('settings', () => {
       [{ HEADGATE_GATEWAY_ORIGINS: '*' }, /HEADGATE_GATEWAY_ORIGINS=\* would let every web page/],
       [{ HEADGATE_SQL_PORT: '4561' }, /HEADGATE_SQL_PORT and HEADGATE_ADMIN_PORT are both 4561/],
     ];
-    for (const [env, words] of cases) {
+    const started = sampleOf(cases, 4);
+    for (const one of cases) {
+      const [env, words] = one;
       const name = Object.keys(env).join();
-      const [config, start] = [await headgate('config', dataDir, env), await headgate('start', dataDir, env)];
+      const config = await headgate('config', dataDir, env);
       assert.match(config.stderr, words, name);
-      assert.equal(start.stderr, config.stderr, name);
-      assert.deepEqual([config.code, start.code], [1, 1], name);
+      assert.equal(config.code, 1, name);
       assert.match(config.stdout, /^HEADGATE_DATA_DIR/);
+      if (started.includes(one)) {
+        const { code, stderr } = await headgate('start', dataDir, env);
+        assert.deepEqual([code, stderr], [1, config.stderr], name);
+      }
       await assert.rejects(readdir(dataDir), /ENOENT/, name);
     }
     const notFolder = await headgate('config', await file('file', ''), {});

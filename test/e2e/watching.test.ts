@@ -5,6 +5,7 @@ import { onEnd } from '../support/cleanup.ts';
 import { startHeadgate } from '../support/headgate.ts';
 import type { Headgate } from '../support/headgate.ts';
 import { RawClient } from '../support/raw-http.ts';
+import { until } from '../support/until.ts';
 
 const hostile = 'x\n{"kind":"forged"}\r\u001b[31m\u009b31m\u202e\u2028\t';
 
@@ -55,7 +56,7 @@ test('no input makes a log line, a level or a colour of its own', async (t) => {
   onEnd(t, 'raw', () => raw.destroy());
   raw.send('POST /webhook/\u001b[31m/a/b HTTP/1.1\r\nHost: x\u001b[31m\r\nX: \u009b31m\r\n\r\n');
   await raw.answer();
-  while (!headgate.stderr.includes('catalog.table_unusable')) await new Promise(setImmediate);
+  await until(() => headgate.stderr.includes('catalog.table_unusable'));
   assert.equal((await headgate.post(path, '{}', { 'x-key': 'key' })).status, 503);
   assert.equal((await headgate.signal('SIGTERM')).code, 0);
   const lines = headgate.stderr.split('\n').filter((line) => line !== '');

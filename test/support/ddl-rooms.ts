@@ -49,7 +49,8 @@ export function testRooms(): TestRooms {
     sealed,
     ensureCatalog: async (database) => void calls.push(`ensure ${database}`),
     releaseDatabase: async (database) => void calls.push(`release ${database}`),
-    spool: () => ({ 4711: { state: 'spooling', requests: 3, since: 1, reason: 'déjà' } }),
+    spool: async () => ({ 4711: { state: 'spooling', requests: 3, since: 1, reason: 'déjà' } }),
+    endpoints: async () => ({ base: 'http://h', tables: { 4711: { sender: 'github', check: 'signature' } } }),
     seal(plaintext, identity) {
       sealed.push({ identity, plaintext });
       return Buffer.from(`seal ${sealed.length}`).toString('base64');

@@ -8,6 +8,7 @@ import type { Gateway, GatewayOptions, GatewayRooms } from '../../src/gateway/do
 import { Gate } from '../../src/access/gate.ts';
 import type { GateOptions } from '../../src/access/gate.ts';
 import { Closer } from '../../src/kit/closer.ts';
+import { isFastPath } from './both-paths.ts';
 import { onEnd } from './cleanup.ts';
 import { Spy } from './postgres.ts';
 import type { TestDatabase } from './postgres.ts';
@@ -104,6 +105,7 @@ export async function openTestGateway(
     origins: [],
     hosts: [],
     tls: null,
+    fastPath: isFastPath(),
     gate: openGate(),
     version: '0.0.0',
     metrics: null,

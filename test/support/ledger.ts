@@ -4,6 +4,7 @@
  */
 import { createHmac } from 'node:crypto';
 import { Agent, request } from 'node:http';
+import { setTimeout as delay } from 'node:timers/promises';
 import { Agent as TlsAgent, request as requestByTls } from 'node:https';
 import type { Client } from 'pg';
 
@@ -30,6 +31,7 @@ export class Ledger {
   /** The first few answers that were not 200, as they were read. */
   readonly oddities: string[] = [];
   #next = 0;
+  #committed = 0;
   #stopped = false;
 
   /** With `tls` it speaks https to what is certified by `ca` as `servername`. */
@@ -42,7 +44,7 @@ export class Ledger {
   }
 
   get committed(): number {
-    return this.#count((status) => status === 200);
+    return this.#committed;
   }
 
   get refused(): number {
@@ -71,8 +73,7 @@ export class Ledger {
       Array.from({ length: senders }, async () => {
         while (!this.#stopped) {
           const to = url();
-          if (to === null || (await this.send(to)) === 0)
-            await new Promise((resolve) => setImmediate(resolve));
+          if (to === null || (await this.send(to)) === 0) await delay(3);
         }
       }),
     );
@@ -126,6 +127,7 @@ export class Ledger {
           const status = response.statusCode ?? 0;
           if (!isTaken(status) && this.oddities.length < 5) this.oddities.push(`${id}: ${status} ${text}`);
           this.#answers.set(id, status);
+          if (status === 200) this.#committed++;
           resolve(status);
         });
         response.on('close', () => resolve(0));

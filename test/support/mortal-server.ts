@@ -1,12 +1,11 @@
 /** A PostgreSQL that is killed, held and started again on the same data, on a Unix socket. */
-import { spawnSync } from 'node:child_process';
 import { chmodSync, chownSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { Client } from 'pg';
 import { onEnd } from './cleanup.ts';
-import { embeddedBin, launch, reachable, serverUser } from './server.ts';
+import { embeddedBin, launch, makeCluster, reachable, serverUser } from './server.ts';
 import type { RunningServer } from './server.ts';
 
 export class MortalServer {
@@ -26,18 +25,19 @@ export class MortalServer {
 
   /** Running; gone with the test. */
   static async start(t: TestContext, settings: readonly string[] = ['fsync=off']): Promise<MortalServer> {
+    const server = await MortalServer.make(settings);
+    onEnd(t, server.folder, () => server.remove());
+    return server;
+  }
+
+  /** Running; `remove` is the caller's to call. */
+  static async make(settings: readonly string[]): Promise<MortalServer> {
     const user = serverUser();
     const folder = mkdtempSync(join(tmpdir(), 'headgate-mortal-'));
     chmodSync(folder, 0o700);
     if (user.uid !== undefined) chownSync(folder, user.uid, user.gid ?? user.uid);
     const server = new MortalServer(folder, reachable(embeddedBin, folder, user), settings);
-    onEnd(t, folder, async () => {
-      await server.kill();
-      rmSync(folder, { recursive: true, force: true });
-    });
-    const args = ['-D', server.data, '-U', 'root', '-A', 'trust', '-E', 'UTF8', '--locale=C', '-N'];
-    const init = spawnSync(join(server.#programs, 'initdb'), args, { ...user, cwd: '/', encoding: 'utf8' });
-    if (init.status !== 0) throw new Error(`initdb: ${init.stderr}`);
+    makeCluster(embeddedBin, server.#programs, server.data);
     await server.start();
     return server;
   }
@@ -62,6 +62,19 @@ export class MortalServer {
     const running = this.#running;
     this.#running = null;
     await running?.end('SIGKILL');
+  }
+
+  /** As `pg_ctl restart` does it: who is connected is told to go. */
+  async restart(): Promise<void> {
+    const running = this.#running;
+    this.#running = null;
+    await running?.end('SIGINT');
+    await this.start();
+  }
+
+  async remove(): Promise<void> {
+    await this.kill();
+    rmSync(this.folder, { recursive: true, force: true });
   }
 
   /** `SIGSTOP`, `SIGCONT`: to every process of it. */

@@ -1,6 +1,6 @@
 /**
  * nginx and Caddy in front of Headgate, run from the very files in deploy/: only what those files mark as the reader's
- * own (ports, names, certificates) is put in, and each replacement must find its place.
+ * own (ports, names, certificates) is put in, and each replacement must find its place. And HAProxy, for which deploy/ has none.
  */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
@@ -24,7 +24,7 @@ export interface Certificate {
   readonly pem: string;
 }
 
-const serverName = 'hooks.example.com';
+export const serverName = 'hooks.example.com';
 
 async function certificate(folder: string): Promise<Certificate> {
   const [keyFile, certificateFile] = [join(folder, 'key.pem'), join(folder, 'certificate.pem')];
@@ -58,7 +58,7 @@ export interface Answer {
   readonly text: string;
 }
 
-class Proxy {
+export class Proxy {
   readonly port: number;
   readonly folder: string;
   readonly #pem: string;
@@ -183,6 +183,35 @@ export async function startCaddy(
     HEADGATE_SITE: `https://${serverName}:${port}`,
     HEADGATE_UPSTREAM: `127.0.0.1:${upstream}`,
   });
+}
+
+export async function startHaproxy(
+  t: TestContext,
+  program: string,
+  [upstream = 0]: readonly number[],
+): Promise<Proxy> {
+  const folder = await temporaryFolder(t);
+  const { keyFile, pem } = await certificate(folder);
+  const port = await freePort();
+  const both = join(folder, 'both.pem');
+  await writeFile(both, `${pem}${await readFile(keyFile, 'utf8')}`);
+  const file = join(folder, 'haproxy.cfg');
+  await writeFile(
+    file,
+    `defaults
+  mode http
+  timeout connect 5s
+  timeout client 10s
+  timeout server 10s
+  http-reuse always
+frontend hooks
+  bind 127.0.0.1:${port} ssl crt ${both}
+  default_backend headgate
+backend headgate
+  server one 127.0.0.1:${upstream}
+`,
+  );
+  return started(t, program, ['-db', '-f', file], new Proxy(port, folder, pem));
 }
 
 /** Resolves when it takes connections, which neither proxy says in words that would stay. */

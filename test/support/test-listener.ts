@@ -9,6 +9,7 @@ import type { Limits } from '../../src/tables/limits.ts';
 import { limits } from '../../src/tables/limits.ts';
 import type { Observation } from '../../src/tables/observations.ts';
 import { refusal, Refused } from '../../src/tables/refusals.ts';
+import { isFastPath } from './both-paths.ts';
 
 export interface TestListener {
   readonly listener: Listener;
@@ -33,6 +34,8 @@ export interface TestListenerOptions {
   /** Once it resolves, requests are refused with `deadline`, whether their bodies have come or not. */
   readonly early?: Promise<void>;
   readonly tls?: TlsSource;
+  /** Default: as the test says (both-paths.ts). */
+  readonly fastPath?: boolean;
 }
 
 /** Tables: `none` does not exist, `broken` meets a bug, `away` has no engine; every other one stores. */
@@ -45,6 +48,7 @@ export async function startListener(options: TestListenerOptions = {}): Promise<
     host: '127.0.0.1',
     port: 0,
     tls: options.tls ?? null,
+    fastPath: options.fastPath ?? isFastPath(),
     bodyBytesMax: options.bodyBytesMax ?? 1024,
     ...(options.openStream === undefined ? {} : { openStream: options.openStream }),
     websocketOrigins: options.websocketOrigins ?? null,

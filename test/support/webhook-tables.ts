@@ -19,7 +19,8 @@ const rewriteSql = createRewriter({
   secretForms: () => [],
   deliveryIdOf: () => null,
   nearestSenders: () => [],
-  spool: () => ({}),
+  spool: () => Promise.resolve({}),
+  endpoints: () => Promise.resolve({ base: null, tables: {} }),
   explain: () => Promise.resolve([]),
 });
 

@@ -1,7 +1,8 @@
 /** Asks again until the answer is right, for what the contract allows some time: `CREATE` is at once, a change within a second. */
 import { performance } from 'node:perf_hooks';
+import { setTimeout as delay } from 'node:timers/promises';
 
-/** Rejects as the last `check` did when none has passed within `ms`. Asks as fast as the answers come. */
+/** Rejects as the last `check` did when none has passed within `ms`. Asks a hundred times a second at most. */
 export async function within<T>(ms: number, check: () => Promise<T>): Promise<T> {
   const deadline = performance.now() + ms;
   for (;;) {
@@ -9,6 +10,7 @@ export async function within<T>(ms: number, check: () => Promise<T>): Promise<T>
       return await check();
     } catch (error) {
       if (performance.now() > deadline) throw error;
+      await delay(10);
     }
   }
 }

@@ -12,13 +12,14 @@ import { fork } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import type { Socket } from 'node:net';
-import { fileURLToPath } from 'node:url';
 import type { Passed } from '../../access/gate.ts';
 import { deferred } from '../../kit/deferred.ts';
+import { PlainError } from '../../kit/plain-error.ts';
 import { readLines } from '../../kit/read-lines.ts';
 import { limits } from '../../tables/limits.ts';
 import type { TailBatch } from '../../tables/tail.ts';
 import type { Observation } from '../../tables/observations.ts';
+import { listenerEntry } from '../own-files.ts';
 import type {
   Assignment,
   FromListener,
@@ -31,7 +32,7 @@ import type {
 } from './messages.ts';
 
 /** A listener process cannot begin; the message is for the terminal. */
-export class ListenerError extends Error {
+export class ListenerError extends PlainError {
   override readonly name = 'ListenerError';
 }
 
@@ -54,8 +55,6 @@ interface Asked {
   readonly answered: ReturnType<typeof deferred<Answered>>;
   readonly late: NodeJS.Timeout | null;
 }
-
-const entry = fileURLToPath(new URL('./entry.js', import.meta.url));
 
 export class ListenerChild {
   /** Connections that it has, those that are on their way to it included. */
@@ -89,7 +88,7 @@ export class ListenerChild {
     this.#options = options;
     this.serving = this.#ready.promise;
     this.serving.catch(() => undefined);
-    this.#process = fork(entry, [], {
+    this.#process = fork(listenerEntry, [], {
       // Not `advanced`: of small messages JSON takes less, and there is one or two for each connection.
       serialization: 'json',
       stdio: ['ignore', 'ignore', 'pipe', 'ipc'],

@@ -19,6 +19,7 @@ const relations = [
   'webhook_answer',
   'webhook_answer_secret',
   'ignored_keys',
+  'traffic_minute',
   'rejected_requests',
 ];
 

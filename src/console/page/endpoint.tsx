@@ -1,9 +1,10 @@
 /** One endpoint: what comes at this moment, its last rows, what was refused and why, a check of a request, its definition. */
 import type { JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
-import { shellWord } from '../quote.ts';
+import { qualified, shellWord } from '../quote.ts';
 import { dropTable, lastRows, listReasons, showCreate } from '../statements.ts';
 import type { TableRef } from '../statements.ts';
+import { Chart } from './chart.tsx';
 import { urlOf } from './endpoints.tsx';
 import { LiveList } from './live-list.tsx';
 import { keyOf, lastSeen } from './live.ts';
@@ -12,6 +13,7 @@ import { Action, Ago, Badge, Code, Copy, Listing, Skeleton, Sql, Text, timeOf, W
 import { go, to } from './route.ts';
 import { me, run } from './server.ts';
 import { Result } from './value.tsx';
+import { Trouble } from './trouble.tsx';
 import { Verify } from './verify.tsx';
 
 const tabs = [
@@ -58,6 +60,8 @@ export function Endpoint({ schema, table, tab }: Props): JSX.Element {
           </a>
         ))}
       </div>
+      <Trouble of={ref} />
+      {active === 'live' ? <Chart of={ref} /> : null}
       {active === 'live' ? (
         <LiveList
           only={ref}
@@ -96,7 +100,9 @@ function Rows({ of }: { readonly of: TableRef }): JSX.Element {
       {failure === null || less !== undefined ? null : <Wrong failure={failure} />}
       {table === undefined ? (failure === null || less !== undefined) && <Skeleton /> : null}
       {table?.rows.length === 0 ? <div class="empty">There is no row yet.</div> : null}
-      {table !== undefined && table.rows.length > 0 ? <Result table={table} /> : null}
+      {table !== undefined && table.rows.length > 0 ? (
+        <Result table={table} of={of} changed={refresh} />
+      ) : null}
       {max < 50 ? <p class="faint">The last {max} only: more would be larger than 8 MiB.</p> : null}
       <Sql text={sql} />
     </>
@@ -152,6 +158,19 @@ function Reasons({ of }: { readonly of: TableRef }): JSX.Element {
   );
 }
 
+/** Statements to fill in, for the SQL page. */
+function changesOf({ schema, table }: TableRef): readonly (readonly [string, string])[] {
+  const name = qualified(schema, table);
+  return [
+    ['Let a sender be checked', `ALTER TABLE ${name} VALIDATE SECRET name_of_the_secret USING github`],
+    [
+      'Take a new secret, and the old one for a while',
+      `CREATE SECRET new_secret WITH (backend = 'meta') AS 'the new key';\nALTER TABLE ${name} VALIDATE SECRET old_secret, new_secret USING github;`,
+    ],
+    ['Let anybody write', `ALTER TABLE ${name} DROP VALIDATE`],
+  ];
+}
+
 function Definition({ of }: { readonly of: TableRef }): JSX.Element {
   const sql = showCreate(of);
   const { value, failure } = useLoaded(sql, (options) => run(sql, false, options));
@@ -161,6 +180,14 @@ function Definition({ of }: { readonly of: TableRef }): JSX.Element {
       {failure === null ? null : <Wrong failure={failure} />}
       {value === null ? failure === null && <Skeleton /> : <Code text={first?.at(-1) ?? ''} />}
       <Sql text={sql} />
+      <h2>Its check</h2>
+      <p>
+        {changesOf(of).map(([label, text]) => (
+          <a key={label} class="button" href={to(['sql'], { sql: text })}>
+            {label}
+          </a>
+        ))}
+      </p>
       <h2>Drop it</h2>
       <p class="faint">The table goes with all its rows, and its address answers 404.</p>
       <Action

@@ -1,18 +1,22 @@
 /**
- * All webhook tables of the role: where they are called, what guards them, when something came last, and what was refused
- * in the last hour (`headgate.webhook_table`, `headgate.rejected_requests`; rows are the engine's own estimate).
+ * All webhook tables of the role: where they are called, whose check guards them, when something came last, what came in
+ * a day, and what was refused in the last hour (SHOW ENDPOINTS, `headgate.traffic`, `headgate.rejected_requests`; rows are
+ * the engine's own estimate).
  */
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { digitsText, sizeText } from '../shown.ts';
-import { listEndpoints } from '../statements.ts';
+import { listEndpoints, listTraffic, showEndpoints } from '../statements.ts';
+import type { TableRef } from '../statements.ts';
+import { Bars, barsOf, boundText } from './chart.tsx';
 import { FirstSteps } from './first-steps.tsx';
 import { keyOf, lastSeen } from './live.ts';
 import { useRows } from './load.ts';
 import type { Row } from './load.ts';
-import { Ago, Badge, Copy, Listing, Sql, Text } from './parts.tsx';
+import { Ago, Badge, Copy, Listing, Sql, Text, timeOf } from './parts.tsx';
 import { go, to } from './route.ts';
 import { me } from './server.ts';
+import { rowOf, stateOf } from './trouble.tsx';
 
 /** As a sender calls it. */
 export function urlOf(schema: string, table: string): string {
@@ -23,6 +27,8 @@ export function urlOf(schema: string, table: string): string {
 
 export function Endpoints(): JSX.Element {
   const loaded = useRows(listEndpoints, 5_000);
+  const known = useRows(showEndpoints, 10_000).value;
+  const traffic = useRows(listTraffic, 15_000).value;
   const [text, setText] = useState('');
   return (
     <>
@@ -41,20 +47,29 @@ export function Endpoints(): JSX.Element {
         </a>
       </header>
       <Listing loaded={loaded} empty={<FirstSteps />}>
-        {(rows) => <Table rows={rows} text={text} clear={() => setText('')} />}
+        {(rows) => (
+          <Table rows={rows} text={text} clear={() => setText('')} known={known} traffic={traffic} />
+        )}
       </Listing>
-      <Sql text={listEndpoints} />
+      <Sql text={[showEndpoints, listTraffic, listEndpoints].join(';\n\n')} />
     </>
   );
 }
 
-interface TableProps {
+interface Counted {
+  /** Of SHOW ENDPOINTS; null: it has not come yet. */
+  readonly known: readonly Row[] | null;
+  /** Of listTraffic. */
+  readonly traffic: readonly Row[] | null;
+}
+
+interface TableProps extends Counted {
   readonly rows: readonly Row[];
   readonly text: string;
   readonly clear: () => void;
 }
 
-function Table({ rows, text, clear }: TableProps): JSX.Element {
+function Table({ rows, text, clear, ...counted }: TableProps): JSX.Element {
   const wanted = rows.filter((row) =>
     `${row['nspname']}.${row['relname']}`.toLowerCase().includes(text.toLowerCase()),
   );
@@ -72,18 +87,19 @@ function Table({ rows, text, clear }: TableProps): JSX.Element {
       <table class="rows">
         <thead>
           <tr>
-            <th>table</th>
-            <th>address</th>
+            <th>table and address</th>
             <th>check</th>
+            <th>state</th>
             <th>last request</th>
+            <th>24 hours</th>
+            <th class="right">p99</th>
             <th class="right">rows</th>
-            <th class="right">size</th>
-            <th>refused, last hour</th>
+            <th>refused, 1 h</th>
           </tr>
         </thead>
         <tbody>
           {wanted.map((row) => (
-            <EndpointRow key={`${row['nspname']}.${row['relname']}`} row={row} />
+            <EndpointRow key={`${row['nspname']}.${row['relname']}`} row={row} {...counted} />
           ))}
         </tbody>
       </table>
@@ -92,25 +108,27 @@ function Table({ rows, text, clear }: TableProps): JSX.Element {
   );
 }
 
-function EndpointRow({ row }: { readonly row: Row }): JSX.Element {
+function EndpointRow({ row, known, traffic }: { readonly row: Row } & Counted): JSX.Element {
   const [schema, table] = [row['nspname'] ?? '', row['relname'] ?? ''];
   const url = urlOf(schema, table);
   const seen = lastSeen.value.get(keyOf(schema, table));
-  const refused = Number(row['refused'] ?? 0);
+  const shown = rowOf(known, { schema, table }, 'shown');
+  const hour = rowOf(traffic, { schema, table }, 'sql');
+  const state = stateOf(shown, hour);
+  const last = Math.max(seen?.atMs ?? 0, timeOf(shown?.['Last Request'] ?? null) || 0);
+  const sum = (name: string): string => digitsText(shown?.[name] ?? '0');
   return (
     <tr onClick={() => go(['endpoint', schema, table])}>
-      <td>
+      <td class="url">
         <a data-row href={to(['endpoint', schema, table])}>
           {schema === 'public' ? null : <Text of={`${schema}.`} max={80} />}
           <b>
             <Text of={table} max={80} />
           </b>
         </a>
-      </td>
-      <td class="url">
         <div>
-          <span class="mono" title={url}>
-            <Text of={url} max={200} />
+          <span class="mono faint" title={url}>
+            <Text of={url.replace(/^\w+:\/\/[^/]+/, '')} max={200} />
           </span>
           <Copy text={url} />
         </div>
@@ -119,32 +137,47 @@ function EndpointRow({ row }: { readonly row: Row }): JSX.Element {
         {row['expression'] === null ? (
           <Badge kind="warn">open to anyone</Badge>
         ) : (
-          <Badge kind="good">checked</Badge>
-        )}{' '}
-        <span class="faint">
-          <Text of={row['secrets'] ?? ''} max={60} />
-        </span>
-      </td>
-      <td>{seen === undefined ? <span class="faint">none seen</span> : <Ago at={seen.atMs} />}</td>
-      <td class="right mono" title="an estimate">
-        {digitsText(row['rows_estimate'] ?? '')}
-      </td>
-      <td class="right mono">{sizeText(Number(row['bytes'] ?? 0))}</td>
-      <td>
-        {refused === 0 ? (
-          <span class="faint">none</span>
-        ) : (
-          <a
-            href={to(['refused'], { schema, table, since: '1h' })}
-            onClick={(event) => event.stopPropagation()}
-          >
-            <Badge kind="bad">{refused}</Badge>{' '}
-            <span class="faint">
-              <Text of={row['last_reason'] ?? ''} max={70} />
-            </span>
-          </a>
+          <span title={row['secrets'] ?? ''}>
+            <Badge kind="good">{shown?.['Sender'] ?? 'checked'}</Badge>
+          </span>
         )}
       </td>
+      <td>
+        <span title={state.sentence ?? ''}>
+          <Badge kind={state.kind}>{state.word}</Badge>
+        </span>
+      </td>
+      <td>{last === 0 ? <span class="faint">never</span> : <Ago at={last} />}</td>
+      <td>
+        <Bars
+          bars={barsOf(hour?.['day'] ?? '')}
+          count={96}
+          height={16}
+          label={`In 24 hours ${sum('Stored')} stored, ${sum('Unauthorized')} with 401, ${sum('Refused')} refused otherwise, ${sum('Unavailable')} told to come again`}
+        />
+      </td>
+      <td class="right mono">{boundText(shown?.['P99 ms'] ?? null)}</td>
+      <td class="right" title="an estimate">
+        {digitsText(row['rows_estimate'] ?? '')}
+        <div class="faint tight">{sizeText(Number(row['bytes'] ?? 0))}</div>
+      </td>
+      <td>
+        <LastRefused row={row} of={{ schema, table }} />
+      </td>
     </tr>
+  );
+}
+
+function LastRefused({ row, of }: { readonly row: Row; readonly of: TableRef }): JSX.Element {
+  const refused = Number(row['refused'] ?? 0);
+  if (refused === 0) return <span class="faint">none</span>;
+  return (
+    <a
+      href={to(['refused'], { ...of, since: '1h' })}
+      title={row['last_reason'] ?? ''}
+      onClick={(event) => event.stopPropagation()}
+    >
+      <Badge kind="bad">{refused}</Badge>
+    </a>
   );
 }

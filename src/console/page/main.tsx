@@ -1,8 +1,10 @@
 /** The page: who is in, which screen, and what is the same on all of them. */
 import { render } from 'preact';
 import type { JSX } from 'preact';
+import { Diff } from './diff.tsx';
 import { Endpoint } from './endpoint.tsx';
 import { Endpoints } from './endpoints.tsx';
+import { Events } from './events.tsx';
 import { HealthScreen } from './health.tsx';
 import { Help, watchKeys } from './keys.tsx';
 import { watchLive } from './live.ts';
@@ -25,6 +27,7 @@ const places = [
   ['refused', 'Refused'],
   ['sql', 'SQL'],
   ['secrets', 'Secrets'],
+  ['events', 'Events'],
   ['health', 'Health'],
 ] as const;
 
@@ -40,8 +43,12 @@ function Screen(): JSX.Element {
       return <Endpoint key={`${first}/${second}`} schema={first} table={second} tab={third} />;
     case 'refused':
       return first === '' ? <Refused query={query} /> : <RefusedRequest key={first} id={first} />;
+    case 'diff':
+      return <Diff key={`${first}/${second}`} first={first} second={second} />;
     case 'sql':
       return <SqlScreen first={query.get('sql') ?? ''} />;
+    case 'events':
+      return <Events />;
     case 'secrets':
       return <Secrets />;
     case 'new':
@@ -59,7 +66,7 @@ function Screen(): JSX.Element {
 
 function Navigation(): JSX.Element {
   const [place = ''] = route.value.parts;
-  const active = place === 'endpoint' || place === 'new' ? 'endpoints' : place;
+  const active = place === 'endpoint' || place === 'new' ? 'endpoints' : place === 'diff' ? 'refused' : place;
   return (
     <nav aria-label="Console">
       <a class="brand" href={to([])}>

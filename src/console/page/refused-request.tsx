@@ -6,7 +6,9 @@ import { forgetOne, readRefused, retryOne } from '../statements.ts';
 import { useRows } from './load.ts';
 import type { Row } from './load.ts';
 import { Action, Ago, Badge, Copy, Listing, Sql, Text, timeOf } from './parts.tsx';
-import { Outcome } from './refused.tsx';
+import { LooksLike } from './looks-like.tsx';
+import { Resend } from './resend.tsx';
+import { Outcome } from './retry-all.tsx';
 import { go, to } from './route.ts';
 import { me } from './server.ts';
 import { Body, bytesOf } from './value.tsx';
@@ -63,22 +65,7 @@ function Request({ row }: { readonly row: Row }): JSX.Element {
         <Ago at={timeOf(row['received_at'] ?? null)} /> · from {row['remote_address']} ·{' '}
         {checked ? 'VALIDATE accepted it, or there is none' : 'VALIDATE did not accept it'}
       </p>
-      <div class="row-of wrap">
-        <Action
-          label={checked ? 'Retry' : 'Store it unchecked'}
-          hotkey="r"
-          kind="primary"
-          confirm={checked ? null : 'Its signature is not checked. Store it?'}
-          sql={retryOne(id, !checked)}
-        />
-        <Copy text={curlOf(row, pairs)} label="Copy as curl" hotkey="c" />
-        <Action
-          label="Forget it"
-          confirm="Forget it for good?"
-          sql={forgetOne(id)}
-          done={() => go(['refused'])}
-        />
-      </div>
+      <Actions row={row} pairs={pairs} checked={checked} />
       {row['retry_outcome'] === null ? null : (
         <p role="status">
           Tried again: <Outcome outcome={row['retry_outcome'] ?? ''} />{' '}
@@ -96,8 +83,79 @@ function Request({ row }: { readonly row: Row }): JSX.Element {
       {body !== null && bytesOf(body).length < Number(row['body_bytes'] ?? 0) ? (
         <p class="faint">Only the beginning was kept; all of it were {row['body_bytes']} bytes.</p>
       ) : null}
+      <LooksLike table={ref} headers={[...pairs.map(([name]) => name), ...leftOutOf(row)]} />
       {checked ? null : <ExplainThis row={row} pairs={pairs} body={body ?? ''} />}
+      {body === null ? null : (
+        <Resend
+          table={ref}
+          method={row['method'] ?? 'POST'}
+          query={queryOf(row['target'] ?? '')}
+          headers={pairs}
+          body={body}
+        />
+      )}
+      <Compare id={id} />
     </>
+  );
+}
+
+interface ActionsProps {
+  readonly row: Row;
+  readonly pairs: readonly (readonly [string, string])[];
+  readonly checked: boolean;
+}
+
+function Actions({ row, pairs, checked }: ActionsProps): JSX.Element {
+  const id = row['id'] ?? '';
+  return (
+    <div class="row-of wrap">
+      <Action
+        label={checked ? 'Retry' : 'Store it unchecked'}
+        hotkey="r"
+        kind="primary"
+        confirm={checked ? null : 'Its signature is not checked. Store it?'}
+        sql={retryOne(id, !checked)}
+      />
+      <Copy text={curlOf(row, pairs)} label="Copy as curl" hotkey="c" />
+      <Action
+        label="Forget it"
+        confirm="Forget it for good?"
+        sql={forgetOne(id)}
+        done={() => go(['refused'])}
+      />
+    </div>
+  );
+}
+
+/** With its `?`; what was kept of it. */
+function queryOf(target: string): string {
+  const at = target.indexOf('?');
+  return at === -1 ? '' : target.slice(at);
+}
+
+function Compare({ id }: { readonly id: string }): JSX.Element {
+  const [other, setOther] = useState(/^[1-9]\d*$/.test(id) ? String(BigInt(id) - 1n) : '');
+  return (
+    <form
+      class="row-of"
+      onSubmit={(event) => {
+        event.preventDefault();
+        go(['diff', other, id]);
+      }}
+    >
+      <label>
+        Compare with refused request{' '}
+        <input
+          class="narrow"
+          inputMode="numeric"
+          pattern="\d+"
+          required
+          value={other}
+          onInput={(event) => setOther(event.currentTarget.value)}
+        />
+      </label>
+      <button type="submit">Compare</button>
+    </form>
   );
 }
 

@@ -1,22 +1,15 @@
 /**
  * What was refused, of all tables of the role: filters that stand in the address, and a retry of all that they match
- * (`headgate.rejected_requests`, `headgate.retry_rejected`). A page is a hundred, and the next begins behind its last id.
+ * (`headgate.rejected_requests`). A page is a hundred, and the next begins behind its last id.
  */
 import type { JSX } from 'preact';
-import { useState } from 'preact/hooks';
 import { sizeText } from '../shown.ts';
-import {
-  listRefused,
-  noFilter,
-  pageRows,
-  retryFiltered,
-  retryOutcomes,
-  retryRowsMax,
-} from '../statements.ts';
+import { listRefused, noFilter, pageRows } from '../statements.ts';
 import type { RefusedFilter } from '../statements.ts';
-import { rowsOf, useRows, useRowsIf } from './load.ts';
+import { useRows } from './load.ts';
 import type { Row } from './load.ts';
-import { Action, Ago, Badge, Listing, Sql, Text, timeOf } from './parts.tsx';
+import { Ago, Badge, Listing, Sql, Text, timeOf } from './parts.tsx';
+import { Outcome, RetryAll } from './retry-all.tsx';
 import { go, to } from './route.ts';
 
 function filterOf(query: URLSearchParams): RefusedFilter {
@@ -57,9 +50,7 @@ export function Refused({ query }: { readonly query: URLSearchParams }): JSX.Ele
           <a href={to(['refused'], { ...filter, before: last })}>Older ones</a>
         ) : null}
       </div>
-      {loaded.value === null || loaded.value.length === 0 ? null : (
-        <RetryAll filter={filter} reload={loaded.reload} />
-      )}
+      {loaded.value === null || loaded.value.length === 0 ? null : <RetryAll filter={filter} />}
       <Sql text={sql} />
     </>
   );
@@ -156,71 +147,5 @@ function Requests({ rows }: { readonly rows: readonly Row[] }): JSX.Element {
         </tbody>
       </table>
     </div>
-  );
-}
-
-export function Outcome({ outcome }: { readonly outcome: string | null }): JSX.Element | null {
-  if (outcome === null) return null;
-  if (outcome === 'committed') return <Badge kind="good">committed</Badge>;
-  return <Badge kind={outcome === 'waiting' || outcome === 'running' ? 'plain' : 'bad'}>{outcome}</Badge>;
-}
-
-function RetryAll({
-  filter,
-  reload,
-}: {
-  readonly filter: RefusedFilter;
-  readonly reload: () => void;
-}): JSX.Element {
-  const [force, setForce] = useState(false);
-  const [asked, setAsked] = useState<{
-    readonly first: string;
-    readonly last: string;
-    readonly said: readonly Row[];
-  } | null>(null);
-  const outcomes = useRowsIf(
-    asked === null || asked.first === '' ? null : retryOutcomes(asked.first, asked.last),
-    1_000,
-  );
-  const said = new Map<string, number>();
-  for (const row of asked?.said ?? [])
-    said.set(row['retry_rejected'] ?? '', (said.get(row['retry_rejected'] ?? '') ?? 0) + 1);
-  return (
-    <section class="card">
-      <h2>Try all of them again</h2>
-      <p class="faint">
-        All that the filters match, the oldest first, at most {retryRowsMax} at a time. What VALIDATE did not
-        accept is stored only without its check: its signature was not kept.
-      </p>
-      <label>
-        <input type="checkbox" checked={force} onChange={() => setForce(!force)} /> store unchecked ones too
-        (force)
-      </label>
-      <Action
-        label="Retry all that match"
-        confirm={force ? 'Store them, unchecked?' : 'Retry them?'}
-        sql={retryFiltered(filter, force)}
-        done={({ tables }) => {
-          const rows = rowsOf(tables.at(-1));
-          const ids = rows.map((row) => row['id'] ?? '');
-          setAsked({ first: ids[0] ?? '', last: ids.at(-1) ?? '', said: rows });
-          reload();
-        }}
-      />
-      {asked === null ? null : (
-        <ul class="list" role="status">
-          {[...said].map(([words, count]) => (
-            <li key={words}>
-              {count} × <Text of={words} max={300} />
-            </li>
-          ))}
-          {outcomes.value?.map((row) => (
-            <li key={row['outcome']}>
-              <Outcome outcome={row['outcome'] ?? ''} /> {row['count']}
-            </li>
-          ))}
-        </ul>
-      )}
-    </section>
   );
 }

@@ -1,11 +1,12 @@
 /** Any statement, as the role. Read only until the switch is set; what has run in this tab can be called back. */
 import { signal } from '@preact/signals';
-import type { JSX, RefObject } from 'preact';
+import type { JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { SqlAnswer } from '../api.ts';
 import { withoutSecrets } from '../statements.ts';
 import { Code, Text, Wrong } from './parts.tsx';
 import { Failure, me, run } from './server.ts';
+import { Editor } from './sql-editor.tsx';
 import { Result } from './value.tsx';
 
 const historyMax = 50;
@@ -47,6 +48,7 @@ export function SqlScreen({ first }: { readonly first: string }): JSX.Element {
   };
   const editor = {
     area,
+    draft,
     write,
     busy: outcome.kind === 'running',
     start,
@@ -64,53 +66,6 @@ export function SqlScreen({ first }: { readonly first: string }): JSX.Element {
       <Shown outcome={outcome} />
       <Before />
     </>
-  );
-}
-
-interface EditorProps {
-  readonly area: RefObject<HTMLTextAreaElement | null>;
-  readonly write: boolean;
-  readonly busy: boolean;
-  readonly start: () => void;
-  readonly cancel: () => void;
-  readonly toggle: () => void;
-}
-
-function Editor({ area, write, busy, start, cancel, toggle }: EditorProps): JSX.Element {
-  return (
-    <div class={write ? 'editor writes' : 'editor'}>
-      <textarea
-        ref={area}
-        data-search
-        aria-label="SQL"
-        rows={8}
-        spellcheck={false}
-        placeholder="SELECT …   EXPLAIN VALIDATE …   SHOW TABLES"
-        value={draft.value}
-        onInput={(event) => (draft.value = event.currentTarget.value)}
-        onKeyDown={(event) => {
-          if (event.key !== 'Enter' || !(event.ctrlKey || event.metaKey)) return;
-          event.preventDefault();
-          start();
-        }}
-      />
-      <div class="row-of">
-        <button type="button" class={write ? 'danger' : 'primary'} disabled={busy} onClick={start}>
-          {write ? 'Run, and write' : 'Run'}
-        </button>
-        {busy ? (
-          <button type="button" onClick={cancel}>
-            Cancel
-          </button>
-        ) : null}
-        <label>
-          <input type="checkbox" checked={write} onChange={toggle} /> may write
-        </label>
-        <span class="faint">
-          {write ? 'several statements too; each is committed' : 'one statement, read only'}
-        </span>
-      </div>
-    </div>
   );
 }
 

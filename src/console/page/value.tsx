@@ -2,15 +2,20 @@
 import type { JSX } from 'preact';
 import { useMemo, useState } from 'preact/hooks';
 import type { SqlTable } from '../api.ts';
+import { csvOf } from '../csv.ts';
 import { prettyJson } from '../pretty.ts';
 import { cut, hexLines, sizeText } from '../shown.ts';
+import type { TableRef } from '../statements.ts';
+import { MakeColumn } from './make-column.tsx';
 import { Copy, Text } from './parts.tsx';
 
 const firstChars = 64 * 1024;
 const cellChars = 120;
 /** Rows that are drawn at once: a thousand of strangers' texts would hold up the tab. */
 const rowsStep = 100;
-/** OIDs of numbers: they stand at the right. */
+/** OIDs in pg_type. */
+const jsonbType = 3802;
+/** Of numbers: they stand at the right. */
 const numbers = new Set([20, 21, 23, 26, 700, 701, 1700]);
 
 /** A text that may be JSON. */
@@ -99,7 +104,7 @@ export function Body({ base64 }: { readonly base64: string }): JSX.Element {
 }
 
 /** null: it is no UTF-8. */
-function textOf(bytes: Uint8Array): string | null {
+export function textOf(bytes: Uint8Array): string | null {
   try {
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
   } catch {
@@ -107,8 +112,15 @@ function textOf(bytes: Uint8Array): string | null {
   }
 }
 
+interface ResultProps {
+  readonly table: SqlTable;
+  /** The table whose rows they are, where they are of one alone, and what to do when it has got a column more. */
+  readonly of?: TableRef;
+  readonly changed?: () => void;
+}
+
 /** Rows of a statement; a cell that is long opens below. */
-export function Result({ table }: { readonly table: SqlTable }): JSX.Element {
+export function Result({ table, of, changed }: ResultProps): JSX.Element {
   const [open, setOpen] = useState<{ readonly row: number; readonly column: number } | null>(null);
   const [max, setMax] = useState(rowsStep);
   const { columns, rows, command, more } = table;
@@ -147,6 +159,7 @@ export function Result({ table }: { readonly table: SqlTable }): JSX.Element {
           Show more: {max} of {rows.length} are shown
         </button>
       )}
+      {rows.length === 0 ? null : <Csv table={table} />}
       <p class="faint">
         {more
           ? `The first ${rows.length} rows; there are more.`
@@ -165,9 +178,29 @@ export function Result({ table }: { readonly table: SqlTable }): JSX.Element {
             </button>
           </div>
           <Value text={chosen} />
+          {of !== undefined && columns[open?.column ?? 0]?.type === jsonbType ? (
+            <MakeColumn key={chosen} table={of} from={name} text={chosen} done={() => changed?.()} />
+          ) : null}
         </section>
       )}
     </div>
+  );
+}
+
+/** What is shown, as a file of the browser's own. */
+function Csv({ table }: { readonly table: SqlTable }): JSX.Element {
+  const save = (): void => {
+    const url = URL.createObjectURL(new Blob([csvOf(table)], { type: 'text/csv' }));
+    const link = document.createElement('a');
+    link.href = url;
+    link.download = 'rows.csv';
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(url), 10_000);
+  };
+  return (
+    <button type="button" class="small quiet" onClick={save}>
+      CSV
+    </button>
   );
 }
 

@@ -77,7 +77,7 @@ function kindOf(value: string): string {
 }
 
 /** `Name: value`, one a line, as a request has them. */
-function headersOf(text: string): readonly (readonly [string, string])[] {
+export function headersOf(text: string): readonly (readonly [string, string])[] {
   return text.split('\n').flatMap((line) => {
     const at = line.indexOf(':');
     return at <= 0 ? [] : [[line.slice(0, at).trim(), line.slice(at + 1).trim()] as const];

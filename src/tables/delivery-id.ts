@@ -6,8 +6,8 @@
  *   $.event.id   $.list[0]."a b"    a text or number of the body: a JSON document, or a form
  *   $.id, $.type                    several that are the id together
  */
-import type { Dedupe, DeliveryPart } from '../tables/flow.ts';
-import { limits } from '../tables/limits.ts';
+import type { Dedupe, DeliveryPart } from './flow.ts';
+import { limits } from './limits.ts';
 
 const part =
   /\s*(?:header:([!#$%&'*+.^_`|~0-9A-Za-z-]+)|\$((?:\.[A-Za-z_][\w-]*|\."(?:[^"\\]|\\.)*"|\[\d{1,6}\])+))\s*(?:,|$)/y;
@@ -56,11 +56,15 @@ function printStep(it: string | number): string {
 const unitSeconds = { second: 1, minute: 60, hour: 3_600, day: 86_400 } as const;
 
 /** `7 days` in seconds; null: the text is none, or beyond the bounds. */
-export function parseWindow(text: string): number | null {
+export function parseWindow(
+  text: string,
+  minS: number = limits.dedupeWindowMinS,
+  maxS: number = limits.dedupeWindowMaxS,
+): number | null {
   const [, count, unit] = /^(\d{1,9}) ?(second|minute|hour|day)s?$/i.exec(text.trim()) ?? [];
   if (count === undefined || unit === undefined) return null;
   const seconds = Number(count) * unitSeconds[unit.toLowerCase() as keyof typeof unitSeconds];
-  return seconds >= limits.dedupeWindowMinS && seconds <= limits.dedupeWindowMaxS ? seconds : null;
+  return seconds >= minS && seconds <= maxS ? seconds : null;
 }
 
 /** Of a table's options as they stand in the catalog; null: every request is stored. Throws where they cannot be read. */

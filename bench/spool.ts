@@ -1,0 +1,200 @@
+/**
+ * Webhooks while the database is away: what a spool costs while nothing is wrong, how many requests a second are kept when the
+ * database is killed, and how fast they become rows when it is back.
+ */
+import { randomBytes } from 'node:crypto';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { performance } from 'node:perf_hooks';
+import { setTimeout as delay } from 'node:timers/promises';
+import { Client } from 'pg';
+import { fillSpool } from '../test/support/filled-spool.ts';
+import { MortalServer } from '../test/support/mortal-server.ts';
+import { treeUsage } from './processes.ts';
+import { inTurns, spread, stamp, table } from './report.ts';
+import type { Bench, Effort } from './report.ts';
+import { measure, startIn, startService } from './service.ts';
+import type { Service } from './service.ts';
+import { body, createSigned, signedHeaders } from './signed.ts';
+import { median } from './statistics.ts';
+
+const connections = 256;
+
+/** Handed over at one time. */
+const requests = 200_000;
+
+/** Tables that they are handed over to, by what is said of them. */
+const drained = {
+  'one JSONB column': 'plain (data JSONB)',
+  'three columns': 'typed (action TEXT, number INT, repository JSONB)',
+  'the same with a key, upserted': 'keyed (number INT PRIMARY KEY, action TEXT, repository JSONB)',
+} as const;
+
+const flagsFor = ({ databaseUrl }: MortalServer) => [
+  `--database-url=${databaseUrl}`,
+  '--spool-bytes=4294967296',
+];
+
+async function load(service: Service, name: string, seconds: number) {
+  const job = { url: service.url(name), connections, seconds, headers: signedHeaders(body), bodies: [body] };
+  return measure(job, service.pid, process.pid);
+}
+
+async function figure(service: Service, name: string): Promise<number> {
+  const text = await (await fetch(`http://127.0.0.1:${service.ports.admin.port}/metrics`)).text();
+  const values = [...text.matchAll(new RegExp(`^${name}(?:\\{[^}]*\\})? (\\S+)$`, 'gm'))];
+  return values.reduce((sum, [, value]) => sum + Number(value), 0);
+}
+
+interface Drained {
+  readonly perSecond: number;
+  readonly nodeCpuUs: number;
+  readonly engineCpuUs: number;
+}
+
+/** What a Headgate that was killed has left, handed over by the next one. */
+async function drain(server: MortalServer, dataDir: string, name: string): Promise<Drained> {
+  const client = new Client({ host: server.folder, user: 'root', database: 'postgres' });
+  await client.connect();
+  await client.query(`truncate ${name}`);
+  const bytes = (n: number) => Buffer.from(body.replace('4711', String(n)));
+  const more = (n: number) => n < requests;
+  await fillSpool({ dataDir, table: name, client, together: 2_048, body: bytes, more });
+  await client.query('checkpoint');
+  await client.end();
+  const service = await startIn(dataDir, { flags: flagsFor(server), database: 'postgres' });
+  try {
+    const look = async () => ({
+      arrived: await figure(service, 'headgate_spool_drained_total'),
+      at: performance.now(),
+      node: treeUsage(service.pid).program.cpuSeconds,
+      engine: treeUsage(process.pid).engine.cpuSeconds,
+    });
+    let first = await look();
+    let last = first;
+    while (last.arrived < requests) {
+      await delay(20);
+      last = await look();
+      if (first.arrived === 0) first = last;
+    }
+    const each = (seconds: number) => (seconds * 1e6) / (last.arrived - first.arrived);
+    return {
+      perSecond: ((last.arrived - first.arrived) / (last.at - first.at)) * 1_000,
+      nodeCpuUs: each(last.node - first.node),
+      engineCpuUs: each(last.engine - first.engine),
+    };
+  } finally {
+    await service.stop();
+  }
+}
+
+async function drains({ rounds }: Effort, server: MortalServer): Promise<string> {
+  const dataDir = await mkdtemp(join(tmpdir(), 'headgate-bench-spool-'));
+  try {
+    const service = await startIn(dataDir, { flags: flagsFor(server), database: 'postgres' });
+    for (const columns of Object.values(drained))
+      await service.client.query(`CREATE TABLE ${columns} WITH (connector = 'webhook')`);
+    await service.stop();
+    const lines: (string | number)[][] = [];
+    for (const [what, columns] of Object.entries(drained)) {
+      const runs: Drained[] = [];
+      for (let round = 0; round < rounds; round++)
+        runs.push(await drain(server, dataDir, columns.slice(0, columns.indexOf(' '))));
+      const of = (pick: (run: Drained) => number) => median(runs.map(pick)).toFixed(0);
+      const speed = spread(
+        runs.map(({ perSecond }) => perSecond),
+        0,
+      );
+      lines.push([what, speed, of((run) => run.nodeCpuUs), of((run) => run.engineCpuUs)]);
+      console.error(lines.at(-1)?.join('  '));
+    }
+    const head = [
+      'a table of',
+      'handed over a second',
+      'CPU of Headgate, its start included, µs',
+      'of the engine, µs',
+    ];
+    return `${requests} requests that a killed Headgate has left:\n\n${table(head, lines, 1)}`;
+  } finally {
+    await rm(dataDir, { recursive: true, force: true });
+  }
+}
+
+async function idle({ rounds, seconds }: Effort, off: Service, on: Service): Promise<string> {
+  const turns = await inTurns(rounds, 'idle', {
+    off: () => load(off, 'events', seconds),
+    on: () => load(on, 'kept', seconds),
+  });
+  const ratio = spread(
+    turns.map((turn) => turn.on.perSecond / turn.off.perSecond),
+    3,
+  );
+  const cpu = spread(
+    turns.map((turn) => turn.off.nodeCpuUs / turn.on.nodeCpuUs),
+    3,
+  );
+  return `Configured and idle, beside a Headgate without: ${ratio} of the requests a second; by CPU a request ${cpu}.`;
+}
+
+async function fallback(
+  { rounds, seconds }: Effort,
+  service: Service,
+  server: MortalServer,
+): Promise<string> {
+  const turns = await inTurns(rounds, 'fallback', {
+    normal: () => load(service, 'kept', seconds),
+    kept: async () => {
+      await server.kill();
+      try {
+        // The first requests wait for the database.
+        await load(service, 'kept', 1);
+        return await load(service, 'kept', seconds);
+      } finally {
+        await server.start();
+        while ((await figure(service, 'headgate_spool_bytes')) > 2 * 64 * 2 ** 20) await delay(50);
+        while ((await figure(service, 'headgate_ready')) !== 1) await delay(50);
+      }
+    },
+  });
+  const of = (pick: (turn: (typeof turns)[number]) => number, digits = 0) =>
+    median(turns.map(pick)).toFixed(digits);
+  const ratio = spread(turns.map(({ normal, kept }) => kept.perSecond / normal.perSecond));
+  return (
+    `With the database away ${of((turn) => turn.kept.perSecond)} requests a second are kept, ` +
+    `${of((turn) => turn.kept.nodeCpuUs)} µs of CPU each; with it there ${of((turn) => turn.normal.perSecond)} are committed, ` +
+    `${of((turn) => turn.normal.nodeCpuUs)} + ${of((turn) => turn.normal.engineCpuUs)} µs: ${ratio}.`
+  );
+}
+
+export const spool: Bench = {
+  name: 'spool',
+  run: async (effort) => {
+    const server = await MortalServer.make(['max_wal_size=4GB', 'shared_buffers=1GB']);
+    try {
+      const only = process.env['BENCH_PART'] ?? '';
+      const texts: string[] = [];
+      if (only !== 'drain') {
+        // Both read what the other has sealed.
+        const keyFile = join(server.folder, 'master.key');
+        await writeFile(keyFile, randomBytes(32).toString('base64'), { mode: 0o600 });
+        const flags = [...flagsFor(server), `--master-key-file=${keyFile}`];
+        const off = await startService({ flags, database: 'postgres' });
+        const on = await startService({ flags: [...flags, '--spool=fallback'], database: 'postgres' });
+        // Their connection ends with the database.
+        for (const { client } of [off, on]) client.on('error', () => undefined);
+        try {
+          await createSigned(off.client, 'events', 'kept');
+          if (only !== 'fallback') texts.push(await idle(effort, off, on));
+          if (only !== 'idle') texts.push(await fallback(effort, on, server));
+        } finally {
+          await Promise.allSettled([off.stop(), on.stop()]);
+        }
+      }
+      if (only === '' || only === 'drain') texts.push(await drains(effort, server));
+      return [`${stamp()}; medians of ${effort.rounds} rounds.`, ...texts].join('\n\n');
+    } finally {
+      await server.remove();
+    }
+  },
+};

@@ -1,0 +1,99 @@
+/**
+ * A request that somebody sends again from the console, to a table of theirs and through this Headgate's own listener:
+ * nothing is ever sent anywhere else. Takes the request and the role that has logged in; signs it anew as the table's
+ * sender would, with the table's own secret, where the role owns the table and may use each secret of its check, which
+ * is asked on Headgate's own connection. Refuses with `replay_impossible`, and with SqlFailure 42501. Neither the secret
+ * nor the signature leaves the process but to the listener.
+ */
+import { randomBytes } from 'node:crypto';
+import type { ReplayRequest, TestAnswer } from '../console/api.ts';
+import type { Catalog, SourceQuestion } from '../catalog/catalog.ts';
+import type { CheckSource } from '../catalog/snapshot.ts';
+import { senderOf } from '../senders/senders.ts';
+import type { SignedRequest } from '../senders/senders.ts';
+import { Refused, SqlFailure } from '../tables/refusals.ts';
+import { askOwn } from './own-listener.ts';
+
+export interface ReplayRooms {
+  readonly catalog: Pick<Catalog, 'signing'>;
+  /** Before `/webhook/…`, as this machine calls it and as senders do; null: the listener is off. */
+  readonly own: string | null;
+  readonly base: string | null;
+}
+
+type Headers = ReplayRequest['headers'];
+
+/** Of the connection, of what this machine is to itself, and what a proxy would say of who calls. */
+const left =
+  /^(?:host|connection|content-length|content-encoding|transfer-encoding|keep-alive|expect|upgrade|te|trailer|via|forwarded|x-forwarded-.*|x-real-ip|proxy-.*)$/i;
+
+export async function replayed(
+  { schema, table, method, query, headers, body, sign }: ReplayRequest,
+  who: { readonly user: string; readonly database: string },
+  { catalog, own, base }: ReplayRooms,
+): Promise<TestAnswer> {
+  if (own === null || base === null)
+    throw new Refused('replay_impossible', 'the webhook listener of this Headgate is off');
+  const { database } = who;
+  const source = await sourceOf(catalog, { ...who, schema, table });
+  const path = `/webhook/${[database, schema, table].map(encodeURIComponent).join('/')}`;
+  const plain: SignedRequest = {
+    method,
+    url: `${base}${path}${query}`,
+    headers: {},
+    body: Buffer.from(body, 'base64'),
+  };
+  const signed = sign ? signedAnew(source, plain) : plain;
+  const named = new Set(Object.keys(signed.headers).map((name) => name.toLowerCase()));
+  const kept = headers.filter(([name]) => !left.test(name) && !named.has(name.toLowerCase()));
+  const { search } = new URL(signed.url);
+  const all: Headers = [...kept, ...Object.entries(signed.headers)];
+  return askOwn(`${own}${path}${search}`, { method, headers: all, body: signed.body });
+}
+
+/** null: nothing checks the table. */
+async function sourceOf(
+  catalog: ReplayRooms['catalog'],
+  question: SourceQuestion & { readonly schema: string },
+): Promise<CheckSource | null> {
+  const found = await catalog.signing(question).catch((error: unknown) => {
+    if (error instanceof Refused) throw error;
+    throw new Refused('replay_impossible', 'the check of this table cannot be opened');
+  });
+  const denied = (message: string): SqlFailure => new SqlFailure({ sqlstate: '42501', message });
+  if (found === null) throw denied(`there is no table ${question.schema}.${question.table} of yours`);
+  const [foreign] = found.foreignSecrets;
+  if (foreign !== undefined) throw denied(`permission denied for secret "${foreign}", which the check uses`);
+  return found.source;
+}
+
+/** Only what the sender signs is new: of its other headers those that came stay. */
+function signedAnew(source: CheckSource | null, plain: SignedRequest): SignedRequest {
+  if (source === null) return plain;
+  const aliases = [...source.secrets.keys()];
+  const sender = senderOf(source.expression, aliases);
+  if (sender === null)
+    throw new Refused(
+      'replay_impossible',
+      'its check is an expression of its own: nobody knows how to sign for it',
+    );
+  if (sender.paired)
+    throw new Refused(
+      'replay_impossible',
+      `${sender.name} signs with a private key, which only ${sender.name} has`,
+    );
+  const { method, url, body } = plain;
+  // While one secret takes the place of another the new one stands last.
+  const signingKey = source.secrets.get(aliases.at(-1) ?? '') ?? '';
+  try {
+    const id = randomBytes(16).toString('hex');
+    const made = sender.sign({ method, url, body, nowMs: Date.now(), signingKey, id });
+    return { method, url: made.url ?? url, body: made.body ?? body, headers: made.headers };
+  } catch {
+    // What was thrown may quote the secret.
+    throw new Refused(
+      'replay_impossible',
+      `${sender.name} would not sign this: the secret, or the body, is not of its form`,
+    );
+  }
+}

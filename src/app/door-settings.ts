@@ -1,0 +1,123 @@
+/**
+ * What settings say of the doors before any is open: their certificates and passwords, and what must not be open to everybody. Takes
+ * Settings; gives answers and problems, one line each, or throws GuardError. Reads the files that the settings name. Here and not
+ * beside what opens the doors, because it is asked before that is loaded. Part of the composition root.
+ */
+import { readFile } from 'node:fs/promises';
+import { GuardError } from '../access/guard-error.ts';
+import { load } from '../access/tls-source.ts';
+import type { TlsFiles } from '../access/tls-source.ts';
+import { isLoopbackHost } from '../kit/address.ts';
+import { passwordOfFile, settingsTable } from '../tables/settings.ts';
+import type { SettingName, Settings } from '../tables/settings.ts';
+
+export type Door = 'listen' | 'sql' | 'gateway';
+
+/** Throws GuardError where the door's TLS cannot be opened. */
+export async function checkTls(settings: Settings, door: Door): Promise<void> {
+  const files = tlsFiles(settings, door);
+  if (files !== null) await namingFile(settings, door, () => load(files));
+}
+
+/** With the name of the setting whose file the message is about. */
+export async function namingFile<T>(settings: Settings, door: Door, open: () => Promise<T>): Promise<T> {
+  try {
+    return await open();
+  } catch (error) {
+    if (!(error instanceof GuardError)) throw error;
+    const files = (['TlsClientCa', 'TlsKey', 'TlsCert'] as const).map(
+      (file): SettingName => `${door}${file}`,
+    );
+    const about = files.find(
+      (file) => settings[file] !== null && error.message.startsWith(String(settings[file])),
+    );
+    throw new GuardError(`${settingsTable[about ?? `${door}TlsCert`].env}: ${error.message}`);
+  }
+}
+
+/** null: the door has no TLS. */
+export function tlsFiles(settings: Settings, door: Door): TlsFiles | null {
+  const cert = settings[`${door}TlsCert`];
+  const key = settings[`${door}TlsKey`];
+  const clientCa = settings[`${door}TlsClientCa`];
+  const clientCert = settings[`${door}TlsClientCert`];
+  const env = (name: SettingName) => settingsTable[name].env;
+  if (cert !== null && key !== null) return { cert, key, clientCa, clientCert };
+  if (cert !== null || key !== null) {
+    const [there, missing] =
+      cert !== null ? (['TlsCert', 'TlsKey'] as const) : (['TlsKey', 'TlsCert'] as const);
+    throw new GuardError(
+      `${env(`${door}${there}`)} is set and ${env(`${door}${missing}`)} is not: TLS needs both`,
+    );
+  }
+  if (clientCa !== null) {
+    throw new GuardError(
+      `${env(`${door}TlsClientCa`)} is set, but the door has no TLS: ${env(`${door}TlsCert`)} is not`,
+    );
+  }
+  return null;
+}
+
+/** Whether nobody without a certificate of the owner's authorities gets as far as a request. */
+function asksForCertificate(settings: Settings, door: Door): boolean {
+  const tls = tlsFiles(settings, door);
+  return tls !== null && tls.clientCa !== null && tls.clientCert === 'required';
+}
+
+/** Whether a client of the SQL door has to show who it is before it is let through. */
+export function sqlDoorAsks(settings: Settings): boolean {
+  if (settings.sqlPassword !== null || settings.sqlPasswordFile !== null) return true;
+  return asksForCertificate(settings, 'sql') && !settings.sqlTlsOptional;
+}
+
+/** null: there is none. */
+export async function sqlPassword(settings: Settings): Promise<string | null> {
+  const { sqlPassword: password, sqlPasswordFile: file, databaseUrl } = settings;
+  if (password === null && file === null) return null;
+  if (databaseUrl !== null) {
+    throw new GuardError(
+      'HEADGATE_SQL_PASSWORD is for the embedded engine: the server of HEADGATE_DATABASE_URL asks for passwords itself',
+    );
+  }
+  if (password !== null) return password;
+  const path = file ?? '';
+  const content = await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
+    throw new GuardError(
+      `HEADGATE_SQL_PASSWORD_FILE: ${path} cannot be read (${error.code ?? 'unknown error'})`,
+    );
+  });
+  return passwordOfFile(path, content, 'HEADGATE_SQL_PASSWORD_FILE');
+}
+
+/** Whether the SQL port lets nobody in who has no certificate of the owner's authorities: the console has none. */
+const needsCertificate = (settings: Settings): boolean =>
+  asksForCertificate(settings, 'sql') && !settings.sqlTlsOptional;
+
+export function consoleIsOn(settings: Settings): boolean {
+  if (settings.console !== 'auto') return settings.console === 'on';
+  return isLoopbackHost(settings.adminHost) && !needsCertificate(settings);
+}
+
+/** What keeps HEADGATE_CONSOLE=on from being done, in one line; null: nothing. */
+export function consoleProblem(settings: Settings): string | null {
+  if (settings.console !== 'on' || !needsCertificate(settings)) return null;
+  return 'HEADGATE_CONSOLE=on: the console logs in at the SQL port, which lets in only who shows a certificate (HEADGATE_SQL_TLS_CLIENT_CA): let it be optional, or switch the console off';
+}
+
+/** What keeps the gateway's door from being opened as configured, in one line; null: nothing. */
+export function openDoorProblem(settings: Settings): string | null {
+  const { gatewayHost: host, gatewayToken: token } = settings;
+  if (settings.gatewayOrigins.includes('*') && token === null && !settings.insecure) {
+    return 'HEADGATE_GATEWAY_ORIGINS=* would let every web page run SQL: set EVENTS_API_TOKEN too';
+  }
+  if (settings.insecure || token !== null || isLoopbackHost(host)) return null;
+  if (asksForCertificate(settings, 'gateway')) return null;
+  return `EVENTS_API_HOST=${host} would let anybody who can reach it in: set EVENTS_API_TOKEN or HEADGATE_GATEWAY_TLS_CLIENT_CA, keep it on 127.0.0.1, or set HEADGATE_INSECURE=true behind something that authenticates`;
+}
+
+/** What keeps HEADGATE_EVENTS_ROLE from counting, in one line; null: nothing, or it is not set. */
+export function eventsRoleProblem(settings: Settings): string | null {
+  const { eventsRole, databaseUrl, eventDatabases } = settings;
+  if (eventsRole === null || (databaseUrl === null && eventDatabases.length === 0)) return null;
+  return 'HEADGATE_EVENTS_ROLE is for the embedded engine: to other databases the gateway logs in as the role of EVENTS_API_<DB>_DSN, or of HEADGATE_DATABASE_URL';
+}

@@ -1,0 +1,81 @@
+/**
+ * What SHOW ENDPOINTS tells that the database does not know: where webhooks come in, and which sender's check guards a
+ * table. Takes the catalog's tables as they were read last, gives plain values; opens no secret. Part of the composition
+ * root.
+ */
+import type { Catalog } from '../catalog/catalog.ts';
+import type { CatalogRow } from '../catalog/snapshot.ts';
+import { senderOf } from '../senders/senders.ts';
+import type { Sender } from '../senders/sender.ts';
+import type { Settings } from '../tables/settings.ts';
+
+interface Address {
+  readonly host: string;
+  readonly port: number;
+}
+
+/** Before `/webhook/…`, as this machine calls it; null: the listener is off. */
+export function ownBase(settings: Settings, listen: Address | null): string | null {
+  return listen === null ? null : baseOf(listen, settings.listenTlsCert !== null);
+}
+
+/** Of a door, as this machine calls it. */
+export function baseOf(at: Address, tls: boolean): string {
+  const host = reachable(at.host);
+  return `${tls ? 'https' : 'http'}://${host.includes(':') ? `[${host}]` : host}:${at.port}`;
+}
+
+export const reachable = (host: string): string =>
+  host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host;
+
+export interface EndpointState {
+  readonly sender: string | null;
+  readonly check: string;
+}
+
+/** Whose check each of the tables has; what was found stays for the next question. */
+export class Endpoints {
+  readonly #catalog: Pick<Catalog, 'ownedBy' | 'shown'>;
+  readonly #base: string | null;
+  #found = new Map<string, Sender | null>();
+
+  constructor(catalog: Pick<Catalog, 'ownedBy' | 'shown'>, settings: Settings, listen: Address | null) {
+    this.#catalog = catalog;
+    this.#base = listen === null ? null : (settings.publicUrl ?? ownBase(settings, listen));
+  }
+
+  /** Of the tables of this role: the statement in which they are sent can be read by its session. */
+  async of(session: { readonly database: string; readonly user: string }): Promise<{
+    readonly base: string | null;
+    readonly tables: Readonly<Record<string, EndpointState>>;
+  }> {
+    const { database } = session;
+    const owned = await this.#catalog.ownedBy(session);
+    const before = this.#found;
+    const found = new Map<string, Sender | null>();
+    const tables: Record<string, EndpointState> = {};
+    for (const { oid, source, unusable } of this.#catalog.shown(database, owned)) {
+      if (source === null) continue;
+      const row = JSON.parse(source) as Pick<CatalogRow, 'expression' | 'secrets'>;
+      const known = before.get(source);
+      const sender =
+        known === undefined
+          ? senderOf(
+              row.expression ?? '',
+              row.secrets.map(({ alias }) => alias),
+            )
+          : known;
+      found.set(source, sender);
+      const check = unusable === null ? kindOf(row.expression, sender) : `unusable: ${unusable}`;
+      tables[oid] = { sender: sender?.id ?? null, check };
+    }
+    this.#found = found;
+    return { base: this.#base, tables };
+  }
+}
+
+function kindOf(expression: string | null, sender: Sender | null): string {
+  if (expression === null) return 'none';
+  if (sender === null) return 'expression';
+  return sender.theme === 'A token' ? 'token' : 'signature';
+}

@@ -1,0 +1,53 @@
+/**
+ * `headgate secrets reveal`: a secret that a sender has brought, for the one place where a person has to type it (Notion's
+ * settings). Once: afterwards nobody is told it again. Takes Settings, which lead to the master key; throws what keeps it from that.
+ */
+import { Client } from 'pg';
+import { identities } from '../catalog/seals.ts';
+import { hangUp } from '../engine/hang-up.ts';
+import { createSealing } from '../secrets/sealing.ts';
+import { MasterKeyError } from '../secrets/master-key.ts';
+import { limits } from '../tables/limits.ts';
+import type { Settings } from '../tables/settings.ts';
+import { openCommandEngine } from './command-engine.ts';
+import { masterKeys } from './webhook-rooms.ts';
+
+/** `name`: of the secret, perhaps with its schema: `public` where there is none. `database`: the default one where it is null. */
+export async function revealSecret(
+  settings: Settings,
+  name: string,
+  database: string | null,
+): Promise<string> {
+  const dot = name.indexOf('.');
+  const schema = dot < 0 ? 'public' : name.slice(0, dot);
+  const secret = name.slice(dot + 1);
+  const engine = await openCommandEngine(settings);
+  try {
+    const sealing = createSealing(masterKeys(settings));
+    const client = new Client({
+      ...engine.clientConfig(database ?? engine.defaultDatabase ?? 'dev'),
+      connectionTimeoutMillis: limits.catalogWaitMs,
+      query_timeout: limits.catalogWaitMs,
+    });
+    client.on('error', () => undefined);
+    await client.connect();
+    try {
+      // Where it does not open it has not been revealed.
+      await client.query('begin');
+      const { rows } = await client.query<{ seal_id: string; sealed: string }>(
+        'select seal_id::pg_catalog.text, sealed from headgate.reveal_learned($1, $2)',
+        [schema, secret],
+      );
+      const [found] = rows;
+      if (found === undefined)
+        throw new MasterKeyError(`secret ${schema}.${secret} was not learned, or was revealed before`);
+      const value = sealing.open(found.sealed, identities.secret(secret, found.seal_id));
+      await client.query('commit');
+      return value;
+    } finally {
+      await hangUp(client);
+    }
+  } finally {
+    await engine.close();
+  }
+}

@@ -1,0 +1,115 @@
+/**
+ * The start of the service, and what is loaded for it first: settings and ports are looked at, then the engine starts, which is
+ * other processes' work, and while it does the rest of the program is loaded, which takes as long (docs/decisions/0116). Takes
+ * Settings; gives a running Service, or throws StartError with one line for the terminal and nothing left behind. Part of
+ * the composition root.
+ */
+import { resolve } from 'node:path';
+import type { Console } from '../console/console.ts';
+import type { Engine } from '../engine/engine.ts';
+import { Closer } from '../kit/closer.ts';
+import { PlainError } from '../kit/plain-error.ts';
+import { limits } from '../tables/limits.ts';
+import { observers } from '../tables/observations.ts';
+import type { Observation, Observe } from '../tables/observations.ts';
+import type { Settings } from '../tables/settings.ts';
+import { problemsOf } from './check.ts';
+import { doorsOf, takenPorts } from './ports.ts';
+import type { Stopped } from './stopping.ts';
+
+export interface Address {
+  readonly host: string;
+  readonly port: number;
+}
+
+export interface Service {
+  readonly engine: Engine;
+  /** `listen` is null when the webhook listener is switched off. */
+  readonly doors: {
+    readonly listen: Address | null;
+    readonly sql: Address;
+    readonly gateway: Address;
+    readonly admin: Address;
+  };
+  /** On the admin port; null: it is off. */
+  readonly console: Console | null;
+  /** Answers what was taken, takes nothing new, then closes (stopping.ts). Calling it again changes nothing. */
+  stop(reason: string): Promise<Stopped>;
+  /** Reads the doors' certificates again; null: there are none. */
+  readonly reload: (() => Promise<void>) | null;
+}
+
+/** Headgate cannot start as configured; the message is for the terminal. */
+export class StartError extends PlainError {
+  override readonly name = 'StartError';
+}
+
+/** The engine on its way, while nobody but the log is there to hear what it says. */
+export interface EngineStarting {
+  readonly opened: Promise<Engine>;
+  /** Told of what was said until now, and of everything that is. */
+  heardBy(observe: Observe): void;
+}
+
+export interface Starting {
+  readonly settings: Settings;
+  readonly log: Observe;
+  readonly version: string;
+  readonly engine: EngineStarting;
+  readonly closer: Closer;
+}
+
+/** `version`: what the gateway's OpenAPI document says. */
+export async function startService(settings: Settings, log: Observe, version = 'unknown'): Promise<Service> {
+  await refuse(problemsOf(settings));
+  await refuse(takenPorts(doorsOf(settings, ['listen', 'sql', 'gateway', 'admin'])));
+  const closer = new Closer();
+  try {
+    const engine = startEngine(settings, log, closer);
+    const { openService } = await import('./main.ts');
+    return await openService({ settings, log, version, engine, closer });
+  } catch (error) {
+    await closer.close();
+    throw error;
+  }
+}
+
+/** Throws all of them together, one a line. */
+export async function refuse(problems: readonly string[] | Promise<readonly string[]>): Promise<void> {
+  const lines = await problems;
+  if (lines.length > 0) throw new StartError(lines.join('\n'));
+}
+
+/** Closed by `closer`. */
+function startEngine(settings: Settings, log: Observe, closer: Closer): EngineStarting {
+  const said: Observation[] = [];
+  let heard = (observation: Observation): void => {
+    if (said.length < limits.startSaidMax) said.push(observation);
+  };
+  const opened = openEngine(
+    settings,
+    observers(log, (observation) => heard(observation)),
+  ).then((engine) => {
+    closer.add('engine', () => engine.close());
+    return engine;
+  });
+  // Who waits for it is still being loaded.
+  opened.catch(() => undefined);
+  return {
+    opened,
+    heardBy: (observe) => {
+      for (const observation of said.splice(0)) observe(observation);
+      heard = observe;
+    },
+  };
+}
+
+/** Loads what that engine needs and no more. */
+async function openEngine({ databaseUrl, dataDir }: Settings, observe: Observe): Promise<Engine> {
+  if (databaseUrl !== null) {
+    const { openPostgresEngine } = await import('../engine/postgres.ts');
+    return openPostgresEngine({ databaseUrl, observe });
+  }
+  const { openEmbeddedEngine } = await import('../engine/embedded.ts');
+  return openEmbeddedEngine({ dataDir: resolve(dataDir), observe });
+}

@@ -1,0 +1,88 @@
+/**
+ * A secret that a sender brings with its handshake: kept sealed, and answered for only once that is committed. Of any number of
+ * values, at any number of Headgates, one is first; the same one that comes again is answered as the first time, and another one is
+ * told to the owner of the secret. Takes the rule and the value; gives whether the secret has it now. Throws Refused
+ * (`engine_unavailable`). Touches a connection that it is lent.
+ */
+import { timingSafeEqual } from 'node:crypto';
+import type { Learns, Target } from '../tables/flow.ts';
+import { limits } from '../tables/limits.ts';
+import type { Observe } from '../tables/observations.ts';
+import { Refused } from '../tables/refusals.ts';
+import { identities } from './seals.ts';
+import type { SealRooms } from './seals.ts';
+
+interface Lender {
+  query(query: { text: string; values: unknown[]; query_timeout: number }): Promise<{ rows: unknown[] }>;
+  release(destroy?: boolean): void;
+}
+
+export interface LearningRooms extends SealRooms {
+  readonly newId: () => string;
+  readonly connect: (database: string) => Promise<Lender>;
+  /** Reads the catalog of a database again. */
+  readonly refresh: (database: string) => Promise<void>;
+  readonly observe: Observe;
+}
+
+export type Learn = (
+  target: Target,
+  learns: Learns,
+  value: string,
+  remoteAddress: string,
+) => Promise<boolean>;
+
+interface LearnedRow {
+  readonly outcome: 'learned' | 'taken' | 'closed';
+  readonly seal_id: string | null;
+  readonly sealed: string | null;
+}
+
+const learnSql =
+  'select outcome, seal_id::pg_catalog.text, sealed from headgate.learn_secret($1, $2, $3, $4)';
+const contestSql = 'select headgate.contest_secret($1, $2)';
+
+export function createLearning(rooms: LearningRooms): Learn {
+  return async (target, { name, sealId }, value, remoteAddress) => {
+    const newId = rooms.newId();
+    const sealed = rooms.seal(value, identities.secret(name, newId));
+    const ask = (text: string, values: unknown[]) => asked(rooms, target.database, text, values);
+    const [found] = await ask(learnSql, [sealId, newId, sealed, remoteAddress]);
+    if (found?.outcome === 'learned') {
+      rooms.observe({ kind: 'secret.learned', table: target, secret: name, remoteAddress });
+      // The next request is checked by it.
+      await rooms.refresh(target.database).catch(() => undefined);
+      return true;
+    }
+    if (found?.outcome !== 'taken' || found.seal_id === null || found.sealed === null) return false;
+    if (isSame(rooms.open(found.sealed, identities.secret(name, found.seal_id)), value)) return true;
+    await ask(contestSql, [found.seal_id, remoteAddress]);
+    rooms.observe({ kind: 'secret.contested', table: target, secret: name, remoteAddress });
+    return false;
+  };
+}
+
+function isSame(one: string, other: string): boolean {
+  const [a, b] = [Buffer.from(one), Buffer.from(other)];
+  return a.length === b.length && timingSafeEqual(a, b);
+}
+
+async function asked(
+  { connect }: LearningRooms,
+  database: string,
+  text: string,
+  values: unknown[],
+): Promise<readonly LearnedRow[]> {
+  let usable = false;
+  const client = await connect(database).catch(() => null);
+  if (client === null) throw new Refused('engine_unavailable');
+  try {
+    const { rows } = await client.query({ text, values, query_timeout: limits.learnMs });
+    usable = true;
+    return rows as LearnedRow[];
+  } catch {
+    throw new Refused('engine_unavailable');
+  } finally {
+    client.release(!usable);
+  }
+}

@@ -1,0 +1,161 @@
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import { rowsOf, targetOf } from '../../test/support/rows.ts';
+import { deferred } from '../kit/deferred.ts';
+import type { Group, Outcome, Target } from '../tables/flow.ts';
+import { refusal } from '../tables/refusals.ts';
+import { aborted } from './judge.ts';
+import { Sharing } from './sharing.ts';
+
+const tables = Array.from({ length: 9 }, (_, i) => targetOf({ oid: i, table: `t${i}` }));
+const tableAt = (i: number): Target => tables[i] ?? targetOf();
+const groupOf = (i: number, rows = 1): Group => {
+  const member = rowsOf(tableAt(i), ...Array.from({ length: rows }, () => '{}'));
+  return { target: member.target, members: [member], rows, bytes: member.bytes };
+};
+const stored = ({ members }: Group): readonly Outcome[] =>
+  members.map(({ count }) => ({ kind: 'committed', rows: count }));
+const refused: readonly Outcome[] = [aborted(refusal('row_refused'))];
+
+/** Whose engine and clock are moved by hand. `began`: what has been asked of the engine, in order. */
+function room() {
+  const at = { now: 0 };
+  const began: string[] = [];
+  const ends: ((stored: boolean, outcomes?: readonly Outcome[]) => Promise<void>)[] = [];
+  const turn = () => new Promise<void>((resolve) => setImmediate(resolve));
+  const name = (groups: readonly Group[]) => groups.map(({ target }) => target.oid).join('+');
+  const begin = <T>(
+    groups: readonly Group[],
+    value: (stored: boolean, outcomes?: readonly Outcome[]) => T,
+  ) => {
+    const done = deferred<T>();
+    began.push(name(groups));
+    ends.push((isStored, outcomes) => {
+      done.resolve(value(isStored, outcomes));
+      return turn();
+    });
+    return done.promise;
+  };
+  const sharing = new Sharing({
+    clock: () => at.now,
+    mayShare: ({ target }) => target.code.inert,
+    alone: (group) => begin([group], (_, outcomes) => outcomes ?? stored(group)),
+    together: (groups) => begin(groups, (isStored) => (isStored ? groups.map(stored) : null)),
+    limits: {
+      sharedTransactionsMax: 1,
+      sharedTablesMax: 4,
+      sharedGroupRowsMax: 3,
+      sharedGroupBytesMax: 1_000,
+      sharedBytesMax: 2_000,
+      sharedQuickMs: 50,
+      sharedStatementMinMs: 250,
+      sharedStatementMs: 1_000,
+      apartMinMs: 1_000,
+      apartMaxMs: 4_000,
+    },
+  });
+  return {
+    at,
+    /** What has begun since it was asked last. */
+    begun: () => began.splice(0),
+    /** The transaction that began first ends: stored, or not; alone with these outcomes. */
+    end: (isStored = true, outcomes?: readonly Outcome[]) => ends.shift()?.(isStored, outcomes),
+    send: (...groups: readonly Group[]) =>
+      Promise.all(groups.map((group) => sharing.commit(group))).then((all) =>
+        all.map(([outcome]) => outcome?.kind),
+      ),
+  };
+}
+
+suite('sharing', () => {
+  test('who is alone goes at once, and what comes meanwhile goes together', async () => {
+    const { begun, end, send } = room();
+    const sent = send(groupOf(0), groupOf(1), groupOf(2, 2), groupOf(3));
+    assert.deepEqual(begun(), ['0']);
+    await end();
+    assert.deepEqual(begun(), ['1+2+3']);
+    await end();
+    assert.deepEqual(await sent, Array(4).fill('committed'));
+    void send(groupOf(1));
+    assert.deepEqual(begun(), ['1']);
+  });
+
+  test('a large group, and a table that cannot share, wait for nobody; a transaction has its bounds', async () => {
+    const { begun, end, send } = room();
+    const code = { ...tableAt(0).code, inert: false };
+    const own = { ...groupOf(0), target: { ...tableAt(0), oid: 77, code } };
+    void send(groupOf(0), groupOf(1, 4), own, ...[2, 3, 4, 5, 6].map((i) => groupOf(i)));
+    assert.deepEqual(begun(), ['0', '1', '77']);
+    await end();
+    assert.deepEqual(begun(), ['2+3+4+5']);
+    await end();
+    await end();
+    await end();
+    assert.deepEqual(begun(), ['6']);
+  });
+
+  test('of a shared transaction that fails each group goes alone, and one that refuses rows stays apart, longer each time', async () => {
+    const { at, begun, end, send } = room();
+    for (const [apartMs, sharesAgain] of [
+      [1_000, true],
+      [2_000, true],
+      [4_000, true],
+      [4_000, true],
+    ] as const) {
+      const sent = send(groupOf(0), groupOf(1), groupOf(2));
+      await end();
+      await end(false);
+      assert.deepEqual(begun(), ['0', '1+2', '1', '2']);
+      await end(true, refused);
+      await end();
+      assert.deepEqual(await sent, ['committed', 'aborted', 'committed']);
+      at.now += apartMs - 1;
+      void send(groupOf(0), groupOf(1), groupOf(2), groupOf(3));
+      assert.deepEqual(begun(), ['0', '1']);
+      await end();
+      await end();
+      assert.deepEqual(begun(), ['2+3']);
+      await end();
+      at.now += 1;
+      assert(sharesAgain);
+    }
+  });
+
+  test('after a slow one its tables are looked at alone: the quick ones share again', async () => {
+    const { at, begun, end, send } = room();
+    void send(groupOf(0), groupOf(1), groupOf(2));
+    await end();
+    at.now += 51;
+    await end();
+    begun();
+    void send(groupOf(1), groupOf(2));
+    assert.deepEqual(begun(), ['1', '2']);
+    await end();
+    at.now += 60;
+    await end();
+    void send(groupOf(0), groupOf(1), groupOf(2), groupOf(3));
+    assert.deepEqual(begun(), ['0', '2']);
+    await end();
+    await end();
+    assert.deepEqual(begun(), ['1+3']);
+    await end();
+    at.now += 1_000;
+    void send(groupOf(0), groupOf(1), groupOf(2));
+    await end();
+    assert.deepEqual(begun(), ['0', '1+2']);
+  });
+
+  test('what is stuck holds nobody up for long', async (t) => {
+    t.mock.timers.enable({ apis: ['setTimeout'] });
+    const { begun, end, send } = room();
+    const first = send(groupOf(0), groupOf(1), groupOf(2));
+    assert.deepEqual(begun(), ['0']);
+    t.mock.timers.tick(50);
+    assert.deepEqual(begun(), ['1+2']);
+    await end();
+    await end();
+    assert.deepEqual(await first, Array(3).fill('committed'));
+    void send(groupOf(3), groupOf(4));
+    assert.deepEqual(begun(), ['3']);
+  });
+});

@@ -1,0 +1,227 @@
+/**
+ * Which groups share a transaction. Takes the groups of all tables; gives each its outcomes, and touches nothing but the two ways
+ * it was given: `alone`, one group in one transaction, and `together`, several that are stored all or not at all.
+ *
+ * A commit costs more than a small group's rows, so at most `sharedTransactionsMax` of a database that hold small groups are
+ * at the engine at one time:
+ *
+ *   fewer are     the group goes at once, alone: who is alone waits for nobody.
+ *   as many are   it waits, with those of other tables, until one has ended; all that wait then go together.
+ *
+ * Large groups pay for their own transaction, and never wait. What is stuck holds nobody up: once it is slow it counts as one no
+ * longer.
+ *
+ * A table shares while it is quick. When a shared transaction fails, nothing of it is stored, and each of its groups goes alone at
+ * once; when one was slow, each goes alone the next time. Then its own transaction shows: one that is slow too, or refuses some of
+ * its rows, keeps its table apart, from `apartMinMs` on twice as long each time, up to `apartMaxMs`. Tables that run code, and
+ * whatever else a shared transaction cannot promise, always go alone (together.ts).
+ *
+ * Slow is what takes several times as long as groups of the database usually do, so that a machine or a disk that is slow
+ * for everybody blames nobody. There shared transactions become smaller, and larger again when they are quick.
+ */
+import { Slots } from '../kit/slots.ts';
+import type { CommitGroup, Group, Outcome, Target } from '../tables/flow.ts';
+import type { Limits } from '../tables/limits.ts';
+import { isSendersAffair } from './judge.ts';
+
+/**
+ * One outcome per member of each group; null: nothing is stored, and each may go alone. Storing their rows takes `boundMs` at most,
+ * or fails.
+ */
+export type CommitTogether = (
+  groups: readonly Group[],
+  boundMs: number,
+) => Promise<readonly (readonly Outcome[])[] | null>;
+
+export interface SharingOptions {
+  readonly alone: CommitGroup;
+  readonly together: CommitTogether;
+  /** Whether a table's groups may ever share. */
+  readonly mayShare: (group: Group) => boolean;
+  readonly limits: Pick<
+    Limits,
+    | 'sharedTransactionsMax'
+    | 'sharedTablesMax'
+    | 'sharedGroupRowsMax'
+    | 'sharedGroupBytesMax'
+    | 'sharedBytesMax'
+    | 'sharedQuickMs'
+    | 'sharedStatementMinMs'
+    | 'sharedStatementMs'
+    | 'apartMinMs'
+    | 'apartMaxMs'
+  >;
+  /** A monotonic clock, ms. */
+  readonly clock: () => number;
+}
+
+interface Waiting {
+  readonly group: Group;
+  readonly resolve: (outcomes: readonly Outcome[] | Promise<readonly Outcome[]>) => void;
+}
+
+/** A table that does not share, or lately did not. */
+interface Apart {
+  /** Infinity: until it has gone alone once. */
+  readonly untilMs: number;
+  /** How long it was kept apart the last time. */
+  readonly forMs: number;
+}
+
+const shares: Apart = { untilMs: 0, forMs: 0 };
+
+/** What goes on in one database. */
+interface Line {
+  readonly slots: Slots;
+  waiting: Waiting[];
+  /** How many tables a shared transaction should have at most. */
+  tables: number;
+  /** What half of the groups take at most, in ms; follows them slowly. */
+  usualMs: number;
+}
+
+/** A new connection has to learn of each table first. */
+const tablesAtFirst = 16;
+const tablesMin = 2;
+/** How many times what is usual is slow. */
+const slowTimes = 4;
+/** How much one group moves what is usual, and how much one transaction may. */
+const usualStep = 1.05;
+const usualStepsMax = 14;
+
+export class Sharing {
+  readonly #options: SharingOptions;
+  readonly #lines = new Map<string, Line>();
+  readonly #apart = new WeakMap<Target, Apart>();
+
+  constructor(options: SharingOptions) {
+    this.#options = options;
+  }
+
+  readonly commit: CommitGroup = (group) => {
+    const line = this.#lineOf(group.target);
+    if (!this.#shares(group)) return this.#alone(line, group);
+    return new Promise((resolve) => {
+      line.waiting.push({ group, resolve });
+      this.#goOn(line);
+    });
+  };
+
+  #lineOf({ database }: Target): Line {
+    const known = this.#lines.get(database);
+    if (known !== undefined) return known;
+    const { sharedTransactionsMax, sharedTablesMax } = this.#options.limits;
+    const slots = new Slots(sharedTransactionsMax);
+    const tables = Math.min(tablesAtFirst, sharedTablesMax);
+    const line: Line = { slots, waiting: [], tables, usualMs: 1 };
+    this.#lines.set(database, line);
+    return line;
+  }
+
+  #slowMs({ usualMs }: Line): number {
+    return Math.max(this.#options.limits.sharedQuickMs, slowTimes * usualMs);
+  }
+
+  #learn(line: Line, groups: number, ms: number): void {
+    const factor = usualStep ** Math.min(groups, usualStepsMax);
+    const next =
+      ms > line.usualMs ? Math.min(ms, line.usualMs * factor) : Math.max(ms, line.usualMs / factor);
+    // Nothing is so quick that it would have to be learnt anew for long.
+    line.usualMs = Math.max(1, next);
+  }
+
+  #shares(group: Group): boolean {
+    const { sharedGroupRowsMax, sharedGroupBytesMax } = this.#options.limits;
+    if (group.rows > sharedGroupRowsMax || group.bytes > sharedGroupBytesMax) return false;
+    if (!this.#options.mayShare(group)) return false;
+    const apart = this.#apart.get(group.target);
+    return apart === undefined || apart.untilMs <= this.#options.clock();
+  }
+
+  /** What waits goes, where there is a slot. */
+  #goOn(line: Line): void {
+    if (line.waiting.length === 0) return;
+    const done = line.slots.takeNow();
+    if (done === null) return;
+    const next = () => {
+      done();
+      this.#goOn(line);
+    };
+    const timer = setTimeout(next, this.#slowMs(line));
+    void this.#go(line, this.#take(line)).finally(() => {
+      clearTimeout(timer);
+      next();
+    });
+  }
+
+  /** The first that wait, as many as fit one transaction. */
+  #take(line: Line): readonly Waiting[] {
+    const { sharedBytesMax } = this.#options.limits;
+    let bytes = 0;
+    let count = 0;
+    for (const { group } of line.waiting) {
+      bytes += group.bytes;
+      if (count > 0 && (count >= line.tables || bytes > sharedBytesMax)) break;
+      count++;
+    }
+    const taken = line.waiting.slice(0, count);
+    line.waiting = line.waiting.slice(count);
+    return taken;
+  }
+
+  async #go(line: Line, taken: readonly Waiting[]): Promise<void> {
+    const [first] = taken;
+    if (first === undefined) return;
+    if (taken.length === 1) {
+      const outcomes = this.#alone(line, first.group);
+      first.resolve(outcomes);
+      await outcomes;
+      return;
+    }
+    const { clock, together, limits } = this.#options;
+    const slowMs = this.#slowMs(line);
+    const boundMs = Math.min(Math.max(limits.sharedStatementMinMs, slowMs), limits.sharedStatementMs);
+    const started = clock();
+    const outcomes = await together(
+      taken.map(({ group }) => group),
+      boundMs,
+    );
+    const ms = clock() - started;
+    if (outcomes !== null) this.#learn(line, taken.length, ms);
+    if (outcomes === null || ms > slowMs) line.tables = Math.max(tablesMin, taken.length >> 1);
+    else if (taken.length === line.tables) line.tables = Math.min(2 * line.tables, limits.sharedTablesMax);
+    taken.forEach(({ group, resolve }, i) => {
+      if (outcomes !== null && ms > slowMs) this.#doubt(group.target);
+      resolve(outcomes?.[i] ?? this.#alone(line, group));
+    });
+  }
+
+  /** Its next group goes alone. */
+  #doubt(target: Target): void {
+    const { forMs } = this.#apart.get(target) ?? shares;
+    this.#apart.set(target, { untilMs: Infinity, forMs });
+  }
+
+  async #alone(line: Line, group: Group): Promise<readonly Outcome[]> {
+    const { alone, clock, limits } = this.#options;
+    const { target } = group;
+    const started = clock();
+    const outcomes = await alone(group);
+    const now = clock();
+    const { untilMs, forMs } = this.#apart.get(target) ?? shares;
+    const isSlow = now - started > this.#slowMs(line);
+    this.#learn(line, 1, now - started);
+    if (isSlow || outcomes.some(isRefused)) {
+      const next = Math.min(Math.max(limits.apartMinMs, 2 * forMs), limits.apartMaxMs);
+      this.#apart.set(target, { untilMs: now + next, forMs: next });
+    } else if (untilMs === Infinity && forMs > 0) this.#apart.set(target, { untilMs: now, forMs });
+    // It was quick, or has been for long.
+    else if (untilMs === Infinity || untilMs + limits.apartMaxMs <= now) this.#apart.delete(target);
+    return outcomes;
+  }
+}
+
+/** Some of a group's rows are at fault; what befalls an engine says nothing of a table. */
+function isRefused(outcome: Outcome): boolean {
+  return outcome.kind === 'aborted' && isSendersAffair(outcome.refusal);
+}

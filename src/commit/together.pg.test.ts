@@ -1,0 +1,174 @@
+/** Groups of several tables in one transaction, on a real PostgreSQL: one that turns bad costs the others nothing. */
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import type { TestContext } from 'node:test';
+import { onEnd } from '../../test/support/cleanup.ts';
+import { codes, commitRoom, committer } from '../../test/support/commit-room.ts';
+import { FaultyProxy } from '../../test/support/faulty-proxy.ts';
+import { Spy } from '../../test/support/postgres.ts';
+import { rowsOf } from '../../test/support/rows.ts';
+import { runOurs } from '../../test/support/webhook-tables.ts';
+import type { Target } from '../tables/flow.ts';
+
+const names = ['t0', 't1', 't2', 't3', 't4'] as const;
+/** One at a time, so that all but the first of a moment go together; on a machine of any speed. */
+const bounds = { sharedTransactionsMax: 1, sharedQuickMs: 60_000 };
+
+async function room(t: TestContext) {
+  const { client, database, targetOf: describe, send } = await commitRoom(t, bounds);
+  // As the catalog has it.
+  const targetOf = async (table: string): Promise<Target> => {
+    const target = await describe(table);
+    return { ...target, code: { ...target.code, catalogued: true } };
+  };
+  for (const name of names)
+    await runOurs(client, `CREATE TABLE ${name} (data JSONB) WITH (connector = 'webhook')`);
+  const targets: Target[] = [];
+  for (const name of names) targets.push(await targetOf(name));
+  /** A row for each table, at one moment. */
+  const sendAll = (document: string, by = send) =>
+    Promise.all(targets.map(async (target) => codes(await by([rowsOf(target, document)]))[0]));
+  /** How many transactions the rows of this document are of, and in how many tables it is. */
+  const found = async (document: string) => {
+    const all = names
+      .map((name) => `select xmin::text as x from ${name} where data = $1`)
+      .join(' union all ');
+    const { rows } = await client.query<{ n: number; transactions: number }>(
+      `select count(*)::int as n, count(distinct x)::int as transactions from (${all}) as f`,
+      [document],
+    );
+    return rows[0];
+  };
+  return { client, database, targets, targetOf, send, sendAll, found };
+}
+
+const allStored = Array(names.length).fill(1);
+
+suite('together', () => {
+  test('what waits is one transaction, in order and as it was sent', async (t) => {
+    const { client, targets, send, sendAll, found } = await room(t);
+    assert.deepEqual(await sendAll('{"n":1}'), allStored);
+    assert.deepEqual(await found('{"n":1}'), { n: 5, transactions: 2 });
+    const [t0, t1, t2] = targets;
+    assert(t0 !== undefined && t1 !== undefined && t2 !== undefined);
+    const many = ['{"a":1,"a":2}', ' [1.10, "\\u00e9"] ', 'null', '"x"'];
+    await Promise.all([
+      send([rowsOf(t0, '0')]),
+      send([rowsOf(t1, ...many.slice(0, 3)), rowsOf(t1, ...many.slice(3))]),
+      send([rowsOf(t2, '{}')]),
+    ]);
+    const { rows } = await client.query<{ data: string }>(
+      `select data::text as data from t1 where data <> '{"n":1}' order by ctid`,
+    );
+    assert.deepEqual(
+      rows.map(({ data }) => data),
+      ['{"a": 2}', '[1.10, "é"]', 'null', '"x"'],
+    );
+  });
+
+  test('a table that somebody holds goes alone, and the others do not wait', async (t) => {
+    const { database, targets, send } = await room(t);
+    const other = await database.connect();
+    await other.query('begin; lock table t2 in share mode');
+    const [t0, t1, t2, t3] = targets;
+    assert(t0 !== undefined && t1 !== undefined && t2 !== undefined && t3 !== undefined);
+    const held = [t0, t2].map((target) => send([rowsOf(target, '1')]));
+    const others = [t1, t3].map((target) => send([rowsOf(target, '1')]));
+    for (const sent of others) assert.deepEqual(codes(await sent), [1]);
+    await other.query('commit');
+    for (const sent of held) assert.deepEqual(codes(await sent), [1]);
+  });
+
+  test('a row that waits for somebody else’s is not waited for by the others', async (t) => {
+    const { client, database, targets, targetOf, send } = await room(t);
+    await client.query(`create unique index on t2 ((data->>'id'))`);
+    const other = await database.connect();
+    await other.query(`begin; insert into t2 values ('{"id":1}')`);
+    const unique = await targetOf('t2');
+    const [t0, t1] = targets;
+    assert(t0 !== undefined && t1 !== undefined);
+    const sent = [t0, unique, t1].map((target) => send([rowsOf(target, '{"id":1}')]));
+    assert.deepEqual(codes((await sent[2]) ?? []), [1]);
+    await other.query('rollback');
+    assert.deepEqual(codes((await sent[1]) ?? []), [1]);
+  });
+
+  const changes = {
+    dropped: 'drop table t2',
+    'another of its name': 'alter table t2 rename to gone; create table t2 (data jsonb)',
+    'a column more': 'alter table t2 add more int',
+    'a trigger': `create function boom() returns trigger language plpgsql as $$ begin
+        perform pg_catalog.set_config('search_path', 'evil', false); return new; end $$;
+      create trigger boom before insert on t2 for each row execute function boom()`,
+    'a rule': 'create rule nothing as on insert to t2 do instead nothing',
+    policies: 'alter table t2 enable row level security',
+    'another owner': `do $$ begin create role headgate_together; exception when duplicate_object then end $$;
+      alter table t2 owner to headgate_together`,
+    'a check': `alter table t2 add check ((data->'n') is not null)`,
+    'an index that runs code': `create function f(jsonb) returns text language sql immutable as $$ select '' $$;
+      create index on t2 (f(data))`,
+    'a schema that is called otherwise': 'alter schema public rename to was_public; create schema public',
+  };
+  test('a table that is another one by now costs nobody else anything', async (t) => {
+    const { client, targets, targetOf, found, send } = await room(t);
+    for (const [what, sql] of Object.entries(changes)) {
+      await client.query('drop table if exists t2, gone cascade');
+      await runOurs(client, `CREATE TABLE t2 (data JSONB) WITH (connector = 'webhook')`);
+      const changed = await targetOf('t2');
+      const all = targets.map((target) => (target.table === 't2' ? changed : target));
+      await client.query(sql);
+      const sent = await Promise.all(
+        all.map(async (target) => codes(await send([rowsOf(target, JSON.stringify({ what }))]))[0]),
+      );
+      if (what.startsWith('a schema')) assert.deepEqual(sent, Array(5).fill('aborted table_changed'), what);
+      else {
+        assert.deepEqual(sent, [1, 1, 'aborted table_changed', 1, 1], what);
+        if (what !== 'dropped') assert.equal((await found(JSON.stringify({ what })))?.n, 4, what);
+      }
+    }
+    await client.query('drop schema was_public cascade; drop role if exists headgate_together');
+  });
+
+  test('a row that is refused costs its own sender 422', async (t) => {
+    const { client, targets, targetOf, send, found } = await room(t);
+    await client.query(`alter table t2 add check ((data->'n') is not null)`);
+    const checked = await targetOf('t2');
+    const all = targets.map((target) => (target.oid === checked.oid ? checked : target));
+    const sent = all.map((target) => send([rowsOf(target, '{"m":1}')]));
+    assert.deepEqual((await Promise.all(sent)).flatMap(codes), [1, 1, 'aborted row_refused', 1, 1]);
+    assert.equal((await found('{"m":1}'))?.n, 4);
+  });
+
+  for (const side of ['server', 'client'] as const) {
+    test(`reset at each message of the ${side}, what is told is what is stored`, async (t) => {
+      const { client, database, sendAll } = await room(t);
+      const proxy = await FaultyProxy.open(database.engine.endpoint());
+      onEnd(t, 'proxy', () => proxy.close());
+      const spy = new Spy();
+      const endpoint = { host: '127.0.0.1', port: proxy.port };
+      const clientConfig = (name: string) => ({ ...database.engine.clientConfig(name), ...endpoint });
+      const send = committer(t, { ...database.engine, clientConfig }, spy, bounds);
+      assert.deepEqual(await sendAll('-1', send), allStored);
+      let told: (string | number | undefined)[] = [];
+      let id = 0;
+      for (; proxy.cuts === id; id++) {
+        proxy.cutAfter(side, id);
+        told = await sendAll(String(id), send);
+        for (const [i, name] of names.entries()) {
+          const { rows } = await client.query<{ n: number }>(
+            `select count(*)::int as n from ${name} where data = '${id}'`,
+          );
+          const [stored = 0, said] = [rows[0]?.n, told[i]];
+          if (said === 1) assert.equal(stored, 1, `${name}, ${id} is told to be stored`);
+          else if (String(said).startsWith('aborted'))
+            assert.equal(stored, 0, `${name}, ${id} is told not to be`);
+          else assert(stored <= 1, `${name}, ${id} is not known`);
+        }
+      }
+      assert(id > 6, `${id} messages`);
+      assert.deepEqual(told, allStored, 'the one that was not cut');
+      if (side === 'server')
+        assert(spy.seen.some((it) => it.kind === 'group.settled' && it.fate === 'committed'));
+    });
+  }
+});

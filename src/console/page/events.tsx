@@ -1,0 +1,80 @@
+/**
+ * Events of one's own application: documents for the events gateway, checked line by line as they are written, and the
+ * calls that send them. Nothing is sent from here: the gateway writes as a role of its own.
+ */
+import type { JSX } from 'preact';
+import { useState } from 'preact/hooks';
+import { prettyJson } from '../pretty.ts';
+import { shellWord } from '../quote.ts';
+import { listColumns } from '../statements.ts';
+import { useRows } from './load.ts';
+import { Badge, Code, Sql, Wrong } from './parts.tsx';
+import { me } from './server.ts';
+
+const linesMax = 1_000;
+
+export function Events(): JSX.Element {
+  const tables = useRows(listColumns);
+  const [name, setName] = useState('');
+  const [text, setText] = useState('{"sensor": "a", "value": 1.5}\n{"sensor": "b", "value": 2.5}');
+  const lines = text.split('\n').filter((line) => line.trim() !== '');
+  const wrong = lines.flatMap((line, i) => (prettyJson(line)?.[0]?.text === '{' ? [] : [i + 1]));
+  const chosen = name === '' ? (tables.value?.[0]?.['relname'] ?? 'table') : name;
+  const base = me.value?.gateway ?? 'http://…:8000';
+  const url = `${base}/v1/events?name=${encodeURIComponent(chosen)}`;
+  return (
+    <>
+      <header class="head">
+        <h1>Events</h1>
+      </header>
+      <p class="faint">
+        What is no webhook needs no signature: the events gateway writes documents into any table, one a line,
+        all of a call or none.
+      </p>
+      {tables.failure === null ? null : <Wrong failure={tables.failure} />}
+      <div class="form">
+        <label>
+          Table
+          <select value={chosen} onChange={(event) => setName(event.currentTarget.value)}>
+            {tables.value?.map((row) => (
+              <option key={`${row['nspname']}.${row['relname']}`} value={row['relname'] ?? ''}>
+                {row['relname']}
+              </option>
+            ))}
+          </select>
+        </label>
+        <label>
+          Documents, one a line
+          <textarea
+            rows={8}
+            spellcheck={false}
+            value={text}
+            onInput={(event) => setText(event.currentTarget.value)}
+          />
+        </label>
+        <p role="status">
+          {wrong.length === 0 ? (
+            <Badge kind="good">{lines.length} documents</Badge>
+          ) : (
+            <>
+              <Badge kind="bad">no JSON object</Badge> in line {wrong.slice(0, 20).join(', ')}
+            </>
+          )}
+          {lines.length > linesMax ? ' That is much for a command line: put them into a file.' : ''}
+        </p>
+      </div>
+      <h2>With curl</h2>
+      <Code
+        text={`curl -sS ${shellWord(url)} --data-binary ${shellWord(lines.slice(0, linesMax).join('\n'))}`}
+      />
+      <h2>With headgate/client</h2>
+      <Code text={clientOf(base, chosen)} />
+      <Sql text={listColumns} />
+    </>
+  );
+}
+
+const clientOf = (base: string, name: string): string => `import { createClient } from 'headgate/client';
+
+const headgate = createClient({ url: ${JSON.stringify(base)} });
+await headgate.insert(${JSON.stringify(name)}, [{ sensor: 'a', value: 1.5 }]);`;

@@ -1,0 +1,45 @@
+/** Whose request it looks like, by the names of its headers, where another check, or none, guards the table. */
+import type { JSX } from 'preact';
+import type { SenderInfo } from '../api.ts';
+import { qualified } from '../quote.ts';
+import { recognised } from '../recognise.ts';
+import { showEndpoints } from '../statements.ts';
+import type { TableRef } from '../statements.ts';
+import { useLoaded, useRows } from './load.ts';
+import { Code, Text } from './parts.tsx';
+import { to } from './route.ts';
+import { call } from './server.ts';
+import { rowOf } from './trouble.tsx';
+
+interface Props {
+  readonly table: TableRef;
+  readonly headers: readonly string[];
+}
+
+export function LooksLike({ table, headers }: Props): JSX.Element | null {
+  const senders = useLoaded('senders', (options) => call<readonly SenderInfo[]>('senders', options)).value;
+  const endpoints = useRows(showEndpoints).value;
+  if (senders === null || endpoints === null) return null;
+  const own = rowOf(endpoints, table, 'shown')?.['Sender'] ?? null;
+  const like = recognised(headers, senders);
+  const [first] = like;
+  if (first === undefined || like.some(({ id }) => id === own)) return null;
+  return (
+    <section class="strip">
+      It looks like{' '}
+      {like.map(({ id, name }, i) => (
+        <>
+          {i === 0 ? '' : ' or '}
+          <a key={id} href={to(['new', id])}>
+            <Text of={name} />
+          </a>
+        </>
+      ))}
+      {own === null ? '.' : <>, and the table checks for {own}.</>} Make it an endpoint of its own, or give
+      this table that check:
+      <Code
+        text={`ALTER TABLE ${qualified(table.schema, table.table)} VALIDATE SECRET ${first.id}_secret USING ${first.id}`}
+      />
+    </section>
+  );
+}

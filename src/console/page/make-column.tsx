@@ -1,0 +1,86 @@
+/** A value of a document becomes a column of its table: pick its path, see the SQL, run it (`ALTER TABLE … ADD COLUMN`). */
+import type { JSX } from 'preact';
+import { useMemo, useState } from 'preact/hooks';
+import { makeColumn, nameOf, pathsOf } from '../paths.ts';
+import type { TableRef } from '../statements.ts';
+import { Action, Code, Text } from './parts.tsx';
+
+interface Props {
+  readonly table: TableRef;
+  /** The column of the document, of type jsonb. */
+  readonly from: string;
+  readonly text: string;
+  readonly done: () => void;
+}
+
+export function MakeColumn({ table, from, text, done }: Props): JSX.Element | null {
+  const paths = useMemo(() => pathsOf(text), [text]);
+  const [at, setAt] = useState(0);
+  const [name, setName] = useState<string | null>(null);
+  const [made, setMade] = useState<string | null>(null);
+  const path = paths[at];
+  if (path === undefined) return null;
+  const { keys, kind } = path;
+  const column = name ?? nameOf(keys);
+  const sql = makeColumn(table, { from, keys, kind, name: column });
+  return (
+    <details class="make">
+      <summary>Make a column of it</summary>
+      <div class="form">
+        <div class="row-of">
+          <label class="grow">
+            Value
+            <select
+              value={String(at)}
+              onChange={(event) => {
+                setAt(Number(event.currentTarget.value));
+                setName(null);
+              }}
+            >
+              {paths.map((it, i) => (
+                <option key={i} value={String(i)}>
+                  {plain(`${it.keys.join(' → ')} = ${it.sample}`)}
+                </option>
+              ))}
+            </select>
+          </label>
+          <label>
+            Column
+            <input
+              value={column}
+              spellcheck={false}
+              onInput={(event) => setName(event.currentTarget.value)}
+            />
+          </label>
+        </div>
+        <Code text={sql} />
+        <p class="faint">
+          The rows that are there get it too, for which PostgreSQL writes the table anew: requests wait
+          meanwhile. Where a document holds another kind of value it is NULL.
+        </p>
+        <Action
+          label="Add the column"
+          confirm="Write the table anew?"
+          disabled={column === ''}
+          sql={sql}
+          done={() => {
+            setMade(column);
+            done();
+          }}
+        />
+        {made === null ? null : (
+          <p role="status">
+            <b>
+              <Text of={made} max={80} />
+            </b>{' '}
+            is a column now.
+          </p>
+        )}
+      </div>
+    </details>
+  );
+}
+
+/** An option holds text alone: what nobody sees is left out of it. */
+const plain = (text: string): string =>
+  text.replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '\ufffd').slice(0, 160);

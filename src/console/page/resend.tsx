@@ -1,0 +1,123 @@
+/**
+ * A request to one of the role's own tables, as it came or changed, signed anew as the table's sender signs: through this
+ * Headgate's own listener, and nowhere else (`/console/api/replay`). The secret does not come to the page.
+ */
+import type { JSX } from 'preact';
+import { useState } from 'preact/hooks';
+import type { ReplayRequest, TestAnswer } from '../api.ts';
+import { shellWord } from '../quote.ts';
+import type { TableRef } from '../statements.ts';
+import { urlOf } from './endpoints.tsx';
+import { Badge, Code, Text, Wrong } from './parts.tsx';
+import { to } from './route.ts';
+import { call } from './server.ts';
+import type { Failure } from './server.ts';
+import { base64Of, bytesOf, textOf } from './value.tsx';
+import { headersOf } from './verify.tsx';
+
+interface Props {
+  readonly table: TableRef;
+  readonly method: string;
+  readonly query: string;
+  readonly headers: readonly (readonly [string, string])[];
+  /** In base64. */
+  readonly body: string;
+}
+
+export function Resend({ table, method, query, headers, body }: Props): JSX.Element {
+  const whole = textOf(bytesOf(body));
+  const [text, setText] = useState(whole ?? '');
+  const [lines, setLines] = useState(headers.map(([name, value]) => `${name}: ${value}`).join('\n'));
+  const [sign, setSign] = useState(true);
+  const [answer, setAnswer] = useState<TestAnswer | null>(null);
+  const [failure, setFailure] = useState<Failure | null>(null);
+  const request: ReplayRequest = {
+    ...table,
+    method,
+    query,
+    sign,
+    headers: headersOf(lines),
+    // What is no text is sent as it came, and cannot be changed here.
+    body: whole === null ? body : base64Of(new TextEncoder().encode(text)),
+  };
+  const send = (): void => {
+    setFailure(null);
+    setAnswer(null);
+    call<TestAnswer>('replay', { body: request }).then(setAnswer, (error: unknown) =>
+      setFailure(error as Failure),
+    );
+  };
+  return (
+    <details class="resend">
+      <summary>Change it, and send it again</summary>
+      <div class="form">
+        <label>
+          Headers, one a line
+          <textarea
+            rows={5}
+            spellcheck={false}
+            value={lines}
+            onInput={(event) => setLines(event.currentTarget.value)}
+          />
+        </label>
+        {whole === null ? (
+          <p class="faint">The body is no text: it is sent as it came.</p>
+        ) : (
+          <label>
+            Body
+            <textarea
+              rows={8}
+              spellcheck={false}
+              value={text}
+              onInput={(event) => setText(event.currentTarget.value)}
+            />
+          </label>
+        )}
+        <label class="check">
+          <input type="checkbox" checked={sign} onChange={() => setSign(!sign)} /> signed anew, with the
+          secret of the table
+        </label>
+        <div class="row-of">
+          <button type="button" class="primary" onClick={send}>
+            Send it
+          </button>
+          <span class="faint">To this Headgate itself. Where it is accepted it stores a row.</span>
+        </div>
+        <Code text={curlOf(table, request, text)} />
+        {failure === null ? null : <Wrong failure={failure} />}
+        {answer === null ? null : <Answered answer={answer} table={table} />}
+      </div>
+    </details>
+  );
+}
+
+function curlOf(
+  { schema, table }: TableRef,
+  { method, query, headers, sign }: ReplayRequest,
+  body: string,
+): string {
+  const url = shellWord(`${urlOf(schema, table)}${query}`);
+  const signature = sign ? ['# and the headers of a new signature'] : [];
+  return [
+    `curl -X ${method} ${url}`,
+    ...headers.map(([name, value]) => `-H ${shellWord(`${name}: ${value}`)}`),
+    `--data-binary ${shellWord(body.slice(0, 10_000))}`,
+  ]
+    .join(' \\\n  ')
+    .concat('\n', ...signature);
+}
+
+function Answered({ answer, table }: { readonly answer: TestAnswer; readonly table: TableRef }): JSX.Element {
+  const good = answer.status >= 200 && answer.status < 300;
+  return (
+    <p class={good ? 'verdict good' : 'verdict bad'} role="status">
+      Answered <Badge kind={good ? 'good' : 'bad'}>{answer.status}</Badge>{' '}
+      <span class="mono">
+        <Text of={answer.text} max={300} />
+      </span>{' '}
+      <a href={to(['endpoint', table.schema, table.table, good ? 'rows' : 'refused'])}>
+        {good ? 'the last rows' : 'why?'}
+      </a>
+    </p>
+  );
+}

@@ -1,0 +1,158 @@
+/**
+ * Where a statement is written: a plain text field, with what the word before the caret may become under it. Tables and
+ * columns are those that the role may read (`pg_attribute`), secrets and senders those that there are.
+ */
+import { useSignal } from '@preact/signals';
+import type { Signal } from '@preact/signals';
+import type { JSX, RefObject } from 'preact';
+import type { SenderInfo } from '../api.ts';
+import { completionOf } from '../complete.ts';
+import type { Names } from '../complete.ts';
+import { listColumns, listSecrets } from '../statements.ts';
+import { useLoaded, useRows } from './load.ts';
+import { Text } from './parts.tsx';
+import { call } from './server.ts';
+
+interface EditorProps {
+  readonly area: RefObject<HTMLTextAreaElement | null>;
+  readonly draft: Signal<string>;
+  readonly write: boolean;
+  readonly busy: boolean;
+  readonly start: () => void;
+  readonly cancel: () => void;
+  readonly toggle: () => void;
+}
+
+export function Editor({ area, draft, write, busy, start, cancel, toggle }: EditorProps): JSX.Element {
+  const names = useNames();
+  const offered = useSignal<Offered | null>(null);
+  const look = (): void => {
+    const { value = '', selectionStart = 0 } = area.current ?? {};
+    const found = completionOf(value, selectionStart, names);
+    offered.value = found === null ? null : { ...found, chosen: 0 };
+  };
+  const take = (option: string, from: number): void => {
+    const field = area.current;
+    if (field === null) return;
+    field.setRangeText(option, from, field.selectionStart, 'end');
+    draft.value = field.value;
+    offered.value = null;
+    field.focus();
+  };
+  const keyed = (event: KeyboardEvent): void => {
+    if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) {
+      event.preventDefault();
+      offered.value = null;
+      return start();
+    }
+    const now = offered.value;
+    if (now === null) return;
+    const move = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    const option = now.options[now.chosen];
+    if (move !== undefined) {
+      const chosen = (now.chosen + move + now.options.length) % now.options.length;
+      offered.value = { ...now, chosen };
+    } else if (event.key === 'Tab' && !event.shiftKey && option !== undefined) take(option, now.from);
+    else if (event.key === 'Escape') {
+      offered.value = null;
+      event.stopPropagation();
+    } else return;
+    event.preventDefault();
+  };
+  return (
+    <div class={write ? 'editor writes' : 'editor'}>
+      <textarea
+        ref={area}
+        data-search
+        aria-label="SQL"
+        aria-autocomplete="list"
+        aria-controls="offered"
+        aria-activedescendant={offered.value === null ? undefined : `offered-${offered.value.chosen}`}
+        rows={8}
+        spellcheck={false}
+        placeholder="SELECT …   EXPLAIN VALIDATE …   SHOW ENDPOINTS"
+        value={draft.value}
+        onInput={(event) => {
+          draft.value = event.currentTarget.value;
+          look();
+        }}
+        onBlur={() => (offered.value = null)}
+        onKeyDown={keyed}
+      />
+      <Options offered={offered} take={take} />
+      <Buttons write={write} busy={busy} start={start} cancel={cancel} toggle={toggle} />
+    </div>
+  );
+}
+
+function Buttons({ write, busy, start, cancel, toggle }: Omit<EditorProps, 'area' | 'draft'>): JSX.Element {
+  return (
+    <div class="row-of">
+      <button type="button" class={write ? 'danger' : 'primary'} disabled={busy} onClick={start}>
+        {write ? 'Run, and write' : 'Run'}
+      </button>
+      {busy ? (
+        <button type="button" onClick={cancel}>
+          Cancel
+        </button>
+      ) : null}
+      <label>
+        <input type="checkbox" checked={write} onChange={toggle} /> may write
+      </label>
+      <span class="faint">
+        {write ? 'several statements too; each is committed' : 'one statement, read only'}; Tab completes a
+        word
+      </span>
+    </div>
+  );
+}
+
+interface OptionsProps {
+  readonly offered: Signal<Offered | null>;
+  readonly take: (option: string, from: number) => void;
+}
+
+function Options({ offered, take }: OptionsProps): JSX.Element {
+  const now = offered.value;
+  return (
+    <ul id="offered" class="offered" role="listbox" aria-label="Completions">
+      {now?.options.map((option, i) => (
+        <li
+          key={option}
+          id={`offered-${i}`}
+          role="option"
+          aria-selected={i === now.chosen}
+          // Before the field loses the focus.
+          onMouseDown={(event) => {
+            event.preventDefault();
+            take(option, now.from);
+          }}
+        >
+          <Text of={option} max={80} />
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+interface Offered {
+  readonly from: number;
+  readonly options: readonly string[];
+  readonly chosen: number;
+}
+
+function useNames(): Names {
+  const columns = useRows(listColumns).value ?? [];
+  const secrets = useRows(listSecrets).value ?? [];
+  const senders =
+    useLoaded('senders', (options) => call<readonly SenderInfo[]>('senders', options)).value ?? [];
+  return {
+    columns: columns.flatMap(({ nspname, relname, names }) => [
+      [nspname ?? '', relname ?? '', ''] as const,
+      // Names hold no zero byte, but they may hold anything else.
+      ...(JSON.parse(names ?? '[]') as string[]).map((name) => [nspname ?? '', relname ?? '', name] as const),
+    ]),
+    secrets: secrets.map((row) => row['name'] ?? ''),
+    senders: senders.map(({ id }) => id),
+  };
+}

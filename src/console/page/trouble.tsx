@@ -1,0 +1,75 @@
+/**
+ * What is wrong with an endpoint, in one word and in one sentence: it cannot be used, all of the last hour was refused, some
+ * was. From SHOW ENDPOINTS and the counts of the last hour (`headgate.traffic`).
+ */
+import type { JSX } from 'preact';
+import { listTraffic, showEndpoints } from '../statements.ts';
+import type { TableRef } from '../statements.ts';
+import { useRows } from './load.ts';
+import type { Row } from './load.ts';
+import { Badge, Text } from './parts.tsx';
+import { to } from './route.ts';
+
+export interface State {
+  readonly kind: 'good' | 'bad' | 'warn' | 'plain';
+  readonly word: string;
+  /** null: nothing is to be said. */
+  readonly sentence: string | null;
+}
+
+/** `known`: of SHOW ENDPOINTS; `hour`: of listTraffic; undefined: nothing came. */
+export function stateOf(known: Row | undefined, hour: Row | undefined): State {
+  const check = known?.['Check'] ?? '';
+  if (check.startsWith('unusable')) return { kind: 'bad', word: 'unusable', sentence: check };
+  const of = (name: string): number => Number(hour?.[name] ?? 0);
+  const [stored, forged, misfit, later] = [
+    of('stored'),
+    of('unauthorized'),
+    of('refused'),
+    of('unavailable'),
+  ];
+  const all = stored + forged + misfit + later;
+  if (all === 0) return { kind: 'plain', word: 'quiet', sentence: null };
+  const none = stored === 0 ? `All ${all} requests of the last hour were refused` : null;
+  if (forged >= misfit && forged > 0 && forged * 2 > all)
+    return {
+      kind: 'bad',
+      word: 'failing signatures',
+      sentence: `${none ?? `${forged} of ${all} requests of the last hour were refused`}, likely another secret.`,
+    };
+  if (none !== null)
+    return later > misfit
+      ? {
+          kind: 'warn',
+          word: 'not available',
+          sentence: `${none} for now: the database or the table was not available.`,
+        }
+      : { kind: 'bad', word: 'all refused', sentence: `${none}: they do not fit the table.` };
+  return forged + misfit + later === 0
+    ? { kind: 'good', word: 'ok', sentence: null }
+    : { kind: 'warn', word: 'some refused', sentence: null };
+}
+
+/** By schema and table. */
+export function rowOf(
+  rows: readonly Row[] | null,
+  { schema, table }: TableRef,
+  names: 'shown' | 'sql',
+): Row | undefined {
+  const [first, second] = names === 'shown' ? ['Schema', 'Name'] : ['schema_name', 'table_name'];
+  return rows?.find((row) => row[first ?? ''] === schema && row[second ?? ''] === table);
+}
+
+/** The banner of an endpoint's page. */
+export function Trouble({ of }: { readonly of: TableRef }): JSX.Element | null {
+  const known = rowOf(useRows(showEndpoints, 15_000).value, of, 'shown');
+  const hour = rowOf(useRows(listTraffic, 15_000).value, of, 'sql');
+  const { kind, word, sentence } = stateOf(known, hour);
+  if (sentence === null) return null;
+  return (
+    <p class="strip" role="status">
+      <Badge kind={kind}>{word}</Badge> <Text of={sentence} max={400} />{' '}
+      <a href={to(['endpoint', of.schema, of.table, 'refused'])}>Why?</a>
+    </p>
+  );
+}

@@ -1,0 +1,133 @@
+/** The pure parts behind the page's newer screens: CSV, diff, paths and columns, who it looks like, completion. */
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import { completionOf } from './complete.ts';
+import type { Names } from './complete.ts';
+import { csvOf } from './csv.ts';
+import { diffLines } from './diff.ts';
+import { makeColumn, nameOf, pathsOf } from './paths.ts';
+import { recognised } from './recognise.ts';
+
+suite('CSV', () => {
+  const csv = (...cells: readonly (string | null)[]): string =>
+    csvOf({ columns: [{ name: 'a', type: 25 }], rows: [cells] })
+      .split('\r\n')
+      .slice(1, -1)
+      .join('\r\n');
+
+  test('digits stay what they are, NULL is no empty text', () => {
+    assert.equal(
+      csv('12345678901234567890', '10.00', '1e400', '-5', '+1.5e-3', null, ''),
+      '12345678901234567890,10.00,1e400,-5,+1.5e-3,,""',
+    );
+    assert.equal(csv('a "quoted", one', 'two\nlines', ' blank'), '"a ""quoted"", one","two\nlines"," blank"');
+  });
+
+  test('nothing begins a formula', () => {
+    const formulas = ['=1+1', '+cmd|x', '-2+3', '@SUM(A1)', '\t=1', '\r=1', '-1=1', '=HYPERLINK("http://x")'];
+    for (const formula of formulas) assert.match(csv(formula), /^"?'/, formula);
+    assert.match(csvOf({ columns: [{ name: '=evil()', type: 25 }], rows: [] }), /^'=evil\(\)/);
+  });
+});
+
+suite('two texts', () => {
+  const shown = (a: string, b: string): string =>
+    diffLines(a.split(''), b.split(''))
+      .map((line) => ({ both: line.text, first: `-${line.text}`, second: `+${line.text}` })[line.in])
+      .join(' ');
+
+  test('lines that went and that came', () => {
+    assert.equal(shown('abcdef', 'abxdef'), 'a b -c +x d e f');
+    assert.equal(shown('abc', 'abc'), 'a b c');
+    assert.equal(shown('', 'ab'), '+a +b');
+    assert.equal(shown('aab', 'ab'), 'a -a b');
+    assert.equal(shown('axbyc', 'abc'), 'a -x b -y c');
+  });
+
+  test('large ones are bounded in time', () => {
+    const many = (seed: number) => Array.from({ length: 50_000 }, (_, i) => String((i * seed) % 7_919));
+    assert.equal(diffLines(many(3), many(5)).filter((line) => line.in === 'first').length > 0, true);
+  });
+});
+
+suite('paths', () => {
+  test('of values in objects, with their kinds; digits are not read', () => {
+    const found = pathsOf(
+      '{"a":{"b\\u0022":1e400,"c":[{"d":1}],"e":true},"f":null,"g":"x","h":12345678901234567890}',
+    );
+    assert.deepEqual(
+      found.map(({ keys, kind, sample }) => [keys.join('/'), kind, sample]),
+      [
+        ['a/b"', 'number', '1e400'],
+        ['a/e', 'boolean', 'true'],
+        ['f', 'other', 'null'],
+        ['g', 'string', '"x"'],
+        ['h', 'number', '12345678901234567890'],
+      ],
+    );
+    assert.deepEqual(pathsOf('no json'), []);
+    assert.equal(pathsOf(`{${Array.from({ length: 2_000 }, (_, i) => `"k${i}":1`).join(',')}}`).length, 500);
+  });
+
+  test('hostile keys are quoted, and a name is a name', () => {
+    const sql = makeColumn(
+      { schema: 'public', table: 'it"s' },
+      { from: 'da"ta', keys: ["a'); DROP TABLE x; --", '}'], kind: 'number', name: 'n"; DROP TABLE y; --' },
+    );
+    assert.equal(
+      sql,
+      `ALTER TABLE public."it""s"
+  ADD COLUMN "n""; DROP TABLE y; --" numeric
+  GENERATED ALWAYS AS (CASE WHEN jsonb_typeof("da""ta" #> ARRAY['a''); DROP TABLE x; --', '}']) = 'number' THEN ("da""ta" #>> ARRAY['a''); DROP TABLE x; --', '}'])::numeric END) STORED`,
+    );
+    assert.equal(nameOf(['issue', 'ID']), 'issue_id');
+    assert.equal(nameOf(["'; DROP"]), 'drop');
+    assert.equal(nameOf(['1']), 'column_1');
+    assert.equal(nameOf(['\u202e']), 'column');
+  });
+});
+
+test('who it looks like: by the header of the signature, and by nothing that many have', () => {
+  const sender = (id: string, headers: readonly string[]) => ({
+    id,
+    name: id,
+    headers,
+    signatureHeader: headers[0] ?? null,
+  });
+  const all = [
+    sender('shopify', ['X-Shopify-Hmac-Sha256']),
+    sender('slack', ['X-Slack-Signature', 'X-Slack-Request-Timestamp']),
+    sender('bearer', ['Authorization']),
+    ...[1, 2, 3, 4].map((n) => sender(`many${n}`, ['X-Many'])),
+  ];
+  const ids = (...names: readonly string[]) => recognised(names, all).map(({ id }) => id);
+  assert.deepEqual(ids('x-shopify-hmac-sha256', 'host'), ['shopify']);
+  assert.deepEqual(ids('x-slack-signature'), []);
+  assert.deepEqual(ids('x-slack-signature', 'x-slack-request-timestamp'), ['slack']);
+  assert.deepEqual(ids('authorization'), []);
+  assert.deepEqual(ids('x-many'), []);
+});
+
+test('completion: what the role sees, where it fits', () => {
+  const names: Names = {
+    columns: [
+      ['public', 'orders', ''],
+      ['public', 'orders', 'amount'],
+      ['public', 'orders', 'Amount due'],
+      ['other', 'things', ''],
+    ],
+    secrets: ['shop_secret'],
+    senders: ['shopify', 'slack'],
+  };
+  const at = (text: string) => completionOf(text, text.length, names)?.options;
+  assert.deepEqual(at('SELECT am'), ['amount', '"Amount due"']);
+  assert.deepEqual(at('SELECT orders.am'), ['amount', '"Amount due"']);
+  assert.deepEqual(at('SELECT * FROM or')?.slice(0, 2), ['orders', 'ORDER']);
+  assert.deepEqual(at('SELECT * FROM other.'), ['things']);
+  assert.deepEqual(at('VALIDATE SECRET sh'), ['shop_secret']);
+  assert.deepEqual(at('VALIDATE SECRET s USING sh'), ['shopify', 'SHOW']);
+  assert.equal(at(`SELECT 'am`), undefined);
+  assert.equal(at('-- am'), undefined);
+  assert.equal(at('SELECT '), undefined);
+  assert.equal(completionOf('SELECT am', 9, names)?.from, 7);
+});

@@ -1,0 +1,358 @@
+/**
+ * Connections whose requests are read here instead of by Node's parser, as long as each of them is of the one shape that the
+ * recogniser accepts and comes soon as a whole. Takes sockets of a front; gives whole requests, and writes their answers in the
+ * order of the requests, each in one piece. With the first byte that is not of that shape a connection goes to Node, with all
+ * bytes of the request that it belongs to, behind the answers that are still owed, and stays there. Holds, of requests that have
+ * not come as a whole, a bounded number of bytes for a moment; what is slow or large is Node's as well.
+ */
+import type { Socket } from 'node:net';
+import type { Limits } from '../tables/limits.ts';
+import type { Connection } from './connection.ts';
+import { doubtful, more, Recogniser } from './recogniser.ts';
+import { messageOf } from './reply.ts';
+import type { Reply } from './reply.ts';
+import { WholeRequest } from './whole-request.ts';
+
+/** What a front does for them. */
+export interface FastRules {
+  /** What the targets begin with that are read here. */
+  readonly prefixes: readonly string[];
+  readonly limits: Limits;
+  /** How long nothing may come or go, in ms; null: as long as the other bounds allow. */
+  readonly silenceMs: number | null;
+  /** Whether a sender that ends its own half after a request still reads its answer. */
+  readonly answersHalfClosed: boolean;
+  readonly begin: (connection: Connection, request: WholeRequest, answer: FastAnswer) => void;
+  /** Gives a socket to Node's parser. */
+  readonly handOver: (socket: Socket) => void;
+  /** Nothing came within the time that headers have. */
+  readonly expired: (socket: Socket) => void;
+}
+
+/** The place of one answer in the order of its connection. */
+export class FastAnswer {
+  /** It was written down to its last byte. */
+  writableFinished = false;
+  message: string | null = null;
+  closes = false;
+  readonly #connection: FastConnection;
+  readonly #whenWritten: (() => void)[] = [];
+
+  constructor(connection: FastConnection) {
+    this.#connection = connection;
+  }
+
+  /** As of a ServerResponse; where the connection goes before, nobody is called. */
+  once(_event: 'finish' | 'close', done: () => void): void {
+    this.#whenWritten.push(done);
+  }
+
+  send(reply: Reply, closes: boolean, nowMs: number): void {
+    this.closes = closes;
+    this.message = messageOf(
+      reply,
+      closes ? 'Connection: close\r\n' : this.#connection.all.keepsAlive,
+      nowMs,
+    );
+    this.#connection.flush();
+  }
+
+  written(): void {
+    this.writableFinished = true;
+    for (const done of this.#whenWritten) done();
+  }
+}
+
+/** All of one front. */
+export class FastConnections {
+  readonly rules: FastRules;
+  readonly recogniser: Recogniser;
+  /** The last headers of an answer that leaves its connection open, as Node writes them. */
+  readonly keepsAlive: string;
+  /** Of requests that have not come as a whole. */
+  heldBytes = 0;
+  /** Goes up by one every `tickMs`. */
+  tick = 0;
+  readonly tickMs: number;
+  readonly #all = new Set<FastConnection>();
+  readonly #holding = new Set<FastConnection>();
+  #ticking: NodeJS.Timeout | null = null;
+  #isWatching = false;
+
+  constructor(rules: FastRules) {
+    const { limits, prefixes, silenceMs } = rules;
+    const { headersTimeoutMs, keepAliveTimeoutMs } = limits;
+    this.rules = rules;
+    this.recogniser = new Recogniser({
+      prefixes,
+      headBytesMax: Math.min(limits.fastHeadBytesMax, limits.headersBytesMax),
+      targetBytesMax: limits.targetBytesMax,
+      linesMax: limits.headersCountMax,
+      bodyBytesMax: limits.fastBodyBytesMax,
+    });
+    this.keepsAlive = `Connection: keep-alive\r\nKeep-Alive: timeout=${Math.floor(keepAliveTimeoutMs / 1_000)}\r\n`;
+    // As often as Node looks.
+    const shortest = Math.min(headersTimeoutMs, keepAliveTimeoutMs, silenceMs ?? Infinity);
+    this.tickMs = Math.min(1_000, Math.ceil(shortest / 4));
+  }
+
+  add(socket: Socket, connection: Connection): void {
+    const added = new FastConnection(this, socket, connection);
+    this.#all.add(added);
+    this.#ticking ??= setInterval(() => this.#sweep(), this.tickMs).unref();
+  }
+
+  remove(gone: FastConnection): void {
+    this.#all.delete(gone);
+    this.#holding.delete(gone);
+    if (this.#all.size > 0 || this.#ticking === null) return;
+    clearInterval(this.#ticking);
+    this.#ticking = null;
+  }
+
+  /** Those that have answered whatever they were asked. */
+  endIdle(): void {
+    for (const connection of this.#all) connection.endIdle();
+  }
+
+  /** What it holds is looked at once more in a moment. */
+  holds(connection: FastConnection, does: boolean): void {
+    if (!does) return void this.#holding.delete(connection);
+    this.#holding.add(connection);
+    if (!this.#isWatching) this.#watch();
+  }
+
+  #watch(): void {
+    this.#isWatching = true;
+    setTimeout(() => {
+      this.#isWatching = false;
+      for (const connection of this.#holding) connection.tooSlow();
+      if (this.#holding.size > 0) this.#watch();
+    }, this.rules.limits.fastHoldMs).unref();
+  }
+
+  #sweep(): void {
+    this.tick += 1;
+    for (const connection of this.#all) connection.sweep();
+  }
+}
+
+class FastConnection {
+  readonly all: FastConnections;
+  readonly #socket: Socket;
+  readonly #connection: Connection;
+  /** Answers that are owed, in order. */
+  readonly #owed: FastAnswer[] = [];
+  /** Answers that the kernel has not taken yet. */
+  #unwritten = 0;
+  /** The beginning of a request. */
+  #held: Buffer[] = [];
+  #heldBytes = 0;
+  /** How many pieces it has come in. */
+  #pieces = 0;
+  /** How long that request is; 0: its head has not come as a whole. */
+  #wanted = 0;
+  #isSlow = false;
+  /** When something came or went last. */
+  #tick: number;
+  #hadRequest = false;
+  /** What comes is read and dropped. */
+  #isOver = false;
+  #senderEnded = false;
+  /** What is done when everything is answered; null: the next request is waited for. */
+  #leaving: (() => void) | null = null;
+
+  constructor(all: FastConnections, socket: Socket, connection: Connection) {
+    this.all = all;
+    this.#socket = socket;
+    this.#connection = connection;
+    this.#tick = all.tick;
+    socket
+      .on('data', this.#onData)
+      .on('end', this.#onEnd)
+      .on('error', this.#onError)
+      .on('close', this.#onClose);
+  }
+
+  get #isQuiet(): boolean {
+    return this.#owed.length + this.#unwritten === 0;
+  }
+
+  /** Writes the answers whose turn it is. */
+  flush(): void {
+    const socket = this.#socket;
+    const batch: FastAnswer[] = [];
+    let text = '';
+    for (let next = this.#owed[0]; next !== undefined && next.message !== null; next = this.#owed[0]) {
+      this.#owed.shift();
+      batch.push(next);
+      text += next.message;
+    }
+    if (batch.length === 0 || !socket.writable) return;
+    this.#unwritten += batch.length;
+    this.#tick = this.all.tick;
+    socket.write(text, 'latin1');
+    // The kernel takes it at once, nearly always.
+    if (socket.writableLength === 0) this.#written(batch);
+    else socket.write('', 'latin1', (error) => (error ? undefined : this.#written(batch)));
+  }
+
+  /** What is held was there a moment ago. */
+  tooSlow(): void {
+    if (this.#isSlow) this.#leave(this.#takeHeld());
+    else this.#isSlow = true;
+  }
+
+  endIdle(): void {
+    if (this.#isIdle && this.#hadRequest) this.#socket.destroy();
+  }
+
+  /** Ends what was silent for too long. */
+  sweep(): void {
+    const { tick, tickMs, rules } = this.all;
+    // Up to one more has passed.
+    const silentMs = (tick - this.#tick - 1) * tickMs;
+    if (silentMs >= (rules.silenceMs ?? Infinity)) return void this.#socket.destroy();
+    if (!this.#isIdle) return;
+    if (this.#hadRequest) {
+      if (silentMs >= rules.limits.keepAliveTimeoutMs) this.#socket.destroy();
+    } else if (silentMs >= rules.limits.headersTimeoutMs) {
+      this.#isOver = true;
+      rules.expired(this.#socket);
+    }
+  }
+
+  get #isIdle(): boolean {
+    return this.#isQuiet && this.#heldBytes === 0 && !this.#isOver;
+  }
+
+  readonly #onData = (piece: Buffer): void => {
+    this.#tick = this.all.tick;
+    if (this.#isOver || this.#connection.ending) return;
+    if (this.#heldBytes === 0) return this.#read(piece);
+    this.#hold(piece);
+    // A head is read again from its beginning with each of its few pieces; the end of a body is waited for.
+    if (this.#heldBytes >= this.#wanted) this.#read(this.#takeHeld());
+    else if (this.#holdsTooMuch) this.#leave(this.#takeHeld());
+  };
+
+  #read(bytes: Buffer): void {
+    const { recogniser, rules } = this.all;
+    let at = 0;
+    while (at < bytes.length) {
+      const head = recogniser.read(bytes, at);
+      if (head === doubtful) return this.#leave(bytes.subarray(at));
+      const length = head + (head === more ? 0 : recogniser.bodyBytes);
+      if (head === more || at + length > bytes.length) return this.#await(bytes, at, length);
+      const request = new WholeRequest(bytes, at, recogniser);
+      const answer = new FastAnswer(this);
+      at += length;
+      this.#pieces = 0;
+      this.#hadRequest = true;
+      this.#isOver = request.closes;
+      this.#owed.push(answer);
+      rules.begin(this.#connection, request, answer);
+      if (this.#isOver || this.#connection.ending) return;
+    }
+  }
+
+  #await(bytes: Buffer, at: number, wanted: number): void {
+    this.#wanted = wanted;
+    // The rest of a large piece would keep all of it.
+    this.#hold(at === 0 ? bytes : Buffer.from(bytes.subarray(at)));
+    if (this.#holdsTooMuch) this.#leave(this.#takeHeld());
+  }
+
+  get #holdsTooMuch(): boolean {
+    const { fastPiecesMax, fastHeldBytesMax } = this.all.rules.limits;
+    return this.#pieces > fastPiecesMax || this.all.heldBytes > fastHeldBytesMax;
+  }
+
+  #hold(piece: Buffer): void {
+    if (this.#pieces === 0) this.#isSlow = false;
+    this.#held.push(piece);
+    this.#pieces += 1;
+    this.#heldBytes += piece.length;
+    this.all.heldBytes += piece.length;
+    this.all.holds(this, true);
+  }
+
+  #takeHeld(): Buffer {
+    const [first, second] = this.#held;
+    const bytes = first !== undefined && second === undefined ? first : Buffer.concat(this.#held);
+    this.all.heldBytes -= this.#heldBytes;
+    this.all.holds(this, false);
+    this.#held = [];
+    this.#heldBytes = 0;
+    this.#wanted = 0;
+    return bytes;
+  }
+
+  /** Node's parser goes on with these bytes, and with what comes behind them. */
+  #leave(bytes: Buffer): void {
+    const socket = this.#socket;
+    socket.pause();
+    // At once: a sender that ends its half meanwhile has not ended before they are read.
+    socket.unshift(bytes);
+    this.#whenQuiet(() => {
+      this.#handOver();
+      socket.resume();
+    });
+  }
+
+  #handOver(): void {
+    const { rules } = this.all;
+    this.all.remove(this);
+    rules.handOver(this.#socket);
+    this.#socket.off('error', this.#onError).off('close', this.#onClose);
+  }
+
+  #whenQuiet(leave: () => void): void {
+    this.#isOver = true;
+    this.#socket.off('data', this.#onData).off('end', this.#onEnd);
+    if (this.#isQuiet) leave();
+    else this.#leaving = leave;
+  }
+
+  #written(batch: readonly FastAnswer[]): void {
+    this.#unwritten -= batch.length;
+    this.#tick = this.all.tick;
+    for (const answer of batch) answer.written();
+    const socket = this.#socket;
+    if (batch.at(-1)?.closes === true) {
+      // Whatever else came is read away.
+      this.#leaving = null;
+      socket.resume();
+      socket.destroySoon();
+    } else if (this.#isQuiet) {
+      if (this.#senderEnded) socket.destroySoon();
+      this.#leaving?.();
+    }
+  }
+
+  readonly #onEnd = (): void => {
+    const socket = this.#socket;
+    if (this.#isOver) return;
+    if (this.#heldBytes > 0) {
+      const bytes = this.#takeHeld();
+      // What has ended takes nothing back: Node is told as it would have been.
+      return this.#whenQuiet(() => {
+        this.#handOver();
+        socket.emit('data', bytes);
+        socket.emit('end');
+      });
+    }
+    this.#isOver = true;
+    this.#senderEnded = true;
+    if (this.#isQuiet || !this.all.rules.answersHalfClosed) socket.end();
+  };
+
+  /** It is closed behind it. */
+  readonly #onError = (): void => undefined;
+
+  readonly #onClose = (): void => {
+    this.#takeHeld();
+    this.#isOver = true;
+    this.all.remove(this);
+  };
+}

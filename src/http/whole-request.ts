@@ -1,0 +1,82 @@
+/**
+ * A request that the recogniser has accepted, with all of its body, in the words of node:http. Takes the bytes it stands in,
+ * which it keeps; gives header lines to whoever asks for them, and makes none for who does not. Pure.
+ */
+import type { IncomingHttpHeaders } from 'node:http';
+import { isNamed } from './recogniser.ts';
+import type { Recogniser } from './recogniser.ts';
+
+/** Of these Node keeps the first, where they come twice; others are joined (its documents, message.headers). */
+const kept = new Set(
+  (
+    'age authorization content-length content-type etag expires from host if-modified-since if-unmodified-since ' +
+    'last-modified location max-forwards proxy-authorization referer retry-after server user-agent'
+  ).split(' '),
+);
+
+export class WholeRequest {
+  readonly method = 'POST';
+  readonly httpVersionMajor = 1;
+  readonly httpVersionMinor = 1;
+  readonly complete = true;
+  readonly url: string;
+  readonly body: Buffer;
+  /** It is the last one on its connection. */
+  readonly closes: boolean;
+  readonly #bytes: Buffer;
+  readonly #lines: readonly number[];
+  #rawHeaders: string[] | null = null;
+  #headers: IncomingHttpHeaders | null = null;
+
+  /** What `read` has just read at `start`, in bytes that hold its body too. */
+  constructor(bytes: Buffer, start: number, { targetEnd, lines, headBytes, bodyBytes, closes }: Recogniser) {
+    const body = start + headBytes;
+    this.url = bytes.toString('latin1', start + 'POST '.length, targetEnd);
+    this.body = bytes.subarray(body, body + bodyBytes);
+    this.closes = closes;
+    this.#bytes = bytes;
+    this.#lines = lines;
+  }
+
+  /** The value of a header, by its name in lower case; null: it did not come; undefined: it came more than once. */
+  readonly header = (name: string): string | null | undefined => {
+    const lines = this.#lines;
+    const bytes = this.#bytes;
+    let found = -1;
+    for (let i = 0; i < lines.length; i += 4) {
+      if (!isNamed(bytes, lines[i] ?? 0, lines[i + 1] ?? 0, name)) continue;
+      if (found >= 0) return undefined;
+      found = i;
+    }
+    return found < 0 ? null : bytes.toString('latin1', lines[found + 2], lines[found + 3]);
+  };
+
+  /** Names and values in turn, as received. */
+  get rawHeaders(): readonly string[] {
+    if (this.#rawHeaders !== null) return this.#rawHeaders;
+    const all: string[] = [];
+    const lines = this.#lines;
+    for (let i = 0; i < lines.length; i += 2)
+      all.push(this.#bytes.toString('latin1', lines[i], lines[i + 1]));
+    this.#rawHeaders = all;
+    return all;
+  }
+
+  get headers(): IncomingHttpHeaders {
+    this.#headers ??= joined(this.rawHeaders);
+    return this.#headers;
+  }
+}
+
+function joined(rawHeaders: readonly string[]): IncomingHttpHeaders {
+  const headers: Record<string, string | string[]> = {};
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    const name = (rawHeaders[i] ?? '').toLowerCase();
+    const value = rawHeaders[i + 1] ?? '';
+    const before = headers[name];
+    if (name === 'set-cookie') headers[name] = Array.isArray(before) ? [...before, value] : [value];
+    else if (typeof before !== 'string') headers[name] = value;
+    else if (!kept.has(name)) headers[name] = `${before}${name === 'cookie' ? '; ' : ', '}${value}`;
+  }
+  return headers;
+}

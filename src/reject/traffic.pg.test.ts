@@ -1,0 +1,119 @@
+/** Counts by minute in a real database: added up between processes, bounded to a day, and each owner's own. */
+import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
+import { after, before, suite, test } from 'node:test';
+import { connect, makeTable, openRejects } from '../../test/support/rejected.ts';
+import { debianBin, embeddedBin, startServer, type TestServer } from '../../test/support/server.ts';
+import type { Target } from '../tables/flow.ts';
+import type { Rejects } from './rejects.ts';
+
+function trafficOn(bin: string): void {
+  let server: TestServer;
+  before(async () => void (server = await startServer(bin)));
+  after(() => server.close());
+
+  const answer = (rejects: Rejects, target: Target, code: 'committed' | 'signature_failed', ms = 1): void =>
+    rejects.observe({
+      kind: 'request.answered',
+      table: { ...target, database: 'postgres' },
+      status: 0,
+      code,
+      rows: code === 'committed' ? 2 : 0,
+      seconds: ms / 1_000,
+    });
+
+  test('two processes add up, and the owner alone sees it', async (t) => {
+    const client = await connect(t, server);
+    const [hers, ours] = [await makeTable(client, 'hers'), await makeTable(client, 'ours')];
+    await client.query(
+      `CREATE ROLE alice; ALTER TABLE hers RENAME TO "it's ""hers""/"; ALTER TABLE "it's ""hers""/" OWNER TO alice`,
+    );
+    const [one, two] = [openRejects(t, server).rejects, openRejects(t, server).rejects];
+    for (const rejects of [one, two]) {
+      rejects.serve('postgres');
+      for (let i = 0; i < 99; i++) answer(rejects, hers, 'committed');
+      answer(rejects, hers, 'signature_failed', 300);
+      answer(rejects, ours, 'committed', 30_000);
+    }
+    // What waits is written when a process ends.
+    await Promise.all([one.close(), two.close()]);
+    const state = { base: 'https://h', tables: { [hers.oid]: { sender: 'github', check: 'signature' } } };
+    const shown = async (): Promise<unknown> =>
+      (
+        await client.query({
+          text: 'select * from headgate.show_endpoints($1)',
+          values: [state],
+          rowMode: 'array',
+        })
+      ).rows.map((row: unknown[]) => row.filter((it) => !(it instanceof Date)));
+    const path = 'https://h/webhook/postgres/public';
+    const herRow = [
+      'it\'s "hers"/',
+      'public',
+      `${path}/it%27s%20%22hers%22%2F`,
+      'github',
+      'signature',
+      '198',
+      '2',
+      '0',
+      '0',
+      1,
+    ];
+    assert.deepEqual(await shown(), [
+      herRow,
+      ['ours', 'public', `${path}/ours`, null, 'none', '2', '0', '0', '0', Infinity],
+    ]);
+    const minutes =
+      'select sum(stored)::int as stored, sum(rows)::int as rows, max(p99_ms) as p99 from headgate.traffic';
+    assert.deepEqual((await client.query(minutes)).rows, [{ stored: 200, rows: 400, p99: Infinity }]);
+    await client.query('SET ROLE alice');
+    assert.deepEqual(await shown(), [herRow]);
+    assert.deepEqual((await client.query(minutes)).rows, [{ stored: 198, rows: 396, p99: 1 }]);
+    for (const statement of [
+      'SELECT FROM headgate.traffic_minute',
+      'DELETE FROM headgate.traffic',
+      'UPDATE headgate.endpoints SET checked = true',
+      'BEGIN; LOCK TABLE headgate.traffic IN ACCESS EXCLUSIVE MODE',
+      'BEGIN; LOCK TABLE headgate.endpoints IN ACCESS SHARE MODE',
+    ]) {
+      await assert.rejects(client.query(statement), { code: /^(42501|55000)$/ }, statement);
+      await client.query('ROLLBACK');
+    }
+    await client.query('RESET ROLE');
+    await client.query(`DROP TABLE "it's ""hers""/"`);
+    assert.deepEqual(
+      (await client.query('select distinct relation::oid::int as oid from headgate.traffic_minute')).rows,
+      [{ oid: ours.oid }],
+    );
+  });
+
+  test('a day later its places are taken, and the last request is still known', async (t) => {
+    const client = await connect(t, server);
+    const target = await makeTable(client, 't');
+    const count = async (): Promise<void> => {
+      const { rejects } = openRejects(t, server);
+      rejects.serve('postgres');
+      answer(rejects, target, 'committed');
+      await rejects.close();
+    };
+    await count();
+    await client.query(
+      `UPDATE headgate.traffic_minute SET minute = minute - interval '1 day', last_at = last_at - interval '1 day'`,
+    );
+    const read = async (): Promise<unknown> =>
+      (
+        await client.query(
+          `select stored::int, last_at > now() - interval '1 hour' as fresh, last_at is null as never from headgate.endpoints where table_name = 't'`,
+        )
+      ).rows;
+    assert.deepEqual(await read(), [{ stored: 0, fresh: false, never: false }]);
+    await client.query(
+      `UPDATE headgate.traffic_minute SET slot = (extract(epoch from now())::bigint / 60) % 1440`,
+    );
+    await count();
+    assert.deepEqual(await read(), [{ stored: 1, fresh: true, never: false }]);
+  });
+}
+
+suite('requests by minute on PostgreSQL 18', () => trafficOn(embeddedBin));
+suite('requests by minute on PostgreSQL 15', { skip: !existsSync(debianBin) }, () => trafficOn(debianBin));

@@ -1,0 +1,127 @@
+/**
+ * How many requests came to each table in each minute and what became of them, on their way to headgate.traffic_minute.
+ * Takes answers, gives the parameters of `addTraffic`; what is taken is forgotten here, so that nothing is counted
+ * twice. As many tables and minutes as there is room for: beyond that the oldest are left out. Time is an argument.
+ */
+import type { Limits } from '../tables/limits.ts';
+import type { Observation } from '../tables/observations.ts';
+import { refusals } from '../tables/refusals.ts';
+
+export type Answered = Extract<Observation, { kind: 'request.answered' | 'batch.answered' }>;
+
+/** Upper bounds of the classes of durations, in ms; headgate.quantile() knows the same, and one more without a bound. */
+export const tookBoundsMs = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000] as const;
+
+const outcomes = ['stored', 'unauthorized', 'refused', 'unavailable'] as const;
+
+interface Count {
+  readonly relation: number;
+  /** Since 1970. */
+  readonly minute: number;
+  readonly requests: Record<(typeof outcomes)[number], number>;
+  rows: number;
+  readonly took: number[];
+  lastMs: number;
+}
+
+type Bounds = Pick<Limits, 'trafficTablesMax' | 'trafficWaitingMax' | 'trafficFlushMs'>;
+
+export class TrafficCounts {
+  readonly #limits: Bounds;
+  /** Of the present minute, by oid. */
+  #now = new Map<number, Count>();
+  #minute = 0;
+  /** Of minutes before, the oldest first. */
+  #before: Count[] = [];
+  #writtenAtMs = Number.NEGATIVE_INFINITY;
+
+  constructor(limits: Bounds) {
+    this.#limits = limits;
+  }
+
+  /** `relation`: pg_class.oid; `nowMs`: since 1970. A sender's question is no request that stores anything. */
+  add(relation: number, answered: Answered, nowMs: number): void {
+    if (answered.code === 'handshake') return;
+    const minute = Math.floor(nowMs / 60_000);
+    if (minute !== this.#minute) this.#turn(minute);
+    let count = this.#now.get(relation);
+    if (count === undefined) {
+      if (this.#now.size >= this.#limits.trafficTablesMax) return;
+      count = newCount(relation, minute);
+      this.#now.set(relation, count);
+    }
+    count.requests[outcomeOf(answered)] += 1;
+    count.rows += answered.rows;
+    const found = tookBoundsMs.findIndex((bound) => answered.seconds * 1_000 <= bound);
+    const place = found === -1 ? tookBoundsMs.length : found;
+    count.took[place] = (count.took[place] ?? 0) + 1;
+    count.lastMs = nowMs;
+  }
+
+  /** `nowMs`: of a monotonic clock. null: there is nothing to write, or not yet. */
+  take(nowMs: number, atOnce: boolean): readonly unknown[] | null {
+    if (this.#now.size + this.#before.length === 0) return null;
+    if (!atOnce && nowMs - this.#writtenAtMs < this.#limits.trafficFlushMs) return null;
+    this.#writtenAtMs = nowMs;
+    this.#turn(this.#minute);
+    // Two of one place cannot be written at once: of a day that nobody could write the later one stays.
+    const places = new Map(this.#before.splice(0).map((it) => [`${it.relation}/${it.minute % 1440}`, it]));
+    return valuesOf([...places.values()]);
+  }
+
+  #turn(minute: number): void {
+    this.#before.push(...this.#now.values());
+    const over = this.#before.length - this.#limits.trafficWaitingMax;
+    if (over > 0) this.#before.splice(0, over);
+    this.#now = new Map();
+    this.#minute = minute;
+  }
+}
+
+function newCount(relation: number, minute: number): Count {
+  const requests = { stored: 0, unauthorized: 0, refused: 0, unavailable: 0 };
+  const took = Array.from({ length: tookBoundsMs.length + 1 }, () => 0);
+  return { relation, minute, requests, rows: 0, took, lastMs: 0 };
+}
+
+/** Whom 429 is told comes again, as whom 503 is told. */
+function outcomeOf({ code }: Answered): (typeof outcomes)[number] {
+  if (code === 'committed' || code === 'spooled' || code === 'handshake') return 'stored';
+  const { status } = refusals[code];
+  if (status >= 500 || status === 429) return 'unavailable';
+  return status === 401 ? 'unauthorized' : 'refused';
+}
+
+function valuesOf(counts: readonly Count[]): readonly unknown[] {
+  return [
+    counts.map(({ relation }) => relation),
+    counts.map(({ minute }) => minute),
+    ...outcomes.map((outcome) => counts.map(({ requests }) => requests[outcome])),
+    counts.map(({ rows }) => rows),
+    counts.map(({ took }) => `{${took.join(',')}}`),
+    counts.map(({ lastMs }) => lastMs / 1_000),
+  ];
+}
+
+/**
+ * $1 tables, $2 minutes, $3 to $6 requests by outcome, $7 rows, $8 durations, $9 the last request. A table has a row for
+ * each minute of a day, whose place the next day takes: nothing is ever deleted, and what stands there last is when the
+ * last request came. Processes add to each other's. A crash may take away what was written in its last second.
+ */
+export const addTraffic = `
+with unhurried as materialized (select pg_catalog.set_config('synchronous_commit', 'off', true))
+insert into headgate.traffic_minute as m
+  (relation, slot, minute, stored, unauthorized, refused, unavailable, rows, took, last_at)
+select w.relation, r.minute % 1440, pg_catalog.to_timestamp(r.minute * 60.0), r.stored, r.unauthorized, r.refused, r.unavailable,
+  r.rows, r.took::int[], pg_catalog.to_timestamp(r.last)
+from unhurried, unnest($1::oid[], $2::int[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::text[],
+    $9::float8[])
+  as r (relation, minute, stored, unauthorized, refused, unavailable, rows, took, last)
+join headgate.webhook_table w on w.relation = r.relation
+order by r.relation, r.minute % 1440
+on conflict (relation, slot) do update set
+  minute = excluded.minute,
+  ${['stored', 'unauthorized', 'refused', 'unavailable', 'rows'].map((it) => `${it} = excluded.${it} + case when m.minute = excluded.minute then m.${it} else 0 end`).join(',\n  ')},
+  took = case when m.minute = excluded.minute then headgate.added(m.took, excluded.took) else excluded.took end,
+  last_at = greatest(m.last_at, excluded.last_at)
+where m.minute <= excluded.minute`;

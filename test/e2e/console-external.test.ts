@@ -1,0 +1,229 @@
+/**
+ * The console in front of somebody else's PostgreSQL, with two listener processes and two roles, of which each sees and
+ * does only what is its own: in a browser, and asked without one. And what it shows while the database is away.
+ */
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import type { TestContext } from 'node:test';
+import type { Client } from 'pg';
+import type { RetryState, SqlAnswer, TestAnswer } from '../../src/console/api.ts';
+import { noFilter } from '../../src/console/statements.ts';
+import { ask, openBrowser, openPage, post } from '../support/console.ts';
+import { explainsAndRetries, makesAnEndpoint } from '../support/console-walk.ts';
+import type { Tried } from '../support/console-walk.ts';
+import { startHeadgate } from '../support/headgate.ts';
+import type { Headgate } from '../support/headgate.ts';
+import { MortalServer } from '../support/mortal-server.ts';
+import { requireTool } from '../support/tools.ts';
+import { within } from '../support/within.ts';
+
+const database = 'postgres';
+const base64 = (text: string): string => Buffer.from(text).toString('base64');
+
+interface Asking {
+  readonly headgate: Headgate;
+  /** Of alice, who owns github_events, and of mallory, who owns mine. */
+  readonly alice: string;
+  readonly mallory: string;
+}
+
+async function enter(headgate: Headgate, user: string): Promise<string> {
+  const { status, text } = await post(headgate.ports.admin.port, 'login', {
+    user,
+    password: 'any',
+    database,
+  });
+  assert.equal(status, 200, text);
+  return (JSON.parse(text) as { token: string }).token;
+}
+
+const replayOf = (table: string, more: object = {}) => ({
+  schema: 'public',
+  table,
+  method: 'POST',
+  query: '',
+  sign: true,
+  headers: [['X-GitHub-Delivery', 'one']],
+  body: base64('{"again":1}'),
+  ...more,
+});
+
+async function replaysOwn({ headgate, alice, mallory }: Asking, root: Client): Promise<void> {
+  const { port } = headgate.ports.admin;
+  const replay = async (token: string, asked: object) => {
+    const { status, text } = await post(port, 'replay', asked, token);
+    return {
+      status,
+      ...(JSON.parse(text) as Partial<TestAnswer & { error: string; sqlstate: string; code: string }>),
+      answer: text,
+    };
+  };
+  const good = await replay(alice, replayOf('github_events'));
+  assert.deepEqual([good.answer], ['{"status":200,"text":""}']);
+  // A header of hers does not take the place of the signature, and what proxies say is left out.
+  const headers = [
+    ['X-GitHub-Delivery', 'two'],
+    ['X-Hub-Signature-256', 'sha256=00'],
+    ['Host', 'elsewhere.example'],
+    ['X-Forwarded-For', '203.0.113.9'],
+    ['Content-Length', '1'],
+    ['Transfer-Encoding', 'chunked'],
+  ];
+  assert.equal(
+    (await replay(alice, replayOf('github_events', { headers }))).answer,
+    '{"status":200,"text":""}',
+  );
+  for (const table of ['github_events', 'nothing', 'pg_class', "x'; DROP TABLE mine; --"]) {
+    const denied = await replay(mallory, replayOf(table));
+    assert.deepEqual([denied.status, denied.sqlstate], [422, '42501'], denied.answer);
+    assert.match(denied.error ?? '', /^there is no table .* of yours$/);
+  }
+  // A table of his, whose check uses a secret that is not: a superuser made it so.
+  const foreign = await replay(mallory, replayOf('lent'));
+  assert.deepEqual(
+    [foreign.sqlstate, foreign.error],
+    ['42501', 'permission denied for secret "roots", which the check uses'],
+  );
+  const own = await replay(mallory, replayOf('mine'));
+  assert.equal(own.code, 'replay_impossible', own.answer);
+  for (const wrong of [
+    { headers: [['a b', 'x']] },
+    { headers: [['a', 'x\r\nHost: y']] },
+    { headers: 'x' },
+    { query: '#/../..' },
+    { query: ' HTTP/1.1' },
+    { method: 'GET /' },
+    { table: '' },
+    { body: 1 },
+  ])
+    assert.equal((await replay(alice, replayOf('github_events', wrong))).status, 400, JSON.stringify(wrong));
+  const { rows } = await root.query<{ n: number }>(
+    `SELECT count(*)::int AS n FROM github_events WHERE data ? 'again'`,
+  );
+  assert.equal(rows[0]?.n, 2);
+}
+
+/** Counters, endpoints and retries of one role are not the other's. */
+async function keepsApart(t: TestContext, { headgate, alice, mallory }: Asking): Promise<void> {
+  const { port } = headgate.ports.admin;
+  const sql = async (token: string, text: string): Promise<string> => {
+    const { text: answer } = await post(port, 'sql', { sql: text, write: false }, token);
+    const { tables } = JSON.parse(answer) as Partial<SqlAnswer>;
+    return tables === undefined ? answer : JSON.stringify(tables.at(-1)?.rows);
+  };
+  const counted = 'SELECT table_name, sum(stored) FROM headgate.traffic GROUP BY 1';
+  await within(30_000, async () => assert.match(await sql(alice, counted), /github_events/));
+  assert.match(await sql(alice, 'SHOW ENDPOINTS'), /github_events.*"github","signature"/);
+  for (const statement of [counted, 'SHOW ENDPOINTS', 'SELECT * FROM headgate.endpoints'])
+    assert.doesNotMatch(await sql(mallory, statement), /github_events/, statement);
+  assert.match(await sql(mallory, 'SELECT * FROM headgate.traffic_minute'), /permission denied/);
+  assert.match(await sql(mallory, "SELECT * FROM headgate.show_endpoints('{}')"), /"mine"/);
+  // Not even in the text of the statement that is sent for him.
+  const sent = `SELECT string_agg(query, ' ') FROM pg_stat_activity WHERE usename = 'mallory'`;
+  const his = await headgate.clientAs(t, 'mallory', database);
+  await his.query('SHOW ENDPOINTS');
+  const text = await sql(mallory, sent);
+  assert.match(text, /show_endpoints/);
+  assert.doesNotMatch(text, /github|signature/);
+  const state = async (token: string) => {
+    const { text } = await ask(port, '/console/api/retry', { headers: { authorization: `Bearer ${token}` } });
+    return JSON.parse(text) as RetryState | null;
+  };
+  const retry = (token: string) => post(port, 'retry', { filter: noFilter, force: true }, token);
+  assert.equal(await state(mallory), null);
+  assert.equal((await retry(mallory)).status, 200);
+  await within(10_000, async () => assert.equal((await state(mallory))?.kind, 'done'));
+  assert.equal((await state(mallory))?.asked, 0);
+  // One at a time, and it can be ended.
+  const [one, two] = await Promise.all([retry(alice), retry(alice)]);
+  assert.deepEqual(new Set([one.status, two.status]), new Set([200, 503]));
+  await post(port, 'retry-cancel', {}, alice);
+  await within(10_000, async () => assert.notEqual((await state(alice))?.kind, 'running'));
+  for (const filter of [null, { ...noFilter, table: 1 }, { ...noFilter, text: 'a\0' }])
+    assert.equal((await post(port, 'retry', { filter, force: false }, alice)).status, 400);
+}
+
+/** What was there stays, under a strip that says why; and goes on by itself. */
+async function tellsOfAway({ page, open }: Tried, server: MortalServer): Promise<void> {
+  await open('endpoints');
+  await page.getByRole('link', { name: 'github_events' }).waitFor();
+  await server.kill();
+  await page.getByText('the database is not available: what you see is what was there before').waitFor();
+  assert.equal(await page.getByRole('link', { name: 'github_events' }).count(), 1);
+  await server.start();
+  await page
+    .getByText('what you see is what was there before')
+    .waitFor({ state: 'detached', timeout: 30_000 });
+}
+
+async function logIn(page: Tried['page'], base: string, role: string): Promise<void> {
+  await page.goto(base);
+  await page.getByLabel('Role').fill(role);
+  await page.getByLabel('Password').fill('any');
+  await page.getByRole('button', { name: 'Log in' }).click();
+  await page.getByRole('heading', { name: 'Overview' }).waitFor();
+}
+
+async function tables(t: TestContext, headgate: Headgate): Promise<Client> {
+  const root = await headgate.client(t, database);
+  await root.query(`CREATE ROLE alice LOGIN; CREATE ROLE mallory LOGIN; GRANT CREATE ON SCHEMA public TO alice, mallory;
+    CREATE SECRET roots WITH (backend = 'meta') AS 'key'`);
+  await root.query(
+    `CREATE TABLE lent (data JSONB) WITH (connector = 'webhook') VALIDATE SECRET roots USING github`,
+  );
+  await root.query('ALTER TABLE lent OWNER TO mallory');
+  const his = await headgate.clientAs(t, 'mallory', database);
+  await his.query(`CREATE SECRET his WITH (backend = 'meta') AS 'k';
+    CREATE TABLE mine (data JSONB) WITH (connector = 'webhook') VALIDATE SECRET his AS secure_compare(headers->>'x', his)`);
+  return root;
+}
+
+suite('the console in front of a PostgreSQL of somebody else', () => {
+  test('two roles, two listener processes, and a database that goes away', async (t) => {
+    const server = await MortalServer.start(t);
+    const env = { HEADGATE_DATABASE_URL: server.databaseUrl, HEADGATE_LISTENERS: '2' };
+    const headgate = await startHeadgate(t, { env });
+    const root = await tables(t, headgate);
+    const chromium = requireTool(t, 'chromium');
+    if (chromium === null) return;
+    const browser = await openBrowser(t, chromium, 'attacker.example');
+    const base = `${headgate.adminUrl}/console/`;
+    const hers = await openPage(browser);
+    const his = await openPage(browser, 'dark');
+    await logIn(hers.page, base, 'alice');
+    await logIn(his.page, base, 'mallory');
+    const open = async (place: string): Promise<void> => void (await hers.page.goto(`${base}#/${place}`));
+    const tried: Tried = { ...hers, headgate, base, open, database };
+    await t.test('the wizard makes an endpoint, and its first delivery arrives', () =>
+      makesAnEndpoint(tried),
+    );
+    await t.test('a forged one is explained, and retried after the repair', () => explainsAndRetries(tried));
+    const asking = {
+      headgate,
+      alice: await enter(headgate, 'alice'),
+      mallory: await enter(headgate, 'mallory'),
+    };
+    await t.test('a request is signed anew for its own table alone', () => replaysOwn(asking, root));
+    await t.test('counters, endpoints and retries are the own ones', (inner) => keepsApart(inner, asking));
+    await t.test('the other browser has seen none of it', async () => {
+      for (const place of [
+        '',
+        'endpoints',
+        'refused',
+        'secrets',
+        'endpoint/public/github_events/live',
+        'diff/1/2',
+      ]) {
+        await his.page.goto(`${base}#/${place}`);
+        await within(15_000, async () =>
+          assert.equal(await his.page.evaluate(`document.querySelector('.skeleton') === null`), true),
+        );
+        const text = (await his.page.locator('body').innerText()).replaceAll('public.github_events', '');
+        assert.doesNotMatch(text, /github_secret|octocat|signature_failed/, place);
+      }
+      assert.deepEqual(his.complaints, []);
+    });
+    await t.test('a database that is away leaves what was there', () => tellsOfAway(tried, server));
+    assert.deepEqual(hers.complaints, []);
+  });
+});

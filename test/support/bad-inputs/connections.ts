@@ -1,0 +1,108 @@
+/**
+ * What comes over a connection of either HTTP door by mistake or by malice, and a few requests that are good: bytes, answers,
+ * and whether the connection stays. Both doors stand on src/http, and give the same answers to what is no question of theirs.
+ */
+import { chunked, post } from '../raw-http.ts';
+
+const lines = (...all: string[]) => `${all.join('\r\n')}\r\n\r\n`;
+export const head = (start: string, ...rest: string[]) => lines(start, 'Host: h', ...rest);
+const offersH2c = 'Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AA\r\n';
+
+export type End = 'closes' | 'stays';
+
+/** Name, bytes of one connection, its answers in order (`200` or `status code`), and whether the connection is then closed. */
+export type Connection<E extends string = End> = [name: string, bytes: string, answers: string[], end: E];
+
+/** What a door is asked with. The name of its host is `h`. */
+export interface AskedDoor {
+  /** A target that answers 200 to `body`, whose first byte is `{`. */
+  readonly good: string;
+  readonly body: string;
+  /** A target that answers `missing`, whatever is sent there. */
+  readonly nowhere: string;
+  readonly missing: string;
+}
+
+export function hostileConnections({ good: t, body, nowhere, missing }: AskedDoor): Connection[] {
+  const n = body.length;
+  const halves = [body.slice(0, 1), body.slice(1)];
+  const whole = post(t, body);
+  const inChunks = chunked(t, [body]);
+  const size = (text: string) => inChunks.replace(`${n.toString(16)}\r\n{`, `${text}\r\n{`);
+  const malformed = ['400 malformed_request'];
+  const tooManyHeaders = ['431 headers_too_large'];
+  return [
+    // What is good.
+    ['a POST', whole, ['200'], 'stays'],
+    ['chunked', chunked(t, halves), ['200'], 'stays'],
+    ['chunked, with trailers that are ignored', chunked(t, [body], '', 'X-Late: 1\r\n'), ['200'], 'stays'],
+    ['chunked, with chunk extensions', size(`${n.toString(16)};a=b`), ['200'], 'stays'],
+    ['Transfer-Encoding: CHUNKED', inChunks.replace('chunked', 'CHUNKED'), ['200'], 'stays'],
+    ['Content-Encoding: identity', post(t, body, 'Content-Encoding: identity\r\n'), ['200'], 'stays'],
+    ['the absolute form', post(`http://h${t}`, body), ['200'], 'stays'],
+    ['a blank line before the request', `\r\n${whole}`, ['200'], 'stays'],
+    ['Expect: 100-continue', post(t, body, 'Expect: 100-continue\r\n'), ['100', '200'], 'stays'],
+    ['HTTP/1.0', whole.replace('HTTP/1.1', 'HTTP/1.0'), ['200'], 'closes'],
+    ['HTTP/1.0 without Host', whole.replace('1.1\r\nHost: h', '1.0'), ['200'], 'closes'],
+    ['Connection: close', post(t, body, 'Connection: close\r\n'), ['200'], 'closes'],
+    ['three pipelined, answered in order', whole + post(nowhere, body) + whole, ['200', missing, '200'], 'stays'],
+    ['200 headers', post(t, body, 'X: 1\r\n'.repeat(198)), ['200'], 'stays'],
+    ['a POST that offers h2c', post(t, body, offersH2c), ['200'], 'stays'],
+    ['two pipelined POSTs that offer h2c', post(t, body, offersH2c).repeat(2), ['200', '200'], 'stays'],
+    ['a chunked POST that offers h2c, then another', chunked(t, halves, offersH2c) + whole, ['200', '200'], 'stays'],
+    ['a POST that offers h2c and expects', post(t, body, `${offersH2c}Expect: 100-continue\r\n`), ['100', '200'], 'stays'],
+    ['a GET that offers h2c, then a POST', head(`GET ${t} HTTP/1.1`, offersH2c.trimEnd()) + whole, ['405 method_not_allowed', '200'], 'stays'],
+
+    // Other paths, methods and bodies.
+    ['another path', post('/', body), [missing], 'stays'],
+    ['GET', head(`GET ${t} HTTP/1.1`), ['405 method_not_allowed'], 'stays'],
+    ['PUT with a small body', whole.replace('POST', 'PUT'), ['405 method_not_allowed'], 'stays'],
+    ['CONNECT', head('CONNECT a:443 HTTP/1.1'), ['405 method_not_allowed'], 'closes'],
+    ['far too large, unsent', head(`POST ${t} HTTP/1.1`, 'Content-Length: 999999999999'), ['413 body_too_large'], 'closes'],
+    ['far too large to count', head(`POST ${t} HTTP/1.1`, `Content-Length: ${'9'.repeat(40)}`), malformed, 'closes'],
+    ['Content-Encoding: constructor', post(t, body, 'Content-Encoding: constructor\r\n'), ['415 encoding_unsupported'], 'stays'],
+    ['Content-Encoding on a path that is none', post(nowhere, body, 'Content-Encoding: gzip\r\n'), [missing], 'stays'],
+    ['Expect on a path that is none', head(`POST ${nowhere} HTTP/1.1`, 'Expect: 100-continue', 'Content-Length: 9'), [missing], 'closes'],
+    ['another expectation', post(t, body, 'Expect: coffee\r\n'), ['417 expectation_failed'], 'closes'],
+
+    // Broken HTTP.
+    ['no HTTP at all', 'hello\r\n\r\n', malformed, 'closes'],
+    ['a TLS client hello', '\x16\x03\x01\x02\x00\x01\x00', malformed, 'closes'],
+    ['HTTP/2 with prior knowledge', 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', malformed, 'closes'],
+    ['HTTP/0.9', `POST ${t}\r\n\r\n`, malformed, 'closes'],
+    ['HTTP/0.9 in words', whole.replace('HTTP/1.1', 'HTTP/0.9'), malformed, 'closes'],
+    ['HTTP/2.0 in words', whole.replace('HTTP/1.1', 'HTTP/2.0'), malformed, 'closes'],
+    ['HTTP/1.2', whole.replace('HTTP/1.1', 'HTTP/1.2'), malformed, 'closes'],
+    ['an unknown method', whole.replace('POST', 'BREW'), malformed, 'closes'],
+    ['no Host', whole.replace('Host: h\r\n', ''), malformed, 'closes'],
+    ['two Hosts', post(t, body, 'host: h\r\n'), malformed, 'closes'],
+    ['two Hosts that differ', post(t, body, 'Host: evil\r\n'), malformed, 'closes'],
+    ['two lengths', post(t, body, `Content-Length: ${n}\r\n`), malformed, 'closes'],
+    ['a signed length', whole.replace('Length: ', 'Length: +'), malformed, 'closes'],
+    ['a list of lengths', whole.replace(`Length: ${n}`, `Length: ${n}, ${n}`), malformed, 'closes'],
+    ['length and chunked', chunked(t, [body], 'Content-Length: 2\r\n'), malformed, 'closes'],
+    ['chunked and length', inChunks.replace('chunked', `chunked\r\nContent-Length: ${n}`), malformed, 'closes'],
+    ['TE: gzip, chunked', inChunks.replace('chunked', 'gzip, chunked'), ['415 encoding_unsupported'], 'closes'],
+    ['TE: chunked, gzip', inChunks.replace('chunked', 'chunked, gzip'), malformed, 'closes'],
+    ['TE: chunked twice', chunked(t, [body], 'Transfer-Encoding: chunked\r\n'), malformed, 'closes'],
+    ['TE: xchunked', inChunks.replace('chunked', 'xchunked'), ['415 encoding_unsupported'], 'closes'],
+    ['HTTP/1.0 and chunked', inChunks.replace('HTTP/1.1', 'HTTP/1.0'), malformed, 'closes'],
+    ['a chunk size that is none', size('zz'), malformed, 'closes'],
+    ['a chunk longer than it says', size('1'), malformed, 'closes'],
+    ['a negative chunk', size(`-${n}`), malformed, 'closes'],
+    ['a space before the colon', post(t, body, 'X-A : b\r\n'), malformed, 'closes'],
+    ['a header line without colon', post(t, body, 'nonsense\r\n'), malformed, 'closes'],
+    ['a folded header', post(t, body, 'X-A: b\r\n c\r\n'), malformed, 'closes'],
+    ['a NUL in a header', post(t, body, 'X-A: b\0c\r\n'), malformed, 'closes'],
+    ['a lone CR in a header', post(t, body, 'X-A: b\rc\r\n'), malformed, 'closes'],
+    ['a lone LF in a header', post(t, body, 'X-A: b\nContent-Length: 5\r\n'), malformed, 'closes'],
+    ['lone LFs everywhere', whole.replaceAll('\r\n', '\n'), malformed, 'closes'],
+    ['a space in the target', post(`${t} x`, body), malformed, 'closes'],
+    ['201 headers', post(t, body, 'X: 1\r\n'.repeat(199)), tooManyHeaders, 'closes'],
+    ['3,000 headers', post(t, body, 'X:\r\n'.repeat(3000)), tooManyHeaders, 'closes'],
+    ['a header too long', post(t, body, `X: ${'x'.repeat(20_000)}\r\n`), tooManyHeaders, 'closes'],
+    ['a target too long', post(`${t}${t.includes('?') ? '&' : '?'}x=${'x'.repeat(9_000)}`, body), ['414 path_too_long'], 'closes'],
+    ['garbage behind a good request', `${whole}\x01\x02`, ['200', ...malformed], 'closes'],
+    ['a good request behind a refused one', post(t, body, 'host: h\r\n') + whole, malformed, 'closes'],
+  ]; // prettier-ignore
+}

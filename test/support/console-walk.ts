@@ -1,0 +1,90 @@
+/** The walk that every kind of Headgate is shown with: from the wizard to a forged request that is repaired and retried. */
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import type { Page } from 'playwright-core';
+import { cli } from './console.ts';
+import type { Watched } from './console.ts';
+import type { Headgate } from './headgate.ts';
+import { run } from './run.ts';
+import { within } from './within.ts';
+
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+
+export interface Tried extends Watched {
+  readonly headgate: Headgate;
+  readonly base: string;
+  readonly database: string;
+  readonly open: (place: string) => Promise<void>;
+}
+
+interface Violation {
+  readonly id: string;
+  readonly impact: string;
+  readonly nodes: readonly { readonly html: string }[];
+}
+
+/** Serious findings of axe on what is shown. */
+export async function serious(page: Page): Promise<string[]> {
+  // Past the page's own policy, which allows no script but its own.
+  await page.evaluate(axe);
+  const found = await page.evaluate<readonly Violation[]>('axe.run().then(({ violations }) => violations)');
+  return found
+    .filter(({ impact }) => impact === 'serious' || impact === 'critical')
+    .map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html.slice(0, 160)).join(' | ')}`);
+}
+
+/** Waits until this is true in the page, whose policy lets no text become code but the debugger's. */
+export async function holds(page: Page, expression: string): Promise<void> {
+  await within(15_000, async () => assert.equal(await page.evaluate(expression), true, expression));
+}
+
+const send = (secret: string, url: string) =>
+  run(process.execPath, [cli, 'send', 'github', '--url', url, '--secret', secret]);
+
+export async function makesAnEndpoint({ headgate, page, open, database }: Tried): Promise<void> {
+  await open('new');
+  await page.getByRole('searchbox', { name: 'Search senders' }).fill('github');
+  await page.keyboard.press('Enter');
+  await page.getByRole('button', { name: 'Generate' }).click();
+  await holds(page, `document.querySelector('[name=secret]').value.length === 48`);
+  await page.locator('[name=secret]').fill('right key');
+  const shown = await page.locator('.code pre').first().innerText();
+  assert.match(shown, /CREATE SECRET github_secret[^]*'\*{8}'[^]*VALIDATE SECRET github_secret USING github/);
+  await page.getByRole('button', { name: 'Create' }).click();
+  await page.getByText('Waiting for the first request').waitFor();
+  const sent = await send('right key', `${headgate.webhookUrl}/${database}/public/github_events`);
+  assert.equal(sent.code, 0, sent.stdout);
+  await page.getByText(/Committed in [\d.]+ ms/).waitFor();
+  await page.getByText('"octocat"').waitFor();
+  await page.getByRole('button', { name: 'Send a test request' }).click();
+  await page.getByText('Answered 200').waitFor();
+}
+
+export async function explainsAndRetries({ headgate, page, open, database }: Tried): Promise<void> {
+  await open('endpoint/public/github_events/live');
+  await send('forged key', `${headgate.webhookUrl}/${database}/public/github_events`);
+  await page.getByRole('cell', { name: 'signature_failed' }).waitFor();
+  await page.getByRole('tab', { name: 'Refused' }).click();
+  await page.getByRole('link', { name: /the signature differs/ }).click();
+  await page.getByText('VALIDATE did not accept it').waitFor();
+  await page.getByLabel('x-hub-signature-256').fill(`sha256=${'0'.repeat(64)}`);
+  await page.getByRole('button', { name: 'Explain', exact: true }).click();
+  await page.locator('.steps li.bad').first().waitFor();
+  assert.doesNotMatch(await page.locator('.steps').innerText(), /right key/);
+  const request = page.url();
+  await open('secrets');
+  await page.getByRole('button', { name: 'Change' }).click();
+  await page.getByLabel('New value').fill('forged key');
+  await page.getByRole('button', { name: 'Set it' }).click();
+  await page.getByRole('button', { name: /will be refused\. Set it\?/ }).click();
+  await holds(page, `document.querySelector('[type=password]').value === ''`);
+  const sent = await send('forged key', `${headgate.webhookUrl}/${database}/public/github_events`);
+  assert.match(sent.stdout, /HTTP 200/);
+  await page.goto(request);
+  await page.getByRole('button', { name: 'Store it unchecked' }).waitFor();
+  await page.keyboard.press('r');
+  await page.getByRole('button', { name: /is not checked\. Store it\?/ }).click();
+  await page.getByText('Tried again:').waitFor();
+  await page.locator('.badge.good', { hasText: 'committed' }).waitFor();
+}
