@@ -22,6 +22,7 @@ import type { Limits } from '../tables/limits.ts';
 import type { ListenerOptions } from '../listen/http.ts';
 import { observers } from '../tables/observations.ts';
 import type { Observe } from '../tables/observations.ts';
+import { Keeper } from '../keep/keeper.ts';
 import { Rejects } from '../reject/rejects.ts';
 import type { KeyRing } from '../secrets/key-ring.ts';
 import { loadMasterKeys, parseMasterKeys } from '../secrets/master-key.ts';
@@ -61,6 +62,8 @@ export interface WebhookRoomsOptions<Door extends Closable> {
 export interface WebhookRooms<Door extends Closable> {
   readonly sealing: Sealing;
   readonly rejects: Rejects;
+  /** null: another process removes what is no longer to be kept. */
+  readonly keeper: Keeper | null;
   readonly catalog: Catalog;
   readonly pools: CommitPools;
   readonly lanes: Lanes;
@@ -89,10 +92,15 @@ export async function openWebhookRooms<Door extends Closable>(
     random: Math.random,
   });
   closer.add('rejected requests', () => rejects.close());
+  const keeper = options.retries ? new Keeper({ engine, limits, observe, clock }) : null;
+  closer.add('keep', () => keeper?.close());
   let confirmed: (database: string) => void = () => undefined;
   const catalog = await Catalog.open({
     confirmed: (database) => confirmed(database),
-    served: (database) => rejects.serve(database),
+    served: (database) => {
+      rejects.serve(database);
+      keeper?.serve(database);
+    },
     engine,
     retryAsked: (database) => rejects.wake(database),
     rooms: catalogRooms(sealing, options.keys, settings),
@@ -130,7 +138,7 @@ export async function openWebhookRooms<Door extends Closable>(
   const stages = { settings, catalog, lanes, detour, guards, limits, ...calling, ...doing };
   const { listener, retry } = await openWebhooks(stages, openDoor);
   closer.add('listener', () => listener.close());
-  return { sealing, rejects, catalog, pools, lanes, spool, listener };
+  return { sealing, rejects, keeper, catalog, pools, lanes, spool, listener };
 }
 
 /** What comes with a sender's first request, and what Headgate calls because of it. */
@@ -171,12 +179,18 @@ async function openSpool(
 
 /** Lets go of a database that is about to be dropped or renamed. */
 export async function releaseDatabase(
-  { catalog, pools, rejects }: Pick<WebhookRooms<Closable>, 'catalog' | 'pools' | 'rejects'>,
+  {
+    catalog,
+    pools,
+    rejects,
+    keeper,
+  }: Pick<WebhookRooms<Closable>, 'catalog' | 'pools' | 'rejects' | 'keeper'>,
   database: string,
 ): Promise<void> {
   await catalog.release(database);
   await pools.release(database);
   await rejects.release(database);
+  await keeper?.release(database);
 }
 
 export function masterKeys(settings: Settings): KeyRing {

@@ -64,6 +64,18 @@ const refused: [string, string, RegExp][] = [
     '42601',
     /at or near "COOKIE"/,
   ],
+  ...['', '0 days', '-1 day', '90', 'days', '1 week', '1 day; DROP', '99999999999 rows', '36501 days'].map(
+    (keep): [string, string, RegExp] => [
+      `CREATE TABLE t (data JSONB) INCLUDE TIMESTAMP AS at WITH (connector = 'webhook', keep = ¶'${keep}')`,
+      '22023',
+      /keep/,
+    ],
+  ),
+  [
+    "CREATE TABLE t (data JSONB) WITH (connector = 'webhook', ¶keep = '1 day')",
+    '0A000',
+    /keep needs a column for the time of arrival/,
+  ],
   [
     "CREATE TABLE t (data JSONB) INCLUDE REMOTE ¶AS id WITH (connector = 'webhook')",
     '42601',

@@ -6,6 +6,7 @@ import { type ColumnList, parseColumns } from './columns.ts';
 import { StatementError, type Cursor } from './cursor.ts';
 import { dedupeValue, topicsValue, windowValue } from './dedupe-option.ts';
 import { type Include, parseIncludes, refuseGenerated, undeclared } from './includes.ts';
+import { keepOf, refuseUntimedKeep } from './keep-option.ts';
 import { type Option, booleanOf, oneOf, parseOptions, refuseUnknown } from './options.ts';
 import { type Piece, type Plan, callPlan, callerPath, callerSchemas } from './plan.ts';
 import { answerFollows, parseAnswers } from './answer-clause.ts';
@@ -28,6 +29,7 @@ const optionNames = [
   'dedupe',
   'dedupe_window',
   'sns_topics',
+  'keep',
 ];
 const formats = ['json', 'form', 'text', 'bytes'] as const;
 
@@ -186,6 +188,7 @@ export const changeableOptions = [
   'dedupe',
   'dedupe_window',
   'sns_topics',
+  'keep',
 ];
 
 export interface DedupeRooms extends Pick<ValidateRooms, 'deliveryIdOf'> {
@@ -200,6 +203,7 @@ export function changeableValue(option: Option, { using, deliveryIdOf }: DedupeR
   if (option.name === 'dedupe') return dedupeValue(option, using, deliveryIdOf);
   if (option.name === 'dedupe_window') return windowValue(option);
   if (option.name === 'sns_topics') return topicsValue(option);
+  if (option.name === 'keep') return keepOf(option);
   return option.name === 'on_unknown' ? oneOf(option, 'ignore', 'reject', 'collect') : option.value;
 }
 
@@ -227,6 +231,7 @@ function refuseUnusable(
   const connector = option('connector');
   if (connector !== null) oneOf(connector, 'webhook');
   refuseHalfCollect(options);
+  refuseUntimedKeep(option('keep'), includes);
   const given = option('format');
   const format = given === null ? 'json' : oneOf(given, ...formats);
   const batched = option('is_batched');

@@ -11,6 +11,7 @@ import { doorLimits } from './limits-doors.ts';
 import { gatewayLimits } from './limits-gateway.ts';
 import { processLimits } from './limits-process.ts';
 import { requestLimits } from './limits-requests.ts';
+import { keepLimits } from './limits-keep.ts';
 import { operatorLimits } from './limits-operator.ts';
 import { spoolLimits } from './limits-spool.ts';
 
@@ -25,6 +26,7 @@ export const limits = {
   ...processLimits,
   ...spoolLimits,
   ...answerLimits,
+  ...keepLimits,
   ...operatorLimits,
 } as const;
 

@@ -130,6 +130,11 @@ type What =
       readonly from: number;
       readonly to: number;
     }
+  /** Rows that a table is no longer to keep. */
+  | { readonly kind: 'keep.removed'; readonly table: TableName; readonly rows: number }
+  /** They cannot be removed; its owner reads the same in headgate.kept. */
+  | { readonly kind: 'keep.refused'; readonly table: TableName; readonly reason: string }
+  | { readonly kind: 'keep.failed'; readonly database: string; readonly reason: string }
   /** Refused requests were written to headgate.rejected_requests. */
   | { readonly kind: 'rejected.stored'; readonly database: string; readonly rows: number }
   /** Some were not: too many of one table in a short time, too many waiting, or the engine did not take them. */

@@ -1,4 +1,5 @@
 /** How long the certificate of an https URL lasts, whoever has signed it. */
+import { isIP } from 'node:net';
 import type { connect } from 'node:tls';
 import { limits } from '../../tables/limits.ts';
 
@@ -9,7 +10,7 @@ export function certificateDays(url: URL, connectTls: typeof connect): Promise<n
     const socket = connectTls({
       host,
       port: Number(url.port === '' ? 443 : url.port),
-      servername: host,
+      ...(isIP(host) === 0 ? { servername: host } : {}),
       // It is looked at, not believed.
       rejectUnauthorized: false,
       timeout: limits.doctorAnswerMs,

@@ -193,7 +193,11 @@ async function doorFinding(check: string, base: string): Promise<Finding> {
     );
   } catch (error) {
     const { cause, name } = error as { cause?: NodeJS.ErrnoException; name?: string };
-    return found(check, 'wrong', `${base} does not answer (${cause?.code ?? name ?? 'unknown error'})`);
+    return found(
+      check,
+      'wrong',
+      `${base} does not answer (${cause?.code ?? cause?.message ?? name ?? 'unknown error'})`,
+    );
   }
 }
 

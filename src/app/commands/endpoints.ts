@@ -1,5 +1,5 @@
 /** `headgate endpoints`: the webhook tables of a database that are the role's own, and where each takes its requests. */
-import { show } from './io.ts';
+import { tableOf } from './io.ts';
 import type { CommandIo } from './io.ts';
 import { within } from './session.ts';
 import { webhookUrl } from './where.ts';
@@ -29,6 +29,6 @@ export async function endpointsCommand(where: Where, json: boolean, io: CommandI
     for (const { 'rows, about': about, 'refused, 24 h': refused, ...row } of shown)
       io.print(`${JSON.stringify({ ...row, rows: about, refused })}\n`);
   else if (shown.length === 0) io.note('no webhook table is yours in this database\n');
-  else show(shown, ['schema', 'table', 'validate', 'rows, about', 'refused, 24 h', 'url'], false, io);
+  else io.print(tableOf(shown, ['schema', 'table', 'validate', 'rows, about', 'refused, 24 h', 'url']));
   return 0;
 }

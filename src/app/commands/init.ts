@@ -11,6 +11,7 @@ import { SendError } from '../../senders/send-options.ts';
 import type { Sender } from '../../senders/sender.ts';
 import { nearestSenders, senders, signedRequest } from '../../senders/senders.ts';
 import { reasonOf } from './forward.ts';
+import { plain } from './io.ts';
 import type { CommandIo } from './io.ts';
 import { within } from './session.ts';
 import type { Session } from './session.ts';
@@ -141,7 +142,7 @@ async function ask(
     const told = await askOne(round, client, io.elapsed, io.signal).catch((error: unknown) => ({
       wrong: reasonOf(error),
     }));
-    said(`${sender.name} asks ${round.question.what}: ${told.wrong ?? 'answered'}`);
+    said(`${sender.name} asks ${round.question.what}: ${plain(told.wrong ?? 'answered')}`);
     if (told.wrong !== null) wrong.push(told.wrong);
   }
   return wrong;
@@ -166,7 +167,7 @@ async function deliver(
   try {
     const { status, body: answer } = await client.send(sent, io.signal);
     const good = status >= 200 && status < 300;
-    said(`a test delivery: ${status} ${good ? 'and stored' : answer}`);
+    said(`a test delivery: ${status} ${good ? 'and stored' : plain(answer)}`);
     return good ? [] : [`the test delivery was answered ${status}: ${answer}`];
   } catch (error) {
     said(`a test delivery: no answer from ${new URL(url).host} (${reasonOf(error)})`);

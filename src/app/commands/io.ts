@@ -29,13 +29,9 @@ export function plain(text: string): string {
   );
 }
 
-/** Rows under the names of `columns`; with `json` whole, one a line. */
-export function show(rows: readonly Shown[], columns: readonly string[], json: boolean, io: CommandIo): void {
-  if (json) for (const row of rows) io.print(`${JSON.stringify(row)}\n`);
-  else
-    io.print(
-      aligned([columns, ...rows.map((row) => columns.map((column) => plain(String(row[column] ?? ''))))]),
-    );
+/** Rows under the names of `columns`. */
+export function tableOf(rows: readonly Shown[], columns: readonly string[]): string {
+  return aligned([columns, ...rows.map((row) => columns.map((column) => plain(String(row[column] ?? ''))))]);
 }
 
 export function aligned(lines: readonly (readonly string[])[]): string {

@@ -74,7 +74,7 @@ export async function connect(dsn: string, command: string): Promise<Session> {
     }
   }
   throw new DatabaseFailure(
-    `the database cannot be reached: ${secrets.reduce((text, secret) => text.replaceAll(secret, '***'), why)}`,
+    `the database cannot be reached: ${secrets.filter((secret) => secret !== '').reduce((text, secret) => text.replaceAll(secret, '***'), why)}`,
     sqlstate,
   );
 }

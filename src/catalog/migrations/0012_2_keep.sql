@@ -1,0 +1,31 @@
+-- WITH (keep = …): what was removed of webhook tables that are kept for a time, or up to a number of rows.
+
+-- Whoever removes rows holds its one row meanwhile: of several Headgates one does it.
+CREATE TABLE headgate.keeping ("only" boolean PRIMARY KEY DEFAULT true CHECK ("only"));
+INSERT INTO headgate.keeping DEFAULT VALUES;
+
+-- Each pass over a table that removed something, or that could not. Written in the transactions that remove the rows.
+CREATE TABLE headgate.keep_log (
+  id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  relation regclass NOT NULL REFERENCES headgate.webhook_table ON DELETE CASCADE,
+  -- What it was called then.
+  schema_name text NOT NULL,
+  table_name text NOT NULL,
+  keep text NOT NULL,
+  began_at timestamptz NOT NULL DEFAULT now(),
+  ended_at timestamptz NOT NULL DEFAULT now(),
+  rows bigint NOT NULL,
+  -- Rows that had arrived before it were removed; NULL: none were.
+  older_than timestamptz,
+  -- Why none were; NULL: some were.
+  reason text
+);
+CREATE INDEX keep_log_relation_id ON headgate.keep_log (relation, id);
+
+-- The condition stands here because a view runs with the rights of its owner.
+CREATE VIEW headgate.kept WITH (security_barrier) AS
+SELECT k.id, k.schema_name, k.table_name, k.keep, k.began_at, k.ended_at, k.rows, k.older_than, k.reason
+FROM headgate.keep_log k
+WHERE k.relation IN (SELECT w.relation FROM headgate.webhook_table w WHERE headgate.owns_table(w.relation));
+-- By columns: a privilege on the whole would allow LOCK TABLE.
+GRANT SELECT (id, schema_name, table_name, keep, began_at, ended_at, rows, older_than, reason) ON headgate.kept TO PUBLIC;

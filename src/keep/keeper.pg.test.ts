@@ -1,0 +1,164 @@
+import assert from 'node:assert/strict';
+import { performance } from 'node:perf_hooks';
+import { after, before, suite, test } from 'node:test';
+import { Door } from '../../test/support/ddl-door.ts';
+import { startServer } from '../../test/support/server.ts';
+import type { TestServer } from '../../test/support/server.ts';
+import { migrate, readMigrations } from '../catalog/migrate.ts';
+import { limits } from '../tables/limits.ts';
+import type { Observation } from '../tables/observations.ts';
+import { keepOnce } from './keeper.ts';
+
+const table = (name: string, keep: string, more = '') =>
+  `CREATE TABLE ${name} (data JSONB) INCLUDE TIMESTAMP AS arrived ${more} WITH (connector = 'webhook', keep = '${keep}')`;
+
+suite('keep', () => {
+  let server: TestServer;
+  let root: Door;
+  let mallory: Door;
+
+  before(async () => {
+    server = await startServer();
+    root = new Door(server.socketDir, 'root');
+    await root.client.connect();
+    await migrate(root.client, await readMigrations());
+    await root.run(
+      'CREATE ROLE mallory LOGIN; GRANT CREATE ON SCHEMA public TO mallory; CREATE ROLE bob LOGIN',
+    );
+    mallory = new Door(server.socketDir, 'mallory');
+    await mallory.client.connect();
+  });
+  after(async () => {
+    await root.client.end();
+    await mallory.client.end();
+    await server.close();
+  });
+
+  const told: Observation[] = [];
+  const pass = async (signal = new AbortController().signal) => {
+    told.length = 0;
+    const engine = {
+      clientConfig: (database: string) => ({ host: server.socketDir, user: 'root', database }),
+      unavailable: null,
+    };
+    const quick = { ...limits, keepRestMs: 0, keepRestTimes: 0 };
+    const observe = (it: Observation) => void told.push(it);
+    await keepOnce('postgres', { engine, limits: quick, observe, clock: () => performance.now() }, signal);
+  };
+  const fill = (name: string, rows: number, age: string, from = 0) =>
+    root.run(
+      `INSERT INTO ${name} SELECT to_jsonb(${from} + g), now() - interval '${age}' - g * interval '1 ms' FROM generate_series(1, ${rows}) g`,
+    );
+  const count = async (name: string) => Number((await root.run(`SELECT count(*) FROM ${name}`))[0]?.[0]);
+  const kept = (door: Door, name: string) =>
+    door.run(
+      `SELECT rows::int, older_than IS NOT NULL, reason FROM headgate.kept WHERE table_name = '${name}' ORDER BY id`,
+    );
+
+  test('by age: old rows go, in small transactions, and headgate.kept tells', async () => {
+    await root.run(table('aged', '90 days'));
+    await fill('aged', 2_500, '91 days');
+    await fill('aged', 10, '1 day');
+    await root.run('INSERT INTO aged VALUES (NULL, NULL)');
+    await pass();
+    assert.equal(await count('aged'), 11);
+    assert.deepEqual(await kept(root, 'aged'), [[2_500, true, null]]);
+    assert.deepEqual(
+      told.map(({ kind }) => kind),
+      ['keep.removed'],
+    );
+    await pass();
+    assert.deepEqual(await kept(root, 'aged'), [[2_500, true, null]]);
+    const [[, shown] = []] = await root.run('SHOW CREATE TABLE aged');
+    assert.match(String(shown), /keep = '90 days'/);
+    await root.run(`ALTER TABLE aged SET (keep = '1 HOUR')`);
+    assert.match(String((await root.run('SHOW CREATE TABLE aged'))[0]?.[1]), /keep = '1 hours'/);
+    await root.run(`ALTER TABLE aged SET (keep = 'all')`);
+    await pass();
+    assert.equal(await count('aged'), 11);
+  });
+
+  test('by number: the oldest go', async () => {
+    await root.run(table('counted', '100 rows'));
+    await fill('counted', 250, '1 hour');
+    await root.run('ANALYZE counted');
+    await pass();
+    assert.deepEqual(await root.run('SELECT count(*)::int, max(data::int) FROM counted'), [[100, 100]]);
+    await pass();
+    assert.equal(await count('counted'), 100);
+  });
+
+  test('code of an owner never runs with the rights of Headgate', async () => {
+    await mallory.run(`CREATE FUNCTION gain() RETURNS trigger LANGUAGE plpgsql AS
+      $$ BEGIN EXECUTE 'ALTER ROLE mallory SUPERUSER'; RETURN OLD; END $$`);
+    await mallory.run(table('trapped', '1 minute'));
+    await mallory.run(table('plain', '1 minute'));
+    await root.run(table('parents', '1 minute', "INCLUDE HEADER 'x' AS id"));
+    await root.run(
+      `ALTER TABLE parents ALTER id TYPE int USING id::int, ADD UNIQUE (id); GRANT REFERENCES (id) ON parents TO mallory`,
+    );
+    await mallory.run('CREATE TRIGGER gain BEFORE DELETE ON trapped FOR EACH ROW EXECUTE FUNCTION gain()');
+    await mallory.run('CREATE TABLE children (id int REFERENCES parents (id) ON DELETE CASCADE)');
+    await mallory.run('CREATE TRIGGER gain BEFORE DELETE ON children FOR EACH ROW EXECUTE FUNCTION gain()');
+    for (const name of ['trapped', 'plain', 'parents']) await fill(name, 5, '1 hour');
+    await root.run('UPDATE parents SET id = data::int');
+    await root.run('INSERT INTO children VALUES (1)');
+    await pass();
+    await pass();
+    assert.deepEqual(await Promise.all(['trapped', 'plain', 'parents'].map(count)), [5, 0, 5]);
+    assert.deepEqual(await root.run(`SELECT rolsuper FROM pg_roles WHERE rolname = 'mallory'`), [[false]]);
+    const [[rows, , reason] = [], second] = await kept(mallory, 'trapped');
+    assert.deepEqual([rows, second], [0, undefined]);
+    assert.match(String(reason), /would run code of its owner/);
+    assert.deepEqual(await kept(mallory, 'parents'), []);
+    assert.equal((await kept(root, 'parents')).length, 1);
+    await assert.rejects(mallory.run('SELECT * FROM headgate.keep_log'), /permission denied/);
+    await assert.rejects(mallory.run('BEGIN; LOCK TABLE headgate.kept'), /permission denied/);
+    await mallory.run('ROLLBACK');
+    await assert.rejects(mallory.run('SELECT FROM headgate.keeping FOR UPDATE'), /permission denied/);
+    await assert.rejects(mallory.run(`ALTER TABLE parents SET (keep = '1 minute')`), /must be owner/);
+  });
+
+  test("a superuser's trigger runs, and partitions are gone through one by one", async () => {
+    await root.run(`CREATE TABLE parts (data JSONB) INCLUDE TIMESTAMP AS arrived PARTITION BY RANGE (arrived)
+      WITH (connector = 'webhook', keep = '1 day')`);
+    await root.run(`CREATE TABLE parts_old PARTITION OF parts FOR VALUES FROM (MINVALUE) TO ('2026-01-01')`);
+    await root.run('CREATE TABLE parts_new PARTITION OF parts DEFAULT');
+    await root.run(`CREATE TABLE gone (n int); CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS
+      $$ BEGIN INSERT INTO public.gone VALUES (1); RETURN OLD; END $$;
+      CREATE TRIGGER note AFTER DELETE ON parts_old FOR EACH ROW EXECUTE FUNCTION note()`);
+    await root.run(
+      `INSERT INTO parts VALUES ('1', '2025-06-01'), ('2', now() - interval '2 days'), ('3', now())`,
+    );
+    await pass();
+    assert.deepEqual(await root.run('SELECT data FROM parts'), [[3]]);
+    assert.equal(await count('gone'), 1);
+    assert.deepEqual(await kept(root, 'parts'), [[2, true, null]]);
+  });
+
+  test('who holds the table is not waited for, and what cannot be is told once', async () => {
+    await root.run(table('held', '1 minute'));
+    await fill('held', 5, '1 hour');
+    await mallory.client.query('SELECT 1');
+    const holder = new Door(server.socketDir, 'root');
+    await holder.client.connect();
+    try {
+      await holder.client.query('BEGIN; LOCK TABLE held');
+      await pass();
+      assert.deepEqual(await kept(root, 'held'), []);
+      await holder.client.query('COMMIT');
+    } finally {
+      await holder.client.end();
+    }
+    await root.run(`CREATE TABLE untimed (data JSONB) WITH (connector = 'webhook');
+      ALTER TABLE untimed SET (keep = '1 day'); ALTER TABLE held ALTER arrived TYPE timestamp`);
+    await pass();
+    await pass();
+    for (const name of ['held', 'untimed']) {
+      const found = await kept(root, name);
+      assert.deepEqual([found.length, found[0]?.[0]], [1, 0], name);
+      assert.match(String(found[0]?.[2]), /INCLUDE TIMESTAMP/);
+    }
+    assert.equal(await count('held'), 5);
+  });
+});

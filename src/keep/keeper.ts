@@ -1,0 +1,243 @@
+/**
+ * Removes rows of webhook tables that are kept for a time (keep = '90 days') or up to a number (keep = '1000000 rows'). Takes the engine
+ * and the databases that are served; gives nothing but observations and rows of headgate.kept; refuses no one anything.
+ *
+ * It works behind the commits, over one connection a database that is open while it works: small transactions, each under a lock that no
+ * commit waits for, and a rest after each. Removing rows runs code of their table (triggers, cascades) as
+ * Headgate's role: where that code is not of someone who could do as much anyway, none is removed, and that is said.
+ */
+import { setTimeout as pause } from 'node:timers/promises';
+import { Client } from 'pg';
+import type { QueryResultRow } from 'pg';
+import type { Engine } from '../engine/engine.ts';
+import { cutOff, hangUp } from '../engine/hang-up.ts';
+import type { Limits } from '../tables/limits.ts';
+import type { Observe, TableName } from '../tables/observations.ts';
+import * as sql from './statements.ts';
+import type { KeptTable, Leaf } from './statements.ts';
+
+export interface KeeperOptions {
+  readonly engine: Pick<Engine, 'clientConfig' | 'unavailable'>;
+  readonly limits: Pick<
+    Limits,
+    'keepEveryMs' | 'keepBatchRowsMax' | 'keepRestMs' | 'keepRestTimes' | 'keepTurnMs'
+  >;
+  readonly observe: Observe;
+  /** A monotonic clock, ms. */
+  readonly clock: () => number;
+}
+
+export class Keeper {
+  readonly #options: KeeperOptions;
+  readonly #databases = new Map<
+    string,
+    { readonly closing: AbortController; readonly ended: Promise<void> }
+  >();
+  #closed = false;
+
+  constructor(options: KeeperOptions) {
+    this.#options = options;
+  }
+
+  /** From now on; the catalog is there. */
+  serve(database: string): void {
+    if (this.#closed || this.#databases.has(database)) return;
+    const closing = new AbortController();
+    this.#databases.set(database, { closing, ended: this.#run(database, closing.signal) });
+  }
+
+  /** Lets go of a database, so that it can be dropped or renamed. */
+  async release(database: string): Promise<void> {
+    const found = this.#databases.get(database);
+    this.#databases.delete(database);
+    found?.closing.abort();
+    await found?.ended;
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    await Promise.all([...this.#databases.keys()].map((database) => this.release(database)));
+  }
+
+  async #run(database: string, signal: AbortSignal): Promise<void> {
+    const { engine, limits, observe } = this.#options;
+    while (!signal.aborted) {
+      // The only way this pause fails is the signal.
+      await pause(limits.keepEveryMs, undefined, { signal }).catch(() => undefined);
+      if (signal.aborted || engine.unavailable !== null) continue;
+      await keepOnce(database, this.#options, signal).catch((error: unknown) => {
+        if (signal.aborted) return;
+        observe({
+          kind: 'keep.failed',
+          database,
+          reason: error instanceof Error ? error.message : String(error),
+        });
+      });
+    }
+  }
+}
+
+/** One pass over all tables of a database. */
+export async function keepOnce(database: string, options: KeeperOptions, signal: AbortSignal): Promise<void> {
+  const client = new Client({ ...options.engine.clientConfig(database), application_name: 'headgate keep' });
+  // What breaks the connection is told by the query that was waiting.
+  client.on('error', () => {});
+  const cut = (): void => cutOff(client);
+  try {
+    await client.connect();
+    signal.addEventListener('abort', cut, { once: true });
+    const keeping = new Keeping(database, client, options, signal);
+    const tables = await keeping.transaction(() => keeping.rows<KeptTable>(sql.keptTables));
+    for (const table of tables) if (!signal.aborted) await keeping.table(table);
+    if (tables.length > 0) await keeping.transaction(() => keeping.rows(sql.trimmed));
+  } finally {
+    signal.removeEventListener('abort', cut);
+    await hangUp(client);
+  }
+}
+
+/** Why a table is left as it is: for its owner. */
+const reasons = {
+  noTime: 'no column takes the time of arrival: INCLUDE TIMESTAMP AS column, of type TIMESTAMPTZ',
+  code: 'removing its rows would run code of its owner (triggers, rules, policies, cascades) with the rights of Headgate',
+  slow: 'finding the oldest rows takes too long: CREATE INDEX on the column of their arrival',
+} as const;
+
+class Keeping {
+  readonly #database: string;
+  readonly #client: Client;
+  readonly #options: KeeperOptions;
+  readonly #signal: AbortSignal;
+
+  constructor(database: string, client: Client, options: KeeperOptions, signal: AbortSignal) {
+    this.#database = database;
+    this.#client = client;
+    this.#options = options;
+    this.#signal = signal;
+  }
+
+  async rows<R extends QueryResultRow>(text: string, values: readonly unknown[] = []): Promise<R[]> {
+    return (await this.#client.query<R>(text, [...values])).rows;
+  }
+
+  async transaction<T>(work: () => Promise<T>): Promise<T> {
+    await this.#client.query(sql.begin);
+    try {
+      const done = await work();
+      await this.#client.query('commit');
+      return done;
+    } catch (error) {
+      await this.#client.query('rollback').catch(() => undefined);
+      throw error;
+    }
+  }
+
+  async table(table: KeptTable): Promise<void> {
+    const { observe, clock, limits } = this.#options;
+    const pass = { id: null as string | null, rows: 0 };
+    const until = clock() + limits.keepTurnMs;
+    try {
+      for (const leaf of await this.transaction(() => this.rows<Leaf>(sql.leaves, [table.oid]))) {
+        const cutoff = await this.#cutoff(table, leaf);
+        if (cutoff === null) continue;
+        while (clock() < until && !this.#signal.aborted) {
+          const began = clock();
+          const removed = await this.transaction(() => this.#remove(table, leaf, cutoff, pass));
+          pass.rows += removed;
+          if (removed < limits.keepBatchRowsMax) break;
+          await this.#rest(Math.max(limits.keepRestMs, (clock() - began) * limits.keepRestTimes));
+        }
+      }
+    } catch (error) {
+      // Somebody holds the table: there is a next time.
+      const { code } = error as { code?: string };
+      if (code !== '55P03') await this.#told(table, code === '57014' ? new Left(reasons.slow) : error);
+    }
+    if (pass.rows > 0) observe({ kind: 'keep.removed', table: this.#name(table), rows: pass.rows });
+  }
+
+  #name({ schema, table }: KeptTable): TableName {
+    return { database: this.#database, schema, table };
+  }
+
+  /** null: nothing is to be removed. */
+  async #cutoff(table: KeptTable, leaf: Leaf): Promise<string | null> {
+    const [, count = '', unit = ''] = /^(\d+) (\w+)$/.exec(table.keep) ?? [];
+    if (table.arrival === null) throw new Left(reasons.noTime);
+    const { arrival } = table;
+    return this.transaction(async () => {
+      await this.#safe(leaf, arrival);
+      if (unit !== 'rows') return (await this.rows<Cutoff>(sql.ageCutoff(table.keep)))[0]?.cutoff ?? null;
+      const [about] = await this.rows<{ rows: string }>(sql.estimated, [leaf.oid]);
+      // Counted only where it is worth it.
+      if (Number(about?.rows ?? 0) <= Number(count) * 1.01) return null;
+      return (await this.rows<Cutoff>(sql.rowsCutoff(leaf.name, arrival, count)))[0]?.cutoff ?? null;
+    });
+  }
+
+  async #safe(leaf: Leaf, arrival: string): Promise<void> {
+    await this.rows(sql.lock(leaf.name));
+    const [found] = await this.rows<{ same: boolean; safe: boolean; timed: boolean }>(
+      sql.looked(leaf, arrival),
+    );
+    if (found?.same !== true) throw new Left(null);
+    if (!found.safe) throw new Left(reasons.code);
+    if (!found.timed) throw new Left(reasons.noTime);
+  }
+
+  async #remove(
+    table: KeptTable,
+    leaf: Leaf,
+    cutoff: string,
+    pass: { id: string | null; readonly rows: number },
+  ): Promise<number> {
+    const { oid, schema, table: name, keep, arrival } = table;
+    if (arrival === null || (await this.#client.query(sql.myTurn)).rowCount === 0) return 0;
+    await this.#safe(leaf, arrival);
+    const removed = (await this.#client.query(sql.remove(leaf.name, arrival), [cutoff])).rowCount ?? 0;
+    if (removed === 0) return 0;
+    if (pass.id !== null) await this.rows(sql.loggedMore, [pass.id, removed]);
+    else {
+      const [row] = await this.rows<{ id: string }>(sql.logged, [
+        oid,
+        schema,
+        name,
+        keep,
+        removed,
+        cutoff,
+        null,
+      ]);
+      pass.id = row?.id ?? null;
+    }
+    return removed;
+  }
+
+  async #told(table: KeptTable, error: unknown): Promise<void> {
+    const { oid, schema, table: name, keep } = table;
+    const reason = error instanceof Left ? error.why : error instanceof Error ? error.message : String(error);
+    if (reason === null || this.#signal.aborted) return;
+    const told = await this.transaction(() =>
+      this.rows(sql.logged, [oid, schema, name, keep, 0, null, reason.slice(0, 1_000)]),
+    );
+    if (told.length > 0) this.#options.observe({ kind: 'keep.refused', table: this.#name(table), reason });
+  }
+
+  /** The only way this pause fails is the signal. */
+  async #rest(ms: number): Promise<void> {
+    await pause(ms, undefined, { signal: this.#signal }).catch(() => undefined);
+  }
+}
+
+interface Cutoff {
+  readonly cutoff: string;
+}
+
+/** Why a table is left alone for now; null: it is no longer the one that was meant. */
+class Left extends Error {
+  readonly why: string | null;
+
+  constructor(why: string | null) {
+    super(why ?? 'changed');
+    this.why = why;
+  }
+}

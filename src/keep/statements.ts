@@ -1,0 +1,85 @@
+/**
+ * The statements of the keep room. Every name means PostgreSQL's own: they run with search_path = pg_catalog, pg_temp, in
+ * transactions that say so themselves, because a pooler may lend a session to others.
+ */
+import { inertSql, ownersSql, trustedSql } from '../catalog/owner-code.ts';
+import { quoteIdentifier as quote, quoteLiteral } from '../kit/sql-text.ts';
+import { limits } from '../tables/limits.ts';
+
+/** Without waiting for the disk: what a crash brings back is removed again. */
+export const begin = `begin; set local search_path = pg_catalog, pg_temp; set local synchronous_commit = off;
+set local lock_timeout = ${limits.keepLockMs}; set local statement_timeout = ${limits.keepStatementMs}`;
+
+export interface KeptTable {
+  readonly oid: string;
+  readonly schema: string;
+  readonly table: string;
+  readonly keep: string;
+  /** The column that INCLUDE TIMESTAMP fills; null: none. */
+  readonly arrival: string | null;
+}
+
+export const keptTables = `select w.relation::oid::text as oid, n.nspname::text as schema, c.relname::text as "table", w.options ->> 'keep' as keep,
+  headgate.placed(w.relation, (select i.value from jsonb_array_elements(w.includes) i where i.value ->> 'what' = 'timestamp' limit 1))::text as arrival
+from headgate.webhook_table w join pg_class c on c.oid = w.relation join pg_namespace n on n.oid = c.relnamespace
+where w.options ->> 'keep' <> 'all'
+order by w.relation::oid`;
+
+export interface Leaf {
+  readonly oid: string;
+  readonly name: string;
+}
+
+/** $1 oid: the table, or its partitions. */
+export const leaves = `select c.oid::text as oid, format('%I.%I', n.nspname, c.relname) as name
+from (
+  select p.relid from pg_partition_tree($1::oid) p where p.isleaf
+  union select $1::oid
+) as l join pg_class c on c.oid = l.relid join pg_namespace n on n.oid = c.relnamespace
+where c.relkind = 'r' order by c.oid`;
+
+/** Of several Headgates one gets the row. */
+export const myTurn = 'select from headgate.keeping for update skip locked';
+
+/** Held off from here on: another owner, trigger, rule, policy, index or column. */
+export const lock = (name: string): string => `lock table only ${name} in row exclusive mode`;
+
+/**
+ * Under the lock: is it the table that was meant, may Headgate's role remove its rows itself, and does the column say when they
+ * came? `safe`: removing a row runs nothing that could do more than who wrote it.
+ */
+export function looked({ name, oid }: Leaf, arrival: string): string {
+  return `select to_regclass(${quoteLiteral(name)})::oid = ${oid} as same,
+  ${inertSql('c')} or not exists (select from (${ownersSql('c.oid')}) as o where not ${trustedSql('o.relowner')}) as safe,
+  exists (select from pg_attribute a where a.attrelid = c.oid and a.attname = ${quoteLiteral(arrival)} and a.atttypid = 'timestamptz'::regtype) as timed
+from pg_class c where c.oid = ${oid}`;
+}
+
+/** How many rows there are, about: what is told of it may be late. */
+export const estimated = `select pg_stat_get_live_tuples($1::oid)::text as rows`;
+
+export const ageCutoff = (span: string): string =>
+  `select (now() - interval ${quoteLiteral(span)})::text as cutoff`;
+
+/** The arrival of the oldest row that stays; none: all stay. */
+export const rowsCutoff = (name: string, arrival: string, keep: string): string =>
+  `select t.${quote(arrival)}::text as cutoff from only ${name} t where t.${quote(arrival)} is not null
+order by t.${quote(arrival)} offset greatest((select count(*) from only ${name}) - ${keep}, 0) limit 1`;
+
+/** A row that is changed meanwhile is another one, and stays. */
+export const remove = (name: string, arrival: string): string =>
+  `delete from only ${name} where ctid = any (array(
+  select t.ctid from only ${name} t where t.${quote(arrival)} < $1::timestamptz limit ${limits.keepBatchRowsMax}))`;
+
+/** $1 oid, $2 and $3 its names, $4 keep, $5 rows, $6 cutoff, $7 reason. Of a reason that is told already no second row. */
+export const logged = `insert into headgate.keep_log (relation, schema_name, table_name, keep, rows, older_than, reason)
+select w.relation, $2, $3, $4, $5::bigint, $6::timestamptz, $7::text from headgate.webhook_table w
+where w.relation = $1::oid and ($7::text is null or $7::text is distinct from (
+  select k.reason from headgate.keep_log k where k.relation = w.relation order by k.id desc limit 1))
+returning id::text as id`;
+
+/** $1 id, $2 rows more. */
+export const loggedMore = `update headgate.keep_log set rows = rows + $2::bigint, ended_at = clock_timestamp() where id = $1::bigint`;
+
+export const trimmed = `delete from headgate.keep_log
+where id <= (select max(m.id) from headgate.keep_log m) - ${limits.keepLoggedMax}`;

@@ -1,0 +1,16 @@
+/** The bounds of WITH (keep = …); a part of `limits` (limits.ts). */
+export const keepLimits = {
+  /** How often the tables of a database are looked through, in ms. */
+  keepEveryMs: 60_000,
+  /** Rows that one transaction removes, and how long it may wait for a lock and run, in ms. */
+  keepBatchRowsMax: 1_000,
+  keepLockMs: 200,
+  keepStatementMs: 5_000,
+  /** How long it rests after one, in ms, and how many times as long as it took. */
+  keepRestMs: 10,
+  keepRestTimes: 4,
+  /** How long one table is worked on before the next one has its turn, in ms. */
+  keepTurnMs: 30_000,
+  /** Rows of headgate.kept that stay in a database. */
+  keepLoggedMax: 10_000,
+} as const;
