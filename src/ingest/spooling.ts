@@ -184,7 +184,8 @@ class Spooling {
   #mayKeep(outcome: Outcome, { target: { dedupe }, delivery }: Rows): boolean {
     if (outcome.kind === 'aborted') return away.has(outcome.refusal.code);
     const isOnce = delivery !== undefined && (dedupe?.windowS ?? 0) > this.#rooms.ageS;
-    return isOnce && outcome.kind === 'unknown' && outcome.refusal.code === 'commit_unknown';
+    // Its answer is lost, or did not come in time.
+    return isOnce && outcome.kind === 'unknown' && outcome.refusal.code !== 'internal';
   }
 
   #canKeep(target: Target, gate: TableGate): boolean {
