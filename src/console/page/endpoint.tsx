@@ -164,7 +164,7 @@ function changesOf({ schema, table }: TableRef): readonly (readonly [string, str
   return [
     ['Let a sender be checked', `ALTER TABLE ${name} VALIDATE SECRET name_of_the_secret USING github`],
     [
-      'Take a new secret, and the old one for a while',
+      'Take a new secret too',
       `CREATE SECRET new_secret WITH (backend = 'meta') AS 'the new key';\nALTER TABLE ${name} VALIDATE SECRET old_secret, new_secret USING github;`,
     ],
     ['Let anybody write', `ALTER TABLE ${name} DROP VALIDATE`],

@@ -137,7 +137,7 @@ function Compare({ id }: { readonly id: string }): JSX.Element {
   const [other, setOther] = useState(/^[1-9]\d*$/.test(id) ? String(BigInt(id) - 1n) : '');
   return (
     <form
-      class="row-of"
+      class="row-of wrap"
       onSubmit={(event) => {
         event.preventDefault();
         go(['diff', other, id]);
