@@ -54,11 +54,21 @@ export class Replicas {
   }
 
   /** The primary, every process of it at once, as when its machine loses power. */
-  async kill(): Promise<void> {
+  kill(): Promise<void> {
+    return this.stop('SIGKILL');
+  }
+
+  /** The primary; `SIGINT`: as an administrator stops it. */
+  async stop(signal: 'SIGINT' | 'SIGKILL'): Promise<void> {
     const node = this.#node(this.#primary);
     const { running } = node;
     node.running = null;
-    await running?.end('SIGKILL');
+    await running?.end(signal);
+  }
+
+  /** The primary that was stopped. */
+  again(): Promise<void> {
+    return this.#launch(this.#node(this.#primary));
   }
 
   /** The standby takes writes from now on, and waits for nobody. */
