@@ -22,7 +22,7 @@ const senders = 16;
 /** How long there is load before a kill, in ms at most. */
 const loadMs = 300;
 /** A restart that takes longer is said to take as long. */
-const patienceMs = 60_000;
+const ackTimeoutMs = 60_000;
 
 interface Place {
   readonly args: readonly string[];
@@ -70,7 +70,7 @@ async function restart({ args, url }: Place, before: Started): Promise<{ ms: num
   await once(before.child, 'close');
   const started = performance.now();
   const starting = start(args, (text) => text.includes('Headgate is ready'));
-  while (Number.isNaN(await post(url)) && performance.now() - started < patienceMs) await delay(5);
+  while (Number.isNaN(await post(url)) && performance.now() - started < ackTimeoutMs) await delay(5);
   const ms = performance.now() - started;
   return { ms, running: await starting };
 }

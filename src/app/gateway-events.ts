@@ -25,7 +25,7 @@ import type { NamedEngine } from './gateway-rooms.ts';
 import { engineOf } from './gateway-rooms.ts';
 import type { Closer } from '../kit/closer.ts';
 import { resources } from '../kit/cores.ts';
-import { Slots } from '../kit/slots.ts';
+import { Semaphore } from '../kit/semaphore.ts';
 import { limits } from '../tables/limits.ts';
 import type { Limits } from '../tables/limits.ts';
 import type { Observe } from '../tables/observations.ts';
@@ -133,9 +133,9 @@ export function eventRooms(parts: EventParts, closer: Closer): EventRooms {
     submit: (rows) => lanes.submit(rows),
     release,
     codec,
-    streams: new Slots(limits.eventsStreamsMax),
+    streams: new Semaphore(limits.eventsStreamsMax),
     transaction: {
-      turns: new Slots(Math.max(1, Math.floor(resources().cores / 2))),
+      turns: new Semaphore(Math.max(1, Math.floor(resources().cores / 2))),
       connect: (database) => streams.connect(database),
       giveBack: (client, { database, code }, broken) => {
         if (broken || code.inert) client.release(broken);

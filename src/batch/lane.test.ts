@@ -13,9 +13,9 @@ import { Pace } from './pace.ts';
 
 const table = (oid = 1): Target => targetOf({ oid });
 const one = table();
-const rowsOf = (target: Target, size: number, count = 1, patienceMs = 100): Rows => ({
+const rowsOf = (target: Target, size: number, count = 1, ackTimeoutMs = 100): Rows => ({
   ...documentsOf(target, ...Array.from({ length: count }, () => Buffer.alloc(size))),
-  patienceMs,
+  ackTimeoutMs,
 });
 
 /** A lane whose turns, clock and engine are moved by hand. */
@@ -131,8 +131,8 @@ suite('lane', () => {
       groupTargetMs: 500,
     });
     const receipts: Promise<Outcome>[] = [];
-    const submit = (rows: number, patienceMs = 2_500) => {
-      for (let i = 0; i < rows; i++) receipts.push(lane.submit(rowsOf(one, 1, 1, patienceMs)));
+    const submit = (rows: number, ackTimeoutMs = 2_500) => {
+      for (let i = 0; i < rows; i++) receipts.push(lane.submit(rowsOf(one, 1, 1, ackTimeoutMs)));
     };
     submit(64);
     endTurn();
@@ -288,7 +288,7 @@ suite('lane', () => {
         do: fc.constant('submit' as const),
         rows: fc.integer({ min: 1, max: 3 }),
         size: fc.integer({ min: 0, max: 300 }),
-        patienceMs: fc.integer({ min: 1, max: 300 }),
+        ackTimeoutMs: fc.integer({ min: 1, max: 300 }),
         chained: fc.boolean(),
       }),
       fc.record({
@@ -302,7 +302,7 @@ suite('lane', () => {
         const chain: Chain = { broken: false };
         for (const e of events) {
           if (e.do === 'submit') {
-            const rows = rowsOf(one, e.size, e.rows, e.patienceMs);
+            const rows = rowsOf(one, e.size, e.rows, e.ackTimeoutMs);
             receipts.push(lane.submit({ ...rows, chain: e.chained ? chain : null }));
           }
           if (e.do === 'turn') endTurn();

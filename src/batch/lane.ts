@@ -26,7 +26,7 @@
  */
 import { deferred } from '../kit/deferred.ts';
 import type { Deferred } from '../kit/deferred.ts';
-import type { Slots } from '../kit/slots.ts';
+import type { Semaphore } from '../kit/semaphore.ts';
 import type { CommitGroup, Group, Outcome, Rows } from '../tables/flow.ts';
 import type { Limits } from '../tables/limits.ts';
 import { refusal } from '../tables/refusals.ts';
@@ -44,7 +44,7 @@ export interface LaneOptions {
   /** Runs its argument when the current turn of the event loop has handled its sockets (setImmediate). */
   readonly endOfTurn: (run: () => void) => void;
   /** Only who holds one of them commits a group; null: every lane does when it has one. */
-  readonly passes: Slots | null;
+  readonly passes: Semaphore | null;
   /** Told when the lane has nothing left, so that its owner may forget it. */
   readonly onIdle: () => void;
 }
@@ -89,16 +89,16 @@ export class Lane {
   }
 
   /** Whether a request of this size would be refused now: asked before its body is read. */
-  isFull(bytes: number, patienceMs: number): boolean {
+  isFull(bytes: number, ackTimeoutMs: number): boolean {
     const { laneRowsMax, laneBytesMax } = this.#options.limits;
     // A lane that is empty takes one request of any size that the listener let through.
     if (this.#rows === 0) return false;
     if (this.#rows >= laneRowsMax || this.#bytes + bytes > laneBytesMax) return true;
-    return this.#options.pace.waitMs(this.#rows) * 2 > patienceMs;
+    return this.#options.pace.waitMs(this.#rows) * 2 > ackTimeoutMs;
   }
 
   submit(rows: Rows): Promise<Outcome> {
-    const refused = this.isFull(rows.bytes, rows.patienceMs)
+    const refused = this.isFull(rows.bytes, rows.ackTimeoutMs)
       ? 'lane_full'
       : rows.chain?.broken === true
         ? 'chain_broken'
@@ -108,7 +108,7 @@ export class Lane {
       return Promise.resolve({ kind: 'aborted', refusal: refusal(refused) });
     }
     const receipt = deferred<Outcome>();
-    const deadline = this.#options.clock() + rows.patienceMs;
+    const deadline = this.#options.clock() + rows.ackTimeoutMs;
     const ordinal = ++this.#ordinals;
     if (rows.chain !== null) this.#lastInOrder = ordinal;
     this.#queue.push({ rows, receipt, deadline, ordinal, settled: false });

@@ -6,7 +6,7 @@
  * Owns the one timer of the batch room, which settles receipts past their deadline.
  */
 import type { Outcome, Rows, Target } from '../tables/flow.ts';
-import { Slots } from '../kit/slots.ts';
+import { Semaphore } from '../kit/semaphore.ts';
 import type { TableName } from '../tables/observations.ts';
 import { Refused, refusal } from '../tables/refusals.ts';
 import type { Limits } from '../tables/limits.ts';
@@ -38,14 +38,14 @@ export class Lanes {
   readonly #paces = new WeakMap<Target, Pace>();
   readonly #lanes = new Map<string, { readonly lane: Lane; readonly table: Target }>();
   /** For the large requests of all tables together. */
-  readonly #passes: Slots;
+  readonly #passes: Semaphore;
   readonly #sweeper: NodeJS.Timeout;
   #draining = false;
   #whenIdle: (() => void)[] = [];
 
   constructor(options: LanesOptions) {
     this.#options = options;
-    this.#passes = new Slots(options.limits.largeCommitsMax);
+    this.#passes = new Semaphore(options.limits.largeCommitsMax);
     this.#sweeper = setInterval(() => this.#sweep(), sweepIntervalMs);
     this.#sweeper.unref();
   }
@@ -63,7 +63,7 @@ export class Lanes {
   /** Throws Refused when a request for this table would only wait in vain: asked before its body is read. */
   admit(
     target: Target,
-    patienceMs: number = this.#options.limits.ackDeadlineMs,
+    ackTimeoutMs: number = this.#options.limits.ackDeadlineMs,
     expected: Expected = nothingExpected,
   ): void {
     if (this.#draining) throw new Refused('draining');
@@ -71,7 +71,7 @@ export class Lanes {
     const aside = !inOrder && bytes > this.#options.limits.groupBytesMax && target.shape.key.length === 0;
     const lane = this.#lanes.get(laneKey(target, aside))?.lane;
     // Of what is not large nobody knows how much room there will be when it has come.
-    if (lane?.isFull(aside || inOrder ? bytes : 0, patienceMs) === true) throw new Refused('lane_full');
+    if (lane?.isFull(aside || inOrder ? bytes : 0, ackTimeoutMs) === true) throw new Refused('lane_full');
   }
 
   /** Resolves exactly once, never rejects. */

@@ -8,9 +8,9 @@ import { Lanes } from './lanes.ts';
 
 const tableOf = (oid: number): Target => targetOf({ oid });
 const one = tableOf(1);
-const rowsOf = (target: Target, size: number, count = 1, patienceMs = 100): Rows => ({
+const rowsOf = (target: Target, size: number, count = 1, ackTimeoutMs = 100): Rows => ({
   ...documentsOf(target, ...Array.from({ length: count }, () => Buffer.alloc(size))),
-  patienceMs,
+  ackTimeoutMs,
 });
 const codeOf = (outcome: Outcome) =>
   outcome.kind === 'committed' ? 'committed' : `${outcome.kind} ${outcome.refusal.code}`;
@@ -86,7 +86,7 @@ test('rows of a table with a key, of a chain, and those that delete keep their o
     lanes.submit({ ...rowsOf(tableOf(2), 1), chain }),
     lanes.submit({ ...rowsOf(tableOf(2), 180, 5), chain }),
     lanes.submit(rowsOf(tableOf(3), 1)),
-    lanes.submit({ ...rowsOf(tableOf(3), 180, 5), removes: new Uint8Array(5) }),
+    lanes.submit({ ...rowsOf(tableOf(3), 180, 5), deletes: new Uint8Array(5) }),
   ];
   endTurn();
   await Promise.resolve();

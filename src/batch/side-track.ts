@@ -8,9 +8,9 @@ import type { Limits } from '../tables/limits.ts';
 
 /** Rows of a table with a key replace each other in order, and those of a chain follow those before them. */
 export function goesAside(
-  { target, chain, removes, count, bytes }: Rows,
+  { target, chain, deletes, count, bytes }: Rows,
   { groupRowsMax, groupBytesMax }: Pick<Limits, 'groupRowsMax' | 'groupBytesMax'>,
 ): boolean {
   const isLarge = count > groupRowsMax || bytes > groupBytesMax;
-  return isLarge && chain === null && removes === null && target.shape.key.length === 0;
+  return isLarge && chain === null && deletes === null && target.shape.key.length === 0;
 }

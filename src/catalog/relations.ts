@@ -149,7 +149,7 @@ export class Relations {
 }
 
 function toTarget(database: string, name: string, row: FoundRow, way: RelationWay): Target {
-  const shape = toShape(row, { way, document: null, includes: [], misfits: 'reject' });
+  const shape = toShape(row, { way, document: null, includes: [], onTypeError: 'reject' });
   if (typeof shape === 'string') throw notWritable(name, `cannot take rows: ${shape}`);
   const code = toCode(row);
   if (typeof code === 'string') throw notWritable(name, `cannot take rows: ${code}`);

@@ -173,12 +173,12 @@ export interface ShapeChoice {
   readonly document: string | null;
   /** Columns that are written beside the document. */
   readonly includes: readonly string[];
-  readonly misfits: Shape['misfits'];
+  readonly onTypeError: Shape['onTypeError'];
 }
 
 /** The shape, or in one line why rows cannot be written. */
 export function toShape(row: RelationRow, choice: ShapeChoice): Shape | string {
-  const { document, includes, misfits } = choice;
+  const { document, includes, onTypeError } = choice;
   const columns = row.columns.filter(
     ({ name, writable }) => writable && (document === null || name === document || includes.includes(name)),
   );
@@ -194,7 +194,7 @@ export function toShape(row: RelationRow, choice: ShapeChoice): Shape | string {
     columns: columns.map((column) => toColumn(column, document)),
     key,
     document,
-    misfits,
+    onTypeError,
   };
 }
 

@@ -190,7 +190,7 @@ function shapeOf(row: CatalogRow): Shape | string {
     way: null,
     document: row.takes_document ? row.document : null,
     includes,
-    misfits: row.options['on_type_error'] === 'null' ? 'null' : 'reject',
+    onTypeError: row.options['on_type_error'] === 'null' ? 'null' : 'reject',
   });
   if (typeof shape === 'string') return shape;
   if (shape.columns.every(({ name }) => includes.includes(name)))
@@ -322,7 +322,7 @@ export function unusableTarget(name: Pick<Target, 'database' | 'schema' | 'table
 
 /** Of a table whose requests are all answered 503. */
 function unusableShape(mark: string): Shape {
-  return { mark, way: 'insert', columns: [], key: [], document: null, misfits: 'reject' };
+  return { mark, way: 'insert', columns: [], key: [], document: null, onTypeError: 'reject' };
 }
 
 function nobodys({ code: { owner, owner_name: ownerName } }: CatalogRow): Code {

@@ -67,7 +67,7 @@ async function room(t: TestContext, table: string, make: string) {
   const member = (kind: 'good' | 'bad'): { id: number; rows: Rows } => {
     const id = ++last;
     const bad = kind === 'bad' ? ',"bad":"yes"' : '';
-    return { id, rows: { ...rowsOf(target, `{"id":${id}${bad}}`), patienceMs: 20_000 } };
+    return { id, rows: { ...rowsOf(target, `{"id":${id}${bad}}`), ackTimeoutMs: 20_000 } };
   };
   const group = async (kinds: readonly ('good' | 'bad')[]) => {
     const members = kinds.map(member);

@@ -140,7 +140,7 @@ suite('tables and connections that change', () => {
       { email: 'a@B', v: 2, who: 'a@b' },
       { email: 'x', v: null, who: 'x' },
     ]);
-    const gone = { ...rowsOf(g, '{"email":"X"}'), removes: Uint8Array.of(1) };
+    const gone = { ...rowsOf(g, '{"email":"X"}'), deletes: Uint8Array.of(1) };
     assert.deepEqual(codes(await send([gone])), [1]);
     assert.equal((await client.query('select from g')).rowCount, 1);
     assert.deepEqual(
@@ -212,7 +212,7 @@ suite('tables and connections that change', () => {
     const send = committer(t, { clientConfig: through }, new Spy());
     const row = (id: number) => rowsOf(target, `{"id":${id}}`);
     assert.deepEqual(codes((await Promise.all([send([row(1)]), send([row(2)])])).flat()), [1, 1]);
-    assert.deepEqual(codes(await send([{ ...row(3), patienceMs: 20_000 }])), [1]);
+    assert.deepEqual(codes(await send([{ ...row(3), ackTimeoutMs: 20_000 }])), [1]);
     const { rows } = await client.query<{ settings: string }>('select settings from t order by id');
     assert.deepEqual(
       rows.map((found) => found.settings),
@@ -232,7 +232,7 @@ suite('tables and connections that change', () => {
       `select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'headgate commit' and datname = current_database()`,
     );
     assert.deepEqual(codes(await lost), ['unknown commit_unknown']);
-    assert.deepEqual(codes(await send([{ ...rowsOf(target, '{"id":2}'), patienceMs: 300 }])), [
+    assert.deepEqual(codes(await send([{ ...rowsOf(target, '{"id":2}'), ackTimeoutMs: 300 }])), [
       'unknown commit_unknown',
     ]);
     await holder.query('rollback');
@@ -251,10 +251,10 @@ suite('tables and connections that change', () => {
       create function slow() returns trigger language plpgsql as $$ begin perform pg_sleep(1.2); return new; end $$;
       create trigger slow before insert on t for each row execute function slow()`);
     const target = await tableOf('t');
-    assert.deepEqual(codes(await send([{ ...rowsOf(target, '{"id":1}'), patienceMs: 900 }])), [
+    assert.deepEqual(codes(await send([{ ...rowsOf(target, '{"id":1}'), ackTimeoutMs: 900 }])), [
       'aborted deadline',
     ]);
-    assert.deepEqual(codes(await send([{ ...rowsOf(target, '{"id":2}'), patienceMs: 20_000 }])), [1]);
+    assert.deepEqual(codes(await send([{ ...rowsOf(target, '{"id":2}'), ackTimeoutMs: 20_000 }])), [1]);
     assert.deepEqual((await client.query('select id from t')).rows, [{ id: 2 }]);
     assert((await copyOf('t')).oid > 0);
   });
@@ -278,14 +278,14 @@ suite('tables and connections that change', () => {
       await client.query('create table t (id int primary key, v numeric default 1.50, at timestamptz)');
       const row = await describeTable(client, 't');
       assert(row !== null);
-      const shape = toShape(row, { way: null, document: null, includes: [], misfits: 'reject' });
+      const shape = toShape(row, { way: null, document: null, includes: [], onTypeError: 'reject' });
       assert(typeof shape !== 'string');
       const target = targetOf({ database: 'postgres', table: 't', oid: row.relation, shape });
       const send = committer(t, engine, new Spy());
       const outcomes = await send([
         rowsOf(target, '{"id":1}', '{"id":1,"v":"2.250"}'),
         rowsOf(target, '{"id":2,"at":"x"}'),
-        { ...rowsOf(target, '{"id":1}', '{"id":3}'), removes: Uint8Array.of(1, 0) },
+        { ...rowsOf(target, '{"id":1}', '{"id":3}'), deletes: Uint8Array.of(1, 0) },
       ]);
       assert.deepEqual(messages(outcomes), [
         'committed',

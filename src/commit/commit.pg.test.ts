@@ -193,7 +193,7 @@ suite('commit', () => {
       create trigger nap before insert on silent for each row execute function nap()`);
     const target = await targetOf('silent');
     const started = performance.now();
-    const rows = { ...rowsOf(target, '1'), patienceMs: 300 };
+    const rows = { ...rowsOf(target, '1'), ackTimeoutMs: 300 };
     assert.deepEqual(codes(await send([rows])), ['unknown commit_unknown']);
     assert(performance.now() - started < 1_200);
   });

@@ -24,7 +24,7 @@ import { Session } from './session.ts';
 import type { Fate } from './session.ts';
 import { Sharing } from './sharing.ts';
 import type { SharingOptions } from './sharing.ts';
-import { mayShare, patienceOf, storeTogether } from './together.ts';
+import { mayShare, ackTimeoutOf, storeTogether } from './together.ts';
 
 export interface CommitOptions {
   readonly pools: CommitPools;
@@ -118,8 +118,8 @@ async function onSession<T extends readonly (readonly Outcome[])[] | null>(
       observe({ kind: 'group.aborted', table: of, rows, sqlstate: '08001', reason });
     return groups.map((group) => all(group, away));
   }
-  const patienceMs = Math.max(...groups.map(patienceOf));
-  const deadline = started + patienceMs;
+  const ackTimeoutMs = Math.max(...groups.map(ackTimeoutOf));
+  const deadline = started + ackTimeoutMs;
   const leftMs = () => deadline - clock();
   const told = (fate: Fate | null) => {
     for (const { target: of, rows } of groups)
@@ -132,7 +132,7 @@ async function onSession<T extends readonly (readonly Outcome[])[] | null>(
     clock,
     deadline,
     shared: pools.isShared(target.database),
-    statementTimeoutMs: statementTimeoutMs(patienceMs, pools.isShared(target.database), limits),
+    statementTimeoutMs: statementTimeoutMs(ackTimeoutMs, pools.isShared(target.database), limits),
     readOnly: () => pools.readOnly(),
     fateOf: async (xid) => {
       // The lost connection makes room for the one that is asked.
@@ -197,12 +197,12 @@ class Lent {
 
 /** What connections have of their own fits a group that is waited for as long as a single request: null. */
 export function statementTimeoutMs(
-  patienceMs: number,
+  ackTimeoutMs: number,
   shared: boolean,
   { ackDeadlineMs, commitStatementTimeoutMs }: CommitOptions['limits'],
 ): number | null {
-  if (patienceMs <= ackDeadlineMs) return shared ? commitStatementTimeoutMs : null;
-  return patienceMs - (ackDeadlineMs - commitStatementTimeoutMs);
+  if (ackTimeoutMs <= ackDeadlineMs) return shared ? commitStatementTimeoutMs : null;
+  return ackTimeoutMs - (ackDeadlineMs - commitStatementTimeoutMs);
 }
 
 function all(group: Group, outcome: Outcome): readonly Outcome[] {

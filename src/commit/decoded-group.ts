@@ -78,8 +78,8 @@ export class DecodedGroup {
   readonly #send: Session['send'] = (messages, expected) => this.#session.send(messages, expected);
 
   refuse(member: Rows): Outcome | null {
-    if (this.#table.removes || member.removes?.includes(1) !== true) return null;
-    return { ...aborted(withoutKey), row: member.removes.indexOf(1) };
+    if (this.#table.deletes || member.deletes?.includes(1) !== true) return null;
+    return { ...aborted(withoutKey), row: member.deletes.indexOf(1) };
   }
 
   store(members: readonly Rows[]) {
@@ -135,7 +135,7 @@ export class DecodedGroup {
     const suspect = verdictOf(failed) === 'suspect';
     const current = await (suspect ? this.stands() : this.#session.confirm(this.#table));
     if (current !== null) return members.map(() => current);
-    const nulls = target.shape.misfits === 'null';
+    const nulls = target.shape.onTypeError === 'null';
     if (this.#whole || !mayBeMisfit(failed) || (members.length === 1 && !nulls)) return members;
     const questions = nulls ? this.#options.limits.groupNulledProbesMax : probesOf(members);
     const probes = new Probes(this.#send, this.#table, this.#session.facts, questions);
@@ -151,9 +151,9 @@ export class DecodedGroup {
   async #withNulls(member: Rows, probes: Probes): Promise<Rows> {
     const { document } = this.#table.target.shape;
     // A document is the row: without it nothing of what was sent would be stored.
-    const misfits = (await probes.all(member)).filter(({ column }) => column.name !== document);
-    this.#nulled += misfits.length;
-    return misfits.length === 0 ? member : withNulls(member, misfits);
+    const onTypeError = (await probes.all(member)).filter(({ column }) => column.name !== document);
+    this.#nulled += onTypeError.length;
+    return onTypeError.length === 0 ? member : withNulls(member, onTypeError);
   }
 
   /** The outcome of a member that holds a value which does not fit. */

@@ -7,7 +7,7 @@ import type { Rows } from '../tables/flow.ts';
 const json = (value: unknown) => JSON.stringify(value);
 const removing = (rows: Rows, ...which: number[]): Rows => ({
   ...rows,
-  removes: Uint8Array.from({ length: rows.count }, (_, i) => (which.includes(i) ? 1 : 0)),
+  deletes: Uint8Array.from({ length: rows.count }, (_, i) => (which.includes(i) ? 1 : 0)),
 });
 
 suite('rows that the engine decodes', () => {

@@ -30,8 +30,8 @@ async function room(t: TestContext, bounds: Partial<Limits> = {}) {
   return {
     ...made,
     documents: async (name: string) => once(await made.targetOf(name)),
-    columns: async (name: string, misfits: Shape['misfits'] = 'reject') =>
-      once(await made.tableOf(name, { misfits })),
+    columns: async (name: string, onTypeError: Shape['onTypeError'] = 'reject') =>
+      once(await made.tableOf(name, { onTypeError })),
     known: async () => {
       const { rows } = await made.client.query<{ n: number }>(
         'select count(*)::int as n from headgate.delivery',

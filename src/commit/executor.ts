@@ -20,7 +20,7 @@ export const executorUnfit = 'HG002';
 export const lateCode = 'HG003';
 
 const parameters =
-  'table_name text, table_oid oid, known_mark text, statement text, documents json, code_path text, removes bytea';
+  'table_name text, table_oid oid, known_mark text, statement text, documents json, code_path text, deletes bytea';
 const types = 'text, oid, text, text, json, text, bytea';
 
 /** Its statement reads the documents as `$1`, the path for the table's own code as `$2`, and what is deleted as `$3`. */
@@ -43,7 +43,7 @@ BEGIN
   IF same IS NOT TRUE THEN
     RAISE EXCEPTION USING ERRCODE = 'HG001', MESSAGE = 'the table has changed since the request was checked';
   END IF;
-  EXECUTE statement USING documents, code_path, removes;
+  EXECUTE statement USING documents, code_path, deletes;
   -- From here on nothing of the table may be left to run. What its code has set holds no longer either.
   SET CONSTRAINTS ALL IMMEDIATE;
   EXECUTE 'CLOSE ALL';

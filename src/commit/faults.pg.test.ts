@@ -106,7 +106,7 @@ async function roomOn(t: TestContext, bin: string) {
     const code = { ...found, catalogued: way === 'copy' };
     const given = { database: 'postgres', table: name, oid: row.relation, code };
     if (way === 'copy') return madeTarget({ ...given, shape: { mark: row.mark } });
-    const shape = toShape(row, { way: null, document: null, includes: [], misfits: 'reject' });
+    const shape = toShape(row, { way: null, document: null, includes: [], onTypeError: 'reject' });
     assert(typeof shape !== 'string');
     return madeTarget({ ...given, shape });
   };
@@ -137,7 +137,7 @@ function faultsOn(bin: string): void {
       const target = await make(table, way, hook);
       const rows = (...deeds: (string | null)[]): Rows => ({
         ...rowsOf(target, ...deeds.map((c) => JSON.stringify({ id: ++ids, c }))),
-        patienceMs: 60_000,
+        ackTimeoutMs: 60_000,
       });
       let honest = 0;
       const cases = [...states.map((state) => [state, 'aborted row_refused'] as const), ...deeds];
@@ -196,7 +196,7 @@ function faultsOn(bin: string): void {
       onEnd(t, 'holder', () => holder.end());
       await holder.query(`begin; lock table ${table}`);
       await everybody(hasty, 'aborted engine_unavailable');
-      await everybody(brief, 'aborted deadline', { patienceMs: 2_000 });
+      await everybody(brief, 'aborted deadline', { ackTimeoutMs: 2_000 });
       await holder.query('rollback');
       await client.query(`revoke insert on ${table} from headgate`);
       await everybody(usual, 'aborted table_changed');

@@ -66,13 +66,13 @@ export function createHandOver(options: CommitOptions): HandOver {
     }
     const shared = pools.isShared(target.database);
     // As long as one that waits for its answer would be given.
-    const patienceMs = group.members.reduce((most, rows) => Math.max(most, rows.patienceMs), 0);
+    const ackTimeoutMs = group.members.reduce((most, rows) => Math.max(most, rows.ackTimeoutMs), 0);
     const session = new Session({
       client,
       clock,
-      deadline: clock() + patienceMs,
+      deadline: clock() + ackTimeoutMs,
       shared,
-      statementTimeoutMs: statementTimeoutMs(patienceMs, shared, limits),
+      statementTimeoutMs: statementTimeoutMs(ackTimeoutMs, shared, limits),
       readOnly: () => pools.readOnly(),
       fateOf: () => Promise.resolve(null),
       fateHere: () => Promise.resolve(null),

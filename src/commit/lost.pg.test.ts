@@ -179,7 +179,7 @@ suite('lost', () => {
     await standbys('nobody');
     // The server's own processes read it in their own time.
     for (let waits = false; !waits;) waits = await commitWaits(client);
-    const sent = send([{ ...rowsOf(target, '{"id":1}'), patienceMs: 20_000 }]);
+    const sent = send([{ ...rowsOf(target, '{"id":1}'), ackTimeoutMs: 20_000 }]);
     const pid = await waiting(client, 'SyncRep');
     await client.query('select pg_terminate_backend($1)', [pid]);
     // The wait of the question, after that of the commit has ended.
@@ -206,7 +206,7 @@ async function ownServer(t: TestContext, settings: readonly string[] = []) {
   await client.query('create table t (id int)');
   const row = await describeTable(client, 't');
   assert(row !== null);
-  const shape = toShape(row, { way: null, document: null, includes: [], misfits: 'reject' });
+  const shape = toShape(row, { way: null, document: null, includes: [], onTypeError: 'reject' });
   assert(typeof shape !== 'string');
   const target = madeTarget({ database: 'postgres', table: 't', oid: row.relation, shape });
   const spy = new Spy();

@@ -27,7 +27,7 @@ import { createHandOver } from './hand-over.ts';
 
 const removing = (rows: Rows, ...which: number[]): Rows => ({
   ...rows,
-  removes: Uint8Array.from({ length: rows.count }, (_, i) => (which.includes(i) ? 1 : 0)),
+  deletes: Uint8Array.from({ length: rows.count }, (_, i) => (which.includes(i) ? 1 : 0)),
 });
 
 /** `role`: Headgate's. */
@@ -50,7 +50,7 @@ async function room(t: TestContext, bin: string, role: string) {
   const read = async (client: Client, table: string, choice: Partial<ShapeChoice> = {}): Promise<Target> => {
     const row = await describeTable(client, table);
     assert(row !== null);
-    const shape = toShape(row, { way: null, document: null, includes: [], misfits: 'reject', ...choice });
+    const shape = toShape(row, { way: null, document: null, includes: [], onTypeError: 'reject', ...choice });
     assert(typeof shape !== 'string', JSON.stringify(shape));
     const { schema_name: schema, table_name: name, relation: oid } = row;
     return targetOf({ database: 'postgres', schema, table: name, oid, shape, code: codeOf(row) });

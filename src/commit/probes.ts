@@ -65,7 +65,7 @@ export class Probes {
         : await this.#search(rows.count, (ranges) =>
             this.#ask(ranges.map((range) => this.#decode(rows, range, columns))),
           );
-    if (found === null || (removed !== null && removed.row < found.at) || rows.removes?.[found.at] === 1)
+    if (found === null || (removed !== null && removed.row < found.at) || rows.deletes?.[found.at] === 1)
       return removed;
     const row = { from: found.at, to: found.at + 1 };
     const column = await this.#search(1 + columns.length, (ranges) =>
@@ -81,7 +81,7 @@ export class Probes {
   /** Which of these requests hold a value that does not fit: their places. */
   failing(members: readonly Rows[]): Promise<number[]> {
     const { columns } = this.#table.target.shape;
-    const whole = (rows: Rows) => part(rows, { from: 0, to: rows.count }, rows.removes);
+    const whole = (rows: Rows) => part(rows, { from: 0, to: rows.count }, rows.deletes);
     return this.#searchAll(members.length, (ranges) =>
       this.#ask(
         ranges.map(
@@ -111,8 +111,8 @@ export class Probes {
 
   /** The first row that deletes and whose key cannot be read, or is missing. */
   async #firstRemoved(rows: Rows): Promise<Misfit | null> {
-    if (rows.removes === null || !rows.removes.includes(1) || !this.#table.removes) return null;
-    const stays = rows.removes.map((flag) => 1 - flag);
+    if (rows.deletes === null || !rows.deletes.includes(1) || !this.#table.deletes) return null;
+    const stays = rows.deletes.map((flag) => 1 - flag);
     const found = await this.#search(rows.count, (ranges) =>
       this.#ask(
         ranges.map((range) => () => this.#table.removeProbe([part(rows, range, stays)], this.#facts)),
@@ -156,7 +156,7 @@ export class Probes {
   }
 
   #decode(rows: Rows, range: Range, columns: readonly Column[]): Ask {
-    return () => this.#table.probe(columns, [part(rows, range, rows.removes)], this.#facts);
+    return () => this.#table.probe(columns, [part(rows, range, rows.deletes)], this.#facts);
   }
 
   /** What each question fails with, or null. Questions that may not be asked any more fail with nothing. */

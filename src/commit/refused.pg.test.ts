@@ -152,7 +152,7 @@ suite('rows that the engine refuses', () => {
   test("on_type_error = 'null' stores NULL for what does not fit, counts it, and refuses what NULL does not mend", async (t) => {
     const { client, spy, tableOf, send } = await commitRoom(t);
     await client.query('create table t (id int not null, n int, at date default now(), "w ""x" numeric)');
-    const target = await tableOf('t', { misfits: 'null' });
+    const target = await tableOf('t', { onTypeError: 'null' });
     const told = spy.next('values.nulled');
     const outcomes = await send([
       rowsOf(target, '{"id":1,"n":"x", "at":"never" } ', '{"id":2,"n":5}'),
@@ -240,9 +240,9 @@ suite('rows that the engine refuses', () => {
       for (let round = 0; round < 60; round++) {
         const ids = Array.from({ length: 40 }, (_, i) => (i * (seed + 2 * round + 1) * 7919) % 101);
         const rows = rowsOf(target, ...ids.map((id) => json({ id, v: round })));
-        const removes = Uint8Array.from(ids, (id) => (round % 3 === 0 && id % 5 === 0 ? 1 : 0));
+        const deletes = Uint8Array.from(ids, (id) => (round % 3 === 0 && id % 5 === 0 ? 1 : 0));
         const ended = await sender([
-          { ...rows, removes: round % 3 === 0 ? removes : null, patienceMs: 20_000 },
+          { ...rows, deletes: round % 3 === 0 ? deletes : null, ackTimeoutMs: 20_000 },
         ]);
         outcomes.push(...codes(ended).map(String));
       }

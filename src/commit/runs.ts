@@ -13,7 +13,7 @@ export interface Run {
   readonly parts: Part[];
   readonly rows: number;
   /** One byte a row, 1 where it deletes; null: none does. */
-  readonly removes: Buffer | null;
+  readonly deletes: Buffer | null;
 }
 
 export interface RunBounds {
@@ -34,7 +34,7 @@ class RunBuilder {
   readonly #runs: Run[] = [];
   #kept = nothing;
   #parts: Part[] = [];
-  #removes: (Uint8Array | number)[] = [];
+  #deletes: (Uint8Array | number)[] = [];
   #removing = false;
   #rows = 0;
   #bytes = 0;
@@ -80,10 +80,10 @@ class RunBuilder {
     return this.#runs;
   }
 
-  #push({ documents, removes }: Rows, from: number, to: number, bytes: number): void {
-    this.#parts.push({ documents, from, to, without: removes });
-    this.#removes.push(removes?.subarray(from, to) ?? to - from);
-    this.#removing ||= removes?.subarray(from, to).includes(1) === true;
+  #push({ documents, deletes }: Rows, from: number, to: number, bytes: number): void {
+    this.#parts.push({ documents, from, to, without: deletes });
+    this.#deletes.push(deletes?.subarray(from, to) ?? to - from);
+    this.#removing ||= deletes?.subarray(from, to).includes(1) === true;
     this.#rows += to - from;
     this.#bytes += bytes;
   }
@@ -91,17 +91,17 @@ class RunBuilder {
   #cut(): void {
     if (this.#rows > 0) {
       const flags = () =>
-        Buffer.concat(this.#removes.map((part) => (typeof part === 'number' ? Buffer.alloc(part) : part)));
+        Buffer.concat(this.#deletes.map((part) => (typeof part === 'number' ? Buffer.alloc(part) : part)));
       this.#runs.push({
         kept: this.#kept,
         parts: this.#parts,
         rows: this.#rows,
-        removes: this.#removing ? flags() : null,
+        deletes: this.#removing ? flags() : null,
       });
     }
     this.#kept = nothing;
     this.#parts = [];
-    this.#removes = [];
+    this.#deletes = [];
     this.#removing = false;
     this.#rows = 0;
     this.#bytes = 0;

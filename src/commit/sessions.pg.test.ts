@@ -119,7 +119,7 @@ suite('names that others put before PostgreSQL’s own', () => {
       CREATE TABLE t (k varchar(20) PRIMARY KEY, d text DEFAULT pg_catalog.concat('a', 'b'), x text DEFAULT pg_catalog.lower('X'::varchar));
       CREATE TRIGGER help AFTER INSERT ON t FOR EACH ROW EXECUTE FUNCTION help()`);
     const target = await tableOf('t');
-    const removed = { ...rowsOf(target, '{"k":"a"}', '{"k":"b"}'), removes: Uint8Array.of(1, 0) };
+    const removed = { ...rowsOf(target, '{"k":"a"}', '{"k":"b"}'), deletes: Uint8Array.of(1, 0) };
     assert.deepEqual(codes(await send([rowsOf(target, '{"k":"a"}', '{"k":"b"}')])), [2]);
     assert.deepEqual(codes(await send([removed])), [2]);
     assert.deepEqual(
@@ -145,7 +145,7 @@ suite('names that others put before PostgreSQL’s own', () => {
     const target = await tableOf('t');
     assert.deepEqual(codes(await send([rowsOf(target, '{"k":"Abc","n":1}')])), [1]);
     assert.deepEqual(
-      codes(await send([{ ...rowsOf(target, '{"k":"aBC"}'), removes: Uint8Array.of(1) }])),
+      codes(await send([{ ...rowsOf(target, '{"k":"aBC"}'), deletes: Uint8Array.of(1) }])),
       [1],
     );
     assert.deepEqual((await client.query('SELECT k FROM t')).rows, []);

@@ -19,7 +19,7 @@
  * Slow is what takes several times as long as groups of the database usually do, so that a machine or a disk that is slow
  * for everybody blames nobody. There shared transactions become smaller, and larger again when they are quick.
  */
-import { Slots } from '../kit/slots.ts';
+import { Semaphore } from '../kit/semaphore.ts';
 import type { CommitGroup, Group, Outcome, Target } from '../tables/flow.ts';
 import type { Limits } from '../tables/limits.ts';
 
@@ -71,7 +71,7 @@ const shares: Apart = { untilMs: 0, forMs: 0 };
 
 /** What goes on in one database. */
 interface Line {
-  readonly slots: Slots;
+  readonly slots: Semaphore;
   waiting: Waiting[];
   /** How many tables a shared transaction should have at most. */
   tables: number;
@@ -115,7 +115,7 @@ export class Sharing {
     const known = this.#lines.get(database);
     if (known !== undefined) return known;
     const { sharedTransactionsMax, sharedTablesMax, sharedQuickMs: usualMs } = this.#options.limits;
-    const slots = new Slots(sharedTransactionsMax);
+    const slots = new Semaphore(sharedTransactionsMax);
     const tables = Math.min(tablesAtFirst, sharedTablesMax);
     const line: Line = { slots, waiting: [], tables, usualMs, failures: 0, pausedUntilMs: 0 };
     this.#lines.set(database, line);

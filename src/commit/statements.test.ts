@@ -95,7 +95,7 @@ test('runs hold every row once and in order, with one set of kept columns each, 
         const keeps = new Map(rows.flatMap(({ kept }, i) => (kept.length > 0 ? [[i, kept] as const] : [])));
         return {
           ...rowsOf(target({}), ...texts),
-          removes: rows.some((r) => r.removed) ? Uint8Array.from(rows, (r) => (r.removed ? 1 : 0)) : null,
+          deletes: rows.some((r) => r.removed) ? Uint8Array.from(rows, (r) => (r.removed ? 1 : 0)) : null,
           keeps: keeps.size > 0 ? keeps : null,
         };
       });
@@ -113,8 +113,8 @@ test('runs hold every row once and in order, with one set of kept columns each, 
         assert.equal(run.rows, texts.length);
         assert(run.rows > 0 && run.rows <= rowsMax);
         assert(run.rows === 1 || texts.join('').length <= bytesMax);
-        assert.equal(run.removes?.length ?? run.rows, run.rows);
-        return texts.map((text, i) => ({ text, removed: run.removes?.[i] === 1, kept: run.kept }));
+        assert.equal(run.deletes?.length ?? run.rows, run.rows);
+        return texts.map((text, i) => ({ text, removed: run.deletes?.[i] === 1, kept: run.kept }));
       });
       assert.deepEqual(found, expected);
     }),

@@ -96,7 +96,7 @@ export class TableStatements {
   /** Says whether the table is still the one of the target. */
   readonly confirm: Step;
   /** Whether rows of this table can be deleted by their key. */
-  readonly removes: boolean;
+  readonly deletes: boolean;
   readonly #remove: Sql | null;
   readonly #removeProbe: Sql | null;
   readonly #store = new Map<string, Sql>();
@@ -119,7 +119,7 @@ export class TableStatements {
         ? { shared: fixed(step(lockShared, table)), alone: fixed(step(lockAlone, table)) }
         : null;
     const remove = removeStatement(target);
-    this.removes = remove !== null;
+    this.deletes = remove !== null;
     this.#remove = remove === null ? null : sql(remove, rowTypes);
     const probe = removeProbeStatement(target);
     this.#removeProbe = probe === null ? null : sql(probe, rowTypes);
@@ -163,17 +163,17 @@ export class TableStatements {
   steps(runs: readonly Run[], facts: SessionFacts, commit: string): Step[] {
     const steps: Step[] = [];
     const add = (step: Step) => steps.push(...this.#pinned(step, commit));
-    for (const { kept, parts, rows, removes } of runs) {
-      if (removes === null) {
+    for (const { kept, parts, rows, deletes } of runs) {
+      if (deletes === null) {
         add(this.#rows(this.#storing(kept), parts, null, facts));
         continue;
       }
       // What is stored and deleted again is stored first; a key whose last row stores it is not deleted.
-      const removed = removes.reduce((sum, flag) => sum + flag, 0);
+      const removed = deletes.reduce((sum, flag) => sum + flag, 0);
       if (removed < rows) add(this.#rows(this.#storing(kept), parts, null, facts));
       if (this.#remove === null) throw new Error('rows of a table without a key are not deleted');
       const all = parts.map((part) => ({ ...part, without: null }));
-      add({ ...this.#rows(this.#remove, all, removes, facts), deletes: true });
+      add({ ...this.#rows(this.#remove, all, deletes, facts), deletes: true });
     }
     return steps;
   }
@@ -206,19 +206,19 @@ export class TableStatements {
     return storing;
   }
 
-  #rows(of: Sql, parts: readonly Part[], removes: Buffer | null, facts: SessionFacts): Step {
+  #rows(of: Sql, parts: readonly Part[], deletes: Buffer | null, facts: SessionFacts): Step {
     const documents = { format: 0, value: parts } as const;
     if (this.#asOwner) {
-      const { call, parameters } = this.#call(of, documents, removes, facts);
+      const { call, parameters } = this.#call(of, documents, deletes, facts);
       return { ...nameless(call, parameters), calls: true };
     }
-    return named(of, [documents, textOf(facts.path), { format: 1, value: removes }]);
+    return named(of, [documents, textOf(facts.path), { format: 1, value: deletes }]);
   }
 
-  #call(of: Sql, documents: Parameter, removes: Buffer | null, facts: SessionFacts) {
+  #call(of: Sql, documents: Parameter, deletes: Buffer | null, facts: SessionFacts) {
     const [name, place, mark] = confirmParameters(this.target);
     const call = sql(executorCall(facts.role, this.target.code), executorTypes);
-    const last = [textOf(facts.path), { format: 1, value: removes } as const];
+    const last = [textOf(facts.path), { format: 1, value: deletes } as const];
     return { call, parameters: [name, place, mark, textOf(of.text), documents, ...last] };
   }
 

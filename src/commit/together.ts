@@ -23,12 +23,12 @@ import type { Parameter } from './wire-message.ts';
 export function mayShare(group: Group, { ackDeadlineMs }: Pick<Limits, 'ackDeadlineMs'>): boolean {
   const { shape, code, waitsForDisk, dedupe } = group.target;
   const isPlain = shape.way === 'copy' && code.as === 'headgate' && code.inert && code.catalogued;
-  return isPlain && waitsForDisk && dedupe === undefined && patienceOf(group) <= ackDeadlineMs;
+  return isPlain && waitsForDisk && dedupe === undefined && ackTimeoutOf(group) <= ackDeadlineMs;
 }
 
 /** How long its senders wait, in ms. */
-export function patienceOf({ members }: Group): number {
-  return members.reduce((most, rows) => Math.max(most, rows.patienceMs), 0);
+export function ackTimeoutOf({ members }: Group): number {
+  return members.reduce((most, rows) => Math.max(most, rows.ackTimeoutMs), 0);
 }
 
 /** The documents of all groups, in their order; all of them, or none. */

@@ -62,7 +62,7 @@ const tables: readonly (readonly [string, string])[] = [
   [`(LIKE app.like_me) INCLUDE HEADER 'x' AS h ${hook}`, "insert (x integer, y text, h text) 'x'→h"],
   [
     "(a INT) WITH (connector = 'webhook', is_batched = true, on_type_error = 'null', format = 'json', webhook.wait_for_persistence = false)",
-    'insert (a integer) batched misfits null',
+    'insert (a integer) batched onTypeError null',
   ],
   ["(data JSONB) WITH (connector = 'webhook', format = form)", 'copy (data jsonb) document data form'],
   ["(a TEXT, b INT) WITH (connector = 'webhook', format = 'FORM')", 'insert (a text, b integer) form'],

@@ -20,13 +20,13 @@ const keyed = typedTarget(
 function items(
   target: Target,
   source: string,
-  removes: readonly number[] | null = null,
+  deletes: readonly number[] | null = null,
   headers: string[] = [],
 ) {
   const bytes = Buffer.from(source);
   return decodeItems(target, {
     documents: { bytes, spans: elementsOf(bytes) },
-    removes: removes === null ? null : Uint8Array.from(removes),
+    deletes: deletes === null ? null : Uint8Array.from(deletes),
     ...plainHead,
     rawHeaders: headers,
     arrivedAtMs: 0,
@@ -44,10 +44,10 @@ test('items are converted and filled as requests are, in their order', () => {
     '{"tenant":1,"id":"a","at":"2023-11-14 22:13:20Z","via":"ws"}',
     '{"id":"b","tenant":2,"via":"ws"}',
   ]);
-  assert.deepEqual([...(rows.removes ?? [])], [0, 1]);
+  assert.deepEqual([...(rows.deletes ?? [])], [0, 1]);
   assert.equal(rows.count, 2);
-  assert.ok(rows.patienceMs >= limits.ackDeadlineMs);
-  assert.equal(items(keyed, '[{}]', [0]).removes, null);
+  assert.ok(rows.ackTimeoutMs >= limits.ackDeadlineMs);
+  assert.equal(items(keyed, '[{}]', [0]).deletes, null);
   assert.equal(items(keyed, '[]').count, 0);
 });
 
@@ -86,7 +86,7 @@ test('items are checked where they stand: only what is between the places counts
   const places = (source: string | Buffer, ...spans: number[]) =>
     decodeItems(keyed, {
       documents: { bytes: Buffer.from(source), spans: Uint32Array.from(spans) },
-      removes: null,
+      deletes: null,
       ...plainHead,
       rawHeaders: [],
       arrivedAtMs: 0,
@@ -114,7 +114,7 @@ test('events are typed by their keys, whatever the intake of the table is', () =
   const target = { ...keyed, intake: { ...keyed.intake, document: 'id', batched: false } };
   const rows = decodeLines(target, Buffer.from('{"id":"a","at":0}\n\n{"id":"b"}\n'), 30_000);
   assert.deepEqual(documentsOf(rows), ['{"id":"a","at":"1970-01-01 00:00:00Z"}', '{"id":"b"}']);
-  assert.equal(rows.patienceMs, 30_000);
+  assert.equal(rows.ackTimeoutMs, 30_000);
   assert.deepEqual([...(rows.lines ?? [])], [1, 3]);
   assert.deepEqual(documentsOf(decodeObject(target, Buffer.from(' {"id":"c"} '), 1)), ['{"id":"c"}']);
   assert.throws(

@@ -33,7 +33,7 @@ export interface ItemsRequest extends DecodeHead {
   /** The data of each item; not checked yet, but each ends at a comma, a closing bracket or a blank before one. */
   readonly documents: Documents & { readonly spans: Uint32Array };
   /** 1 where an item deletes; null: none does. */
-  readonly removes: Uint8Array | null;
+  readonly deletes: Uint8Array | null;
 }
 
 /** Errors name the item, from 1: `item 2: …`. It pauses for others now and then, where there are many. */
@@ -59,7 +59,7 @@ export function* itemsInSlices(target: Target, request: ItemsRequest): Generator
 /** `out` null: the items are the rows as they are. */
 function* rowsOfItems(
   target: Target,
-  { removes, documents: { bytes: source, spans } }: ItemsRequest,
+  { deletes, documents: { bytes: source, spans } }: ItemsRequest,
   plan: Plan,
   included: Buffer | null,
   out: RowBytes | null,
@@ -79,7 +79,7 @@ function* rowsOfItems(
     }
     let end = spans[2 * i + 1] ?? 0;
     while (end > start && isJsonSpace(source[end - 1])) end--;
-    const removed = removes?.[i] === 1;
+    const removed = deletes?.[i] === 1;
     const problem = itemProblem(target, plan, source, start, end, allUtf8, removed);
     if (problem !== null) throw refuseProblem('payload_undecodable', problem, `item ${i + 1}`);
     if (!removed && plan.keys !== null && plan.keys.unknown > 0) ignored++;
@@ -102,7 +102,7 @@ function* rowsOfItems(
     ignored: ignoredOf(plan, ignored),
   };
   const rows = lineRows(target, read, null);
-  return { ...rows, removes: removes?.includes(1) === true ? removes : null };
+  return { ...rows, deletes: deletes?.includes(1) === true ? deletes : null };
 }
 
 function itemProblem(
@@ -135,18 +135,18 @@ function deleteProblem({ shape }: Target, plan: Plan, bytes: Buffer, start: numb
 }
 
 /** One JSON object whose keys are columns, whatever the target's intake says. */
-export function decodeObject(target: Target, body: Buffer, patienceMs: number): Rows {
+export function decodeObject(target: Target, body: Buffer, ackTimeoutMs: number): Rows {
   const plan = planByKeys(target.shape);
   const effort = checkDocument(body, 'payload_undecodable', plan.keys);
-  return { ...oneRow(target, plan, null, body, effort), patienceMs };
+  return { ...oneRow(target, plan, null, body, effort), ackTimeoutMs };
 }
 
 /** One JSON object a line, all or nothing; `firstLine` is the number of the first one, from 1. */
-export function decodeLines(target: Target, body: Buffer, patienceMs: number, firstLine = 1): Rows {
+export function decodeLines(target: Target, body: Buffer, ackTimeoutMs: number, firstLine = 1): Rows {
   const read = readLines(body, planByKeys(target.shape), null, firstLine, (line, problem) => {
     throw refuseProblem('payload_undecodable', problem, `line ${line}`);
   });
-  return lineRows(target, read, patienceMs);
+  return lineRows(target, read, ackTimeoutMs);
 }
 
 export interface SkippedLine {
@@ -162,12 +162,17 @@ export interface GoodLines {
 }
 
 /** Those lines that are JSON objects; `firstLine` is the number of the first one, from 1. */
-export function decodeGoodLines(target: Target, body: Buffer, patienceMs: number, firstLine = 1): GoodLines {
+export function decodeGoodLines(
+  target: Target,
+  body: Buffer,
+  ackTimeoutMs: number,
+  firstLine = 1,
+): GoodLines {
   const skipped: SkippedLine[] = [];
   let skippedCount = 0;
   const read = readLines(body, planByKeys(target.shape), null, firstLine, (line, problem) => {
     skippedCount++;
     if (skipped.length < limits.skippedLinesMax) skipped.push({ line, reason: problemSentence(problem) });
   });
-  return { rows: lineRows(target, read, patienceMs), skipped, skippedCount };
+  return { rows: lineRows(target, read, ackTimeoutMs), skipped, skippedCount };
 }

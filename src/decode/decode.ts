@@ -122,10 +122,10 @@ function wholeBody(target: Target, body: Buffer, kept: readonly string[] | null,
     documents: { bytes: body, spans: null },
     count: 1,
     bytes,
-    removes: null,
+    deletes: null,
     keeps: kept === null ? null : new Map([[0, kept]]),
     lines: null,
-    patienceMs: bytes > limits.groupBytesMax ? patienceMs(0, bytes) : limits.ackDeadlineMs,
+    ackTimeoutMs: bytes > limits.groupBytesMax ? ackTimeoutMs(0, bytes) : limits.ackDeadlineMs,
     chain: null,
     ignored: null,
   };
@@ -145,10 +145,10 @@ export function lineRows(target: Target, read: LineRows, givenMs: number | null)
     documents,
     count,
     bytes,
-    removes: null,
+    deletes: null,
     keeps,
     lines,
-    patienceMs: givenMs ?? patienceMs(count, bytes),
+    ackTimeoutMs: givenMs ?? ackTimeoutMs(count, bytes),
     chain: null,
     ignored,
   };
@@ -161,7 +161,7 @@ const keptRowBytes = 64;
  * How long a request is waited for. One that is larger than a group is committed by itself, so that nobody else waits
  * for it, and gets what the engine needs for the slowest bytes there are, on a machine that is slow.
  */
-function patienceMs(rows: number, bytes: number): number {
+function ackTimeoutMs(rows: number, bytes: number): number {
   const { ackDeadlineMs, batchRowPatienceUs, batchMiBPatienceMs, largeMiBPatienceMs, groupBytesMax } = limits;
   const forRows = (rows * batchRowPatienceUs) / 1_000;
   const perMiB = bytes > groupBytesMax ? largeMiBPatienceMs : batchMiBPatienceMs;

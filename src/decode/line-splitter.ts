@@ -3,7 +3,7 @@
  * most one line; may refuse with `body_too_large`. Chunks are its own from then on, and the memory of what comes out is
  * its taker's, who may give it back.
  */
-import { giveBack } from '../kit/give-back.ts';
+import { freeBuffer } from '../kit/free-buffer.ts';
 import { Refused } from '../tables/refusals.ts';
 
 export class LineSplitter {
@@ -30,7 +30,7 @@ export class LineSplitter {
     const rest = Buffer.from(chunk.subarray(last + 1));
     this.#hold(chunk.subarray(0, last + 1));
     const lines = this.#take();
-    if (lines.bytes.buffer !== chunk.buffer) giveBack(chunk);
+    if (lines.bytes.buffer !== chunk.buffer) freeBuffer(chunk);
     this.#bound(rest.length);
     this.#hold(rest);
     return lines;

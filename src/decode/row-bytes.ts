@@ -2,7 +2,7 @@
  * The documents of one request as they are being made: bytes that grow up to a bound, and where each document begins
  * and ends. May refuse with `body_too_large`: INCLUDE columns are repeated in every row of a batch.
  */
-import { giveBack } from '../kit/give-back.ts';
+import { freeBuffer } from '../kit/free-buffer.ts';
 import { limits } from '../tables/limits.ts';
 import { Refused } from '../tables/refusals.ts';
 
@@ -135,7 +135,7 @@ export class RowBytes {
 
   /** Nothing will come of it: the rows are refused. */
   drop(): void {
-    giveBack(this.#bytes);
+    freeBuffer(this.#bytes);
   }
 
   #reserve(more: number): void {
@@ -148,7 +148,7 @@ export class RowBytes {
       );
     const larger = Buffer.allocUnsafe(Math.min(this.#bytesMax, Math.max(needed, this.#bytes.length * 2)));
     this.#bytes.copy(larger, 0, 0, this.length);
-    giveBack(this.#bytes);
+    freeBuffer(this.#bytes);
     this.#bytes = larger;
   }
 }

@@ -6,7 +6,7 @@
  */
 import type { Rows, Target } from '../tables/flow.ts';
 import { Gathered } from '../kit/gathered.ts';
-import { giveBackStore } from '../kit/give-back.ts';
+import { freeStore } from '../kit/free-buffer.ts';
 import { limits } from '../tables/limits.ts';
 import { Refused } from '../tables/refusals.ts';
 import type { BodySource, EventCodec, LineBlock } from './event-rooms.ts';
@@ -81,7 +81,7 @@ export class EventBody {
   /** The block is used up: its memory is that of the rows, or free. */
   #linesOfBlock(target: Target, block: LineBlock, skipped: Skipped | null): Rows | null {
     const rows = this.#lines(target, block, skipped);
-    if (rows?.documents.bytes.buffer !== block.bytes.buffer) giveBackStore(block.bytes);
+    if (rows?.documents.bytes.buffer !== block.bytes.buffer) freeStore(block.bytes);
     return rows;
   }
 

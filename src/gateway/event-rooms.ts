@@ -4,7 +4,7 @@
  */
 import type { PoolClient } from 'pg';
 import type { Column, Outcome, Rows, Target } from '../tables/flow.ts';
-import type { Slots } from '../kit/slots.ts';
+import type { Semaphore } from '../kit/semaphore.ts';
 import type { Refusal } from '../tables/refusals.ts';
 import type { Skipped } from './skipped.ts';
 
@@ -22,7 +22,7 @@ export interface EventRooms {
   /** Lets go of a database, so that it can be dropped or renamed. */
   readonly release: (database: string) => Promise<void>;
   /** One for each large body that is under way. */
-  readonly streams: Slots;
+  readonly streams: Semaphore;
   readonly codec: EventCodec;
   readonly transaction: TransactionRooms;
 }
@@ -60,13 +60,13 @@ export interface EventCodec {
   /** What a text is by itself: a document, the beginning of one, or neither. */
   readonly opening: (text: Buffer) => 'whole' | 'open' | 'broken';
   /** Throws Refused. */
-  readonly object: (target: Target, body: Buffer, patienceMs: number) => Rows;
+  readonly object: (target: Target, body: Buffer, ackTimeoutMs: number) => Rows;
   /** Throws Refused whose message names the line. */
-  readonly lines: (target: Target, body: Buffer, patienceMs: number, firstLine: number) => Rows;
+  readonly lines: (target: Target, body: Buffer, ackTimeoutMs: number, firstLine: number) => Rows;
   readonly goodLines: (
     target: Target,
     body: Buffer,
-    patienceMs: number,
+    ackTimeoutMs: number,
     firstLine: number,
   ) => {
     readonly rows: Rows;
@@ -132,7 +132,7 @@ export interface TransactionRooms {
     leftMs: () => number,
   ) => Promise<'committed' | 'aborted' | null>;
   /** Whose chunk is at the engine: one after the other leaves processors and log for small requests, and takes no longer. */
-  readonly turns: Slots;
+  readonly turns: Semaphore;
   /** A monotonic clock, ms. */
   readonly clock: () => number;
 }

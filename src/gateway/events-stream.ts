@@ -5,7 +5,7 @@
  * `deadline` when the engine needs more than `eventsDeadlineMs` behind the last byte.
  */
 import type { Target } from '../tables/flow.ts';
-import { giveBackStore } from '../kit/give-back.ts';
+import { freeStore } from '../kit/free-buffer.ts';
 import { limits } from '../tables/limits.ts';
 import { Refused } from '../tables/refusals.ts';
 import type { EventBody } from './event-body.ts';
@@ -52,7 +52,7 @@ async function storeAll(
   let storing: Promise<void> = Promise.resolve();
   for await (const rows of body.chunks(target, skipped)) {
     await storing;
-    storing = transaction.store(rows).then(() => giveBackStore(rows.documents.bytes));
+    storing = transaction.store(rows).then(() => freeStore(rows.documents.bytes));
     // Awaited in the next round; until then its failure is nobody's surprise.
     storing.catch(() => {});
   }

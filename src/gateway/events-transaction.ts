@@ -10,7 +10,7 @@ import { cutOff } from '../engine/hang-up.ts';
 import { notConnected } from '../engine/not-connected.ts';
 import { isConnectionLost, sqlstateOf } from '../engine/sqlstate.ts';
 import type { Column, Rows, Target } from '../tables/flow.ts';
-import { giveBack } from '../kit/give-back.ts';
+import { freeBuffer } from '../kit/free-buffer.ts';
 import { limits } from '../tables/limits.ts';
 import { Refused } from '../tables/refusals.ts';
 import type { EventSql, FailedRow, TransactionRooms, TransactionSql } from './event-rooms.ts';
@@ -168,7 +168,7 @@ export class EventTransaction {
     try {
       const { text, values } = this.#sql.store(documents);
       await this.#query(text, values);
-      giveBack(documents);
+      freeBuffer(documents);
     } catch (error) {
       const isAnswer = sqlstateOf(error) !== null && this.#foundByFunction(error) === null;
       if (!isAnswer || !this.#mayBeRow(asFailedRow(error))) throw this.#failure(error);

@@ -1,5 +1,5 @@
 /** POST /v1/sql: body → statement → session → JSON. Takes requests, gives results; each stage may refuse, and only then. */
-import { giveBack } from '../kit/give-back.ts';
+import { freeBuffer } from '../kit/free-buffer.ts';
 import { limits } from '../tables/limits.ts';
 import type { GatewayExchange } from './exchange.ts';
 import { readQuery, sqlParameters } from './query.ts';
@@ -33,7 +33,7 @@ export function sqlRoute(rooms: SqlRouteRooms): (exchange: GatewayExchange) => P
       exchange.answerResult(await sessions.run(name, statement, gone.signal), readPauseMs);
     } finally {
       stay();
-      if (statement !== null) giveBack(statement.sql);
+      if (statement !== null) freeBuffer(statement.sql);
     }
   };
 }

@@ -9,8 +9,8 @@
 import type { Socket } from 'node:net';
 import type { Connection, DatabaseError, PoolClient } from 'pg';
 import { cutOff } from '../engine/hang-up.ts';
-import { giveBack } from '../kit/give-back.ts';
-import type { Slots } from '../kit/slots.ts';
+import { freeBuffer } from '../kit/free-buffer.ts';
+import type { Semaphore } from '../kit/semaphore.ts';
 import { limits } from '../tables/limits.ts';
 import type { Field, SqlResult } from './sql-result.ts';
 import { bind, describePortal, describeStatement, execute, parse, query, sync } from './wire-messages.ts';
@@ -32,7 +32,7 @@ export interface RunOptions {
   readonly values: readonly (string | null)[] | null;
   readonly result: SqlResult;
   /** Whose turn it is to read a large result. */
-  readonly large: Slots;
+  readonly large: Semaphore;
 }
 
 /** As node-postgres has it of the engine's message. */
@@ -161,7 +161,7 @@ abstract class Run {
 
   /** The engine has read all of it. */
   protected giveBackMessages(): void {
-    for (const message of this.#messages) giveBack(message);
+    for (const message of this.#messages) freeBuffer(message);
   }
 
   abstract handleError(error: Error | DatabaseError): void;

@@ -11,7 +11,7 @@ import { notConnected } from '../engine/not-connected.ts';
 import { isConnectionLost } from '../engine/sqlstate.ts';
 import { within } from '../kit/within.ts';
 import type { RewriteSql, Rewritten } from '../tables/sql-flow.ts';
-import { Slots } from '../kit/slots.ts';
+import { Semaphore } from '../kit/semaphore.ts';
 import { limits } from '../tables/limits.ts';
 import { Refused } from '../tables/refusals.ts';
 import type { SqlError } from '../tables/refusals.ts';
@@ -66,7 +66,7 @@ export class SqlSessions {
   readonly #rooms: SqlRooms;
   readonly #databases = new Map<string, Database>();
   readonly #sessions = new WeakMap<ClientBase, Session>();
-  readonly #large = new Slots(1);
+  readonly #large = new Semaphore(1);
   #closed = false;
 
   constructor(rooms: SqlRooms) {

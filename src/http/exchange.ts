@@ -38,7 +38,7 @@ export interface Hall {
   /** null: everybody may come, and no proxy is believed. */
   readonly gate: Gate | null;
   /** Requests are served; the last answer owed on a connection closes it. */
-  ebbing: boolean;
+  closingListener: boolean;
   /** Requests are refused. */
   draining: boolean;
 }
@@ -323,7 +323,7 @@ export abstract class Exchange implements LiveRequest {
       connection.lingerOnClose();
     }
     // While draining, the answer that closes a connection is the last one owed on it.
-    const closes = this.#closes || ((hall.ebbing || hall.draining) && connection.last === this);
+    const closes = this.#closes || ((hall.closingListener || hall.draining) && connection.last === this);
     if (closes) connection.endAfterAnswer();
     return closes;
   }

@@ -118,6 +118,13 @@ export class FastConnections {
     for (const connection of this.#all) connection.endIdle();
   }
 
+  /** Gives all beginnings of requests to Node, which has read them in the next turn. Whether there were any. */
+  leaveHeld(): boolean {
+    const held = [...this.#holding];
+    for (const connection of held) connection.leaveHeld();
+    return held.length > 0;
+  }
+
   /** What it holds is looked at once more in a moment. */
   holds(connection: FastConnection, does: boolean): void {
     if (!does) return void this.#holding.delete(connection);
@@ -215,7 +222,11 @@ class FastConnection {
   }
 
   leaveSlow(): void {
-    if (this.isSlow && this.#heldBytes > 0) this.#leave(this.#takeHeld());
+    if (this.isSlow) this.leaveHeld();
+  }
+
+  leaveHeld(): void {
+    if (this.#heldBytes > 0) this.#leave(this.#takeHeld());
   }
 
   endIdle(): void {

@@ -107,7 +107,7 @@ export class Front<E extends Exchange> {
       bodyTurn: (bytes) => (bytes < limits.spacedBodyBytes ? null : longWork.turn(bytes)),
       now,
       gate,
-      ebbing: false,
+      closingListener: false,
       draining: false,
     };
   }
@@ -147,7 +147,7 @@ export class Front<E extends Exchange> {
    * take elsewhere, and on open ones the next answer says that it is the last. Those that stay idle are closed after.
    */
   async ebb(): Promise<void> {
-    this.hall.ebbing = true;
+    this.hall.closingListener = true;
     for (const { sockets } of this.#servers) {
       await quietTurn(sockets, this.#limits.closingTurnsMax);
       sockets.close();
@@ -172,6 +172,9 @@ export class Front<E extends Exchange> {
   }
 
   async #close(withinMs: number | null): Promise<void> {
+    // Whose request has begun is answered, and Node's parser tells who that is.
+    const held = this.#fast.map((fast) => fast.leaveHeld()).includes(true);
+    if (held) await new Promise(setImmediate);
     this.drain();
     const closed = this.#servers.map((http) => {
       http.endHandshakes();

@@ -5,8 +5,8 @@
  * comes out is counted as it comes, and a body that grows beyond its bound is given up there.
  */
 import * as zlib from 'node:zlib';
-import { giveBack } from '../kit/give-back.ts';
-import { Slots } from '../kit/slots.ts';
+import { freeBuffer } from '../kit/free-buffer.ts';
+import { Semaphore } from '../kit/semaphore.ts';
 import type { Limits } from '../tables/limits.ts';
 import type { Refusal, RefusalCode } from '../tables/refusals.ts';
 import { refusal, Refused } from '../tables/refusals.ts';
@@ -51,11 +51,11 @@ export function parseCodings(header: string | undefined, codingsMax: number): re
 /** The turns of all bodies of one listener that are not small. */
 export class Inflations {
   readonly #waitingMax: number;
-  readonly #slots: Slots;
+  readonly #slots: Semaphore;
 
   constructor({ inflationsMax, inflationsWaitingMax }: Limits) {
     this.#waitingMax = inflationsWaitingMax;
-    this.#slots = new Slots(inflationsMax);
+    this.#slots = new Semaphore(inflationsMax);
   }
 
   start(body: Buffer, codings: readonly Coding[], share: Share, bytesMax: number): Inflation {
@@ -97,7 +97,7 @@ export class Inflation {
     for (const coding of codings) {
       const packed = bytes;
       bytes = this.#small(packed, coding) ?? (await this.#large(packed, coding));
-      giveBack(packed);
+      freeBuffer(packed);
     }
     return bytes;
   }

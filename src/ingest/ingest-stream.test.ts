@@ -20,12 +20,12 @@ const opening = {
 };
 const hooks = { target: () => undefined };
 
-function batch(text: string, removes: readonly number[] = [0]): Batch {
+function batch(text: string, deletes: readonly number[] = [0]): Batch {
   const bytes = Buffer.from(text);
-  const deleted = removes.includes(1) ? Uint8Array.from(removes) : null;
+  const deleted = deletes.includes(1) ? Uint8Array.from(deletes) : null;
   return {
     documents: { bytes, spans: Uint32Array.from([0, bytes.length]) },
-    removes: deleted,
+    deletes: deleted,
     arrivedAtMs: 1,
   };
 }

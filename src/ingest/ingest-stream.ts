@@ -22,7 +22,7 @@ import type {
 import { backoffMs } from '../kit/backoff.ts';
 import { deferred } from '../kit/deferred.ts';
 import type { Deferred } from '../kit/deferred.ts';
-import { giveBackMade } from '../kit/give-back.ts';
+import { freeMade } from '../kit/free-buffer.ts';
 import type { Limits } from '../tables/limits.ts';
 import type { TableName } from '../tables/observations.ts';
 import { refusal, Refused, refusals } from '../tables/refusals.ts';
@@ -33,7 +33,7 @@ export interface ItemsRequest extends DecodeHead {
   /** The `data` of each item. */
   readonly documents: Documents & { readonly spans: Uint32Array };
   /** 1 where an item deletes; null: none does. */
-  readonly removes: Uint8Array | null;
+  readonly deletes: Uint8Array | null;
 }
 
 export type Batch = Omit<ItemsRequest, Exclude<keyof DecodeHead, 'arrivedAtMs'>>;
@@ -262,7 +262,7 @@ class IngestStream implements Stream, FencedStream {
     void receipt.then((outcome) => {
       if (outcome.kind === 'committed') {
         // The engine has all of it, so nothing of it waits to be written any more.
-        giveBackMade(rows.documents.bytes, entry.batch.documents.bytes);
+        freeMade(rows.documents.bytes, entry.batch.documents.bytes);
       }
       this.#settled(entry, outcome);
     });
@@ -280,7 +280,7 @@ class IngestStream implements Stream, FencedStream {
   }
 
   #decode(target: Target, batch: Batch): Rows | Promise<Rows> {
-    const at = target.shape.key.length === 0 ? (batch.removes?.indexOf(1) ?? -1) : -1;
+    const at = target.shape.key.length === 0 ? (batch.deletes?.indexOf(1) ?? -1) : -1;
     if (at !== -1)
       throw new Refused('row_refused', `item ${at + 1}: delete needs a table with a PRIMARY KEY`);
     const { method, target: requestTarget, rawHeaders, remoteAddress = '' } = this.#opening;

@@ -25,10 +25,10 @@ const rowsOf = (bytes: Buffer): Rows => ({
   documents: { bytes, spans: null },
   count: 1,
   bytes: bytes.length,
-  removes: null,
+  deletes: null,
   keeps: null,
   lines: null,
-  patienceMs: 1_000,
+  ackTimeoutMs: 1_000,
   chain: null,
   ignored: null,
 });

@@ -21,7 +21,7 @@ import type {
 } from '../tables/flow.ts';
 import type { Asked, Handshakes } from './handshake.ts';
 import type { Sns } from './sns.ts';
-import { giveBack, giveBackMade } from '../kit/give-back.ts';
+import { freeBuffer, freeMade } from '../kit/free-buffer.ts';
 import type { TableName } from '../tables/observations.ts';
 import { Refused, refusals } from '../tables/refusals.ts';
 import type { Refusal } from '../tables/refusals.ts';
@@ -93,7 +93,7 @@ export function createIngest(rooms: IngestRooms): Ingest {
         if (outcome.kind === 'committed' || outcome.kind === 'spooled') {
           // The engine, or the disk, has all of it, so nothing of it waits to be written any more.
           if (target.sns !== undefined && outcome.kind === 'committed') rooms.sns?.stored(target, body);
-          giveBackMade(rows.documents.bytes, body);
+          freeMade(rows.documents.bytes, body);
           return outcome;
         }
         if (!wasChanged(outcome) || attempt === changedAttemptsMax) {
@@ -107,7 +107,7 @@ export function createIngest(rooms: IngestRooms): Ingest {
       const asked = error instanceof Refused ? await asksMeanwhile(error, rooms, arrival, got) : null;
       if (asked !== null) return asked;
       if (error instanceof Refused) tellRejected(rooms, arrival, got, error.refusal);
-      if (got.body !== null && !got.submitted) giveBack(got.body);
+      if (got.body !== null && !got.submitted) freeBuffer(got.body);
       throw error;
     }
   };
@@ -183,7 +183,7 @@ function asks(
   const { answers } = target;
   if (answers?.asksByPost !== true || handshakes === undefined || answers[which].length === 0) return null;
   const asked = handshakes.posted(target, answers, request, request.remoteAddress, which);
-  if (asked !== null) giveBack(request.body);
+  if (asked !== null) freeBuffer(request.body);
   return asked;
 }
 

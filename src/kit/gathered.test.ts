@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { Gathered } from './gathered.ts';
-import { giveBack } from './give-back.ts';
+import { freeBuffer } from './free-buffer.ts';
 
 test('pieces of any sizes become the same bytes in the same order', () => {
   const size = fc.oneof(fc.nat(10), fc.nat(5_000), fc.integer({ min: 30_000, max: 70_000 }));
@@ -53,9 +53,9 @@ test('what becomes large is in one place as it comes, and is given back whole', 
   const whole = gathered.done();
   assert.equal(whole.length, 1_100 * 65_536);
   assert.ok(whole.equals(Buffer.alloc(whole.length, 7)));
-  giveBack(whole.subarray(1));
+  freeBuffer(whole.subarray(1));
   assert.equal(whole.length, 1_100 * 65_536);
-  giveBack(whole);
+  freeBuffer(whole);
   assert.equal(whole.length, 0);
   assert.equal(gathered.done().length, 0);
   assert.equal(small.done().length, 65_536);

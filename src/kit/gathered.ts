@@ -2,7 +2,7 @@
  * Bytes that come in pieces and are wanted in one. Takes pieces, which are its own from then on; gives one buffer. Holds
  * little more than the bytes themselves, however small the pieces are: a buffer of one byte costs a few hundred.
  */
-import { allocApart, giveBack, startOf } from './give-back.ts';
+import { allocApart, freeBuffer, startOf } from './free-buffer.ts';
 
 /** Pieces of this size are kept as they are; smaller ones are put together. */
 const pieceBytesMin = 32 * 1024;
@@ -47,7 +47,7 @@ export class Gathered {
       rest = rest.subarray(fits);
       if (this.#used === this.#block.length) this.#seal();
     }
-    giveBack(piece);
+    freeBuffer(piece);
   }
 
   #addApart(piece: Buffer): void {
@@ -57,12 +57,12 @@ export class Gathered {
       if (this.#apart === null) this.#joinInto(larger);
       else {
         this.#apart.copy(larger, 0, 0, at);
-        giveBack(this.#apart);
+        freeBuffer(this.#apart);
       }
       this.#apart = larger;
     }
     piece.copy(this.#apart, at);
-    giveBack(piece);
+    freeBuffer(piece);
   }
 
   /** All of them in order; nothing is held here any more. */
@@ -81,7 +81,7 @@ export class Gathered {
     this.#seal();
     let at = 0;
     for (const part of this.#parts.splice(0)) at += part.copy(whole, at);
-    for (const store of this.#stores.splice(0)) giveBack(store);
+    for (const store of this.#stores.splice(0)) freeBuffer(store);
     return whole;
   }
 
@@ -89,8 +89,8 @@ export class Gathered {
   drop(): void {
     this.#seal();
     this.#parts.length = 0;
-    for (const store of this.#stores.splice(0)) giveBack(store);
-    if (this.#apart !== null) giveBack(this.#apart);
+    for (const store of this.#stores.splice(0)) freeBuffer(store);
+    if (this.#apart !== null) freeBuffer(this.#apart);
     this.#apart = null;
   }
 

@@ -30,7 +30,7 @@ test('finds the data of every item, whatever JSON it is and however it is writte
       assert.equal(read.spans.length, items.length * 2);
       items.forEach(({ data, op }, i) => {
         assert.equal(frame.toString('utf8', read.spans[2 * i], read.spans[2 * i + 1]), data);
-        assert.equal(read.removes?.[i] ?? 0, op === 'delete' ? 1 : 0);
+        assert.equal(read.deletes?.[i] ?? 0, op === 'delete' ? 1 : 0);
       });
     }),
   );
@@ -70,7 +70,7 @@ test('a large batch is read in one pass', () => {
   const items = Array.from({ length: 20_000 }, (_, i) => `{"op":"${ops[i % 4]}","data":${data}}`);
   const read = readBatch(Buffer.from(`{"dml_batch_id":1,"items":[${items.join()}]}`));
   assert.equal(read.items, 20_000);
-  assert.equal(read.removes?.filter((it) => it === 1).length, 5_000);
+  assert.equal(read.deletes?.filter((it) => it === 1).length, 5_000);
 });
 
 test('long strings end where JSON ends them, whatever is escaped in them', () => {

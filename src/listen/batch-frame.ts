@@ -12,7 +12,7 @@ export interface BatchFrame {
   /** Where the `data` of each item begins and ends in the message, in turn. */
   readonly spans: Uint32Array;
   /** 1 where an item deletes; null: none does. */
-  readonly removes: Uint8Array | null;
+  readonly deletes: Uint8Array | null;
 }
 
 const idMax = 2n ** 64n - 1n;
@@ -107,9 +107,9 @@ class FrameReader {
     if (this.#at < this.#bytes.length) throw this.#bad('trailing characters');
     if (id === null) throw malformed('missing field `dml_batch_id`');
     if (!items) throw malformed('missing field `items`');
-    const removes = this.#removed.length === 0 ? null : new Uint8Array(this.#items);
-    for (const item of this.#removed) removes?.fill(1, item, item + 1);
-    return { id, items: this.#items, spans: this.#spans.slice(0, this.#items * 2), removes };
+    const deletes = this.#removed.length === 0 ? null : new Uint8Array(this.#items);
+    for (const item of this.#removed) deletes?.fill(1, item, item + 1);
+    return { id, items: this.#items, spans: this.#spans.slice(0, this.#items * 2), deletes };
   }
 
   #id(): bigint {

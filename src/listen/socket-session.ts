@@ -259,7 +259,7 @@ export class SocketSession {
     const startedMs = performance.now();
     let pending: Pending;
     try {
-      const { id, items, spans, removes } = readBatch(data);
+      const { id, items, spans, deletes } = readBatch(data);
       if (this.#lastId !== null && id <= this.#lastId) {
         const order = `dml_batch_id must increase monotonically: received ${id} after ${this.#lastId}`;
         throw new Refused('malformed_payload', order);
@@ -269,7 +269,7 @@ export class SocketSession {
       pending = { id, bytes: data.length + limits.requestCostBytes, startedMs, outcome: null };
       this.#unacked.push(pending);
       if (items === 0) pending.outcome = { kind: 'committed', rows: 0 };
-      else this.#submit(pending, { documents: { bytes: data, spans }, removes, arrivedAtMs: now() });
+      else this.#submit(pending, { documents: { bytes: data, spans }, deletes, arrivedAtMs: now() });
     } catch (error) {
       return this.#refuse(error instanceof Refused ? error.refusal : this.#bug(error));
     }

@@ -183,7 +183,7 @@ test('what a frame may hold besides', async (t) => {
   );
   await client.acked(1);
   assert.deepEqual(rows.map(textsOf), [['"a]}\\"[{"', '[1, {"b":"}"}]']]);
-  assert.deepEqual([...(rows[0]?.removes ?? [])], [1, 0]);
+  assert.deepEqual([...(rows[0]?.deletes ?? [])], [1, 0]);
 });
 
 test('binary messages are not read', async (t) => {

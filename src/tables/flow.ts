@@ -232,7 +232,7 @@ export interface Shape {
    */
   readonly document: string | null;
   /** A value that does not fit its column: refuses the request, or is stored as NULL and counted. */
-  readonly misfits: 'reject' | 'null';
+  readonly onTypeError: 'reject' | 'null';
 }
 
 export interface Column {
@@ -305,13 +305,13 @@ export interface Rows {
   /** What they are counted as in a lane. */
   readonly bytes: number;
   /** 1 where a row means: delete what has this key; null: no row does. */
-  readonly removes: Uint8Array | null;
+  readonly deletes: Uint8Array | null;
   /** Rows that leave some columns of a row that is there already as they are, with the names; null: no row does. */
   readonly keeps: ReadonlyMap<number, readonly string[]> | null;
   /** Line of each row in its body, from 1; null: row i stands on line i + 1. */
   readonly lines: Uint32Array | null;
   /** How long the sender waits for the outcome, in ms, from the moment they are submitted. */
-  readonly patienceMs: number;
+  readonly ackTimeoutMs: number;
   readonly chain: Chain | null;
   /** null: no document had a member that is not stored. */
   readonly ignored: Ignored | null;

@@ -112,12 +112,22 @@ suite('operator', () => {
       // A class cannot be changed under a volume; the claim goes with the one that names another.
       if (server.object('PersistentVolumeClaim', 'm-data'))
         server.store.remove(server.where('PersistentVolumeClaim', 'm-data'));
+      const manifests = manifestsFor('m', spec);
+      const templatesOf = (it: unknown) =>
+        JSON.stringify(
+          (it as { spec?: { volumeClaimTemplates?: unknown } } | undefined)?.spec?.volumeClaimTemplates,
+        );
+      // Nor can the volumes of a StatefulSet, which its owner deletes for that (docs/deploy/kubernetes.md).
+      const set = server.object('StatefulSet', 'm');
+      const wantedSet = manifests.find((it) => it.kind === 'StatefulSet');
+      if (set !== null && wantedSet !== undefined && templatesOf(set) !== templatesOf(wantedSet))
+        server.store.remove(server.where('StatefulSet', 'm'));
       server.store.replace(server.where('Headgate', 'm'), { ...live, spec: spec as never }, 'kubectl', null);
-      const kind = spec.databaseUrlSecret ? 'Deployment' : 'StatefulSet';
+      const kind = manifests.some((it) => it.kind === 'StatefulSet') ? 'StatefulSet' : 'Deployment';
       await eventually(server, () => {
         if (server.object(kind, 'm') !== null) settle(server, kind, 'm');
         assertDeployed(server, 'm', spec);
-        const wanted = manifestsFor('m', spec).map((it) => `${it.kind} ${it.metadata.name}`);
+        const wanted = manifests.map((it) => `${it.kind} ${it.metadata.name}`);
         const there = server.names().filter((it) => !/^(Secret|PersistentVolumeClaim|Headgate)/.test(it));
         assert.deepEqual(there, wanted.filter((it) => !it.startsWith('Persistent')).toSorted(), name);
       });

@@ -64,7 +64,7 @@ interface Way {
 }
 
 /** What a request that never ends is waited for, in ms: longer than the listener itself waits. */
-const patienceMs = 1_500;
+const ackTimeoutMs = 1_500;
 
 /** Tells what of it the listener served, and what the sender was answered. */
 async function tryOne({ open, server }: Way, bytes: string): Promise<readonly string[]> {
@@ -78,7 +78,7 @@ async function tryOne({ open, server }: Way, bytes: string): Promise<readonly st
   };
   client.send(bytes);
   // A proxy may wait for the rest of it for longer than this test.
-  const timer = setTimeout(() => client.destroy(), patienceMs);
+  const timer = setTimeout(() => client.destroy(), ackTimeoutMs);
   while (statuses.length === 0 && (await answered()));
   const own = ['first', 'second'];
   for (const body of own) {

@@ -53,7 +53,7 @@ export async function commitRoom(t: TestContext, bounds: Partial<Limits> = {}) {
   const tableOf = async (table: string, choice: Partial<ShapeChoice> = {}): Promise<Target> => {
     const row = await describe(table);
     assert(row !== null, table);
-    const shape = toShape(row, { way: null, document: null, includes: [], misfits: 'reject', ...choice });
+    const shape = toShape(row, { way: null, document: null, includes: [], onTypeError: 'reject', ...choice });
     assert(typeof shape !== 'string', JSON.stringify(shape));
     const { schema_name: schema, table_name: name, relation: oid } = row;
     return madeTarget({ database: database.name, schema, table: name, oid, shape, code: codeOf(row) });

@@ -39,7 +39,7 @@ export function targetOf(given: Partial<Omit<Target, 'shape'>> & { shape?: Parti
       columns: [jsonb('data')],
       key: [],
       document: null,
-      misfits: 'reject',
+      onTypeError: 'reject',
       ...given.shape,
     },
   };
@@ -60,10 +60,10 @@ export function rowsOf(target: Target, ...documents: readonly (string | Buffer)[
     documents: { bytes: Buffer.concat(buffers), spans },
     count: buffers.length,
     bytes: at,
-    removes: null,
+    deletes: null,
     keeps: null,
     lines: null,
-    patienceMs: limits.ackDeadlineMs,
+    ackTimeoutMs: limits.ackDeadlineMs,
     chain: null,
     ignored: null,
   };

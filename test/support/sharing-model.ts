@@ -139,7 +139,7 @@ async function makeTables(client: Client, database: string, count: number): Prom
   );
   assert.equal(rows.length, count);
   return rows.map((row) => {
-    const choice = { way: null, document: null, includes: [], misfits: 'reject' } as const;
+    const choice = { way: null, document: null, includes: [], onTypeError: 'reject' } as const;
     const shape = toShape(row, choice);
     assert(typeof shape !== 'string');
     const { relation: oid, mark, table_name: table } = row;

@@ -27,10 +27,10 @@ function decodeDocuments(target: Target, items: ItemsRequest): Rows {
     documents: items.documents,
     count: spans.length / 2,
     bytes: bytes.length,
-    removes: items.removes,
+    deletes: items.deletes,
     keeps: null,
     lines: null,
-    patienceMs: limits.ackDeadlineMs,
+    ackTimeoutMs: limits.ackDeadlineMs,
     chain: null,
     ignored: null,
   };

@@ -29,7 +29,7 @@ export function summary({ shape, intake, check }: Target): string {
   const options = [
     intake.format === 'json' ? '' : ` ${intake.format}`,
     intake.batched ? ' batched' : '',
-    shape.misfits === 'null' ? ' misfits null' : '',
+    shape.onTypeError === 'null' ? ' onTypeError null' : '',
   ];
   return (
     `${check === 'unusable' ? 'unusable ' : ''}${shape.way} (${columns.join(', ')})` +

@@ -25,7 +25,7 @@ import type { WebhookRooms } from '../webhook-rooms.ts';
 import type { Assignment, FromListener, Question, Report, SpoolTold } from './messages.ts';
 import { Ring } from '../../console/ring.ts';
 import { Fence } from './fence.ts';
-import { Saying } from './saying.ts';
+import { ObservationSender } from './observation-sender.ts';
 import { shareOf } from './share.ts';
 import { SpoolLink } from './spool-link.ts';
 
@@ -47,7 +47,7 @@ export async function serveListener(
 ): Promise<ListenerService> {
   const closer = new Closer();
   try {
-    const saying = new Saying(send, allLimits.listenerSaidMax);
+    const saying = new ObservationSender(send, allLimits.listenerSaidMax);
     const metrics = createMetrics({
       lanes: () => rooms?.lanes.depths() ?? [],
       load: () => rooms?.listener.load ?? { connections: 0, bytesInFlight: 0 },

@@ -34,7 +34,7 @@ import { quickLimits, startApiServer } from './operators.ts';
 const kubeconfig = process.env['HEADGATE_TEST_KUBECONFIG'] ?? '';
 export const isReal = kubeconfig !== '';
 /** A real cluster has pods to start and to end. */
-const patienceMs = isReal ? 120_000 : 20_000;
+const ackTimeoutMs = isReal ? 120_000 : 20_000;
 const never = new AbortController().signal;
 const kinds: readonly Kind[] = [headgates, secrets, leases, ...watchedKinds];
 const namespaces: Kind = { apiVersion: 'v1', kind: 'Namespace', plural: 'namespaces' };
@@ -78,7 +78,7 @@ export class LiveCluster {
       );
     });
     // The API server serves a new kind a moment after it was told.
-    await within(patienceMs, async () => {
+    await within(ackTimeoutMs, async () => {
       await this.#cluster.request({ method: 'GET', path: pathOf(headgates, this.namespace) }, never);
     });
     // No Headgate may be left when its namespace goes: nobody would take off its finalizer.
@@ -160,7 +160,7 @@ export class LiveCluster {
   }
 
   until(check: () => Promise<void>): Promise<void> {
-    return within(patienceMs, check);
+    return within(ackTimeoutMs, check);
   }
 
   async isGone(kind: string, name: string): Promise<void> {

@@ -121,7 +121,7 @@ export function settle(
  * Resolves when `check` passes, looking again at every change of the cluster and at nothing else; rejects with what
  * it last said when there was no such change for long.
  */
-export function eventually(server: ApiServer, check: () => void, patienceMs = 20_000): Promise<void> {
+export function eventually(server: ApiServer, check: () => void, ackTimeoutMs = 20_000): Promise<void> {
   return new Promise((resolve, reject) => {
     let last: unknown = null;
     const look = () => {
@@ -137,7 +137,7 @@ export function eventually(server: ApiServer, check: () => void, patienceMs = 20
     const timer = setTimeout(() => {
       end();
       reject(last as Error);
-    }, patienceMs);
+    }, ackTimeoutMs);
     // After the change is whole: a listener runs in the middle of the write.
     const unlisten = server.store.listen(() => setImmediate(look));
     const end = () => {

@@ -1,5 +1,5 @@
 /** So many at a time, the others in the order in which they came. Takes callbacks or work; calls each at most once. */
-export class Slots {
+export class Semaphore {
   #free: number;
   readonly #waiting = new Set<() => void>();
 

@@ -7,7 +7,7 @@ import { errorText } from '../../admin/log.ts';
 import type { Observation, TableName } from '../../tables/observations.ts';
 import type { FromListener } from './messages.ts';
 
-export class Saying {
+export class ObservationSender {
   readonly #send: (message: FromListener, written: () => void) => void;
   readonly #waitingMax: number;
   #waiting: Observation[] = [];

@@ -1,20 +1,20 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
-import { giveBack, giveBackStore } from './give-back.ts';
+import { freeBuffer, freeStore } from './free-buffer.ts';
 
 const MiB = 1024 * 1024;
 const held = () => process.memoryUsage().arrayBuffers;
 
 test('the memory of a large buffer is free without a collection, and every view of it is empty', async () => {
   const start = held();
-  giveBack(Buffer.alloc(16 * MiB));
+  freeBuffer(Buffer.alloc(16 * MiB));
   // Into the void it goes from a later turn on: the end that nobody reads is closed by then.
   while (held() > start + MiB) await turn();
   for (let i = 0; i < 64; i++) {
     const large = Buffer.alloc(16 * MiB, 1);
     const view = large.subarray(10, 20);
-    giveBackStore(view);
+    freeStore(view);
     assert.equal(view.length, 0);
     assert.equal(large.length, 0);
     assert.ok(held() < start + 16 * MiB);
@@ -23,16 +23,16 @@ test('the memory of a large buffer is free without a collection, and every view 
 
 test('a part of something larger is left alone', () => {
   const large = Buffer.alloc(MiB, 1);
-  giveBack(large.subarray(0, MiB - 1));
+  freeBuffer(large.subarray(0, MiB - 1));
   assert.equal(large[0], 1);
 });
 
 test('what Node shares out among small buffers is left alone, and what is empty stays empty', () => {
   const small = Buffer.from('small');
-  giveBack(small);
+  freeBuffer(small);
   assert.equal(small.toString(), 'small');
   const large = Buffer.alloc(MiB);
-  giveBack(large);
-  giveBack(large);
+  freeBuffer(large);
+  freeBuffer(large);
   assert.equal(large.length, 0);
 });

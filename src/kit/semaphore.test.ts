@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { deferred } from './deferred.ts';
-import { Slots } from './slots.ts';
+import { Semaphore } from './semaphore.ts';
 
 test('so many at a time, in order; who leaves the queue is passed over, and giving back twice changes nothing', () => {
-  const slots = new Slots(2);
+  const slots = new Semaphore(2);
   const begun: number[] = [];
   const give = Array.from({ length: 6 }, (_, i) => slots.take(() => void begun.push(i)));
   assert.deepEqual(begun, [0, 1]);
@@ -24,7 +24,7 @@ test('so many at a time, in order; who leaves the queue is passed over, and givi
 });
 
 test('work waits for its turn, and not for what is stuck', async () => {
-  const slots = new Slots(1);
+  const slots = new Semaphore(1);
   const works = Array.from({ length: 4 }, () => deferred<number>());
   const begun: number[] = [];
   const run = (i: number, heldMsMax: number) =>

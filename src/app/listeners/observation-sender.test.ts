@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Observation } from '../../tables/observations.ts';
 import type { FromListener } from './messages.ts';
-import { Saying } from './saying.ts';
+import { ObservationSender } from './observation-sender.ts';
 
 const turn = () => new Promise<void>((resolve) => setImmediate(resolve));
 const started = (pid: number): Observation => ({ kind: 'listener.started', pid, seconds: 0 });
@@ -10,7 +10,7 @@ const started = (pid: number): Observation => ({ kind: 'listener.started', pid, 
 function sent(waitingMax: number) {
   const messages: FromListener[] = [];
   const written: (() => void)[] = [];
-  const saying = new Saying((message, done) => {
+  const saying = new ObservationSender((message, done) => {
     messages.push(JSON.parse(JSON.stringify(message)) as FromListener);
     written.push(done);
   }, waitingMax);

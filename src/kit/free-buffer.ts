@@ -35,12 +35,12 @@ let nowhere: MessageChannel['port1'] | null = null;
  * nothing, and never what the memory holds next. A buffer that is a part of something larger is left alone: the rest of
  * that may be somebody else's.
  */
-export function giveBack(buffer: Buffer): void {
-  if (buffer.byteLength === buffer.buffer.byteLength || owners.has(buffer)) giveBackStore(buffer);
+export function freeBuffer(buffer: Buffer): void {
+  if (buffer.byteLength === buffer.buffer.byteLength || owners.has(buffer)) freeStore(buffer);
 }
 
 /** The same for a view of memory that is all of one owner, with whatever is in front of it and behind it. */
-export function giveBackStore({ buffer: memory }: Buffer): void {
+export function freeStore({ buffer: memory }: Buffer): void {
   if (memory.byteLength < bytesMin || !(memory instanceof ArrayBuffer)) return;
   // What is transferred to a port whose other end is closed is dropped there and then; no other call of Node frees an
   // ArrayBuffer that V8 still knows of (`transfer(0)`, where it is there, keeps the accounting but not the promptness).
@@ -49,9 +49,9 @@ export function giveBackStore({ buffer: memory }: Buffer): void {
 }
 
 /** Gives back `source`, and `made` of it, which is a view of the same memory or of all of its own. */
-export function giveBackMade(made: Buffer, source: Buffer): void {
-  if (made.buffer !== source.buffer) giveBackStore(made);
-  giveBack(source);
+export function freeMade(made: Buffer, source: Buffer): void {
+  if (made.buffer !== source.buffer) freeStore(made);
+  freeBuffer(source);
 }
 
 function closedPort(): MessageChannel['port1'] {
