@@ -16,7 +16,6 @@ import { Client } from 'pg';
 import type { QueryResult } from 'pg';
 import type { Engine } from '../engine/engine.ts';
 import { cutOff, hangUp } from '../engine/hang-up.ts';
-import { refusesParameters } from '../engine/sqlstate.ts';
 import type { AskedHandshake, Ignored, RejectedRequest, RetryRejected } from '../tables/flow.ts';
 import { backoffMs } from '../kit/backoff.ts';
 import type { Limits } from '../tables/limits.ts';
@@ -67,8 +66,6 @@ export class Journal {
   readonly #ended: Promise<void>;
   readonly #closing = new AbortController();
   #client: Client | null = null;
-  /** A pooler stands between, which lends the same session to others: nothing is set for longer than a transaction. */
-  #shared = false;
   /** Aborted to end a sleep. */
   #sleep = new AbortController();
   /** There may be something to do that came after the last look. */
@@ -136,10 +133,6 @@ export class Journal {
         await this.#connected(() => (failures = 0));
       } catch (error) {
         if (this.#closing.signal.aborted) return;
-        if (!this.#shared && refusesParameters(error)) {
-          this.#shared = true;
-          continue;
-        }
         const reason = error instanceof Error ? error.message : String(error);
         if (!this.#said) observe({ kind: 'rejected.unwritable', database, reason });
         this.#said = true;
@@ -158,7 +151,6 @@ export class Journal {
       application_name: 'headgate rejected requests',
       connectionTimeoutMillis: limits.rejectedStatementMs,
       query_timeout: limits.rejectedStatementMs,
-      ...(this.#shared ? {} : { statement_timeout: limits.rejectedStatementMs }),
     });
     const lost = new Promise<never>((_, reject) => {
       client.on('error', reject);
@@ -169,8 +161,6 @@ export class Journal {
     this.#client = client;
     try {
       await client.connect();
-      // Before anything that has an operator: names that others have made stand behind PostgreSQL's own.
-      await client.query(`select pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', false)`);
       await Promise.race([this.#serve(client, onWorking), lost]);
     } finally {
       this.#client = null;
@@ -189,9 +179,9 @@ export class Journal {
       await this.#writeAsked(client);
       const now = this.#options.clock();
       const ignored = this.#ignored.take(now, closing);
-      if (ignored !== null) await client.query(addIgnored, [...ignored]);
+      if (ignored !== null) await this.#query(client, addIgnored, [...ignored]);
       const traffic = this.#traffic.take(now, closing);
-      if (traffic !== null) await this.#query(client, addTraffic, [...traffic], 'traffic');
+      if (traffic !== null) await this.#query(client, addTraffic, [...traffic]);
       if (closing) return;
       if (this.#options.retry !== null) await this.#retryAll(client, this.#options.retry);
       await this.#trimIfDue(client);
@@ -221,7 +211,7 @@ export class Journal {
     for (let batch = this.#waiting.takeBatch(); batch.length > 0; batch = this.#waiting.takeBatch()) {
       try {
         const values = insertValues(await this.#why.tell(batch, this.#closing.signal));
-        const { rowCount } = await this.#query(client, insertRejected, values, 'insert');
+        const { rowCount } = await this.#query(client, insertRejected, values);
         const rows = rowCount ?? 0;
         this.#insertedSinceTrim += rows;
         observe({ kind: 'rejected.stored', database, rows });
@@ -250,15 +240,15 @@ export class Journal {
     }
   }
 
-  /** One statement in a transaction of its own, bounded by the engine; `name`: worth preparing. */
-  async #query<T extends object>(
-    client: Client,
-    text: string,
-    values: unknown[],
-    name?: string,
-  ): Promise<QueryResult<T>> {
-    if (!this.#shared) return client.query<T>({ text, values, ...(name !== undefined && { name }) });
-    await client.query(`begin; set local statement_timeout = ${this.#options.limits.rejectedStatementMs}`);
+  /**
+   * One statement in a transaction of its own, bounded by the engine, in which names that others have made stand behind
+   * PostgreSQL's. Nothing is set for longer, or prepared: a pooler may lend the session to others.
+   */
+  async #query<T extends object>(client: Client, text: string, values: unknown[]): Promise<QueryResult<T>> {
+    const { rejectedStatementMs } = this.#options.limits;
+    await client.query(
+      `begin; set local search_path = pg_catalog, pg_temp; set local statement_timeout = ${rejectedStatementMs}`,
+    );
     // A statement that fails ends the connection, and the transaction with it.
     const result = await client.query<T>(text, values);
     await client.query('commit');

@@ -8,6 +8,7 @@ import type { JSX, RefObject } from 'preact';
 import type { SenderInfo } from '../api.ts';
 import { completionOf } from '../complete.ts';
 import type { Names } from '../complete.ts';
+import { useEffect } from 'preact/hooks';
 import { listColumns, listSecrets } from '../statements.ts';
 import { useLoaded, useRows } from './load.ts';
 import { Text } from './parts.tsx';
@@ -31,6 +32,11 @@ export function Editor({ area, draft, write, busy, start, cancel, toggle }: Edit
     const found = completionOf(value, selectionStart, names);
     offered.value = found === null ? null : { ...found, chosen: 0 };
   };
+  // What is known may come behind what is typed.
+  const known = names.columns.length + names.secrets.length + names.senders.length;
+  useEffect(() => {
+    if (document.activeElement === area.current && draft.value !== '') look();
+  }, [known]);
   const take = (option: string, from: number): void => {
     const field = area.current;
     if (field === null) return;
