@@ -63,7 +63,8 @@ export class CommitPools {
       try {
         return (await this.#lastOf(open)) ?? (await open.pool.connect());
       } catch (error) {
-        if (!open.shared && refusesParameters(error)) this.#share(database, open);
+        if (!open.shared && (refusesParameters(error) || error instanceof LentSession))
+          this.#share(database, open);
         else if (sqlstateOf(error) !== '53300' || performance.now() >= latest) throw error;
         else await this.#takeAsSize(database, open, error as Error, attempt);
       }
@@ -188,6 +189,15 @@ export class CommitPools {
   }
 }
 
+/** A pooler lends this session to others, too. */
+class LentSession extends Error {
+  override readonly name = 'LentSession';
+
+  constructor() {
+    super('the session is lent by a pooler');
+  }
+}
+
 /** What a session was before any code ran in it. */
 export interface SessionFacts {
   /** Headgate's role. */
@@ -223,11 +233,19 @@ const foundSql = `select current_user as role, pg_catalog.current_setting('synch
  *
  * Nothing that others have made may stand before PostgreSQL's own in Headgate's SQL, not even what an owner of the
  * database has set for all: no operator and no cast is used before the path is set.
+ *
+ * Throws LentSession, and has set nothing, where a pooler stands between that took the start-up parameters: the process that
+ * answers is not the one that the connection was told of (BackendKeyData).
  */
 async function prepareSession(client: ClientBase): Promise<void> {
-  const { rows } = await client.query<Found>(
-    `${foundSql}, pg_catalog.current_setting('search_path') as path, pg_catalog.set_config('search_path', '${safePath}', false)`,
+  const own = 'pg_catalog.int4eq(pg_catalog.pg_backend_pid(), $1)';
+  const { processID } = client as unknown as { readonly processID: number | null };
+  const { rows } = await client.query<Found & { readonly own: boolean }>(
+    `${foundSql}, ${own} as own, pg_catalog.current_setting('search_path') as path,
+       case when ${own} then pg_catalog.set_config('search_path', '${safePath}', false) end`,
+    [processID ?? 0],
   );
+  if (rows[0]?.own !== true) throw new LentSession();
   await client.query(sessionSql, [remember(client, rows[0]).commit]);
   incarnations.set(client, await readIncarnation(client));
 }

@@ -142,5 +142,20 @@ suite('behind PgBouncer', () => {
       }
       const tookMs = await revokedAfterMs(headgate, direct);
       assert(tookMs < 1_000, `${tookMs} ms`);
+      if (mode === 'session') return;
+      // Rows were stored and refused ones kept: whoever is lent those sessions next finds them as they were.
+      const lent = await Promise.all(
+        Array.from({ length: 6 }, async () => {
+          const stranger = new Client({ host: '127.0.0.1', port, user: 'root', database: 'postgres' });
+          await stranger.connect();
+          onEnd(t, 'stranger', () => stranger.end());
+          const { rows } = await stranger.query<{ name: string }>(
+            `SELECT name FROM pg_settings, pg_sleep(0.2) WHERE source = 'session' AND name IN
+             ('search_path', 'synchronous_commit', 'client_min_messages', 'statement_timeout', 'default_transaction_isolation')`,
+          );
+          return rows.map(({ name }) => name);
+        }),
+      );
+      assert.deepEqual(lent.flat(), []);
     });
 });
