@@ -6,15 +6,14 @@
 import { createHash } from 'node:crypto';
 import type { Dedupe, DecodeRequest, DeliveryPart, Intake } from '../tables/flow.ts';
 import { formPartBytes, formParts } from '../kit/form.ts';
+import { firstHeader } from '../kit/header.ts';
 import { Elements, isNumber, isString, Members, skipSpace, skipValue, stringAt } from '../kit/json-walk.ts';
 import { refusal, Refused } from '../tables/refusals.ts';
 
+type DeliveryRequest = Pick<DecodeRequest, 'body' | 'rawHeaders' | 'header'>;
+
 /** 32 hexadecimal digits. */
-export function deliveryOf(
-  dedupe: Dedupe,
-  format: Intake['format'],
-  request: Pick<DecodeRequest, 'body' | 'rawHeaders'>,
-): string {
+export function deliveryOf(dedupe: Dedupe, format: Intake['format'], request: DeliveryRequest): string {
   const values = dedupe.parts.map((part) => {
     const value = valueOf(part, format, request);
     if (value === null || value === '') throw missing(dedupe);
@@ -28,21 +27,11 @@ function missing({ shown }: Dedupe): Refused {
   return new Refused('delivery_id_missing', `${refusal('delivery_id_missing').message}: ${shown}`);
 }
 
-function valueOf(
-  part: DeliveryPart,
-  format: Intake['format'],
-  { body, rawHeaders }: Pick<DecodeRequest, 'body' | 'rawHeaders'>,
-): string | null {
-  if ('header' in part) return headerOf(rawHeaders, part.header);
+function valueOf(part: DeliveryPart, format: Intake['format'], request: DeliveryRequest): string | null {
+  if ('header' in part) return firstHeader(request, part.header);
+  const { body } = request;
   if (format === 'form') return fieldOf(body, part.path);
   return format === 'json' ? memberOf(body, part.path) : null;
-}
-
-/** The first of that name. */
-function headerOf(rawHeaders: readonly string[], name: string): string | null {
-  for (let at = 0; at + 1 < rawHeaders.length; at += 2)
-    if (rawHeaders[at]?.toLowerCase() === name) return rawHeaders[at + 1] ?? null;
-  return null;
 }
 
 /** The last of that name, as the row has it. */

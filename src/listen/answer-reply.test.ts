@@ -28,14 +28,14 @@ test('a committed request: made once, with the rows of this one, and headers tha
     echoes: [{ name: 'X-Id', header: 'x-id' }],
     body: '',
   };
-  const plain = ownReply(1, answer, []);
-  assert.equal(ownReply(1, answer, []), plain);
+  const plain = ownReply(1, answer, { rawHeaders: [] });
+  assert.equal(ownReply(1, answer, { rawHeaders: [] }), plain);
   assert.deepEqual(plain.headers, ['Content-Length', '0']);
-  assert.equal(ownReply(3, answer, []).rows, 3);
-  const echo = (...rawHeaders: string[]) => ownReply(1, answer, rawHeaders).headers.slice(2);
+  assert.equal(ownReply(3, answer, { rawHeaders: [] }).rows, 3);
+  const echo = (...rawHeaders: string[]) => ownReply(1, answer, { rawHeaders }).headers.slice(2);
   assert.deepEqual(echo('X-ID', 'abc', 'x-other', 'x-id'), ['X-Id', 'abc']);
   for (const value of ['', ' a', '\u00e9', 'a\tb', 'z'.repeat(257)])
     assert.deepEqual(echo('x-id', value), []);
   assert.deepEqual(echo('x-id', 'a', 'X-Id', 'b'), []);
-  assert.deepEqual(ownReply(1, { ...answer, status: 204 }, []).headers, []);
+  assert.deepEqual(ownReply(1, { ...answer, status: 204 }, { rawHeaders: [] }).headers, []);
 });

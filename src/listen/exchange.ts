@@ -86,11 +86,11 @@ export class WebhookExchange extends Exchange implements Arrival {
       case 'committed': {
         const own = this.#table?.answers?.committed ?? null;
         const { rows } = outcome;
-        return this.#answer(own === null ? committedReply(rows) : ownReply(rows, own, this.rawHeaders));
+        return this.#answer(own === null ? committedReply(rows) : ownReply(rows, own, this));
       }
       case 'spooled': {
         const own = this.#table?.answers?.committed ?? null;
-        return this.#answer(spooledReply(outcome, own, this.rawHeaders));
+        return this.#answer(spooledReply(outcome, own, this));
       }
       case 'asked':
         this.#table = outcome.target;

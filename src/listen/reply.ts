@@ -4,7 +4,8 @@
  */
 import { often } from '../http/reply.ts';
 import type { Reply as HttpReply } from '../http/reply.ts';
-import type { CommittedAnswer, HandshakeAnswer, Spooled } from '../tables/flow.ts';
+import { onlyHeader } from '../kit/header.ts';
+import type { Arrival, CommittedAnswer, HandshakeAnswer, Spooled } from '../tables/flow.ts';
 import type { Refusal, RefusalCode } from '../tables/refusals.ts';
 import { refusal, refusals } from '../tables/refusals.ts';
 
@@ -48,17 +49,19 @@ function refusalReply(it: Refusal, extra: string[] = []): Reply {
 
 const oneRow = often(reply(200, 'committed', 1, '{"rows":1}'));
 
+type AskedHeaders = Pick<Arrival, 'rawHeaders' | 'header'>;
+
 export function committedReply(rows: number): Reply {
   return rows === 1 ? oneRow : reply(200, 'committed', rows, `{"rows":${rows}}`);
 }
 
 /**
- * What the table's owner wants a committed request to be answered with, made once. `rawHeaders`: of the request, whose
- * headers may come back.
+ * What the table's owner wants a committed request to be answered with, made once. Headers of the request may come back; where
+ * none does, none is looked at.
  */
-export function ownReply(rows: number, answer: CommittedAnswer, rawHeaders: readonly string[]): Reply {
+export function ownReply(rows: number, answer: CommittedAnswer, request: AskedHeaders): Reply {
   const made = madeReply(answer);
-  const echoed = answer.echoes.length === 0 ? [] : echoesOf(answer, rawHeaders);
+  const echoed = answer.echoes.length === 0 ? [] : echoesOf(answer, request);
   if (rows === 1 && echoed.length === 0) return made;
   return { ...made, rows, headers: [...made.headers, ...echoed] };
 }
@@ -76,11 +79,10 @@ function madeReply(answer: CommittedAnswer): Reply {
 }
 
 /** Of a header that arrived twice, or whose value no header may have, nothing comes back. */
-function echoesOf({ echoes }: CommittedAnswer, rawHeaders: readonly string[]): string[] {
+function echoesOf({ echoes }: CommittedAnswer, request: AskedHeaders): string[] {
   return echoes.flatMap(({ name, header }) => {
-    const values = rawHeaders.filter((_, at) => at % 2 === 1 && rawHeaders[at - 1]?.toLowerCase() === header);
-    const [value] = values;
-    return values.length === 1 && value !== undefined && echoable.test(value) ? [name, value] : [];
+    const value = onlyHeader(request, header) ?? '';
+    return echoable.test(value) ? [name, value] : [];
   });
 }
 
@@ -119,10 +121,10 @@ const spooledHeaders = ['Headgate-Stored', 'spool'];
 export function spooledReply(
   { status, rows }: Spooled,
   answer: CommittedAnswer | null,
-  rawHeaders: readonly string[],
+  request: AskedHeaders,
 ): Reply {
   if (answer === null) return reply(status, 'spooled', 0, `{"rows":0,"spooled":${rows}}`, spooledHeaders);
-  const own = ownReply(rows, answer, rawHeaders);
+  const own = ownReply(rows, answer, request);
   return { ...own, code: 'spooled', rows: 0, headers: [...own.headers, ...spooledHeaders] };
 }
 

@@ -283,7 +283,7 @@ export type Include =
     };
 
 /** What decode reads of a request, beside its body. */
-export type DecodeHead = Pick<Arrival, 'method' | 'target' | 'rawHeaders' | 'arrivedAtMs' | 'remoteAddress'>;
+export type DecodeHead = Omit<Arrival, 'announcedBytes' | 'body'>;
 
 export interface DecodeRequest extends DecodeHead {
   readonly body: Buffer;

@@ -1,0 +1,26 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { firstHeader, onlyHeader } from './header.ts';
+
+const rawHeaders = ['X-Id', 'a', 'host', 'x-id', 'x-ID', 'b', 'Empty', ''];
+
+test('a header by its name, and not a value that reads like one', () => {
+  assert.equal(onlyHeader({ rawHeaders }, 'host'), 'x-id');
+  assert.equal(onlyHeader({ rawHeaders }, 'empty'), '');
+  assert.equal(onlyHeader({ rawHeaders }, 'nothing'), null);
+  assert.equal(onlyHeader({ rawHeaders }, 'x-id'), undefined);
+  assert.equal(firstHeader({ rawHeaders }, 'x-id'), 'a');
+  assert.equal(firstHeader({ rawHeaders }, 'nothing'), null);
+});
+
+test('who can tell one header is not asked for all of them', () => {
+  const asked = {
+    get rawHeaders(): readonly string[] {
+      throw new Error('all were asked for');
+    },
+    header: (name: string) => (name === 'host' ? 'h' : null),
+  };
+  assert.equal(onlyHeader(asked, 'host'), 'h');
+  assert.equal(firstHeader(asked, 'x-id'), null);
+  assert.equal(firstHeader({ rawHeaders, header: () => undefined }, 'x-id'), 'a');
+});
