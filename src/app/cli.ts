@@ -16,7 +16,7 @@ import { limits } from '../tables/limits.ts';
 import { resolveSettings, settingsTable } from '../tables/settings.ts';
 import type { ResolvedSettings, SettingName, Settings } from '../tables/settings.ts';
 import { registerCommands } from './commands/register.ts';
-import type { CommandIo } from './commands/io.ts';
+import type { CommandIo } from '../kit/terminal.ts';
 import type { TailOptions } from './console-commands.ts';
 import { tellUnprinted } from './printed.ts';
 import type { Stopped } from './stopping.ts';
