@@ -15,7 +15,7 @@ import { ownerKeyFile } from './console.ts';
 export interface TailOptions {
   readonly json?: boolean;
   readonly failed?: boolean;
-  readonly table?: string;
+  readonly table?: string | undefined;
 }
 
 export type TailIo = Pick<CommandIo, 'print' | 'note' | 'signal'>;

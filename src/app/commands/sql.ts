@@ -92,6 +92,10 @@ class Prompt {
     lines.on('SIGINT', () => {
       this.#pending = '';
       output.write('^C\n');
+      lines.setPrompt('headgate=> ');
+      // What was typed and not sent goes, too: to the end of the line, and back over all of it.
+      lines.write('', { ctrl: true, name: 'e' });
+      lines.write('', { ctrl: true, name: 'u' });
       ask();
     });
     output.write('Type \\? for help, \\q to leave.\n');
@@ -144,7 +148,7 @@ class Prompt {
     if (word === 'x') {
       this.#expanded = !this.#expanded;
       this.#io.print(`one value a line: ${this.#expanded ? 'on' : 'off'}\n`);
-    } else if (word === 'endpoints') return this.run('SHOW TABLES');
+    } else if (word === 'endpoints') return this.run('SHOW ENDPOINTS');
     else if (['d', 'dt', 'd+'].includes(word))
       return name === '' ? this.run(relations) : this.#describe(name);
     else this.#io.print(help);
