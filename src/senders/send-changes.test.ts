@@ -147,8 +147,8 @@ suite('headgate send, changed', () => {
     [{ repeat: '2', count: '2' }, /^--repeat and --count do not go together$/],
     [{ handshake: true }, /^--handshake: GitHub asks nothing before it delivers$/],
     [
-      { sender: 'asana', handshake: true },
-      /^--handshake: what Asana asks has to be answered by hand, see docs\/senders\/asana\.md$/,
+      { sender: 'aws_sns', handshake: true },
+      /^--handshake: AWS SNS waits until a URL of its own is opened, .*; see docs\/senders\/aws_sns\.md$/,
     ],
     [{ sender: 'meta', handshake: true }, /^--handshake: .* needs --answer-secret: it is the verify token$/],
   ];
