@@ -196,11 +196,11 @@ export class Drainer implements Closable {
       for (const table of waiting.values()) look(table, await table.flush());
     };
     try {
-      for await (const { oid, requests, place } of spool.requests(before, wanted)) {
+      for await (const record of spool.requests(before, wanted)) {
         if (this.#closing.signal.aborted) break;
-        const table = this.#tableFor(waiting, progress, oid, held);
-        for (const request of requests) table.push(request, before);
-        before = place;
+        const table = this.#tableFor(waiting, progress, record.oid, held);
+        table.push(record, before);
+        before = record.place;
         if (table.isFull) look(table, await table.next());
         else if (held.bytes > limits.spoolDrainBytesMax) await endAll();
       }

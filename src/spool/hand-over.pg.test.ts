@@ -11,11 +11,12 @@ import { runOurs } from '../../test/support/webhook-tables.ts';
 import { Pace } from '../batch/pace.ts';
 import { CommitPools } from '../commit/commit-pools.ts';
 import { createHandOver, passWith, readArrived } from '../commit/hand-over.ts';
-import { decodeRequest as decode } from '../decode/decode.ts';
+import { decodeRequest as decode, decodeWholes } from '../decode/decode.ts';
 import type { Engine } from '../engine/engine.ts';
 import { keepSpooled } from '../reject/spooled.ts';
 import type { Target } from '../tables/flow.ts';
 import { limits } from '../tables/limits.ts';
+import { joinPayloads } from './format.ts';
 import { encodeRequest } from './kept-request.ts';
 import { beginning } from './spool.ts';
 import { TableHandOver } from './table-hand-over.ts';
@@ -36,6 +37,7 @@ function roomsOn(t: TestContext, engine: Pick<Engine, 'clientConfig'>, target: T
     ready: () => true,
     refresh: () => Promise.resolve(),
     decode: (of, kept, body) => decode(of, { ...kept, target: kept.requestTarget, body }),
+    decodeWholes,
     handOver: createHandOver({ pools, limits: bounds, observe, clock }),
     keepRefused: (request, _, passage) =>
       passWith(pools, { database, oid }, passage, keepSpooled(request, bounds), 5_000),
@@ -109,8 +111,23 @@ async function handOver(
   };
   const positions = new Map(position === 0n ? [] : [[target.oid, position]]);
   const over = new TableHandOver({ rooms, spool, table, positions, held: { bytes: 0 } });
-  for (const [sequence, payload] of all) if (sequence > position) over.push({ sequence, payload }, beginning);
+  for (const record of recordsOf(all)) if (record.last > position) over.push(record, beginning);
   return over.flush();
+}
+
+/** As they are sealed: together, as long as their sequences have no gap. */
+function recordsOf(all: ReadonlyMap<bigint, Buffer>) {
+  const records: { first: bigint; last: bigint; payloads: Buffer[] }[] = [];
+  for (const [sequence, payload] of all) {
+    const open = records.at(-1);
+    if (open === undefined || open.last + 1n !== sequence || open.payloads.length === 32)
+      records.push({ first: sequence, last: sequence, payloads: [payload] });
+    else {
+      open.last = sequence;
+      open.payloads.push(payload);
+    }
+  }
+  return records.map(({ first, last, payloads }) => ({ first, last, payload: joinPayloads(payloads) }));
 }
 
 const tables = [`data JSONB CHECK (data ->> 'v' <> 'bad')`, `id INT PRIMARY KEY, v TEXT CHECK (v <> 'bad')`];
@@ -130,7 +147,7 @@ suite('hand-over', () => {
             const isBad = id % 3 === 1 && round % 2 === 1;
             (isBad ? bad : good).push(id);
             // Sequences of other tables lie between.
-            all.set(BigInt(2 * id + 1), encodeRequest(head, bodyOf(id, isBad)));
+            all.set(BigInt(4 * round + (id % 3) + 1), encodeRequest(head, bodyOf(id, isBad)));
           }
           proxy.cutAfter(side, round);
           const before = proxy.cuts;
