@@ -20,7 +20,7 @@ import { joinPayloads } from './format.ts';
 import { encodeRequest } from './kept-request.ts';
 import { beginning } from './spool.ts';
 import { TableHandOver } from './table-hand-over.ts';
-import type { HandOverRooms } from './table-hand-over.ts';
+import type { HandOverRooms, Slow } from './table-hand-over.ts';
 
 const spool = '0123456789abcdef0123456789abcdef';
 const head = { method: 'POST', requestTarget: '/', rawHeaders: [], arrivedAtMs: 1, remoteAddress: '::1' };
@@ -99,6 +99,7 @@ async function handOver(
   rooms: HandOverRooms,
   target: Target,
   all: ReadonlyMap<bigint, Buffer>,
+  slow = new Map<number, Slow>(),
 ): Promise<boolean> {
   const position = await rooms.position(spool, target.oid).catch(() => null);
   if (position === null) return false;
@@ -110,7 +111,7 @@ async function handOver(
     home: '',
   };
   const positions = new Map(position === 0n ? [] : [[target.oid, position]]);
-  const over = new TableHandOver({ rooms, spool, table, positions, held: { bytes: 0 } });
+  const over = new TableHandOver({ rooms, spool, table, positions, held: { bytes: 0 }, slow });
   for (const record of recordsOf(all)) if (record.last > position) over.push(record, beginning);
   return over.flush();
 }
@@ -202,6 +203,31 @@ suite('hand-over', () => {
     ])
       await assert.rejects(client.query(statement), /permission denied/, statement);
   });
+
+  for (const columns of ['data JSONB', 'id INT PRIMARY KEY, v TEXT'])
+    test(`${columns}: what takes the database too long holds up its table for a while, and no longer`, async (t) => {
+      const { target, through, client, refused, stored, again } = await stage(t, columns);
+      await client.query(`
+        create function slow() returns trigger language plpgsql as $$ begin
+          if to_jsonb(new)::text like '%bad%' then perform pg_sleep(60); end if;
+          return new;
+        end $$;
+        create trigger slow before insert on kept for each row execute function slow()`);
+      const shaped = await again();
+      const all = new Map<bigint, Buffer>();
+      for (let id = 0; id < 40; id++) all.set(BigInt(id + 1), encodeRequest(head, bodyOf(id, id === 33)));
+      let now = 0;
+      const rooms = { ...through, current: () => shaped, clock: () => now };
+      const slow = new Map<number, Slow>();
+      for (let passes = 0; !(await handOver(rooms, target, all, slow)); passes++) {
+        assert(passes < 12);
+        assert.deepEqual(await refused(), []);
+        // It stands alone, in front.
+        if (slow.get(target.oid)?.first === 34n) now += 31_000;
+      }
+      const ids = Array.from({ length: 40 }, (_, id) => id);
+      assert.deepEqual([await stored(), await refused()], [ids.filter((id) => id !== 33), [33]]);
+    });
 
   test('code of a table that says what Headgate says is believed for its own row alone', async (t) => {
     const { target, through, client, refused, stored, again } = await stage(t, 'data JSONB');

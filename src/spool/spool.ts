@@ -10,6 +10,7 @@ import type { SpoolFiles } from './files.ts';
 import { headerBytes, openRecord } from './format.ts';
 import { recover } from './recovery.ts';
 import type { Lost } from './recovery.ts';
+import type { Sealed } from './sealed.ts';
 import { reading, scanRecords } from './segment.ts';
 import type { Segment } from './segment.ts';
 import { SpoolWriter } from './writer.ts';
@@ -23,13 +24,9 @@ export interface SpoolOptions extends Pick<
   readonly root: string;
 }
 
-/** Requests of one table that were sealed together, in their order. */
-export interface SpooledRequests {
+/** Requests of one table that were sealed together. */
+export interface SpooledRequests extends Sealed {
   readonly oid: number;
-  readonly first: bigint;
-  readonly last: bigint;
-  /** Of the record (format.ts). */
-  readonly payload: Buffer;
   /** The place behind them. */
   readonly place: Place;
 }

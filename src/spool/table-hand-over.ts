@@ -10,10 +10,11 @@ import { limits } from '../tables/limits.ts';
 import type { Observe, TableName } from '../tables/observations.ts';
 import { refusal, Refused } from '../tables/refusals.ts';
 import type { Refusal } from '../tables/refusals.ts';
-import { splitPayloads } from './format.ts';
 import { bodySpans, decodeRequest } from './kept-request.ts';
 import type { KeptHead, KeptTable } from './kept-request.ts';
-import type { Place, SpooledRequests } from './spool.ts';
+import { apart, requestsOf } from './sealed.ts';
+import type { Sealed } from './sealed.ts';
+import type { Place } from './spool.ts';
 
 export interface Passage {
   readonly spool: string;
@@ -37,7 +38,7 @@ export interface HandOverRooms {
     passage: Passage,
   ): Promise<
     | { readonly kind: 'committed' | 'unknown' | 'moved' | 'changed' }
-    | { readonly kind: 'away' | 'refused'; readonly refusal: Refusal }
+    | { readonly kind: 'away' | 'slow' | 'refused'; readonly refusal: Refusal }
   >;
   /** Keeps a request for the owner of its table, and takes it for arrived; rejects with the engine's error. */
   keepRefused(request: RejectedRequest, oid: number, passage: Passage): Promise<void>;
@@ -55,9 +56,6 @@ export interface HandOverRooms {
   readonly nowMs: () => number;
 }
 
-/** Requests that were sealed together, or one. */
-type Sealed = Omit<SpooledRequests, 'oid' | 'place'>;
-
 interface Member extends Sealed {
   /** For `target`, of several never a refusal; null: not decoded, because nobody knew the table. */
   readonly made: Rows | Refusal | null;
@@ -69,6 +67,15 @@ export interface Held {
   bytes: number;
 }
 
+/** What takes the database too long: tried in ever smaller groups, a pass each, so that other tables go on. */
+export interface Slow {
+  /** In front of all others. */
+  readonly first: bigint;
+  /** Since when it stands there alone. Of a monotonic clock, ms. */
+  readonly sinceMs: number;
+  readonly together: number;
+}
+
 export interface TableHandOverOptions {
   readonly rooms: HandOverRooms;
   readonly spool: string;
@@ -76,6 +83,8 @@ export interface TableHandOverOptions {
   /** Of the spool, by oid; moved as requests arrive. */
   readonly positions: Map<number, bigint>;
   readonly held: Held;
+  /** By oid; kept from one pass to the next. */
+  readonly slow: Map<number, Slow>;
 }
 
 /** What is tried next, and whether more than that may be tried. */
@@ -99,17 +108,20 @@ export class TableHandOver {
   #storing: Promise<boolean> = Promise.resolve(true);
   #members: Member[] = [];
   /** Requests that are tried together at most: some among them are refused. */
-  #together = Infinity;
+  #together: number;
   #changed = 0;
   #unmoved = 0;
+  readonly #slow: Map<number, Slow>;
 
-  constructor({ rooms, spool, table, positions, held }: TableHandOverOptions) {
+  constructor({ rooms, spool, table, positions, held, slow }: TableHandOverOptions) {
     this.#rooms = rooms;
     this.#spool = spool;
     this.#positions = positions;
     this.oid = table.oid;
     this.name = { database: table.database, schema: table.schema, table: table.table };
     this.#held = held;
+    this.#slow = slow;
+    this.#together = slow.get(table.oid)?.together ?? Infinity;
   }
 
   push(record: Sealed, began: Place): void {
@@ -187,6 +199,9 @@ export class TableHandOver {
     // The table may be another one by now.
     if (this.#members.some((member) => member.target !== target))
       this.#members = this.#members.flatMap((member) => this.#decoded(member, target));
+    const [next] = this.#members;
+    if (next !== undefined && requestsOf(next) > this.#together)
+      this.#members.splice(0, 1, ...this.#oneByOne(next, target));
     const { group, count, refused } = this.#group(target);
     if (group === null) return this.#keepFirst(target, refused ?? refusal('internal'));
     const last = this.#members[count - 1]?.last ?? 0n;
@@ -206,6 +221,8 @@ export class TableHandOver {
         return this.#changed > limits.spoolChangedMax ? this.#stop(refusal('table_changed')) : 'again';
       case 'away':
         return this.#stop(end.refusal);
+      case 'slow':
+        return this.#tooSlow(count, target, end.refusal);
       case 'refused':
         return this.#takeApart(count, target) ? 'smaller' : this.#keepFirst(target, end.refusal);
     }
@@ -219,9 +236,11 @@ export class TableHandOver {
   } {
     const members: Rows[] = [];
     let refused: Refusal | null = null;
-    let [rows, bytes] = [0, 0];
-    for (const { made } of this.#members) {
-      if (members.length >= this.#together || made === null) break;
+    let [requests, rows, bytes] = [0, 0, 0];
+    for (const member of this.#members) {
+      const { made } = member;
+      requests += requestsOf(member);
+      if (requests > this.#together || made === null) break;
       if ('code' in made) {
         refused = made;
         break;
@@ -301,9 +320,21 @@ export class TableHandOver {
       return this.#stop(refusal('internal', 'the position in the database has gone back'));
     this.#unmoved += 1;
     if (kind === 'unknown' || this.#unmoved === 1)
-      return this.#unmoved > limits.spoolChangedMax ? this.#stop(refusal('commit_unknown')) : 'again';
+      return this.#unmoved > limits.spoolChangedMax ? this.#tooSlow(count, target, lostEachTime) : 'again';
     // Nobody else has moved it: code of the table says so.
     return this.#takeApart(count, target) ? 'smaller' : this.#keepFirst(target, refusal('row_refused'));
+  }
+
+  /** Alone at last, it is passed when that has lasted: nothing of its table would ever arrive behind it. */
+  #tooSlow(count: number, target: Target, why: Refusal): Step | Promise<Step> {
+    const isAlone = !this.#takeApart(count, target);
+    const first = this.#members[0]?.first ?? 0n;
+    const known = this.#slow.get(this.oid);
+    const now = this.#rooms.clock();
+    const sinceMs = isAlone && known?.first === first && known.together === 1 ? known.sinceMs : now;
+    if (isAlone && now - sinceMs >= limits.spoolSlowMs) return this.#keepFirst(target, why);
+    this.#slow.set(this.oid, { first, sinceMs, together: Math.ceil(this.#together / 4) });
+    return this.#stop(why);
   }
 
   #arrived(members: number, rows: number, last: bigint): Step {
@@ -311,6 +342,7 @@ export class TableHandOver {
     const requests = this.#members.splice(0, members).reduce((sum, member) => sum + requestsOf(member), 0);
     // The one at fault may be among the next as many.
     this.#together *= 2;
+    this.#slow.delete(this.oid);
     this.#changed = 0;
     this.#unmoved = 0;
     this.#rooms.observe({ kind: 'spool.arrived', table: this.name, requests, rows });
@@ -339,6 +371,7 @@ export class TableHandOver {
       passage,
     );
     this.#positions.set(this.oid, first.last);
+    this.#slow.delete(this.oid);
     this.#rooms.observe({ kind: 'spool.refused', table: this.name, code: why.code, reason: why.message });
     return 'on';
   }
@@ -349,6 +382,8 @@ export class TableHandOver {
   }
 }
 
+const lostEachTime = refusal('row_refused', 'the connection was lost each time that it was being stored');
+
 const unreadable: KeptHead = {
   method: '',
   requestTarget: '',
@@ -356,16 +391,6 @@ const unreadable: KeptHead = {
   arrivedAtMs: 0,
   remoteAddress: '',
 };
-
-function requestsOf({ first, last }: Sealed): number {
-  return Number(last - first) + 1;
-}
-
-function apart(record: Sealed): Sealed[] {
-  const { first, payload } = record;
-  const each = splitPayloads(payload, requestsOf(record));
-  return each.map((one, i) => ({ first: first + BigInt(i), last: first + BigInt(i), payload: one }));
-}
 
 function undecoded({ first, last, payload }: Sealed): Member {
   return { first, last, payload, made: null, target: null };

@@ -32,6 +32,8 @@ export const spoolLimits = {
   spoolRetryMinMs: 100,
   /** Longest such pause, in ms. */
   spoolRetryMs: 5_000,
+  /** How long a request that takes the database too long is tried alone before it is passed, in ms. */
+  spoolSlowMs: 60_000,
   /** How often a request follows a table that is being changed while it is handed over. */
   spoolChangedMax: 3,
   /** How often what is known of the tables is written down for a start without the database, in ms. */
