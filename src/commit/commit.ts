@@ -59,7 +59,7 @@ export function createCommit(options: CommitOptions): CommitGroup {
 
 /** Whether rows of a table go in one COPY. */
 export function isCopied({ shape, code, dedupe }: Target): boolean {
-  return shape.way === 'copy' && code.as !== 'owner' && dedupe === undefined;
+  return shape.writeMode === 'copy' && code.as !== 'owner' && dedupe === undefined;
 }
 
 async function commitAlone(options: CommitOptions, group: Group): Promise<readonly Outcome[]> {

@@ -81,7 +81,7 @@ export function holdInertMessages(target: Target, patience: 'nowait' | ''): Buff
  */
 export function staysStatement({ schema, table, oid, shape, code }: Target): Statement {
   const name = quoteLiteral(relationName({ schema, table }));
-  const asked = `headgate.stays(${name}, ${oid}, ${quoteLiteral(shape.mark)}, ${code.owner})`;
+  const asked = `headgate.stays(${name}, ${oid}, ${quoteLiteral(shape.version)}, ${code.owner})`;
   return toStatement(`select ${asked}, ${oid}::pg_catalog.oid::pg_catalog.regclass`, []);
 }
 

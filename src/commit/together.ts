@@ -22,7 +22,7 @@ import type { Parameter } from './wire-message.ts';
 /** What no table's own settings or code can make different: one JSONB column, nothing runs, and COMMIT waits for the disk. */
 export function mayShare(group: Group, { ackDeadlineMs }: Pick<Limits, 'ackDeadlineMs'>): boolean {
   const { shape, code, waitsForDisk, dedupe } = group.target;
-  const isPlain = shape.way === 'copy' && code.as === 'headgate' && code.inert && code.catalogued;
+  const isPlain = shape.writeMode === 'copy' && code.as === 'headgate' && code.inert && code.catalogued;
   return isPlain && waitsForDisk && dedupe === undefined && ackTimeoutOf(group) <= ackDeadlineMs;
 }
 
@@ -78,7 +78,7 @@ function parametersOf(groups: readonly Group[]): Parameter[] {
     texts(({ target }) => relationName(target)),
     texts(({ target }) => quoteIdentifier(target.shape.columns[0]?.name ?? '')),
     numbers(oid[0], ({ target }) => target.oid),
-    texts(({ target }) => target.shape.mark),
+    texts(({ target }) => target.shape.version),
     numbers(oid[0], ({ target }) => target.code.owner),
     numbers(int4[0], ({ rows }) => rows),
     arrayOf(jsonb[0], groups.flatMap(documentsOf), jsonbVersion),
