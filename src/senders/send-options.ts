@@ -112,7 +112,10 @@ export function idOf({ name, deliveryId }: Sender, { id, body }: SendOptions): s
   return createHash('sha256').update(id).digest('hex').slice(0, 32);
 }
 
-export async function secretOf({ secret, secretFile }: SendOptions, io: SendIo): Promise<string> {
+export async function secretOf(
+  { secret, secretFile }: Pick<SendOptions, 'secret' | 'secretFile'>,
+  io: Pick<SendIo, 'read'>,
+): Promise<string> {
   if ((secret === undefined) === (secretFile === undefined)) {
     throw new SendError('give the secret with --secret or --secret-file (one of them)');
   }
