@@ -6,6 +6,7 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { PlainError } from '../kit/plain-error.ts';
+import { type CommandIo, plain } from '../kit/terminal.ts';
 import type { ApiError, TailEvent } from '../console/api.ts';
 import type { TailLine } from '../tables/tail.ts';
 import { consoleUrl } from './banner.ts';
@@ -14,14 +15,10 @@ import { ownerKeyFile } from './console.ts';
 export interface TailOptions {
   readonly json?: boolean;
   readonly failed?: boolean;
-  readonly table?: string;
+  readonly table?: string | undefined;
 }
 
-export interface TailIo {
-  readonly print: (text: string) => void;
-  readonly note: (text: string) => void;
-  readonly signal: AbortSignal;
-}
+export type TailIo = Pick<CommandIo, 'print' | 'note' | 'signal'>;
 
 /** What to print: a link, or the address and how to get in. */
 export async function consoleCommand(dataDir: string): Promise<string> {
@@ -125,12 +122,4 @@ function textOf(line: TailLine): string {
   const answer = status === 0 ? 'batch' : String(status);
   const what = code === 'committed' ? `${rows} ${rows === 1 ? 'row' : 'rows'}` : code;
   return `${time}  ${answer}  ${where}  ${what}${size}  ${ms} ms${address === '' ? '' : `  ${address}`}`;
-}
-
-/** Names may hold anything: nothing of them moves the cursor or colours the terminal. */
-function plain(text: string): string {
-  return text.replaceAll(
-    /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu,
-    (mark) => `\\u{${mark.codePointAt(0)?.toString(16) ?? ''}}`,
-  );
 }

@@ -76,7 +76,7 @@ export function ownersSql(relation: string): string {
 /**
  * The version of what a relation's rows run through, as one text: its columns, dropped ones too, and whatever of triggers,
  * checks, rules, policies and index expressions there is. Rows of the catalog are told by the transactions that wrote them.
- * The function headgate.confirm() computes the same (migrations/0004_owner_code.sql). `c`: an alias of pg_class.
+ * The function headgate.confirm() computes the same (functions/committing.sql). `c`: an alias of pg_class.
  */
 export function markSql(c: string): string {
   const rows = (of: string, alias: string, where: string) =>

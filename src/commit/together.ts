@@ -3,7 +3,7 @@
  * whatever it fails with, each group is tried alone, and judged there.
  *
  * Rows of a table go by a statement of its own that the connection keeps. Where it keeps enough, documents go by one for all such
- * tables: it locks them, asks whether each is what its requests were checked for, and stores (migrations/0008_together.sql).
+ * tables: it locks them, asks whether each is what its requests were checked for, and stores (catalog/functions/committing.sql).
  *
  * Who holds a table or a row (of a unique index) is waited for `sharedLockMs` at most, so that two such transactions never wait
  * for each other in a circle.

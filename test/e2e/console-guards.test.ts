@@ -238,13 +238,9 @@ async function keepsApart(t: TestContext, headgate: Headgate, chromium: string):
 
 async function tells(t: TestContext, headgate: Headgate): Promise<void> {
   const { dataDir } = headgate;
-  const child = spawn(
-    process.execPath,
-    [cli, 'tail', `--data-dir=${dataDir}`, '--failed', '--table=alice_table'],
-    {
-      stdio: ['ignore', 'pipe', 'pipe'],
-    },
-  );
+  const child = spawn(process.execPath, [cli, 'tail', `--data-dir=${dataDir}`, 'alice_table', '--failed'], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
   const ended = new Promise((resolve) => child.once('close', resolve));
   onEnd(t, 'tail', async () => {
     child.kill('SIGTERM');
