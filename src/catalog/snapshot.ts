@@ -270,6 +270,7 @@ function toTarget(
       spool: spoolOf(row),
       dedupe,
       sns,
+      inspected: row.options['inspect'] === 'bodies',
     },
     unusable,
   };

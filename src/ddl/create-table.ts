@@ -30,6 +30,7 @@ const optionNames = [
   'dedupe_window',
   'sns_topics',
   'keep',
+  'inspect',
 ];
 const formats = ['json', 'form', 'text', 'bytes'] as const;
 
@@ -189,6 +190,7 @@ export const changeableOptions = [
   'dedupe_window',
   'sns_topics',
   'keep',
+  'inspect',
 ];
 
 export interface DedupeRooms extends Pick<ValidateRooms, 'deliveryIdOf'> {
@@ -204,6 +206,7 @@ export function changeableValue(option: Option, { using, deliveryIdOf }: DedupeR
   if (option.name === 'dedupe_window') return windowValue(option);
   if (option.name === 'sns_topics') return topicsValue(option);
   if (option.name === 'keep') return keepOf(option);
+  if (option.name === 'inspect') return oneOf(option, 'off', 'bodies');
   return option.name === 'on_unknown' ? oneOf(option, 'ignore', 'reject', 'collect') : option.value;
 }
 

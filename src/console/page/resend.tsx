@@ -8,7 +8,7 @@ import type { ReplayRequest, TestAnswer } from '../api.ts';
 import { shellWord } from '../quote.ts';
 import type { TableRef } from '../statements.ts';
 import { urlOf } from './endpoints.tsx';
-import { Badge, Code, Text, Wrong } from './parts.tsx';
+import { Area, Badge, Code, Text, Wrong } from './parts.tsx';
 import { to } from './route.ts';
 import { call } from './server.ts';
 import type { Failure } from './server.ts';
@@ -51,27 +51,11 @@ export function Resend({ table, method, query, headers, body }: Props): JSX.Elem
     <details class="resend">
       <summary>Change it, and send it again</summary>
       <div class="form">
-        <label>
-          Headers, one a line
-          <textarea
-            rows={5}
-            spellcheck={false}
-            value={lines}
-            onInput={(event) => setLines(event.currentTarget.value)}
-          />
-        </label>
+        <Area label="Headers, one a line" rows={5} value={lines} change={setLines} />
         {whole === null ? (
           <p class="faint">The body is no text: it is sent as it came.</p>
         ) : (
-          <label>
-            Body
-            <textarea
-              rows={8}
-              spellcheck={false}
-              value={text}
-              onInput={(event) => setText(event.currentTarget.value)}
-            />
-          </label>
+          <Area label="Body" rows={8} value={text} change={setText} />
         )}
         <label class="check">
           <input type="checkbox" checked={sign} onChange={() => setSign(!sign)} /> signed anew, with the

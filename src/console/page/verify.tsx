@@ -8,7 +8,7 @@ import { explainValidate } from '../statements.ts';
 import type { ExplainParts, TableRef } from '../statements.ts';
 import { rowsOf } from './load.ts';
 import type { Row } from './load.ts';
-import { Badge, Sql, Text, Wrong } from './parts.tsx';
+import { Area, Badge, Sql, Text, Wrong } from './parts.tsx';
 import type { Failure } from './server.ts';
 import { run } from './server.ts';
 import { base64Of } from './value.tsx';
@@ -96,24 +96,8 @@ export function Verify({ table }: { readonly table: TableRef }): JSX.Element {
         Paste a request as its sender shows it. Every byte of the body counts, a line break at its end too. A
         request that came and was refused is explained where it stands, under Refused.
       </p>
-      <label>
-        Headers, one a line
-        <textarea
-          rows={5}
-          spellcheck={false}
-          value={headers}
-          onInput={(event) => setHeaders(event.currentTarget.value)}
-        />
-      </label>
-      <label>
-        Body
-        <textarea
-          rows={6}
-          spellcheck={false}
-          value={body}
-          onInput={(event) => setBody(event.currentTarget.value)}
-        />
-      </label>
+      <Area label="Headers, one a line" rows={5} value={headers} change={setHeaders} />
+      <Area label="Body" rows={6} value={body} change={setBody} />
       <div class="row-of">
         <label class="grow">
           URL, where the sender signs it
