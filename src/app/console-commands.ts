@@ -6,25 +6,21 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { PlainError } from '../kit/plain-error.ts';
+import { type CommandIo, plain } from '../kit/terminal.ts';
 import type { ApiError, TailEvent } from '../console/api.ts';
 import type { HeldRequest, TailLine } from '../tables/tail.ts';
 import { consoleUrl } from './banner.ts';
-import { plain } from './commands/io.ts';
 import { ownerKeyFile } from './console.ts';
 
 export interface TailOptions {
   readonly json?: boolean;
   readonly failed?: boolean;
-  readonly table?: string;
+  readonly table?: string | undefined;
   /** What accepted requests held, where their table lets it be shown. */
   readonly body?: boolean;
 }
 
-export interface TailIo {
-  readonly print: (text: string) => void;
-  readonly note: (text: string) => void;
-  readonly signal: AbortSignal;
-}
+export type TailIo = Pick<CommandIo, 'print' | 'note' | 'signal'>;
 
 /** What to print: a link, or the address and how to get in. */
 export async function consoleCommand(dataDir: string): Promise<string> {

@@ -9,13 +9,14 @@ import { openConsole } from '../console/console.ts';
 import type { Console } from '../console/console.ts';
 import type { Health, Machine } from '../console/api.ts';
 import type { SqlDoorAt } from '../console/sql.ts';
+import { doorUrl, reachable } from '../kit/address.ts';
 import type { Closer } from '../kit/closer.ts';
 import type { HeldQuestion, HeldRequest, TailSource } from '../tables/tail.ts';
 import type { Observe } from '../tables/observations.ts';
 import type { Settings } from '../tables/settings.ts';
 import { consoleIsOn } from './door-settings.ts';
 import { pageFolder } from './own-files.ts';
-import { baseOf, ownBase, reachable } from './endpoints.ts';
+import { ownBase } from './endpoints.ts';
 import { replayed } from './console-replay.ts';
 import type { ReplayRooms } from './console-replay.ts';
 import { makeSecret, senderInfos, sendTest } from './console-senders.ts';
@@ -97,7 +98,7 @@ function about(
   const own = ownBase(settings, listen);
   return {
     own,
-    gateway: baseOf(gateway, settings.gatewayTlsCert !== null),
+    gateway: doorUrl(gateway, settings.gatewayTlsCert !== null),
     base: listen === null ? null : (settings.publicUrl ?? own),
     public: settings.publicUrl !== null,
     version,

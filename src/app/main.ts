@@ -118,7 +118,8 @@ export async function openService({
     closer,
   );
 
-  const doors = { listen, sql, gateway: gateway.address, admin: admin.address };
+  const tls = settings.listenTlsCert !== null;
+  const doors = { listen: listen && { ...listen, tls }, sql, gateway: gateway.address, admin: admin.address };
   await writePorts(settings.dataDir, doors, closer);
   observe({ kind: 'service.ready' });
 

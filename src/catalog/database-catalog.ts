@@ -26,7 +26,7 @@ import type { Limits } from '../tables/limits.ts';
 import type { Observe } from '../tables/observations.ts';
 import { Refused } from '../tables/refusals.ts';
 import { catalogVersion, migrate } from './migrate.ts';
-import type { Migration } from './migrate.ts';
+import type { Migrations } from './migrate.ts';
 import { Refresher } from './refresher.ts';
 import { hears, listen, readChannels, unlisten } from './listening.ts';
 import type { ChannelNames } from './listening.ts';
@@ -53,7 +53,7 @@ export interface Known {
 export interface DatabaseCatalogOptions {
   readonly database: string;
   readonly engine: Engine;
-  readonly migrations: readonly Migration[];
+  readonly migrations: Migrations;
   readonly rooms: SnapshotRooms & KeyRooms;
   readonly limits: Pick<
     Limits,

@@ -59,14 +59,18 @@ interface IncludeRow {
   readonly column: string;
 }
 
-/** `asked`: a query that yields oids of webhook tables as `relation`. */
+/**
+ * `asked`: a query that yields oids of webhook tables as `relation`. A full join of which both sides have to be there is done by
+ * hashing: PostgreSQL takes both sides of thousands of tables for a handful, and would compare each of one with each of the other.
+ */
 export function catalogRowsSql(asked = 'select relation from headgate.catalog_sizes where fits'): string {
   const ofTable =
     'payload, options, takes_document, document, collect, includes, expression, sealed_expression, seal_id, secrets';
   return `select ${relationColumns}, ${ofTable}, coalesce(a.answers, '[]') as answers
   from (select relation, ${ofTable} from headgate.catalog_rows) as t
   left join headgate.answer_rows a using (relation)
-  join (${relationsSql(asked)}) as s using (relation)`;
+  full join (${relationsSql(asked)}) as s using (relation)
+  where case when t.relation is null or s.relation is null then false else true end`;
 }
 
 export interface SealedSecret {

@@ -1,6 +1,6 @@
 /**
  * The way of small groups of several tables: one statement that locks all tables, asks whether each is what its requests were
- * checked for, and stores their documents (migrations/0008_together.sql); in one write, one transaction. Keeps what a group alone
+ * checked for, and stores their documents (catalog/functions/committing.sql); in one write, one transaction. Keeps what a group alone
  * keeps. It only ever says yes: whatever it fails with, each group is tried alone, and judged there.
  *
  * Who holds a table is not waited for, and who holds a row (of a unique index) for `sharedLockMs` only, so that two such

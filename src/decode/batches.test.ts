@@ -6,6 +6,7 @@ import type { Target } from '../tables/flow.ts';
 import { limits } from '../tables/limits.ts';
 import { Refused } from '../tables/refusals.ts';
 import { decodeGoodLines, decodeLines, decodeObject } from './batches.ts';
+import { deliveryOf } from './delivery.ts';
 
 const refusedWith = (message: string) => (error: unknown) =>
   error instanceof Refused && error.refusal.code === 'payload_undecodable' && error.message === message;
@@ -49,6 +50,28 @@ test('items are converted and filled as requests are, in their order', () => {
   assert.ok(rows.ackTimeoutMs >= limits.ackDeadlineMs);
   assert.equal(items(keyed, '[{}]', [0]).deletes, null);
   assert.equal(items(keyed, '[]').count, 0);
+});
+
+test('a batch has the id of its items together, and of one item its own', () => {
+  const dedupe = { parts: [{ path: ['id'] }], headers: new Set<string>(), windowS: 60, shown: '$.id' };
+  const once = { ...targetOf(), dedupe };
+  const id = (source: string) => items(once, source).delivery;
+  assert.equal(items(targetOf(), '[{"id":1}]').delivery, undefined);
+  assert.equal(id('[]'), undefined);
+  assert.equal(
+    id('[{"id":1}]'),
+    deliveryOf(dedupe, 'json', { body: Buffer.from('{"id":"1"}'), rawHeaders: [] }),
+  );
+  assert.equal(id('[{"id":1,"a":2}, {"id":2} ]'), id('x[{"id":"1"},{"\\u0069d":2}]'));
+  const ids = [
+    '[{"id":1}]',
+    '[{"id":1},{"id":2}]',
+    '[{"id":2},{"id":1}]',
+    '[{"id":"1,2"}]',
+    '[{"id":12}]',
+  ].map(id);
+  assert.equal(new Set(ids).size, ids.length);
+  assert.throws(() => id('[{"id":1},{}]'), /item 2: the request has no delivery id: \$\.id$/);
 });
 
 test('documents of one JSONB column are places in the frame itself', () => {

@@ -1,13 +1,15 @@
 /**
  * Rows that do not come as the body of a webhook request: the items of a WebSocket's batch, and the events of the
  * gateway, whose keys are columns of any table. Takes bytes, gives Rows; may refuse with `payload_undecodable`,
- * `invalid_option`, `body_too_large`. Touches nothing.
+ * `invalid_option`, `body_too_large`, `delivery_id_missing`. Touches nothing.
  */
 import { isUtf8 } from 'node:buffer';
-import type { DecodeHead, Documents, Rows, Target } from '../tables/flow.ts';
+import { deliveryOf, idTogether } from './delivery.ts';
+import type { Dedupe, DecodeHead, Documents, Rows, Target } from '../tables/flow.ts';
 import { isJsonSpace } from '../kit/json-grammar.ts';
 import { skipSpace } from '../kit/json-walk.ts';
 import { limits } from '../tables/limits.ts';
+import { Refused } from '../tables/refusals.ts';
 import { checkDocument, lineRows, oneRow } from './decode.ts';
 import { includedMembers } from './includes.ts';
 import { type JsonProblem, scanItem, scanJson, scannedEffort, tooManyMembersReason } from './json-scan.ts';
@@ -59,11 +61,15 @@ export function* itemsInSlices(target: Target, request: ItemsRequest): Generator
 /** `out` null: the items are the rows as they are. */
 function* rowsOfItems(
   target: Target,
-  { deletes, documents: { bytes: source, spans } }: ItemsRequest,
+  request: ItemsRequest,
   plan: Plan,
   included: Buffer | null,
   out: RowBytes | null,
 ): Generator<void, Rows> {
+  const { deletes, rawHeaders } = request;
+  const { bytes: source, spans } = request.documents;
+  const { dedupe } = target;
+  const ids: string[] = [];
   const count = spans.length / 2;
   const written = out === null ? null : new Spans(count);
   const keeps = new Keeps();
@@ -86,6 +92,7 @@ function* rowsOfItems(
     effort += scannedEffort();
     if (effort > limits.jsonMembersSquaredMax)
       throw refuseBody('payload_undecodable', tooManyMembersReason, `item ${i + 1}`);
+    if (dedupe !== undefined) ids.push(itemId(dedupe, rawHeaders, source.subarray(start, end), i));
     if (out === null) continue;
     const at = out.length;
     const kept = writeRow(out, plan, included, source, start, end);
@@ -102,7 +109,18 @@ function* rowsOfItems(
     ignored: ignoredOf(plan, ignored),
   };
   const rows = lineRows(target, read, null);
-  return { ...rows, deletes: deletes?.includes(1) === true ? deletes : null };
+  const delivery = ids.length === 0 ? {} : { delivery: idTogether(ids) };
+  return { ...rows, ...delivery, deletes: deletes?.includes(1) === true ? deletes : null };
+}
+
+/** Items have no headers of their own: the upgrade's are the same for all of them. */
+function itemId(dedupe: Dedupe, rawHeaders: readonly string[], body: Buffer, index: number): string {
+  try {
+    return deliveryOf(dedupe, 'json', { body, rawHeaders });
+  } catch (error) {
+    if (!(error instanceof Refused)) throw error;
+    throw new Refused(error.refusal.code, `item ${index + 1}: ${error.refusal.message}`);
+  }
 }
 
 function itemProblem(

@@ -23,6 +23,12 @@ export function deliveryOf(dedupe: Dedupe, format: Intake['format'], request: De
   return createHash('sha256').update(JSON.stringify(values)).digest('hex').slice(0, 32);
 }
 
+/** Of a batch: a copy of it has the same items in the same order. */
+export function idTogether(ids: readonly string[]): string {
+  const [first = ''] = ids;
+  return ids.length === 1 ? first : createHash('sha256').update(ids.join()).digest('hex').slice(0, 32);
+}
+
 function missing({ shown }: Dedupe): Refused {
   return new Refused('delivery_id_missing', `${refusal('delivery_id_missing').message}: ${shown}`);
 }

@@ -110,6 +110,7 @@ export function createStreams(rooms: StreamRooms): OpenStream {
     hooks.target(target);
     try {
       authenticate(target, opening);
+      refuseWithoutIds(target);
     } catch (error) {
       if (error instanceof Refused) tellRejected(rooms, opening, target, error.refusal, null);
       throw error;
@@ -151,6 +152,15 @@ function tellRejected(
     remoteAddress: opening.remoteAddress ?? '',
     body: batch?.documents.bytes ?? opening.body,
   });
+}
+
+/** A header of the upgrade would make one delivery of all batches. */
+function refuseWithoutIds({ dedupe }: Target): void {
+  if (dedupe?.parts.every((part) => 'header' in part) !== true) return;
+  throw new Refused(
+    'delivery_id_missing',
+    `dedupe is ${dedupe.shown}, and the items of a WebSocket have no headers`,
+  );
 }
 
 function authenticate({ check }: Target, opening: Opening): void {
@@ -249,7 +259,10 @@ class IngestStream implements Stream, FencedStream {
     const found = rooms.find(this.#target);
     const target = found instanceof Promise ? await found : found;
     // Another version of the table may have another check, or another secret: who is not accepted by it may not write.
-    if (target !== this.#target) authenticate(target, this.#opening);
+    if (target !== this.#target) {
+      authenticate(target, this.#opening);
+      refuseWithoutIds(target);
+    }
     this.#target = target;
     // Before it is read: it comes again every few ms for as long as there is no room.
     rooms.admit(target, entry.batch.documents.bytes.length);

@@ -114,7 +114,12 @@ function isDocument({ format }: Sender, body: Buffer): boolean {
   }
 }
 
-const asking = [...senders.values()].filter(({ questions }) => questions.length > 0);
+/** What brings its secret is learned by the catalog, and answered in its tests. */
+const asking = [...senders.values()].filter(
+  ({ questions, answers }) =>
+    questions.length > 0 &&
+    !answers({ secret: 's', answer: 't' }).some((clause) => clause.includes(' LEARN ')),
+);
 
 function setUp(sender: Sender) {
   const keys = sender.makeSecret(randomBytes);

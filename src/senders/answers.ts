@@ -2,6 +2,7 @@
  * What the senders ask before they deliver, in words, and the ANSWER clauses that USING brings for it; and what they want to
  * be answered after a delivery, where that is not an empty 200. The senders' own side is in questions.ts. By id. Texts only.
  */
+import { asksFirstAnswers } from './answers-asks-first.ts';
 import { computedAnswers } from './answers-computed.ts';
 import {
   type Answering,
@@ -12,7 +13,6 @@ import {
   echoQuery,
   isText,
   isThere,
-  learning,
   member,
   plain,
   query,
@@ -69,6 +69,7 @@ const abuseProtection = (make: typeof checked) =>
 
 export const answering: Readonly<Record<string, Answering>> = {
   ...computedAnswers,
+  ...asksFirstAnswers,
   slack: {
     handshake:
       'When the URL is saved Slack POSTs `{"type": "url_verification", "challenge": …}`, signed like any request, and wants the challenge back within 3 seconds.',
@@ -339,30 +340,6 @@ export const answering: Readonly<Record<string, Answering>> = {
   },
   adyen: {
     answers: () => [committed({ type: 'text/plain', body: `'[accepted]'` })],
-  },
-  asana: {
-    handshake:
-      'In the middle of the call that makes the webhook Asana POSTs a request with the header `X-Hook-Secret`, wants the same header in the answer, and signs with that value from then on.',
-    answers: ({ secret }) => [
-      learning({
-        secret,
-        when: `${isThere(header('X-Hook-Secret'))} AND ${header('X-Hook-Signature')} IS NULL`,
-        value: token(header('X-Hook-Secret')),
-        headers: { 'X-Hook-Secret': token(header('X-Hook-Secret')) },
-      }),
-    ],
-  },
-  notion: {
-    handshake:
-      'Notion first POSTs `{"verification_token": "secret_…"}` without a signature; a person pastes that token back into Notion, and it becomes the key.',
-    answers: ({ secret }) => [
-      learning({
-        secret,
-        when: `${isThere(member('verification_token'))} AND ${member('type')} IS NULL`,
-        value: token(member('verification_token'), 256),
-        status: 200,
-      }),
-    ],
   },
   aws_sns: {
     handshake:

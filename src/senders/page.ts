@@ -105,15 +105,21 @@ headgate send ${id} --handshake --url http://127.0.0.1:4560/webhook/dev/public/$
 
 This asks as the sender does, and says whether it would take the answer.
 `;
-  const byHand = 'Headgate does not answer it by itself; the steps above say what to do.\n';
+  const byHand = 'The steps above say what to do.\n';
   const learned = `Headgate learns the secret from it: the first one that comes in the window of \`learn\` is kept, and answered for once it is on the disk.
-Until then the table answers 503. See [LEARN](../sql/answer.md#learn).
+Until then the table answers 503. See [LEARN](../sql/answer.md#learn). To try it, with a table that is yet to learn:
+
+\`\`\`
+headgate send ${id} --handshake --url http://127.0.0.1:4560/webhook/dev/public/${id}_events --secret '…'
+\`\`\`
+
+This brings the text behind \`--secret\` as the sender would, and it becomes the table's.
 `;
   return `## The handshake
 
 ${handshake}
 
-${questions.length > 0 ? answered : learns(sender) ? learned : byHand}
+${learns(sender) ? learned : questions.length > 0 ? answered : byHand}
 `;
 }
 
@@ -209,7 +215,7 @@ function sendersIndex(): string {
       .map((sender) => {
         const age = sender.toleranceS === null ? '—' : `${sender.toleranceS} s`;
         const handshake =
-          sender.handshake === null ? '—' : sender.questions.length > 0 ? 'answered' : 'by hand';
+          sender.handshake === null ? '—' : sender.questions.length > 0 ? 'answered' : 'see there';
         return `| [${sender.name}](${sender.id}.md) | \`${sender.id}\` | ${sender.secret.what.replaceAll('|', '\\|')} | ${age} | ${handshake} |`;
       });
     return `## ${theme}
@@ -228,7 +234,7 @@ Headgate knows how these ${all.length} sign their requests: \`VALIDATE SECRET s 
 ([VALIDATE](../sql/validate.md)).
 
 A handshake is a question that a sender asks before it delivers, and some ask it again and again. Where it is *answered*, \`USING\`
-brings the answer; where it is done *by hand*, the sender's page says how. \`headgate send <name> --handshake\` asks as the
+brings the answer. \`headgate send <name> --handshake\` asks as the
 sender does. A request that is stored is answered with what its sender wants, which mostly is an empty 200.
 
 ${sections.join('\n')}

@@ -30,12 +30,14 @@ import {
   text,
   type,
 } from './judging.ts';
+import { asksFirstQuestions } from './questions-asks-first.ts';
 import { testingQuestions } from './questions-testing.ts';
 import { type Question, formType } from './sender.ts';
 import { numeric, uuid } from './signing.ts';
 
 export const questions: Readonly<Record<string, readonly Question[]>> = {
   ...testingQuestions,
+  ...asksFirstQuestions,
   slack: [
     question({
       what: 'for `challenge` back (url_verification)',

@@ -67,7 +67,7 @@ export function refuseWithoutQuestions(
     throw new SendError(
       handshake === null
         ? `--handshake: ${name} asks nothing before it delivers`
-        : `--handshake: what ${name} asks has to be answered by hand, see docs/senders/${id}.md`,
+        : `--handshake: ${name} waits until a URL of its own is opened, which this command cannot serve; see docs/senders/${id}.md`,
     );
   }
   if (answerSecret !== null && answerKey === '')

@@ -42,7 +42,7 @@ function checkOf(sender: Sender, secret: string) {
 }
 
 /** What is left of a signature when its last value is cut off. */
-const prefixOf = (value: string) => value.replace(/[\w+/-]{16,}={0,2}$/, '');
+const prefixOf = (value: string) => value.replace(/[\w+/-]{16,}={0,2}"?$/, '');
 
 /** Another letter or digit in the place of the last one. */
 function changedByte(body: Buffer): Buffer {

@@ -4,6 +4,7 @@
  */
 import { answering } from './answers.ts';
 import { asymmetricServiceSenders } from './asymmetric-services.ts';
+import { asksFirstSenders } from './asks-first.ts';
 import { asymmetricSenders } from './asymmetric.ts';
 import { commerceSenders } from './hmac-body-commerce.ts';
 import { serviceSenders } from './hmac-body-services.ts';
@@ -36,6 +37,7 @@ export const senders: ReadonlyMap<string, Sender> = new Map(
     ...tokenSenders,
     ...tokenServiceSenders,
     ...tokenQuerySenders,
+    ...asksFirstSenders,
   ].map((sender) => [sender.id, withAnswers(sender)]),
 );
 

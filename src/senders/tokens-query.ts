@@ -10,7 +10,7 @@ const inUrl =
   'The token stands in the URL, which proxies and the sender’s own log may keep. Headgate’s log has no query.';
 
 /** `?name=token`. */
-function tokenInQuery(name: string, spec: Omit<SenderSpec, 'headers' | 'secret'>): Sender {
+export function tokenInQuery(name: string, spec: Omit<SenderSpec, 'headers' | 'secret'>): Sender {
   return sender('A token', {
     headers: [],
     signatureHeader: null,

@@ -13,7 +13,7 @@ export const spoolLimits = {
   /** A second failure of the disk within so many ms ends the spool until the next start. */
   spoolFailuresWithinMs: 60_000,
   /** What is read of a segment at one time, in bytes. */
-  spoolReadBytes: 1024 * 1024,
+  spoolReadBytes: 256 * 1024,
   /** Bytes of one segment; smaller where the spool may have less than eight of them. */
   spoolSegmentBytes: 64 * 1024 * 1024,
   /** What a record may have besides its body, in bytes: headers, and what is told of its table. */
@@ -25,13 +25,15 @@ export const spoolLimits = {
   /** How long requests wait while the last ones from the disk are handed over, in ms; then they go there, too. */
   spoolEmptyingMs: 2_000,
   /** Rows that are handed over in one transaction. */
-  spoolDrainRowsMax: 8_192,
+  spoolDrainRowsMax: 32_768,
   /** Bytes of requests, of all tables together, that are read ahead of what is handed over. */
   spoolDrainBytesMax: 32 * 1024 * 1024,
   /** Shortest pause before what could not be handed over is tried again, in ms. */
   spoolRetryMinMs: 100,
   /** Longest such pause, in ms. */
   spoolRetryMs: 5_000,
+  /** How long a request that takes the database too long is tried alone before it is passed, in ms. */
+  spoolSlowMs: 60_000,
   /** How often a request follows a table that is being changed while it is handed over. */
   spoolChangedMax: 3,
   /** How often what is known of the tables is written down for a start without the database, in ms. */

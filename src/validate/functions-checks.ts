@@ -5,7 +5,7 @@ import { EvaluationError } from './errors.ts';
 import { hashName } from './functions-digests.ts';
 import { keyedHmac } from './hmac.ts';
 import { tokenKeys, verifyToken } from './jwt.ts';
-import { ecdsaKey, ed25519Key, rsaKey, verifyEcdsa, verifyEd25519, verifyRsa } from './keys.ts';
+import { ecdsaKey, ed25519Key, rsaKey, verifyEcdsa, verifyEd25519, verifyRsa, verifyRsaPss } from './keys.ts';
 import { type Implementation, type Row, functionsOf } from './table.ts';
 import { type Value } from './types.ts';
 
@@ -73,6 +73,24 @@ function withKey<K>(
 const hmacDoc =
   'The HMAC of the bytes; md5, sha1, sha224, sha256, sha384 or sha512. The key comes first and must not be empty.';
 
+/** RSA has two ways to sign. */
+const rsaVerify = (name: string, verify: typeof verifyRsa, doc: string): Row =>
+  fn(
+    name,
+    ['text', 'bytea', 'bytea', 'text'],
+    'bool',
+    (key, message, signature, hash) => verify(rsaKey(key), message, signature, hashName(hash)),
+    doc,
+    {
+      role: 'verify',
+      specialise: withKey(
+        rsaKey,
+        (key, a) => verify(key, a[1] as Buffer, a[2] as Buffer, hashName(a[3] as string)),
+        0,
+      ),
+    },
+  );
+
 export const checkRows: readonly Row[] = [
   fn(
     'secure_compare',
@@ -126,20 +144,15 @@ export const checkRows: readonly Row[] = [
       ),
     },
   ),
-  fn(
+  rsaVerify(
     'rsa_verify',
-    ['text', 'bytea', 'bytea', 'text'],
-    'bool',
-    (key, message, signature, hash) => verifyRsa(rsaKey(key), message, signature, hashName(hash)),
+    verifyRsa,
     'RSA PKCS #1 v1.5: public key or certificate (PEM), message, signature, hash.',
-    {
-      role: 'verify',
-      specialise: withKey(
-        rsaKey,
-        (key, a) => verifyRsa(key, a[1] as Buffer, a[2] as Buffer, hashName(a[3] as string)),
-        0,
-      ),
-    },
+  ),
+  rsaVerify(
+    'rsa_pss_verify',
+    verifyRsaPss,
+    'RSASSA-PSS, with a salt as long as the hash; else as rsa_verify.',
   ),
   fn(
     'jwt_verify',

@@ -1,5 +1,5 @@
 /** Public keys, and signatures made with the private ones: on node:crypto. A key that is none raises. */
-import { type KeyObject, createPublicKey, verify } from 'node:crypto';
+import { type KeyObject, constants, createPublicKey, verify } from 'node:crypto';
 import { EvaluationError } from './errors.ts';
 
 const ed25519Prefix = Buffer.from('302a300506032b6570032100', 'hex');
@@ -53,4 +53,10 @@ export function verifyEcdsa(
 
 export function verifyRsa(key: KeyObject, message: Buffer, signature: Buffer, hash: string): boolean {
   return verify(hash, message, key, signature);
+}
+
+/** RSASSA-PSS with a salt as long as the digest, which is what signers take. */
+export function verifyRsaPss(key: KeyObject, message: Buffer, signature: Buffer, hash: string): boolean {
+  const { RSA_PKCS1_PSS_PADDING: padding, RSA_PSS_SALTLEN_DIGEST: saltLength } = constants;
+  return verify(hash, message, { key, padding, saltLength }, signature);
 }

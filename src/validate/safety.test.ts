@@ -47,6 +47,7 @@ const safe: readonly string[] = [
   `(jwt_verify(${sig}, s)->>'n')::int > 5`,
   `ed25519_verify(decode(s, 'hex'), data, decode(${sig}, 'hex'))`,
   `rsa_verify(s, data, decode(${sig}, 'hex'), CASE method WHEN 'POST' THEN 'sha1' ELSE 'sha256' END)`,
+  `rsa_pss_verify(s, data, decode(${sig}, 'hex'), 'sha256')`,
 ];
 
 const unsafe: readonly string[] = [

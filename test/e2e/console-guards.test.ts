@@ -244,7 +244,7 @@ async function keepsApart(t: TestContext, headgate: Headgate, chromium: string):
 
 /** `headgate tail` of alice's table, and what it has printed so far. */
 function tailOf(t: TestContext, { dataDir }: Headgate, flag: string) {
-  const child = spawn(process.execPath, [cli, 'tail', `--data-dir=${dataDir}`, flag, '--table=alice_table'], {
+  const child = spawn(process.execPath, [cli, 'tail', `--data-dir=${dataDir}`, 'alice_table', flag], {
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   const ended = new Promise((resolve) => child.once('close', resolve));

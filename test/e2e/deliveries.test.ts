@@ -9,6 +9,7 @@ import type { Headgate } from '../support/headgate.ts';
 import { run } from '../support/run.ts';
 import { startServer } from '../support/server.ts';
 import { within } from '../support/within.ts';
+import { WsClient } from '../support/ws-client.ts';
 
 const cli = fileURLToPath(new URL('../../src/app/cli.js', import.meta.url));
 
@@ -17,6 +18,7 @@ const tables = `
   CREATE TABLE gh (data JSONB) WITH (connector = 'webhook', dedupe = 'sender') VALIDATE SECRET k USING github;
   CREATE TABLE lines (n INT CHECK (n > 0)) WITH (connector = 'webhook', is_batched = true, dedupe = 'header:X-Batch');
   CREATE TABLE forms (data JSONB) WITH (connector = 'webhook', format = 'form', dedupe = '$.MessageSid', dedupe_window = '1 hour');
+  CREATE TABLE sockets (data JSONB) WITH (connector = 'webhook', dedupe = '$.id');
   CREATE TABLE plain (data JSONB) WITH (connector = 'webhook');
   CREATE ROLE other LOGIN;
   CREATE TABLE theirs (id INT, word TEXT) WITH (connector = 'webhook', document = '', dedupe = '$.id, $.word');
@@ -102,6 +104,37 @@ test('deliveries', async (t) => {
     assert.equal(await post(two, 'lines', '{"n":1}\n{"n":-2}\n', headers), '200 {"rows":2}');
     await retry();
     assert.equal(await count('lines'), 2);
+  });
+
+  await t.test('a batch of a WebSocket is one delivery, which its items name', async () => {
+    const url = (to: Headgate, table: string) =>
+      `ws://127.0.0.1:${to.ports.listen.port}/ingest/postgres/public/${table}`;
+    const batch = (...ids: string[]) => ids.map((id) => ({ op: 'insert', data: { id } }) as const);
+    const first = await WsClient.open(url(one, 'sockets'));
+    first.send(1, batch('a', 'b'));
+    first.send(2, batch('c'));
+    first.send(3, []);
+    await first.acked(3);
+    await first.kill();
+    // The acks were lost: the same again, at the other one, and something new behind it.
+    const again = await WsClient.open(url(two, 'sockets'));
+    again.send(1, batch('a', 'b'));
+    again.send(2, batch('c'));
+    again.send(3, batch('d', 'e'));
+    await again.acked(3);
+    assert.equal(await count('sockets'), 5);
+    // One item is the delivery that a request with this body is.
+    assert.equal(await post(two, 'sockets', '{"id":"c"}'), '200 {"rows":1}');
+    assert.equal(await post(two, 'sockets', '{"id":"a"}'), '200 {"rows":1}');
+    assert.equal(await count('sockets'), 6);
+    again.send(4, [
+      { op: 'insert', data: { id: 'f' } },
+      { op: 'insert', data: { n: 1 } },
+    ]);
+    assert.match((await again.ended).fatal ?? '', /item 2: the request has no delivery id: \$\.id/);
+    const headed = await WsClient.open(url(one, 'lines'), { headers: { 'x-batch': 'b-9' } });
+    assert.match((await headed.ended).fatal ?? '', /items of a WebSocket have no headers/);
+    assert.equal(await count('sockets'), 6);
   });
 
   await t.test('a table whose code runs as its owner', async () => {

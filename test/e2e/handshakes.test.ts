@@ -14,7 +14,9 @@ import { startHeadgate } from '../support/headgate.ts';
 import { createSenderTable, publicUrl, send } from '../support/senders.ts';
 import { within } from '../support/within.ts';
 
-const asking = [...senders.values()].filter(({ questions }) => questions.length > 0);
+const learns = ({ answers }: Sender) =>
+  answers({ secret: 's', answer: 't' }).some((clause) => clause.includes(' LEARN '));
+const asking = [...senders.values()].filter((it) => it.questions.length > 0 && !learns(it));
 const signal = new AbortController().signal;
 type Fields = Readonly<Record<string, string>>;
 
@@ -251,10 +253,10 @@ test('handshakes', async (t) => {
     );
   });
 
-  await t.test('keys that are learned: the SQL of Asana’s and Notion’s pages', async () => {
+  await t.test('keys that are learned: the SQL of the pages of Asana, Clio and Notion', async () => {
     const sqlOf = (sender: string) =>
       /```sql\n([^`]*)```/.exec(senderPage(senders.get(sender) ?? assert.fail()))?.[1] ?? assert.fail();
-    for (const sender of ['asana', 'notion']) await client.query(sqlOf(sender));
+    for (const sender of ['asana', 'clio', 'notion']) await client.query(sqlOf(sender));
     const secret = 'b537207f20cbfa02357cf448134da559';
     const brought = (by: string) => put(post('asana_events', { 'X-Hook-Secret': by }, '{}'));
     await within(5_000, async () => {
@@ -271,6 +273,15 @@ test('handshakes', async (t) => {
     assert.equal((await token('secret_of_somebody_elses')).status, 401);
     const notion = { sender: 'notion', url: urlOf('notion_events'), secret: 'secret_of_notions_choice' };
     assert.equal((await send(notion)).printed, 'HTTP 200\n');
+    // As the command plays it: what it brings is the secret from then on.
+    const clio = { sender: 'clio', url: urlOf('clio_events'), secret: 'a-key-of-clio-with-32-characters' };
+    await within(5_000, async () => {
+      const { code, printed } = await send({ ...clio, handshake: true });
+      assert.equal(code, 0, printed);
+    });
+    assert.equal((await send(clio)).printed, 'HTTP 200\n');
+    const contested = await send({ ...clio, secret: 'a-key-of-a-stranger-who-is-late', handshake: true });
+    assert.deepEqual([contested.code, /wrong: /.test(contested.printed)], [1, true]);
     // A handshake is no row.
     assert.deepEqual([await countOf(client, 'asana_events'), await countOf(client, 'notion_events')], [1, 1]);
   });

@@ -1,0 +1,112 @@
+/** The questions of the senders in asks-first.ts, and of those that bring their secret with them. By id. */
+import { isNumber, isUuid, question, refusal } from './asking.ts';
+import { all, challengeOf, get, header, json, post, status, text, type } from './judging.ts';
+import type { Question } from './sender.ts';
+import { mac } from './signing.ts';
+
+/** The key that is given becomes the table's: it can be asked once, in the window of `learn`. */
+const bringsSecret: readonly Question[] = [
+  question({
+    what: 'for `X-Hook-Secret` back, which becomes the secret',
+    withinMs: 10_000,
+    ask: ({ url, signingKey }) => post(url, '{}', { 'X-Hook-Secret': signingKey }),
+    judge: all(
+      status(200, 204),
+      header('X-Hook-Secret', ({ signingKey }) => signingKey),
+    ),
+  }),
+];
+
+const activate = (what: string, suffix: string, judge: Question['judge']) =>
+  question({
+    what,
+    challenge: isNumber,
+    withinMs: 10_000,
+    ask: ({ url, challenge, answerKey }) =>
+      get(url, {
+        event: 'activate',
+        verification_token: `${answerKey}${suffix}`,
+        challenge,
+        app_id: '54e9ujn',
+      }),
+    judge,
+  });
+
+export const asksFirstQuestions: Readonly<Record<string, readonly Question[]>> = {
+  asana: bringsSecret,
+  clio: bringsSecret,
+  notion: [
+    question({
+      what: 'with its `verification_token`, which becomes the secret',
+      withinMs: 10_000,
+      ask: ({ url, signingKey }) => post(url, JSON.stringify({ verification_token: signingKey })),
+      judge: status(200),
+    }),
+  ],
+  keap: [
+    question({
+      what: 'for `X-Hook-Secret` back',
+      withinMs: 10_000,
+      ask: ({ signed, challenge }) => {
+        const sent = signed('');
+        return { ...sent, headers: { ...sent.headers, 'X-Hook-Secret': challenge } };
+      },
+      judge: all(status(200), header('X-Hook-Secret', challengeOf)),
+    }),
+  ],
+  wrike: [
+    question({
+      what: 'for an HMAC of `X-Hook-Secret` (WebHook secret verification)',
+      withinMs: 10_000,
+      ask: ({ signed, challenge }) => {
+        const sent = signed('{"requestType":"WebHook secret verification"}');
+        return { ...sent, headers: { ...sent.headers, 'X-Hook-Secret': challenge } };
+      },
+      judge: all(
+        status(200),
+        header('X-Hook-Secret', ({ challenge, signingKey }) => mac('sha256', signingKey, 'hex', challenge)),
+      ),
+    }),
+  ],
+  prelude: [
+    activate('by GET for `challenge` back', '', all(status(200), text(challengeOf))),
+    activate('by GET with a verification token that is not the right one', 'x', refusal),
+  ],
+  apideck: [
+    question({
+      what: 'with a validating request',
+      withinMs: 10_000,
+      ask: ({ signed }) => {
+        const sent = signed('{"message":"Validating delivery URL"}');
+        const type = { 'x-apideck-event-type': 'apideck.subscription.created' };
+        return { ...sent, headers: { ...sent.headers, ...type } };
+      },
+      judge: status(200),
+    }),
+  ],
+  dimo: [
+    question({
+      what: 'for the verification token',
+      withinMs: 10_000,
+      ask: ({ signed }) => signed('{"verification":"test"}'),
+      judge: all(
+        status(200),
+        text(({ answerKey }) => answerKey),
+      ),
+    }),
+  ],
+  smartthings: [
+    question({
+      what: 'with a PING for its challenge back',
+      challenge: isUuid,
+      withinMs: 10_000,
+      ask: ({ url, challenge }) =>
+        post(url, JSON.stringify({ lifecycle: 'PING', pingData: { challenge }, appId: challenge })),
+      judge: all(
+        status(200),
+        type('application/json'),
+        json(({ challenge }) => ({ statusCode: 200, pingData: { challenge } })),
+      ),
+    }),
+  ],
+};
