@@ -34,6 +34,7 @@ async function sender(t: TestContext, port: number): Promise<Sender> {
   return {
     read,
     again: () => {
+      // oxlint-disable-next-line unicorn/require-post-message-target-origin -- of windows; this is a thread
       worker.postMessage('again');
       Atomics.wait(shared, 0, 0, 20_000);
     },
