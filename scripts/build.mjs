@@ -1,4 +1,4 @@
-// Compiles the TypeScript into dist/, bundles the program and the console's page, and copies what tsc does not: the catalog's numbered SQL. `--package` leaves out
+// Compiles the TypeScript into dist/, bundles the program and the console's page, and copies what tsc does not: the catalog's SQL. `--package` leaves out
 // the tests, the benchmark and the source maps: that is what `npm pack` and the image are made of.
 import { spawnSync } from 'node:child_process';
 import { chmodSync, cpSync, rmSync } from 'node:fs';
@@ -23,5 +23,6 @@ const { status: pageStatus } = spawnSync(process.execPath, [tsc, '-p', join(root
 if (pageStatus !== 0) process.exit(pageStatus ?? 1);
 await buildPage(root);
 await buildProgram(root, { sourcemap: !packaged });
-cpSync(join(root, 'src/catalog/migrations'), join(root, 'dist/src/catalog/migrations'), { recursive: true });
+for (const folder of ['migrations', 'functions', 'views'].map((name) => join('src/catalog', name)))
+  cpSync(join(root, folder), join(root, 'dist', folder), { recursive: true });
 chmodSync(join(root, 'dist/src/app/cli.js'), 0o755);

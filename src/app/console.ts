@@ -7,15 +7,16 @@ import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { openConsole } from '../console/console.ts';
 import type { Console } from '../console/console.ts';
-import type { Health } from '../console/api.ts';
+import type { Health, Machine } from '../console/api.ts';
 import type { SqlDoorAt } from '../console/sql.ts';
+import { doorUrl, reachable } from '../kit/address.ts';
 import type { Closer } from '../kit/closer.ts';
-import type { TailSource } from '../tables/tail.ts';
+import type { HeldQuestion, HeldRequest, TailSource } from '../tables/tail.ts';
 import type { Observe } from '../tables/observations.ts';
 import type { Settings } from '../tables/settings.ts';
 import { consoleIsOn } from './door-settings.ts';
 import { pageFolder } from './own-files.ts';
-import { baseOf, ownBase, reachable } from './endpoints.ts';
+import { ownBase } from './endpoints.ts';
 import { replayed } from './console-replay.ts';
 import type { ReplayRooms } from './console-replay.ts';
 import { makeSecret, senderInfos, sendTest } from './console-senders.ts';
@@ -30,7 +31,9 @@ export interface ConsoleParts {
   readonly gateway: { readonly host: string; readonly port: number };
   readonly catalog: ReplayRooms['catalog'];
   readonly tail: TailSource;
+  readonly held: (of: HeldQuestion) => Promise<HeldRequest | null>;
   readonly health: () => Promise<Health>;
+  readonly machine: () => Promise<Machine>;
   readonly observe: Observe;
 }
 
@@ -58,6 +61,8 @@ export async function openConsoleOf(parts: ConsoleParts, closer: Closer): Promis
       replay: (replay, who) =>
         replayed(replay, who, { ...about(parts, '', database), catalog: parts.catalog }),
       health: parts.health,
+      machine: parts.machine,
+      held: parts.held,
       about: (role, name) => about(parts, role, name),
     },
     ownerKey,
@@ -93,7 +98,7 @@ function about(
   const own = ownBase(settings, listen);
   return {
     own,
-    gateway: baseOf(gateway, settings.gatewayTlsCert !== null),
+    gateway: doorUrl(gateway, settings.gatewayTlsCert !== null),
     base: listen === null ? null : (settings.publicUrl ?? own),
     public: settings.publicUrl !== null,
     version,

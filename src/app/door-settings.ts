@@ -64,10 +64,14 @@ function asksForCertificate(settings: Settings, door: Door): boolean {
   return tls !== null && tls.clientCa !== null && tls.clientCert === 'required';
 }
 
+/** Whether the SQL port lets nobody in who has no certificate of the owner's authorities: the console has none. */
+const needsCertificate = (settings: Settings): boolean =>
+  asksForCertificate(settings, 'sql') && !settings.sqlTlsOptional;
+
 /** Whether a client of the SQL door has to show who it is before it is let through. */
 export function sqlDoorAsks(settings: Settings): boolean {
   if (settings.sqlPassword !== null || settings.sqlPasswordFile !== null) return true;
-  return asksForCertificate(settings, 'sql') && !settings.sqlTlsOptional;
+  return needsCertificate(settings);
 }
 
 /** null: there is none. */
@@ -88,10 +92,6 @@ export async function sqlPassword(settings: Settings): Promise<string | null> {
   });
   return passwordOfFile(path, content, 'HEADGATE_SQL_PASSWORD_FILE');
 }
-
-/** Whether the SQL port lets nobody in who has no certificate of the owner's authorities: the console has none. */
-const needsCertificate = (settings: Settings): boolean =>
-  asksForCertificate(settings, 'sql') && !settings.sqlTlsOptional;
 
 export function consoleIsOn(settings: Settings): boolean {
   if (settings.console !== 'auto') return settings.console === 'on';

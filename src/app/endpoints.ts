@@ -5,6 +5,7 @@
  */
 import type { Catalog } from '../catalog/catalog.ts';
 import type { CatalogRow } from '../catalog/snapshot.ts';
+import { doorUrl } from '../kit/address.ts';
 import { senderOf } from '../senders/senders.ts';
 import type { Sender } from '../senders/sender.ts';
 import type { Settings } from '../tables/settings.ts';
@@ -16,17 +17,8 @@ interface Address {
 
 /** Before `/webhook/…`, as this machine calls it; null: the listener is off. */
 export function ownBase(settings: Settings, listen: Address | null): string | null {
-  return listen === null ? null : baseOf(listen, settings.listenTlsCert !== null);
+  return listen === null ? null : doorUrl(listen, settings.listenTlsCert !== null);
 }
-
-/** Of a door, as this machine calls it. */
-export function baseOf(at: Address, tls: boolean): string {
-  const host = reachable(at.host);
-  return `${tls ? 'https' : 'http'}://${host.includes(':') ? `[${host}]` : host}:${at.port}`;
-}
-
-export const reachable = (host: string): string =>
-  host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host;
 
 export interface EndpointState {
   readonly sender: string | null;

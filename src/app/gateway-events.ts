@@ -10,7 +10,7 @@ import { CommitPools, factsOf } from '../commit/commit-pools.ts';
 import { askOn } from '../commit/fate.ts';
 import { failedHere, isInDoubt, verdictOf } from '../commit/judge.ts';
 import { misfitRefusal, rowRefusal } from '../commit/reasons.ts';
-import { streamStatements } from '../commit/stream-statements.ts';
+import { partMessages, streamStatements } from '../commit/stream-statements.ts';
 import { decodeGoodLines, decodeLines, decodeObject } from '../decode/batches.ts';
 import { scanJson } from '../decode/json-scan.ts';
 import { LineSplitter } from '../decode/line-splitter.ts';
@@ -142,6 +142,7 @@ export function eventRooms(parts: EventParts, closer: Closer): EventRooms {
         else streams.giveBackStained(database, client);
       },
       sql: (target, client) => streamStatements(target, factsOf(client), streams.isShared(target.database)),
+      messages: partMessages,
       explain,
       verdict: verdictOf,
       isInDoubt: (row) => isInDoubt({ ...failedHere(row.sqlstate, row.message), ...row, atCommit: true }),

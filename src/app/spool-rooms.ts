@@ -13,7 +13,7 @@ import type { Catalog } from '../catalog/catalog.ts';
 import type { CatalogRow } from '../catalog/snapshot.ts';
 import type { CommitOptions } from '../commit/commit.ts';
 import { createHandOver, passWith, readArrived } from '../commit/hand-over.ts';
-import { decodeRequest } from '../decode/decode.ts';
+import { decodeRequest, decodeWholes } from '../decode/decode.ts';
 import type { Engine } from '../engine/engine.ts';
 import { lockByKernel } from '../engine/folder-lock.ts';
 import type { Closable } from '../kit/closer.ts';
@@ -124,8 +124,9 @@ function drainer(kept: DatabaseSpool, parts: SpoolParts): Drainer {
     ready: () => engine.unavailable === null && catalog.isWatching(database),
     current: (oid) => catalog.current(database, oid),
     refresh: () => catalog.refresh(database),
-    decode: (target, { requestTarget, ...head }, body) =>
-      decodeRequest(target, { ...head, target: requestTarget, body }),
+    decode: (target, { method, requestTarget, rawHeaders, arrivedAtMs, remoteAddress }, body) =>
+      decodeRequest(target, { method, target: requestTarget, rawHeaders, arrivedAtMs, remoteAddress, body }),
+    decodeWholes,
     handOver: createHandOver(commit),
     keepRefused: (request, oid, passage) =>
       passWith(pools, { database, oid }, passage, keepSpooled(request, limits), limits.ackDeadlineMs),

@@ -26,7 +26,7 @@ import type { Limits } from '../tables/limits.ts';
 import type { Observe } from '../tables/observations.ts';
 import { Refused } from '../tables/refusals.ts';
 import { catalogVersion, migrate } from './migrate.ts';
-import type { Migration } from './migrate.ts';
+import type { Migrations } from './migrate.ts';
 import { Refresher } from './refresher.ts';
 import { hears, listen, readChannels, unlisten } from './listening.ts';
 import type { ChannelNames } from './listening.ts';
@@ -53,7 +53,7 @@ export interface Known {
 export interface DatabaseCatalogOptions {
   readonly database: string;
   readonly engine: Engine;
-  readonly migrations: readonly Migration[];
+  readonly migrations: Migrations;
   readonly rooms: SnapshotRooms & KeyRooms;
   readonly limits: Pick<
     Limits,
@@ -342,8 +342,8 @@ export class DatabaseCatalog {
     const whatever = this.#doubted;
     this.#doubted = false;
     const askedAtMs = this.#options.clock();
-    const mark = await readFingerprint(client);
-    if (mark === this.#fingerprint && !whatever) return this.#confirm(askedAtMs);
+    const fingerprint = await readFingerprint(client);
+    if (fingerprint === this.#fingerprint && !whatever) return this.#confirm(askedAtMs);
     // Roles that were renamed or dropped, too, have changed the fingerprint.
     if (this.#fingerprint !== null) await pinned(client, 'call headgate.settle()');
     const { rows, unread } = await readTables(client);
@@ -351,7 +351,7 @@ export class DatabaseCatalog {
     const before = this.#snapshot;
     const next = nextSnapshot(before, database, rows, rooms, unread);
     this.#snapshot = next;
-    this.#fingerprint = mark;
+    this.#fingerprint = fingerprint;
     this.#confirm(askedAtMs);
     const { tables, unusable, version } = next;
     observe({ kind: 'catalog.loaded', database, tables: tables.size, unusable: unusable.size, version });

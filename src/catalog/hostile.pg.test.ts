@@ -360,7 +360,7 @@ function hostileOn(bin: string): void {
     await him.client.query('GRANT USAGE, CREATE ON SCHEMA headgate TO hg');
     await assert.rejects(migrate(hg.client, migrations), /GRANT USAGE ON SCHEMA headgate TO PUBLIC/);
     await him.client.query('GRANT USAGE ON SCHEMA headgate TO PUBLIC');
-    assert.deepEqual(await migrate(hg.client, migrations), { from: 0, to: migrations.at(-1)?.version });
+    assert.deepEqual(await migrate(hg.client, migrations), { from: 0, to: migrations.version });
     await him.client.query(
       'CREATE SCHEMA mine AUTHORIZATION mallory; REVOKE CREATE ON DATABASE trap FROM mallory',
     );

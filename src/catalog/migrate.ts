@@ -1,35 +1,60 @@
 /**
- * Brings the schema `headgate` of one database to the version this program knows: the numbered files beside this
- * one (of one version there may be several, 0001_1_ to 0001_3_), each run once, in order, all in one transaction under a
- * lock of Headgate's own, so that two Headgates starting at once make one catalog. Refuses (throws CatalogError) when the
- * catalog is of a later version, when a right is missing, and when the schema is not Headgate's to trust.
+ * Brings the schema `headgate` of one database to the version this program knows, all in one transaction under a lock of Headgate's
+ * own, so that two Headgates starting at once make one catalog. What holds data is made by the numbered files in migrations/, each
+ * run once, in order. Functions and views stand once, as they are now, in functions/ and views/, and are made anew whenever the
+ * version is another one (decision 0153). Refuses (throws CatalogError) when the catalog is of a later version, when a right is
+ * missing, and when the schema is not Headgate's to trust.
  */
 import { readdir, readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import type { ClientBase } from 'pg';
 import { sqlstateOf } from '../engine/sqlstate.ts';
 import { limits } from '../tables/limits.ts';
-import { CatalogError, readRights, refuseMissing, refuseUntrusted } from './rights.ts';
+import { CatalogError, readRights, refuseForeign, refuseMissing, refuseUntrusted } from './rights.ts';
 import { pinned } from './reading.ts';
 
-const folder = new URL('../catalog/migrations/', import.meta.url);
-
-export interface Migration {
+export interface Migrations {
+  /** Of the last of the numbered files. */
   readonly version: number;
+  readonly numbered: readonly { readonly version: number; readonly sql: string }[];
+  /** What the checks, policies and triggers of tables call: made before them. */
+  readonly calledByTables: string;
+  readonly functions: string;
+  readonly views: readonly { readonly name: string; readonly sql: string }[];
+}
+
+export async function readMigrations(): Promise<Migrations> {
+  const files = await readFolder('migrations');
+  const numbered = files.map(({ name, sql }) => ({ version: Number(name.slice(0, 4)), sql }));
+  const functions = await readFolder('functions');
+  const named = (name: string) => functions.filter((file) => file.name === name);
+  const others = functions.filter(({ name }) => name !== 'tables' && name !== 'rights');
+  return {
+    version: Math.max(...numbered.map(({ version }) => version)),
+    numbered,
+    calledByTables: joined(named('tables')),
+    functions: joined([...others, ...named('rights')]),
+    views: await readFolder('views'),
+  };
+}
+
+interface SqlFile {
+  readonly name: string;
   readonly sql: string;
 }
 
-export async function readMigrations(): Promise<readonly Migration[]> {
-  const names = (await readdir(fileURLToPath(folder)))
-    .filter((name) => /^\d{4}_.*\.sql$/.test(name))
-    .toSorted();
-  const parts = new Map<number, string>();
-  for (const name of names) {
-    const version = Number(name.slice(0, 4));
-    parts.set(version, (parts.get(version) ?? '') + (await readFile(new URL(name, folder), 'utf8')));
-  }
-  return [...parts].map(([version, sql]) => ({ version, sql }));
+async function readFolder(name: string): Promise<readonly SqlFile[]> {
+  const folder = new URL(`../catalog/${name}/`, import.meta.url);
+  const names = (await readdir(fileURLToPath(folder))).filter((file) => file.endsWith('.sql')).toSorted();
+  return Promise.all(
+    names.map(async (file) => ({
+      name: file.slice(0, -4),
+      sql: await readFile(new URL(file, folder), 'utf8'),
+    })),
+  );
 }
+
+const joined = (files: readonly SqlFile[]) => files.map(({ sql }) => sql).join('\n');
 
 /** The version of this database's catalog; 0 when there is none. Throws CatalogError where it is not to be trusted. */
 export async function catalogVersion(client: ClientBase): Promise<number> {
@@ -50,16 +75,16 @@ const attemptsMax = 3;
 /** Gives the versions before and after. The client must not be in a transaction. */
 export async function migrate(
   client: ClientBase,
-  migrations: readonly Migration[],
+  migrations: Migrations,
 ): Promise<{ readonly from: number; readonly to: number }> {
-  const known = Math.max(0, ...migrations.map((m) => m.version));
+  const known = migrations.version;
   const before = await catalogVersion(client);
   if (before > known) throw tooNew(before, known);
   if (before === known) return { from: before, to: before };
   for (let attempt = 1; ; attempt++) {
     await client.query('begin');
     try {
-      const from = await migrateHere(client, migrations, known);
+      const from = await migrateHere(client, migrations);
       await client.query('commit');
       return { from, to: known };
     } catch (error) {
@@ -71,11 +96,7 @@ export async function migrate(
   }
 }
 
-async function migrateHere(
-  client: ClientBase,
-  migrations: readonly Migration[],
-  known: number,
-): Promise<number> {
+async function migrateHere(client: ClientBase, migrations: Migrations): Promise<number> {
   await client.query(`select pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true)`);
   // Who reads the catalog in a long transaction holds the new version up, and that must not hold up everybody behind it.
   await client.query(`set local lock_timeout = ${limits.catalogLockMs}`);
@@ -92,11 +113,21 @@ async function migrateHere(
   // Whoever waited here finds the work done: the version is read again under the lock.
   await client.query('lock table headgate.migration in share row exclusive mode');
   const from = await catalogVersion(client);
+  const { version: known, numbered, calledByTables, functions, views } = migrations;
   if (from > known) throw tooNew(from, known);
-  for (const { version, sql } of migrations) {
-    if (version <= from) continue;
-    await client.query(sql);
-    await client.query('insert into headgate.migration (version) values ($1)', [version]);
+  if (from < known) {
+    await refuseForeign(client);
+    // So that the order of functions that call each other is nobody's care.
+    await client.query('set local check_function_bodies = off');
+    await client.query(calledByTables);
+    for (const { version, sql } of numbered) if (version > from) await client.query(sql);
+    await client.query(functions);
+    for (const view of views) await makeView(client, view);
+    await client.query(
+      `insert into headgate.migration (version)
+       select version from unnest($1::int[]) as version where version > $2 on conflict do nothing`,
+      [numbered.map(({ version }) => version), from],
+    );
   }
   const { rows } = await client.query<{ usable: boolean }>(
     `select has_schema_privilege('public', 'headgate', 'USAGE') as usable`,
@@ -106,6 +137,22 @@ async function migrateHere(
       'roles may not use the schema headgate: let its owner run GRANT USAGE ON SCHEMA headgate TO PUBLIC',
     );
   return from;
+}
+
+/**
+ * Only where it is not what it should be already: to replace a view waits for everybody who has read it in a transaction that is still
+ * open, and anybody may read most of them.
+ */
+async function makeView(client: ClientBase, { name, sql }: SqlFile): Promise<void> {
+  const [statement = ''] = /^CREATE .*?;$/ms.exec(sql) ?? [];
+  await client.query(statement.replace(`VIEW headgate.${name} `, 'VIEW headgate.next '));
+  const { rows } = await client.query<{ same: boolean }>(
+    `select pg_get_viewdef(a.oid) = pg_get_viewdef(b.oid) and a.reloptions is not distinct from b.reloptions as same
+     from pg_class a, pg_class b where a.oid = to_regclass('headgate.next') and b.oid = to_regclass($1)`,
+    [`headgate.${name}`],
+  );
+  await client.query('drop view headgate.next');
+  if (rows[0]?.same !== true) await client.query(sql);
 }
 
 function tooNew(found: number, known: number): CatalogError {

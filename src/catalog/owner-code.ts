@@ -63,18 +63,22 @@ export function involvedSql(relation: string): string {
   select oid from involved`;
 }
 
-/** A query for the owners of all those relations, each once, with what they are called. */
+/**
+ * A query for the owners of all those relations, each once, with what they are called. They are looked up one by one: behind a
+ * condition on the owner PostgreSQL would read all relations of the database instead, for each table that it asks about.
+ */
 export function ownersSql(relation: string): string {
   return `select distinct c.relowner, pg_catalog.pg_get_userbyid(c.relowner) as name
-  from (${involvedSql(relation)}) as v join pg_catalog.pg_class c on c.oid operator(pg_catalog.=) v.oid`;
+  from (${involvedSql(relation)}) as v cross join lateral (
+    select s.relowner from pg_catalog.pg_class s where s.oid operator(pg_catalog.=) v.oid offset 0) as c`;
 }
 
 /**
  * The version of what a relation's rows run through, as one text: its columns, dropped ones too, and whatever of triggers,
  * checks, rules, policies and index expressions there is. Rows of the catalog are told by the transactions that wrote them.
- * The function headgate.confirm() computes the same (migrations/0004_owner_code.sql). `c`: an alias of pg_class.
+ * The function headgate.confirm() computes the same (functions/committing.sql). `c`: an alias of pg_class.
  */
-export function markSql(c: string): string {
+export function versionSql(c: string): string {
   const rows = (of: string, alias: string, where: string) =>
     `(select pg_catalog.string_agg(pg_catalog.concat(${alias}, '/', ${of}.xmin), '.' order by ${alias}) ` +
     `from pg_catalog.${where})`;

@@ -87,3 +87,21 @@ export function refuseMissing(rights: Rights): void {
       `role ${role} may not create in the schema headgate: let its owner run GRANT USAGE, CREATE ON SCHEMA headgate TO ${role}`,
     );
 }
+
+/** Every function is replaced by every new version, which only its owner may do. */
+export async function refuseForeign(client: ClientBase): Promise<void> {
+  const [foreign] = await pinned<{ name: string; owner: string; role: string }>(
+    client,
+    `select o.name, r.rolname::text as owner, current_user::text as role from (
+       select p.oid::regprocedure::text as name, p.proowner as owner from pg_proc p where p.pronamespace = to_regnamespace('headgate')
+       union all
+       select c.oid::regclass::text, c.relowner from pg_class c where c.relnamespace = to_regnamespace('headgate') and c.relkind in ('r', 'v')
+     ) as o join pg_roles r on r.oid = o.owner where not pg_has_role(o.owner, 'USAGE') order by 1 limit 1`,
+  );
+  if (foreign === undefined) return;
+  const role = quote(foreign.role);
+  throw new CatalogError(
+    `${foreign.name} belongs to role ${quote(foreign.owner)}, and a new version of the catalog replaces it: let a superuser give ` +
+      `everything in the schema headgate to ${role}, or run GRANT ${quote(foreign.owner)} TO ${role}`,
+  );
+}

@@ -59,14 +59,18 @@ interface IncludeRow {
   readonly column: string;
 }
 
-/** `asked`: a query that yields oids of webhook tables as `relation`. */
+/**
+ * `asked`: a query that yields oids of webhook tables as `relation`. A full join of which both sides have to be there is done by
+ * hashing: PostgreSQL takes both sides of thousands of tables for a handful, and would compare each of one with each of the other.
+ */
 export function catalogRowsSql(asked = 'select relation from headgate.catalog_sizes where fits'): string {
   const ofTable =
     'payload, options, takes_document, document, collect, includes, expression, sealed_expression, seal_id, secrets';
   return `select ${relationColumns}, ${ofTable}, coalesce(a.answers, '[]') as answers
   from (select relation, ${ofTable} from headgate.catalog_rows) as t
   left join headgate.answer_rows a using (relation)
-  join (${relationsSql(asked)}) as s using (relation)`;
+  full join (${relationsSql(asked)}) as s using (relation)
+  where case when t.relation is null or s.relation is null then false else true end`;
 }
 
 export interface SealedSecret {
@@ -187,7 +191,7 @@ function shapeOf(row: CatalogRow): Shape | string {
   }
   const includes = row.includes.map(({ column }) => column);
   const shape = toShape(row, {
-    way: null,
+    writeMode: null,
     document: row.takes_document ? row.document : null,
     includes,
     onTypeError: row.options['on_type_error'] === 'null' ? 'null' : 'reject',
@@ -243,7 +247,7 @@ function toTarget(
     }
   }
   const { schema_name: schema, table_name: table, relation: oid } = row;
-  const usable = typeof shape === 'string' ? unusableShape(row.mark) : shape;
+  const usable = typeof shape === 'string' ? unusableShape(row.version) : shape;
   const answers = unusable === null || learns ? makeAnswers(row, rooms) : noAnswers;
   return {
     unanswering: answers.problem,
@@ -270,6 +274,7 @@ function toTarget(
       spool: spoolOf(row),
       dedupe,
       sns,
+      inspected: row.options['inspect'] === 'bodies',
     },
     unusable,
   };
@@ -321,8 +326,8 @@ export function unusableTarget(name: Pick<Target, 'database' | 'schema' | 'table
 }
 
 /** Of a table whose requests are all answered 503. */
-function unusableShape(mark: string): Shape {
-  return { mark, way: 'insert', columns: [], key: [], document: null, onTypeError: 'reject' };
+function unusableShape(version: string): Shape {
+  return { version, writeMode: 'insert', columns: [], key: [], document: null, onTypeError: 'reject' };
 }
 
 function nobodys({ code: { owner, owner_name: ownerName } }: CatalogRow): Code {

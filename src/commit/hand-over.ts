@@ -17,6 +17,7 @@ import type { CommitOptions } from './commit.ts';
 import { DecodedGroup } from './decoded-group.ts';
 import { textOf } from './hold.ts';
 import type { Failed } from './round-trip.ts';
+import { aborted, outcomeOf, verdictOf } from './judge.ts';
 import { Session } from './session.ts';
 import { safePath, settingStatements } from './statements.ts';
 import { TableStatements } from './table-statements.ts';
@@ -41,6 +42,8 @@ export type HandedOver =
   | { readonly kind: 'moved' }
   /** The table is not what the rows were made for: they are made anew. */
   | { readonly kind: 'changed' }
+  /** It ran out of time, or ended the connection, while its rows were being stored; storing none does not. */
+  | { readonly kind: 'slow'; readonly refusal: Refusal }
   /** It is no row's fault, and may pass. */
   | { readonly kind: 'away'; readonly refusal: Refusal }
   /** A row of it is refused; with the reason where it is alone. */
@@ -67,21 +70,28 @@ export function createHandOver(options: CommitOptions): HandOver {
     const shared = pools.isShared(target.database);
     // As long as one that waits for its answer would be given.
     const ackTimeoutMs = group.members.reduce((most, rows) => Math.max(most, rows.ackTimeoutMs), 0);
-    const session = new Session({
-      client,
-      clock,
-      deadline: clock() + ackTimeoutMs,
-      shared,
-      statementTimeoutMs: statementTimeoutMs(ackTimeoutMs, shared, limits),
-      readOnly: () => pools.readOnly(),
-      fateOf: () => Promise.resolve(null),
-      fateHere: () => Promise.resolve(null),
-    });
+    const open = () =>
+      new Session({
+        client,
+        clock,
+        deadline: clock() + ackTimeoutMs,
+        shared,
+        statementTimeoutMs: statementTimeoutMs(ackTimeoutMs, shared, limits),
+        readOnly: () => pools.readOnly(),
+        fateOf: () => Promise.resolve(null),
+        fateHere: () => Promise.resolve(null),
+      });
+    let session = open();
     const started = clock();
     let stained = true;
     try {
       const passing = new Passing(session, new PassingStatements(target, passage), options);
-      const end = (await copy(session, target, passage, group.members)) ?? (await passing.run(group.members));
+      let end = (await copy(session, target, passage, group.members)) ?? (await passing.run(group.members));
+      if (end.kind === 'away' && end.refusal.code === 'deadline' && session.usable) {
+        session = open();
+        const others = new DecodedGroup(session, new TableStatements(target), options);
+        if ((await others.stands()) === null) end = { kind: 'slow', refusal: end.refusal };
+      }
       stained = end.kind === 'changed';
       const { rows, bytes } = group;
       if (end.kind === 'committed') {
@@ -133,7 +143,8 @@ async function copy(
   if (reply?.kind !== 'failed') return { kind: 'unknown' };
   if (reply.sqlstate === movedState && reply.completed === 0) return { kind: 'moved' };
   const behind = checks.map((check) => check + 1);
-  return isChanged(reply, behind) ? { kind: 'changed' } : null;
+  if (isChanged(reply, behind)) return { kind: 'changed' };
+  return verdictOf(reply) === 'engine' ? asEnd(outcomeOf(reply) ?? aborted(refusal('internal'))) : null;
 }
 
 class Passing {

@@ -17,10 +17,18 @@ import {
   settingStatements,
   storeStatement,
 } from './statements.ts';
+import { executeMessages, parseMessage, syncMessage } from './wire-message.ts';
+import type { Part } from './wire-message.ts';
 
 export interface StreamSql {
   readonly text: string;
-  readonly values: readonly (string | Buffer | null)[];
+  readonly values: readonly (string | null)[];
+}
+
+/** A statement that takes documents: a Part is a JSON array. */
+export interface PartSql {
+  readonly text: string;
+  readonly values: readonly (string | Part | null)[];
 }
 
 export interface StreamStatements {
@@ -29,33 +37,42 @@ export interface StreamStatements {
   readonly make: StreamSql | null;
   /** Behind BEGIN; 22P02: the table, or who may write into it, has changed. */
   readonly first: readonly StreamSql[];
-  /** Stores the documents, a JSON array. */
-  readonly store: (documents: Buffer) => StreamSql;
+  readonly store: (documents: Part) => PartSql;
   /** Behind rows that were stored. */
   readonly stored: readonly StreamSql[];
   /** Decodes one column and changes nothing. */
-  readonly probe: (column: Column, documents: Buffer) => StreamSql;
+  readonly probe: (column: Column, documents: Part) => PartSql;
   /** Fails with 22P02 when the table is not the one of the target. */
   readonly confirm: StreamSql;
   /** In front of COMMIT. */
   readonly last: readonly StreamSql[];
 }
 
+/** Its messages in the extended protocol, unnamed. */
+export function partMessages({ text, values }: PartSql): Buffer[] {
+  const parameters = values.map((value) =>
+    typeof value === 'string' || value === null
+      ? { format: 0 as const, value: value === null ? null : Buffer.from(value) }
+      : { format: 1 as const, value: [value] },
+  );
+  return [parseMessage('', text, []), ...executeMessages('', parameters), syncMessage];
+}
+
 const plain = (text: string): StreamSql => ({ text, values: [] });
 
 export function streamStatements(target: Target, facts: SessionFacts, shared: boolean): StreamStatements {
   const { code, shape } = target;
-  const names = [relationName(target), String(target.oid), shape.mark] as const;
+  const names = [relationName(target), String(target.oid), shape.version] as const;
   const owner = String(code.owner);
   const confirm = { text: confirmStatement, values: [...names, owner] };
-  const privileges: Privilege[] = shape.way === 'upsert' ? ['INSERT', 'UPDATE'] : ['INSERT'];
+  const privileges: Privilege[] = shape.writeMode === 'upsert' ? ['INSERT', 'UPDATE'] : ['INSERT'];
   const asOwner = code.as === 'owner';
   const setPath = (path: string): StreamSql => ({ text: settingStatements.path, values: [path] });
   const held = {
     text: `select ${heldSql(code.inert, '$1', '$2', '$3')}`,
     values: [names[0], names[1], owner],
   };
-  const put = (statement: string, documents: Buffer): StreamSql => {
+  const put = (statement: string, documents: Part): PartSql => {
     if (asOwner) {
       const values = [...names, statement, documents, facts.path, null];
       return { text: executorCall(facts.role, code), values };

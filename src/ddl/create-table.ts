@@ -15,13 +15,9 @@ import { type ValidateRooms, parseValidate, sealValidation } from './validate-cl
 
 const form =
   "The form is: CREATE TABLE name (data JSONB) [INCLUDE ...] [PARTITION BY ...] WITH (connector = 'webhook') [VALIDATE ...] [ANSWER ...]";
-const optionNames = [
-  'connector',
-  'is_batched',
-  'webhook.wait_for_persistence',
+/** What ALTER TABLE … SET may change: it decides about values, keys and answers, not what a row is. */
+export const changeableOptions = [
   'on_type_error',
-  'format',
-  'document',
   'on_unknown',
   'collect_into',
   'spool',
@@ -30,6 +26,17 @@ const optionNames = [
   'dedupe_window',
   'sns_topics',
   'keep',
+  'inspect',
+];
+
+/** What CREATE TABLE alone may say: what a row is. */
+const optionNames = [
+  'connector',
+  'is_batched',
+  'webhook.wait_for_persistence',
+  'format',
+  'document',
+  ...changeableOptions,
 ];
 const formats = ['json', 'form', 'text', 'bytes'] as const;
 
@@ -178,19 +185,6 @@ function storedOptions(
   return stored;
 }
 
-/** What ALTER TABLE … SET may change: it decides about values, keys and answers, not what a row is. */
-export const changeableOptions = [
-  'on_type_error',
-  'on_unknown',
-  'collect_into',
-  'spool',
-  'spool_status',
-  'dedupe',
-  'dedupe_window',
-  'sns_topics',
-  'keep',
-];
-
 export interface DedupeRooms extends Pick<ValidateRooms, 'deliveryIdOf'> {
   /** The sender behind USING; null: there is none. */
   readonly using: string | null;
@@ -204,6 +198,7 @@ export function changeableValue(option: Option, { using, deliveryIdOf }: DedupeR
   if (option.name === 'dedupe_window') return windowValue(option);
   if (option.name === 'sns_topics') return topicsValue(option);
   if (option.name === 'keep') return keepOf(option);
+  if (option.name === 'inspect') return oneOf(option, 'off', 'bodies');
   return option.name === 'on_unknown' ? oneOf(option, 'ignore', 'reject', 'collect') : option.value;
 }
 

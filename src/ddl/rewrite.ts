@@ -3,7 +3,7 @@
  * is Headgate's (almost always, and in well under a microsecond), or the text to send instead: each of Headgate's
  * statements becomes one CALL or SELECT on the schema `headgate`, so that it works inside transactions, in strings of
  * several statements and as a prepared statement. Secrets are sealed here and leave in no other form. Refuses with
- * PostgreSQL's own errors and positions. Touches the catalog (migrations) only through `before`.
+ * PostgreSQL's own errors and positions. Touches the catalog (its functions) only through `before`.
  */
 import type { Rewrite, RewriteSql, Rewritten, SqlSession } from '../tables/sql-flow.ts';
 import { type SqlError, SqlFailure } from '../tables/refusals.ts';
@@ -40,7 +40,7 @@ export function createRewriter(rooms: DdlRooms): RewriteSql {
 
 /** Each of our statements holds one of these words. */
 const ourWords =
-  /secret|connector|validate|answer|show|describe|flush|database|string|on_unknown|on_type_error|collect_into|spool|dedupe|sns_topics|keep/i;
+  /secret|connector|validate|answer|show|describe|flush|database|string|on_unknown|on_type_error|collect_into|spool|dedupe|sns_topics|keep|inspect/i;
 /** How one of our statements, or white space or a comment before it, begins. */
 const ourFirst = /^(?:[cCaAdDfF\s;/-]|[sS][hH]|[eE][xX][pP])/;
 

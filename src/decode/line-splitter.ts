@@ -4,13 +4,13 @@
  * its taker's, who may give it back.
  */
 import { freeBuffer } from '../kit/free-buffer.ts';
+import { Gathered } from '../kit/gathered.ts';
 import { Refused } from '../tables/refusals.ts';
 
 export class LineSplitter {
   /** The number of the first line that the next block begins with, from 1. */
   nextLine = 1;
-  #held: Buffer[] = [];
-  #heldBytes = 0;
+  #held = new Gathered();
   readonly #lineBytesMax: number;
 
   /** Chunks should be no longer than `lineBytesMax`, which is looked at where a line spans more than one. */
@@ -38,11 +38,11 @@ export class LineSplitter {
 
   /** The last line, when the body does not end with a line end. */
   end(): Lines | null {
-    return this.#heldBytes === 0 ? null : this.#take();
+    return this.#held.length === 0 ? null : this.#take();
   }
 
   #bound(more: number): void {
-    if (this.#heldBytes + more <= this.#lineBytesMax) return;
+    if (this.#held.length + more <= this.#lineBytesMax) return;
     throw new Refused(
       'body_too_large',
       `line ${this.nextLine}: a line has at most ${this.#lineBytesMax} bytes`,
@@ -50,17 +50,12 @@ export class LineSplitter {
   }
 
   #hold(bytes: Buffer): void {
-    if (bytes.length === 0) return;
-    this.#held.push(bytes);
-    this.#heldBytes += bytes.length;
+    if (bytes.length > 0) this.#held.add(bytes);
   }
 
   #take(): Lines {
-    const [only] = this.#held;
-    const bytes =
-      this.#held.length === 1 && only !== undefined ? only : Buffer.concat(this.#held, this.#heldBytes);
-    this.#held = [];
-    this.#heldBytes = 0;
+    const bytes = this.#held.done();
+    this.#held = new Gathered();
     const firstLine = this.nextLine;
     for (let at = bytes.indexOf(10); at >= 0; at = bytes.indexOf(10, at + 1)) this.nextLine++;
     return { bytes, firstLine };

@@ -3,7 +3,7 @@
  * gateway-main.ts.
  */
 import type { PoolClient } from 'pg';
-import type { Column, Outcome, Rows, Target } from '../tables/flow.ts';
+import type { Column, Documents, Outcome, Rows, Target } from '../tables/flow.ts';
 import type { Semaphore } from '../kit/semaphore.ts';
 import type { Refusal } from '../tables/refusals.ts';
 import type { Skipped } from './skipped.ts';
@@ -87,7 +87,22 @@ export interface LineSplitter {
 /** A statement with its parameters. */
 export interface EventSql {
   readonly text: string;
-  readonly values: readonly (string | Buffer | null)[];
+  readonly values: readonly (string | null)[];
+}
+
+/** Of the documents of a chunk those from `from` to before `to`: a JSON array. */
+export interface EventRows {
+  readonly documents: Documents;
+  readonly from: number;
+  readonly to: number;
+  /** Rows whose entry is 1 are left out; null: none is. */
+  readonly without: Uint8Array | null;
+}
+
+/** A statement that takes documents, which are not copied on their way to the engine where they are large. */
+export interface RowsSql {
+  readonly text: string;
+  readonly values: readonly (string | EventRows | null)[];
 }
 
 /** What is sent for the rows of one table, in order. */
@@ -97,12 +112,11 @@ export interface TransactionSql {
   readonly make: EventSql | null;
   /** Behind BEGIN; 22P02: the table, or who may write into it, has changed. */
   readonly first: readonly EventSql[];
-  /** Stores the documents, a JSON array. */
-  readonly store: (documents: Buffer) => EventSql;
+  readonly store: (rows: EventRows) => RowsSql;
   /** Behind rows that were stored. */
   readonly stored: readonly EventSql[];
   /** Decodes one column and changes nothing. */
-  readonly probe: (column: Column, documents: Buffer) => EventSql;
+  readonly probe: (column: Column, rows: EventRows) => RowsSql;
   /** Fails with 22P02 when the table is not the one of the target. */
   readonly confirm: EventSql;
   /** In front of COMMIT. */
@@ -116,6 +130,8 @@ export interface TransactionRooms {
   /** Takes it back; `broken`: it is in no state to be lent again. */
   readonly giveBack: (client: PoolClient, target: Target, broken: boolean) => void;
   readonly sql: (target: Target, client: PoolClient) => TransactionSql;
+  /** The protocol's messages for a statement, up to its Sync. */
+  readonly messages: (sql: RowsSql) => readonly Buffer[];
   /** What is told of a row that the engine refuses; `misfit`: the column whose value it could not read. */
   readonly explain: (failed: FailedRow, misfit: Column | null) => Refusal;
   /** Whose fault a failed statement is, as for a group of webhooks. */

@@ -10,12 +10,19 @@ import { cutOff } from '../engine/hang-up.ts';
 import { notConnected } from '../engine/not-connected.ts';
 import { isConnectionLost, sqlstateOf } from '../engine/sqlstate.ts';
 import type { Column, Rows, Target } from '../tables/flow.ts';
-import { freeBuffer } from '../kit/free-buffer.ts';
 import { limits } from '../tables/limits.ts';
 import { Refused } from '../tables/refusals.ts';
-import type { EventSql, FailedRow, TransactionRooms, TransactionSql } from './event-rooms.ts';
+import type {
+  EventRows,
+  EventSql,
+  FailedRow,
+  RowsSql,
+  TransactionRooms,
+  TransactionSql,
+} from './event-rooms.ts';
 import { LineRefused, lineOf, reasonOf } from './line-refused.ts';
 import type { Skipped } from './skipped.ts';
+import { runMessages } from './sql-run.ts';
 
 const noExecutor =
   "the function through which rows are stored with the rights of the table's owner cannot be made";
@@ -164,11 +171,8 @@ export class EventTransaction {
 
   async #store(rows: Rows, from: number, to: number): Promise<void> {
     await this.#run('savepoint headgate');
-    const documents = documentsOf(rows, from, to);
     try {
-      const { text, values } = this.#sql.store(documents);
-      await this.#query(text, values);
-      freeBuffer(documents);
+      await this.#send(this.#sql.store(someOf(rows, from, to)));
     } catch (error) {
       const isAnswer = sqlstateOf(error) !== null && this.#foundByFunction(error) === null;
       if (!isAnswer || !this.#mayBeRow(asFailedRow(error))) throw this.#failure(error);
@@ -192,8 +196,11 @@ export class EventTransaction {
   async #stand(): Promise<void> {
     if (this.#stands) return;
     await this.#run('savepoint headgate');
-    const { text, values } = this.#sql.store(Buffer.from('[]'));
-    await this.#run(text, values);
+    try {
+      await this.#send(this.#sql.store({ documents: none, from: 0, to: 0, without: null }));
+    } catch (error) {
+      throw this.#failure(error);
+    }
     for (const it of this.#sql.stored) await this.#run(it.text, it.values);
     await this.#confirm();
     await this.#run('rollback to savepoint headgate');
@@ -210,12 +217,11 @@ export class EventTransaction {
   /** The first column whose value the engine cannot read. */
   async #misfit(rows: Rows, row: number, { sqlstate }: FailedRow): Promise<Column | null> {
     if (sqlstate.startsWith('23') && sqlstate !== '23514') return null;
-    const document = documentsOf(rows, row, row + 1);
+    const document = someOf(rows, row, row + 1);
     for (const column of this.#target.shape.columns) {
       await this.#run('savepoint headgate');
       try {
-        const { text, values } = this.#sql.probe(column, document);
-        await this.#query(text, values);
+        await this.#send(this.#sql.probe(column, document));
       } catch (error) {
         if (sqlstateOf(error) === null) throw this.#failure(error);
         await this.#run('rollback to savepoint headgate');
@@ -253,16 +259,24 @@ export class EventTransaction {
     }
   }
 
-  /** An engine that stays silent is not waited for: its own bound on statements is a little shorter. */
-  async #query(
+  #query(
     text: string,
     values: EventSql['values'] = [],
   ): Promise<{ readonly command: string; readonly rows: readonly object[] }> {
+    return this.#inTime(() => this.#client.query<object>({ text, values: [...values] }));
+  }
+
+  #send(sql: RowsSql): Promise<void> {
+    return this.#inTime(() => runMessages(this.#client, this.#rooms.messages(sql)));
+  }
+
+  /** An engine that stays silent is not waited for: its own bound on statements is a little shorter. */
+  async #inTime<T>(ask: () => Promise<T>): Promise<T> {
     const left = Math.min(limits.eventsDeadlineMs, this.#deadline - this.#rooms.clock());
     if (left <= 0 || this.#ending) throw new Refused('deadline');
     const timer = setTimeout(() => cutOff(this.#client), left + limits.gatewayCancelMs);
     try {
-      return await this.#client.query<object>({ text, values: [...values] });
+      return await ask();
     } finally {
       clearTimeout(timer);
     }
@@ -313,17 +327,8 @@ function asFailedRow(error: unknown): FailedRow {
   };
 }
 
-/** Rows as one JSON array. */
-function documentsOf({ documents: { bytes, spans } }: Rows, from: number, to: number): Buffer {
-  if (spans === null) return Buffer.concat([Buffer.from('['), bytes, Buffer.from(']')]);
-  let length = 1;
-  for (let row = from; row < to; row++) length += (spans[2 * row + 1] ?? 0) - (spans[2 * row] ?? 0) + 1;
-  const array = Buffer.allocUnsafe(length);
-  let at = 0;
-  for (let row = from; row < to; row++) {
-    array[at] = row === from ? 0x5b : 0x2c;
-    at += 1 + bytes.copy(array, at + 1, spans[2 * row], spans[2 * row + 1]);
-  }
-  array[at] = 0x5d;
-  return array;
+const none = { bytes: Buffer.of(), spans: new Uint32Array() };
+
+function someOf({ documents }: Rows, from: number, to: number): EventRows {
+  return { documents, from, to, without: null };
 }

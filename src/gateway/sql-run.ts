@@ -85,26 +85,25 @@ export function parameterTypes(client: PoolClient, sql: Buffer): Promise<readonl
       connection.off('parameterDescription', described);
       run();
     };
-    client.query(
-      new OtherRun(
-        [parse(sql), describeStatement(), sync()],
-        () => settle(() => resolve(types)),
-        (error) => settle(() => reject(error)),
-      ),
+    runMessages(client, [parse(sql), describeStatement(), sync()]).then(
+      () => settle(() => resolve(types)),
+      (error: Error) => settle(() => reject(error)),
     );
   });
 }
 
-function resetOnly(client: PoolClient, message: Buffer): Promise<boolean> {
-  return new Promise((resolve) => {
-    client.query(
-      new OtherRun(
-        [message],
-        () => resolve(true),
-        () => resolve(false),
-      ),
-    );
+/** Resolves when the engine is ready again behind them; rejects with its error. They are not given back. */
+export function runMessages(client: PoolClient, messages: readonly Buffer[]): Promise<void> {
+  return new Promise((resolve, reject) => {
+    client.query(new OtherRun(messages, resolve, reject));
   });
+}
+
+function resetOnly(client: PoolClient, message: Buffer): Promise<boolean> {
+  return runMessages(client, [message]).then(
+    () => true,
+    () => false,
+  );
 }
 
 /**
@@ -262,15 +261,10 @@ class StatementRun extends Run {
     const reads = end.kind === 'done' || end.kind === 'failed';
     const reset = !reads
       ? Promise.resolve(false)
-      : new Promise<boolean>((resolve) => {
-          this.#client.query(
-            new OtherRun(
-              [],
-              () => resolve(true),
-              () => resolve(false),
-            ),
-          );
-        });
+      : runMessages(this.#client, []).then(
+          () => true,
+          () => false,
+        );
     this.#done(end, reset);
   }
 }

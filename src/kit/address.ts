@@ -37,3 +37,18 @@ export function isLoopbackHost(host: string): boolean {
   if (host === 'localhost' || host === '::1') return true;
   return isIP(host) === 4 && host.startsWith('127.');
 }
+
+/** Where a program on this machine reaches a door: one that listens on every address is called on the loopback. */
+export const reachable = (host: string): string =>
+  host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host;
+
+/** As it stands in a URL. */
+export const urlHost = (host: string): string => (host.includes(':') ? `[${host}]` : host);
+
+/** Of a door of HTTP, as this machine calls it: scheme, host and port. */
+export function doorUrl(
+  { host, port }: { readonly host: string; readonly port: number },
+  tls: boolean,
+): string {
+  return `${tls ? 'https' : 'http'}://${urlHost(reachable(host))}:${port}`;
+}

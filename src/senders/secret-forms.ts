@@ -4,6 +4,7 @@
  */
 import { createPublicKey } from 'node:crypto';
 import type { KeyObject } from 'node:crypto';
+import { jsonObject } from '../kit/json-object.ts';
 import type { SecretForm } from './sender.ts';
 
 const form = (id: string, sentence: string, test: SecretForm['test']): SecretForm => ({ id, sentence, test });
@@ -31,30 +32,18 @@ function isKey(make: () => KeyObject, type: string): boolean {
 const isPem = (text: string): boolean =>
   text.includes('-----BEGIN ') && isKey(() => createPublicKey(text), 'rsa');
 
-/** The members of a JSON object; null: the text is none. */
-function members(text: string): Readonly<Record<string, unknown>> | null {
-  try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === 'object' && value !== null && !Array.isArray(value)
-      ? (value as Record<string, unknown>)
-      : null;
-  } catch {
-    return null;
-  }
-}
-
 const isText = (value: unknown): value is string => typeof value === 'string' && value !== '';
 
 /** JSON whose members of these names are texts. */
 const jsonOf =
   (...names: readonly string[]) =>
   (text: string): boolean => {
-    const value = members(text);
+    const value = jsonObject(text);
     return value !== null && names.every((name) => isText(value[name]));
   };
 
 function isJwk(text: string): boolean {
-  const value = members(text);
+  const value = jsonObject(text);
   if (value === null) return false;
   const { keys = [value] } = value;
   return (
@@ -90,11 +79,11 @@ export const forms = {
   digits: form('digits', 'digits', (text) => /^[0-9]{1,20}$/.test(text)),
   pem: form('pem', 'an RSA certificate or public key in PEM', isPem),
   paypal: form('paypal', 'JSON with a `webhook_id` and a `cert` in PEM', (text) => {
-    const { webhook_id: id, cert } = members(text) ?? {};
+    const { webhook_id: id, cert } = jsonObject(text) ?? {};
     return isText(id) && isText(cert) && isPem(cert);
   }),
   adobe: form('adobe', 'JSON with a `client_id` and a `key1` in PEM', (text) => {
-    const { client_id: id, key1: key } = members(text) ?? {};
+    const { client_id: id, key1: key } = jsonObject(text) ?? {};
     return isText(id) && isText(key) && isPem(key);
   }),
   short: form('short', 'shorter than 16 bytes', (text) => Buffer.byteLength(text) < 16),

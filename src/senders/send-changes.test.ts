@@ -10,7 +10,8 @@ import type { TestContext } from 'node:test';
 import { run } from '../../test/support/run.ts';
 import { requireTool } from '../../test/support/tools.ts';
 import { SendError } from './send-options.ts';
-import type { SendIo, SendOptions } from './send-options.ts';
+import type { CommandIo } from '../kit/terminal.ts';
+import type { SendOptions } from './send-options.ts';
 import { sendCommand } from './send.ts';
 
 interface Received {
@@ -50,7 +51,7 @@ async function receiver(t: TestContext, answer: (request: Received) => Told = ()
 
 const nowMs = 1_700_000_000_000;
 
-async function send(options: SendOptions, changes: Partial<SendIo> = {}) {
+async function send(options: SendOptions, changes: Partial<CommandIo> = {}) {
   let printed = '';
   const code = await sendCommand(options, {
     print: (text) => (printed += text),

@@ -1,7 +1,8 @@
 /** What `headgate send` is told, as it stands on the command line, and how each text is read. Refuses with SendError. */
 import { createHash } from 'node:crypto';
 import { PlainError } from '../kit/plain-error.ts';
-import type { Random, Sender } from './sender.ts';
+import type { CommandIo } from '../kit/terminal.ts';
+import type { Sender } from './sender.ts';
 
 /** As they come from the command line. */
 export interface SendOptions {
@@ -36,24 +37,6 @@ export interface SendOptions {
   readonly print?: boolean | undefined;
   /** Make a secret for CREATE SECRET and the key that belongs to it, and print both. */
   readonly makeSecret?: boolean | undefined;
-}
-
-export interface SendIo {
-  /** Standard output: answers and summaries. */
-  readonly print: (text: string) => void;
-  /** Standard error: progress. */
-  readonly note: (text: string) => void;
-  /** Whether `note` draws on a terminal. */
-  readonly terminal: boolean;
-  /** The bytes of a file; `-` is standard input. */
-  readonly read: (path: string) => Promise<Buffer>;
-  /** ms since 1970. */
-  readonly clock: () => number;
-  /** ms, never going back. */
-  readonly elapsed: () => number;
-  readonly random: Random;
-  /** Ends it early. */
-  readonly signal: AbortSignal;
 }
 
 /** What the user has to put right: the message is for the terminal. */
@@ -114,7 +97,7 @@ export function idOf({ name, deliveryId }: Sender, { id, body }: SendOptions): s
 
 export async function secretOf(
   { secret, secretFile }: Pick<SendOptions, 'secret' | 'secretFile'>,
-  io: Pick<SendIo, 'read'>,
+  io: Pick<CommandIo, 'read'>,
 ): Promise<string> {
   if ((secret === undefined) === (secretFile === undefined)) {
     throw new SendError('give the secret with --secret or --secret-file (one of them)');

@@ -1,15 +1,15 @@
 /** How far many requests are, told while they run: on a terminal a bar, elsewhere a line for each tenth of the work. */
-import type { SendIo } from './send-options.ts';
+import type { CommandIo } from '../kit/terminal.ts';
 import { progressBar } from './send-tally.ts';
 
 /** The bar is drawn at most ten times a second. */
 export class Progress {
   readonly #count: number;
-  readonly #io: SendIo;
+  readonly #io: CommandIo;
   #shownAt = Number.NEGATIVE_INFINITY;
   #tenths = 0;
 
-  constructor(count: number, io: SendIo) {
+  constructor(count: number, io: CommandIo) {
     this.#count = count;
     this.#io = io;
   }

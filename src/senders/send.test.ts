@@ -8,7 +8,8 @@ import { suite, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import { limits } from '../tables/limits.ts';
 import { SendError } from './send-options.ts';
-import type { SendIo, SendOptions } from './send-options.ts';
+import type { CommandIo } from '../kit/terminal.ts';
+import type { SendOptions } from './send-options.ts';
 import { sendCommand } from './send.ts';
 import { SendTally, progressBar } from './send-tally.ts';
 
@@ -43,9 +44,9 @@ async function receiver(t: TestContext, answer: (index: number) => number | null
   return { url, received, inFlightMax: () => inFlightMax };
 }
 
-function testIo(changes: Partial<SendIo> = {}) {
+function testIo(changes: Partial<CommandIo> = {}) {
   const out = { stdout: '', stderr: '' };
-  const io: SendIo = {
+  const io: CommandIo = {
     print: (text) => (out.stdout += text),
     note: (text) => (out.stderr += text),
     terminal: false,

@@ -23,7 +23,8 @@ import {
   timeOf,
   urlOf,
 } from './send-options.ts';
-import type { SendIo, SendOptions } from './send-options.ts';
+import type { CommandIo } from '../kit/terminal.ts';
+import type { SendOptions } from './send-options.ts';
 import { Progress } from './send-progress.ts';
 import { SendTally } from './send-tally.ts';
 import type { Sender } from './sender.ts';
@@ -40,7 +41,7 @@ interface Plan {
   readonly make: () => SignedRequest;
 }
 
-export async function sendCommand(options: SendOptions, io: SendIo): Promise<number> {
+export async function sendCommand(options: SendOptions, io: CommandIo): Promise<number> {
   const sender = knownSender(options.sender);
   if (options.makeSecret === true) {
     io.print(`${JSON.stringify(sender.makeSecret(io.random), null, 2)}\n`);
@@ -68,7 +69,7 @@ function knownSender(name: string): Sender {
   throw new SendError(`unknown sender "${name}": ${hint}`);
 }
 
-async function askerOf(sender: Sender, options: SendOptions, io: SendIo): Promise<Asker> {
+async function askerOf(sender: Sender, options: SendOptions, io: CommandIo): Promise<Asker> {
   const url = urlOf(options.url, '--url');
   const signedUrl = options.signedUrl === undefined ? url : urlOf(options.signedUrl, '--signed-url');
   const headers = headersOf(options.header ?? []);
@@ -77,7 +78,7 @@ async function askerOf(sender: Sender, options: SendOptions, io: SendIo): Promis
   return { sender, url, signedUrl, headers, signingKey, answerKey: options.answerSecret ?? '' };
 }
 
-async function planOf(asker: Asker, options: SendOptions, io: SendIo): Promise<Plan> {
+async function planOf(asker: Asker, options: SendOptions, io: CommandIo): Promise<Plan> {
   const { sender, url, signedUrl, headers, signingKey } = asker;
   const count = numberOf(options.count ?? '1', '--count', limits.sendCountMax);
   const repeat = numberOf(options.repeat ?? '1', '--repeat', limits.sendCountMax);
@@ -112,7 +113,7 @@ async function planOf(asker: Asker, options: SendOptions, io: SendIo): Promise<P
 }
 
 /** A stale time is a minute older than the oldest that is good. */
-function clockOf({ name, toleranceS }: Sender, { now, stale }: SendOptions, io: SendIo): () => number {
+function clockOf({ name, toleranceS }: Sender, { now, stale }: SendOptions, io: CommandIo): () => number {
   if (now !== undefined) {
     const at = timeOf(now);
     return () => at;
@@ -160,13 +161,13 @@ function misfit(sender: Sender, ownBody: boolean): string {
 const accepted = (status: number) => status >= 200 && status < 300;
 const interrupted = 130;
 
-function printAll({ make, repeat }: Plan, io: SendIo): number {
+function printAll({ make, repeat }: Plan, io: CommandIo): number {
   for (let i = 0; i < repeat; i++) io.print(`${curlOf(make())}\n`);
   return 0;
 }
 
 /** One delivery, once or as often as it is repeated. */
-async function sendOne(plan: Plan, client: SendClient, io: SendIo): Promise<number> {
+async function sendOne(plan: Plan, client: SendClient, io: CommandIo): Promise<number> {
   let right = true;
   for (let i = 1; i <= plan.repeat; i++) {
     const sent = plan.make();
@@ -188,7 +189,7 @@ const isRight = ({ wrong }: Plan, status: number) =>
   wrong === null ? accepted(status) : status >= 400 && status < 500 && status !== 429;
 
 /** null: interrupted. */
-async function answerTo<T>(url: string, send: () => Promise<T>, io: SendIo): Promise<T | null> {
+async function answerTo<T>(url: string, send: () => Promise<T>, io: CommandIo): Promise<T | null> {
   try {
     return await send();
   } catch (error) {
@@ -201,7 +202,7 @@ async function sendQuestions(
   asker: Asker,
   { print, now }: SendOptions,
   client: SendClient,
-  io: SendIo,
+  io: CommandIo,
 ): Promise<number> {
   const { sender, answerKey } = asker;
   refuseWithoutQuestions(sender, answerKey);
@@ -235,7 +236,7 @@ function reason(error: unknown): string {
 }
 
 /** Several requests at a time, at most `sendInFlightMax`, each begun no earlier than the rate allows. */
-async function sendMany(plan: Plan, client: SendClient, io: SendIo): Promise<number> {
+async function sendMany(plan: Plan, client: SendClient, io: CommandIo): Promise<number> {
   const { count, ratePerS, make } = plan;
   const tally = new SendTally(count);
   const progress = new Progress(count, io);

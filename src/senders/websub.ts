@@ -10,7 +10,7 @@ import { parseWindow } from '../tables/delivery-id.ts';
 import { limits } from '../tables/limits.ts';
 import type { Answer, SendClient } from './send-client.ts';
 import { SendError, secretOf, urlOf } from './send-options.ts';
-import type { SendIo } from './send-options.ts';
+import type { CommandIo } from '../kit/terminal.ts';
 import { type Asked, formType } from './sender.ts';
 
 export interface WebsubOptions {
@@ -29,7 +29,7 @@ export interface WebsubOptions {
   readonly unsubscribe?: boolean | undefined;
 }
 
-export interface WebsubIo extends Pick<SendIo, 'print' | 'note' | 'read' | 'signal'> {
+export interface WebsubIo extends Pick<CommandIo, 'print' | 'note' | 'read' | 'signal'> {
   /** Resolves after that long, or when the signal ends it. */
   readonly pause: (ms: number) => Promise<void>;
   /** 0 ≤ random() < 1 */

@@ -18,7 +18,7 @@ import { beginning } from './spool.ts';
 import type { Place, Spool } from './spool.ts';
 import type { TableGate } from './table-gate.ts';
 import { TableHandOver } from './table-hand-over.ts';
-import type { HandOverRooms, Held } from './table-hand-over.ts';
+import type { HandOverRooms, Held, Slow } from './table-hand-over.ts';
 
 export interface DrainerRooms extends HandOverRooms {
   /** Whether the database is there, and known. */
@@ -35,6 +35,7 @@ interface Progress {
   /** By oid. */
   readonly positions: Map<number, bigint>;
   readonly told: ReadonlyMap<number, KeptTable>;
+  readonly slow: Map<number, Slow>;
   /** Everything before has arrived, or is of tables that never will. */
   place: Place;
 }
@@ -146,6 +147,7 @@ export class Drainer implements Closable {
       spool,
       positions: new Map(positions),
       told: spool === this.#kept.own ? this.#kept.told : (known?.told ?? (await tablesOf(spool))),
+      slow: known?.slow ?? new Map<number, Slow>(),
       place: isBack ? beginning : (known?.place ?? beginning),
     };
     this.#progress.set(spool, progress);
@@ -196,11 +198,11 @@ export class Drainer implements Closable {
       for (const table of waiting.values()) look(table, await table.flush());
     };
     try {
-      for await (const { oid, requests, place } of spool.requests(before, wanted)) {
+      for await (const record of spool.requests(before, wanted)) {
         if (this.#closing.signal.aborted) break;
-        const table = this.#tableFor(waiting, progress, oid, held);
-        for (const request of requests) table.push(request, before);
-        before = place;
+        const table = this.#tableFor(waiting, progress, record.oid, held);
+        table.push(record, before);
+        before = record.place;
         if (table.isFull) look(table, await table.next());
         else if (held.bytes > limits.spoolDrainBytesMax) await endAll();
       }
@@ -212,7 +214,7 @@ export class Drainer implements Closable {
 
   #tableFor(
     waiting: Map<number, TableHandOver>,
-    { spool, positions, told }: Progress,
+    { spool, positions, told, slow }: Progress,
     oid: number,
     held: Held,
   ): TableHandOver {
@@ -220,7 +222,7 @@ export class Drainer implements Closable {
     if (table === undefined) {
       const { database } = this.#kept;
       const name = told.get(oid) ?? { database, schema: '', table: String(oid), oid, home: '' };
-      table = new TableHandOver({ rooms: this.#rooms, spool: spool.id, table: name, positions, held });
+      table = new TableHandOver({ rooms: this.#rooms, spool: spool.id, table: name, positions, held, slow });
       waiting.set(oid, table);
     }
     return table;

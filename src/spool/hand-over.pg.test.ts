@@ -11,15 +11,16 @@ import { runOurs } from '../../test/support/webhook-tables.ts';
 import { Pace } from '../batch/pace.ts';
 import { CommitPools } from '../commit/commit-pools.ts';
 import { createHandOver, passWith, readArrived } from '../commit/hand-over.ts';
-import { decodeRequest as decode } from '../decode/decode.ts';
+import { decodeRequest as decode, decodeWholes } from '../decode/decode.ts';
 import type { Engine } from '../engine/engine.ts';
 import { keepSpooled } from '../reject/spooled.ts';
 import type { Target } from '../tables/flow.ts';
 import { limits } from '../tables/limits.ts';
+import { joinPayloads } from './format.ts';
 import { encodeRequest } from './kept-request.ts';
 import { beginning } from './spool.ts';
 import { TableHandOver } from './table-hand-over.ts';
-import type { HandOverRooms } from './table-hand-over.ts';
+import type { HandOverRooms, Slow } from './table-hand-over.ts';
 
 const spool = '0123456789abcdef0123456789abcdef';
 const head = { method: 'POST', requestTarget: '/', rawHeaders: [], arrivedAtMs: 1, remoteAddress: '::1' };
@@ -36,6 +37,7 @@ function roomsOn(t: TestContext, engine: Pick<Engine, 'clientConfig'>, target: T
     ready: () => true,
     refresh: () => Promise.resolve(),
     decode: (of, kept, body) => decode(of, { ...kept, target: kept.requestTarget, body }),
+    decodeWholes,
     handOver: createHandOver({ pools, limits: bounds, observe, clock }),
     keepRefused: (request, _, passage) =>
       passWith(pools, { database, oid }, passage, keepSpooled(request, bounds), 5_000),
@@ -97,6 +99,7 @@ async function handOver(
   rooms: HandOverRooms,
   target: Target,
   all: ReadonlyMap<bigint, Buffer>,
+  slow = new Map<number, Slow>(),
 ): Promise<boolean> {
   const position = await rooms.position(spool, target.oid).catch(() => null);
   if (position === null) return false;
@@ -108,9 +111,24 @@ async function handOver(
     home: '',
   };
   const positions = new Map(position === 0n ? [] : [[target.oid, position]]);
-  const over = new TableHandOver({ rooms, spool, table, positions, held: { bytes: 0 } });
-  for (const [sequence, payload] of all) if (sequence > position) over.push({ sequence, payload }, beginning);
+  const over = new TableHandOver({ rooms, spool, table, positions, held: { bytes: 0 }, slow });
+  for (const record of recordsOf(all)) if (record.last > position) over.push(record, beginning);
   return over.flush();
+}
+
+/** As they are sealed: together, as long as their sequences have no gap. */
+function recordsOf(all: ReadonlyMap<bigint, Buffer>) {
+  const records: { first: bigint; last: bigint; payloads: Buffer[] }[] = [];
+  for (const [sequence, payload] of all) {
+    const open = records.at(-1);
+    if (open === undefined || open.last + 1n !== sequence || open.payloads.length === 32)
+      records.push({ first: sequence, last: sequence, payloads: [payload] });
+    else {
+      open.last = sequence;
+      open.payloads.push(payload);
+    }
+  }
+  return records.map(({ first, last, payloads }) => ({ first, last, payload: joinPayloads(payloads) }));
 }
 
 const tables = [`data JSONB CHECK (data ->> 'v' <> 'bad')`, `id INT PRIMARY KEY, v TEXT CHECK (v <> 'bad')`];
@@ -130,7 +148,7 @@ suite('hand-over', () => {
             const isBad = id % 3 === 1 && round % 2 === 1;
             (isBad ? bad : good).push(id);
             // Sequences of other tables lie between.
-            all.set(BigInt(2 * id + 1), encodeRequest(head, bodyOf(id, isBad)));
+            all.set(BigInt(4 * round + (id % 3) + 1), encodeRequest(head, bodyOf(id, isBad)));
           }
           proxy.cutAfter(side, round);
           const before = proxy.cuts;
@@ -185,6 +203,31 @@ suite('hand-over', () => {
     ])
       await assert.rejects(client.query(statement), /permission denied/, statement);
   });
+
+  for (const columns of ['data JSONB', 'id INT PRIMARY KEY, v TEXT'])
+    test(`${columns}: what takes the database too long holds up its table for a while, and no longer`, async (t) => {
+      const { target, through, client, refused, stored, again } = await stage(t, columns);
+      await client.query(`
+        create function slow() returns trigger language plpgsql as $$ begin
+          if to_jsonb(new)::text like '%bad%' then perform pg_sleep(60); end if;
+          return new;
+        end $$;
+        create trigger slow before insert on kept for each row execute function slow()`);
+      const shaped = await again();
+      const all = new Map<bigint, Buffer>();
+      for (let id = 0; id < 40; id++) all.set(BigInt(id + 1), encodeRequest(head, bodyOf(id, id === 33)));
+      let now = 0;
+      const rooms = { ...through, current: () => shaped, clock: () => now };
+      const slow = new Map<number, Slow>();
+      for (let passes = 0; !(await handOver(rooms, target, all, slow)); passes++) {
+        assert(passes < 12);
+        assert.deepEqual(await refused(), []);
+        // It stands alone, in front.
+        if (slow.get(target.oid)?.first === 34n) now += 31_000;
+      }
+      const ids = Array.from({ length: 40 }, (_, id) => id);
+      assert.deepEqual([await stored(), await refused()], [ids.filter((id) => id !== 33), [33]]);
+    });
 
   test('code of a table that says what Headgate says is believed for its own row alone', async (t) => {
     const { target, through, client, refused, stored, again } = await stage(t, 'data JSONB');

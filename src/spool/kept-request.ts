@@ -40,6 +40,19 @@ export function decodeRequest(payload: Buffer): { readonly head: KeptHead; reado
   }
 }
 
+/** Where the bodies stand in the payload of a record of so many requests: begin and end of each. */
+export function bodySpans(payload: Buffer, requests: number): Uint32Array {
+  const spans = new Uint32Array(2 * requests);
+  let at = 0;
+  for (let i = 0; i < spans.length; i += 2) {
+    const start = requests === 1 ? 0 : at + 4;
+    const end = requests === 1 ? payload.length : start + payload.readUInt32LE(at);
+    spans[i] = start + 4 + payload.readUInt32LE(start);
+    spans[i + 1] = at = end;
+  }
+  return spans;
+}
+
 const decoderHeaders = 'x-rw-webhook-';
 
 export function keptHeaders(rawHeaders: readonly string[], { intake, dedupe }: Target): string[] {

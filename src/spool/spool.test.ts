@@ -4,7 +4,7 @@ import { suite, test } from 'node:test';
 import { ModelFiles } from '../../test/support/model-files.ts';
 import { seededRandom } from '../../test/support/random.ts';
 import { fixedKeys } from '../secrets/key-ring.ts';
-import { decodeHeader, headerBytes } from './format.ts';
+import { decodeHeader, headerBytes, splitPayloads } from './format.ts';
 import { beginning, Spool } from './spool.ts';
 import type { SpoolOptions } from './spool.ts';
 import { NotKept } from './writer.ts';
@@ -35,8 +35,10 @@ function table(oid: number): Appendable {
 /** All that is kept, in order. */
 async function read(spool: Spool): Promise<{ readonly oid: number; readonly text: string }[]> {
   const all: { oid: number; text: string }[] = [];
-  for await (const { oid, requests } of spool.requests(beginning, () => true))
-    all.push(...requests.map(({ payload }) => ({ oid, text: payload.toString() })));
+  for await (const { oid, first, last, payload } of spool.requests(beginning, () => true))
+    all.push(
+      ...splitPayloads(payload, Number(last - first) + 1).map((one) => ({ oid, text: one.toString() })),
+    );
   return all;
 }
 

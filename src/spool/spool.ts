@@ -7,9 +7,10 @@
 import { join } from 'node:path';
 import type { Closable } from '../kit/closer.ts';
 import type { SpoolFiles } from './files.ts';
-import { headerBytes, openRecord, splitPayloads } from './format.ts';
+import { headerBytes, openRecord } from './format.ts';
 import { recover } from './recovery.ts';
 import type { Lost } from './recovery.ts';
+import type { Sealed } from './sealed.ts';
 import { reading, scanRecords } from './segment.ts';
 import type { Segment } from './segment.ts';
 import { SpoolWriter } from './writer.ts';
@@ -23,16 +24,9 @@ export interface SpoolOptions extends Pick<
   readonly root: string;
 }
 
-/** A request as it was kept. */
-export interface SpooledRequest {
-  readonly sequence: bigint;
-  readonly payload: Buffer;
-}
-
-/** Some of one table, in their order. */
-export interface SpooledRequests {
+/** Requests of one table that were sealed together. */
+export interface SpooledRequests extends Sealed {
   readonly oid: number;
-  readonly requests: readonly SpooledRequest[];
   /** The place behind them. */
   readonly place: Place;
 }
@@ -121,7 +115,7 @@ export class Spool implements Closable {
   }
 
   /**
-   * Everything from a place on that is on the disk now, in order: the requests of the wanted tables, with the place behind
+   * Everything from a place on that is on the disk now, in order: the records that end with a wanted request, with the place behind
    * them. What cannot be read is passed over; it was told when the spool was opened. A segment whose key is not known
    * ends it: nothing behind it may arrive before it.
    */
@@ -139,7 +133,7 @@ export class Spool implements Closable {
       try {
         for await (const found of scanRecords(file, stretch)) {
           if (found.is !== 'record' || found.head.kind !== 'request') continue;
-          const { sequence: last, table: oid, requests: count } = found.head;
+          const { sequence: last, table: oid, requests } = found.head;
           if (!wanted(oid, last)) continue;
           const payload = openRecord(found.bytes, found.at, key);
           if (payload === null) {
@@ -148,10 +142,8 @@ export class Spool implements Closable {
             );
             continue;
           }
-          const requests = splitPayloads(payload, count)
-            .map((one, i) => ({ sequence: last - BigInt(count - 1 - i), payload: one }))
-            .filter(({ sequence }) => wanted(oid, sequence));
-          yield { oid, requests, place: { segment: segment.number, at: found.to } };
+          const first = last - BigInt(requests - 1);
+          yield { oid, first, last, payload, place: { segment: segment.number, at: found.to } };
         }
       } finally {
         await file.close();

@@ -10,9 +10,11 @@ import { limits } from '../tables/limits.ts';
 import type { Observe, TableName } from '../tables/observations.ts';
 import { refusal, Refused } from '../tables/refusals.ts';
 import type { Refusal } from '../tables/refusals.ts';
-import { decodeRequest } from './kept-request.ts';
+import { bodySpans, decodeRequest } from './kept-request.ts';
 import type { KeptHead, KeptTable } from './kept-request.ts';
-import type { Place, SpooledRequest } from './spool.ts';
+import { apart, requestsOf } from './sealed.ts';
+import type { Sealed } from './sealed.ts';
+import type { Place } from './spool.ts';
 
 export interface Passage {
   readonly spool: string;
@@ -28,13 +30,15 @@ export interface HandOverRooms {
   refresh(): Promise<void>;
   /** Throws Refused. */
   decode(target: Target, head: KeptHead, body: Buffer): Rows;
+  /** The rows of several bodies, where each is one as it is; null: one is not. */
+  decodeWholes(target: Target, payload: Buffer, spans: Uint32Array): Rows | null;
   /** Never rejects. */
   handOver(
     group: Group,
     passage: Passage,
   ): Promise<
     | { readonly kind: 'committed' | 'unknown' | 'moved' | 'changed' }
-    | { readonly kind: 'away' | 'refused'; readonly refusal: Refusal }
+    | { readonly kind: 'away' | 'slow' | 'refused'; readonly refusal: Refusal }
   >;
   /** Keeps a request for the owner of its table, and takes it for arrived; rejects with the engine's error. */
   keepRefused(request: RejectedRequest, oid: number, passage: Passage): Promise<void>;
@@ -52,8 +56,8 @@ export interface HandOverRooms {
   readonly nowMs: () => number;
 }
 
-interface Member extends SpooledRequest {
-  /** For `target`; null: not decoded, because nobody knew the table. */
+interface Member extends Sealed {
+  /** For `target`, of several never a refusal; null: not decoded, because nobody knew the table. */
   readonly made: Rows | Refusal | null;
   readonly target: Target | null;
 }
@@ -63,6 +67,15 @@ export interface Held {
   bytes: number;
 }
 
+/** What takes the database too long: tried in ever smaller groups, a pass each, so that other tables go on. */
+export interface Slow {
+  /** In front of all others. */
+  readonly first: bigint;
+  /** Since when it stands there alone. Of a monotonic clock, ms. */
+  readonly sinceMs: number;
+  readonly together: number;
+}
+
 export interface TableHandOverOptions {
   readonly rooms: HandOverRooms;
   readonly spool: string;
@@ -70,6 +83,8 @@ export interface TableHandOverOptions {
   /** Of the spool, by oid; moved as requests arrive. */
   readonly positions: Map<number, bigint>;
   readonly held: Held;
+  /** By oid; kept from one pass to the next. */
+  readonly slow: Map<number, Slow>;
 }
 
 /** What is tried next, and whether more than that may be tried. */
@@ -85,41 +100,46 @@ export class TableHandOver {
   readonly #spool: string;
   readonly #positions: Map<number, bigint>;
   readonly #held: Held;
-  /** Come in, and not being stored yet, with their bytes and the place in front of them. */
-  #coming: { members: Member[]; bytes: number; began: Place } | null = null;
+  /** Come in, and not being stored yet, with the place in front of them. */
+  #coming: { members: Member[]; requests: number; bytes: number; began: Place } | null = null;
   /** For which they are decoded. */
   #target: Target | null = null;
   /** Whether what is being stored arrives. */
   #storing: Promise<boolean> = Promise.resolve(true);
   #members: Member[] = [];
   /** Requests that are tried together at most: some among them are refused. */
-  #together = Infinity;
+  #together: number;
   #changed = 0;
   #unmoved = 0;
+  readonly #slow: Map<number, Slow>;
 
-  constructor({ rooms, spool, table, positions, held }: TableHandOverOptions) {
+  constructor({ rooms, spool, table, positions, held, slow }: TableHandOverOptions) {
     this.#rooms = rooms;
     this.#spool = spool;
     this.#positions = positions;
     this.oid = table.oid;
     this.name = { database: table.database, schema: table.schema, table: table.table };
     this.#held = held;
+    this.#slow = slow;
+    this.#together = slow.get(table.oid)?.together ?? Infinity;
   }
 
-  push({ sequence, payload }: SpooledRequest, began: Place): void {
+  push(record: Sealed, began: Place): void {
     if (this.#coming === null) {
-      this.#coming = { members: [], bytes: 0, began };
+      this.#coming = { members: [], requests: 0, bytes: 0, began };
       this.#target = this.#rooms.current(this.oid);
     }
-    const made = this.#target === null ? null : this.#rowsOf(this.#target, payload);
-    this.#coming.members.push({ sequence, payload, made, target: this.#target });
-    this.#coming.bytes += payload.length;
-    this.#held.bytes += payload.length;
+    const coming = this.#coming;
+    const bytes = record.payload.length;
+    for (const one of this.#behind(record)) coming.members.push(...this.#decoded(one, this.#target));
+    coming.requests += requestsOf(record);
+    coming.bytes += bytes;
+    this.#held.bytes += bytes;
   }
 
   get isFull(): boolean {
     if (this.#coming === null) return false;
-    const rows = this.#coming.members.length + limits.spoolSealedRequestsMax;
+    const rows = this.#coming.requests + limits.spoolSealedRequestsMax;
     return rows > this.#rooms.pace.groupRows || this.#coming.bytes >= limits.groupBytesMax;
   }
 
@@ -176,9 +196,15 @@ export class TableHandOver {
       return this.#keepFirst(null, refusal('table_gone'));
     }
     if (target.check === 'unusable') return this.#stop(refusal('table_unusable'));
+    // The table may be another one by now.
+    if (this.#members.some((member) => member.target !== target))
+      this.#members = this.#members.flatMap((member) => this.#decoded(member, target));
+    const [next] = this.#members;
+    if (next !== undefined && requestsOf(next) > this.#together)
+      this.#members.splice(0, 1, ...this.#oneByOne(next, target));
     const { group, count, refused } = this.#group(target);
     if (group === null) return this.#keepFirst(target, refused ?? refusal('internal'));
-    const last = this.#members[count - 1]?.sequence ?? 0n;
+    const last = this.#members[count - 1]?.last ?? 0n;
     const passage = { spool: this.#spool, first: this.#position + 1n, last };
     const started = this.#rooms.clock();
     const end = await this.#rooms.handOver(group, passage);
@@ -195,10 +221,10 @@ export class TableHandOver {
         return this.#changed > limits.spoolChangedMax ? this.#stop(refusal('table_changed')) : 'again';
       case 'away':
         return this.#stop(end.refusal);
+      case 'slow':
+        return this.#tooSlow(count, target, end.refusal);
       case 'refused':
-        if (count === 1) return this.#keepFirst(target, end.refusal);
-        this.#together = Math.ceil(count / 2);
-        return 'smaller';
+        return this.#takeApart(count, target) ? 'smaller' : this.#keepFirst(target, end.refusal);
     }
   }
 
@@ -210,12 +236,11 @@ export class TableHandOver {
   } {
     const members: Rows[] = [];
     let refused: Refusal | null = null;
-    let [rows, bytes] = [0, 0];
+    let [requests, rows, bytes] = [0, 0, 0];
     for (const member of this.#members) {
-      if (members.length >= this.#together) break;
-      // The table may be another one by now.
-      const known = member.target === target ? member.made : null;
-      const made = known ?? this.#rowsOf(target, member.payload);
+      const { made } = member;
+      requests += requestsOf(member);
+      if (requests > this.#together || made === null) break;
       if ('code' in made) {
         refused = made;
         break;
@@ -229,6 +254,36 @@ export class TableHandOver {
     }
     const group = members.length === 0 ? null : { target, members, rows, bytes };
     return { group, count: members.length, refused };
+  }
+
+  /** What of a record has not arrived. */
+  #behind(record: Sealed): Sealed[] {
+    const position = this.#position;
+    return record.first > position ? [record] : apart(record).filter(({ first }) => first > position);
+  }
+
+  /** Together where they can be, or one by one. */
+  #decoded(record: Sealed, target: Target | null): Member[] {
+    const { first, last, payload } = record;
+    if (target === null) return [undecoded(record)];
+    const made = this.#rooms.decodeWholes(target, payload, bodySpans(payload, requestsOf(record)));
+    if (made !== null) return [{ first, last, payload, made, target }];
+    return this.#oneByOne(record, target);
+  }
+
+  /** Makes the next group half of the first so many members. False: that is one request. */
+  #takeApart(count: number, target: Target): boolean {
+    const members = this.#members.slice(0, count);
+    const requests = members.flatMap((member) =>
+      requestsOf(member) === 1 ? [member] : this.#oneByOne(member, target),
+    );
+    this.#members.splice(0, count, ...requests);
+    this.#together = Math.ceil(requests.length / 2);
+    return requests.length > 1;
+  }
+
+  #oneByOne(record: Sealed, target: Target): Member[] {
+    return apart(record).map((one) => ({ ...one, made: this.#rowsOf(target, one.payload), target }));
   }
 
   #rowsOf(target: Target, payload: Buffer): Rows | Refusal {
@@ -256,25 +311,38 @@ export class TableHandOver {
     if (position > before) {
       // Another one hands over the same requests.
       this.#positions.set(this.oid, position);
-      this.#members = this.#members.filter(({ sequence }) => sequence > position);
+      this.#members = this.#members.flatMap((member) =>
+        member.first > position ? [member] : this.#behind(member).map(undecoded),
+      );
       return 'again';
     }
     if (position < before)
       return this.#stop(refusal('internal', 'the position in the database has gone back'));
     this.#unmoved += 1;
     if (kind === 'unknown' || this.#unmoved === 1)
-      return this.#unmoved > limits.spoolChangedMax ? this.#stop(refusal('commit_unknown')) : 'again';
+      return this.#unmoved > limits.spoolChangedMax ? this.#tooSlow(count, target, lostEachTime) : 'again';
     // Nobody else has moved it: code of the table says so.
-    if (count === 1) return this.#keepFirst(target, refusal('row_refused'));
-    this.#together = Math.ceil(count / 2);
-    return 'smaller';
+    return this.#takeApart(count, target) ? 'smaller' : this.#keepFirst(target, refusal('row_refused'));
   }
 
-  #arrived(requests: number, rows: number, last: bigint): Step {
+  /** Alone at last, it is passed when that has lasted: nothing of its table would ever arrive behind it. */
+  #tooSlow(count: number, target: Target, why: Refusal): Step | Promise<Step> {
+    const isAlone = !this.#takeApart(count, target);
+    const first = this.#members[0]?.first ?? 0n;
+    const known = this.#slow.get(this.oid);
+    const now = this.#rooms.clock();
+    const sinceMs = isAlone && known?.first === first && known.together === 1 ? known.sinceMs : now;
+    if (isAlone && now - sinceMs >= limits.spoolSlowMs) return this.#keepFirst(target, why);
+    this.#slow.set(this.oid, { first, sinceMs, together: Math.ceil(this.#together / 4) });
+    return this.#stop(why);
+  }
+
+  #arrived(members: number, rows: number, last: bigint): Step {
     this.#positions.set(this.oid, last);
-    this.#members.splice(0, requests);
+    const requests = this.#members.splice(0, members).reduce((sum, member) => sum + requestsOf(member), 0);
     // The one at fault may be among the next as many.
     this.#together *= 2;
+    this.#slow.delete(this.oid);
     this.#changed = 0;
     this.#unmoved = 0;
     this.#rooms.observe({ kind: 'spool.arrived', table: this.name, requests, rows });
@@ -282,9 +350,11 @@ export class TableHandOver {
   }
 
   async #keepFirst(target: Target | null, why: Refusal): Promise<Step> {
-    const [first] = this.#members;
-    if (first === undefined) return 'on';
-    const passage = { spool: this.#spool, first: this.#position + 1n, last: first.sequence };
+    const [member] = this.#members.splice(0, 1);
+    if (member === undefined) return 'on';
+    const [first = member, ...others] = apart(member);
+    this.#members.unshift(...others.map(undecoded));
+    const passage = { spool: this.#spool, first: this.#position + 1n, last: first.last };
     const request = decodeRequest(first.payload);
     const head = request?.head ?? unreadable;
     await this.#rooms.keepRefused(
@@ -300,8 +370,8 @@ export class TableHandOver {
       this.oid,
       passage,
     );
-    this.#positions.set(this.oid, first.sequence);
-    this.#members.shift();
+    this.#positions.set(this.oid, first.last);
+    this.#slow.delete(this.oid);
     this.#rooms.observe({ kind: 'spool.refused', table: this.name, code: why.code, reason: why.message });
     return 'on';
   }
@@ -312,6 +382,8 @@ export class TableHandOver {
   }
 }
 
+const lostEachTime = refusal('row_refused', 'the connection was lost each time that it was being stored');
+
 const unreadable: KeptHead = {
   method: '',
   requestTarget: '',
@@ -319,3 +391,7 @@ const unreadable: KeptHead = {
   arrivedAtMs: 0,
   remoteAddress: '',
 };
+
+function undecoded({ first, last, payload }: Sealed): Member {
+  return { first, last, payload, made: null, target: null };
+}

@@ -8,12 +8,16 @@ export const spoolLimits = {
   spoolSealedRequestsMax: 32,
   /** … and bytes of them; a request that is larger is sealed alone. */
   spoolSealedBytesMax: 16 * 1024,
-  /** Bytes of records that wait for the flush before theirs to end; one more is refused. */
+  /** Bytes of records that wait for the flush before theirs to end; of one table at most what the others are left. */
   spoolWaitingBytesMax: 64 * 1024 * 1024,
+  /** So many times as many bytes as requests of all tables may still take, one table may have: three quarters, where it is alone. */
+  spoolTableShare: 3,
+  /** How long it is believed how many bytes of what stand in the files, in ms. */
+  spoolUsedMs: 100,
   /** A second failure of the disk within so many ms ends the spool until the next start. */
   spoolFailuresWithinMs: 60_000,
   /** What is read of a segment at one time, in bytes. */
-  spoolReadBytes: 1024 * 1024,
+  spoolReadBytes: 256 * 1024,
   /** Bytes of one segment; smaller where the spool may have less than eight of them. */
   spoolSegmentBytes: 64 * 1024 * 1024,
   /** What a record may have besides its body, in bytes: headers, and what is told of its table. */
@@ -25,13 +29,15 @@ export const spoolLimits = {
   /** How long requests wait while the last ones from the disk are handed over, in ms; then they go there, too. */
   spoolEmptyingMs: 2_000,
   /** Rows that are handed over in one transaction. */
-  spoolDrainRowsMax: 8_192,
+  spoolDrainRowsMax: 32_768,
   /** Bytes of requests, of all tables together, that are read ahead of what is handed over. */
   spoolDrainBytesMax: 32 * 1024 * 1024,
   /** Shortest pause before what could not be handed over is tried again, in ms. */
   spoolRetryMinMs: 100,
   /** Longest such pause, in ms. */
   spoolRetryMs: 5_000,
+  /** How long a request that takes the database too long is tried alone before it is passed, in ms. */
+  spoolSlowMs: 60_000,
   /** How often a request follows a table that is being changed while it is handed over. */
   spoolChangedMax: 3,
   /** How often what is known of the tables is written down for a start without the database, in ms. */

@@ -40,7 +40,7 @@ export const spoolSettings = {
     'spool-trust',
     'HEADGATE_SPOOL_TRUST',
     'SECONDS',
-    600,
+    900,
     integer(0, 86_400),
     'how long checks and secrets are believed that the database cannot confirm, in seconds; then senders read 503',
   ),

@@ -58,7 +58,9 @@ test('the npm package', async (suite) => {
         'dist/src/app/embed.d.ts',
         'dist/src/program/LICENSES',
         'dist/console/index.html',
-        'dist/src/catalog/migrations/0001_1_tables.sql',
+        'dist/src/catalog/migrations/0001_tables.sql',
+        'dist/src/catalog/functions/rights.sql',
+        'dist/src/catalog/views/endpoints.sql',
         'docs/settings.md',
         'deploy/systemd/headgate.service',
         'deploy/nginx/headgate.conf',
@@ -120,6 +122,9 @@ test('the npm package', async (suite) => {
       });
       assert.equal(forged.status, 401);
       assert.equal(await sql('SELECT data FROM deliveries'), '{"action": "opened", "number": 1}\n');
+      const page = await (await fetch(`${headgate.adminUrl}/console/`)).text();
+      const script = await fetch(`${headgate.adminUrl}/console/${/main-\w+\.js/.exec(page)?.[0]}`);
+      assert.equal(script.status, 200);
       assert.deepEqual(await terminate(headgate), { code: 0, signal: null });
 
       await t.test('and `import` starts one inside another program, with types that check', () =>

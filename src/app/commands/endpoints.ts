@@ -1,6 +1,6 @@
 /** `headgate endpoints`: the webhook tables of a database that are the role's own, and where each takes its requests. */
 import { tableOf } from './io.ts';
-import type { CommandIo } from './io.ts';
+import type { CommandIo } from '../../kit/terminal.ts';
 import { within } from './session.ts';
 import { webhookUrl } from './where.ts';
 import type { Where } from './where.ts';

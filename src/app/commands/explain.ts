@@ -2,8 +2,8 @@
 import { PlainError } from '../../kit/plain-error.ts';
 import { refusals } from '../../tables/refusals.ts';
 import { limits } from '../../tables/limits.ts';
-import { plain } from './io.ts';
-import type { CommandIo } from './io.ts';
+import { plain } from '../../kit/terminal.ts';
+import type { CommandIo } from '../../kit/terminal.ts';
 import { within } from './session.ts';
 import type { Texts } from './session.ts';
 import type { Where } from './where.ts';

@@ -9,7 +9,7 @@ import type { Writable } from 'node:stream';
 import { PlainError } from '../../kit/plain-error.ts';
 import { limits } from '../../tables/limits.ts';
 import { interrupted } from './io.ts';
-import type { CommandIo } from './io.ts';
+import type { CommandIo } from '../../kit/terminal.ts';
 import { parsePosition, positionNow, writtenBetween } from './position.ts';
 import { within } from './session.ts';
 import type { Session } from './session.ts';

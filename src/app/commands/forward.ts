@@ -7,7 +7,7 @@ import type { Answer } from '../../senders/send-client.ts';
 import { SendError, secretOf } from '../../senders/send-options.ts';
 import { senders } from '../../senders/senders.ts';
 import type { Asked, Sender } from '../../senders/sender.ts';
-import type { CommandIo } from './io.ts';
+import type { CommandIo } from '../../kit/terminal.ts';
 import type { StoredRequest } from './stored.ts';
 
 export interface ForwardOptions {
@@ -44,9 +44,8 @@ export class Forwarder {
     return new Forwarder({ sender, key: await secretOf({ secret, secretFile }, io) }, io);
   }
 
-  async send(stored: StoredRequest, to: string, contentType: string): Promise<Answer> {
-    const answer = await this.#client.send(this.#signed(stored, to, contentType), this.#io.signal);
-    return answer;
+  send(stored: StoredRequest, to: string, contentType: string): Promise<Answer> {
+    return this.#client.send(this.#signed(stored, to, contentType), this.#io.signal);
   }
 
   close(): void {

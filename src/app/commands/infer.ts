@@ -10,7 +10,7 @@ import { PlainError } from '../../kit/plain-error.ts';
 import { quoteIdentifier } from '../../kit/sql-text.ts';
 import { bareIdentifier } from '../../senders/identifier.ts';
 import { limits } from '../../tables/limits.ts';
-import type { CommandIo } from './io.ts';
+import type { CommandIo } from '../../kit/terminal.ts';
 import { within } from './session.ts';
 import type { Where } from './where.ts';
 

@@ -1,33 +1,7 @@
-/** What a command of the terminal is handed, and how it shows what it found: a table for people, one JSON object a line for programs. */
-import type { Buffer } from 'node:buffer';
-
-export interface CommandIo {
-  /** Standard output: what was asked for. */
-  readonly print: (text: string) => void;
-  /** Standard error: what happens meanwhile. */
-  readonly note: (text: string) => void;
-  /** Whether `note` draws on a terminal. */
-  readonly terminal: boolean;
-  /** The bytes of a file; `-` is standard input. */
-  readonly read: (path: string) => Promise<Buffer>;
-  /** ms since 1970. */
-  readonly clock: () => number;
-  /** ms, never going back. */
-  readonly elapsed: () => number;
-  readonly random: (size: number) => Buffer;
-  /** Ends it early. */
-  readonly signal: AbortSignal;
-}
+/** How commands show what they found: a table for people, one JSON object a line for programs. */
+import { plain } from '../../kit/terminal.ts';
 
 export type Shown = Readonly<Record<string, string | number | boolean | null>>;
-
-/** What people sent may hold anything: nothing of it moves the cursor or colours the terminal. */
-export function plain(text: string): string {
-  return text.replaceAll(
-    /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu,
-    (mark) => `\\u{${mark.codePointAt(0)?.toString(16) ?? ''}}`,
-  );
-}
 
 /** Rows under the names of `columns`. */
 export function tableOf(rows: readonly Shown[], columns: readonly string[]): string {

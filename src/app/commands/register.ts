@@ -7,7 +7,7 @@ import type { Settings } from '../../tables/settings.ts';
 import type { ExportOptions } from './export.ts';
 import type { InferOptions } from './infer.ts';
 import type { InitOptions } from './init.ts';
-import type { CommandIo } from './io.ts';
+import type { CommandIo } from '../../kit/terminal.ts';
 import type { ListenOptions } from './listen.ts';
 import { pages } from './pages.ts';
 import type { ReplayOptions } from './replay.ts';

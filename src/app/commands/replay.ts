@@ -11,7 +11,7 @@ import { limits } from '../../tables/limits.ts';
 import { Forwarder, reasonOf } from './forward.ts';
 import type { ForwardOptions } from './forward.ts';
 import { interrupted } from './io.ts';
-import type { CommandIo } from './io.ts';
+import type { CommandIo } from '../../kit/terminal.ts';
 import { databaseError, within } from './session.ts';
 import type { Session, Texts } from './session.ts';
 import { requestOf, storedTables } from './stored.ts';

@@ -11,8 +11,9 @@ import { splitStatements } from '../../ddl/statements.ts';
 import { PlainError } from '../../kit/plain-error.ts';
 import { quoteLiteral } from '../../kit/sql-text.ts';
 import { limits } from '../../tables/limits.ts';
-import { aligned, plain } from './io.ts';
-import type { CommandIo } from './io.ts';
+import { plain } from '../../kit/terminal.ts';
+import { aligned } from './io.ts';
+import type { CommandIo } from '../../kit/terminal.ts';
 import { connect } from './session.ts';
 import type { Session } from './session.ts';
 import { historyFile } from './where.ts';
@@ -91,6 +92,10 @@ class Prompt {
     lines.on('SIGINT', () => {
       this.#pending = '';
       output.write('^C\n');
+      lines.setPrompt('headgate=> ');
+      // What was typed and not sent goes, too: to the end of the line, and back over all of it.
+      lines.write('', { ctrl: true, name: 'e' });
+      lines.write('', { ctrl: true, name: 'u' });
       ask();
     });
     output.write('Type \\? for help, \\q to leave.\n');
@@ -143,7 +148,7 @@ class Prompt {
     if (word === 'x') {
       this.#expanded = !this.#expanded;
       this.#io.print(`one value a line: ${this.#expanded ? 'on' : 'off'}\n`);
-    } else if (word === 'endpoints') return this.run('SHOW TABLES');
+    } else if (word === 'endpoints') return this.run('SHOW ENDPOINTS');
     else if (['d', 'dt', 'd+'].includes(word))
       return name === '' ? this.run(relations) : this.#describe(name);
     else this.#io.print(help);

@@ -4,6 +4,7 @@
  * and headers where columns keep them. Only tables that are the role's own are found.
  */
 import { quoteIdentifier, quoteLiteral } from '../../kit/sql-text.ts';
+import { jsonObject } from '../../kit/json-object.ts';
 import { PlainError } from '../../kit/plain-error.ts';
 import type { Session, Texts } from './session.ts';
 
@@ -124,7 +125,7 @@ export function requestOf(row: Texts): StoredRequest {
 
 /** A header that Node would not write is none of the request's. */
 function headersOf(text: string | null | undefined): Record<string, string> {
-  const all = parsed(text ?? '{}');
+  const all = jsonObject(text ?? '{}') ?? {};
   return Object.fromEntries(
     Object.entries(all).flatMap(([name, value]) => {
       const good = /^[!#$%&'*+.^_`|~\w-]+$/.test(name) && !ofConnection.test(name.toLowerCase());
@@ -134,13 +135,4 @@ function headersOf(text: string | null | undefined): Record<string, string> {
         : [];
     }),
   );
-}
-
-function parsed(text: string): Readonly<Record<string, unknown>> {
-  try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
-  } catch {
-    return {};
-  }
 }

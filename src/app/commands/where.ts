@@ -8,7 +8,8 @@
 import { readFile, stat } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
-import { isLoopbackHost } from '../../kit/address.ts';
+import { doorUrl, isLoopbackHost, reachable, urlHost } from '../../kit/address.ts';
+import { jsonObject } from '../../kit/json-object.ts';
 import { PlainError } from '../../kit/plain-error.ts';
 import { limits } from '../../tables/limits.ts';
 
@@ -26,7 +27,7 @@ export interface Where {
 }
 
 interface LocalPorts {
-  readonly listen?: { readonly host: string; readonly port: number } | null;
+  readonly listen?: { readonly host: string; readonly port: number; readonly tls?: boolean } | null;
   readonly sql?: { readonly host: string; readonly port: number };
 }
 
@@ -65,7 +66,7 @@ async function readProfile(name: string): Promise<{ dsn?: string; url?: string }
       `${file} cannot be read (${(error as NodeJS.ErrnoException).code ?? 'unknown error'})`,
     );
   }
-  const all = parsed(text);
+  const all = jsonObject(text);
   const found = all !== null && Object.hasOwn(all, name) ? all[name] : undefined;
   if (typeof found !== 'object' || found === null)
     throw new PlainError(
@@ -77,34 +78,18 @@ async function readProfile(name: string): Promise<{ dsn?: string; url?: string }
   return { ...(typeof dsn === 'string' ? { dsn } : {}), ...(typeof url === 'string' ? { url } : {}) };
 }
 
-function parsed(text: string): Readonly<Record<string, unknown>> | null {
-  try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === 'object' && value !== null && !Array.isArray(value)
-      ? (value as Record<string, unknown>)
-      : null;
-  } catch {
-    return null;
-  }
-}
-
 /** null: none runs there. */
 async function localAt(dataDir: string): Promise<{ dsn: string; url: string | null } | null> {
   try {
     const { sql, listen } = JSON.parse(await readFile(join(dataDir, 'ports.json'), 'utf8')) as LocalPorts;
     if (sql === undefined) return null;
     return {
-      dsn: `postgresql://root@${hostOf(sql.host)}:${sql.port}/dev`,
-      url: listen === undefined || listen === null ? null : `http://${hostOf(listen.host)}:${listen.port}`,
+      dsn: `postgresql://root@${urlHost(reachable(sql.host))}:${sql.port}/dev`,
+      url: listen === undefined || listen === null ? null : doorUrl(listen, listen.tls === true),
     };
   } catch {
     return null;
   }
-}
-
-function hostOf(host: string): string {
-  if (host === '0.0.0.0' || host === '::') return '127.0.0.1';
-  return host.includes(':') ? `[${host}]` : host;
 }
 
 /** Scheme, host and port. */

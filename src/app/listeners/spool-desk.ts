@@ -8,7 +8,7 @@
  * gone is not waited for: nobody reads an answer of its requests any more.
  */
 import type { DatabaseSpool, NamedTable } from '../../spool/database-spool.ts';
-import { deferred } from '../../kit/deferred.ts';
+import { within } from '../../kit/within.ts';
 import type { TableGate } from '../../spool/table-gate.ts';
 import { limits } from '../../tables/limits.ts';
 import { refusal, Refused } from '../../tables/refusals.ts';
@@ -118,12 +118,8 @@ export class SpoolDesk {
 
 /** Resolves when requests of the table are kept, or go to the lane. A process that does not answer is not waited for for ever. */
 async function settled(gate: TableGate): Promise<void> {
-  const late = deferred<never>();
-  const timer = setTimeout(() => late.reject(new Refused('deadline')), limits.ackDeadlineMs);
-  try {
-    while (gate.state === 'filling' || gate.state === 'emptying')
-      await Promise.race([gate.turn, late.promise]);
-  } finally {
-    clearTimeout(timer);
-  }
+  const deadline = performance.now() + limits.ackDeadlineMs;
+  while (gate.state === 'filling' || gate.state === 'emptying')
+    if ((await within(deadline - performance.now(), gate.turn, 'late')) === 'late')
+      throw new Refused('deadline');
 }

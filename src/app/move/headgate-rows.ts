@@ -27,12 +27,11 @@ const relations = [
 /** The schema `headgate` there, of the same version as here, and empty. */
 export async function prepareHeadgate({ source, target }: Sides): Promise<void> {
   const migrations = await readMigrations();
-  const known = Math.max(...migrations.map(({ version }) => version));
   const here = await catalogVersion(source);
   if (here === 0) throw new MoveError('the source holds no schema headgate: nothing was ever served there');
-  if (here !== known) {
+  if (here !== migrations.version) {
     throw new MoveError(
-      `the schema headgate of the source is of version ${here}, this Headgate makes ${known}: start this Headgate on the source once, and run it again`,
+      `the schema headgate of the source is of version ${here}, this Headgate makes ${migrations.version}: start this Headgate on the source once, and run it again`,
     );
   }
   await migrate(target, migrations);

@@ -1,52 +1,16 @@
--- ANSWER: what a sender's question is answered with, and what a committed request is.
---
--- Run once, in one transaction, as Headgate's role, with search_path = pg_catalog, pg_temp. Works on PostgreSQL 14 to 18.
+-- ANSWER clauses: what is asked for in headgate.request, what the SQL port calls, and what is shown.
 
--- The clauses of a table, in the order of `position`. What is believed stands sealed, as it does for VALIDATE.
-CREATE TABLE headgate.webhook_answer (
-  relation regclass NOT NULL REFERENCES headgate.webhook_table ON DELETE CASCADE,
-  position int NOT NULL,
-  -- Tried before VALIDATE.
-  unchecked boolean NOT NULL,
-  -- It has no WHEN.
-  committed boolean NOT NULL,
-  -- What follows ANSWER and its secrets, with secret literals masked.
-  expression text NOT NULL,
-  sealed text NOT NULL,
-  seal_id uuid NOT NULL UNIQUE,
-  PRIMARY KEY (relation, position)
-);
-
--- Each clause has secrets of its own, also where they are those of VALIDATE: that may get others.
-CREATE TABLE headgate.webhook_answer_secret (
-  relation regclass NOT NULL,
-  answer int NOT NULL,
-  position int NOT NULL,
-  alias text NOT NULL,
-  secret_id uuid NOT NULL REFERENCES headgate.secret,
-  PRIMARY KEY (relation, answer, position),
-  UNIQUE (relation, answer, alias),
-  FOREIGN KEY (relation, answer) REFERENCES headgate.webhook_answer ON DELETE CASCADE
-);
-CREATE INDEX webhook_answer_secret_secret_id ON headgate.webhook_answer_secret (secret_id);
-
-GRANT SELECT (relation, position, unchecked, committed, expression) ON headgate.webhook_answer TO PUBLIC;
-GRANT SELECT (relation, answer, position, alias, secret_id) ON headgate.webhook_answer_secret TO PUBLIC;
-
-CREATE TRIGGER tell AFTER INSERT OR UPDATE OR DELETE ON headgate.webhook_answer
-  FOR EACH ROW EXECUTE FUNCTION headgate.tell();
-
----------------------------------------------------------------- what is asked for
-
--- `answers`: [{unchecked, committed, payload, expression, sealed, sealId, secrets: [{schema, name}]}]. `how`: replace, or add. One
--- that is added and has no WHEN takes the place of the one that there is. Every secret must be the caller's to use.
-CREATE FUNCTION headgate.do_answers(me oid, relation oid, answers jsonb, how text, caller_schemas text[]) RETURNS void
+-- `answers`: [{unchecked, committed, payload, expression, sealed, sealId, secrets: [{schema, name}], shown: [alias]}]. `how`:
+-- replace, or add. One that is added and has no WHEN takes the place of the one that there is. Every secret must be the caller's
+-- to use. A short one is warned of where strangers see what is computed from it: they can try secrets on a machine of their own.
+CREATE OR REPLACE FUNCTION headgate.do_answers(me oid, relation oid, answers jsonb, how text, caller_schemas text[]) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE
   body_name name;
   guarded boolean;
   given record;
   place int;
+  short text;
 BEGIN
   PERFORM headgate.refuse_strangers(me, relation);
   SELECT coalesce(headgate.placed(w.relation, w.document), 'payload'), w.expression IS NOT NULL INTO body_name, guarded
@@ -87,94 +51,29 @@ BEGIN
   IF (SELECT count(*) > 16 FROM headgate.webhook_answer a WHERE a.relation = do_answers.relation) THEN
     RAISE EXCEPTION USING ERRCODE = '54000', MESSAGE = 'a table has at most 16 ANSWER clauses';
   END IF;
+  FOR short IN
+    SELECT DISTINCT s.name
+    FROM headgate.webhook_answer a
+    JOIN headgate.webhook_answer_secret b ON b.relation = a.relation AND b.answer = a.position
+    JOIN headgate.secret s ON s.id = b.secret_id
+    JOIN headgate.secret_form f ON f.secret_id = s.id
+    JOIN jsonb_array_elements(answers) n ON (n.value ->> 'sealId')::uuid = a.seal_id AND n.value -> 'shown' ? b.alias
+    WHERE a.relation = do_answers.relation AND 'short' = ANY (f.forms)
+  LOOP
+    RAISE WARNING USING MESSAGE = format('secret "%s" is shorter than 16 bytes, and strangers are answered with what is computed from it', short),
+      HINT = 'Who has such an answer can guess the secret without asking again: give it 16 random bytes or more.';
+  END LOOP;
 END
 $body$;
 
-CREATE OR REPLACE FUNCTION headgate.do_drop_secret(me oid, given jsonb, caller_schemas text[]) RETURNS void
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
-DECLARE
-  secret_name text := given ->> 'name';
-  found_id uuid;
-  users text;
-BEGIN
-  BEGIN
-    found_id := headgate.find_secret(me, given ->> 'schema', secret_name, caller_schemas);
-  EXCEPTION WHEN undefined_object THEN
-    IF NOT (given ->> 'ifExists')::boolean THEN
-      RAISE;
-    END IF;
-    RAISE NOTICE USING ERRCODE = '42704',
-      MESSAGE = format('secret "%s" does not exist, skipping', concat_ws('.', given ->> 'schema', secret_name));
-    RETURN;
-  END;
-  -- Rows of tables that are gone, where no event trigger has seen them go.
-  DELETE FROM headgate.webhook_table w WHERE NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = w.relation);
-  -- A table that is being made with this secret holds a lock on its row; the DELETE waits for it and then fails.
-  DELETE FROM headgate.secret s WHERE s.id = found_id;
-EXCEPTION WHEN foreign_key_violation THEN
-  SELECT string_agg(DISTINCT format('table %s depends on secret %s', b.relation, secret_name), E'\n')
-  INTO users FROM (
-    SELECT v.relation::text FROM headgate.webhook_table_secret v WHERE v.secret_id = found_id
-    UNION ALL
-    SELECT a.relation::text FROM headgate.webhook_answer_secret a WHERE a.secret_id = found_id
-  ) AS b;
-  RAISE EXCEPTION USING ERRCODE = '2BP01',
-    MESSAGE = format('cannot drop secret %s because other objects depend on it', secret_name),
-    DETAIL = users,
-    HINT = 'Drop the tables, or give them another VALIDATE with ALTER TABLE ... VALIDATE, and ALTER TABLE ... DROP ANSWER, first.';
-END
-$body$;
-
-CREATE OR REPLACE FUNCTION headgate.act() RETURNS trigger
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $body$
-DECLARE
-  me oid := (SELECT r.oid FROM pg_roles r WHERE r.rolname = NEW.caller);
-  given jsonb := NEW.given;
-  schemas text[] := ARRAY(SELECT jsonb_array_elements_text(nullif(NEW.given -> 'schemas', 'null')));
-  relation oid := (NEW.given ->> 'relation')::oid;
-  answer text;
-BEGIN
-  -- On a table of somebody else's making the caller would be whoever its maker says.
-  IF TG_RELID <> 'headgate.request'::regclass OR me IS NULL THEN
-    RAISE EXCEPTION USING ERRCODE = '42501', MESSAGE = 'permission denied for function headgate.act';
-  ELSIF pg_column_size(given) > 4194304 THEN
-    RAISE EXCEPTION USING ERRCODE = '54000', MESSAGE = 'the statement is too large for the catalog of Headgate';
-  END IF;
-  PERFORM headgate.keep_owners();
-  CASE NEW.action
-    WHEN 'register' THEN PERFORM headgate.do_register(me, relation, given, schemas);
-    WHEN 'options' THEN PERFORM headgate.do_options(me, relation, given);
-    WHEN 'validate' THEN
-      PERFORM headgate.do_validate(me, relation, nullif(given -> 'validation', 'null'), schemas);
-      PERFORM headgate.warn(relation, nullif(given -> 'validation', 'null'));
-    WHEN 'answers' THEN PERFORM headgate.do_answers(me, relation, given -> 'answers', given ->> 'how', schemas);
-    WHEN 'create secret' THEN PERFORM headgate.do_create_secret(me, given, schemas);
-    WHEN 'alter secret' THEN PERFORM headgate.do_alter_secret(me, given, schemas);
-    WHEN 'create formed secret' THEN PERFORM headgate.do_create_formed_secret(me, given, schemas);
-    WHEN 'alter formed secret' THEN PERFORM headgate.do_alter_formed_secret(me, given, schemas);
-    WHEN 'drop secret' THEN PERFORM headgate.do_drop_secret(me, given, schemas);
-    WHEN 'retry' THEN answer := headgate.do_retry(me, (given ->> 'id')::bigint, (given ->> 'force')::boolean);
-    WHEN 'forget' THEN answer := headgate.do_forget(me, (given ->> 'id')::bigint);
-    WHEN 'forget ignored keys' THEN answer := headgate.do_forget_ignored(me, relation);
-    ELSE RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = 'headgate.request knows no such action';
-  END CASE;
-  PERFORM set_config('headgate.answer', coalesce(answer, ''), true);
-  RETURN NULL;
-END
-$body$;
-
-REVOKE ALL ON FUNCTION headgate.do_answers(oid, oid, jsonb, text, text[]) FROM PUBLIC;
-
----------------------------------------------------------------- what the SQL port calls
-
-CREATE PROCEDURE headgate.set_answers(relation regclass, answers jsonb, how text, caller_schemas name[])
+CREATE OR REPLACE PROCEDURE headgate.set_answers(relation regclass, answers jsonb, how text, caller_schemas name[])
 LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $body$
   INSERT INTO headgate.request (action, given) VALUES ('answers', jsonb_build_object(
     'relation', relation::oid::bigint, 'answers', answers, 'how', how, 'schemas', caller_schemas))
 $body$;
 
 -- As create_webhook_table, with ANSWER clauses. A table that was there before keeps its own.
-CREATE PROCEDURE headgate.create_answering_table(
+CREATE OR REPLACE PROCEDURE headgate.create_answering_table(
   statement text, table_schema text, table_name text, if_not_exists boolean, options jsonb, includes jsonb,
   document text, validation jsonb, answers jsonb, caller_path text, caller_schemas name[])
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
@@ -197,7 +96,7 @@ BEGIN
 END
 $body$;
 
-CREATE PROCEDURE headgate.alter_answering_table(
+CREATE OR REPLACE PROCEDURE headgate.alter_answering_table(
   relation regclass, table_name text, if_exists boolean, validation jsonb, answers jsonb, caller_schemas name[])
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 BEGIN
@@ -208,7 +107,7 @@ BEGIN
 END
 $body$;
 
-CREATE PROCEDURE headgate.add_answers(
+CREATE OR REPLACE PROCEDURE headgate.add_answers(
   relation regclass, table_name text, if_exists boolean, answers jsonb, caller_schemas name[])
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 BEGIN
@@ -225,7 +124,7 @@ $body$;
 
 -- ALTER TABLE t DROP answer is also PostgreSQL's way to drop a column of that name: so it stays for any table that answers
 -- nothing.
-CREATE PROCEDURE headgate.drop_answer(
+CREATE OR REPLACE PROCEDURE headgate.drop_answer(
   relation regclass, table_name text, if_exists boolean, statement text, caller_path text)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 BEGIN
@@ -241,4 +140,14 @@ BEGIN
   EXECUTE format('LOCK TABLE ONLY %s IN SHARE UPDATE EXCLUSIVE MODE', relation);
   CALL headgate.set_answers(relation, '[]', 'replace', NULL);
 END
+$body$;
+
+-- ANSWER clauses, each on a line of its own; '' where there are none.
+CREATE OR REPLACE FUNCTION headgate.answer_clauses(relation regclass) RETURNS text
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
+  SELECT coalesce(string_agg(E'\nANSWER ' || coalesce((
+      SELECT 'SECRET ' || string_agg(format('%I.%I', s.schema_name, s.name), ', ' ORDER BY b.position) || ' '
+      FROM headgate.webhook_answer_secret b JOIN headgate.secret s ON s.id = b.secret_id
+      WHERE b.relation = a.relation AND b.answer = a.position), '') || a.expression, '' ORDER BY a.position), '')
+  FROM headgate.webhook_answer a WHERE a.relation = answer_clauses.relation
 $body$;

@@ -1,21 +1,16 @@
----------------------------------------------------------------- SHOW, DESCRIBE, FLUSH
+-- SHOW, DESCRIBE, EXPLAIN VALIDATE and FLUSH, as the SQL port calls them.
 
-CREATE FUNCTION headgate.show_tables(caller_schemas name[]) RETURNS TABLE ("Name" text, "Schema" text)
-LANGUAGE sql STABLE SET search_path = pg_catalog AS $body$
+CREATE OR REPLACE FUNCTION headgate.show_tables(caller_schemas name[]) RETURNS TABLE ("Name" text, "Schema" text)
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
   SELECT c.relname::text, n.nspname::text
   FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
   WHERE c.relkind IN ('r', 'p') AND n.nspname = ANY (caller_schemas)
   ORDER BY 1, array_position(caller_schemas, n.nspname)
 $body$;
 
-CREATE FUNCTION headgate.show_secrets() RETURNS TABLE ("Name" text, "Schema" text, "Backend" text)
-LANGUAGE sql STABLE SET search_path = pg_catalog AS $body$
-  SELECT s.name, s.schema_name, s.backend FROM headgate.secret s ORDER BY s.name, s.schema_name
-$body$;
-
-CREATE FUNCTION headgate.describe(relation regclass)
+CREATE OR REPLACE FUNCTION headgate.describe(relation regclass)
 RETURNS TABLE ("Name" text, "Type" text, "Is Nullable" text, "Default" text)
-LANGUAGE sql STABLE SET search_path = pg_catalog AS $body$
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
   SELECT a.attname::text, format_type(a.atttypid, a.atttypmod),
     CASE WHEN a.attnotnull THEN 'NO' ELSE 'YES' END, pg_get_expr(d.adbin, d.adrelid)
   FROM pg_attribute a LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
@@ -24,16 +19,16 @@ LANGUAGE sql STABLE SET search_path = pg_catalog AS $body$
 $body$;
 
 -- The sequence behind a SERIAL (deptype a) or identity (deptype i) column.
-CREATE FUNCTION headgate.own_sequence(a pg_attribute, kind "char") RETURNS oid
-LANGUAGE sql STABLE SET search_path = pg_catalog AS $body$
+CREATE OR REPLACE FUNCTION headgate.own_sequence(a pg_attribute, kind "char") RETURNS oid
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
   SELECT d.objid FROM pg_depend d JOIN pg_class s ON s.oid = d.objid AND s.relkind = 'S'
   WHERE d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass
     AND d.refobjid = a.attrelid AND d.refobjsubid = a.attnum AND d.deptype = kind
 $body$;
 
 -- As SERIAL where it is one: its sequence goes with the table. NULL: it is none.
-CREATE FUNCTION headgate.serial_name(a pg_attribute) RETURNS text
-LANGUAGE sql STABLE SET search_path = pg_catalog AS $body$
+CREATE OR REPLACE FUNCTION headgate.serial_name(a pg_attribute) RETURNS text
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
   SELECT CASE a.atttypid WHEN 'int2'::regtype THEN 'smallserial' WHEN 'int4'::regtype THEN 'serial'
     WHEN 'int8'::regtype THEN 'bigserial' END
   FROM pg_attrdef d
@@ -42,8 +37,8 @@ LANGUAGE sql STABLE SET search_path = pg_catalog AS $body$
 $body$;
 
 -- What makes an identity column count otherwise than by default; '' where it does not.
-CREATE FUNCTION headgate.identity_options(a pg_attribute) RETURNS text
-LANGUAGE sql STABLE SET search_path = pg_catalog AS $body$
+CREATE OR REPLACE FUNCTION headgate.identity_options(a pg_attribute) RETURNS text
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
   SELECT coalesce(' (' || string_agg(o.text, ' ' ORDER BY o.text) || ')', '')
   FROM pg_sequence s JOIN pg_type t ON t.oid = s.seqtypid
   CROSS JOIN LATERAL (VALUES
@@ -56,8 +51,8 @@ LANGUAGE sql STABLE SET search_path = pg_catalog AS $body$
   WHERE s.seqrelid = headgate.own_sequence(a, 'i') AND o.text IS NOT NULL
 $body$;
 
-CREATE FUNCTION headgate.column_definition(a pg_attribute) RETURNS text
-LANGUAGE sql STABLE SET search_path = pg_catalog AS $body$
+CREATE OR REPLACE FUNCTION headgate.column_definition(a pg_attribute) RETURNS text
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
   SELECT format('%I %s', a.attname, coalesce(headgate.serial_name(a), format_type(a.atttypid, a.atttypmod)))
     || coalesce((
       SELECT format(' COLLATE %I.%I', n.nspname, l.collname)
@@ -75,23 +70,9 @@ LANGUAGE sql STABLE SET search_path = pg_catalog AS $body$
     || CASE WHEN a.attnotnull AND a.attidentity = '' AND headgate.serial_name(a) IS NULL THEN ' NOT NULL' ELSE '' END
 $body$;
 
--- The option that says again what was decided when the table was made, where its columns alone would say something else.
-CREATE FUNCTION headgate.document_option(relation oid, options jsonb, document jsonb, includes jsonb) RETURNS jsonb
-LANGUAGE sql STABLE SET search_path = pg_catalog AS $body$
-  SELECT CASE
-    WHEN document IS NULL AND body.count = 1 AND body.fits THEN '{"document": ""}'
-    WHEN headgate.placed(relation, document) IS NOT NULL AND body.count > 1
-      THEN jsonb_build_object('document', headgate.placed(relation, document))
-    ELSE '{}' END
-  FROM (
-    SELECT count(*) AS count, bool_and(headgate.takes_body(b, coalesce(options ->> 'format', 'json'))) AS fits
-    FROM headgate.body_columns(relation, includes) b
-  ) AS body
-$body$;
-
 -- The part of a webhook table's statement that PostgreSQL does not know. The literals of a sealed expression stay masked.
-CREATE FUNCTION headgate.webhook_clauses(relation regclass) RETURNS text
-LANGUAGE sql STABLE SET search_path = pg_catalog AS $body$
+CREATE OR REPLACE FUNCTION headgate.webhook_clauses(relation regclass) RETURNS text
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
   SELECT coalesce((
       SELECT string_agg(format(E'\nINCLUDE %s AS %I', CASE i.value ->> 'what'
           WHEN 'header' THEN format('HEADER %L', i.value ->> 'header') ELSE upper(i.value ->> 'what') END, p.name),
@@ -100,16 +81,18 @@ LANGUAGE sql STABLE SET search_path = pg_catalog AS $body$
       CROSS JOIN LATERAL headgate.placed(w.relation, i.value) AS p (name) WHERE p.name IS NOT NULL), ' ')
     || E'WITH (\n  ' || (
       SELECT string_agg(format('%s = %L', o.key, o.value), E',\n  ' ORDER BY o.key <> 'connector', o.key)
-      FROM jsonb_each_text(w.options || headgate.document_option(w.relation, w.options, w.document, w.includes)) o)
+      FROM jsonb_each_text(w.options || headgate.document_option(w.relation, w.options, w.document, w.includes)
+        || jsonb_strip_nulls(jsonb_build_object('collect_into', headgate.placed(w.relation, w.collect)))) o)
     || E'\n)' || coalesce(E'\nVALIDATE ' || (
       SELECT 'SECRET ' || string_agg(format('%I.%I', s.schema_name, s.name), ', ' ORDER BY b.position) || ' '
       FROM headgate.webhook_table_secret b JOIN headgate.secret s ON s.id = b.secret_id
       WHERE b.relation = w.relation) || 'AS ' || w.expression, E'\nVALIDATE AS ' || w.expression, '')
+    || headgate.answer_clauses(w.relation)
   FROM headgate.webhook_table w WHERE w.relation = webhook_clauses.relation
 $body$;
 
-CREATE FUNCTION headgate.show_create_table(relation regclass) RETURNS TABLE ("Name" text, "Create Sql" text)
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog AS $body$
+CREATE OR REPLACE FUNCTION headgate.show_create_table(relation regclass) RETURNS TABLE ("Name" text, "Create Sql" text)
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE
   t record;
   parts text;
@@ -136,21 +119,13 @@ BEGIN
 END
 $body$;
 
--- A row is committed before its sender reads 200: there is never anything to wait for.
-CREATE PROCEDURE headgate.flush() LANGUAGE sql SET search_path = pg_catalog AS $body$
-  SELECT NULL::void
-$body$;
-
----------------------------------------------------------------- EXPLAIN VALIDATE
-
 -- What Headgate has found out about the tables of one name, shown to their owner alone.
 --
 -- Headgate evaluates, the client's own session decides which table is meant and whether the client may ask: `explained`
 -- holds, by oid, the lines of every table that this client might mean.
-
-CREATE FUNCTION headgate.explain_validate(relation regclass, table_name text, explained jsonb)
+CREATE OR REPLACE FUNCTION headgate.explain_validate(relation regclass, table_name text, explained jsonb)
 RETURNS TABLE (step int, expression text, value text)
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog AS $body$
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $body$
 #variable_conflict use_column
 DECLARE
   lines jsonb := explained -> (relation::oid::text);
@@ -169,86 +144,7 @@ BEGIN
 END
 $body$;
 
----------------------------------------------------------------- what Headgate itself reads
-
--- The last statement of every transaction that stores requests: were they checked and written for what stands there
--- now? The COPY before it holds a lock on the table, so that the answer stays true until COMMIT. No SET clause: every
--- name is qualified instead, because this runs once a group.
-CREATE FUNCTION headgate.confirm(relation_name text, relation oid, mark text) RETURNS void
-LANGUAGE plpgsql STABLE AS $body$
-BEGIN
-  IF pg_catalog.to_regclass(relation_name) OPERATOR(pg_catalog.=) relation
-    AND EXISTS (SELECT FROM headgate.webhook_table w WHERE w.relation OPERATOR(pg_catalog.=) confirm.relation)
-    AND (
-      SELECT pg_catalog.string_agg(a.xmin::pg_catalog.text, '.' ORDER BY a.attnum) FROM pg_catalog.pg_attribute a
-      WHERE a.attrelid OPERATOR(pg_catalog.=) confirm.relation AND a.attnum OPERATOR(pg_catalog.>) 0
-    ) OPERATOR(pg_catalog.=) mark
-  THEN
-    RETURN;
-  END IF;
-  RAISE EXCEPTION USING ERRCODE = 'HG001', MESSAGE = 'the table has changed since the request was checked';
-END
+-- A row is committed before its sender reads 200: there is never anything to wait for.
+CREATE OR REPLACE PROCEDURE headgate.flush() LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $body$
+  SELECT NULL::void
 $body$;
-
--- What Headgate knows of a table beside its shape, which is read from PostgreSQL's own catalog (catalog/shape.ts).
-CREATE VIEW headgate.catalog_rows AS
-SELECT
-  c.oid AS relation,
-  n.nspname::text AS schema_name,
-  c.relname::text AS table_name,
-  w.payload,
-  w.options,
-  w.document IS NOT NULL AS takes_document,
-  -- NULL where it is gone.
-  headgate.placed(c.oid, w.document)::text AS document,
-  included.columns AS includes,
-  w.expression,
-  w.sealed_expression,
-  w.seal_id,
-  coalesce(bound.secrets, '[]') AS secrets
-FROM headgate.webhook_table w
-JOIN pg_class c ON c.oid = w.relation AND c.relkind = 'r' AND c.relpersistence <> 't'
-JOIN pg_namespace n ON n.oid = c.relnamespace
-CROSS JOIN LATERAL (
-  SELECT coalesce(jsonb_agg(
-    jsonb_build_object('what', i.value -> 'what', 'header', i.value -> 'header', 'column', p.name) ORDER BY i.position
-  ) FILTER (WHERE p.name IS NOT NULL), '[]') AS columns
-  FROM jsonb_array_elements(w.includes) WITH ORDINALITY AS i (value, position)
-  CROSS JOIN LATERAL headgate.placed(c.oid, i.value) AS p (name)
-) AS included
-CROSS JOIN LATERAL (
-  SELECT jsonb_agg(
-    jsonb_build_object('alias', b.alias, 'name', s.name, 'seal_id', s.seal_id, 'sealed', s.sealed) ORDER BY b.position
-  ) AS secrets
-  FROM headgate.webhook_table_secret b JOIN headgate.secret s ON s.id = b.secret_id WHERE b.relation = w.relation
-) AS bound;
-
--- Changes whenever what is read of a webhook table does, at a fraction of the cost: xmin is the transaction that wrote a
--- row's present version. Only what a default calls by name may be renamed unseen; the next row that needs it tells.
-CREATE FUNCTION headgate.catalog_fingerprint() RETURNS text
-LANGUAGE sql STABLE SET search_path = pg_catalog AS $body$
-  SELECT md5(concat_ws(';', tables.versions, columns.versions, keys.versions, secrets.versions))
-  FROM (
-    SELECT string_agg(concat_ws(' ', c.oid, w.xmin, c.xmin, n.xmin), ',' ORDER BY c.oid) AS versions
-    FROM headgate.webhook_table w
-    JOIN pg_class c ON c.oid = w.relation AND c.relkind = 'r' AND c.relpersistence <> 't'
-    JOIN pg_namespace n ON n.oid = c.relnamespace
-  ) AS tables, (
-    SELECT string_agg(concat_ws(' ', a.xmin, d.xmin, t.xmin, n.xmin), ',' ORDER BY a.attrelid, a.attnum) AS versions
-    FROM headgate.webhook_table w
-    JOIN pg_attribute a ON a.attrelid = w.relation AND a.attnum > 0
-    LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
-    LEFT JOIN pg_type t ON t.oid = a.atttypid
-    LEFT JOIN pg_namespace n ON n.oid = t.typnamespace
-  ) AS columns, (
-    SELECT string_agg(concat_ws(' ', i.indexrelid, i.xmin), ',' ORDER BY i.indrelid) AS versions
-    FROM headgate.webhook_table w JOIN pg_index i ON i.indrelid = w.relation AND i.indisprimary
-  ) AS keys, (
-    SELECT string_agg(concat_ws(' ', b.xmin, s.xmin), ',' ORDER BY b.relation::oid, b.position) AS versions
-    FROM headgate.webhook_table_secret b JOIN headgate.secret s ON s.id = b.secret_id
-  ) AS secrets
-$body$;
-
-REVOKE EXECUTE ON FUNCTION headgate.on_ddl(), headgate.on_drop() FROM PUBLIC;
-REVOKE EXECUTE ON PROCEDURE headgate.place_restored() FROM PUBLIC;
-REVOKE EXECUTE ON FUNCTION headgate.catalog_fingerprint(), headgate.confirm(text, oid, text) FROM PUBLIC;

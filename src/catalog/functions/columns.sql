@@ -1,0 +1,237 @@
+-- Which columns of a webhook table take what of a request, and how that is remembered.
+
+-- How a column is remembered: by what it was called and where it stood.
+CREATE OR REPLACE FUNCTION headgate.place(a pg_attribute) RETURNS jsonb
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
+  SELECT jsonb_build_object('relation', a.attrelid::bigint, 'attnum', a.attnum, 'column', a.attname)
+$body$;
+
+-- The column that a place means today; NULL: it is gone. A renamed column keeps its number; a restored table keeps the
+-- names and not always the numbers; a column that is dropped and added again is meant again.
+CREATE OR REPLACE FUNCTION headgate.placed(relation oid, place jsonb) RETURNS name
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
+  SELECT a.attname FROM pg_attribute a
+  WHERE a.attrelid = placed.relation AND a.attnum > 0 AND NOT a.attisdropped
+    AND (a.attnum = (place ->> 'attnum')::int AND a.attrelid = (place ->> 'relation')::oid
+      OR a.attname = (place ->> 'column')::name)
+  ORDER BY a.attnum = (place ->> 'attnum')::int AND a.attrelid = (place ->> 'relation')::oid DESC
+  LIMIT 1
+$body$;
+
+CREATE OR REPLACE FUNCTION headgate.placed_anew(relation oid, place jsonb) RETURNS jsonb
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
+  SELECT coalesce((
+    SELECT place || headgate.place(a) FROM pg_attribute a
+    WHERE a.attrelid = placed_anew.relation AND a.attname = (place ->> 'column')::name AND a.attnum > 0 AND NOT a.attisdropped
+  ), place)
+$body$;
+
+-- Columns of restored tables get their numbers of now, so that what is renamed from here on is followed. Writes nothing
+-- elsewhere, and may then run on a standby.
+CREATE OR REPLACE PROCEDURE headgate.place_restored()
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+DECLARE
+  restored record;
+BEGIN
+  FOR restored IN
+    SELECT w.relation FROM headgate.webhook_table w
+    WHERE (w.document ->> 'relation')::oid <> w.relation::oid OR (w.collect ->> 'relation')::oid <> w.relation::oid
+      OR EXISTS (SELECT FROM jsonb_array_elements(w.includes) i WHERE (i.value ->> 'relation')::oid <> w.relation::oid)
+  LOOP
+    UPDATE headgate.webhook_table w SET
+      document = headgate.placed_anew(w.relation, w.document),
+      collect = headgate.placed_anew(w.relation, w.collect),
+      includes = (
+        SELECT coalesce(jsonb_agg(headgate.placed_anew(w.relation, i.value) ORDER BY i.position), '[]')
+        FROM jsonb_array_elements(w.includes) WITH ORDINALITY AS i (value, position))
+    WHERE w.relation = restored.relation;
+  END LOOP;
+END
+$body$;
+
+CREATE OR REPLACE FUNCTION headgate.base_type(type oid) RETURNS oid
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
+  WITH RECURSIVE base AS (
+    SELECT t.oid, t.typtype, t.typbasetype FROM pg_type t WHERE t.oid = base_type.type
+    UNION ALL
+    SELECT t.oid, t.typtype, t.typbasetype FROM base b JOIN pg_type t ON t.oid = b.typbasetype WHERE b.typtype = 'd'
+  )
+  SELECT b.oid FROM base b WHERE b.typtype <> 'd'
+$body$;
+
+-- May a column take a whole body that arrives in this format?
+CREATE OR REPLACE FUNCTION headgate.takes_body(a pg_attribute, format text) RETURNS boolean
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
+  SELECT headgate.base_type(a.atttypid) = ANY (CASE format
+    WHEN 'text' THEN ARRAY['text', 'varchar']::regtype[]
+    WHEN 'bytes' THEN ARRAY['bytea']::regtype[]
+    ELSE ARRAY['jsonb', 'json']::regtype[] END)
+$body$;
+
+-- Columns that a row may fill and that nothing but its body does.
+CREATE OR REPLACE FUNCTION headgate.body_columns(relation oid, includes jsonb) RETURNS SETOF pg_attribute
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
+  SELECT a FROM pg_attribute a
+  WHERE a.attrelid = body_columns.relation AND a.attnum > 0 AND NOT a.attisdropped
+    AND a.attgenerated = '' AND a.attidentity <> 'a'
+    AND NOT EXISTS (
+      SELECT FROM jsonb_array_elements(includes) i WHERE headgate.placed(body_columns.relation, i.value) = a.attname)
+$body$;
+
+-- What a row holds, and what its owner is told: partitioned tables, the natural place of a document, keys that are no
+-- columns, and forms of secrets.
+--
+-- The column that takes whole documents where nobody says which: the only one of its type, where every other column that
+-- the body could fill has a value of its own. NULL: there is none, and keys fill the columns.
+CREATE OR REPLACE FUNCTION headgate.natural_document(relation oid, includes jsonb, format text) RETURNS smallint
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
+  SELECT min(b.attnum) FILTER (WHERE takes.body)
+  FROM headgate.body_columns(relation, includes) b
+  JOIN pg_type t ON t.oid = b.atttypid
+  CROSS JOIN LATERAL headgate.takes_body(b, format) AS takes (body)
+  HAVING count(*) FILTER (WHERE takes.body) = 1
+    AND (count(*) = 1 OR format NOT IN ('text', 'bytes'))
+    AND bool_and(takes.body OR b.atthasdef OR b.attidentity <> '' OR t.typdefaultbin IS NOT NULL)
+$body$;
+
+-- Which column takes the whole document is decided once, when the table is made: a column that is added later never
+-- turns the documents of a table into rows of it. `wanted`: a column's name, '' for none, NULL: the natural one.
+CREATE OR REPLACE FUNCTION headgate.choose_document(relation oid, includes jsonb, format text, wanted text) RETURNS jsonb
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $body$
+DECLARE
+  body pg_attribute[] := ARRAY(SELECT b FROM headgate.body_columns(relation, includes) b ORDER BY b.attnum);
+  chosen pg_attribute;
+  unfilled name;
+BEGIN
+  IF cardinality(body) = 0 THEN
+    RAISE EXCEPTION USING ERRCODE = '0A000', MESSAGE = 'a webhook table has a column that takes the body of the request';
+  ELSIF wanted <> '' THEN
+    SELECT b.* INTO chosen FROM unnest(body) b WHERE b.attname = wanted::name;
+    IF chosen.attname IS NULL OR NOT headgate.takes_body(chosen, format) THEN
+      RAISE EXCEPTION USING ERRCODE = '42804', MESSAGE = format('column "%s" cannot take the body of the request', wanted);
+    END IF;
+    SELECT b.attname INTO unfilled FROM unnest(body) b JOIN pg_type t ON t.oid = b.atttypid
+    WHERE b.attname <> chosen.attname AND b.attnotnull AND NOT b.atthasdef AND b.attidentity = '' AND t.typdefaultbin IS NULL
+    ORDER BY b.attnum LIMIT 1;
+    IF unfilled IS NOT NULL THEN
+      RAISE EXCEPTION USING ERRCODE = '0A000',
+        MESSAGE = format('column "%s" is NOT NULL and never filled: the body goes into "%s", the others keep their defaults',
+          unfilled, chosen.attname);
+    END IF;
+    RETURN headgate.place(chosen);
+  ELSIF wanted IS NULL THEN
+    SELECT b.* INTO chosen FROM unnest(body) b WHERE b.attnum = headgate.natural_document(relation, includes, format);
+    IF chosen.attname IS NOT NULL THEN
+      IF cardinality(body) > 1 THEN
+        RAISE NOTICE USING
+          MESSAGE = format('the whole document goes into column "%s", and the other columns keep their defaults', chosen.attname),
+          HINT = 'To fill the columns by the keys of the document instead, add the option document = ''''.';
+      END IF;
+      RETURN headgate.place(chosen);
+    END IF;
+  END IF;
+  IF format IN ('text', 'bytes') THEN
+    RAISE EXCEPTION USING ERRCODE = '0A000',
+      MESSAGE = format('format = ''%s'' needs exactly one column for the body, of type %s',
+        format, CASE format WHEN 'text' THEN 'TEXT' ELSE 'BYTEA' END);
+  END IF;
+  RETURN NULL;
+END
+$body$;
+
+-- The option that says again what was decided when the table was made, where its columns alone might say something else.
+CREATE OR REPLACE FUNCTION headgate.document_option(relation oid, options jsonb, document jsonb, includes jsonb) RETURNS jsonb
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
+  SELECT CASE
+    WHEN document IS NULL AND headgate.natural_document(relation, includes, coalesce(options ->> 'format', 'json')) IS NOT NULL
+      THEN '{"document": ""}'
+    WHEN headgate.placed(relation, document) IS NOT NULL AND body.count > 1
+      THEN jsonb_build_object('document', headgate.placed(relation, document))
+    ELSE '{}' END
+  FROM (SELECT count(*) AS count FROM headgate.body_columns(relation, includes)) AS body
+$body$;
+
+-- The place of the column that `collect_into` names; refuses what cannot work.
+CREATE OR REPLACE FUNCTION headgate.choose_collect(relation oid, includes jsonb, document jsonb, options jsonb) RETURNS jsonb
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $body$
+DECLARE
+  way text := coalesce(options ->> 'on_unknown', 'ignore');
+  wanted text := options ->> 'collect_into';
+  body pg_attribute[] := ARRAY(SELECT b FROM headgate.body_columns(relation, includes) b ORDER BY b.attnum);
+  chosen pg_attribute;
+BEGIN
+  IF way <> 'ignore' AND document IS NOT NULL THEN
+    RAISE EXCEPTION USING ERRCODE = '0A000',
+      MESSAGE = format('on_unknown = ''%s'' says nothing where the whole document goes into column "%s"', way,
+        headgate.placed(relation, document)),
+      HINT = 'To fill the columns by the keys of the document instead, add the option document = ''''.';
+  ELSIF (way = 'collect') <> (wanted IS NOT NULL) THEN
+    RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = 'on_unknown = ''collect'' and collect_into = ''column'' need each other';
+  ELSIF wanted IS NULL THEN
+    RETURN NULL;
+  END IF;
+  SELECT b.* INTO chosen FROM unnest(body) b WHERE b.attname = wanted::name;
+  IF chosen.attname IS NULL OR NOT headgate.takes_body(chosen, 'json') THEN
+    RAISE EXCEPTION USING ERRCODE = '42804',
+      MESSAGE = format('column "%s" cannot take keys that are no columns', wanted),
+      HINT = 'It has to be of type JSONB, and neither generated nor filled by INCLUDE.';
+  ELSIF cardinality(body) = 1 THEN
+    RAISE EXCEPTION USING ERRCODE = '0A000',
+      MESSAGE = format('besides "%s" the table has no column that a key could fill', wanted);
+  END IF;
+  RETURN headgate.place(chosen);
+END
+$body$;
+
+-- A key that is computed from what no row fills could only be found out by the engine, when it is too late.
+CREATE OR REPLACE PROCEDURE headgate.refuse_unfilled_key(relation oid, includes jsonb, document jsonb)
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+DECLARE
+  unfilled record;
+BEGIN
+  SELECT a.attname AS key_column, r.attname AS read_column INTO unfilled
+  FROM pg_index i
+  JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY ((i.indkey::int2[])[0:i.indnkeyatts - 1]) AND a.attgenerated <> ''
+  LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+  JOIN pg_depend p ON p.refclassid = 'pg_class'::regclass AND p.refobjid = a.attrelid AND p.refobjsubid NOT IN (0, a.attnum)
+    AND (p.classid = 'pg_attrdef'::regclass AND p.objid = d.oid
+      OR p.classid = 'pg_class'::regclass AND p.objid = a.attrelid AND p.objsubid = a.attnum)
+  JOIN pg_attribute r ON r.attrelid = a.attrelid AND r.attnum = p.refobjsubid
+  WHERE i.indrelid = refuse_unfilled_key.relation AND i.indisprimary
+    AND NOT EXISTS (SELECT FROM jsonb_array_elements(includes) c WHERE c.value ->> 'column' = r.attname)
+    AND CASE WHEN document IS NULL
+      THEN NOT EXISTS (SELECT FROM headgate.body_columns(i.indrelid, includes) b WHERE b.attname = r.attname)
+      ELSE document ->> 'column' <> r.attname END
+  LIMIT 1;
+  IF FOUND THEN
+    RAISE EXCEPTION USING ERRCODE = '0A000', MESSAGE = format(
+      'the primary key''s column "%s" is computed from "%s", which no row fills', unfilled.key_column, unfilled.read_column);
+  END IF;
+END
+$body$;
+
+-- Each INCLUDE with the place of its column; refuses a column that can never take the value.
+CREATE OR REPLACE FUNCTION headgate.place_includes(relation oid, includes jsonb) RETURNS jsonb
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $body$
+DECLARE
+  placed jsonb := '[]';
+  include jsonb;
+  a pg_attribute;
+BEGIN
+  FOR include IN SELECT i.value FROM jsonb_array_elements(includes) WITH ORDINALITY AS i (value, position) ORDER BY i.position LOOP
+    SELECT t.* INTO a FROM pg_attribute t
+    WHERE t.attrelid = relation AND t.attname = (include ->> 'column')::name AND t.attnum > 0 AND NOT t.attisdropped;
+    IF a.attgenerated <> '' OR a.attidentity <> '' THEN
+      RAISE EXCEPTION USING ERRCODE = '428C9', MESSAGE = format('column "%s" is generated: INCLUDE cannot fill it', a.attname);
+    ELSIF include ->> 'what' = 'headers' AND NOT (headgate.takes_body(a, 'json') OR headgate.takes_body(a, 'text')) THEN
+      RAISE EXCEPTION USING ERRCODE = '42804',
+        MESSAGE = format('column "%s" is of type %s: INCLUDE HEADERS needs JSONB', a.attname, format_type(a.atttypid, a.atttypmod));
+    ELSIF include ->> 'what' = 'body' AND NOT headgate.takes_body(a, 'bytes') THEN
+      RAISE EXCEPTION USING ERRCODE = '42804',
+        MESSAGE = format('column "%s" is of type %s: INCLUDE BODY needs BYTEA', a.attname, format_type(a.atttypid, a.atttypmod));
+    END IF;
+    placed := placed || (include || headgate.place(a));
+  END LOOP;
+  RETURN placed;
+END
+$body$;

@@ -1,0 +1,205 @@
+-- What Headgate asks of a table in the transactions that store its requests. Where a function has no SET clause every name in
+-- it is qualified instead, because it runs once a group.
+
+-- As a Headgate of the third version of the catalog still calls it.
+CREATE OR REPLACE FUNCTION headgate.confirm(relation_name text, relation oid, mark text) RETURNS void
+LANGUAGE plpgsql STABLE AS $body$
+BEGIN
+  IF pg_catalog.to_regclass(relation_name) OPERATOR(pg_catalog.=) relation
+    AND EXISTS (SELECT FROM headgate.webhook_table w WHERE w.relation OPERATOR(pg_catalog.=) confirm.relation)
+    AND (
+      SELECT pg_catalog.string_agg(a.xmin::pg_catalog.text, '.' ORDER BY a.attnum) FROM pg_catalog.pg_attribute a
+      WHERE a.attrelid OPERATOR(pg_catalog.=) confirm.relation AND a.attnum OPERATOR(pg_catalog.>) 0
+    ) OPERATOR(pg_catalog.=) mark
+  THEN
+    RETURN;
+  END IF;
+  RAISE EXCEPTION USING ERRCODE = 'HG001', MESSAGE = 'the table has changed since the request was checked';
+END
+$body$;
+
+-- The last statement of a transaction that stores requests, where nothing else has asked: were they checked and written for
+-- what stands there now? The COPY before it holds a lock on the table, so that the answer stays true until COMMIT. `mark` covers
+-- triggers, checks, rules, policies and index expressions (catalog/owner-code.ts).
+CREATE OR REPLACE FUNCTION headgate.confirm(relation_name text, relation oid, mark text, owner oid) RETURNS void
+LANGUAGE plpgsql STABLE AS $body$
+DECLARE
+  base text;
+  has_checks boolean;
+  has_triggers boolean;
+  has_index boolean;
+  checks text;
+  triggers text;
+  indexes text;
+BEGIN
+  SELECT pg_catalog.concat_ws(' ', (
+      SELECT pg_catalog.string_agg(a.xmin::pg_catalog.text, '.' ORDER BY a.attnum) FROM pg_catalog.pg_attribute a
+      WHERE a.attrelid OPERATOR(pg_catalog.=) c.oid AND a.attnum OPERATOR(pg_catalog.>) 0),
+      c.relkind, c.relhasrules, c.relrowsecurity, c.relispartition),
+    c.relchecks OPERATOR(pg_catalog.>) 0, c.relhastriggers, c.relhasindex
+  INTO base, has_checks, has_triggers, has_index
+  FROM pg_catalog.pg_class c JOIN headgate.webhook_table w ON w.relation OPERATOR(pg_catalog.=) c.oid
+  WHERE c.oid OPERATOR(pg_catalog.=) confirm.relation AND c.relowner OPERATOR(pg_catalog.=) confirm.owner;
+  -- Each is a query of its own: most tables have few of these, and the engine prepares for all that one query might read.
+  IF has_checks THEN
+    SELECT pg_catalog.string_agg(pg_catalog.concat(k.oid, '/', k.xmin), '.' ORDER BY k.oid) INTO checks FROM pg_catalog.pg_constraint k
+    WHERE k.conrelid OPERATOR(pg_catalog.=) confirm.relation AND k.contype OPERATOR(pg_catalog.=) 'c';
+  END IF;
+  IF has_triggers THEN
+    SELECT pg_catalog.string_agg(pg_catalog.concat(t.oid, '/', t.xmin), '.' ORDER BY t.oid) INTO triggers FROM pg_catalog.pg_trigger t
+    WHERE t.tgrelid OPERATOR(pg_catalog.=) confirm.relation;
+  END IF;
+  IF has_index THEN
+    SELECT pg_catalog.string_agg(pg_catalog.concat(i.indexrelid, '/', i.xmin), '.' ORDER BY i.indexrelid) INTO indexes FROM pg_catalog.pg_index i
+    WHERE i.indrelid OPERATOR(pg_catalog.=) confirm.relation AND (i.indexprs IS NOT NULL OR i.indpred IS NOT NULL);
+  END IF;
+  IF pg_catalog.to_regclass(relation_name) OPERATOR(pg_catalog.=) relation
+    AND base IS NOT NULL AND pg_catalog.concat_ws(' ', base, checks, triggers, indexes) OPERATOR(pg_catalog.=) mark
+  THEN
+    RETURN;
+  END IF;
+  RAISE EXCEPTION USING ERRCODE = 'HG001', MESSAGE = 'the table has changed since the request was checked';
+END
+$body$;
+
+-- Whether a role could do all that Headgate's can: it is that role, a superuser, or can become it, which versions before 16
+-- allow to every member. Asked of the role that has logged in too: RESET ROLE leads to it.
+CREATE OR REPLACE FUNCTION headgate.trusts(owner oid) RETURNS boolean
+LANGUAGE plpgsql STABLE AS $body$
+DECLARE
+  becomes text := CASE WHEN pg_catalog.current_setting('server_version_num')::pg_catalog.int4 OPERATOR(pg_catalog.>=) 160000
+    THEN 'SET' ELSE 'MEMBER' END;
+BEGIN
+  RETURN pg_catalog.pg_has_role(owner, current_user, becomes)
+    AND (current_user OPERATOR(pg_catalog.=) session_user OR pg_catalog.pg_has_role(owner, session_user, becomes));
+END
+$body$;
+
+-- Precedes rows: a lock on the table, and under it the question whether the name still means the table and its owner is still
+-- the one that the catalog knew, and one that could do all that Headgate's role can. Tells the number of the transaction.
+CREATE OR REPLACE FUNCTION headgate.hold(relation_name text, relation oid, owner oid) RETURNS text
+LANGUAGE plpgsql AS $body$
+DECLARE
+  becomes text := CASE WHEN pg_catalog.current_setting('server_version_num')::pg_catalog.int4 OPERATOR(pg_catalog.>=) 160000
+    THEN 'SET' ELSE 'MEMBER' END;
+BEGIN
+  EXECUTE pg_catalog.concat('LOCK TABLE ONLY ', relation_name, ' IN ROW EXCLUSIVE MODE');
+  IF pg_catalog.to_regclass(relation_name) OPERATOR(pg_catalog.=) relation
+    AND EXISTS (
+      SELECT FROM pg_catalog.pg_class c
+      WHERE c.oid OPERATOR(pg_catalog.=) hold.relation AND c.relowner OPERATOR(pg_catalog.=) hold.owner)
+    -- As headgate.trusts(owner), without another call for each group.
+    AND pg_catalog.pg_has_role(owner, current_user, becomes)
+    AND (current_user OPERATOR(pg_catalog.=) session_user OR pg_catalog.pg_has_role(owner, session_user, becomes))
+  THEN
+    RETURN pg_catalog.concat('xid ', pg_catalog.pg_current_xact_id());
+  END IF;
+  RAISE EXCEPTION USING ERRCODE = 'HG001', MESSAGE = 'the table has changed since the request was checked';
+END
+$body$;
+
+-- Lock and number alone, for a table that runs no code: whether it still is that table, and its owner the same, asks
+-- headgate.stays() next. `patience`: empty, or NOWAIT, with 55P03 where somebody holds the table.
+CREATE OR REPLACE FUNCTION headgate.hold_inert(relation_name text, owner oid, patience text) RETURNS text
+LANGUAGE plpgsql AS $body$
+DECLARE
+  becomes text := CASE WHEN pg_catalog.current_setting('server_version_num')::pg_catalog.int4 OPERATOR(pg_catalog.>=) 160000
+    THEN 'SET' ELSE 'MEMBER' END;
+BEGIN
+  EXECUTE pg_catalog.concat('LOCK TABLE ONLY ', relation_name, ' IN ROW EXCLUSIVE MODE ', patience);
+  IF pg_catalog.pg_has_role(owner, current_user, becomes)
+    AND (current_user OPERATOR(pg_catalog.=) session_user OR pg_catalog.pg_has_role(owner, session_user, becomes))
+  THEN
+    RETURN pg_catalog.concat('xid ', pg_catalog.pg_current_xact_id());
+  END IF;
+  RAISE EXCEPTION USING ERRCODE = 'HG001', MESSAGE = 'the table has changed since the request was checked';
+END
+$body$;
+
+-- As confirm, asked when a statement is planned and not when it runs. It is not immutable: it is called that so that the plan
+-- keeps its answer. That is right in a statement that names the relation too, as a constant of type regclass: PostgreSQL throws
+-- the plan away when anything about that relation has changed, and whoever holds a lock on it has heard of all changes.
+CREATE OR REPLACE FUNCTION headgate.stays(relation_name text, relation oid, mark text, owner oid) RETURNS boolean
+LANGUAGE plpgsql IMMUTABLE AS $body$
+BEGIN
+  PERFORM headgate.confirm(relation_name, relation, mark, owner);
+  RETURN true;
+END
+$body$;
+
+-- Stores documents in tables that run no code, of one JSONB column that is written: all of them, or none. Table i takes as many of the
+-- documents, in order, as counts[i] says. Fails with 55P03 where somebody holds a table, and with HG001 where one of them is not
+-- what its requests were checked for: asked as in headgate.hold_inert and headgate.confirm, of all tables at once.
+CREATE OR REPLACE FUNCTION headgate.store_together(
+  names text[], columns text[], relations oid[], marks text[], owners oid[], counts int4[], documents jsonb[]
+) RETURNS void
+LANGUAGE plpgsql AS $body$
+DECLARE
+  becomes text := CASE WHEN pg_catalog.current_setting('server_version_num')::pg_catalog.int4 OPERATOR(pg_catalog.>=) 160000
+    THEN 'SET' ELSE 'MEMBER' END;
+  spaces oid[];
+  versions text;
+  fit int8;
+  next_document int4 := 1;
+BEGIN
+  EXECUTE pg_catalog.concat('LOCK TABLE ONLY ', pg_catalog.array_to_string(names, ', ONLY '), ' IN ROW EXCLUSIVE MODE NOWAIT');
+  -- The lock holds a table's name, and its place in a schema; what the schema is called it does not hold.
+  SELECT pg_catalog.array_agg(DISTINCT c.relnamespace) INTO spaces FROM pg_catalog.pg_class c
+  WHERE c.oid OPERATOR(pg_catalog.=) ANY (relations);
+  SELECT pg_catalog.string_agg(pg_catalog.concat(n.oid, '/', n.xmin), '.' ORDER BY n.oid) INTO versions
+  FROM pg_catalog.pg_namespace n WHERE n.oid OPERATOR(pg_catalog.=) ANY (spaces);
+  SELECT pg_catalog.count(*) INTO fit
+  FROM ROWS FROM (pg_catalog.unnest(names), pg_catalog.unnest(relations), pg_catalog.unnest(marks), pg_catalog.unnest(owners))
+    AS u (name, relation, mark, owner)
+  JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) u.relation
+  WHERE c.relowner OPERATOR(pg_catalog.=) u.owner
+    AND pg_catalog.to_regclass(u.name)::pg_catalog.oid OPERATOR(pg_catalog.=) u.relation
+    AND pg_catalog.concat_ws(' ', (
+        SELECT pg_catalog.string_agg(a.xmin::pg_catalog.text, '.' ORDER BY a.attnum) FROM pg_catalog.pg_attribute a
+        WHERE a.attrelid OPERATOR(pg_catalog.=) c.oid AND a.attnum OPERATOR(pg_catalog.>) 0),
+      c.relkind, c.relhasrules, c.relrowsecurity, c.relispartition,
+      CASE WHEN c.relchecks OPERATOR(pg_catalog.>) 0 THEN (
+        SELECT pg_catalog.string_agg(pg_catalog.concat(k.oid, '/', k.xmin), '.' ORDER BY k.oid) FROM pg_catalog.pg_constraint k
+        WHERE k.conrelid OPERATOR(pg_catalog.=) c.oid AND k.contype OPERATOR(pg_catalog.=) 'c') END,
+      CASE WHEN c.relhastriggers THEN (
+        SELECT pg_catalog.string_agg(pg_catalog.concat(t.oid, '/', t.xmin), '.' ORDER BY t.oid) FROM pg_catalog.pg_trigger t
+        WHERE t.tgrelid OPERATOR(pg_catalog.=) c.oid) END,
+      CASE WHEN c.relhasindex THEN (
+        SELECT pg_catalog.string_agg(pg_catalog.concat(i.indexrelid, '/', i.xmin), '.' ORDER BY i.indexrelid)
+        FROM pg_catalog.pg_index i WHERE i.indrelid OPERATOR(pg_catalog.=) c.oid
+          AND (i.indexprs IS NOT NULL OR i.indpred IS NOT NULL)) END) OPERATOR(pg_catalog.=) u.mark;
+  IF fit OPERATOR(pg_catalog.<>) pg_catalog.cardinality(names) OR EXISTS (
+    SELECT FROM (SELECT DISTINCT o.owner FROM pg_catalog.unnest(owners) AS o (owner)) AS o
+    WHERE NOT (pg_catalog.pg_has_role(o.owner, current_user, becomes)
+      AND (current_user OPERATOR(pg_catalog.=) session_user OR pg_catalog.pg_has_role(o.owner, session_user, becomes))))
+  THEN
+    RAISE EXCEPTION USING ERRCODE = 'HG001', MESSAGE = 'a table has changed since its requests were checked';
+  END IF;
+  FOR i IN 1 .. pg_catalog.cardinality(names) LOOP
+    IF counts[i] OPERATOR(pg_catalog.=) 1 THEN
+      EXECUTE pg_catalog.concat('INSERT INTO ', names[i], ' (', columns[i], ') VALUES ($1)') USING documents[next_document];
+    ELSE
+      EXECUTE pg_catalog.concat('INSERT INTO ', names[i], ' (', columns[i], ') SELECT $1[n] FROM pg_catalog.generate_series($2, $3) AS n')
+      USING documents, next_document, next_document OPERATOR(pg_catalog.+) counts[i] OPERATOR(pg_catalog.-) 1;
+    END IF;
+    next_document := next_document OPERATOR(pg_catalog.+) counts[i];
+  END LOOP;
+  -- A schema that was renamed, and perhaps back again, may have led an INSERT elsewhere.
+  IF versions OPERATOR(pg_catalog.=) (
+    SELECT pg_catalog.string_agg(pg_catalog.concat(n.oid, '/', n.xmin), '.' ORDER BY n.oid)
+    FROM pg_catalog.pg_namespace n WHERE n.oid OPERATOR(pg_catalog.=) ANY (spaces))
+  THEN
+    RETURN;
+  END IF;
+  RAISE EXCEPTION USING ERRCODE = 'HG001', MESSAGE = 'a schema has changed while rows were stored';
+END
+$body$;
+
+-- Until the end of the transaction.
+CREATE OR REPLACE FUNCTION headgate.lock_keys(relation bigint, alone boolean) RETURNS void
+LANGUAGE plpgsql AS $body$
+BEGIN
+  EXECUTE pg_catalog.format('LOCK TABLE headgate.commit_lock_%s IN %s MODE', relation OPERATOR(pg_catalog.%) 32,
+    CASE WHEN alone THEN 'EXCLUSIVE' ELSE 'ROW SHARE' END);
+END
+$body$;

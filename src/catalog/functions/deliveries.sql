@@ -1,0 +1,61 @@
+-- Deliveries that a table stores once (the option dedupe).
+
+-- Takes these deliveries, once: in the transaction that stores their rows, and before any of them. One that another transaction is
+-- storing is waited for. Fails with those that are known, as text; an id that is older than the window counts as new. The ids
+-- are given without copies, and taken in their order, so that no two transactions wait for each other in a circle.
+CREATE OR REPLACE FUNCTION headgate.claim_deliveries(relation oid, ids uuid[], window_seconds bigint) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+DECLARE
+  known text;
+BEGIN
+  WITH claimed AS (
+    INSERT INTO headgate.delivery AS d (relation, id)
+    SELECT claim_deliveries.relation, u.id FROM unnest(ids) AS u (id) ORDER BY u.id
+    ON CONFLICT ON CONSTRAINT delivery_pkey DO UPDATE SET stored_at = excluded.stored_at
+      WHERE d.stored_at < now() - make_interval(secs => window_seconds)
+    RETURNING d.id
+  )
+  SELECT string_agg(replace(u.id::text, '-', ''), ' ') INTO known
+  FROM unnest(ids) AS u (id) WHERE u.id NOT IN (SELECT c.id FROM claimed c);
+  IF known IS NOT NULL THEN
+    RAISE EXCEPTION USING ERRCODE = 'HG004', MESSAGE = known;
+  END IF;
+END
+$body$;
+
+-- The window of a table's options in seconds; NULL: it keeps no ids.
+CREATE OR REPLACE FUNCTION headgate.dedupe_window(options jsonb) RETURNS interval
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $body$
+  SELECT CASE WHEN coalesce(options ->> 'dedupe', 'off') <> 'off'
+    THEN coalesce(options ->> 'dedupe_window', '7 days')::interval END
+$body$;
+
+-- Forgets ids that are older than their table's window, and those of tables that keep none: so many of each table. Gives how many went.
+CREATE OR REPLACE FUNCTION headgate.forget_deliveries(most int) RETURNS bigint
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+DECLARE
+  known record;
+  went bigint;
+  total bigint := 0;
+BEGIN
+  -- Each relation once, without reading its ids.
+  FOR known IN
+    WITH RECURSIVE relations AS (
+      (SELECT d.relation::oid AS relation FROM headgate.delivery d ORDER BY d.relation LIMIT 1)
+      UNION ALL
+      SELECT (SELECT d.relation::oid FROM headgate.delivery d WHERE d.relation > r.relation::regclass ORDER BY d.relation LIMIT 1)
+      FROM relations r WHERE r.relation IS NOT NULL
+    )
+    SELECT r.relation, coalesce(now() - headgate.dedupe_window(w.options), 'infinity') AS before
+    FROM relations r LEFT JOIN headgate.webhook_table w ON w.relation = r.relation
+    WHERE r.relation IS NOT NULL
+  LOOP
+    DELETE FROM headgate.delivery d WHERE d.ctid = ANY (ARRAY(
+      SELECT o.ctid FROM headgate.delivery o WHERE o.relation = known.relation AND o.stored_at < known.before
+      ORDER BY o.stored_at LIMIT most FOR UPDATE SKIP LOCKED));
+    GET DIAGNOSTICS went = ROW_COUNT;
+    total := total + went;
+  END LOOP;
+  RETURN total;
+END
+$body$;

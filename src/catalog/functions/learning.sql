@@ -1,0 +1,101 @@
+-- Secrets that their sender brings (LEARN), and certificates that Headgate has fetched.
+
+CREATE OR REPLACE FUNCTION headgate.open_learning(given jsonb) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+DECLARE
+  found_id uuid;
+BEGIN
+  -- None: IF NOT EXISTS has left the secret as it is.
+  SELECT s.id INTO found_id FROM headgate.secret s WHERE s.seal_id = (given ->> 'sealId')::uuid;
+  IF found_id IS NULL THEN
+    RETURN;
+  END IF;
+  DELETE FROM headgate.secret_learning l WHERE l.secret_id = found_id;
+  IF given ->> 'learnSeconds' IS NOT NULL THEN
+    DELETE FROM headgate.secret_form f WHERE f.secret_id = found_id;
+    INSERT INTO headgate.secret_learning (secret_id, opened_seal, until)
+    VALUES (found_id, (given ->> 'sealId')::uuid, now() + make_interval(secs => (given ->> 'learnSeconds')::int));
+  END IF;
+END
+$body$;
+
+CREATE OR REPLACE PROCEDURE headgate.create_learning_secret(
+  secret_schema text, secret_name text, if_not_exists boolean, backend text, seal_id uuid, sealed text, seconds text,
+  caller_schemas name[])
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $body$
+  INSERT INTO headgate.request (action, given) VALUES ('create formed secret', jsonb_build_object(
+    'schema', secret_schema, 'name', secret_name, 'ifNotExists', if_not_exists, 'backend', backend,
+    'sealId', seal_id, 'sealed', sealed, 'forms', '[]'::jsonb, 'learnSeconds', seconds, 'schemas', caller_schemas))
+$body$;
+
+CREATE OR REPLACE PROCEDURE headgate.alter_learning_secret(
+  secret_schema text, secret_name text, backend text, seal_id uuid, sealed text, seconds text, caller_schemas name[])
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $body$
+  INSERT INTO headgate.request (action, given) VALUES ('alter formed secret', jsonb_build_object(
+    'schema', secret_schema, 'name', secret_name, 'backend', backend, 'sealId', seal_id, 'sealed', sealed,
+    'forms', '[]'::jsonb, 'learnSeconds', seconds, 'schemas', caller_schemas))
+$body$;
+
+-- Gives a secret its first value, while its window is open, and once: of any number of requests one is first. `known`: the seal under
+-- which the caller has read it. Gives `learned`; `taken` with what it has, where the window is still open; or `closed`.
+CREATE OR REPLACE FUNCTION headgate.learn_secret(known uuid, new_seal uuid, new_sealed text, address text)
+RETURNS TABLE (outcome text, seal_id uuid, sealed text)
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+DECLARE
+  found_one record;
+BEGIN
+  SELECT l.secret_id, l.until > clock_timestamp() AS is_open, l.learned_at INTO found_one
+  FROM headgate.secret_learning l
+  WHERE l.secret_id = (SELECT k.secret_id FROM headgate.secret_learning k JOIN headgate.secret s ON s.id = k.secret_id
+    WHERE k.opened_seal = known OR s.seal_id = known LIMIT 1)
+  FOR UPDATE;
+  IF found_one.is_open IS NOT TRUE THEN
+    RETURN QUERY SELECT 'closed', NULL::uuid, NULL::text;
+  ELSIF found_one.learned_at IS NOT NULL THEN
+    RETURN QUERY SELECT 'taken', s.seal_id, s.sealed FROM headgate.secret s WHERE s.id = found_one.secret_id;
+  ELSE
+    UPDATE headgate.secret_learning l SET learned_at = now(), learned_from = address WHERE l.secret_id = found_one.secret_id;
+    UPDATE headgate.secret s SET seal_id = new_seal, sealed = new_sealed, altered_at = now() WHERE s.id = found_one.secret_id;
+    RETURN QUERY SELECT 'learned', NULL::uuid, NULL::text;
+  END IF;
+END
+$body$;
+
+-- Another value came in the window: its owner is told, and the first one stays.
+CREATE OR REPLACE FUNCTION headgate.contest_secret(known uuid, address text) RETURNS void
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $body$
+  UPDATE headgate.secret_learning l SET contested_at = now(), contested_from = address
+  FROM headgate.secret s
+  WHERE s.id = l.secret_id AND s.seal_id = known AND l.contested_at IS NULL AND l.until > clock_timestamp()
+$body$;
+
+-- What is sealed of a secret that was learned, once.
+CREATE OR REPLACE FUNCTION headgate.reveal_learned(secret_schema text, secret_name text) RETURNS TABLE (seal_id uuid, sealed text)
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $body$
+  UPDATE headgate.secret_learning l SET revealed_at = now()
+  FROM headgate.secret s
+  WHERE s.id = l.secret_id AND s.name = secret_name AND s.schema_name = secret_schema
+    AND l.learned_at IS NOT NULL AND l.revealed_at IS NULL
+  RETURNING s.seal_id, s.sealed
+$body$;
+
+-- Puts a certificate in the place of what a secret has that was made to be learned, at any time: whoever calls this has it from the host of its
+-- issuer, and a message that it verifies. False: the secret was given its value by its owner.
+CREATE OR REPLACE FUNCTION headgate.keep_certificate(known uuid, new_seal uuid, new_sealed text, host text) RETURNS boolean
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+DECLARE
+  found_id uuid;
+BEGIN
+  SELECT s.id INTO found_id FROM headgate.secret s WHERE s.seal_id = known FOR UPDATE;
+  IF found_id IS NULL THEN
+    -- Another Headgate was first.
+    RETURN true;
+  END IF;
+  UPDATE headgate.secret_learning l SET learned_at = now(), learned_from = host WHERE l.secret_id = found_id;
+  IF NOT FOUND THEN
+    RETURN false;
+  END IF;
+  UPDATE headgate.secret s SET seal_id = new_seal, sealed = new_sealed, altered_at = now() WHERE s.id = found_id;
+  RETURN true;
+END
+$body$;

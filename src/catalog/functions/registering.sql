@@ -1,0 +1,113 @@
+-- What is asked for webhook tables in headgate.request. Called by headgate.act() alone; `me` is who asks.
+
+CREATE OR REPLACE FUNCTION headgate.refuse_strangers(me oid, relation oid) RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $body$
+BEGIN
+  IF (SELECT pg_has_role(me, c.relowner, 'USAGE') FROM pg_class c
+      WHERE c.oid = refuse_strangers.relation AND c.relkind IN ('r', 'p') AND c.relpersistence <> 't') IS NOT TRUE THEN
+    RAISE EXCEPTION USING ERRCODE = '42501', MESSAGE = format('must be owner of table %s', relation::regclass);
+  END IF;
+END
+$body$;
+
+-- `validation` may hold `form`: {form, message, hint}, what its secrets have to be like, and `cautions`: [{message, hint}].
+-- Called where every secret is known to be the caller's to use.
+CREATE OR REPLACE FUNCTION headgate.warn(relation oid, validation jsonb) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+DECLARE
+  caution record;
+BEGIN
+  FOR caution IN
+    SELECT c.value ->> 'message' AS message, c.value ->> 'hint' AS hint
+    FROM jsonb_array_elements(coalesce(validation -> 'cautions', '[]')) c
+    UNION ALL
+    SELECT replace(validation #>> '{form,message}', '{secret}', s.name), replace(validation #>> '{form,hint}', '{secret}', s.name)
+    FROM headgate.webhook_table_secret b
+    JOIN headgate.secret s ON s.id = b.secret_id
+    JOIN headgate.secret_form f ON f.secret_id = s.id
+    WHERE b.relation = warn.relation AND validation #>> '{form,form}' <> ALL (f.forms)
+      AND validation #>> '{form,form}' IS NOT NULL
+  LOOP
+    RAISE WARNING USING MESSAGE = caution.message, HINT = caution.hint;
+  END LOOP;
+END
+$body$;
+
+-- `given`: {relation, options, includes, document, collect, validation, schemas}
+CREATE OR REPLACE FUNCTION headgate.do_register(me oid, relation oid, given jsonb, caller_schemas text[]) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+DECLARE
+  chosen jsonb := nullif(given -> 'document', 'null');
+BEGIN
+  PERFORM headgate.refuse_strangers(me, relation);
+  -- A row of an older table that had the same oid.
+  DELETE FROM headgate.webhook_table w WHERE w.relation = do_register.relation;
+  INSERT INTO headgate.webhook_table (relation, payload, options, document, includes, collect, seal_form)
+  VALUES (relation, coalesce(chosen ->> 'column', 'payload'), given -> 'options', chosen, given -> 'includes',
+    nullif(given -> 'collect', 'null'), 2);
+  IF jsonb_typeof(given -> 'validation') = 'object' THEN
+    PERFORM headgate.do_validate(me, relation, given -> 'validation', caller_schemas);
+    PERFORM headgate.warn(relation, given -> 'validation');
+  END IF;
+END
+$body$;
+
+-- `validation`: {payload, expression, sealed, sealId, secrets: [{schema, name}], warnings: [text]}; null: no check. Every
+-- secret must be the caller's to use, whoever made the table and bound what stands there now.
+CREATE OR REPLACE FUNCTION headgate.do_validate(me oid, relation oid, validation jsonb, caller_schemas text[]) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+DECLARE
+  body_name name;
+  used_name text := validation ->> 'payload';
+  warning text;
+BEGIN
+  PERFORM headgate.refuse_strangers(me, relation);
+  SELECT coalesce(headgate.placed(w.relation, w.document), 'payload') INTO body_name
+  FROM headgate.webhook_table w WHERE w.relation = do_validate.relation;
+  IF NOT FOUND THEN
+    RAISE EXCEPTION USING ERRCODE = '42809', MESSAGE = format('"%s" is not a webhook table', relation::regclass);
+  END IF;
+  DELETE FROM headgate.webhook_table_secret b WHERE b.relation = do_validate.relation;
+  IF validation IS NULL THEN
+    UPDATE headgate.webhook_table w SET expression = NULL, sealed_expression = NULL, seal_id = NULL, seal_form = 2
+    WHERE w.relation = do_validate.relation;
+    RETURN;
+  ELSIF validation ->> 'expression' IS NULL OR validation ->> 'sealed' IS NULL OR validation ->> 'sealId' IS NULL THEN
+    RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = 'a VALIDATE clause comes with the seal of Headgate',
+      HINT = 'Send the statement to the SQL port of a Headgate of this version.';
+  ELSIF used_name NOT IN ('payload', body_name) THEN
+    RAISE EXCEPTION USING ERRCODE = '42703',
+      MESSAGE = format('column "%s" does not exist', used_name),
+      HINT = format('In VALIDATE the body of the request is called %s.',
+        (SELECT string_agg(DISTINCT format('"%s"', n), ' or ') FROM unnest(ARRAY[body_name, 'payload']) n));
+  ELSIF jsonb_array_length(validation -> 'secrets') > 64 THEN
+    RAISE EXCEPTION USING ERRCODE = '54000', MESSAGE = 'a VALIDATE clause names at most 64 secrets';
+  ELSIF EXISTS (SELECT FROM jsonb_array_elements(validation -> 'secrets') s WHERE s ->> 'name' = body_name) THEN
+    RAISE EXCEPTION USING ERRCODE = '42702',
+      MESSAGE = format('the name "%s" is ambiguous: it is a secret and the column of the table', body_name);
+  END IF;
+  UPDATE headgate.webhook_table w SET
+    payload = coalesce(used_name, body_name),
+    expression = validation ->> 'expression',
+    sealed_expression = validation ->> 'sealed',
+    seal_id = (validation ->> 'sealId')::uuid,
+    seal_form = 2
+  WHERE w.relation = do_validate.relation;
+  INSERT INTO headgate.webhook_table_secret (relation, position, alias, secret_id)
+  SELECT do_validate.relation, s.position::int, s.it ->> 'name',
+    headgate.find_secret(me, s.it ->> 'schema', s.it ->> 'name', caller_schemas)
+  FROM jsonb_array_elements(validation -> 'secrets') WITH ORDINALITY AS s (it, position);
+  FOR warning IN SELECT t.text FROM jsonb_array_elements_text(validation -> 'warnings') AS t (text) LOOP
+    RAISE WARNING USING MESSAGE = warning;
+  END LOOP;
+END
+$body$;
+
+CREATE OR REPLACE FUNCTION headgate.do_options(me oid, relation oid, given jsonb) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+BEGIN
+  PERFORM headgate.refuse_strangers(me, relation);
+  UPDATE headgate.webhook_table w SET options = given -> 'options', collect = nullif(given -> 'collect', 'null')
+  WHERE w.relation = do_options.relation;
+END
+$body$;

@@ -1,0 +1,83 @@
+-- Refused requests, and keys that were ignored: trying one again, and forgetting it.
+
+-- What there is to say at once; `waiting` where it will be tried.
+CREATE OR REPLACE FUNCTION headgate.do_retry(me oid, id bigint, force boolean) RETURNS text
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+DECLARE
+  request record;
+BEGIN
+  SELECT r.door, r.authenticated, r.retry_outcome, r.body_bytes, octet_length(r.body) AS kept_bytes INTO request
+  FROM headgate.rejected_requests r JOIN pg_class c ON c.oid = r.relation
+  WHERE r.id = do_retry.id AND pg_has_role(me, c.relowner, 'USAGE') FOR UPDATE OF r;
+  IF NOT FOUND THEN
+    RAISE EXCEPTION USING ERRCODE = 'P0002', MESSAGE = format('there is no rejected request %s', do_retry.id),
+      HINT = 'Only the owner of its table sees it, and old ones are forgotten.';
+  ELSIF request.door = 'websocket' THEN
+    RETURN 'not retried: the batches of a WebSocket come in an order that only its client can repeat';
+  ELSIF request.kept_bytes IS NULL THEN
+    RETURN 'not retried: its body was not read';
+  ELSIF request.kept_bytes < request.body_bytes THEN
+    RETURN format('not retried: only %s of %s bytes of its body were kept', request.kept_bytes, request.body_bytes);
+  ELSIF request.retry_outcome = 'waiting' THEN
+    RETURN 'waiting already';
+  ELSIF NOT force AND NOT request.authenticated THEN
+    RETURN 'not retried: VALIDATE did not accept it, and its signature was not kept; force => true stores it unchecked';
+  ELSIF NOT force AND request.retry_outcome = 'committed' THEN
+    RETURN 'not retried: it was retried before and is stored; force => true stores it once more';
+  ELSIF NOT force AND request.retry_outcome IN ('running', 'unknown') THEN
+    RETURN 'not retried: it was retried before and may be stored; force => true tries once more';
+  END IF;
+  UPDATE headgate.rejected_requests r SET
+    retry_asked_at = now(), retry_forced = force, retried_at = NULL, retry_outcome = 'waiting', retry_reason = NULL
+  WHERE r.id = do_retry.id;
+  PERFORM pg_notify(c.name, '') FROM headgate.channel c WHERE c.purpose = 'rejected';
+  RETURN 'waiting: retry_outcome will tell';
+END
+$body$;
+
+CREATE OR REPLACE FUNCTION headgate.do_forget(me oid, id bigint) RETURNS text
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+BEGIN
+  DELETE FROM headgate.rejected_requests r USING pg_class c
+  WHERE r.id = do_forget.id AND c.oid = r.relation AND pg_has_role(me, c.relowner, 'USAGE');
+  RETURN FOUND::text;
+END
+$body$;
+
+-- Asks Headgate to run a refused request through its stages again, once the caller's transaction has committed. What
+-- becomes of it stands in the row then: a function cannot wait for what begins after it has ended.
+CREATE OR REPLACE FUNCTION headgate.retry_rejected(id bigint, force boolean DEFAULT false) RETURNS text
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+BEGIN
+  INSERT INTO headgate.request (action, given) VALUES ('retry', jsonb_build_object('id', id, 'force', coalesce(force, false)));
+  RETURN current_setting('headgate.answer');
+END
+$body$;
+
+-- True: it was there, and is deleted.
+CREATE OR REPLACE FUNCTION headgate.forget_rejected(id bigint) RETURNS boolean
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+BEGIN
+  INSERT INTO headgate.request (action, given) VALUES ('forget', jsonb_build_object('id', id));
+  RETURN current_setting('headgate.answer')::boolean;
+END
+$body$;
+
+CREATE OR REPLACE FUNCTION headgate.do_forget_ignored(me oid, relation oid) RETURNS text
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+BEGIN
+  PERFORM headgate.refuse_strangers(me, relation);
+  DELETE FROM headgate.ignored_keys k WHERE k.relation = do_forget_ignored.relation;
+  RETURN FOUND::text;
+END
+$body$;
+
+-- Begins anew for a table. True: something was there.
+CREATE OR REPLACE FUNCTION headgate.forget_ignored_keys(relation regclass) RETURNS boolean
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+BEGIN
+  INSERT INTO headgate.request (action, given)
+  VALUES ('forget ignored keys', jsonb_build_object('relation', relation::oid::bigint));
+  RETURN current_setting('headgate.answer')::boolean;
+END
+$body$;

@@ -1,0 +1,25 @@
+-- Who may call what. The last of these files.
+--
+-- PostgreSQL lets everybody execute a function unless told otherwise. Left to everybody are those that the SQL port calls
+-- as the client's role, and those that they, the policies, the constraints and the views call; none of them can do more than its
+-- caller. All others are Headgate's alone. What somebody has granted or taken away otherwise stays as it is.
+DO $body$
+DECLARE
+  private record;
+BEGIN
+  FOR private IN
+    SELECT p.oid::regprocedure AS signature FROM pg_proc p
+    WHERE p.pronamespace = 'headgate'::regnamespace AND has_function_privilege('public', p.oid, 'EXECUTE') AND p.proname <> ALL (ARRAY[
+      'add_answers', 'added', 'admit_writer', 'alter_answering_table', 'alter_formed_secret', 'alter_learning_secret', 'alter_options',
+      'alter_secret', 'alter_webhook_table', 'answer_clauses', 'are_includes', 'base_type', 'body_columns', 'choose_collect',
+      'choose_document', 'column_definition', 'create_answering_table', 'create_formed_secret', 'create_learning_secret',
+      'create_secret', 'create_webhook_table', 'dedupe_window', 'describe', 'document_option', 'drop_answer', 'drop_secret',
+      'drop_validate', 'explain_validate', 'flush', 'forget_ignored_keys', 'forget_rejected', 'identity_options', 'is_place',
+      'natural_document', 'open_learning', 'open_table', 'own_sequence', 'owns_table', 'path_part', 'place', 'place_includes',
+      'placed', 'placed_anew', 'quantile', 'refuse_unfilled_key', 'retry_rejected', 'serial_name', 'set_answers', 'set_validation',
+      'show_create_table', 'show_endpoints', 'show_secrets', 'show_spool', 'show_tables', 'takes_body', 'webhook_clauses'])
+  LOOP
+    EXECUTE format('REVOKE ALL ON ROUTINE %s FROM PUBLIC', private.signature);
+  END LOOP;
+END
+$body$;

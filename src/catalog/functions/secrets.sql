@@ -1,0 +1,210 @@
+-- Secrets: whose they are, what is asked for in headgate.request (`me` is who asks), and what the SQL port calls.
+
+-- On the server where the oids are at home the names follow the roles; on another one the names say once who is meant.
+CREATE OR REPLACE FUNCTION headgate.keep_owners() RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+DECLARE
+  here text := headgate.cluster_identity();
+BEGIN
+  IF here IS DISTINCT FROM (SELECT c.identity FROM headgate.cluster c) THEN
+    UPDATE headgate.secret s SET owner_oid = (SELECT r.oid FROM pg_roles r WHERE r.rolname = s.owner);
+    DELETE FROM headgate.cluster;
+    INSERT INTO headgate.cluster (identity) VALUES (here);
+    PERFORM headgate.new_channels();
+  ELSIF NOT EXISTS (
+    SELECT FROM headgate.secret s LEFT JOIN pg_roles r ON r.oid = s.owner_oid WHERE s.owner IS DISTINCT FROM r.rolname
+  ) THEN
+    RETURN;
+  END IF;
+  UPDATE headgate.secret s SET owner = r.rolname, owner_oid = r.oid
+  FROM headgate.secret same LEFT JOIN pg_roles r ON r.oid = same.owner_oid
+  WHERE s.id = same.id AND (s.owner IS DISTINCT FROM r.rolname OR s.owner_oid IS DISTINCT FROM r.oid);
+END
+$body$;
+
+CREATE OR REPLACE FUNCTION headgate.may_use(me oid, owner oid) RETURNS boolean
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
+  SELECT coalesce(
+    (SELECT pg_has_role(me, r.oid, 'USAGE') FROM pg_roles r WHERE r.oid = owner),
+    (SELECT r.rolsuper FROM pg_roles r WHERE r.oid = me), false)
+$body$;
+
+-- By schema where one is named, otherwise the first one on the caller's search path, which must be the caller's to use.
+CREATE OR REPLACE FUNCTION headgate.find_secret(me oid, secret_schema text, secret_name text, caller_schemas text[]) RETURNS uuid
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $body$
+DECLARE
+  found_secret record;
+BEGIN
+  SELECT s.id, s.owner, s.owner_oid INTO found_secret FROM headgate.secret s
+  WHERE s.name = secret_name
+    AND CASE WHEN secret_schema IS NULL THEN s.schema_name = ANY (caller_schemas) ELSE s.schema_name = secret_schema END
+  ORDER BY array_position(caller_schemas, s.schema_name)
+  LIMIT 1;
+  IF found_secret.id IS NULL THEN
+    RAISE EXCEPTION USING ERRCODE = '42704',
+      MESSAGE = format('secret "%s" does not exist', concat_ws('.', secret_schema, secret_name));
+  ELSIF NOT headgate.may_use(me, found_secret.owner_oid) THEN
+    RAISE EXCEPTION USING ERRCODE = '42501',
+      MESSAGE = format('permission denied for secret "%s"', concat_ws('.', secret_schema, secret_name)),
+      HINT = coalesce(format('It belongs to role "%s"; use it as that role or as a member of it.', found_secret.owner),
+        'The role that it belonged to is gone: a superuser may drop it.');
+  END IF;
+  RETURN found_secret.id;
+END
+$body$;
+
+-- `given`: {schema, name, backend, sealId, sealed, schemas, ifNotExists}
+CREATE OR REPLACE FUNCTION headgate.do_create_secret(me oid, given jsonb, caller_schemas text[]) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+DECLARE
+  place text := coalesce(given ->> 'schema', caller_schemas[1]);
+  secret_name text := given ->> 'name';
+BEGIN
+  IF place IS NULL THEN
+    RAISE EXCEPTION USING ERRCODE = '3F000', MESSAGE = 'no schema has been selected to create in';
+  ELSIF to_regnamespace(quote_ident(place)) IS NULL THEN
+    RAISE EXCEPTION USING ERRCODE = '3F000', MESSAGE = format('schema "%s" does not exist', place);
+  ELSIF NOT has_schema_privilege(me, place, 'CREATE') THEN
+    RAISE EXCEPTION USING ERRCODE = '42501', MESSAGE = format('permission denied for schema %s', place);
+  ELSIF (SELECT count(*) >= 1000 FROM headgate.secret s WHERE s.owner_oid = me)
+    AND NOT (SELECT r.rolsuper FROM pg_roles r WHERE r.oid = me) THEN
+    RAISE EXCEPTION USING ERRCODE = '54000', MESSAGE = 'a role that is no superuser has at most 1000 secrets';
+  END IF;
+  INSERT INTO headgate.secret (schema_name, name, owner, owner_oid, backend, seal_id, sealed)
+  VALUES (place, secret_name, (SELECT r.rolname FROM pg_roles r WHERE r.oid = me), me, given ->> 'backend',
+    (given ->> 'sealId')::uuid, given ->> 'sealed')
+  ON CONFLICT DO NOTHING;
+  IF NOT FOUND THEN
+    IF (given ->> 'ifNotExists')::boolean THEN
+      RAISE NOTICE USING ERRCODE = '42710', MESSAGE = format('secret "%s" already exists, skipping', secret_name);
+    ELSE
+      RAISE EXCEPTION USING ERRCODE = '42710', MESSAGE = format('secret "%s" already exists', secret_name);
+    END IF;
+  END IF;
+END
+$body$;
+
+CREATE OR REPLACE FUNCTION headgate.do_alter_secret(me oid, given jsonb, caller_schemas text[]) RETURNS void
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $body$
+  UPDATE headgate.secret s SET
+    backend = coalesce(given ->> 'backend', s.backend),
+    seal_id = (given ->> 'sealId')::uuid,
+    sealed = given ->> 'sealed',
+    altered_at = now()
+  WHERE s.id = (SELECT headgate.find_secret(me, given ->> 'schema', given ->> 'name', caller_schemas))
+$body$;
+
+-- `given`: {schema, name, backend, sealId, sealed, schemas, ifNotExists, forms}, or with `learn`
+CREATE OR REPLACE FUNCTION headgate.do_create_formed_secret(me oid, given jsonb, caller_schemas text[]) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+BEGIN
+  PERFORM headgate.do_create_secret(me, given, caller_schemas);
+  -- One that was there before keeps its value, and its forms.
+  INSERT INTO headgate.secret_form (secret_id, forms)
+  SELECT s.id, ARRAY(SELECT jsonb_array_elements_text(given -> 'forms')) FROM headgate.secret s
+  WHERE s.seal_id = (given ->> 'sealId')::uuid
+  ON CONFLICT DO NOTHING;
+  PERFORM headgate.open_learning(given);
+END
+$body$;
+
+CREATE OR REPLACE FUNCTION headgate.do_alter_formed_secret(me oid, given jsonb, caller_schemas text[]) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+BEGIN
+  PERFORM headgate.do_alter_secret(me, given, caller_schemas);
+  INSERT INTO headgate.secret_form AS f (secret_id, forms)
+  SELECT s.id, ARRAY(SELECT jsonb_array_elements_text(given -> 'forms')) FROM headgate.secret s
+  WHERE s.seal_id = (given ->> 'sealId')::uuid
+  ON CONFLICT (secret_id) DO UPDATE SET forms = excluded.forms;
+  PERFORM headgate.open_learning(given);
+END
+$body$;
+
+CREATE OR REPLACE FUNCTION headgate.do_drop_secret(me oid, given jsonb, caller_schemas text[]) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+DECLARE
+  secret_name text := given ->> 'name';
+  found_id uuid;
+  users text;
+BEGIN
+  BEGIN
+    found_id := headgate.find_secret(me, given ->> 'schema', secret_name, caller_schemas);
+  EXCEPTION WHEN undefined_object THEN
+    IF NOT (given ->> 'ifExists')::boolean THEN
+      RAISE;
+    END IF;
+    RAISE NOTICE USING ERRCODE = '42704',
+      MESSAGE = format('secret "%s" does not exist, skipping', concat_ws('.', given ->> 'schema', secret_name));
+    RETURN;
+  END;
+  -- Rows of tables that are gone, where no event trigger has seen them go.
+  DELETE FROM headgate.webhook_table w WHERE NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = w.relation);
+  -- A table that is being made with this secret holds a lock on its row; the DELETE waits for it and then fails.
+  DELETE FROM headgate.secret s WHERE s.id = found_id;
+EXCEPTION WHEN foreign_key_violation THEN
+  SELECT string_agg(DISTINCT format('table %s depends on secret %s', b.relation, secret_name), E'\n')
+  INTO users FROM (
+    SELECT v.relation::text FROM headgate.webhook_table_secret v WHERE v.secret_id = found_id
+    UNION ALL
+    SELECT a.relation::text FROM headgate.webhook_answer_secret a WHERE a.secret_id = found_id
+  ) AS b;
+  RAISE EXCEPTION USING ERRCODE = '2BP01',
+    MESSAGE = format('cannot drop secret %s because other objects depend on it', secret_name),
+    DETAIL = users,
+    HINT = 'Drop the tables, or give them another VALIDATE with ALTER TABLE ... VALIDATE, and ALTER TABLE ... DROP ANSWER, first.';
+END
+$body$;
+
+CREATE OR REPLACE PROCEDURE headgate.create_secret(
+  secret_schema text, secret_name text, if_not_exists boolean, backend text, seal_id uuid, sealed text,
+  caller_schemas name[])
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $body$
+  INSERT INTO headgate.request (action, given) VALUES ('create secret', jsonb_build_object(
+    'schema', secret_schema, 'name', secret_name, 'ifNotExists', if_not_exists, 'backend', backend,
+    'sealId', seal_id, 'sealed', sealed, 'schemas', caller_schemas))
+$body$;
+
+CREATE OR REPLACE PROCEDURE headgate.alter_secret(
+  secret_schema text, secret_name text, backend text, seal_id uuid, sealed text, caller_schemas name[])
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $body$
+  INSERT INTO headgate.request (action, given) VALUES ('alter secret', jsonb_build_object(
+    'schema', secret_schema, 'name', secret_name, 'backend', backend, 'sealId', seal_id, 'sealed', sealed,
+    'schemas', caller_schemas))
+$body$;
+
+CREATE OR REPLACE PROCEDURE headgate.drop_secret(
+  secret_schema text, secret_name text, if_exists boolean, caller_schemas name[])
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $body$
+  INSERT INTO headgate.request (action, given) VALUES ('drop secret', jsonb_build_object(
+    'schema', secret_schema, 'name', secret_name, 'ifExists', if_exists, 'schemas', caller_schemas))
+$body$;
+
+CREATE OR REPLACE PROCEDURE headgate.create_formed_secret(
+  secret_schema text, secret_name text, if_not_exists boolean, backend text, seal_id uuid, sealed text, forms text[],
+  caller_schemas name[])
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $body$
+  INSERT INTO headgate.request (action, given) VALUES ('create formed secret', jsonb_build_object(
+    'schema', secret_schema, 'name', secret_name, 'ifNotExists', if_not_exists, 'backend', backend,
+    'sealId', seal_id, 'sealed', sealed, 'forms', forms, 'schemas', caller_schemas))
+$body$;
+
+CREATE OR REPLACE PROCEDURE headgate.alter_formed_secret(
+  secret_schema text, secret_name text, backend text, seal_id uuid, sealed text, forms text[], caller_schemas name[])
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $body$
+  INSERT INTO headgate.request (action, given) VALUES ('alter formed secret', jsonb_build_object(
+    'schema', secret_schema, 'name', secret_name, 'backend', backend, 'sealId', seal_id, 'sealed', sealed,
+    'forms', forms, 'schemas', caller_schemas))
+$body$;
+
+CREATE OR REPLACE FUNCTION headgate.show_secrets() RETURNS TABLE ("Name" text, "Schema" text, "Backend" text, "Learned" text)
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
+  SELECT s.name, s.schema_name, s.backend, CASE
+      WHEN l.until IS NULL THEN NULL
+      WHEN l.learned_at IS NULL AND l.until > now() THEN format('learning until %s', date_trunc('second', l.until))
+      WHEN l.learned_at IS NULL THEN 'nothing learned: ALTER SECRET ... WITH (learn = ''10 minutes'') opens it again'
+      ELSE format('learned at %s from %s', date_trunc('second', l.learned_at), l.learned_from) END
+    || CASE WHEN l.contested_at IS NULL THEN ''
+      ELSE format('; contested: another value came at %s from %s', date_trunc('second', l.contested_at), l.contested_from) END
+  FROM headgate.secret s LEFT JOIN headgate.learned_secrets l ON l.schema_name = s.schema_name AND l.name = s.name
+  ORDER BY s.name, s.schema_name
+$body$;

@@ -1,0 +1,39 @@
+-- Webhooks that were kept on Headgate's disk while the database was away: how far they have arrived.
+
+-- Takes the requests `first` to `last` of a table for arrived, once: of two that hand over the same ones the second waits
+-- for the first, and fails.
+CREATE OR REPLACE FUNCTION headgate.advance(spool uuid, relation oid, first bigint, last bigint) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+BEGIN
+  IF last >= first AND first = 1 THEN
+    INSERT INTO headgate.spool_position (spool, relation, position) VALUES (advance.spool, advance.relation, last)
+    ON CONFLICT DO NOTHING;
+  ELSIF last >= first THEN
+    UPDATE headgate.spool_position p SET position = last, moved_at = now()
+    WHERE p.spool = advance.spool AND p.relation = advance.relation AND p.position = first - 1;
+  END IF;
+  IF last < first OR NOT FOUND THEN
+    RAISE EXCEPTION USING ERRCODE = 'HG002', MESSAGE = 'the requests have arrived already';
+  END IF;
+END
+$body$;
+
+-- Which database this is, for a spool to know whether it is its own: another server, or a database that was made anew, gives
+-- the same numbers to other tables.
+CREATE OR REPLACE FUNCTION headgate.home() RETURNS text
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
+  SELECT format('%s, %s', headgate.cluster_identity(), d.oid) FROM pg_database d WHERE d.datname = current_database()
+$body$;
+
+-- `state`: what the Headgate that was asked has on its disk, by oid. The owner of a table sees it.
+CREATE OR REPLACE FUNCTION headgate.show_spool(state jsonb)
+RETURNS TABLE ("Table" text, "State" text, "Requests" bigint, "Since" timestamptz, "Reason" text)
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
+  SELECT format('%I.%I', n.nspname, c.relname), s.value ->> 'state', (s.value ->> 'requests')::bigint,
+    to_timestamp((s.value ->> 'since')::double precision), s.value ->> 'reason'
+  FROM jsonb_each(state) s
+  JOIN pg_class c ON c.oid = s.key::oid
+  JOIN pg_namespace n ON n.oid = c.relnamespace
+  WHERE headgate.owns_table(c.oid)
+  ORDER BY 1
+$body$;

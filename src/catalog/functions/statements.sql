@@ -1,0 +1,195 @@
+-- Webhook tables, as Headgate's statements make and change them. The SQL port calls these as the client's own role; what they
+-- want of the catalog they ask for in headgate.request.
+
+-- Refuses unless `relation` is there and the caller's; locks it against a concurrent DROP or ALTER.
+-- False: it is missing and IF EXISTS was said.
+CREATE OR REPLACE FUNCTION headgate.open_table(relation regclass, table_name text, if_exists boolean) RETURNS boolean
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+BEGIN
+  IF relation IS NULL THEN
+    IF if_exists THEN
+      RAISE NOTICE USING ERRCODE = '42P01', MESSAGE = format('relation "%s" does not exist, skipping', table_name);
+      RETURN false;
+    END IF;
+    RAISE EXCEPTION USING ERRCODE = '42P01', MESSAGE = format('relation "%s" does not exist', table_name);
+  END IF;
+  IF headgate.owns_table(relation) IS NOT TRUE THEN
+    RAISE EXCEPTION USING ERRCODE = '42501', MESSAGE = format('must be owner of table %s', table_name);
+  END IF;
+  RETURN true;
+END
+$body$;
+
+-- Lets Headgate's role, the owner of the catalog, write into a table of the caller. The schema may have been made for it
+-- by somebody else.
+CREATE OR REPLACE PROCEDURE headgate.admit_writer(relation oid)
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+DECLARE
+  writer name;
+  place record;
+BEGIN
+  SELECT r.rolname INTO writer FROM pg_class c JOIN pg_roles r ON r.oid = c.relowner
+  WHERE c.oid = 'headgate.webhook_table'::regclass;
+  SELECT n.oid, n.nspname, n.nspowner INTO place
+  FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = admit_writer.relation;
+  IF NOT has_schema_privilege(writer, place.oid, 'USAGE') THEN
+    IF pg_has_role(place.nspowner, 'USAGE') THEN
+      EXECUTE format('GRANT USAGE ON SCHEMA %I TO %I', place.nspname, writer);
+    ELSE
+      RAISE EXCEPTION USING ERRCODE = '42501',
+        MESSAGE = format('role "%s", as which Headgate writes, may not use schema "%s"', writer, place.nspname),
+        HINT = format('Let the owner of the schema run: GRANT USAGE ON SCHEMA %I TO %I', place.nspname, writer);
+    END IF;
+  END IF;
+  -- UPDATE and DELETE for tables with a key, also with one that is added later.
+  IF NOT (has_table_privilege(writer, admit_writer.relation, 'INSERT')
+          AND has_table_privilege(writer, admit_writer.relation, 'SELECT')
+          AND has_table_privilege(writer, admit_writer.relation, 'UPDATE')
+          AND has_table_privilege(writer, admit_writer.relation, 'DELETE')) THEN
+    EXECUTE format('GRANT INSERT, SELECT, UPDATE, DELETE ON TABLE %s TO %I', admit_writer.relation::regclass, writer);
+  END IF;
+  -- The sequences of SERIAL and identity columns.
+  FOR place IN
+    SELECT d.objid::regclass AS sequence FROM pg_depend d JOIN pg_class s ON s.oid = d.objid
+    WHERE d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass AND d.refobjid = admit_writer.relation
+      AND d.deptype IN ('a', 'i')
+      AND CASE WHEN s.relkind = 'S' THEN NOT has_sequence_privilege(writer, d.objid, 'USAGE') END
+  LOOP
+    EXECUTE format('GRANT USAGE ON SEQUENCE %s TO %I', place.sequence, writer);
+  END LOOP;
+END
+$body$;
+
+-- `statement` is the client's CREATE TABLE without what PostgreSQL does not know; it runs under the client's own
+-- search_path. It never holds IF NOT EXISTS: that is settled here, so that a table that was there before is never
+-- made a webhook table.
+CREATE OR REPLACE PROCEDURE headgate.create_webhook_table(
+  statement text, table_schema text, table_name text, if_not_exists boolean, options jsonb, includes jsonb,
+  document text, validation jsonb, caller_path text, caller_schemas name[])
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+DECLARE
+  place name := coalesce(table_schema, caller_schemas[1]);
+  identity text;
+  made regclass;
+  placed jsonb;
+  chosen jsonb;
+BEGIN
+  IF place IS NOT NULL THEN
+    identity := format('%I.%I', place, table_name::name);
+  END IF;
+  BEGIN
+    IF if_not_exists AND to_regclass(identity) IS NOT NULL THEN
+      RAISE duplicate_table;
+    END IF;
+    PERFORM set_config('search_path', caller_path, true);
+    EXECUTE statement;
+    PERFORM set_config('search_path', 'pg_catalog, pg_temp', true);
+  EXCEPTION WHEN duplicate_table OR unique_violation THEN
+    -- Two clients that create the same table at the same moment: PostgreSQL has let the second one wait for the first.
+    IF NOT if_not_exists OR to_regclass(identity) IS NULL THEN
+      RAISE;
+    END IF;
+    RAISE NOTICE USING ERRCODE = '42P07', MESSAGE = format('relation "%s" already exists, skipping', table_name);
+    RETURN;
+  END;
+
+  SELECT c.oid INTO made FROM pg_class c
+  WHERE c.oid = to_regclass(identity) AND c.relkind IN ('r', 'p') AND c.relpersistence <> 't';
+  IF made IS NULL THEN
+    RAISE EXCEPTION USING ERRCODE = '0A000', MESSAGE = 'a webhook table cannot be temporary',
+      DETAIL = 'Headgate writes into it from sessions of its own.';
+  END IF;
+  IF EXISTS (SELECT FROM pg_index i WHERE i.indrelid = made AND i.indisprimary AND (NOT i.indimmediate OR i.indisexclusion)) THEN
+    RAISE EXCEPTION USING ERRCODE = '0A000',
+      MESSAGE = 'the primary key of a webhook table cannot be DEFERRABLE or WITHOUT OVERLAPS',
+      DETAIL = 'Rows replace those of the same key by INSERT ... ON CONFLICT, which needs a plain one.';
+  END IF;
+  CALL headgate.admit_writer(made);
+  placed := headgate.place_includes(made, includes);
+  chosen := headgate.choose_document(made, placed, coalesce(options ->> 'format', 'json'), document);
+  CALL headgate.refuse_unfilled_key(made, placed, chosen);
+  INSERT INTO headgate.request (action, given) VALUES ('register', jsonb_build_object(
+    'relation', made::oid::bigint, 'options', options - 'collect_into', 'includes', placed, 'document', chosen,
+    'collect', headgate.choose_collect(made, placed, chosen, options), 'validation', validation,
+    'schemas', caller_schemas));
+  IF validation IS NULL THEN
+    RAISE NOTICE USING
+      MESSAGE = format('table "%s" has no VALIDATE clause: whoever reaches the listener can write into it', table_name),
+      HINT = format('Add one with ALTER TABLE %s VALIDATE AS ...', identity);
+  END IF;
+END
+$body$;
+
+-- `validation`: as headgate.do_validate() takes it; null: no check.
+CREATE OR REPLACE PROCEDURE headgate.set_validation(relation regclass, validation jsonb, caller_schemas name[])
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $body$
+  INSERT INTO headgate.request (action, given) VALUES ('validate', jsonb_build_object(
+    'relation', relation::oid::bigint, 'validation', validation, 'schemas', caller_schemas))
+$body$;
+
+CREATE OR REPLACE PROCEDURE headgate.alter_webhook_table(
+  relation regclass, table_name text, if_exists boolean, validation jsonb, caller_schemas name[])
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+BEGIN
+  IF NOT headgate.open_table(relation, table_name, if_exists) THEN
+    RETURN;
+  END IF;
+  IF NOT EXISTS (SELECT FROM headgate.webhook_table w WHERE w.relation = alter_webhook_table.relation) THEN
+    RAISE EXCEPTION USING ERRCODE = '42809', MESSAGE = format('"%s" is not a webhook table', table_name),
+      HINT = 'A webhook table is made with CREATE TABLE ... WITH (connector = ''webhook'').';
+  END IF;
+  -- Not against writers: their requests were checked by the expression of the moment they arrived.
+  EXECUTE format('LOCK TABLE ONLY %s IN SHARE UPDATE EXCLUSIVE MODE', relation);
+  CALL headgate.set_validation(relation, validation, caller_schemas);
+END
+$body$;
+
+-- ALTER TABLE t DROP validate is also PostgreSQL's way to drop a column of that name: so it stays for any other table.
+CREATE OR REPLACE PROCEDURE headgate.drop_validate(
+  relation regclass, table_name text, if_exists boolean, statement text, caller_path text)
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+BEGIN
+  IF relation IS NULL
+     OR NOT EXISTS (SELECT FROM headgate.webhook_table w WHERE w.relation = drop_validate.relation) THEN
+    PERFORM set_config('search_path', caller_path, true);
+    EXECUTE statement;
+    RETURN;
+  END IF;
+  CALL headgate.alter_webhook_table(relation, table_name, if_exists, NULL, NULL);
+END
+$body$;
+
+-- Changes options of a webhook table; `changes` as they stand in the catalog, with `collect_into`.
+CREATE OR REPLACE PROCEDURE headgate.alter_options(relation regclass, table_name text, if_exists boolean, changes jsonb)
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+DECLARE
+  made record;
+  merged jsonb;
+BEGIN
+  IF NOT headgate.open_table(relation, table_name, if_exists) THEN
+    RETURN;
+  END IF;
+  -- As for VALIDATE: requests on their way were read as the options of their moment say.
+  EXECUTE format('LOCK TABLE ONLY %s IN SHARE UPDATE EXCLUSIVE MODE', relation);
+  SELECT w.options, w.includes, w.document, headgate.placed(w.relation, w.collect) AS collected INTO made
+  FROM headgate.webhook_table w WHERE w.relation = alter_options.relation;
+  IF NOT FOUND THEN
+    RAISE EXCEPTION USING ERRCODE = '42809', MESSAGE = format('"%s" is not a webhook table', table_name),
+      HINT = 'A webhook table is made with CREATE TABLE ... WITH (connector = ''webhook'').';
+  END IF;
+  merged := made.options || changes;
+  IF merged ->> 'dedupe' LIKE '%$%'
+    AND (merged ->> 'is_batched' = 'true' OR coalesce(merged ->> 'format', 'json') IN ('text', 'bytes'))
+  THEN
+    RAISE EXCEPTION USING ERRCODE = '0A000', MESSAGE = 'dedupe by a value of the body needs a body that is one document',
+      HINT = 'A header can be the id of any request: dedupe = ''header:name''.';
+  END IF;
+  -- The column of before stays, as long as there is something to put into it.
+  IF merged ->> 'on_unknown' = 'collect' AND made.collected IS NOT NULL AND NOT changes ? 'collect_into' THEN
+    merged := merged || jsonb_build_object('collect_into', made.collected);
+  END IF;
+  INSERT INTO headgate.request (action, given) VALUES ('options', jsonb_build_object(
+    'relation', relation::oid::bigint, 'options', merged - 'collect_into',
+    'collect', headgate.choose_collect(relation, made.includes, made.document, merged)));
+END
+$body$;

@@ -1,0 +1,120 @@
+-- What tables call: their checks, policies, defaults and triggers. Made before them (catalog/migrate.ts).
+
+-- The owner of a table writes its row of the catalog: one that could not be read would cost every other table its own.
+CREATE OR REPLACE FUNCTION headgate.is_place(place jsonb) RETURNS boolean
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $body$
+  SELECT jsonb_typeof(place) = 'object' AND (place ->> 'relation')::oid IS NOT NULL AND (place ->> 'attnum')::int IS NOT NULL
+    AND jsonb_typeof(place -> 'column') = 'string'
+$body$;
+
+CREATE OR REPLACE FUNCTION headgate.are_includes(includes jsonb) RETURNS boolean
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $body$
+  SELECT jsonb_typeof(includes) = 'array' AND coalesce(bool_and(
+    headgate.is_place(i.value)
+    AND i.value ->> 'what' IN ('header', 'headers', 'timestamp', 'body', 'method', 'path', 'query', 'remote address')
+    AND (i.value ->> 'what' <> 'header' OR jsonb_typeof(i.value -> 'header') = 'string') IS TRUE), true)
+  FROM jsonb_array_elements(includes) i
+$body$;
+
+-- NULL: there is no such relation (any more).
+CREATE OR REPLACE FUNCTION headgate.owns_table(relation oid) RETURNS boolean
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
+  SELECT pg_has_role(c.relowner, 'USAGE') FROM pg_class c WHERE c.oid = relation
+$body$;
+
+-- The server whose roles the oids in headgate.secret are of. A restored dump brings that of another one with it.
+CREATE OR REPLACE FUNCTION headgate.cluster_identity() RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $body$
+BEGIN
+  RETURN (SELECT 'cluster ' || c.system_identifier FROM pg_control_system() c);
+EXCEPTION WHEN insufficient_privilege OR feature_not_supported THEN
+  RETURN (SELECT 'database ' || d.oid FROM pg_database d WHERE d.datname = current_database());
+END
+$body$;
+
+CREATE OR REPLACE FUNCTION headgate.new_channels() RETURNS void
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $body$
+  INSERT INTO headgate.channel (purpose, name)
+  SELECT p.purpose, 'headgate_' || replace(gen_random_uuid()::text, '-', '') FROM unnest(ARRAY['catalog', 'rejected']) AS p (purpose)
+  ON CONFLICT (purpose) DO UPDATE SET name = EXCLUDED.name
+$body$;
+
+CREATE OR REPLACE FUNCTION headgate.tell() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $body$
+BEGIN
+  PERFORM pg_notify(c.name, '') FROM headgate.channel c WHERE c.purpose = 'catalog';
+  RETURN NULL;
+END
+$body$;
+
+-- The event triggers run inside every ALTER and DROP of every role, so that they leave at once where no webhook table
+-- is concerned, and never fail: at worst Headgate notices late. What a type, a domain or a schema is called stands in
+-- the columns of any number of tables. No CREATE INDEX or DROP INDEX makes or ends a primary key: ALTER TABLE does.
+CREATE OR REPLACE FUNCTION headgate.on_ddl() RETURNS event_trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $body$
+BEGIN
+  IF tg_tag <> 'ALTER TABLE' OR EXISTS (
+    SELECT FROM pg_event_trigger_ddl_commands() c JOIN headgate.webhook_table w ON w.relation = c.objid
+  ) THEN
+    PERFORM pg_notify(c.name, '') FROM headgate.channel c WHERE c.purpose = 'catalog';
+  END IF;
+EXCEPTION WHEN OTHERS THEN
+  RAISE LOG 'headgate.on_ddl: %', SQLERRM;
+END
+$body$;
+
+-- DROP … CASCADE of a type or a function may take a column, a default or a constraint of a table with it.
+CREATE OR REPLACE FUNCTION headgate.on_drop() RETURNS event_trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $body$
+BEGIN
+  DELETE FROM headgate.webhook_table w USING pg_event_trigger_dropped_objects() d
+  WHERE d.classid = 'pg_class'::regclass AND d.objsubid = 0 AND w.relation = d.objid;
+  IF EXISTS (
+    SELECT FROM pg_event_trigger_dropped_objects() d JOIN headgate.webhook_table w
+      ON w.relation = to_regclass(quote_ident(d.address_names[1]) || '.' || quote_ident(d.address_names[2]))
+    WHERE d.object_type IN ('table column', 'default value', 'table constraint')
+  ) THEN
+    PERFORM pg_notify(c.name, '') FROM headgate.channel c WHERE c.purpose = 'catalog';
+  END IF;
+EXCEPTION WHEN OTHERS THEN
+  RAISE LOG 'headgate.on_drop: %', SQLERRM;
+END
+$body$;
+
+CREATE OR REPLACE FUNCTION headgate.act() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $body$
+DECLARE
+  me oid := (SELECT r.oid FROM pg_roles r WHERE r.rolname = NEW.caller);
+  given jsonb := NEW.given;
+  schemas text[] := ARRAY(SELECT jsonb_array_elements_text(nullif(NEW.given -> 'schemas', 'null')));
+  relation oid := (NEW.given ->> 'relation')::oid;
+  answer text;
+BEGIN
+  -- On a table of somebody else's making the caller would be whoever its maker says.
+  IF TG_RELID <> 'headgate.request'::regclass OR me IS NULL THEN
+    RAISE EXCEPTION USING ERRCODE = '42501', MESSAGE = 'permission denied for function headgate.act';
+  ELSIF pg_column_size(given) > 4194304 THEN
+    RAISE EXCEPTION USING ERRCODE = '54000', MESSAGE = 'the statement is too large for the catalog of Headgate';
+  END IF;
+  PERFORM headgate.keep_owners();
+  CASE NEW.action
+    WHEN 'register' THEN PERFORM headgate.do_register(me, relation, given, schemas);
+    WHEN 'options' THEN PERFORM headgate.do_options(me, relation, given);
+    WHEN 'validate' THEN
+      PERFORM headgate.do_validate(me, relation, nullif(given -> 'validation', 'null'), schemas);
+      PERFORM headgate.warn(relation, nullif(given -> 'validation', 'null'));
+    WHEN 'answers' THEN PERFORM headgate.do_answers(me, relation, given -> 'answers', given ->> 'how', schemas);
+    WHEN 'create secret' THEN PERFORM headgate.do_create_secret(me, given, schemas);
+    WHEN 'alter secret' THEN PERFORM headgate.do_alter_secret(me, given, schemas);
+    WHEN 'create formed secret' THEN PERFORM headgate.do_create_formed_secret(me, given, schemas);
+    WHEN 'alter formed secret' THEN PERFORM headgate.do_alter_formed_secret(me, given, schemas);
+    WHEN 'drop secret' THEN PERFORM headgate.do_drop_secret(me, given, schemas);
+    WHEN 'retry' THEN answer := headgate.do_retry(me, (given ->> 'id')::bigint, (given ->> 'force')::boolean);
+    WHEN 'forget' THEN answer := headgate.do_forget(me, (given ->> 'id')::bigint);
+    WHEN 'forget ignored keys' THEN answer := headgate.do_forget_ignored(me, relation);
+    ELSE RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = 'headgate.request knows no such action';
+  END CASE;
+  PERFORM set_config('headgate.answer', coalesce(answer, ''), true);
+  RETURN NULL;
+END
+$body$;

@@ -1,0 +1,103 @@
+/** Every way to the catalog of today makes the same one, and holds nobody up who need not be. */
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import { describeCatalog } from '../../test/support/catalog-described.ts';
+import { onEnd } from '../../test/support/cleanup.ts';
+import { makeOldCatalog, oldVersions } from '../../test/support/old-catalogs.ts';
+import { testDatabase } from '../../test/support/postgres.ts';
+import { catalogVersion, migrate, readMigrations } from './migrate.ts';
+
+suite('migrate', () => {
+  test('from each version that there was, the catalog becomes what it is when it is made at once', async (t) => {
+    const client = await (await testDatabase(t)).connect();
+    const migrations = await readMigrations();
+    assert.deepEqual(await migrate(client, migrations), { from: 0, to: migrations.version });
+    const fresh = await describeCatalog(client);
+    assert(fresh.length > 400);
+    for (const { version } of oldVersions) {
+      await client.query('set client_min_messages = error; drop schema headgate cascade');
+      await makeOldCatalog(client, version);
+      // What a table of that time holds stays.
+      await client.query(`insert into headgate.secret (schema_name, name, backend, seal_id, sealed)
+        values ('public', 'kept', 'meta', gen_random_uuid(), 'x')`);
+      assert.deepEqual(await migrate(client, migrations), { from: version, to: migrations.version });
+      assert.equal(await catalogVersion(client), migrations.version);
+      assert.deepEqual(await describeCatalog(client), fresh, `from version ${version}`);
+      const { rows } = await client.query('select name, owner::text from headgate.secret');
+      assert.equal(rows.length, 1);
+    }
+  });
+
+  test('every function is one that PostgreSQL accepts when it looks into its body', async (t) => {
+    const client = await (await testDatabase(t)).connect();
+    await migrate(client, await readMigrations());
+    await client.query(`set search_path = pg_catalog, pg_temp; set check_function_bodies = on`);
+    await client.query(`
+      select case l.lanname when 'sql' then fmgr_sql_validator(p.oid) when 'plpgsql' then plpgsql_validator(p.oid) end
+      from pg_proc p join pg_language l on l.oid = p.prolang where p.pronamespace = 'headgate'::regnamespace`);
+  });
+
+  test('numbered files hold neither functions nor views, and a view is in the file that is called like it', async () => {
+    const { numbered, views } = await readMigrations();
+    for (const { sql } of numbered)
+      assert.doesNotMatch(sql, /^\s*CREATE (OR REPLACE )?(FUNCTION|PROCEDURE|VIEW)/im);
+    for (const { name, sql } of views)
+      assert.deepEqual(
+        [...sql.matchAll(/CREATE (?:OR REPLACE )?(\w+) (\S+) /g)].map(([, kind, what]) => [kind, what]),
+        [['VIEW', `headgate.${name}`]],
+      );
+  });
+
+  test('who has read a view in a transaction of an hour holds no new version up that leaves it as it is', async (t) => {
+    const database = await testDatabase(t);
+    const client = await database.connect();
+    const migrations = await readMigrations();
+    await migrate(client, migrations);
+    await client.query(`delete from headgate.migration where version > 10; drop table headgate.keeping, headgate.keep_log cascade;
+      create view public.mine as select * from headgate.endpoints`);
+    const reader = await database.connect();
+    await reader.query(
+      'begin; select from headgate.endpoints; select from public.mine; select from headgate.catalog_rows',
+    );
+    assert.deepEqual(await migrate(client, migrations), { from: 10, to: migrations.version });
+    assert.equal((await reader.query('select from public.mine')).rowCount, 0);
+    await reader.query('commit');
+  });
+
+  test('a view of before gets its new columns, and what is granted stays', async (t) => {
+    const client = await (await testDatabase(t)).connect();
+    await makeOldCatalog(client, 4);
+    const role = `reader_${(await client.query<{ name: string }>('select current_database() as name')).rows[0]?.name}`;
+    await client.query(`create role ${role}; grant select on headgate.catalog_rows to ${role};
+      grant execute on procedure headgate.settle() to ${role}; revoke execute on function headgate.show_tables(name[]) from public`);
+    onEnd(t, 'role', async () => void (await client.query(`drop owned by ${role}; drop role ${role}`)));
+    await migrate(client, await readMigrations());
+    const { rows } = await client.query<{ reads: boolean; settles: boolean; shows: boolean }>(
+      `select has_table_privilege($1, 'headgate.catalog_rows', 'SELECT') as reads,
+         has_function_privilege($1, 'headgate.settle()', 'EXECUTE') as settles,
+         has_function_privilege($1, 'headgate.show_tables(name[])', 'EXECUTE') as shows`,
+      [role],
+    );
+    assert.deepEqual(rows, [{ reads: true, settles: true, shows: false }]);
+    await client.query('select collect from headgate.catalog_rows');
+  });
+
+  test('a function of somebody else is named before anything is done', async (t) => {
+    const database = await testDatabase(t);
+    const root = await database.connect();
+    const role = `hg_${database.name}`;
+    await root.query(`create role ${role}; grant create on database ${database.name} to ${role}`);
+    onEnd(t, 'role', async () => void (await root.query(`drop owned by ${role} cascade; drop role ${role}`)));
+    await root.query(`set role ${role}`);
+    const migrations = await readMigrations();
+    await migrate(root, migrations);
+    await root.query(`reset role; delete from headgate.migration where version = ${migrations.version};
+      alter procedure headgate.flush() owner to current_user`);
+    await root.query(`set role ${role}`);
+    await assert.rejects(
+      migrate(root, migrations),
+      /^CatalogError: headgate\.flush\(\) belongs to role "\w+", and a new version of the catalog replaces it: let a superuser give everything in the schema headgate to "hg_/,
+    );
+    await root.query('reset role');
+  });
+});

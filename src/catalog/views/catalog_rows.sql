@@ -1,0 +1,34 @@
+-- What Headgate knows of a table beside its shape, which is read from PostgreSQL's own catalog (catalog/shape.ts).
+CREATE OR REPLACE VIEW headgate.catalog_rows AS
+SELECT
+  c.oid AS relation,
+  n.nspname::text AS schema_name,
+  c.relname::text AS table_name,
+  w.payload,
+  w.options,
+  w.document IS NOT NULL AS takes_document,
+  -- NULL where it is gone.
+  headgate.placed(c.oid, w.document)::text AS document,
+  included.columns AS includes,
+  w.expression,
+  w.sealed_expression,
+  w.seal_id,
+  coalesce(bound.secrets, '[]') AS secrets,
+  -- NULL where there is none, or it is gone.
+  headgate.placed(c.oid, w.collect)::text AS collect
+FROM headgate.webhook_table w
+JOIN pg_class c ON c.oid = w.relation AND c.relkind IN ('r', 'p') AND c.relpersistence <> 't'
+JOIN pg_namespace n ON n.oid = c.relnamespace
+CROSS JOIN LATERAL (
+  SELECT coalesce(jsonb_agg(
+    jsonb_build_object('what', i.value -> 'what', 'header', i.value -> 'header', 'column', p.name) ORDER BY i.position
+  ) FILTER (WHERE p.name IS NOT NULL), '[]') AS columns
+  FROM jsonb_array_elements(w.includes) WITH ORDINALITY AS i (value, position)
+  CROSS JOIN LATERAL headgate.placed(c.oid, i.value) AS p (name)
+) AS included
+CROSS JOIN LATERAL (
+  SELECT jsonb_agg(
+    jsonb_build_object('alias', b.alias, 'name', s.name, 'seal_id', s.seal_id, 'sealed', s.sealed) ORDER BY b.position
+  ) AS secrets
+  FROM headgate.webhook_table_secret b JOIN headgate.secret s ON s.id = b.secret_id WHERE b.relation = w.relation
+) AS bound;

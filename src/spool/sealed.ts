@@ -1,0 +1,21 @@
+/** Requests of one table that stand in one record, pure. */
+import { splitPayloads } from './format.ts';
+
+/** In their order; their sequences have no gap. */
+export interface Sealed {
+  readonly first: bigint;
+  readonly last: bigint;
+  /** Of the record (format.ts). */
+  readonly payload: Buffer;
+}
+
+export function requestsOf({ first, last }: Sealed): number {
+  return Number(last - first) + 1;
+}
+
+/** Each by itself. */
+export function apart(record: Sealed): Sealed[] {
+  const { first, payload } = record;
+  const each = splitPayloads(payload, requestsOf(record));
+  return each.map((one, i) => ({ first: first + BigInt(i), last: first + BigInt(i), payload: one }));
+}
