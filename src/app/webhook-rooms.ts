@@ -161,7 +161,9 @@ function outward(
   const learn = createLearning(learning);
   if (settings.confirmSubscriptions === 'off') return { learn, sns: null };
   const fetch = createFetch(publicNetwork, limits);
-  return { learn, sns: new Sns({ fetch, keep: createKeeping(learning), observe, clock, limits }) };
+  const allowed = settings.confirmSubscriptions.split(',');
+  const allows = { sns: allowed.includes('sns'), eventGrid: allowed.includes('event_grid') };
+  return { learn, sns: new Sns({ allows, fetch, keep: createKeeping(learning), observe, clock, limits }) };
 }
 
 /** null: another process does. */

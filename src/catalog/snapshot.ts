@@ -27,7 +27,7 @@ import {
 } from './answers.ts';
 import { dedupeOf } from '../tables/delivery-id.ts';
 import { openCheck } from './seals.ts';
-import { parseTopics, readMessage, topicOf } from './sns-topics.ts';
+import { parseSubscriptions, parseTopics, readMessage, topicOf } from './sns-topics.ts';
 import { relationColumns, relationsSql, toCode, toShape, typeOids } from './shape.ts';
 import type { RelationRow } from './shape.ts';
 
@@ -274,6 +274,7 @@ function toTarget(
       spool: spoolOf(row),
       dedupe,
       sns,
+      eventGrid: parseSubscriptions(row.options['event_grid_subscriptions']) ?? undefined,
       inspected: row.options['inspect'] === 'bodies',
     },
     unusable,

@@ -94,7 +94,8 @@ export function createIngest(rooms: IngestRooms): Ingest {
         const outcome = await rooms.submit(rows, arrival, body);
         if (outcome.kind === 'committed' || outcome.kind === 'spooled') {
           // The engine, or the disk, has all of it, so nothing of it waits to be written any more.
-          if (target.sns !== undefined && outcome.kind === 'committed') rooms.sns?.stored(target, body);
+          if (rooms.sns !== undefined && confirms(target) && outcome.kind === 'committed')
+            rooms.sns.stored(target, body);
           const held = target.inspected === true ? rooms.hold?.(target, arrival, body) : undefined;
           freeMade(rows.documents.bytes, body);
           return held === undefined ? outcome : { ...outcome, held };
@@ -189,6 +190,9 @@ function asks(
   if (asked !== null) freeBuffer(request.body);
   return asked;
 }
+
+/** Few tables: a URL of a message may have to be opened once it is stored. */
+const confirms = ({ sns, eventGrid }: Target) => sns !== undefined || eventGrid !== undefined;
 
 /** Few tables: their secret may come with this request, or its certificate may have to be fetched. */
 function needsMore({ answers, sns }: Target): boolean {

@@ -103,6 +103,7 @@ suite('what is refused', () => {
     [{ hub: 'http://127.0.0.1.hub.example/' }, [], /not https/],
     [{ once: true }, [{ body: '<html></html>' }], /^the topic names no hub/],
     [{ once: true }, [{ status: 301 }], /^the topic answered 301/],
+    [{}, [{ headers: { link: '<http://127.0.0.1:9/>; rel="hub"' } }], /not https/],
     [{ once: true }, [{ headers: { link: '<file:///etc/passwd>; rel="hub"' } }], /is no http/],
     [{ once: true, hub: 'https://hub.example/' }, [{ status: 400 }], /answered 400$/],
   ];

@@ -48,7 +48,7 @@ export async function websubCommand(options: WebsubOptions, io: WebsubIo): Promi
   for (let failures = 0; ;) {
     try {
       hub ??= await hubOf(topic, io);
-      refuseOpen(hub, form);
+      refuseOpen(hub, form, options.hub !== undefined);
       const { status } = await send(io, hub, form.toString());
       if (status < 200 || status > 299) throw new SendError(`the hub ${hub} answered ${status}`);
       io.print(`${hub} takes it (${status}), and now asks the URL of the table whether it is meant\n`);
@@ -102,10 +102,14 @@ function secondsOf(text: string | undefined, option: string, otherwise: number):
   return seconds;
 }
 
-/** The key of the table's check goes to the hub. */
-function refuseOpen(hub: string, form: URLSearchParams): void {
+/** The key of the table's check goes to the hub. A feed names none on this machine: that is for who types it. */
+function refuseOpen(hub: string, form: URLSearchParams, isGiven: boolean): void {
   const { protocol, hostname } = new URL(hub);
-  if (form.has('hub.secret') && protocol === 'http:' && !isLoopbackHost(hostname.replace(/^\[|\]$/g, '')))
+  if (
+    form.has('hub.secret') &&
+    protocol === 'http:' &&
+    !(isGiven && isLoopbackHost(hostname.replace(/^\[|\]$/g, '')))
+  )
     throw new Unmendable(`the hub ${hub} is not https, and the secret would be sent to it in clear`);
 }
 

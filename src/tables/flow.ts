@@ -137,16 +137,15 @@ export interface Target {
   readonly dedupe?: Dedupe | undefined;
   /** Absent: it names no topics of AWS SNS. */
   readonly sns?: SnsTopics | undefined;
+  /** Subscriptions of Event Grid, in lower case, that are confirmed by a URL. */
+  readonly eventGrid?: ReadonlySet<string> | undefined;
   /** What accepted requests held may be looked at (console/held.ts). */
   readonly inspected?: boolean | undefined;
 }
 
 export interface SnsTopics {
   /** By ARN. */
-  readonly topics: ReadonlyMap<
-    string,
-    { readonly arn: string; readonly region: string; readonly host: string }
-  >;
+  readonly topics: ReadonlyMap<string, Readonly<Record<'arn' | 'region' | 'host', string>>>;
   /** What takes the certificate: the first secret of VALIDATE. */
   readonly secret: Learns;
 }
