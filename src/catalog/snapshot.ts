@@ -274,6 +274,7 @@ function toTarget(
       spool: spoolOf(row),
       dedupe,
       sns,
+      inspected: row.options['inspect'] === 'bodies',
     },
     unusable,
   };
