@@ -70,7 +70,7 @@ export function executeMessages(statement: string, parameters: readonly Paramete
 /** The beginning of what binds a statement of one jsonb parameter: what stands between the length and the parameter. */
 export function documentHead(statement: string): Buffer {
   // Of the unnamed portal; one format, binary; one parameter.
-  return Buffer.concat([Buffer.from([0]), text(statement), Buffer.from([0, 1, 0, 1, 0, 1])]);
+  return Buffer.concat([Buffer.from([0]), zeroEnded(statement), Buffer.from([0, 1, 0, 1, 0, 1])]);
 }
 
 /** Binds the statement of each head to one document after the other, and executes it each time. */
