@@ -2,14 +2,15 @@
  * The few messages that a client of PostgreSQL sends to run one statement. Takes texts, gives bytes; refuses nothing:
  * a text with a zero byte was refused before. Pure. Source: PostgreSQL's manual, "Message Formats".
  */
+import { allocLarge } from '../kit/free-buffer.ts';
+
 function message(type: string, ...parts: readonly Buffer[]): Buffer {
-  const head = Buffer.allocUnsafe(5);
-  head.write(type, 0, 'latin1');
-  head.writeInt32BE(
-    parts.reduce((bytes, part) => bytes + part.length, 4),
-    1,
-  );
-  return Buffer.concat([head, ...parts]);
+  const length = parts.reduce((bytes, part) => bytes + part.length, 4);
+  const whole = allocLarge(1 + length);
+  whole.write(type, 0, 'latin1');
+  let at = whole.writeInt32BE(length, 1);
+  for (const part of parts) at += part.copy(whole, at);
+  return whole;
 }
 
 const text = (value: string): Buffer => Buffer.from(`${value}\0`, 'utf8');
