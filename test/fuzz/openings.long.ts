@@ -111,12 +111,22 @@ test(`${seconds} s of strangers at the SQL port and on the way to listener proce
   const honest = async () => {
     while (performance.now() < end) {
       const began = performance.now();
-      const client = new Client({ host: '127.0.0.1', port: sql.port, user: 'root', database: 'dev' });
-      client.on('error', () => undefined);
-      await client.connect();
-      assert.deepEqual((await client.query('select 1 as one')).rows, [{ one: 1 }]);
-      await client.end();
-      assert.equal(await post(), 200);
+      let step = 'a session opens';
+      try {
+        const client = new Client({ host: '127.0.0.1', port: sql.port, user: 'root', database: 'dev' });
+        client.on('error', () => undefined);
+        await client.connect();
+        step = 'a session is asked';
+        assert.deepEqual((await client.query('select 1 as one')).rows, [{ one: 1 }]);
+        await client.end();
+        step = 'a webhook is posted';
+        assert.equal(await post(), 200);
+      } catch (cause) {
+        const log = headgate.stderr.slice(-2_000);
+        throw new Error(`${step}, number ${tally.honest}, after ${performance.now() - began} ms: ${log}`, {
+          cause,
+        });
+      }
       const ms = performance.now() - began;
       assert.ok(ms < honestMs, `an honest client waited ${ms} ms`);
       tally.longestMs = Math.max(tally.longestMs, ms);
