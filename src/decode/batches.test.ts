@@ -71,6 +71,10 @@ test('a batch has the id of its items together, and of one item its own', () => 
     '[{"id":12}]',
   ].map(id);
   assert.equal(new Set(ids).size, ids.length);
+  const keyedOnce = { ...keyed, dedupe };
+  const deleting = items(keyedOnce, '[{"tenant":1,"id":1}]', [1]).delivery ?? '';
+  assert.match(deleting, /^[0-9a-f]{32}$/);
+  assert.notEqual(deleting, items(keyedOnce, '[{"tenant":1,"id":1}]').delivery);
   assert.throws(() => id('[{"id":1},{}]'), /item 2: the request has no delivery id: \$\.id$/);
 });
 

@@ -92,7 +92,11 @@ function* rowsOfItems(
     effort += scannedEffort();
     if (effort > limits.jsonMembersSquaredMax)
       throw refuseBody('payload_undecodable', tooManyMembersReason, `item ${i + 1}`);
-    if (dedupe !== undefined) ids.push(itemId(dedupe, rawHeaders, source.subarray(start, end), i));
+    if (dedupe !== undefined) {
+      const id = itemId(dedupe, rawHeaders, source.subarray(start, end), i);
+      // What deletes a row is no copy of what has stored it.
+      ids.push(removed ? idTogether([id, 'delete']) : id);
+    }
     if (out === null) continue;
     const at = out.length;
     const kept = writeRow(out, plan, included, source, start, end);

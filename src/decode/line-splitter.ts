@@ -10,12 +10,13 @@ import { Refused } from '../tables/refusals.ts';
 export class LineSplitter {
   /** The number of the first line that the next block begins with, from 1. */
   nextLine = 1;
-  #held = new Gathered();
+  #held: Gathered;
   readonly #lineBytesMax: number;
 
   /** Chunks should be no longer than `lineBytesMax`, which is looked at where a line spans more than one. */
   constructor(lineBytesMax: number) {
     this.#lineBytesMax = lineBytesMax;
+    this.#held = new Gathered(lineBytesMax);
   }
 
   /** Whole lines, the last with its line end; null: no line has ended. */
@@ -55,7 +56,7 @@ export class LineSplitter {
 
   #take(): Lines {
     const bytes = this.#held.done();
-    this.#held = new Gathered();
+    this.#held = new Gathered(this.#lineBytesMax);
     const firstLine = this.nextLine;
     for (let at = bytes.indexOf(10); at >= 0; at = bytes.indexOf(10, at + 1)) this.nextLine++;
     return { bytes, firstLine };

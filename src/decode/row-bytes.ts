@@ -2,7 +2,7 @@
  * The documents of one request as they are being made: bytes that grow up to a bound, and where each document begins
  * and ends. May refuse with `body_too_large`: INCLUDE columns are repeated in every row of a batch.
  */
-import { freeBuffer } from '../kit/free-buffer.ts';
+import { allocLarge, freeBuffer } from '../kit/free-buffer.ts';
 import { limits } from '../tables/limits.ts';
 import { Refused } from '../tables/refusals.ts';
 
@@ -83,7 +83,7 @@ export class RowBytes {
   /** `sourceBytes` are there already; `more` is what they are expected to grow by. */
   constructor(sourceBytes: number, more: number) {
     this.#bytesMax = sourceBytes + limits.decodeGrowthBytesMax;
-    this.#bytes = Buffer.allocUnsafe(Math.min(sourceBytes + more, this.#bytesMax));
+    this.#bytes = allocLarge(Math.min(sourceBytes + more, this.#bytesMax));
   }
 
   copy(source: Buffer, start: number, end: number): void {
@@ -146,7 +146,7 @@ export class RowBytes {
         'body_too_large',
         `the rows of this request are more than ${limits.decodeGrowthBytesMax} bytes larger than its body`,
       );
-    const larger = Buffer.allocUnsafe(Math.min(this.#bytesMax, Math.max(needed, this.#bytes.length * 2)));
+    const larger = allocLarge(Math.min(this.#bytesMax, Math.max(needed, this.#bytes.length * 2)));
     this.#bytes.copy(larger, 0, 0, this.length);
     freeBuffer(this.#bytes);
     this.#bytes = larger;

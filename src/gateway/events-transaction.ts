@@ -10,6 +10,7 @@ import { cutOff } from '../engine/hang-up.ts';
 import { notConnected } from '../engine/not-connected.ts';
 import { isConnectionLost, sqlstateOf } from '../engine/sqlstate.ts';
 import type { Column, Rows, Target } from '../tables/flow.ts';
+import { freeBuffer } from '../kit/free-buffer.ts';
 import { limits } from '../tables/limits.ts';
 import { Refused } from '../tables/refusals.ts';
 import type {
@@ -172,7 +173,7 @@ export class EventTransaction {
   async #store(rows: Rows, from: number, to: number): Promise<void> {
     await this.#run('savepoint headgate');
     try {
-      await this.#send(this.#sql.store(someOf(rows, from, to)));
+      for (const message of await this.#send(this.#sql.store(someOf(rows, from, to)))) freeBuffer(message);
     } catch (error) {
       const isAnswer = sqlstateOf(error) !== null && this.#foundByFunction(error) === null;
       if (!isAnswer || !this.#mayBeRow(asFailedRow(error))) throw this.#failure(error);
@@ -266,8 +267,11 @@ export class EventTransaction {
     return this.#inTime(() => this.#client.query<object>({ text, values: [...values] }));
   }
 
-  #send(sql: RowsSql): Promise<void> {
-    return this.#inTime(() => runMessages(this.#client, this.#rooms.messages(sql)));
+  /** Gives what was sent, which the engine has read. */
+  async #send(sql: RowsSql): Promise<readonly Buffer[]> {
+    const messages = this.#rooms.messages(sql);
+    await this.#inTime(() => runMessages(this.#client, messages));
+    return messages;
   }
 
   /** An engine that stays silent is not waited for: its own bound on statements is a little shorter. */

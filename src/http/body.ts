@@ -27,7 +27,7 @@ export class BodyReader {
   readonly #bytesMax: number;
   readonly #pause: NodeJS.Timeout | null;
   readonly #turn: (bytes: number) => Promise<void> | null;
-  readonly #gathered = new Gathered();
+  readonly #gathered: Gathered;
   #settled = false;
   /** All of it was read. */
   #whole = false;
@@ -42,6 +42,7 @@ export class BodyReader {
     this.#share = share;
     this.#bytesMax = bytesMax;
     this.#turn = turn;
+    this.#gathered = new Gathered(Number(request.headers['content-length'] ?? 0));
     // What came in one piece with its headers is there already; only what is still on its way is waited for.
     this.#pause =
       pauseMs === null || request.complete

@@ -6,6 +6,7 @@
  */
 import * as zlib from 'node:zlib';
 import { freeBuffer } from '../kit/free-buffer.ts';
+import { Gathered } from '../kit/gathered.ts';
 import { Semaphore } from '../kit/semaphore.ts';
 import type { Limits } from '../tables/limits.ts';
 import type { Refusal, RefusalCode } from '../tables/refusals.ts';
@@ -128,10 +129,9 @@ export class Inflation {
   #stream(body: Buffer, coding: Coding): Promise<Buffer> {
     return new Promise((resolve, reject) => {
       const stream = unpacker(body, coding);
-      const pieces: Buffer[] = [];
-      let bytes = 0;
+      const gathered = new Gathered();
       const fail = (code: RefusalCode) => {
-        pieces.length = 0;
+        gathered.drop();
         stream.destroy();
         reject(new Refused(code));
       };
@@ -139,16 +139,15 @@ export class Inflation {
       if (this.#abandoned) return fail('overloaded');
       stream.on('data', (piece: Buffer) => {
         if (stream.destroyed) return;
-        bytes += piece.length;
-        if (bytes > this.#bytesMax) return fail('body_too_large');
+        if (gathered.length + piece.length > this.#bytesMax) return fail('body_too_large');
         const why = this.#share.take(piece.length);
         if (why !== null) return fail(why.code);
-        pieces.push(piece);
+        gathered.add(piece);
       });
       stream.on('error', () => fail('malformed_encoding'));
       stream.on('end', () => {
         if (stream.bytesWritten < body.length) fail('malformed_encoding');
-        else resolve(Buffer.concat(pieces, bytes));
+        else resolve(gathered.done());
       });
       stream.end(body);
     });

@@ -9,6 +9,8 @@ const bytesMin = 32 * 1024;
 
 /** What is larger glibc takes from the system and gives back whole, whatever was freed before (mallopt(3), M_MMAP_THRESHOLD). */
 const heapBytesMax = 32 * 1024 * 1024;
+/** From this size on that is worth it: V8 counts all of it, and collects earlier. */
+export const apartBytesMin = 8 * 1024 * 1024;
 /** Views of memory that is all theirs, although there is more of it. */
 const owners = new WeakSet<Buffer>();
 
@@ -17,7 +19,17 @@ const owners = new WeakSet<Buffer>();
  * between small things that stay. What is never written to is not there.
  */
 export function allocApart(bytes: number): Buffer {
-  return Buffer.allocUnsafeSlow(Math.max(bytes, heapBytesMax + 1));
+  try {
+    return Buffer.allocUnsafeSlow(Math.max(bytes, heapBytesMax + 1));
+  } catch {
+    // The machine promises no more memory than it has.
+    return Buffer.allocUnsafeSlow(bytes);
+  }
+}
+
+/** Memory for so many bytes, apart where they are many. */
+export function allocLarge(bytes: number): Buffer {
+  return bytes < apartBytesMin ? Buffer.allocUnsafe(bytes) : startOf(allocApart(bytes), bytes);
 }
 
 /** The first bytes of what `allocApart` gave, to be given back with all of it. */

@@ -60,3 +60,16 @@ test('what becomes large is in one place as it comes, and is given back whole', 
   assert.equal(gathered.done().length, 0);
   assert.equal(small.done().length, 65_536);
 });
+
+test('what is expected to become large is in one place from its first MiB on', () => {
+  const large = new Gathered(25 * 2 ** 20);
+  const small = new Gathered(2 * 2 ** 20);
+  const [ofLarge, ofSmall] = [large, small].map((gathered) => {
+    const pieces = Array.from({ length: 17 }, () => Buffer.alloc(65_536, 1));
+    for (const piece of pieces) gathered.add(piece);
+    return pieces;
+  });
+  assert.ok(ofLarge?.every(({ length }) => length === 0));
+  assert.ok(ofSmall?.every(({ length }) => length === 65_536));
+  assert.deepEqual(large.done(), small.done());
+});

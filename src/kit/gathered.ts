@@ -2,15 +2,18 @@
  * Bytes that come in pieces and are wanted in one. Takes pieces, which are its own from then on; gives one buffer. Holds
  * little more than the bytes themselves, however small the pieces are: a buffer of one byte costs a few hundred.
  */
-import { allocApart, freeBuffer, startOf } from './free-buffer.ts';
+import { allocApart, apartBytesMin, freeBuffer, startOf } from './free-buffer.ts';
 
 /** Pieces of this size are kept as they are; smaller ones are put together. */
 const pieceBytesMin = 32 * 1024;
 const blockBytesMin = 4 * 1024;
 const blockBytesMax = 64 * 1024;
 
-/** From here on pieces are copied to where they will be one as they come, and given back at once. */
-const apartBytesMin = 8 * 1024 * 1024;
+/**
+ * From here on the pieces of what is to become large are copied to where they will be one as they come, and given back at once. Not
+ * from the first one on: it costs a sender nothing to announce much.
+ */
+const begunBytesMin = 1024 * 1024;
 
 const empty = Buffer.alloc(0);
 
@@ -27,11 +30,17 @@ export class Gathered {
   #used = 0;
   /** Where what has become large is, all of it; null: it has not. */
   #apart: Buffer | null = null;
+  readonly #apartFrom: number;
+
+  /** `expectedBytes`: how many there will be, or may be; where nobody knows it is large when it has become so. */
+  constructor(expectedBytes = 0) {
+    this.#apartFrom = expectedBytes < apartBytesMin ? apartBytesMin : begunBytesMin;
+  }
 
   add(piece: Buffer): void {
     this.length += piece.length;
     this.pieces += 1;
-    if (this.length >= apartBytesMin) return this.#addApart(piece);
+    if (this.length >= this.#apartFrom) return this.#addApart(piece);
     let rest = piece;
     while (rest.length > 0) {
       if (this.#block === null && (rest.length >= pieceBytesMin || this.pieces === 1)) {

@@ -2,14 +2,15 @@
  * A message of PostgreSQL's protocol, as bytes: its letter, its length, its fields. Pure. Source: PostgreSQL's manual, "Message
  * Formats". What each room says in messages is the room's own.
  */
+import { allocLarge } from './free-buffer.ts';
+
 export function message(type: string, ...fields: readonly Buffer[]): Buffer {
-  const head = Buffer.allocUnsafe(5);
-  head[0] = type.charCodeAt(0);
-  head.writeInt32BE(
-    fields.reduce((bytes, field) => bytes + field.length, 4),
-    1,
-  );
-  return Buffer.concat([head, ...fields]);
+  const length = fields.reduce((bytes, field) => bytes + field.length, 4);
+  const whole = allocLarge(1 + length);
+  whole.write(type, 0, 'latin1');
+  let at = whole.writeInt32BE(length, 1);
+  for (const field of fields) at += field.copy(whole, at);
+  return whole;
 }
 
 /** A text as the protocol has it: ended by a NUL, which no text can hold. */

@@ -1,0 +1,46 @@
+/** What pages must say where it is needed, and what was true once and must not come back. */
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { senders } from '../src/senders/senders.ts';
+
+const page = (path: string): Promise<string> =>
+  readFile(fileURLToPath(new URL(`../../docs/${path}`, import.meta.url)), 'utf8');
+
+test('a sender that signs the URL says what must be set in front of the first statement', async () => {
+  const signing = [...senders.values()].filter(({ signsUrl }) => signsUrl);
+  assert.ok(signing.length > 0);
+  for (const { id } of signing) {
+    const text = await page(`senders/${id}.md`);
+    const [set, first] = [text.indexOf('HEADGATE_PUBLIC_URL'), text.indexOf('CREATE ')];
+    assert.ok(set >= 0 && set < first, id);
+  }
+});
+
+test('a sender that names its deliveries comes with the SQL that knows them again', async () => {
+  for (const id of ['github', 'stripe', 'svix', 'shopify']) {
+    const text = await page(`senders/${id}.md`);
+    assert.match(text, /CREATE TABLE .*dedupe = 'sender'/, id);
+    assert.match(text, /PRIMARY KEY/, id);
+  }
+});
+
+const said: readonly [path: string, says: RegExp][] = [
+  ['senders/intercom.md', /\bHEAD\b/],
+  ['senders/discord.md', /two protocols/],
+  ['senders/aws_sns.md', /learn/],
+  ['deploy/kubernetes.md', /\[`pg_dump` of version 18.*\]\(backups\.md\)/],
+  ['deploy/backups.md', /^pg_dump -h /m],
+  ['operating/scaling.md', /^\| `lock\/` \|/m],
+  ['operating/scaling.md', /^\| `headgate\.json` \|/m],
+];
+const unsaid: readonly [path: string, says: RegExp][] = [
+  ['sql/statements.md', /TLS is not offered/],
+  ['deploy/upgrading.md', /set every secret again/],
+];
+
+test('what a reader needs is on the page where he looks for it', async () => {
+  for (const [path, says] of said) assert.match(await page(path), says, path);
+  for (const [path, says] of unsaid) assert.doesNotMatch(await page(path), says, path);
+});
