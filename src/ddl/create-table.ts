@@ -26,6 +26,7 @@ export const changeableOptions = [
   'dedupe_window',
   'sns_topics',
   'keep',
+  'inspect',
 ];
 
 /** What CREATE TABLE alone may say: what a row is. */
@@ -197,6 +198,7 @@ export function changeableValue(option: Option, { using, deliveryIdOf }: DedupeR
   if (option.name === 'dedupe_window') return windowValue(option);
   if (option.name === 'sns_topics') return topicsValue(option);
   if (option.name === 'keep') return keepOf(option);
+  if (option.name === 'inspect') return oneOf(option, 'off', 'bodies');
   return option.name === 'on_unknown' ? oneOf(option, 'ignore', 'reject', 'collect') : option.value;
 }
 

@@ -18,6 +18,8 @@ type What =
       readonly remoteAddress?: string;
       /** Of the body, as it was announced; absent where it was not. */
       readonly bytes?: number;
+      /** By what it is known to who may look at it (console/held.ts). */
+      readonly held?: string;
     }
   /** A bug in Headgate met a request; `requestId` is in the answer. */
   | { readonly kind: 'request.failed'; readonly requestId: string; readonly error: unknown }

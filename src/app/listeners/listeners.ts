@@ -20,6 +20,7 @@ import type { Closable } from '../../kit/closer.ts';
 import { quietTurn } from '../../kit/quiet-turn.ts';
 import { limits } from '../../tables/limits.ts';
 import type { Observe } from '../../tables/observations.ts';
+import type { HeldQuestion, HeldRequest } from '../../tables/tail.ts';
 import type { ChildOptions, ListenerChild } from './child.ts';
 import { Fences } from './fences.ts';
 import type { Question } from './messages.ts';
@@ -96,6 +97,12 @@ export class Listeners implements Closable {
   /** Asks all that serve; resolves when all have answered, or are gone or late. Never rejects. */
   async tell(question: Question, withinMs?: number): Promise<void> {
     await Promise.all(this.#serving().map((child) => child.ask(question, withinMs)));
+  }
+
+  /** Of the process that has it; null: none has. Never rejects. */
+  async held(of: HeldQuestion): Promise<HeldRequest | null> {
+    const all = await Promise.all(this.#serving().map((child) => child.held(of)));
+    return all.find((it) => it !== null) ?? null;
   }
 
   /** Those of all processes in one text; of one that does not answer in time what it said last. */
