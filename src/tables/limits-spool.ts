@@ -29,7 +29,7 @@ export const spoolLimits = {
   /** How long requests wait while the last ones from the disk are handed over, in ms; then they go there, too. */
   spoolEmptyingMs: 2_000,
   /** Rows that are handed over in one transaction. */
-  spoolDrainRowsMax: 8_192,
+  spoolDrainRowsMax: 16_384,
   /** Bytes of requests, of all tables together, that are read ahead of what is handed over. */
   spoolDrainBytesMax: 32 * 1024 * 1024,
   /** Shortest pause before what could not be handed over is tried again, in ms. */
