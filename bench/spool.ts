@@ -22,7 +22,7 @@ import { median } from './statistics.ts';
 const connections = 256;
 
 /** Handed over at one time. */
-const requests = 200_000;
+const requests = 300_000;
 
 /** Tables that they are handed over to, by what is said of them. */
 const drained = {

@@ -10,6 +10,8 @@ import type { Observation, TableName } from '../tables/observations.ts';
 export interface SpoolState {
   /** Of all files, those that are made ahead included. */
   readonly bytes: number;
+  /** What these may take. */
+  readonly bytesMax: number;
   /** Spools that stay as they are: another database's, or without their key. */
   readonly held: number;
   /** Tables of which something is kept, or that wait until all has arrived. */
@@ -26,6 +28,12 @@ export function registerSpool(
   state: () => SpoolState | null,
 ): (observation: Observation) => void {
   gauge(registry, 'headgate_spool_bytes', 'Bytes of the files of the spool', () => state()?.bytes ?? 0);
+  gauge(
+    registry,
+    'headgate_spool_limit_bytes',
+    'Bytes that the files of the spool may take',
+    () => state()?.bytesMax ?? 0,
+  );
   gauge(
     registry,
     'headgate_spool_held',

@@ -177,6 +177,7 @@ export class SpoolHolder implements Closable {
     );
     return {
       bytes: opened.bytes,
+      bytesMax: this.#parts.settings.spoolBytesMax,
       held: opened.all.reduce((sum, { drainer: it }) => sum + it.holds, 0),
       tables,
     };

@@ -17,7 +17,7 @@ export const spoolLimits = {
   /** A second failure of the disk within so many ms ends the spool until the next start. */
   spoolFailuresWithinMs: 60_000,
   /** What is read of a segment at one time, in bytes. */
-  spoolReadBytes: 256 * 1024,
+  spoolReadBytes: 128 * 1024,
   /** Bytes of one segment; smaller where the spool may have less than eight of them. */
   spoolSegmentBytes: 64 * 1024 * 1024,
   /** What a record may have besides its body, in bytes: headers, and what is told of its table. */
@@ -29,7 +29,7 @@ export const spoolLimits = {
   /** How long requests wait while the last ones from the disk are handed over, in ms; then they go there, too. */
   spoolEmptyingMs: 2_000,
   /** Rows that are handed over in one transaction. */
-  spoolDrainRowsMax: 32_768,
+  spoolDrainRowsMax: 16_384,
   /** Bytes of requests, of all tables together, that are read ahead of what is handed over. */
   spoolDrainBytesMax: 32 * 1024 * 1024,
   /** Shortest pause before what could not be handed over is tried again, in ms. */

@@ -1,13 +1,14 @@
 /** A spool beside things that go wrong around it: disks, keys, strangers, restarts. One server, one folder after the other. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { chmodSync, chownSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { createHmac } from 'node:crypto';
+import { chmodSync, chownSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { onEnd } from '../support/cleanup.ts';
-import { spawnHeadgate, temporaryFolder } from '../support/headgate.ts';
+import { spawnHeadgate, startHeadgate, temporaryFolder } from '../support/headgate.ts';
 import { Ledger } from '../support/ledger.ts';
 import { MortalServer } from '../support/mortal-server.ts';
 import { SpoolStage } from '../support/spool-stage.ts';
@@ -124,6 +125,111 @@ test('a spool, and what goes wrong around it', async (t) => {
     assert.deepEqual(await shownTo('stranger'), []);
     await holder.query('rollback');
     await stage.untilDirect('lone', body(2));
+  });
+
+  await t.test('a right that was taken away meanwhile counts, and costs no request its row', async () => {
+    const owner = await server.connect(t);
+    await owner.query(`
+      create function nothing() returns trigger language plpgsql as $$ begin return new; end $$;
+      create trigger nothing before insert on lone for each row execute function nothing()`);
+    await within(10_000, async () => assert.equal((await stage.post('lone', body(3))).status, 200));
+    await owner.end();
+    await stage.killServer();
+    assert.equal((await stage.post('lone', body(4))).status, 202);
+    await stage.killHeadgate();
+    await server.start();
+    // Its rows are stored with its owner's rights, because it runs code.
+    await stage.ask('revoke insert on lone from mine');
+    await stage.startHeadgate();
+    await within(15_000, async () => {
+      await delay(20);
+      const [shown] = await stage.sql<Record<string, string | null>>('SHOW SPOOL');
+      assert.deepEqual([shown?.['Table'], shown?.['State']], ['public.lone', 'spooling']);
+      assert.notEqual(shown?.['Reason'] ?? null, null);
+    });
+    assert.deepEqual(await stage.ids('lone'), [0, 1, 2, 3]);
+    await stage.ask('grant insert on lone to mine');
+    await stage.untilDirect('lone', body(5));
+    assert.deepEqual(await stage.ids('lone'), [0, 1, 2, 3, 4, 5]);
+  });
+
+  await t.test('a table that was changed and moved meanwhile gets what fits it', async () => {
+    await stage.sql(
+      `CREATE TABLE shaped (id INT, v TEXT, gone TEXT) WITH (connector = 'webhook', spool = 'fallback')`,
+    );
+    const shaped = (id: number) => JSON.stringify({ id, v: 'v', gone: 'gone' });
+    await within(10_000, async () => assert.equal((await stage.post('shaped', shaped(0))).status, 200));
+    await stage.killServer();
+    assert.equal((await stage.post('shaped', shaped(1))).status, 202);
+    assert.equal((await stage.post('shaped', '{"gone":"gone"}')).status, 202);
+    assert.equal((await stage.post('shaped', shaped(2))).status, 202);
+    await stage.killHeadgate();
+    await server.start();
+    await stage.ask(`
+      alter table shaped drop column gone; alter table shaped rename column v to w;
+      create schema moved; alter table shaped set schema moved`);
+    await stage.startHeadgate();
+    await within(15_000, async () => {
+      await delay(20);
+      assert.deepEqual(await stage.ask('select id, w from moved.shaped order by id'), [
+        { id: 0, w: 'v' },
+        { id: 1, w: null },
+        { id: 2, w: null },
+      ]);
+    });
+    // Nothing of it is a column any more.
+    const refused = await stage.ask<{ body: Buffer; table: string }>(
+      `select body, relation::regclass::text as table from headgate.rejected_requests where door = 'spool'`,
+    );
+    assert.deepEqual(
+      refused.map(({ body: bytes, table }) => [bytes.toString(), table]),
+      [['{"gone":"gone"}', 'moved.shaped']],
+    );
+  });
+
+  await t.test('a secret that is revoked while this one is cut off is believed for a time', async () => {
+    const trustS = 6;
+    const link = await temporaryFolder(t);
+    const socket = '.s.PGSQL.5432';
+    symlinkSync(join(server.folder, socket), join(link, socket));
+    const databaseUrl = `postgresql://root@/postgres?host=${link}`;
+    await stage.killHeadgate();
+    const second = await startHeadgate(t, {
+      dataDir: await temporaryFolder(t),
+      env: {
+        HEADGATE_DATABASE_URL: server.databaseUrl,
+        HEADGATE_MASTER_KEY_FILE: join(stage.dataDir, 'master.key'),
+      },
+    });
+    await stage.startHeadgate({ HEADGATE_DATABASE_URL: databaseUrl, HEADGATE_SPOOL_TRUST: String(trustS) });
+    const delivery = (id: number, key: string) => {
+      const text = body(id);
+      const signature = createHmac('sha256', key).update(text).digest('hex');
+      return stage.post('once_kill', text, { 'x-hub-signature-256': `sha256=${signature}` });
+    };
+    const first = 1_000_000;
+    await within(10_000, async () => assert.equal((await delivery(first, secret)).status, 200));
+    rmSync(join(link, socket));
+    const beside = await server.connect(t);
+    await beside.query(`select pg_terminate_backend(pid) from pg_stat_activity
+      where pid <> pg_backend_pid() and backend_type = 'client backend'`);
+    await within(10_000, async () => assert.equal((await delivery(first + 1, secret)).status, 202));
+    const client = await second.client(t, 'postgres');
+    await within(10_000, async () => client.query(`ALTER SECRET s AS 'another'`));
+    assert.equal((await delivery(first + 2, 'another')).status, 401);
+    await within(3 * trustS * 1_000, async () => {
+      await delay(100);
+      assert.equal((await delivery(first + 3, secret)).status, 503);
+    });
+    symlinkSync(join(server.folder, socket), join(link, socket));
+    await within(20_000, async () => assert.equal((await delivery(first + 4, 'another')).status, 200));
+    assert.equal((await delivery(first + 5, secret)).status, 401);
+    const ids = (await stage.ids('once_kill')).filter((id) => id >= first);
+    assert.deepEqual(
+      [ids.includes(first + 1), ids.includes(first + 2), ids.includes(first + 4)],
+      [true, false, true],
+    );
+    await second.signal('SIGTERM');
   });
 
   await t.test('a folder that others may write to, and one that is in use, are not used', async () => {
