@@ -127,12 +127,18 @@ export class CommitPools {
     return this.#pools.get(database)?.shared === true;
   }
 
+  /** As `connect`, for a shared transaction: one that keeps statements for it, where enough others do and it is idle. */
+  async connectForMany(database: string): Promise<PoolClient> {
+    const first = await this.connect(database);
+    const open = this.#pools.get(database);
+    return open === undefined ? first : ownOf(open, first);
+  }
+
   /** Where this connection keeps its statements for shared transactions; null: enough others of its database do. */
   statementsForMany(database: string, client: ClientBase): PreparedStatements | null {
-    const learned = this.#pools.get(database)?.learned;
-    if (learned === undefined || (learned.size >= allLimits.sharedTransactionsMax && !learned.has(client)))
-      return null;
-    learned.add(client);
+    const open = this.#pools.get(database);
+    if (open === undefined || isStranger(open, client)) return null;
+    open.learned.add(client);
     return preparedForMany(client);
   }
 
@@ -200,6 +206,21 @@ export class CommitPools {
     const open: Open = { pool, shared, kept, learned, limitedAtMs: null, said: false };
     this.#pools.set(database, open);
     return open;
+  }
+}
+
+/** Others keep statements for shared transactions, and as many as there are of those. */
+function isStranger({ learned }: Open, client: ClientBase): boolean {
+  return learned.size >= allLimits.sharedTransactionsMax && !learned.has(client);
+}
+
+/** One that is no stranger, while there are idle ones. */
+async function ownOf(open: Open, client: PoolClient): Promise<PoolClient> {
+  if (!isStranger(open, client) || open.pool.idleCount === 0) return client;
+  try {
+    return await ownOf(open, await open.pool.connect());
+  } finally {
+    client.release();
   }
 }
 

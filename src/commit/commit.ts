@@ -115,7 +115,9 @@ async function onSession<T extends readonly (readonly Outcome[] | null)[] | null
   const started = clock();
   let client: PoolClient;
   try {
-    client = await pools.connect(target.database, table);
+    client = await (table === null
+      ? pools.connectForMany(target.database)
+      : pools.connect(target.database, table));
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
     for (const { target: of, rows } of groups)

@@ -37,8 +37,8 @@ export const commitLimits = {
   /** What no group is called slow below, in ms, also where groups are usually much quicker. */
   sharedQuickMs: 50,
   /**
-   * Statements that a connection keeps for shared transactions, one a table: some 15 kB of the engine's memory each, as much
-   * as a connection remembers of a table anyway. Only `sharedTransactionsMax` connections of a database keep any.
+   * Statements that a connection keeps for shared transactions, one a table: 25 kB of the engine's memory each, twice as much
+   * as it remembers of a table anyway. Only `sharedTransactionsMax` connections of a database keep any.
    */
   sharedStatementsMax: 5_120,
   /** Shared transactions in which such a statement was not needed, until it makes room for another. */
