@@ -191,7 +191,7 @@ function shapeOf(row: CatalogRow): Shape | string {
   }
   const includes = row.includes.map(({ column }) => column);
   const shape = toShape(row, {
-    way: null,
+    writeMode: null,
     document: row.takes_document ? row.document : null,
     includes,
     onTypeError: row.options['on_type_error'] === 'null' ? 'null' : 'reject',
@@ -247,7 +247,7 @@ function toTarget(
     }
   }
   const { schema_name: schema, table_name: table, relation: oid } = row;
-  const usable = typeof shape === 'string' ? unusableShape(row.mark) : shape;
+  const usable = typeof shape === 'string' ? unusableShape(row.version) : shape;
   const answers = unusable === null || learns ? makeAnswers(row, rooms) : noAnswers;
   return {
     unanswering: answers.problem,
@@ -326,8 +326,8 @@ export function unusableTarget(name: Pick<Target, 'database' | 'schema' | 'table
 }
 
 /** Of a table whose requests are all answered 503. */
-function unusableShape(mark: string): Shape {
-  return { mark, way: 'insert', columns: [], key: [], document: null, onTypeError: 'reject' };
+function unusableShape(version: string): Shape {
+  return { version, writeMode: 'insert', columns: [], key: [], document: null, onTypeError: 'reject' };
 }
 
 function nobodys({ code: { owner, owner_name: ownerName } }: CatalogRow): Code {

@@ -185,7 +185,7 @@ export interface Code {
    * nothing of the table runs code.
    */
   readonly as: 'headgate' | 'owner' | 'nobody';
-  /** Storing a row runs nothing but harmless functions of PostgreSQL's own; stays true while Shape.mark does. */
+  /** Storing a row runs nothing but harmless functions of PostgreSQL's own; stays true while Shape.version does. */
   readonly inert: boolean;
   /** Its database has the schema headgate, with functions that spare the engine work. */
   readonly catalogued: boolean;
@@ -213,13 +213,13 @@ export interface Shape {
    * Which version of the table this is: its columns, and what of it runs code. Compared inside the transaction that
    * stores the rows, so that no row enters a table of another shape.
    */
-  readonly mark: string;
+  readonly version: string;
   /**
    * `copy`: documents go as they are into the one column of `columns`, which is jsonb and has no key.
    * Otherwise each document is a JSON object whose keys are names of `columns`, and a row whose key is there already is
    * refused by the engine (`insert`), replaced (`upsert`: the last writer wins), or left alone (`ignore`).
    */
-  readonly way: 'copy' | 'insert' | 'upsert' | 'ignore';
+  readonly writeMode: 'copy' | 'insert' | 'upsert' | 'ignore';
   /** What is written, in the table's order: neither generated columns nor those that only their default fills. */
   readonly columns: readonly Column[];
   /** The primary key, in its order; empty: none. */
@@ -297,7 +297,7 @@ export interface Documents {
 /** The rows of one request, ready for the engine: all of them are committed, or none. */
 export interface Rows {
   readonly target: Target;
-  /** One document a row, in the form that `target.shape.way` asks for. */
+  /** One document a row, in the form that `target.shape.writeMode` asks for. */
   readonly documents: Documents;
   readonly count: number;
   /** What they are counted as in a lane. */

@@ -41,12 +41,33 @@ async function loadedBy(...args: string[]): Promise<{ rooms: string[]; packages:
   }
 }
 
+/** CPU time of a run of Node with these arguments, in ms: the least of several. */
+async function cpuMs(...args: string[]): Promise<number> {
+  const tell = 'process.on("exit", () => process._rawDebug(JSON.stringify(process.cpuUsage())))';
+  const env = {
+    PATH: process.env['PATH'],
+    NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(tell)}`,
+  };
+  const all: number[] = [];
+  for (let i = 0; i < 5; i++) {
+    const { stderr } = await run(process.execPath, args, { env });
+    const { user, system } = JSON.parse(stderr) as NodeJS.CpuUsage;
+    all.push((user + system) / 1_000);
+  }
+  return Math.min(...all);
+}
+
 suite('a command loads what it needs', () => {
   for (const args of [['--version'], ['--help'], ['start', '--help']]) {
     test(`headgate ${args.join(' ')}: the tables`, async () => {
       assert.deepEqual(await loadedBy(...args), { rooms: ['app', 'kit', 'tables'], packages: ['commander'] });
     });
   }
+
+  test('headgate --version takes 0.1 s of a processor, or hardly more than Node itself', async () => {
+    const [bare, version] = [await cpuMs('--eval', '0'), await cpuMs(cli, '--version')];
+    assert.ok(version <= Math.max(100, bare + 50), `${version} ms, Node alone ${bare}`);
+  });
 
   test('headgate send: the senders', async () => {
     assert.deepEqual(await loadedBy('send', 'github', '--make-secret'), {
