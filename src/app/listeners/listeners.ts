@@ -17,7 +17,7 @@ import type { Metrics } from '../../admin/metrics.ts';
 import type { ListenerState } from '../../admin/watch-metrics.ts';
 import type { Passed } from '../../access/gate.ts';
 import type { Closable } from '../../kit/closer.ts';
-import { quietTurn } from '../../kit/quiet-turn.ts';
+import { nobodyWaits } from '../../kit/quiet-turn.ts';
 import { limits } from '../../tables/limits.ts';
 import type { Observe } from '../../tables/observations.ts';
 import type { HeldQuestion, HeldRequest } from '../../tables/tail.ts';
@@ -134,7 +134,7 @@ export class Listeners implements Closable {
   }
 
   async #close(): Promise<void> {
-    await quietTurn(this.#server, limits.closingTurnsMax);
+    await nobodyWaits(this.#server, limits.closingTurnsMax);
     // Not waited for: it would ask the processes what became of each connection.
     this.#server.close();
     for (const connection of this.#waiting) connection.destroy();
