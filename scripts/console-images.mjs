@@ -94,6 +94,23 @@ try {
   await open('endpoints');
   await page.getByRole('row', { name: /github_events.*(ok|refused)/ }).waitFor();
   await picture('endpoints');
+  await open('health');
+  await page.getByText('the disk is full in').waitFor();
+  await page.getByText('a write is on it after').scrollIntoViewIfNeeded();
+  await picture('health');
+  await open('endpoint/public/github_events/definition');
+  await page.getByRole('button', { name: 'Look at them' }).click();
+  await open('endpoint/public/github_events/live');
+  for (let held = false; !held;) {
+    send('github', 'key of github');
+    const link = page.getByRole('link', { name: '1 row' }).first();
+    held = await link.click({ timeout: 2_000 }).then(
+      () => true,
+      () => false,
+    );
+  }
+  await page.getByText('"octocat"').first().waitFor();
+  await picture('request');
   await page.getByLabel('Theme').selectOption('dark');
   await open('refused/1');
   await page.getByLabel('x-hub-signature-256').fill(`sha256=${'5'.repeat(64)}`);

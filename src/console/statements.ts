@@ -28,10 +28,14 @@ export const pageRows = 100;
 /** Of lists that are not read by pages. */
 export const listMax = { endpoints: 500, reasons: 50, growth: 100, secrets: 500 } as const;
 
+/** With its partitions. */
+const tableBytes = `coalesce((SELECT sum(pg_total_relation_size(p.relid)) FROM pg_partition_tree(c.oid) p),
+    pg_total_relation_size(c.oid))`;
+
 export const listEndpoints = `SELECT n.nspname, c.relname, pg_get_userbyid(c.relowner),
   w.expression, s.secrets,
   greatest(c.reltuples::bigint, pg_stat_get_live_tuples(c.oid)) AS rows_estimate,
-  pg_total_relation_size(c.oid) AS bytes,
+  ${tableBytes} AS bytes,
   r.refused, r.last_reason, w.created_at
 FROM headgate.webhook_table w
 JOIN pg_class c ON c.oid = w.relation
@@ -187,8 +191,7 @@ export const listGrowth = `SELECT s.nspname, s.relname, s.keep, s.bytes, pg_size
   (s.bytes * s.rows_of_day / greatest(s.rows_estimate, s.rows_of_day, 1))::bigint AS bytes_a_day
 FROM (
   SELECT n.nspname, c.relname, nullif(w.options ->> 'keep', 'all') AS keep,
-    coalesce((SELECT sum(pg_total_relation_size(p.relid)) FROM pg_partition_tree(c.oid) p),
-      pg_total_relation_size(c.oid)) AS bytes,
+    ${tableBytes} AS bytes,
     greatest(c.reltuples::bigint, pg_stat_get_live_tuples(c.oid)) AS rows_estimate,
     coalesce(t.rows, 0) AS rows_of_day
   FROM headgate.webhook_table w

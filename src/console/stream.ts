@@ -16,13 +16,15 @@ interface Rooms {
   readonly clock: () => number;
 }
 
-/** What the role owns of webhook tables, and whether it is a superuser. */
+/** Whether the role is a superuser, and what it owns of webhook tables. */
 const readRights = `
-  SELECT n.nspname, c.relname FROM headgate.webhook_table w
-  JOIN pg_catalog.pg_class c ON c.oid = w.relation JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-  WHERE headgate.owns_table(w.relation)
+  SELECT r.rolsuper, o.nspname, o.relname FROM pg_catalog.pg_roles r LEFT JOIN (
+    SELECT n.nspname, c.relname FROM headgate.webhook_table w
+    JOIN pg_catalog.pg_class c ON c.oid = w.relation JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+    WHERE headgate.owns_table(w.relation)
+  ) o ON true
+  WHERE r.rolname = current_user
   LIMIT ${limits.consoleRowsMax}`;
-const readSuper = 'SELECT rolsuper FROM pg_catalog.pg_roles WHERE rolname = current_user';
 
 export function streamTail(
   response: ServerResponse,
@@ -54,13 +56,12 @@ export function streamTail(
 }
 
 async function rightsOf(runner: SqlRunner, database: string, signal: AbortSignal): Promise<Rights> {
-  const ask = async (sql: string) =>
-    (await runner.run({ sql, write: false }, signal, true)).tables[0]?.rows ?? [];
-  const [role] = await ask(readSuper);
-  const owned = await ask(readRights);
+  const { tables } = await runner.run({ sql: readRights, write: false }, signal, true);
+  const rows = tables[0]?.rows ?? [];
+  const owned = rows.filter(([, schema]) => schema !== null);
   return {
     database,
-    tables: new Set(owned.map(([schema, table]) => tableKey(schema ?? '', table ?? ''))),
-    strays: role?.[0] === 't',
+    tables: new Set(owned.map(([, schema, table]) => tableKey(schema ?? '', table ?? ''))),
+    strays: rows[0]?.[0] === 't',
   };
 }

@@ -148,6 +148,7 @@ function maskedHeader(name: string, value: string): string {
 
 /** node:http hands each byte over as one character. They are UTF-8 where they can be, else Latin-1. */
 function headerText(value: string): string {
+  if (visible.test(value)) return value;
   const bytes = Buffer.from(value, 'latin1');
   return isUtf8(bytes) ? bytes.toString('utf8') : value;
 }
@@ -180,7 +181,11 @@ function shownTarget({
   return `${target.slice(0, at)}?${shown.join('&')}`;
 }
 
+/** What most texts are; the rest costs more. */
+const visible = /^[\x20-\x7e]*$/;
+
 /** PostgreSQL's text holds no NUL, and its UTF-8 no half of a surrogate pair. */
 export function storable(text: string): string {
+  if (visible.test(text)) return text;
   return text.replaceAll('\0', '\ufffd').replaceAll(/\p{Cs}/gu, '\ufffd');
 }
