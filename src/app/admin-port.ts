@@ -9,7 +9,7 @@ import type { HeldQuestion, HeldRequest, TailSource } from '../tables/tail.ts';
 import type { Observe } from '../tables/observations.ts';
 import type { Settings } from '../tables/settings.ts';
 import { openConsoleOf } from './console.ts';
-import type { ReplayRooms } from './console-replay.ts';
+import type { ReplayDeps } from './console-replay.ts';
 import { healthOf } from './console-health.ts';
 import { createMachine } from './console-machine.ts';
 import type { WebhookDoor } from './webhook-doors.ts';
@@ -22,7 +22,7 @@ export interface AdminParts {
   readonly sql: { readonly host: string; readonly port: number };
   readonly gateway: { readonly host: string; readonly port: number };
   readonly metrics: Metrics;
-  readonly catalog: ReplayRooms['catalog'];
+  readonly catalog: ReplayDeps['catalog'];
   /** Of this process. */
   readonly tail: TailSource;
   readonly held: (of: HeldQuestion) => Promise<HeldRequest | null>;

@@ -13,13 +13,13 @@ import type { Settings } from '../tables/settings.ts';
 import { diskSpace, flushTime } from './disk.ts';
 import { tlsFiles } from './door-settings.ts';
 
-interface Rooms {
+interface Deps {
   readonly settings: Settings;
   readonly embedded: boolean;
   readonly spool: () => SpoolDetail | null;
 }
 
-export function createMachine({ settings, embedded, spool }: Rooms): () => Promise<Machine> {
+export function createMachine({ settings, embedded, spool }: Deps): () => Promise<Machine> {
   const { dataDir: folder } = settings;
   const clock = (): number => performance.now();
   let flush: { readonly ms: Promise<number | null>; readonly atMs: number } | null = null;

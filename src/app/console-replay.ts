@@ -14,7 +14,7 @@ import type { SignedRequest } from '../senders/senders.ts';
 import { Refused, SqlFailure } from '../tables/refusals.ts';
 import { askOwn } from './own-listener.ts';
 
-export interface ReplayRooms {
+export interface ReplayDeps {
   readonly catalog: Pick<Catalog, 'signing'>;
   /** Before `/webhook/…`, as this machine calls it and as senders do; null: the listener is off. */
   readonly own: string | null;
@@ -30,7 +30,7 @@ const left =
 export async function replayed(
   { schema, table, method, query, headers, body, sign }: ReplayRequest,
   who: { readonly user: string; readonly database: string },
-  { catalog, own, base }: ReplayRooms,
+  { catalog, own, base }: ReplayDeps,
 ): Promise<TestAnswer> {
   if (own === null || base === null)
     throw new Refused('replay_impossible', 'the webhook listener of this Headgate is off');
@@ -53,7 +53,7 @@ export async function replayed(
 
 /** null: nothing checks the table. */
 async function sourceOf(
-  catalog: ReplayRooms['catalog'],
+  catalog: ReplayDeps['catalog'],
   question: SourceQuestion & { readonly schema: string },
 ): Promise<CheckSource | null> {
   const found = await catalog.signing(question).catch((error: unknown) => {

@@ -18,7 +18,7 @@ import { consoleIsOn } from './door-settings.ts';
 import { pageFolder } from './own-files.ts';
 import { ownBase } from './endpoints.ts';
 import { replayed } from './console-replay.ts';
-import type { ReplayRooms } from './console-replay.ts';
+import type { ReplayDeps } from './console-replay.ts';
 import { makeSecret, senderInfos, sendTest } from './console-senders.ts';
 
 export interface ConsoleParts {
@@ -29,7 +29,7 @@ export interface ConsoleParts {
   readonly listen: { readonly host: string; readonly port: number } | null;
   readonly sql: { readonly host: string; readonly port: number };
   readonly gateway: { readonly host: string; readonly port: number };
-  readonly catalog: ReplayRooms['catalog'];
+  readonly catalog: ReplayDeps['catalog'];
   readonly tail: TailSource;
   readonly held: (of: HeldQuestion) => Promise<HeldRequest | null>;
   readonly health: () => Promise<Health>;

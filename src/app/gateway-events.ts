@@ -1,6 +1,6 @@
 /**
  * Joins the rooms that POST /v1/events goes through: relations of the catalog, the decode room, lanes and the commit
- * room. Takes an engine (Headgate's own, or several behind one), gives EventRooms; opens connections only when asked.
+ * room. Takes an engine (Headgate's own, or several behind one), gives EventDeps; opens connections only when asked.
  */
 import type { PoolClient } from 'pg';
 import { Lanes } from '../batch/lanes.ts';
@@ -20,7 +20,7 @@ import { notConnected } from '../engine/not-connected.ts';
 import { isConnectionLost, sqlstateOf } from '../engine/sqlstate.ts';
 import { within } from '../kit/within.ts';
 import type { Column } from '../tables/flow.ts';
-import type { EventCodec, EventRooms, FailedRow, OnConflict } from '../gateway/event-rooms.ts';
+import type { EventCodec, EventDeps, FailedRow, OnConflict } from '../gateway/event-deps.ts';
 import type { NamedEngine } from './gateway-rooms.ts';
 import { engineOf } from './gateway-rooms.ts';
 import type { Closer } from '../kit/closer.ts';
@@ -88,7 +88,7 @@ const ways = { error: 'insert', update: 'upsert', ignore: 'ignore' } as const sa
   string
 >;
 
-export function eventRooms(parts: EventParts, closer: Closer): EventRooms {
+export function eventRooms(parts: EventParts, closer: Closer): EventDeps {
   const { engine, pools, lanes, clock } = parts;
   // Apart from the lanes' connections: one of these is held as long as a body takes to arrive.
   const streams = new CommitPools(engine, {

@@ -70,7 +70,7 @@ async function open(
   const gateway = await openGateway({
     ...doorOptions(settings, guards),
     version,
-    rooms: {
+    deps: {
       database: (name) => engineOf(engines, name).name,
       unavailable: () =>
         engines.find(({ engine }) => engine.unavailable !== null)?.engine.unavailable ?? null,

@@ -12,7 +12,7 @@ import type { Engine } from '../engine/engine.ts';
 import type { GatewayRole } from '../engine/gateway-role.ts';
 import { openPostgresEngine } from '../engine/postgres.ts';
 import type { RewriteSql, Rewritten } from '../tables/sql-flow.ts';
-import type { GatewayOptions, GatewayRooms } from '../gateway/door.ts';
+import type { GatewayOptions, GatewayDeps } from '../gateway/door.ts';
 import type { Closer } from '../kit/closer.ts';
 import type { Observe } from '../tables/observations.ts';
 import { Refused } from '../tables/refusals.ts';
@@ -41,7 +41,7 @@ export function ownSqlRooms(
   engine: Engine,
   rewrite: RewriteSql,
   role: GatewayRole | null,
-): GatewayRooms['sql'] {
+): GatewayDeps['sql'] {
   return {
     clientConfig: (database) => (role ?? engine).clientConfig(database),
     ready: (database) => role?.ready(database) ?? refuseImpossible(database),
@@ -94,7 +94,7 @@ export async function openEventEngines(
 /** json_to_recordset and to_regclass; RisingWave says that it is 13. */
 const serverVersionMin = 100_000;
 
-export function otherSqlRooms(engines: readonly NamedEngine[]): GatewayRooms['sql'] {
+export function otherSqlRooms(engines: readonly NamedEngine[]): GatewayDeps['sql'] {
   return {
     clientConfig: (database) => {
       const { engine } = engineOf(engines, database);

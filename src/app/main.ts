@@ -59,7 +59,7 @@ import { loadParser, parseExpression } from '../validate/expression.ts';
 import { listenerCount, webhookDoorOf, withoutListenTls } from './webhook-doors.ts';
 import type { WebhookDoor } from './webhook-doors.ts';
 import { masterKeys, openWebhookRooms, releaseDatabase } from './webhook-rooms.ts';
-import type { WebhookRooms } from './webhook-rooms.ts';
+import type { WebhookDeps } from './webhook-rooms.ts';
 import { openSqlDoor } from '../wire/door.ts';
 import type { SqlDoor } from '../wire/door.ts';
 
@@ -72,20 +72,20 @@ export async function openService({
   closer,
 }: Starting): Promise<Service> {
   let draining = false;
-  const whyNotReady = () => (draining ? 'draining' : unavailableOf(engine, writes, rooms));
+  const whyNotReady = () => (draining ? 'draining' : unavailableOf(engine, writes, deps));
   const several = listenerCount(settings) > 1;
   // What is measured opens later than what measures it; nobody asks before the admin port is open.
   const metrics = createMetrics({
-    lanes: () => [...new Set([rooms.lanes, eventLanes])].flatMap((lanes) => [...lanes.depths()]),
-    load: () => rooms.listener.load,
+    lanes: () => [...new Set([deps.lanes, eventLanes])].flatMap((lanes) => [...lanes.depths()]),
+    load: () => deps.listener.load,
     ready: () => whyNotReady() === null,
-    spool: () => rooms.spool?.state() ?? null,
-    ...(several ? { listeners: () => rooms.listener.listeners?.states ?? [] } : {}),
+    spool: () => deps.spool?.state() ?? null,
+    ...(several ? { listeners: () => deps.listener.listeners?.states ?? [] } : {}),
   });
   let writes: WriteWatch | null = null;
   // Of listener processes it hears what is worth a line of the log.
   const heard = observers(log, (observation) => writes?.observe(observation));
-  const held = new Held(limits, (table) => rooms.catalog.lastKnown(table));
+  const held = new Held(limits, (table) => deps.catalog.lastKnown(table));
   const ring = new Ring(Date.now, held.forget);
   const observe = observers(heard, metrics.observe, ring.observe);
   starting.heardBy(observers((observation) => writes?.observe(observation), metrics.observe, ring.observe));
@@ -100,20 +100,20 @@ export async function openService({
   const shared = { settings, engine, guards, keys, version, observe };
   const bounds = { limits: boundsOf(settings), retries: true, oneOfSeveral: null, hold: held.hold };
   const spoolOpened = (kept: DatabaseSpool) => desk.opened(kept);
-  const rooms = await openWebhookRooms({ ...shared, ...bounds, openDoor, spoolOpened }, closer);
-  const { listener } = rooms;
-  const { sqlDoor, gateway, eventLanes } = await openSqlAndEvents({ ...rooms, ...shared }, closer);
+  const deps = await openWebhookRooms({ ...shared, ...bounds, openDoor, spoolOpened }, closer);
+  const { listener } = deps;
+  const { sqlDoor, gateway, eventLanes } = await openSqlAndEvents({ ...deps, ...shared }, closer);
   const [listen, sql] = [listener.address, sqlDoor.address];
   const doorsSoFar = { listener, sql, gateway: gateway.address, metrics };
   const { admin, console } = await openAdminPort(
     {
       ...shared,
       ...doorsSoFar,
-      catalog: rooms.catalog,
+      catalog: deps.catalog,
       tail: ring,
       held: async (of) => held.read(of),
       ready: whyNotReady,
-      spool: () => rooms.spool?.detail(draining) ?? null,
+      spool: () => deps.spool?.detail(draining) ?? null,
     },
     closer,
   );
@@ -140,14 +140,14 @@ export async function openService({
   };
 }
 
-function unavailableOf(engine: Engine, writes: WriteWatch | null, rooms: WebhookRooms<WebhookDoor>) {
-  const inProcesses = rooms.listener.listeners?.unavailable ?? null;
+function unavailableOf(engine: Engine, writes: WriteWatch | null, deps: WebhookDeps<WebhookDoor>) {
+  const inProcesses = deps.listener.listeners?.unavailable ?? null;
   return (
-    engine.unavailable ?? engine.readOnly ?? writes?.unavailable ?? rooms.catalog.unavailable ?? inProcesses
+    engine.unavailable ?? engine.readOnly ?? writes?.unavailable ?? deps.catalog.unavailable ?? inProcesses
   );
 }
 
-interface DoorRooms extends WebhookRooms<WebhookDoor> {
+interface DoorDeps extends WebhookDeps<WebhookDoor> {
   readonly settings: Settings;
   readonly engine: Engine;
   readonly guards: DoorGuards;
@@ -158,11 +158,11 @@ interface DoorRooms extends WebhookRooms<WebhookDoor> {
 
 /** The two doors that take SQL, with one rewriter. */
 async function openSqlAndEvents(
-  rooms: DoorRooms,
+  deps: DoorDeps,
   closer: Closer,
 ): Promise<{ sqlDoor: SqlDoor; gateway: Gateway; eventLanes: Lanes }> {
-  const { settings, engine, guards, keys, observe } = rooms;
-  const rewrite = createSqlRewriter(rooms, (database) => gateway.release(database));
+  const { settings, engine, guards, keys, observe } = deps;
+  const rewrite = createSqlRewriter(deps, (database) => gateway.release(database));
   const sqlDoor = await openSqlDoor({
     host: settings.sqlHost,
     port: settings.sqlPort,
@@ -176,13 +176,13 @@ async function openSqlAndEvents(
     rewrite,
   });
   closer.add('SQL door', () => sqlDoor.close());
-  const { gateway, lanes } = await openEvents(rooms, rewrite, closer);
+  const { gateway, lanes } = await openEvents(deps, rewrite, closer);
   return { sqlDoor, gateway, eventLanes: lanes };
 }
 
 /** Of the SQL door and of POST /v1/sql. `releaseMore`: lets go of connections to a database that opened later. */
-function createSqlRewriter(rooms: DoorRooms, releaseMore: (database: string) => Promise<void>): RewriteSql {
-  const { settings, catalog, sealing, listener } = rooms;
+function createSqlRewriter(deps: DoorDeps, releaseMore: (database: string) => Promise<void>): RewriteSql {
+  const { settings, catalog, sealing, listener } = deps;
   const endpoints = new Endpoints(catalog, settings, listener.address);
   const explain = createExplain({
     sources: (question) => catalog.sources(question),
@@ -195,7 +195,7 @@ function createSqlRewriter(rooms: DoorRooms, releaseMore: (database: string) => 
       await listener.listeners?.tell({ what: 'ensure', database }, limits.catalogWaitMs);
     },
     releaseDatabase: async (database) => {
-      await releaseDatabase(rooms, database);
+      await releaseDatabase(deps, database);
       await listener.listeners?.tell({ what: 'release', database }, limits.catalogWaitMs);
       await releaseMore(database);
     },
@@ -220,7 +220,7 @@ function createSqlRewriter(rooms: DoorRooms, releaseMore: (database: string) => 
     explain: (question) => explain(question).catch(failStatement),
     spool: async (session) => {
       const owned = await catalog.ownedBy(session).catch(failStatement);
-      const kept = Object.entries(rooms.spool?.shown(session.database) ?? {});
+      const kept = Object.entries(deps.spool?.shown(session.database) ?? {});
       return Object.fromEntries(kept.filter(([oid]) => owned.has(Number(oid))));
     },
     endpoints: (session) => endpoints.of(session).catch(failStatement),
@@ -229,19 +229,19 @@ function createSqlRewriter(rooms: DoorRooms, releaseMore: (database: string) => 
 
 /** The events gateway: in front of the databases of EVENTS_API_<DB>_DSN, or of Headgate's own where there are none. */
 async function openEvents(
-  rooms: DoorRooms,
+  deps: DoorDeps,
   rewrite: RewriteSql,
   closer: Closer,
 ): Promise<{ gateway: Gateway; lanes: Lanes }> {
-  const { settings, engine, version, observe } = rooms;
+  const { settings, engine, version, observe } = deps;
   const others = await openEventEngines(settings.eventDatabases, observe, closer);
   const own = others.length === 0;
   const role = own ? await openGatewayRole(settings, engine, closer) : null;
-  const parts = openParts(rooms, others, role, closer);
+  const parts = openParts(deps, others, role, closer);
   const gateway = await openGateway({
-    ...doorOptions(settings, rooms.guards.gateway),
+    ...doorOptions(settings, deps.guards.gateway),
     version,
-    rooms: {
+    deps: {
       database: own ? (name) => name ?? engine.defaultDatabase : (name) => engineOf(others, name).name,
       unavailable: () =>
         (own ? [engine] : others.map((it) => it.engine)).find((it) => it.unavailable !== null)?.unavailable ??
@@ -274,17 +274,17 @@ async function openGatewayRole(
 }
 
 function openParts(
-  rooms: DoorRooms,
+  deps: DoorDeps,
   others: readonly NamedEngine[],
   role: GatewayRole | null,
   closer: Closer,
 ): EventParts {
-  const { engine, observe } = rooms;
-  const bounds = boundsOf(rooms.settings);
+  const { engine, observe } = deps;
+  const bounds = boundsOf(deps.settings);
   const clock = () => performance.now();
   if (others.length > 0) return openEventParts(asOneEngine(others), observe, clock, closer, bounds);
   if (role !== null) return openEventParts(asRole(engine, role), observe, clock, closer, bounds);
-  return { engine, ready: refuseImpossible, pools: rooms.pools, lanes: rooms.lanes, clock };
+  return { engine, ready: refuseImpossible, pools: deps.pools, lanes: deps.lanes, clock };
 }
 
 function watchWrites(engine: Engine, { dataDir }: Settings): WriteWatch {

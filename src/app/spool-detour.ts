@@ -6,7 +6,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Lanes } from '../batch/lanes.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import { tableKey } from '../catalog/snapshot.ts';
-import type { IngestRooms } from '../ingest/ingest.ts';
+import type { IngestDeps } from '../ingest/ingest.ts';
 import { createSpooling } from '../ingest/spooling.ts';
 import type { SpoolRoom } from '../ingest/spooling.ts';
 import type { TableGate } from '../spool/table-gate.ts';
@@ -29,7 +29,7 @@ interface Surroundings {
   readonly spoolOf: (database: string) => (SpoolRoom & { knownGate(oid: number): TableGate | null }) | null;
 }
 
-export interface Detour extends Pick<IngestRooms, 'find' | 'admit' | 'submit'> {
+export interface Detour extends Pick<IngestDeps, 'find' | 'admit' | 'submit'> {
   /** Throws Refused where rows of this table that do not go through the disk would overtake those that do. */
   refuseOvertaking(target: Target): void;
 }

@@ -22,7 +22,7 @@ import { createStreams } from '../ingest/ingest-stream.ts';
 import type { StreamFence } from '../ingest/ingest-stream.ts';
 import { createHandshakes } from '../ingest/handshake.ts';
 import { createIngest } from '../ingest/ingest.ts';
-import type { IngestRooms } from '../ingest/ingest.ts';
+import type { IngestDeps } from '../ingest/ingest.ts';
 import { longWork } from '../kit/long-work.ts';
 import { remembered } from '../kit/remembered.ts';
 import type { Closable } from '../kit/closer.ts';
@@ -47,7 +47,7 @@ interface Stages {
   /** null: nobody is called over the network. */
   readonly sns: Sns | null;
   readonly rejected: (request: RejectedRequest) => void;
-  readonly hold: NonNullable<IngestRooms['hold']>;
+  readonly hold: NonNullable<IngestDeps['hold']>;
   readonly asked: (handshake: AskedHandshake) => void;
   /** null: no other process takes streams. */
   readonly fence: StreamFence | null;
@@ -63,10 +63,10 @@ export interface Webhooks<Door extends Closable> {
 
 /** `openDoor`: how connections come to it. */
 export async function openWebhooks<Door extends Closable>(
-  rooms: Stages,
+  deps: Stages,
   openDoor: (options: ListenerOptions) => Promise<Door>,
 ): Promise<Webhooks<Door>> {
-  const { settings, catalog, lanes, detour, guards, limits, rejected, observe, clock } = rooms;
+  const { settings, catalog, lanes, detour, guards, limits, rejected, observe, clock } = deps;
   const stages = {
     find: (name: TableName) => catalog.find(name),
     submit: (rows: Rows) => lanes.submit(rows),
@@ -86,7 +86,7 @@ export async function openWebhooks<Door extends Closable>(
     toLane(inOrder)(target, bytes);
   };
   const route = remembered((target) => orRefuse(parseWebhookTarget(target)), limits.targetsKnownMax);
-  const handshakes = handshakesOf(rooms, route);
+  const handshakes = handshakesOf(deps, route);
   const listener = await openDoor({
     host: settings.listenHost,
     port: settings.listenPort,
@@ -106,9 +106,9 @@ export async function openWebhooks<Door extends Closable>(
         detour.admit(target, bytes);
       },
       rejected,
-      hold: rooms.hold,
+      hold: deps.hold,
       handshakes,
-      ...(rooms.sns === null ? {} : { sns: rooms.sns }),
+      ...(deps.sns === null ? {} : { sns: deps.sns }),
       route,
       decode,
     }),
@@ -123,7 +123,7 @@ export async function openWebhooks<Door extends Closable>(
       clock,
       random: Math.random,
       limits,
-      ...(rooms.fence === null ? {} : { fence: rooms.fence }),
+      ...(deps.fence === null ? {} : { fence: deps.fence }),
     }),
   });
   return { listener, retry: createRetry({ ...stages, admit: admitting(false), decode }) };

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { Lanes } from '../batch/lanes.ts';
 import { Catalog } from '../catalog/catalog.ts';
 import { createKeeping, createLearning } from '../catalog/learning.ts';
-import type { Learn, LearningRooms } from '../catalog/learning.ts';
+import type { Learn, LearningDeps } from '../catalog/learning.ts';
 import { Sns } from '../ingest/sns.ts';
 import { createFetch, publicNetwork } from '../access/outgoing.ts';
 import { createCommit } from '../commit/commit.ts';
@@ -16,7 +16,7 @@ import { CommitPools } from '../commit/commit-pools.ts';
 import type { DoorGuards } from './door-guards.ts';
 import type { Engine } from '../engine/engine.ts';
 import type { AskedHandshake, CheckRequest, Ignored, RejectedRequest, Target } from '../tables/flow.ts';
-import type { IngestRooms } from '../ingest/ingest.ts';
+import type { IngestDeps } from '../ingest/ingest.ts';
 import type { StreamFence } from '../ingest/ingest-stream.ts';
 import type { Closable, Closer } from '../kit/closer.ts';
 import type { Limits } from '../tables/limits.ts';
@@ -57,12 +57,12 @@ export interface WebhookRoomsOptions<Door extends Closable> {
     readonly link: SpoolLink;
   } | null;
   /** Told of what accepted requests of inspected tables held. */
-  readonly hold: NonNullable<IngestRooms['hold']>;
+  readonly hold: NonNullable<IngestDeps['hold']>;
   /** Told of each spool that is opened here. */
   readonly spoolOpened?: (kept: DatabaseSpool) => void;
 }
 
-export interface WebhookRooms<Door extends Closable> {
+export interface WebhookDeps<Door extends Closable> {
   readonly sealing: Sealing;
   readonly rejects: Rejects;
   /** null: another process removes what is no longer to be kept. */
@@ -79,7 +79,7 @@ export interface WebhookRooms<Door extends Closable> {
 export async function openWebhookRooms<Door extends Closable>(
   options: WebhookRoomsOptions<Door>,
   closer: Closer,
-): Promise<WebhookRooms<Door>> {
+): Promise<WebhookDeps<Door>> {
   const { settings, engine, guards, limits, observe, openDoor } = options;
   const clock = () => performance.now();
   const sealing = createSealing(options.keys);
@@ -106,7 +106,7 @@ export async function openWebhookRooms<Door extends Closable>(
     },
     engine,
     retryAsked: (database) => rejects.wake(database),
-    rooms: catalogRooms(sealing, options.keys, settings),
+    deps: catalogRooms(sealing, options.keys, settings),
     limits,
     observe,
     clock,
@@ -146,11 +146,11 @@ export async function openWebhookRooms<Door extends Closable>(
 
 /** What comes with a sender's first request, and what Headgate calls because of it. */
 function outward(
-  rooms: Pick<WebhookRooms<Closable>, 'sealing' | 'pools' | 'catalog'> &
+  deps: Pick<WebhookDeps<Closable>, 'sealing' | 'pools' | 'catalog'> &
     Pick<WebhookRoomsOptions<Closable>, 'settings' | 'limits' | 'observe'> & { readonly clock: () => number },
 ): { learn: Learn; sns: Sns | null } {
-  const { sealing, pools, catalog, settings, limits, observe, clock } = rooms;
-  const learning: LearningRooms = {
+  const { sealing, pools, catalog, settings, limits, observe, clock } = deps;
+  const learning: LearningDeps = {
     open: sealing.open,
     seal: sealing.seal,
     newId: randomUUID,
@@ -189,7 +189,7 @@ export async function releaseDatabase(
     pools,
     rejects,
     keeper,
-  }: Pick<WebhookRooms<Closable>, 'catalog' | 'pools' | 'rejects' | 'keeper'>,
+  }: Pick<WebhookDeps<Closable>, 'catalog' | 'pools' | 'rejects' | 'keeper'>,
   database: string,
 ): Promise<void> {
   await catalog.release(database);

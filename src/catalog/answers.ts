@@ -48,7 +48,7 @@ export interface TableGuard {
   readonly validate: { readonly expression: string; readonly secrets: readonly string[] } | null;
 }
 
-interface Rooms {
+interface Deps {
   open(sealed: string, identity: string): string;
   readonly compileAnswers: CompileAnswers;
 }
@@ -68,13 +68,13 @@ interface Made {
 export const noAnswers: Made = { made: null, problem: null };
 
 /** VALIDATE is known to open. */
-export function makeAnswers(row: TableRow, rooms: Rooms): Made {
+export function makeAnswers(row: TableRow, deps: Deps): Made {
   if (row.answers.length === 0) return noAnswers;
   const problems: string[] = [];
   const sources = row.answers.flatMap((answer, index): AnswerSource[] => {
     const place = index + 1;
     try {
-      return [{ ...openAnswer(answer, rooms), place, values: openSecrets(answer.secrets, rooms) }];
+      return [{ ...openAnswer(answer, deps), place, values: openSecrets(answer.secrets, deps) }];
     } catch (error) {
       problems.push(`ANSWER ${place}: ${(error as Error).message}`);
       return [];
@@ -84,11 +84,11 @@ export function makeAnswers(row: TableRow, rooms: Rooms): Made {
     row.expression === null
       ? null
       : {
-          expression: openCheck(row, rooms),
-          secrets: openSecrets(row.secrets, rooms),
+          expression: openCheck(row, deps),
+          secrets: openSecrets(row.secrets, deps),
           format: formatOf(row.options),
         };
-  const compiled = rooms.compileAnswers(sources, guard);
+  const compiled = deps.compileAnswers(sources, guard);
   problems.push(...compiled.problems);
   const unchecked = compiled.answers.unchecked.map((rule) => learning(rule, row, sources));
   const made = {
@@ -116,11 +116,11 @@ function learning(
 /** A secret of the check has no value yet. */
 export class StillToLearn extends Error {}
 
-export function guardOf(row: TableRow, rooms: Pick<Rooms, 'open'>): TableGuard {
+export function guardOf(row: TableRow, deps: Pick<Deps, 'open'>): TableGuard {
   const format = formatOf(row.options);
   if (row.expression === null) return { format, validate: null };
   const secrets = row.secrets.map(({ alias }) => alias);
-  return { format, validate: { expression: openCheck(row, rooms), secrets } };
+  return { format, validate: { expression: openCheck(row, deps), secrets } };
 }
 
 export function formatOf({ format }: Readonly<Record<string, unknown>>): Intake['format'] {
@@ -130,7 +130,7 @@ export function formatOf({ format }: Readonly<Record<string, unknown>>): Intake[
 /** By the names that they have in the expression. Throws, naming what does not open. */
 export function openSecrets(
   rows: readonly SealedSecretRow[],
-  { open }: Pick<Rooms, 'open'>,
+  { open }: Pick<Deps, 'open'>,
 ): ReadonlyMap<string, string> {
   const secrets = new Map<string, string>();
   for (const { alias, name, seal_id, sealed } of rows) {

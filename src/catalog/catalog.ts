@@ -155,8 +155,8 @@ export class Catalog {
       const name = { oid: row.relation, database, schema: row.schema_name, table: row.table_name };
       const unusable = shapeProblem(row);
       try {
-        const source = openSource(row, this.#options.rooms);
-        const { made: answers } = unusable === null ? makeAnswers(row, this.#options.rooms) : noAnswers;
+        const source = openSource(row, this.#options.deps);
+        const { made: answers } = unusable === null ? makeAnswers(row, this.#options.deps) : noAnswers;
         return { ...name, unusable, source, answers, dedupe: dedupeOf(row.options) };
       } catch (error) {
         const reason = error instanceof Error ? error.message : String(error);
@@ -179,7 +179,7 @@ export class Catalog {
     const foreignSecrets = await catalog.foreignSecrets(user, row.relation);
     return {
       foreignSecrets,
-      source: foreignSecrets.length > 0 ? null : openSource(row, this.#options.rooms),
+      source: foreignSecrets.length > 0 ? null : openSource(row, this.#options.deps),
     };
   }
 
@@ -205,7 +205,7 @@ export class Catalog {
     const { database, user, schema, table } = question;
     await this.ensure(database);
     const rows = (await this.#databases.get(database)?.ownedRows(user, schema, table)) ?? [];
-    return rows.map((row) => guardOf(row, this.#options.rooms));
+    return rows.map((row) => guardOf(row, this.#options.deps));
   }
 
   async refresh(database: string): Promise<void> {

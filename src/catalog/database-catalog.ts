@@ -39,9 +39,9 @@ import {
   readTables,
 } from './reading.ts';
 import { keyProblem, sealOldChecks } from './sealed.ts';
-import type { KeyRooms } from './sealed.ts';
+import type { KeyDeps } from './sealed.ts';
 import { emptySnapshot, nextSnapshot, tableKey } from './snapshot.ts';
-import type { CatalogRow, Snapshot, SnapshotRooms } from './snapshot.ts';
+import type { CatalogRow, Snapshot, SnapshotDeps } from './snapshot.ts';
 
 export type CatalogState = 'connecting' | 'watching' | 'absent' | 'closed';
 
@@ -54,7 +54,7 @@ export interface DatabaseCatalogOptions {
   readonly database: string;
   readonly engine: Engine;
   readonly migrations: Migrations;
-  readonly rooms: SnapshotRooms & KeyRooms;
+  readonly deps: SnapshotDeps & KeyDeps;
   readonly limits: Pick<
     Limits,
     | 'catalogWaitMs'
@@ -131,8 +131,8 @@ export class DatabaseCatalog {
   /** What an earlier process knew, where this one has not read the catalog yet. */
   remember(rows: readonly CatalogRow[], ageMs: number): void {
     if (this.#snapshot.version > 0) return;
-    const { database, rooms, clock } = this.#options;
-    this.#snapshot = nextSnapshot(this.#snapshot, database, rows, rooms);
+    const { database, deps, clock } = this.#options;
+    this.#snapshot = nextSnapshot(this.#snapshot, database, rows, deps);
     this.#confirmedAtMs = clock() - ageMs;
   }
 
@@ -296,12 +296,12 @@ export class DatabaseCatalog {
 
   /** Says what keeps the sealed values closed; a key that comes back later is found as well. */
   async #lookAfterSeals(client: Client): Promise<void> {
-    const { database, rooms, observe } = this.#options;
-    const problem = await keyProblem(client, database, rooms);
+    const { database, deps, observe } = this.#options;
+    const problem = await keyProblem(client, database, deps);
     if (problem !== null && problem !== this.#keyProblem)
       observe({ kind: 'catalog.sealed_otherwise', database, reason: problem });
     this.#keyProblem = problem;
-    if (problem === null) await sealOldChecks(client, rooms);
+    if (problem === null) await sealOldChecks(client, deps);
   }
 
   /** Strangers may send what they like: what is kept of any number of notifications is one run. */
@@ -347,9 +347,9 @@ export class DatabaseCatalog {
     // Roles that were renamed or dropped, too, have changed the fingerprint.
     if (this.#fingerprint !== null) await pinned(client, 'call headgate.settle()');
     const { rows, unread } = await readTables(client);
-    const { database, rooms, observe } = this.#options;
+    const { database, deps, observe } = this.#options;
     const before = this.#snapshot;
-    const next = nextSnapshot(before, database, rows, rooms, unread);
+    const next = nextSnapshot(before, database, rows, deps, unread);
     this.#snapshot = next;
     this.#fingerprint = fingerprint;
     this.#confirm(askedAtMs);

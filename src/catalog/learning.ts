@@ -10,14 +10,14 @@ import { limits } from '../tables/limits.ts';
 import type { Observe } from '../tables/observations.ts';
 import { Refused } from '../tables/refusals.ts';
 import { identities } from './seals.ts';
-import type { SealRooms } from './seals.ts';
+import type { SealDeps } from './seals.ts';
 
 interface Lender {
   query(query: { text: string; values: unknown[]; query_timeout: number }): Promise<{ rows: unknown[] }>;
   release(destroy?: boolean): void;
 }
 
-export interface LearningRooms extends SealRooms {
+export interface LearningDeps extends SealDeps {
   readonly newId: () => string;
   readonly connect: (database: string) => Promise<Lender>;
   /** Reads the catalog of a database again. */
@@ -43,35 +43,35 @@ const learnSql =
 const keepSql = 'select headgate.keep_certificate($1, $2, $3, $4) as kept';
 const contestSql = 'select headgate.contest_secret($1, $2)';
 
-export function createLearning(rooms: LearningRooms): Learn {
+export function createLearning(deps: LearningDeps): Learn {
   return async (target, { name, sealId }, value, remoteAddress) => {
-    const newId = rooms.newId();
-    const sealed = rooms.seal(value, identities.secret(name, newId));
-    const ask = (text: string, values: unknown[]) => asked<LearnedRow>(rooms, target.database, text, values);
+    const newId = deps.newId();
+    const sealed = deps.seal(value, identities.secret(name, newId));
+    const ask = (text: string, values: unknown[]) => asked<LearnedRow>(deps, target.database, text, values);
     const [found] = await ask(learnSql, [sealId, newId, sealed, remoteAddress]);
     if (found?.outcome === 'learned') {
-      rooms.observe({ kind: 'secret.learned', table: target, secret: name, remoteAddress });
+      deps.observe({ kind: 'secret.learned', table: target, secret: name, remoteAddress });
       // The next request is checked by it.
-      await rooms.refresh(target.database).catch(() => undefined);
+      await deps.refresh(target.database).catch(() => undefined);
       return true;
     }
     if (found?.outcome !== 'taken' || found.seal_id === null || found.sealed === null) return false;
-    if (isSame(rooms.open(found.sealed, identities.secret(name, found.seal_id)), value)) return true;
+    if (isSame(deps.open(found.sealed, identities.secret(name, found.seal_id)), value)) return true;
     await ask(contestSql, [found.seal_id, remoteAddress]);
-    rooms.observe({ kind: 'secret.contested', table: target, secret: name, remoteAddress });
+    deps.observe({ kind: 'secret.contested', table: target, secret: name, remoteAddress });
     return false;
   };
 }
 
 /** Keeps a certificate as the first secret of a table that names topics of SNS; false: it was not made to be learned. */
-export function createKeeping(rooms: LearningRooms) {
+export function createKeeping(deps: LearningDeps) {
   return async ({ database, sns }: Target, certificate: string): Promise<boolean> => {
     const [topic] = sns?.topics.values() ?? [];
     if (sns === undefined || topic === undefined) return false;
     const { name, sealId } = sns.secret;
-    const newId = rooms.newId();
-    const sealed = rooms.seal(certificate, identities.secret(name, newId));
-    const [row] = await asked<{ kept: boolean }>(rooms, database, keepSql, [
+    const newId = deps.newId();
+    const sealed = deps.seal(certificate, identities.secret(name, newId));
+    const [row] = await asked<{ kept: boolean }>(deps, database, keepSql, [
       sealId,
       newId,
       sealed,
@@ -87,7 +87,7 @@ function isSame(one: string, other: string): boolean {
 }
 
 async function asked<Row>(
-  { connect }: LearningRooms,
+  { connect }: LearningDeps,
   database: string,
   text: string,
   values: unknown[],

@@ -9,9 +9,9 @@ import { sqlstateOf } from '../engine/sqlstate.ts';
 import { quoteLiteral } from '../kit/sql-text.ts';
 import { pinned } from './reading.ts';
 import { identities, oldChecksSql, sealOldCheck } from './seals.ts';
-import type { OldCheckRow, SealRooms } from './seals.ts';
+import type { OldCheckRow, SealDeps } from './seals.ts';
 
-export interface KeyRooms extends SealRooms {
+export interface KeyDeps extends SealDeps {
   /** Makes the master key where there is none. Called only where nothing is sealed with another one. */
   makeKey(): Promise<void>;
 }
@@ -37,18 +37,18 @@ union all
  from headgate.webhook_table w where w.sealed_expression is not null and octet_length(w.sealed_expression) <= 1048576 limit 64)`;
 
 /** null: what is sealed in this database opens, or nothing is. */
-export async function keyProblem(client: Client, database: string, rooms: KeyRooms): Promise<string | null> {
+export async function keyProblem(client: Client, database: string, deps: KeyDeps): Promise<string | null> {
   const problem = `the sealed values of database ${JSON.stringify(database)} do not open: start Headgate with the master key that they were sealed with`;
   const [there] = await pinned<KeyCheckRow>(client, readKeyCheck);
-  if (there !== undefined) return opens(rooms, there.sealed, identities.key(there.seal_id)) ? null : problem;
+  if (there !== undefined) return opens(deps, there.sealed, identities.key(there.seal_id)) ? null : problem;
   const sample = await pinned<SampleRow>(client, readSample);
   const some = sample.some(({ what, name, seal_id: id, sealed }) =>
-    opens(rooms, sealed, what === 'secret' ? identities.secret(name, id) : identities[what](id)),
+    opens(deps, sealed, what === 'secret' ? identities.secret(name, id) : identities[what](id)),
   );
   if (sample.length > 0 && !some) return problem;
-  await rooms.makeKey();
+  await deps.makeKey();
   const id = randomUUID();
-  const sealed = quoteLiteral(rooms.seal(known, identities.key(id)));
+  const sealed = quoteLiteral(deps.seal(known, identities.key(id)));
   try {
     await pinned(
       client,
@@ -60,11 +60,11 @@ export async function keyProblem(client: Client, database: string, rooms: KeyRoo
     throw error;
   }
   const [row] = await pinned<KeyCheckRow>(client, readKeyCheck);
-  return row !== undefined && opens(rooms, row.sealed, identities.key(row.seal_id)) ? null : problem;
+  return row !== undefined && opens(deps, row.sealed, identities.key(row.seal_id)) ? null : problem;
 }
 
 /** Those that do not open stay as they are, and their tables unusable: their key may come back. */
-export async function sealOldChecks(client: Client, rooms: SealRooms): Promise<void> {
+export async function sealOldChecks(client: Client, deps: SealDeps): Promise<void> {
   for (let after = 0; ;) {
     const rows = await pinned<OldCheckRow>(client, oldChecksSql(after));
     const last = rows.at(-1);
@@ -72,7 +72,7 @@ export async function sealOldChecks(client: Client, rooms: SealRooms): Promise<v
     after = last.relation;
     const statements = rows.flatMap((row) => {
       try {
-        return [sealOldCheck(row, randomUUID(), rooms)];
+        return [sealOldCheck(row, randomUUID(), deps)];
       } catch {
         return [];
       }
@@ -81,9 +81,9 @@ export async function sealOldChecks(client: Client, rooms: SealRooms): Promise<v
   }
 }
 
-function opens(rooms: SealRooms, sealed: string, identity: string): boolean {
+function opens(deps: SealDeps, sealed: string, identity: string): boolean {
   try {
-    rooms.open(sealed, identity);
+    deps.open(sealed, identity);
     return true;
   } catch {
     return false;

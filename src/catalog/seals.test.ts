@@ -4,22 +4,22 @@ import { test } from 'node:test';
 import { createSealing } from '../secrets/sealing.ts';
 import { openCheck, sealCheck, sealOldCheck } from './seals.ts';
 
-const rooms = createSealing(randomBytes(32));
+const deps = createSealing(randomBytes(32));
 const check = { expression: `f(s, 'key')`, shown: `f(s, '********')`, payload: 'data', secrets: ['s'] };
 const sealId = randomUUID();
 const row = {
   payload: 'data',
   expression: check.shown,
-  sealed_expression: sealCheck(check, sealId, rooms),
+  sealed_expression: sealCheck(check, sealId, deps),
   seal_id: sealId,
   secrets: [{ alias: 's' }],
 };
 
 test('a check is what Headgate has sealed, and nothing that was written beside it', () => {
-  assert.equal(openCheck(row, rooms), check.expression);
+  assert.equal(openCheck(row, deps), check.expression);
   const open = { ...check, shown: check.expression, payload: null };
-  const plain = { ...row, expression: check.expression, sealed_expression: sealCheck(open, sealId, rooms) };
-  assert.equal(openCheck({ ...plain, payload: 'other' }, rooms), check.expression);
+  const plain = { ...row, expression: check.expression, sealed_expression: sealCheck(open, sealId, deps) };
+  assert.equal(openCheck({ ...plain, payload: 'other' }, deps), check.expression);
   for (const lie of [
     { expression: `substr(s, 1, 1) = headers->>'x'` },
     { payload: 'other' },
@@ -27,10 +27,10 @@ test('a check is what Headgate has sealed, and nothing that was written beside i
     { secrets: [{ alias: 'rootsec' }] },
     { secrets: [] },
     { sealed_expression: null, seal_id: null },
-    { sealed_expression: rooms.seal(JSON.stringify(check), `secret:s:${sealId}`) },
+    { sealed_expression: deps.seal(JSON.stringify(check), `secret:s:${sealId}`) },
     { seal_id: randomUUID() },
   ])
-    assert.throws(() => openCheck({ ...row, ...lie }, rooms), Error, JSON.stringify(lie));
+    assert.throws(() => openCheck({ ...row, ...lie }, deps), Error, JSON.stringify(lie));
 });
 
 test('what an older Headgate has sealed is sealed anew, once', () => {
@@ -39,11 +39,11 @@ test('what an older Headgate has sealed is sealed anew, once', () => {
     ...row,
     relation: 7,
     seal_id: oldId,
-    sealed_expression: rooms.seal(check.expression, `expression:${oldId}`),
+    sealed_expression: deps.seal(check.expression, `expression:${oldId}`),
   };
-  assert.throws(() => openCheck(old, rooms));
+  assert.throws(() => openCheck(old, deps));
   const id = randomUUID();
-  const sealed = /sealed_expression = '([^']+)'/.exec(sealOldCheck(old, id, rooms))?.[1] ?? '';
-  assert.equal(openCheck({ ...row, sealed_expression: sealed, seal_id: id }, rooms), check.expression);
-  assert.throws(() => sealOldCheck({ ...old, seal_id: id }, id, rooms));
+  const sealed = /sealed_expression = '([^']+)'/.exec(sealOldCheck(old, id, deps))?.[1] ?? '';
+  assert.equal(openCheck({ ...row, sealed_expression: sealed, seal_id: id }, deps), check.expression);
+  assert.throws(() => sealOldCheck({ ...old, seal_id: id }, id, deps));
 });

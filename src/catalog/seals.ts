@@ -37,12 +37,12 @@ export interface Check {
   readonly secrets: readonly string[];
 }
 
-export interface SealRooms {
+export interface SealDeps {
   open(sealed: string, identity: string): string;
   seal(plaintext: string, identity: string): string;
 }
 
-export function sealCheck(check: Check, sealId: string, { seal }: Pick<SealRooms, 'seal'>): string {
+export function sealCheck(check: Check, sealId: string, { seal }: Pick<SealDeps, 'seal'>): string {
   const { expression, shown, payload, secrets } = check;
   const sealed: SealedCheck = {
     expression,
@@ -62,7 +62,7 @@ export interface CheckRow {
 }
 
 /** The expression. Throws where the row is not what was sealed. */
-export function openCheck(row: CheckRow, { open }: Pick<SealRooms, 'open'>): string {
+export function openCheck(row: CheckRow, { open }: Pick<SealDeps, 'open'>): string {
   if (row.sealed_expression === null || row.seal_id === null)
     throw new Error(
       'it was not written by Headgate, and is not believed: give it again with ALTER TABLE ... VALIDATE',
@@ -96,12 +96,12 @@ where w.seal_form = 1 and w.expression is not null and w.relation::pg_catalog.oi
 order by w.relation::pg_catalog.oid limit ${oldChecksMax}`;
 
 /** A statement that puts the check of a version 2 catalog under a seal of today. Throws where it does not open. */
-export function sealOldCheck(row: OldCheckRow, sealId: string, rooms: SealRooms): string {
+export function sealOldCheck(row: OldCheckRow, sealId: string, deps: SealDeps): string {
   const { relation, payload, expression: shown, sealed_expression: sealed, seal_id: oldId, secrets } = row;
   if (shown === null) throw new Error('there is no expression');
-  const expression = sealed === null ? shown : rooms.open(sealed, identities.expression(oldId ?? ''));
+  const expression = sealed === null ? shown : deps.open(sealed, identities.expression(oldId ?? ''));
   const check = { expression, shown, payload, secrets: secrets.map(({ alias }) => alias) };
-  const text = quoteLiteral(sealCheck(check, sealId, rooms));
+  const text = quoteLiteral(sealCheck(check, sealId, deps));
   return `update headgate.webhook_table set sealed_expression = ${text}, seal_id = '${sealId}', seal_form = 2
     where relation = ${relation}::pg_catalog.oid::pg_catalog.regclass and seal_form = 1`;
 }
@@ -114,7 +114,7 @@ export interface SealedAnswer extends AnswerText {
   readonly shown: string;
 }
 
-export function sealAnswer(answer: SealedAnswer, sealId: string, { seal }: Pick<SealRooms, 'seal'>): string {
+export function sealAnswer(answer: SealedAnswer, sealId: string, { seal }: Pick<SealDeps, 'seal'>): string {
   return seal(JSON.stringify(answer), identities.answer(sealId));
 }
 
@@ -128,7 +128,7 @@ export interface AnswerRow {
 }
 
 /** Throws where the row is not what was sealed. */
-export function openAnswer(row: AnswerRow, { open }: Pick<SealRooms, 'open'>): SealedAnswer {
+export function openAnswer(row: AnswerRow, { open }: Pick<SealDeps, 'open'>): SealedAnswer {
   const sealed = JSON.parse(open(row.sealed, identities.answer(row.seal_id))) as SealedAnswer;
   const same =
     sealed.shown === row.expression &&

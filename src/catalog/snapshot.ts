@@ -94,7 +94,7 @@ export const unreadRowsSql =
 const tooLarge =
   'its VALIDATE, secrets, defaults and generated columns, or those of all tables of its owner, take too much of the catalog';
 
-export interface SnapshotRooms {
+export interface SnapshotDeps {
   /** Opens what `seal` sealed; throws. */
   open(sealed: string, identity: string): string;
   /** Compiles an expression; throws with the reason. */
@@ -139,7 +139,7 @@ export function nextSnapshot(
   before: Snapshot,
   database: string,
   rows: readonly CatalogRow[],
-  rooms: SnapshotRooms,
+  deps: SnapshotDeps,
   unread: readonly UnreadRow[] = [],
 ): Snapshot {
   const tables = new Map<string, Target>();
@@ -158,7 +158,7 @@ export function nextSnapshot(
       tables.set(key, kept);
       continue;
     }
-    const made = toTarget(database, row, rooms);
+    const made = toTarget(database, row, deps);
     tables.set(key, made.target);
     if (made.unusable !== null) unusable.set(key, made.unusable);
     if (made.unanswering !== null) unanswering.set(key, made.unanswering);
@@ -226,18 +226,18 @@ const bodyTypes: { readonly [format in Intake['format']]: readonly number[] } = 
 function toTarget(
   database: string,
   row: CatalogRow,
-  rooms: SnapshotRooms,
+  deps: SnapshotDeps,
 ): { target: Target; unusable: string | null; unanswering: string | null } {
   const shape = shapeOf(row);
   let compiled: CompiledCheck | null = null;
   const code = toCode(row);
   let unusable = shapeProblem(row);
   let learns = false;
-  const sns = snsOf(row, rooms);
+  const sns = snsOf(row, deps);
   let dedupe: Dedupe | undefined;
   if (unusable === null) {
     try {
-      compiled = makeCheck(row, rooms);
+      compiled = makeCheck(row, deps);
       dedupe = dedupeOf(row.options) ?? undefined;
       if (sns !== undefined && compiled !== null)
         compiled = { ...compiled, check: ofTopics(compiled.check, sns) };
@@ -248,7 +248,7 @@ function toTarget(
   }
   const { schema_name: schema, table_name: table, relation: oid } = row;
   const usable = typeof shape === 'string' ? unusableShape(row.version) : shape;
-  const answers = unusable === null || learns ? makeAnswers(row, rooms) : noAnswers;
+  const answers = unusable === null || learns ? makeAnswers(row, deps) : noAnswers;
   return {
     unanswering: answers.problem,
     target: {
@@ -281,13 +281,13 @@ function toTarget(
   };
 }
 
-function snsOf({ options, secrets }: CatalogRow, rooms: SnapshotRooms): SnsTopics | undefined {
+function snsOf({ options, secrets }: CatalogRow, deps: SnapshotDeps): SnsTopics | undefined {
   const { sns_topics: given } = options;
   const topics = typeof given === 'string' ? parseTopics(given) : null;
   const [first] = secrets;
   if (topics === null || first === undefined) return undefined;
   try {
-    const [value = ''] = openSecrets([first], rooms).values();
+    const [value = ''] = openSecrets([first], deps).values();
     return { topics, secret: { name: first.name, sealId: first.seal_id, value } };
   } catch {
     // It does not open, and the table is unusable for that.
@@ -349,9 +349,9 @@ function hiddenHeaders(compiled: CompiledCheck | null): ReadonlySet<string> | nu
   return new Set([...credentialHeaders, ...(compiled?.headers ?? [])]);
 }
 
-function makeCheck(row: CatalogRow, rooms: SnapshotRooms): CompiledCheck | null {
-  const source = openSource(row, rooms);
-  return source === null ? null : rooms.compile(source.expression, source.payload, source.secrets);
+function makeCheck(row: CatalogRow, deps: SnapshotDeps): CompiledCheck | null {
+  const source = openSource(row, deps);
+  return source === null ? null : deps.compile(source.expression, source.payload, source.secrets);
 }
 
 /** What a check is made of, in clear: never kept, never logged. */
@@ -362,13 +362,13 @@ export interface CheckSource {
 }
 
 /** null: the table has no VALIDATE. Throws, naming what does not open. */
-export function openSource(row: CatalogRow, rooms: Pick<SnapshotRooms, 'open'>): CheckSource | null {
+export function openSource(row: CatalogRow, deps: Pick<SnapshotDeps, 'open'>): CheckSource | null {
   if (row.expression === null) return null;
-  const secrets = openSecrets(row.secrets, rooms);
+  const secrets = openSecrets(row.secrets, deps);
   for (const [name, value] of secrets)
     if (value === '') throw new StillToLearn(`secret ${name} is still to be learned`);
   try {
-    return { expression: openCheck(row, rooms), payload: row.payload, secrets };
+    return { expression: openCheck(row, deps), payload: row.payload, secrets };
   } catch (error) {
     throw new Error(`VALIDATE expression: ${(error as Error).message}`, { cause: error });
   }

@@ -154,13 +154,13 @@ test('a suspected row is not refused because the engine names it, nor for a tabl
   const members = Array.from({ length: 64 }, () => rowsOf(1));
   for (const instead of [null, changed]) {
     const engine = engineOf(new Set(members.slice(5, 6)), true);
-    const rooms = {
+    const deps = {
       ...engine,
       judge: () => Promise.resolve({ blame: 'suspect' as const, outcome: rowRefused }),
       stands: () => Promise.resolve(instead),
       namedRefusalsMax: 3,
     };
-    const outcomes = await commitIsolating(rooms, members);
+    const outcomes = await commitIsolating(deps, members);
     assert.deepEqual(outcomes[5], instead ?? rowRefused);
     assert.equal(outcomes.filter(({ kind }) => kind === 'committed').length, 63);
     assert.equal(engine.seen.attempts, 13);

@@ -12,7 +12,7 @@ import { chainBroken, Chains } from './chains.ts';
 import type { Failed } from './round-trip.ts';
 import type { Attempt } from './told.ts';
 
-export interface IsolateRooms {
+export interface IsolateDeps {
   attempt(members: readonly Rows[]): Promise<Attempt>;
   judge(failed: Failed): Promise<Judged>;
   /** Asked before rows are refused that were only suspected: null, or the outcome of them all instead. */
@@ -35,12 +35,12 @@ export interface Judged {
 
 /** One outcome per member, in order. */
 export async function commitIsolating(
-  rooms: IsolateRooms,
+  deps: IsolateDeps,
   members: readonly Rows[],
 ): Promise<readonly Outcome[]> {
-  const isolating = new Isolating(rooms);
+  const isolating = new Isolating(deps);
   const places = members.map((rows, place): Place => ({ rows, place, outcome: null }));
-  await isolating.run(places, rooms.namedRefusalsMax);
+  await isolating.run(places, deps.namedRefusalsMax);
   await isolating.confirmSuspects();
   isolating.chains.end();
   return places.map(({ outcome }) => outcome ?? unreachable());
@@ -54,15 +54,15 @@ interface Place {
 
 class Isolating {
   readonly chains = new Chains();
-  readonly #rooms: IsolateRooms;
+  readonly #deps: IsolateDeps;
   readonly #suspects: Place[] = [];
   /** Attempts since something was stored last that failed by no row's fault. */
   #fruitless = 0;
   /** What the rest of the group comes to without being tried. */
   #end: Outcome | null = null;
 
-  constructor(rooms: IsolateRooms) {
-    this.#rooms = rooms;
+  constructor(deps: IsolateDeps) {
+    this.#deps = deps;
   }
 
   async run(given: readonly Place[], namedLeft: number): Promise<void> {
@@ -71,23 +71,23 @@ class Isolating {
     const places = given.filter(({ outcome }) => outcome === null);
     if (places.length === 0) return;
     if (this.#end !== null) return this.#settleAll(places, this.#end);
-    const attempt = await this.#rooms.attempt(places.map(({ rows }) => rows));
+    const attempt = await this.#deps.attempt(places.map(({ rows }) => rows));
     if (attempt.kind === 'committed') {
       this.#fruitless = 0;
       for (const place of places) this.#settle(place, { kind: 'committed', rows: place.rows.count });
       return;
     }
     if (attempt.kind === 'lost') return this.#settleAll(places, lost);
-    const { blame, outcome } = await this.#rooms.judge(attempt);
+    const { blame, outcome } = await this.#deps.judge(attempt);
     if (blame === 'row') {
-      const line = this.#rooms.lineOf(attempt);
+      const line = this.#deps.lineOf(attempt);
       const named = line === null ? undefined : atLine(places, line);
       if (named !== undefined && (namedLeft > 0 || places.length === 1)) {
         this.#settle(named.place, outcome.kind === 'aborted' ? { ...outcome, row: named.row } : outcome);
         return this.run(places, namedLeft - 1);
       }
     }
-    if (blame === 'elsewhere' && ++this.#fruitless >= this.#rooms.fruitlessMax) this.#end = outcome;
+    if (blame === 'elsewhere' && ++this.#fruitless >= this.#deps.fruitlessMax) this.#end = outcome;
     if (blame === 'group' || places.length === 1 || this.#end !== null) {
       if (blame === 'suspect') this.#suspects.push(...places);
       return this.#settleAll(places, outcome);
@@ -100,7 +100,7 @@ class Isolating {
   /** The table may have become another one since the first row was suspected. */
   async confirmSuspects(): Promise<void> {
     if (this.#suspects.length === 0) return;
-    const instead = await this.#rooms.stands();
+    const instead = await this.#deps.stands();
     if (instead !== null) for (const place of this.#suspects) place.outcome = instead;
   }
 

@@ -61,7 +61,7 @@ function engineOf(members: readonly Rows[], kinds: readonly Kind[], conflicts: n
   return {
     stored,
     seen,
-    rooms: {
+    deps: {
       refuse: () => null,
       store: (unit: readonly Rows[]) => Promise.resolve(take(unit)),
       storeEach: (units: readonly (readonly Rows[])[]) => {
@@ -101,7 +101,7 @@ test('what would be stored one by one is stored, and nothing else, in a bounded 
           chain: chains[chain] ?? null,
         }));
         const engine = engineOf(members, kinds, conflicts);
-        const outcomes = await settle(engine.rooms, members);
+        const outcomes = await settle(engine.deps, members);
 
         const expected = new Set<Rows>();
         const broken = new Set<Chain>();
@@ -143,7 +143,7 @@ test('one bad member of two thousand costs two passes more', async () => {
   const kinds = Array.from({ length: 2_000 }, (_, i) => ({ bad: i === 777, needs: 0, chain: -1 }));
   const members = kinds.map(() => rowsOf(target, '1'));
   const engine = engineOf(members, kinds, 0);
-  const outcomes = await settle(engine.rooms, members);
+  const outcomes = await settle(engine.deps, members);
   assert.equal(outcomes.filter((o) => o.kind === 'committed').length, 1_999);
   assert.equal(engine.seen.attempts, 1 + 16 + 16 + 8);
 });
@@ -155,7 +155,7 @@ test('a lost connection is unknown for what was sent, and only for that', async 
   ];
   const outcomes = await settle(
     {
-      ...engineOf(members, [], 0).rooms,
+      ...engineOf(members, [], 0).deps,
       store: () => Promise.resolve(failedWith('23514')),
       storeEach: () => Promise.resolve(answers.shift() ?? []),
     },
@@ -171,20 +171,20 @@ test('members that are only suspected fail alone twice, together, before they ar
   const members = Array.from({ length: 2_048 }, () => rowsOf(target, '1'));
   const seen = { transactions: 0 };
   const fail = () => failedWith('XX000');
-  const rooms = {
-    ...engineOf(members, [], 0).rooms,
+  const deps = {
+    ...engineOf(members, [], 0).deps,
     judge: () => ({ blame: 'suspect' as const }),
     store: () => Promise.resolve((seen.transactions++, fail())),
     storeEach: (units: readonly unknown[]) => Promise.resolve((seen.transactions++, units.map(fail))),
   };
-  const outcomes = await settle(rooms, members);
+  const outcomes = await settle(deps, members);
   assert.deepEqual(
     outcomes,
     members.map(() => refused),
   );
   assert.equal(seen.transactions, 1 + 1 + 5 + 2 * 35);
   const changed: Outcome = { kind: 'aborted', refusal: refusal('table_changed') };
-  assert.deepEqual(await settle({ ...rooms, stands: () => Promise.resolve(changed) }, members.slice(0, 2)), [
+  assert.deepEqual(await settle({ ...deps, stands: () => Promise.resolve(changed) }, members.slice(0, 2)), [
     changed,
     changed,
   ]);

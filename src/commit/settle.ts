@@ -13,7 +13,7 @@ import { chainBroken, Chains } from './chains.ts';
 import type { Failed } from './round-trip.ts';
 import type { Attempt } from './told.ts';
 
-export interface SettleRooms {
+export interface SettleDeps {
   /** The outcome of a member that is not even tried; null: it is. */
   refuse(member: Rows): Outcome | null;
   /** All rows or none. */
@@ -55,9 +55,9 @@ interface Member {
 type Unit = readonly Member[];
 
 /** One outcome per member, in order. */
-export async function settle(rooms: SettleRooms, given: readonly Rows[]): Promise<readonly Outcome[]> {
+export async function settle(deps: SettleDeps, given: readonly Rows[]): Promise<readonly Outcome[]> {
   const members: Member[] = given.map((rows, place) => ({ place, rows, outcome: null, alone: 0 }));
-  const settling = new Settling(rooms);
+  const settling = new Settling(deps);
   await settling.run(members);
   await settling.confirmSuspects();
   settling.chains.end();
@@ -66,16 +66,16 @@ export async function settle(rooms: SettleRooms, given: readonly Rows[]): Promis
 
 class Settling {
   readonly chains = new Chains();
-  readonly #rooms: SettleRooms;
+  readonly #deps: SettleDeps;
   readonly #suspects: Member[] = [];
 
-  constructor(rooms: SettleRooms) {
-    this.#rooms = rooms;
+  constructor(deps: SettleDeps) {
+    this.#deps = deps;
   }
 
   async run(members: readonly Member[]): Promise<void> {
     for (const member of members) {
-      const refused = this.#rooms.refuse(member.rows);
+      const refused = this.#deps.refuse(member.rows);
       if (refused !== null) this.#refuseAll([member], refused);
     }
     const ready = this.#unbroken(members.filter(({ outcome }) => outcome === null));
@@ -83,7 +83,7 @@ class Settling {
     const given = ready.map(({ rows }) => rows);
     const attempt = await this.#store(ready);
     if (this.#settleWhole(ready, attempt) || attempt.kind !== 'failed') return;
-    const nobodys = /^(again|elsewhere)$/.test(this.#rooms.judge(attempt).blame);
+    const nobodys = /^(again|elsewhere)$/.test(this.#deps.judge(attempt).blame);
     const left = nobodys ? ready : await this.#sift(ready, attempt);
     if (left.length === 0) return;
     let failed = attempt;
@@ -93,14 +93,14 @@ class Settling {
       failed = again;
     }
     const [only] = left;
-    const { blame } = this.#rooms.judge(failed);
+    const { blame } = this.#deps.judge(failed);
     if (blame === 'row' && left.length === 1 && only !== undefined) return this.#refuse(only, failed);
     await this.#settleParts(left);
   }
 
   /** Those of the members that may still be stored. */
   async #sift(members: Unit, failed: Failed): Promise<Unit> {
-    const sifted = await this.#rooms.sift(
+    const sifted = await this.#deps.sift(
       members.map(({ rows }) => rows),
       failed,
     );
@@ -118,7 +118,7 @@ class Settling {
     if (attempt.kind === 'committed') commit(unit);
     else if (attempt.kind === 'lost') this.#refuseAll(unit, lost);
     else {
-      const judged = this.#rooms.judge(attempt);
+      const judged = this.#deps.judge(attempt);
       if (judged.blame !== 'group') return false;
       this.#refuseAll(unit, judged.outcome);
     }
@@ -127,8 +127,8 @@ class Settling {
 
   async #store(unit: Unit): Promise<Attempt> {
     for (let tries = 1; ; tries++) {
-      const attempt = await this.#rooms.store(unit.map(({ rows }) => rows));
-      const conflict = attempt.kind === 'failed' && this.#rooms.judge(attempt).blame === 'again';
+      const attempt = await this.#deps.store(unit.map(({ rows }) => rows));
+      const conflict = attempt.kind === 'failed' && this.#deps.judge(attempt).blame === 'again';
       if (!conflict || tries === conflictAttemptsMax) return attempt;
     }
   }
@@ -166,7 +166,7 @@ class Settling {
         block.push(unit);
       }
       if (block.length === 0) continue;
-      const ends = await this.#rooms.storeEach(block.map((unit) => unit.map(({ rows }) => rows)));
+      const ends = await this.#deps.storeEach(block.map((unit) => unit.map(({ rows }) => rows)));
       for (const [i, unit] of block.entries()) {
         const left = await this.#settleUnit(unit, ends[i] ?? { kind: 'lost', reason: '' }, again.length > 0);
         if (left.length > 0) wait(unit);
@@ -182,7 +182,7 @@ class Settling {
       this.#settleWhole(unit, end);
       return [];
     }
-    const judged = this.#rooms.judge(end);
+    const judged = this.#deps.judge(end);
     const [only] = unit;
     if (judged.blame === 'group') this.#refuseAll(unit, judged.outcome);
     else if (unit.length > 1) return cut(unit);
@@ -201,7 +201,7 @@ class Settling {
   /** The table may have become another one since the first row was suspected. */
   async confirmSuspects(): Promise<void> {
     if (this.#suspects.length === 0) return;
-    const instead = await this.#rooms.stands();
+    const instead = await this.#deps.stands();
     if (instead !== null) for (const member of this.#suspects) member.outcome = instead;
   }
 
@@ -221,7 +221,7 @@ class Settling {
   }
 
   async #refuse(member: Member, failed: Failed): Promise<void> {
-    this.#refuseAll([member], await this.#rooms.explain(member.rows, failed));
+    this.#refuseAll([member], await this.#deps.explain(member.rows, failed));
   }
 }
 

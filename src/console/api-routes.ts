@@ -50,7 +50,7 @@ export interface ConsoleAnswers {
   about(role: string, database: string): Omit<Me, 'role' | 'superuser' | 'database'>;
 }
 
-export interface ApiRooms {
+export interface ApiDeps {
   readonly sessions: Sessions<SqlRunner | null>;
   readonly linkRole: string | null;
   readonly database: string;
@@ -76,15 +76,15 @@ interface OfRole {
 }
 
 export class ConsoleApi {
-  readonly #rooms: ApiRooms;
+  readonly #deps: ApiDeps;
   /** Statements of all sessions that run at present. */
   readonly #running = { count: 0 };
   readonly #watching = { count: 0 };
   /** The last retry of each session. */
   readonly #retries = new WeakMap<SqlRunner, Retrying>();
 
-  constructor(rooms: ApiRooms) {
-    this.#rooms = rooms;
+  constructor(deps: ApiDeps) {
+    this.#deps = deps;
   }
 
   /** Rejects with Refused. */
@@ -98,8 +98,8 @@ export class ConsoleApi {
       logout: ['POST', () => this.#logOut(asked)],
       local: ['POST', () => this.#local(asked)],
       me: ['GET', () => this.#me(asked)],
-      senders: ['GET', async () => this.#write(asked, () => this.#rooms.answers.senders)],
-      health: ['GET', async () => this.#write(asked, () => this.#rooms.answers.health())],
+      senders: ['GET', async () => this.#write(asked, () => this.#deps.answers.senders)],
+      health: ['GET', async () => this.#write(asked, () => this.#deps.answers.health())],
       machine: ['GET', () => this.#machine(asked)],
       'make-secret': ['POST', () => this.#makeSecret(asked)],
       send: ['POST', () => this.#send(asked)],
@@ -122,7 +122,7 @@ export class ConsoleApi {
   }
 
   async #howToLogIn({ response }: Asked): Promise<void> {
-    const { linkRole, database } = this.#rooms;
+    const { linkRole, database } = this.#deps;
     writeJson(response, 200, { by: linkRole === null ? 'password' : 'link', database });
   }
 
@@ -134,11 +134,11 @@ export class ConsoleApi {
       const who = this.#whoOf(login, remoteAddress);
       await this.#begin(response, who);
       if (response.statusCode === 200)
-        this.#rooms.observe({ kind: 'console.entered', user: who.user.slice(0, 64), remoteAddress });
+        this.#deps.observe({ kind: 'console.entered', user: who.user.slice(0, 64), remoteAddress });
     } catch (error) {
       const code = error instanceof Refused ? error.refusal.code : '';
       if (code.startsWith('login_'))
-        this.#rooms.observe({ kind: 'console.login_failed', user: named, remoteAddress });
+        this.#deps.observe({ kind: 'console.login_failed', user: named, remoteAddress });
       if (code === 'login_rate') response.setHeader('retry-after', '60');
       throw error;
     }
@@ -146,7 +146,7 @@ export class ConsoleApi {
 
   /** Who it would be; a password is not tried yet. */
   #whoOf(login: LoginRequest, remoteAddress: string): Who & { readonly kind: 'role' } {
-    const { sessions, linkRole, clock, database } = this.#rooms;
+    const { sessions, linkRole, clock, database } = this.#deps;
     if ('link' in login) {
       if (linkRole === null || !sessions.useLink(login.link, clock())) throw new Refused('login_failed');
       return { kind: 'role', user: linkRole, password: null, database };
@@ -158,7 +158,7 @@ export class ConsoleApi {
   }
 
   async #begin(response: ServerResponse, who: Who & { readonly kind: 'role' }): Promise<void> {
-    const { sessions, door, clock } = this.#rooms;
+    const { sessions, door, clock } = this.#deps;
     const runner = new SqlRunner(door(), who, this.#running);
     try {
       await runner.enter();
@@ -176,13 +176,13 @@ export class ConsoleApi {
   }
 
   async #logOut({ request, response }: Asked): Promise<void> {
-    this.#rooms.sessions.end(tokenOf(request));
+    this.#deps.sessions.end(tokenOf(request));
     writeJson(response, 200, {});
   }
 
   /** For the commands of the machine that Headgate runs on: who can read the data directory may have what it can give. */
   async #local({ request, response }: Asked): Promise<void> {
-    const { isOwner, link, sessions, clock } = this.#rooms;
+    const { isOwner, link, sessions, clock } = this.#deps;
     if (!isOwner(tokenOf(request))) throw new Refused('login_required');
     const { want } = await readObject(request, limits.consoleLoginBytesMax);
     if (want === 'link') return writeJson(response, 200, { link: link() });
@@ -205,7 +205,7 @@ export class ConsoleApi {
       role: role ?? who.user,
       superuser: superuser === 't',
       database: database ?? who.database,
-      ...this.#rooms.answers.about(who.user, who.database),
+      ...this.#deps.answers.about(who.user, who.database),
     };
     writeJson(asked.response, 200, me);
   }
@@ -219,7 +219,7 @@ export class ConsoleApi {
     );
     if (answer === null) return;
     const may = answer.tables[0]?.rows[0]?.[0] === 't';
-    writeJson(asked.response, 200, may ? await this.#rooms.answers.machine() : null);
+    writeJson(asked.response, 200, may ? await this.#deps.answers.machine() : null);
   }
 
   async #sql(asked: Asked): Promise<void> {
@@ -232,7 +232,7 @@ export class ConsoleApi {
   async #makeSecret({ request, response }: Asked): Promise<void> {
     this.#ofRole(request);
     const { sender } = await readObject(request);
-    const secret = this.#rooms.answers.makeSecret(String(sender));
+    const secret = this.#deps.answers.makeSecret(String(sender));
     if (secret === null) throw new Refused('malformed_request', 'a secret of this sender cannot be made up');
     writeJson(response, 200, { secret });
   }
@@ -241,7 +241,7 @@ export class ConsoleApi {
   async #send({ request, response }: Asked): Promise<void> {
     const { who } = this.#ofRole(request);
     const test = readTest(await readObject(request));
-    const answer = await this.#counted(() => this.#rooms.answers.send({ ...test, database: who.database }));
+    const answer = await this.#counted(() => this.#deps.answers.send({ ...test, database: who.database }));
     if (answer === null)
       throw new Refused('malformed_request', 'this request cannot be made with this secret');
     writeJson(response, 200, answer);
@@ -251,7 +251,7 @@ export class ConsoleApi {
     const { who } = this.#ofRole(request);
     const replay = readReplay(await readObject(request));
     const answer = await this.#run({ request, response }, () =>
-      this.#counted(() => this.#rooms.answers.replay(replay, who)),
+      this.#counted(() => this.#deps.answers.replay(replay, who)),
     );
     if (answer !== null) writeJson(response, 200, answer);
   }
@@ -274,7 +274,7 @@ export class ConsoleApi {
       if (oid === null) throw none;
       question = { ...of, database: who.database, oid: Number(oid) };
     }
-    const found = await this.#counted(() => this.#rooms.answers.held(question));
+    const found = await this.#counted(() => this.#deps.answers.held(question));
     if (found === null) throw none;
     writeJson(response, 200, found);
   }
@@ -326,7 +326,7 @@ export class ConsoleApi {
       throw new Refused('overloaded', 'too many watch at present');
     this.#watching.count += 1;
     response.once('close', () => (this.#watching.count -= 1));
-    const { tail, clock } = this.#rooms;
+    const { tail, clock } = this.#deps;
     streamTail(response, session, { tail, clock });
   }
 
@@ -336,7 +336,7 @@ export class ConsoleApi {
   }
 
   #session(request: IncomingMessage): Session<SqlRunner | null> {
-    const { sessions, clock } = this.#rooms;
+    const { sessions, clock } = this.#deps;
     const counts = request.headers['x-headgate-auto'] === undefined;
     const session = sessions.find(tokenOf(request), clock(), counts);
     if (session === null) throw new Refused('login_required');

@@ -11,7 +11,7 @@ import type { SqlRunner } from './sql.ts';
 import { tableKey, watchTail } from './tail.ts';
 import type { Rights } from './tail.ts';
 
-interface Rooms {
+interface Deps {
   readonly tail: TailSource;
   readonly clock: () => number;
 }
@@ -29,7 +29,7 @@ const readRights = `
 export function streamTail(
   response: ServerResponse,
   { who, held, ended }: Session<SqlRunner | null>,
-  { tail, clock }: Rooms,
+  { tail, clock }: Deps,
 ): void {
   response.writeHead(200, { ...noStore, 'content-type': 'text/event-stream; charset=utf-8' });
   response.write(': hello\n\n');

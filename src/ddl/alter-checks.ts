@@ -8,9 +8,9 @@ import { type AnswerClause, answerFollows, parseAnswers } from './answer-clause.
 import { type AnswerGuard, type StoredAnswer, guardOf, sealAnswers } from './answer-sealing.ts';
 import { type Cursor, type Name, StatementError } from './cursor.ts';
 import { type Argument, type Plan, callPlan, callerSchemas, displayName, relationArgument } from './plan.ts';
-import { type ValidateRooms, parseValidate, sealValidation } from './validate-clause.ts';
+import { type ValidateDeps, parseValidate, sealValidation } from './validate-clause.ts';
 
-export interface AlterRooms extends ValidateRooms {
+export interface AlterDeps extends ValidateDeps {
   /** The tables of that name that the user may own, as they are committed. */
   readonly guards: (question: GuardQuestion) => Promise<readonly TableGuard[]>;
 }
@@ -34,23 +34,23 @@ interface Altered {
   readonly name: Name;
   readonly ifExists: boolean;
   readonly session: SqlSession;
-  readonly rooms: AlterRooms;
+  readonly deps: AlterDeps;
 }
 
 export function alterChecks(altered: Altered): Plan {
-  const { cursor, name, ifExists, rooms } = altered;
+  const { cursor, name, ifExists, deps } = altered;
   const { text } = cursor.lexical;
   const relation = [relationArgument(name), displayName(name), ifExists];
   if (!answerFollows(cursor)) {
     cursor.expect('validate');
-    const validate = parseValidate(cursor, rooms);
-    const answers = parseAnswers(cursor, validate, rooms);
-    const validation = { json: sealValidation(validate, rooms, answers?.caution) };
+    const validate = parseValidate(cursor, deps);
+    const answers = parseAnswers(cursor, validate, deps);
+    const validation = { json: sealValidation(validate, deps, answers?.caution) };
     if (answers === null)
       return callPlan('ALTER TABLE', 'alter_webhook_table', [...relation, validation, callerSchemas], text);
     return judged(altered, answers.clauses, {
       seal: (table) =>
-        sealAnswers(answers.clauses, validate.secrets, guardOf(validate, table?.format ?? 'json'), rooms),
+        sealAnswers(answers.clauses, validate.secrets, guardOf(validate, table?.format ?? 'json'), deps),
       call: (stored) =>
         callPlan(
           'ALTER TABLE',
@@ -60,12 +60,12 @@ export function alterChecks(altered: Altered): Plan {
         ),
     });
   }
-  const clauses = parseAnswers(cursor, null, rooms)?.clauses ?? [];
+  const clauses = parseAnswers(cursor, null, deps)?.clauses ?? [];
   return judged(altered, clauses, {
     seal: (table) => {
       const validate = table?.validate ?? null;
       const guard = validate === null ? null : { ...validate, format: table?.format ?? 'json' };
-      return sealAnswers(clauses, [], guard, rooms);
+      return sealAnswers(clauses, [], guard, deps);
     },
     call: (stored) => callPlan('ALTER TABLE', 'add_answers', [...relation, stored, callerSchemas], text),
   });
@@ -77,7 +77,7 @@ interface Steps {
   readonly call: (stored: Argument) => Plan;
 }
 
-function judged({ name, session, rooms }: Altered, clauses: readonly AnswerClause[], steps: Steps): Plan {
+function judged({ name, session, deps }: Altered, clauses: readonly AnswerClause[], steps: Steps): Plan {
   const { seal, call } = steps;
   // What is wrong with the clauses by themselves is said at once.
   const stored = seal(null);
@@ -87,7 +87,7 @@ function judged({ name, session, rooms }: Altered, clauses: readonly AnswerClaus
   return {
     ...plan,
     later: async () => {
-      const tables = await rooms.guards({ database, user, schema: name.schema, table: name.name });
+      const tables = await deps.guards({ database, user, schema: name.schema, table: name.name });
       return call({ json: tables.length === 0 ? stored : acceptable(tables, seal) }).pieces;
     },
   };

@@ -6,8 +6,8 @@ import { createRewriter } from './rewrite.ts';
 const webhook = "CREATE TABLE t (data JSONB) WITH (connector = 'webhook')";
 
 /** What the catalog would store: secrets and what is shown. */
-async function stored(sql: string, rooms = testRooms()): Promise<string[]> {
-  const result = createRewriter(rooms)(toBytes(sql), utf8);
+async function stored(sql: string, deps = testRooms()): Promise<string[]> {
+  const result = createRewriter(deps)(toBytes(sql), utf8);
   assert.ok(result !== null && result.kind !== 'error', `${sql}: ${JSON.stringify(result)}`);
   const { sql: text } = result.kind === 'deferred' ? await result.prepare() : result;
   const json = /\$hg\$(\[\{"unchecked".*?\}\])\$hg\$/.exec(text)?.[1] ?? '[]';
@@ -47,10 +47,10 @@ test('secrets are those of the clause, and those of VALIDATE that it reads', asy
 });
 
 test('keys are masked, and sealed', async () => {
-  const rooms = testRooms();
-  const [shown] = await stored(`${webhook} VALIDATE AS x ANSWER WHEN q = 'key 1' BODY 'b'`, rooms);
+  const deps = testRooms();
+  const [shown] = await stored(`${webhook} VALIDATE AS x ANSWER WHEN q = 'key 1' BODY 'b'`, deps);
   assert.equal(shown, `WHEN q = '********' BODY 'b'`);
-  const sealed = rooms.sealed.find(({ identity }) => identity.startsWith('answer:'));
+  const sealed = deps.sealed.find(({ identity }) => identity.startsWith('answer:'));
   assert.match(sealed?.plaintext ?? '', /key 1/);
 });
 
@@ -73,11 +73,11 @@ test('USING brings answers, and an empty 200 where the sender says nothing else'
 });
 
 test('ALTER TABLE asks for the VALIDATE of the table before an UNCHECKED answer is added', async () => {
-  const rooms = testRooms();
-  assert.deepEqual(await stored("ALTER TABLE app.t ANSWER UNCHECKED WHEN a BODY 'b'", rooms), [
+  const deps = testRooms();
+  assert.deepEqual(await stored("ALTER TABLE app.t ANSWER UNCHECKED WHEN a BODY 'b'", deps), [
     "UNCHECKED WHEN a BODY 'b'",
   ]);
-  assert.deepEqual(rooms.calls, ['ensure dev', 'guards app.t']);
+  assert.deepEqual(deps.calls, ['ensure dev', 'guards app.t']);
   assert.deepEqual(await stored("ALTER TABLE t ANSWER WHEN a BODY 'b'"), ["WHEN a BODY 'b'"]);
   assert.deepEqual(await stored("ALTER TABLE t VALIDATE AS x ANSWER BODY 'b'"), ["BODY 'b'"]);
   assert.deepEqual(await stored('ALTER TABLE IF EXISTS t DROP ANSWER'), []);

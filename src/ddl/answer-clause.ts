@@ -7,7 +7,7 @@ import { StatementError, Cursor, type Name } from './cursor.ts';
 import { type Source, expressionSource, optionWords } from './expression-source.ts';
 import { splitStatements } from './statements.ts';
 import { encodeText } from './text.ts';
-import type { Caution, ValidateClause, ValidateRooms } from './validate-clause.ts';
+import type { Caution, ValidateClause, ValidateDeps } from './validate-clause.ts';
 import { limits } from '../tables/limits.ts';
 
 export interface AnswerClause {
@@ -54,7 +54,7 @@ export interface AnswerClauses {
 export function parseAnswers(
   cursor: Cursor,
   validate: ValidateClause | null,
-  rooms: Pick<ValidateRooms, 'expandAnswers'>,
+  deps: Pick<ValidateDeps, 'expandAnswers'>,
 ): AnswerClauses | null {
   const sender = validate?.sender ?? null;
   const { clauses, none, secret } = written(cursor, sender !== null);
@@ -62,7 +62,7 @@ export function parseAnswers(
   if (validate === null || sender === null)
     return clauses.length === 0 ? null : { clauses: checked(clauses), caution: null };
   if (none) return { clauses: checked(clauses), caution: null };
-  const { caution, own } = brought(validate, sender, secret, rooms);
+  const { caution, own } = brought(validate, sender, secret, deps);
   // What is written here comes first, and is the answer to a committed request instead of the sender's.
   const all = [...clauses, ...own.filter(({ when }) => when !== null)];
   const committed = [...clauses, ...own].find(({ when }) => when === null) ?? emptyAnswer(validate.start);
@@ -174,7 +174,7 @@ function brought(
   { secrets, start }: ValidateClause,
   sender: string,
   second: Name | null,
-  { expandAnswers }: Pick<ValidateRooms, 'expandAnswers'>,
+  { expandAnswers }: Pick<ValidateDeps, 'expandAnswers'>,
 ): { own: readonly AnswerClause[]; caution: Caution | null } {
   const [first] = secrets;
   if (first === undefined) return { own: [], caution: null };

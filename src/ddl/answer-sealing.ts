@@ -7,7 +7,7 @@ import { sealAnswer } from '../catalog/seals.ts';
 import type { AnswerPart, AnswerText } from '../tables/flow.ts';
 import type { AnswerClause } from './answer-clause.ts';
 import { StatementError, type Name } from './cursor.ts';
-import type { ValidateClause, ValidateRooms } from './validate-clause.ts';
+import type { ValidateClause, ValidateDeps } from './validate-clause.ts';
 
 type Ranges = readonly { readonly start: number; readonly end: number }[];
 
@@ -46,9 +46,9 @@ export function sealAnswers(
   clauses: readonly AnswerClause[],
   known: readonly Name[],
   guard: AnswerGuard | null,
-  rooms: ValidateRooms,
+  deps: ValidateDeps,
 ): readonly StoredAnswer[] {
-  return clauses.map((clause) => sealOne(clause, known, guard, rooms));
+  return clauses.map((clause) => sealOne(clause, known, guard, deps));
 }
 
 export function guardOf(validate: ValidateClause | null, format: AnswerGuard['format']): AnswerGuard | null {
@@ -60,23 +60,23 @@ function sealOne(
   clause: AnswerClause,
   known: readonly Name[],
   guard: AnswerGuard | null,
-  rooms: ValidateRooms,
+  deps: ValidateDeps,
 ): StoredAnswer {
   const own = clause.secrets.map(({ name }) => name);
   const more = new Map([...known, ...clause.known].map((secret) => [secret.name, secret]));
   const secrets = [...clause.secrets, ...[...more.values()].filter(({ name }) => !own.includes(name))];
   const text = textOf(clause);
-  const parsed = parse(clause, text, secrets, guard, rooms);
+  const parsed = parse(clause, text, secrets, guard, deps);
   const bound = secrets.filter(({ name }) => own.includes(name) || parsed.secretsRead.includes(name));
   const shown = print(text, parsed.secretLiterals);
-  const sealId = rooms.newId();
+  const sealId = deps.newId();
   const names = bound.map(({ name }) => name);
   return {
     unchecked: clause.unchecked,
     committed: clause.when === null,
     payload: parsed.payloadName,
     expression: shown,
-    sealed: sealAnswer({ ...text, secrets: names, shown }, sealId, rooms),
+    sealed: sealAnswer({ ...text, secrets: names, shown }, sealId, deps),
     sealId,
     secrets: bound.map(({ schema, name }) => ({ schema, name })),
     shown: clause.unchecked ? parsed.secretsShown : [],
@@ -100,10 +100,10 @@ function parse(
   text: AnswerText,
   secrets: readonly Name[],
   guard: AnswerGuard | null,
-  rooms: ValidateRooms,
+  deps: ValidateDeps,
 ): ParsedAnswer {
   try {
-    return rooms.parseAnswer(text, { secrets: secrets.map(({ name }) => name), guard });
+    return deps.parseAnswer(text, { secrets: secrets.map(({ name }) => name), guard });
   } catch (error) {
     if (!isRefusal(error)) throw error;
     const { sqlstate, message, hint, detail } = error;

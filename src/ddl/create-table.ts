@@ -11,7 +11,7 @@ import { type Option, booleanOf, oneOf, parseOptions, refuseUnknown } from './op
 import { type Piece, type Plan, callPlan, callerPath, callerSchemas } from './plan.ts';
 import { answerFollows, parseAnswers } from './answer-clause.ts';
 import { guardOf, sealAnswers } from './answer-sealing.ts';
-import { type ValidateRooms, parseValidate, sealValidation } from './validate-clause.ts';
+import { type ValidateDeps, parseValidate, sealValidation } from './validate-clause.ts';
 
 const form =
   "The form is: CREATE TABLE name (data JSONB) [INCLUDE ...] [PARTITION BY ...] WITH (connector = 'webhook') [VALIDATE ...] [ANSWER ...]";
@@ -73,7 +73,7 @@ function namesConnector(cursor: Cursor, from: number): boolean {
   return false;
 }
 
-export function createTable(cursor: Cursor, rooms: ValidateRooms): Plan {
+export function createTable(cursor: Cursor, deps: ValidateDeps): Plan {
   cursor.refuseForeign('CREATE TABLE');
   const { start } = cursor.statement;
   cursor.expect('create');
@@ -93,12 +93,12 @@ export function createTable(cursor: Cursor, rooms: ValidateRooms): Plan {
   if (!cursor.accept('with')) cursor.unexpected(form);
   const options = parseOptions(cursor);
   refuseOther(cursor);
-  const clause = cursor.accept('validate') ? parseValidate(cursor, rooms) : null;
+  const clause = cursor.accept('validate') ? parseValidate(cursor, deps) : null;
   if (!cursor.atEnd && !answerFollows(cursor)) cursor.unexpected(form);
-  const answers = parseAnswers(cursor, clause, rooms);
+  const answers = parseAnswers(cursor, clause, deps);
 
   refuseUnknown(options, optionNames, 'a webhook table');
-  const storable = storedOptions(options, { using: clause?.sender ?? null, ...rooms });
+  const storable = storedOptions(options, { using: clause?.sender ?? null, ...deps });
   refuseUnusable(list, includes, options, storable);
   const statement: Piece[] = [{ start, end: headEnd }, ' ', { start: name.start, end: name.end }, ' '];
   statement.push(...renamedColumns(list), ...undeclared(includes, list));
@@ -112,13 +112,13 @@ export function createTable(cursor: Cursor, rooms: ValidateRooms): Plan {
     { json: storable },
     { json: includes.map(({ what, header, column }) => ({ what, header, column })) },
     options.find(({ name: option }) => option === 'document')?.value ?? null,
-    { json: clause === null ? null : sealValidation(clause, rooms, answers?.caution) },
+    { json: clause === null ? null : sealValidation(clause, deps, answers?.caution) },
   ];
   const caller = [callerPath, callerSchemas];
   if (answers === null)
     return callPlan('CREATE TABLE', 'create_webhook_table', [...args, ...caller], cursor.lexical.text);
   const guard = guardOf(clause, formatOf(options));
-  const stored = { json: sealAnswers(answers.clauses, clause?.secrets ?? [], guard, rooms) };
+  const stored = { json: sealAnswers(answers.clauses, clause?.secrets ?? [], guard, deps) };
   return callPlan(
     'CREATE TABLE',
     'create_answering_table',
@@ -174,7 +174,7 @@ function refuseOther(cursor: Cursor): void {
  */
 function storedOptions(
   options: readonly Option[],
-  asked: DedupeRooms,
+  asked: DedupeDeps,
 ): { readonly [name: string]: string | boolean } {
   const stored: { [name: string]: string | boolean } = {};
   for (const option of options) {
@@ -186,12 +186,12 @@ function storedOptions(
   return stored;
 }
 
-export interface DedupeRooms extends Pick<ValidateRooms, 'deliveryIdOf'> {
+export interface DedupeDeps extends Pick<ValidateDeps, 'deliveryIdOf'> {
   /** The sender behind USING; null: there is none. */
   readonly using: string | null;
 }
 
-export function changeableValue(option: Option, { using, deliveryIdOf }: DedupeRooms): string {
+export function changeableValue(option: Option, { using, deliveryIdOf }: DedupeDeps): string {
   if (option.name === 'on_type_error') return oneOf(option, 'reject', 'null');
   if (option.name === 'spool') return oneOf(option, 'off', 'fallback');
   if (option.name === 'spool_status') return oneOf(option, '202', '200');

@@ -9,13 +9,13 @@ import { type Option, parseOptions, refuseUnknown } from './options.ts';
 import { type Plan, displayName, explainPlan } from './plan.ts';
 import { encodeText } from './text.ts';
 
-export interface ExplainRooms {
+export interface ExplainDeps {
   explain(question: ExplainQuestion): Promise<readonly ExplainedTable[]>;
 }
 
 const known = ['headers', 'body', 'body_base64', 'method', 'url', 'now'];
 
-export function explainValidate(cursor: Cursor, session: SqlSession, rooms: ExplainRooms): Plan | null {
+export function explainValidate(cursor: Cursor, session: SqlSession, deps: ExplainDeps): Plan | null {
   cursor.expect('explain');
   if (!cursor.accept('validate')) return null;
   cursor.refuseForeign('EXPLAIN VALIDATE');
@@ -25,7 +25,7 @@ export function explainValidate(cursor: Cursor, session: SqlSession, rooms: Expl
   const request = readRequest(options);
   return explainPlan(name, displayName(name), async () => {
     const { database, user } = session;
-    return linesOf(await rooms.explain({ database, user, schema: name.schema, table: name.name, request }));
+    return linesOf(await deps.explain({ database, user, schema: name.schema, table: name.name, request }));
   });
 }
 

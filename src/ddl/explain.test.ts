@@ -11,10 +11,10 @@ const session: SqlSession = {
   clientEncoding: 'UTF8',
 };
 
-async function prepared(sql: string, rooms = testRooms()) {
-  const result = createRewriter(rooms)(toBytes(sql), session);
+async function prepared(sql: string, deps = testRooms()) {
+  const result = createRewriter(deps)(toBytes(sql), session);
   assert(result?.kind === 'deferred', sql);
-  return { ...(await result.prepare()), calls: rooms.calls };
+  return { ...(await result.prepare()), calls: deps.calls };
 }
 
 test('EXPLAIN VALIDATE becomes one SELECT, whose text is ASCII and safe from its own words', async () => {

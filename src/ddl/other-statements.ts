@@ -16,9 +16,9 @@ import {
   statePlan,
 } from './plan.ts';
 import type { SqlSession } from '../tables/sql-flow.ts';
-import { type AlterRooms, alterChecks } from './alter-checks.ts';
+import { type AlterDeps, alterChecks } from './alter-checks.ts';
 
-export function alterTable(cursor: Cursor, session: SqlSession, rooms: AlterRooms): Plan | null {
+export function alterTable(cursor: Cursor, session: SqlSession, deps: AlterDeps): Plan | null {
   const { statement, lexical } = cursor;
   // PostgreSQL's own ALTER TABLE is by far the more frequent one: it is not read further than its name.
   cursor.expect('alter', 'table');
@@ -35,12 +35,12 @@ export function alterTable(cursor: Cursor, session: SqlSession, rooms: AlterRoom
     const args = [relationArgument(name), displayName(name), ifExists, original, callerPath];
     return callPlan('ALTER TABLE', action.replace(' ', '_'), args, lexical.text);
   }
-  if (action === 'set') return setOptions(cursor, name, ifExists, rooms);
-  return alterChecks({ cursor, name, ifExists, session, rooms });
+  if (action === 'set') return setOptions(cursor, name, ifExists, deps);
+  return alterChecks({ cursor, name, ifExists, session, deps });
 }
 
 /** SET ( option = value [, …] ) of options that a webhook table has; PostgreSQL has none of these names. */
-function setOptions(cursor: Cursor, name: Name, ifExists: boolean, { deliveryIdOf }: AlterRooms): Plan {
+function setOptions(cursor: Cursor, name: Name, ifExists: boolean, { deliveryIdOf }: AlterDeps): Plan {
   cursor.expect('set');
   const options = parseOptions(cursor);
   cursor.expectEnd();

@@ -6,12 +6,8 @@ import type { Rewrite } from '../tables/sql-flow.ts';
 import { limits } from '../tables/limits.ts';
 import { createRewriter } from './rewrite.ts';
 
-function rewritten(
-  sql: string,
-  session = utf8,
-  rooms = testRooms(),
-): Extract<Rewrite, { kind: 'rewritten' }> {
-  const result = createRewriter(rooms)(toBytes(sql), session);
+function rewritten(sql: string, session = utf8, deps = testRooms()): Extract<Rewrite, { kind: 'rewritten' }> {
+  const result = createRewriter(deps)(toBytes(sql), session);
   assert.equal(result?.kind, 'rewritten', `${sql}: ${JSON.stringify(result)}`);
   return result as Extract<Rewrite, { kind: 'rewritten' }>;
 }
@@ -147,9 +143,9 @@ test('a secret leaves only sealed, whatever it holds and however it is written',
     .filter((it) => !/\0|\$tag\$|\$$|[\ud800-\udfff]/.test(it));
   fc.assert(
     fc.property(value, fc.constantFrom(...spellings), (value, spell) => {
-      const rooms = testRooms();
-      const { sql } = rewritten(`CREATE SECRET s WITH (backend = 'meta') AS ${spell(value)}`, utf8, rooms);
-      assert.deepEqual(rooms.sealed, [
+      const deps = testRooms();
+      const { sql } = rewritten(`CREATE SECRET s WITH (backend = 'meta') AS ${spell(value)}`, utf8, deps);
+      assert.deepEqual(deps.sealed, [
         { identity: 'secret:s:00000000-0000-4000-8000-000000000001', plaintext: value },
       ]);
       assert.ok(!/[^\s\w$(,.]{3}/.test(value) || !fromBytes(sql).includes(value));
@@ -175,15 +171,15 @@ test("USING stands for the sender's expression, for each of the secrets", () => 
 });
 
 test('literals of an expression that are secrets leave masked, beside the sealed whole', () => {
-  const rooms = testRooms();
+  const deps = testRooms();
   const { sql } = rewritten(
     `${webhook} VALIDATE AS secure_compare(headers->>'é', 'key $hg$ 1') -- old: 'key2'`,
     utf8,
-    rooms,
+    deps,
   );
   assert.doesNotMatch(sql, /key/);
   assert.match(fromBytes(sql), /"expression":"secure_compare\(headers->>'é', '\*{8}'\)"/);
-  assert.deepEqual(rooms.sealed, [
+  assert.deepEqual(deps.sealed, [
     {
       identity: 'check:00000000-0000-4000-8000-000000000001',
       plaintext: JSON.stringify({
@@ -197,15 +193,15 @@ test('literals of an expression that are secrets leave masked, beside the sealed
 });
 
 test('a check is sealed whatever it holds, and comments inside are blanked without moving anything', () => {
-  const rooms = testRooms();
+  const deps = testRooms();
   const { sql } = rewritten(
     `ALTER TABLE t VALIDATE SECRET s AS a = -- 'key'\n s /* 'key2' */ || 'x'`,
     utf8,
-    rooms,
+    deps,
   );
   assert.match(sql, /"expression":"a = {9}\\n s {14}\|\| 'x'","sealed":"/);
   assert.deepEqual(
-    rooms.sealed.map(({ plaintext }) => JSON.parse(plaintext) as unknown),
+    deps.sealed.map(({ plaintext }) => JSON.parse(plaintext) as unknown),
     [{ expression: `a =${' '.repeat(9)}\n s${' '.repeat(14)}|| 'x'`, payload: null, secrets: ['s'] }],
   );
 });
@@ -267,11 +263,11 @@ test('what has to happen before', async () => {
     ['create database copy template app', ['release app']],
   ];
   for (const [sql, calls] of cases) {
-    const rooms = testRooms();
-    const result = rewritten(sql, utf8, rooms);
+    const deps = testRooms();
+    const result = rewritten(sql, utf8, deps);
     if (calls[0]?.startsWith('release')) assert.deepEqual([result.sql, result.tags], [sql, [null]]);
     await result.before?.();
-    assert.deepEqual(rooms.calls, calls);
+    assert.deepEqual(deps.calls, calls);
   }
 });
 
@@ -291,10 +287,10 @@ test('other encodings: ASCII is read, anything else is refused where it stands',
 
 test('standard_conforming_strings off', () => {
   const off = { ...utf8, standardConformingStrings: false };
-  const rooms = testRooms();
-  rewritten("SELECT '\\'; FLUSH'; CREATE SECRET s WITH (backend = 'meta') AS 'a\\'b'", off, rooms);
-  assert.equal(rooms.sealed[0]?.plaintext, "a'b");
-  const result = createRewriter(rooms)(`${webhook} VALIDATE AS a = '\\\\x'`, off);
+  const deps = testRooms();
+  rewritten("SELECT '\\'; FLUSH'; CREATE SECRET s WITH (backend = 'meta') AS 'a\\'b'", off, deps);
+  assert.equal(deps.sealed[0]?.plaintext, "a'b");
+  const result = createRewriter(deps)(`${webhook} VALIDATE AS a = '\\\\x'`, off);
   assert.equal(result?.kind === 'error' && result.error.sqlstate, '0A000');
 });
 

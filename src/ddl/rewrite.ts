@@ -9,7 +9,7 @@ import type { Rewrite, RewriteSql, Rewritten, SqlSession } from '../tables/sql-f
 import { type SqlError, SqlFailure } from '../tables/refusals.ts';
 import { createTable, isWebhookTable } from './create-table.ts';
 import { Cursor, StatementError } from './cursor.ts';
-import { type ExplainRooms, explainValidate } from './explain-statement.ts';
+import { type ExplainDeps, explainValidate } from './explain-statement.ts';
 import type { Lexical } from './literal.ts';
 import { alterTable, databaseStatement, describe, flush, show } from './other-statements.ts';
 import { type Piece, type Plan, assemble } from './plan.ts';
@@ -17,13 +17,13 @@ import { alterSecret, createSecret, dropSecret } from './secret-statements.ts';
 import { type Statement, splitStatements } from './statements.ts';
 import { lexable } from './text.ts';
 import { typeNames } from './type-names.ts';
-import type { AlterRooms } from './alter-checks.ts';
+import type { AlterDeps } from './alter-checks.ts';
 
 export type { ParsedCheck } from './validate-clause.ts';
 
 type Asking = Pick<SqlSession, 'database' | 'user'>;
 
-export interface DdlRooms extends AlterRooms, ExplainRooms {
+export interface DdlDeps extends AlterDeps, ExplainDeps {
   /** Makes the catalog exist in this database, before one of our statements is sent. Throws SqlFailure. */
   ensureCatalog(database: string): Promise<void>;
   /** What is kept on the disk of requests to the tables of who asks, by oid: the session can read what it is sent. */
@@ -34,8 +34,8 @@ export interface DdlRooms extends AlterRooms, ExplainRooms {
   releaseDatabase(database: string): Promise<void>;
 }
 
-export function createRewriter(rooms: DdlRooms): RewriteSql {
-  return (sql, session) => (mayBeOurs(sql) ? rewrite(sql, session, rooms) : null);
+export function createRewriter(deps: DdlDeps): RewriteSql {
+  return (sql, session) => (mayBeOurs(sql) ? rewrite(sql, session, deps) : null);
 }
 
 /** Each of our statements holds one of these words. */
@@ -53,7 +53,7 @@ function mayBeOurs(sql: string): boolean {
   return ourWords.test(sql);
 }
 
-function rewrite(sql: string, session: SqlSession, rooms: DdlRooms): Rewrite | null {
+function rewrite(sql: string, session: SqlSession, deps: DdlDeps): Rewrite | null {
   const lexical: Lexical = {
     text: sql,
     encoding: session.clientEncoding.toUpperCase(),
@@ -61,8 +61,8 @@ function rewrite(sql: string, session: SqlSession, rooms: DdlRooms): Rewrite | n
   };
   const statements = splitStatements(lexable(sql, lexical.encoding), session.standardConformingStrings);
   try {
-    const plans = statements.map((statement) => planOf(statement, lexical, session, rooms));
-    return plans.every((plan) => plan === null) ? null : joined(sql, session, statements, plans, rooms);
+    const plans = statements.map((statement) => planOf(statement, lexical, session, deps));
+    return plans.every((plan) => plan === null) ? null : joined(sql, session, statements, plans, deps);
   } catch (error) {
     if (!(error instanceof StatementError)) throw error;
     return { kind: 'error', error: sqlError(error) };
@@ -70,13 +70,13 @@ function rewrite(sql: string, session: SqlSession, rooms: DdlRooms): Rewrite | n
 }
 
 /** Null: the statement is PostgreSQL's. */
-function planOf(statement: Statement, lexical: Lexical, session: SqlSession, rooms: DdlRooms): Plan | null {
+function planOf(statement: Statement, lexical: Lexical, session: SqlSession, deps: DdlDeps): Plan | null {
   const cursor = new Cursor(statement, lexical);
   switch (`${cursor.peek()} ${cursor.peek(1)}`) {
     case 'create secret':
-      return createSecret(cursor, rooms);
+      return createSecret(cursor, deps);
     case 'alter secret':
-      return alterSecret(cursor, rooms);
+      return alterSecret(cursor, deps);
     case 'drop secret':
       return dropSecret(cursor);
     case 'create table':
@@ -85,9 +85,9 @@ function planOf(statement: Statement, lexical: Lexical, session: SqlSession, roo
     case 'create temporary':
     case 'create local':
     case 'create global':
-      return isWebhookTable(cursor) ? createTable(cursor, rooms) : typeNames(statement, lexical);
+      return isWebhookTable(cursor) ? createTable(cursor, deps) : typeNames(statement, lexical);
     case 'alter table':
-      return alterTable(cursor, session, rooms) ?? typeNames(statement, lexical);
+      return alterTable(cursor, session, deps) ?? typeNames(statement, lexical);
     case 'create database':
     case 'alter database':
     case 'drop database':
@@ -97,15 +97,15 @@ function planOf(statement: Statement, lexical: Lexical, session: SqlSession, roo
   switch (cursor.peek()) {
     case 'show':
       return show(cursor, {
-        spool: () => rooms.spool(session),
-        endpoints: () => rooms.endpoints(session),
+        spool: () => deps.spool(session),
+        endpoints: () => deps.endpoints(session),
       });
     case 'describe':
       return describe(cursor);
     case 'flush':
       return flush(cursor);
     case 'explain':
-      return explainValidate(cursor, session, rooms);
+      return explainValidate(cursor, session, deps);
     default:
       return null;
   }
@@ -117,13 +117,13 @@ function joined(
   session: SqlSession,
   statements: readonly Statement[],
   plans: readonly (Plan | null)[],
-  rooms: DdlRooms,
+  deps: DdlDeps,
 ): Rewrite {
   const needsCatalog = plans.some((plan) => plan?.needsCatalog);
   const releases = plans.flatMap((plan) => plan?.releases ?? []);
   const before = async (): Promise<void> => {
-    if (needsCatalog) await rooms.ensureCatalog(session.database);
-    for (const database of releases) await rooms.releaseDatabase(database);
+    if (needsCatalog) await deps.ensureCatalog(session.database);
+    for (const database of releases) await deps.releaseDatabase(database);
   };
   if (!plans.some((plan) => plan?.later)) return { ...replaced(sql, statements, plans), before };
   return {

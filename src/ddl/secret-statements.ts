@@ -8,12 +8,12 @@ import { limits } from '../tables/limits.ts';
 import { StatementError, type Cursor, type Name } from './cursor.ts';
 import { oneOf, parseOptions, refuseUnknown, type Option } from './options.ts';
 import { callPlan, callerSchemas, textArray, type Plan } from './plan.ts';
-import type { ValidateRooms } from './validate-clause.ts';
+import type { ValidateDeps } from './validate-clause.ts';
 
 /** PostgreSQL's bound on a name, in bytes. It cuts longer ones; a secret is sealed under its name, so it is refused. */
 const nameBytesMax = 63;
 
-export function createSecret(cursor: Cursor, rooms: ValidateRooms): Plan {
+export function createSecret(cursor: Cursor, deps: ValidateDeps): Plan {
   cursor.refuseForeign('CREATE SECRET');
   cursor.expect('create', 'secret');
   const ifNotExists = cursor.accept('if', 'not', 'exists');
@@ -23,11 +23,11 @@ export function createSecret(cursor: Cursor, rooms: ValidateRooms): Plan {
   const { backend, learnSeconds } = parseSecretOptions(cursor, true);
   if (learnSeconds !== null) {
     cursor.expectEnd();
-    const { sealId, sealed } = sealedAs('', name, rooms);
+    const { sealId, sealed } = sealedAs('', name, deps);
     const args = [name.schema, name.name, ifNotExists, backend, sealId, sealed, learnSeconds, callerSchemas];
     return callPlan('CREATE SECRET', 'create_learning_secret', args, cursor.lexical.text);
   }
-  const { sealId, sealed, forms } = sealValue(cursor, name, rooms);
+  const { sealId, sealed, forms } = sealValue(cursor, name, deps);
   const args = [
     name.schema,
     name.name,
@@ -41,7 +41,7 @@ export function createSecret(cursor: Cursor, rooms: ValidateRooms): Plan {
   return callPlan('CREATE SECRET', 'create_formed_secret', args, cursor.lexical.text);
 }
 
-export function alterSecret(cursor: Cursor, rooms: ValidateRooms): Plan {
+export function alterSecret(cursor: Cursor, deps: ValidateDeps): Plan {
   cursor.refuseForeign('ALTER SECRET');
   cursor.expect('alter', 'secret');
   const name = secretName(cursor);
@@ -50,11 +50,11 @@ export function alterSecret(cursor: Cursor, rooms: ValidateRooms): Plan {
     : { backend: null, learnSeconds: null };
   if (learnSeconds !== null) {
     cursor.expectEnd();
-    const { sealId, sealed } = sealedAs('', name, rooms);
+    const { sealId, sealed } = sealedAs('', name, deps);
     const args = [name.schema, name.name, backend, sealId, sealed, learnSeconds, callerSchemas];
     return callPlan('ALTER SECRET', 'alter_learning_secret', args, cursor.lexical.text);
   }
-  const { sealId, sealed, forms } = sealValue(cursor, name, rooms);
+  const { sealId, sealed, forms } = sealValue(cursor, name, deps);
   const args = [name.schema, name.name, backend, sealId, sealed, textArray(forms), callerSchemas];
   return callPlan('ALTER SECRET', 'alter_formed_secret', args, cursor.lexical.text);
 }
@@ -113,7 +113,7 @@ interface SealedValue {
 }
 
 /** AS '…' to the end of the statement. */
-function sealValue(cursor: Cursor, name: Name, rooms: ValidateRooms): SealedValue {
+function sealValue(cursor: Cursor, name: Name, deps: ValidateDeps): SealedValue {
   cursor.expect('as');
   const at = cursor.offset;
   const value = cursor.literal(true);
@@ -123,10 +123,10 @@ function sealValue(cursor: Cursor, name: Name, rooms: ValidateRooms): SealedValu
   if (Buffer.byteLength(value, 'utf8') > limits.secretBytesMax) {
     throw new StatementError('22023', `a secret has at most ${limits.secretBytesMax} bytes`, at);
   }
-  return { ...sealedAs(value, name, rooms), forms: rooms.secretForms(value) };
+  return { ...sealedAs(value, name, deps), forms: deps.secretForms(value) };
 }
 
-function sealedAs(value: string, { name }: Name, rooms: ValidateRooms): Omit<SealedValue, 'forms'> {
-  const sealId = rooms.newId();
-  return { sealId, sealed: rooms.seal(value, identities.secret(name, sealId)) };
+function sealedAs(value: string, { name }: Name, deps: ValidateDeps): Omit<SealedValue, 'forms'> {
+  const sealId = deps.newId();
+  return { sealId, sealed: deps.seal(value, identities.secret(name, sealId)) };
 }

@@ -21,7 +21,7 @@ export interface ParsedCheck {
   readonly warnings: readonly string[];
 }
 
-export interface ValidateRooms {
+export interface ValidateDeps {
   readonly parseExpression: (text: string, scope: { secrets: readonly string[] }) => ParsedCheck;
   /** Seals a text under the master key, bound to `identity`. Gives base64. */
   readonly seal: (plaintext: string, identity: string) => string;
@@ -92,7 +92,7 @@ export interface Validation {
 const takenNames = new Set(['headers', 'payload', 'method', 'path', 'query', 'url']);
 
 /** From behind VALIDATE to the first ANSWER, or the end of the statement. */
-export function parseValidate(cursor: Cursor, rooms: ValidateRooms): ValidateClause {
+export function parseValidate(cursor: Cursor, deps: ValidateDeps): ValidateClause {
   const secrets: Name[] = [];
   if (cursor.accept('secret')) {
     do {
@@ -106,26 +106,26 @@ export function parseValidate(cursor: Cursor, rooms: ValidateRooms): ValidateCla
       }
       secrets.push(secret);
     } while (cursor.accept(','));
-    if (cursor.accept('using')) return senderClause(cursor, secrets, rooms);
+    if (cursor.accept('using')) return senderClause(cursor, secrets, deps);
   }
   cursor.expect('as');
   return { secrets, ...expressionSource(cursor, answerWord), sender: null };
 }
 
 /** The sender's expression for each of the secrets: while one takes the place of another, both are good. */
-function senderClause(cursor: Cursor, secrets: readonly Name[], rooms: ValidateRooms): ValidateClause {
+function senderClause(cursor: Cursor, secrets: readonly Name[], deps: ValidateDeps): ValidateClause {
   const start = cursor.offset;
   const sender = cursor.identifier();
   if (!cursor.atEnd && cursor.peek() !== 'answer') cursor.unexpected();
   const texts = secrets.map(
-    ({ name }) => rooms.expandSender(sender, name) ?? unknownSender(sender, start, rooms),
+    ({ name }) => deps.expandSender(sender, name) ?? unknownSender(sender, start, deps),
   );
   const text = texts.length === 1 ? texts.join('') : texts.map((one) => `(${one})`).join('\nOR ');
   return { secrets, text, start, sender };
 }
 
-function unknownSender(sender: string, at: number, rooms: ValidateRooms): never {
-  const near = rooms.nearestSenders(sender);
+function unknownSender(sender: string, at: number, deps: ValidateDeps): never {
+  const near = deps.nearestSenders(sender);
   const list =
     'All of them are in docs/senders; any other is spelled out: VALIDATE SECRET ... AS secure_compare(...).';
   throw new StatementError('22023', `unknown sender "${sender}"`, at, {
@@ -136,20 +136,20 @@ function unknownSender(sender: string, at: number, rooms: ValidateRooms): never 
 /** `more`: what is to be said besides. */
 export function sealValidation(
   clause: ValidateClause,
-  rooms: ValidateRooms,
+  deps: ValidateDeps,
   more: Caution | null = null,
 ): Validation {
   const { text, sender } = clause;
-  const { form, cautions } = sender === null ? nothingAsked : rooms.demandsOf(sender);
-  const check = parse(clause, rooms);
+  const { form, cautions } = sender === null ? nothingAsked : deps.demandsOf(sender);
+  const check = parse(clause, deps);
   const masked = maskLiterals(text, check.secretLiterals);
-  const sealId = rooms.newId();
+  const sealId = deps.newId();
   const secrets = clause.secrets.map(({ name }) => name);
   const sealed = { expression: text, shown: masked, payload: check.payloadName, secrets };
   return {
     payload: check.payloadName,
     expression: masked,
-    sealed: sealCheck(sealed, sealId, rooms),
+    sealed: sealCheck(sealed, sealId, deps),
     sealId,
     secrets: clause.secrets.map(({ schema, name }) => ({ schema, name })),
     warnings: check.warnings,
@@ -160,9 +160,9 @@ export function sealValidation(
 
 const nothingAsked: SenderDemands = { form: null, cautions: [] };
 
-function parse(clause: ValidateClause, rooms: ValidateRooms): ParsedCheck {
+function parse(clause: ValidateClause, deps: ValidateDeps): ParsedCheck {
   try {
-    return rooms.parseExpression(clause.text, { secrets: clause.secrets.map((secret) => secret.name) });
+    return deps.parseExpression(clause.text, { secrets: clause.secrets.map((secret) => secret.name) });
   } catch (error) {
     if (!isRefusal(error)) throw error;
     const { sqlstate, message, position, hint, detail } = error;

@@ -13,13 +13,13 @@ import { limits as allLimits } from '../tables/limits.ts';
 import type { Limits } from '../tables/limits.ts';
 import type { Observe } from '../tables/observations.ts';
 import { refusal } from '../tables/refusals.ts';
-import type { EventRooms } from './event-rooms.ts';
+import type { EventDeps } from './event-deps.ts';
 import type { GuardOptions } from './guard.ts';
 import { GatewayHttp } from './http.ts';
 import { eventsPath } from './routes.ts';
 import { ResultMemory } from './sql-result.ts';
 import { SqlSessions } from './sql-sessions.ts';
-import type { SqlRooms } from './sql-sessions.ts';
+import type { SqlDeps } from './sql-sessions.ts';
 
 export interface GatewayOptions extends Omit<GuardOptions, 'secure'> {
   /** null: plain HTTP. */
@@ -34,18 +34,18 @@ export interface GatewayOptions extends Omit<GuardOptions, 'secure'> {
   /** 0 picks a free one. */
   readonly port: number;
   readonly version: string;
-  readonly rooms: GatewayRooms;
+  readonly deps: GatewayDeps;
   /** The text of GET /v1/metrics; null: they are served elsewhere. */
   readonly metrics: { readonly contentType: string; readonly text: () => Promise<string> } | null;
 }
 
-export interface GatewayRooms {
+export interface GatewayDeps {
   /** The name that `?database=` gives, or the default one; throws Refused when there is none such. */
   readonly database: (name: string | undefined) => string;
   /** null: requests can be taken; otherwise why not, in one line without credentials. */
   readonly unavailable: () => string | null;
-  readonly sql: Omit<SqlRooms, 'memory'>;
-  readonly events: EventRooms;
+  readonly sql: Omit<SqlDeps, 'memory'>;
+  readonly events: EventDeps;
 }
 
 export interface Gateway extends Closable {
@@ -62,8 +62,8 @@ export interface Gateway extends Closable {
 
 /** Rejects when the port cannot be listened on. */
 export async function openGateway(options: GatewayOptions): Promise<Gateway> {
-  const { tls, gate, observe, limits = allLimits, rooms } = options;
-  const sessions = new SqlSessions({ ...rooms.sql, memory: new ResultMemory() });
+  const { tls, gate, observe, limits = allLimits, deps } = options;
+  const sessions = new SqlSessions({ ...deps.sql, memory: new ResultMemory() });
   const http = new GatewayHttp({ ...options, limits, sessions, load: () => front.owed });
   const front = new Front(
     {
@@ -93,7 +93,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     },
     release: async (database) => {
       await sessions.release(database);
-      await rooms.events.release(database);
+      await deps.events.release(database);
     },
     drain,
     close: async () => {

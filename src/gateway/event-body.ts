@@ -9,7 +9,7 @@ import { Gathered } from '../kit/gathered.ts';
 import { freeStore } from '../kit/free-buffer.ts';
 import { limits } from '../tables/limits.ts';
 import { Refused } from '../tables/refusals.ts';
-import type { BodySource, EventCodec, LineBlock } from './event-rooms.ts';
+import type { BodySource, EventCodec, LineBlock } from './event-deps.ts';
 import { asLineRefused, reasonOf } from './line-refused.ts';
 import type { Skipped } from './skipped.ts';
 

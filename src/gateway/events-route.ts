@@ -2,20 +2,20 @@
 import { remembered } from '../kit/remembered.ts';
 import { limits } from '../tables/limits.ts';
 import { ingestEvents } from './events.ts';
-import { conflicts } from './event-rooms.ts';
-import type { BodySource, EventAnswer, EventRequest, EventRooms } from './event-rooms.ts';
+import { conflicts } from './event-deps.ts';
+import type { BodySource, EventAnswer, EventRequest, EventDeps } from './event-deps.ts';
 import type { GatewayExchange } from './exchange.ts';
 import { eventParameters, readQuery } from './query.ts';
 
-export interface EventsRouteRooms {
-  readonly events: EventRooms;
+export interface EventsRouteDeps {
+  readonly events: EventDeps;
   readonly database: (name: string | undefined) => string;
 }
 
 const bytesMax = limits.eventsBodyBytesMax;
 const bounds = { bytesMax, tooLarge: `the body is larger than ${bytesMax} bytes` };
 
-export function eventsRoute({ events, database }: EventsRouteRooms): (it: GatewayExchange) => Promise<void> {
+export function eventsRoute({ events, database }: EventsRouteDeps): (it: GatewayExchange) => Promise<void> {
   const eventOf = remembered((target) => readEvent(target, database), limits.eventsTargetsMax);
   return async (exchange) => {
     const answer = await ingestEvents(events, eventOf(exchange.target), sourceOf(exchange));
@@ -24,7 +24,7 @@ export function eventsRoute({ events, database }: EventsRouteRooms): (it: Gatewa
 }
 
 /** What a request target asks for; throws Refused. */
-function readEvent(target: string, database: EventsRouteRooms['database']): EventRequest {
+function readEvent(target: string, database: EventsRouteDeps['database']): EventRequest {
   const given = readQuery(target, eventParameters);
   const { name = '', on_error: onError, on_conflict: onConflict } = given;
   return {

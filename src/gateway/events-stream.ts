@@ -9,20 +9,20 @@ import { freeStore } from '../kit/free-buffer.ts';
 import { limits } from '../tables/limits.ts';
 import { Refused } from '../tables/refusals.ts';
 import type { EventBody } from './event-body.ts';
-import type { EventAnswer, EventRequest, EventRooms } from './event-rooms.ts';
+import type { EventAnswer, EventRequest, EventDeps } from './event-deps.ts';
 import { EventTransaction } from './events-transaction.ts';
 import { Skipped } from './skipped.ts';
 
 export async function streamEvents(
-  rooms: EventRooms,
+  deps: EventDeps,
   target: Target,
   request: EventRequest,
   body: EventBody,
 ): Promise<EventAnswer> {
   const skipped = request.skips ? new Skipped(limits.eventsSkippedMax) : null;
-  const done = rooms.streams.takeNow();
+  const done = deps.streams.takeNow();
   if (done === null) throw new Refused('overloaded', 'too many large bodies are being stored');
-  const transaction = await EventTransaction.begin(rooms.transaction, target, skipped).catch(
+  const transaction = await EventTransaction.begin(deps.transaction, target, skipped).catch(
     (error: unknown) => {
       done();
       throw error;
@@ -34,7 +34,7 @@ export async function streamEvents(
     return { rows: transaction.rows, skipped };
   } catch (error) {
     if (error instanceof Refused && error.refusal.code === 'table_changed')
-      rooms.forget(request.database, request.name);
+      deps.forget(request.database, request.name);
     throw error;
   } finally {
     await transaction.end();

@@ -18,9 +18,9 @@ import type {
   EventSql,
   FailedRow,
   RowsSql,
-  TransactionRooms,
+  TransactionDeps,
   TransactionSql,
-} from './event-rooms.ts';
+} from './event-deps.ts';
 import { LineRefused, lineOf, reasonOf } from './line-refused.ts';
 import type { Skipped } from './skipped.ts';
 import { runMessages } from './sql-run.ts';
@@ -32,7 +32,7 @@ const runsLate =
 
 export class EventTransaction {
   readonly #client: PoolClient;
-  readonly #rooms: TransactionRooms;
+  readonly #deps: TransactionDeps;
   readonly #target: Target;
   readonly #skipped: Skipped | null;
   readonly #sql: TransactionSql;
@@ -50,24 +50,24 @@ export class EventTransaction {
   /** `broken`: the connection is in no state to be lent again. */
   #state: 'open' | 'committed' | 'broken' = 'open';
 
-  private constructor(client: PoolClient, rooms: TransactionRooms, target: Target, skipped: Skipped | null) {
+  private constructor(client: PoolClient, deps: TransactionDeps, target: Target, skipped: Skipped | null) {
     this.#client = client;
-    this.#rooms = rooms;
+    this.#deps = deps;
     this.#target = target;
     this.#skipped = skipped;
-    this.#sql = rooms.sql(target, client);
+    this.#sql = deps.sql(target, client);
   }
 
   /** `skipped`: takes the rows that are left out; null: the first bad row ends it all. */
   static async begin(
-    rooms: TransactionRooms,
+    deps: TransactionDeps,
     target: Target,
     skipped: Skipped | null,
   ): Promise<EventTransaction> {
-    const client = await rooms.connect(target.database).catch((error: unknown) => {
+    const client = await deps.connect(target.database).catch((error: unknown) => {
       throw notConnected(error);
     });
-    const transaction = new EventTransaction(client, rooms, target, skipped);
+    const transaction = new EventTransaction(client, deps, target, skipped);
     try {
       await transaction.#begin();
     } catch (error) {
@@ -95,12 +95,12 @@ export class EventTransaction {
 
   /** The last byte is there, and the sender waits. */
   hurry(ms: number): void {
-    this.#deadline = this.#rooms.clock() + ms;
+    this.#deadline = this.#deps.clock() + ms;
   }
 
   /** One call at a time. */
   store(rows: Rows): Promise<void> {
-    this.#working = this.#rooms.turns.run(limits.eventsTurnMs, () => this.#storeAndConfirm(rows));
+    this.#working = this.#deps.turns.run(limits.eventsTurnMs, () => this.#storeAndConfirm(rows));
     return this.#working;
   }
 
@@ -139,7 +139,7 @@ export class EventTransaction {
       // A deferred constraint: which row it was, the engine does not say.
       const failed = asFailedRow(error);
       if (this.#mayBeRow(failed)) {
-        const { code, message } = this.#rooms.explain(failed, null);
+        const { code, message } = this.#deps.explain(failed, null);
         throw new Refused(code, message);
       }
       throw this.#failure(error);
@@ -153,10 +153,10 @@ export class EventTransaction {
     await this.#query('select').catch(() => {
       throw new Refused('commit_unknown');
     });
-    if (!this.#rooms.isInDoubt(asFailedRow(error))) return false;
-    const leftMs = () => Math.min(limits.eventsDeadlineMs, this.#deadline - this.#rooms.clock());
+    if (!this.#deps.isInDoubt(asFailedRow(error))) return false;
+    const leftMs = () => Math.min(limits.eventsDeadlineMs, this.#deadline - this.#deps.clock());
     const xid = this.#xid;
-    const fate = xid === null ? null : await this.#rooms.fate(this.#client, this.#target, xid, leftMs);
+    const fate = xid === null ? null : await this.#deps.fate(this.#client, this.#target, xid, leftMs);
     if (fate === null) throw new Refused('commit_unknown');
     return fate === 'committed';
   }
@@ -167,7 +167,7 @@ export class EventTransaction {
     this.#ending = true;
     await this.#working.catch(() => {});
     if (this.#state === 'open') await this.#rollback().catch(() => (this.#state = 'broken'));
-    this.#rooms.giveBack(this.#client, this.#target, this.#state === 'broken');
+    this.#deps.giveBack(this.#client, this.#target, this.#state === 'broken');
   }
 
   async #store(rows: Rows, from: number, to: number): Promise<void> {
@@ -178,7 +178,7 @@ export class EventTransaction {
       const isAnswer = sqlstateOf(error) !== null && this.#foundByFunction(error) === null;
       if (!isAnswer || !this.#mayBeRow(asFailedRow(error))) throw this.#failure(error);
       await this.#run('rollback to savepoint headgate');
-      if (this.#rooms.verdict(asFailedRow(error)) === 'suspect') await this.#stand();
+      if (this.#deps.verdict(asFailedRow(error)) === 'suspect') await this.#stand();
       if (to - from === 1) return this.#refuse(rows, from, asFailedRow(error));
       const middle = from + Math.floor((to - from) / 2);
       await this.#store(rows, from, middle);
@@ -190,7 +190,7 @@ export class EventTransaction {
   }
 
   #mayBeRow(failed: FailedRow): boolean {
-    return /^(row|suspect)$/.test(this.#rooms.verdict(failed));
+    return /^(row|suspect)$/.test(this.#deps.verdict(failed));
   }
 
   /** Throws when no row at all can be stored: then it is the table, or the right to it. */
@@ -209,7 +209,7 @@ export class EventTransaction {
   }
 
   async #refuse(rows: Rows, row: number, failed: FailedRow): Promise<void> {
-    const it = this.#rooms.explain(failed, await this.#misfit(rows, row, failed));
+    const it = this.#deps.explain(failed, await this.#misfit(rows, row, failed));
     const line = lineOf(rows, row);
     if (this.#skipped === null) throw new LineRefused(it, line);
     this.#skipped.add(line, reasonOf(it.message));
@@ -269,14 +269,14 @@ export class EventTransaction {
 
   /** Gives what was sent, which the engine has read. */
   async #send(sql: RowsSql): Promise<readonly Buffer[]> {
-    const messages = this.#rooms.messages(sql);
+    const messages = this.#deps.messages(sql);
     await this.#inTime(() => runMessages(this.#client, messages));
     return messages;
   }
 
   /** An engine that stays silent is not waited for: its own bound on statements is a little shorter. */
   async #inTime<T>(ask: () => Promise<T>): Promise<T> {
-    const left = Math.min(limits.eventsDeadlineMs, this.#deadline - this.#rooms.clock());
+    const left = Math.min(limits.eventsDeadlineMs, this.#deadline - this.#deps.clock());
     if (left <= 0 || this.#ending) throw new Refused('deadline');
     const timer = setTimeout(() => cutOff(this.#client), left + limits.gatewayCancelMs);
     try {
@@ -304,7 +304,7 @@ export class EventTransaction {
     if (state === null) return new Refused('engine_unavailable');
     const found = this.#foundByFunction(error);
     if (found !== null) return found;
-    switch (this.#rooms.verdict(asFailedRow(error))) {
+    switch (this.#deps.verdict(asFailedRow(error))) {
       case 'table':
       case 'suspect':
         return new Refused('table_changed');

@@ -12,7 +12,7 @@ import type { Outcome, Rows } from '../tables/flow.ts';
 import { limits } from '../tables/limits.ts';
 import { Refused } from '../tables/refusals.ts';
 import { EventBody } from './event-body.ts';
-import type { BodySource, EventAnswer, EventRequest, EventRooms } from './event-rooms.ts';
+import type { BodySource, EventAnswer, EventRequest, EventDeps } from './event-deps.ts';
 import { streamEvents } from './events-stream.ts';
 import { LineRefused, lineOf } from './line-refused.ts';
 import { Skipped } from './skipped.ts';
@@ -21,30 +21,30 @@ import { Skipped } from './skipped.ts';
 const changedAttemptsMax = 3;
 
 export async function ingestEvents(
-  rooms: EventRooms,
+  deps: EventDeps,
   request: EventRequest,
   source: BodySource,
 ): Promise<EventAnswer> {
-  const find = () => rooms.find(request.database, request.name, request.onConflict);
+  const find = () => deps.find(request.database, request.name, request.onConflict);
   const sought = find();
   const target = sought instanceof Promise ? await sought : sought;
-  rooms.admit(target);
-  const body = new EventBody(source, rooms.codec);
+  deps.admit(target);
+  const body = new EventBody(source, deps.codec);
   const small = await body.small();
-  if (small === null) return streamEvents(rooms, target, request, body);
+  if (small === null) return streamEvents(deps, target, request, body);
   for (let attempt = 1, found = target; ; attempt++) {
     const skipped = request.skips ? new Skipped(limits.eventsSkippedMax) : null;
     const rows = body.decodeSmall(found, small, skipped);
     if (rows === null) return { rows: 0, skipped };
-    const outcome = await rooms.submit(rows);
+    const outcome = await deps.submit(rows);
     if (outcome.kind === 'committed') return { rows: outcome.rows, skipped };
     const { code } = outcome.refusal;
     if (code === 'table_changed' && outcome.kind === 'aborted' && attempt < changedAttemptsMax) {
-      rooms.forget(request.database, request.name);
+      deps.forget(request.database, request.name);
       found = await find();
       continue;
     }
-    if (skipped !== null && rowCodes.has(code)) return streamEvents(rooms, found, request, body.again(small));
+    if (skipped !== null && rowCodes.has(code)) return streamEvents(deps, found, request, body.again(small));
     throw refusedBy(outcome, rows);
   }
 }

@@ -194,11 +194,11 @@ test('every answer is what it was', async (t) => {
     token: await openTestGateway(t, database, { ...options, token: 'open', metrics }),
     broken: await openTestGateway(t, database, {
       ...options,
-      instead: (rooms) => ({
-        ...rooms,
+      instead: (deps) => ({
+        ...deps,
         unavailable: () => 'it is away',
         events: {
-          ...rooms.events,
+          ...deps.events,
           find: (_database, name) => {
             if (name === 'bug') throw new TypeError('a bug with /a/path in it');
             throw new Refused(name as RefusalCode);

@@ -42,8 +42,8 @@ export class GatewayHttp implements Door<GatewayExchange> {
   readonly #handlers: { readonly [name in RouteName]: Handler | null };
 
   constructor(options: GatewayHttpOptions) {
-    const { gate, observe, sessions, limits, version, token, metrics, rooms } = options;
-    const { events, database, unavailable } = rooms;
+    const { gate, observe, sessions, limits, version, token, metrics, deps } = options;
+    const { events, database, unavailable } = deps;
     this.#options = options;
     this.#gate = gate;
     this.#observe = observe;

@@ -4,7 +4,7 @@
  * in the OpenAPI document. Pure.
  */
 import { Refused } from '../tables/refusals.ts';
-import { conflicts } from './event-rooms.ts';
+import { conflicts } from './event-deps.ts';
 
 export interface Parameter {
   readonly description: string;

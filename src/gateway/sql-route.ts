@@ -7,7 +7,7 @@ import { parseSqlRequest } from './sql-request.ts';
 import type { SqlRequest } from './sql-request.ts';
 import type { SqlSessions } from './sql-sessions.ts';
 
-export interface SqlRouteRooms {
+export interface SqlRouteDeps {
   readonly sessions: SqlSessions;
   readonly database: (name: string | undefined) => string;
   /** How long the reader of a result may read nothing of it, in ms. */
@@ -17,8 +17,8 @@ export interface SqlRouteRooms {
 const bytesMax = limits.gatewaySqlBytesMax;
 const bounds = { bytesMax, tooLarge: `the SQL is larger than ${bytesMax} bytes` };
 
-export function sqlRoute(rooms: SqlRouteRooms): (exchange: GatewayExchange) => Promise<void> {
-  const { sessions, database, readPauseMs } = rooms;
+export function sqlRoute(deps: SqlRouteDeps): (exchange: GatewayExchange) => Promise<void> {
+  const { sessions, database, readPauseMs } = deps;
   return async (exchange) => {
     const name = database(readQuery(exchange.target, sqlParameters).database);
     const gone = new AbortController();

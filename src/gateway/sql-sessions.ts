@@ -27,7 +27,7 @@ import type { SqlType, TypeRow } from './sql-types.ts';
 
 const cancellation = { statementMs: limits.gatewaySqlTimeoutMs, cancelMs: limits.gatewayCancelMs };
 
-export interface SqlRooms {
+export interface SqlDeps {
   /** For a client of the pg package; throws Refused when the gateway does not serve such a database. */
   readonly clientConfig: (database: string) => ClientConfig;
   /** Resolves when there is such a database and its role may work in it; throws Refused. */
@@ -63,22 +63,22 @@ interface Database {
 }
 
 export class SqlSessions {
-  readonly #rooms: SqlRooms;
+  readonly #deps: SqlDeps;
   readonly #databases = new Map<string, Database>();
   readonly #sessions = new WeakMap<ClientBase, Session>();
   readonly #large = new Semaphore(1);
   #closed = false;
 
-  constructor(rooms: SqlRooms) {
-    this.#rooms = rooms;
+  constructor(deps: SqlDeps) {
+    this.#deps = deps;
   }
 
   /** The result's `release` is the caller's. Throws Refused or SqlRefused. `signal`: the client has left. */
   async run(name: string, request: SqlRequest, signal: AbortSignal): Promise<SqlResult> {
-    await this.#rooms.ready(name);
+    await this.#deps.ready(name);
     const database = this.#open(name);
     const client = await this.#borrow(database);
-    const result = new SqlResult((oid) => database.types.get(oid), this.#rooms.memory);
+    const result = new SqlResult((oid) => database.types.get(oid), this.#deps.memory);
     const watch = new Cancellation(client, database.config, signal, cancellation);
     let clean = false;
     try {
@@ -119,8 +119,8 @@ export class SqlSessions {
     client: PoolClient,
     request: SqlRequest,
     result: SqlResult,
-  ): Promise<{ end: RunEnd; clean: boolean; rewritten: Rewritten | null; translate: SqlRooms['translate'] }> {
-    const { translate } = this.#rooms;
+  ): Promise<{ end: RunEnd; clean: boolean; rewritten: Rewritten | null; translate: SqlDeps['translate'] }> {
+    const { translate } = this.#deps;
     const rewritten = await this.#rewrite(database, client, request.sql);
     const sql = rewritten === null ? request.sql : Buffer.from(rewritten.sql, 'latin1');
     let values: (string | null)[] | null = null;
@@ -143,7 +143,7 @@ export class SqlSessions {
 
   /** The statements that the engine does not know, in its words; null: it knows them all. */
   async #rewrite(database: Database, client: PoolClient, sql: Buffer): Promise<Rewritten | null> {
-    const rewrite = this.#rooms.rewrite(sql.toString('latin1'), {
+    const rewrite = this.#deps.rewrite(sql.toString('latin1'), {
       database: database.config.database ?? database.name,
       user: database.config.user ?? '',
       standardConformingStrings: this.#sessions.get(client)?.standardConformingStrings ?? true,
@@ -165,7 +165,7 @@ export class SqlSessions {
     const known = this.#databases.get(name);
     if (known !== undefined) return known;
     if (this.#closed) throw new Refused('draining');
-    const config = this.#rooms.clientConfig(name);
+    const config = this.#deps.clientConfig(name);
     if (this.#databases.size >= limits.databasesMax) {
       const idle = [...this.#databases.values()].find(({ pool }) => pool.totalCount === 0);
       if (idle === undefined) throw new Refused('overloaded');
@@ -238,7 +238,7 @@ export function isTransient(sqlstate: string): boolean {
 }
 
 function failureOf(
-  ran: { end: RunEnd; rewritten: Rewritten | null; translate: SqlRooms['translate'] },
+  ran: { end: RunEnd; rewritten: Rewritten | null; translate: SqlDeps['translate'] },
   request: SqlRequest,
   result: SqlResult,
   late: boolean,

@@ -15,7 +15,7 @@ import { SqlFailure } from '../tables/refusals.ts';
 import { explainExpression } from '../validate/explain.ts';
 import { parseTimestamp } from '../validate/timestamp.ts';
 
-export interface ExplainRooms {
+export interface ExplainDeps {
   sources(question: SourceQuestion): Promise<readonly Source[]>;
   /** HEADGATE_PUBLIC_URL */
   readonly publicUrl: string | null;
@@ -24,11 +24,11 @@ export interface ExplainRooms {
 
 export type Explain = (question: ExplainQuestion) => Promise<readonly ExplainedTable[]>;
 
-export function createExplain(rooms: ExplainRooms): Explain {
+export function createExplain(deps: ExplainDeps): Explain {
   return async (question) => {
-    const arrivedAtMs = arrivalOf(question.request.now, rooms.nowMs);
-    const sources = await rooms.sources(question);
-    return sources.map((source) => explainTable(source, question.request, arrivedAtMs, rooms.publicUrl));
+    const arrivedAtMs = arrivalOf(question.request.now, deps.nowMs);
+    const sources = await deps.sources(question);
+    return sources.map((source) => explainTable(source, question.request, arrivedAtMs, deps.publicUrl));
   };
 }
 

@@ -24,7 +24,7 @@ function target(answers: Partial<Answers>, check: Target['check'] = null): Targe
   return { ...name, oid: 1, check, answers: { ...none, ...answers } } as unknown as Target;
 }
 
-function rooms(known: Target | null | undefined) {
+function deps(known: Target | null | undefined) {
   const told: AskedHandshake[] = [];
   let nowMs = 0;
   const handshakes = createHandshakes({
@@ -55,7 +55,7 @@ function arrival(change: Partial<Arrival> = {}): Arrival {
 }
 
 async function place(known: Target | null | undefined, asked: Partial<Arrival> = {}): Promise<string | null> {
-  const answer = await rooms(known).handshakes.ask(arrival(asked));
+  const answer = await deps(known).handshakes.ask(arrival(asked));
   return answer === null ? null : answer.kind === 'asked' ? answer.answer.body : answer.kind;
 }
 
@@ -95,7 +95,7 @@ test('what is no table of its own, or cannot be known', async () => {
 
 test('a table answers so many at once, strangers apart from those whom VALIDATE accepted', async () => {
   const known = target({ unchecked: [rule(1, 'open')], checked: [rule(2, 'signed')] }, () => true);
-  const { handshakes, told, pass } = rooms(known);
+  const { handshakes, told, pass } = deps(known);
   const ask = async (word: string) => (await handshakes.ask(arrival({ target: `/?${word}` })))?.kind;
   for (let n = 0; n < limits.handshakesBurst; n++) assert.equal(await ask('open'), 'asked');
   const tooMany = await handshakes.ask(arrival({ target: '/?open' }));
@@ -116,7 +116,7 @@ test('a table answers so many at once, strangers apart from those whom VALIDATE 
 
 test('a POST: a large body is no UNCHECKED question, and one that cannot be stored is asked meanwhile', async () => {
   const known = target({ unchecked: [rule(1, 'a')], checked: [rule(2, 'b')] }, () => true);
-  const { handshakes } = rooms(known);
+  const { handshakes } = deps(known);
   const request = {
     method: 'POST',
     target: '/?a',

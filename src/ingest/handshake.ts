@@ -25,7 +25,7 @@ import type { TableName } from '../tables/observations.ts';
 import { Refused, refusal, refusals } from '../tables/refusals.ts';
 import type { Refusal } from '../tables/refusals.ts';
 
-export interface HandshakeRooms {
+export interface HandshakeDeps {
   /** The table that a request target names; throws `malformed_path`, `not_found`. */
   route(target: string): TableName;
   /** As the catalog knows the table, or knew it last; null: there is none; undefined: nothing was ever known of the database. */
@@ -73,13 +73,13 @@ export interface Handshakes {
 
 type Which = 'unchecked' | 'checked';
 
-export function createHandshakes(rooms: HandshakeRooms): Handshakes {
-  const { handshakeBodyBytesMax: bytesMax } = rooms.limits;
-  const matcher = new Matcher(rooms);
+export function createHandshakes(deps: HandshakeDeps): Handshakes {
+  const { handshakeBodyBytesMax: bytesMax } = deps.limits;
+  const matcher = new Matcher(deps);
   return {
-    lastKnown: (name) => rooms.lastKnown(name),
+    lastKnown: (name) => deps.lastKnown(name),
     ask: async (arrival) => {
-      const target = await found(arrival, rooms);
+      const target = await found(arrival, deps);
       const answers = target?.answers;
       if (target === null || answers === undefined) return null;
       const { method, remoteAddress, arrivedAtMs: askedAtMs } = arrival;
@@ -89,7 +89,7 @@ export function createHandshakes(rooms: HandshakeRooms): Handshakes {
         body === null ? null : matcher.all(target, answers, requestOf(arrival, body), remoteAddress);
       if (asked === null) {
         const { status } = refusals.method_not_allowed;
-        rooms.asked({ target, method, remoteAddress, askedAtMs, place: null, status, outcome: 'unmatched' });
+        deps.asked({ target, method, remoteAddress, askedAtMs, place: null, status, outcome: 'unmatched' });
       }
       return asked;
     },
@@ -113,13 +113,13 @@ export function createHandshakes(rooms: HandshakeRooms): Handshakes {
 
 /** Finds the rule that a question matches, and keeps to the rate of its table. */
 class Matcher {
-  readonly #rooms: HandshakeRooms;
+  readonly #deps: HandshakeDeps;
   /** What strangers use up is not taken from those whom VALIDATE has accepted. */
   readonly #rates: { readonly [which in Which]: RateLimit };
 
-  constructor(rooms: HandshakeRooms) {
-    this.#rooms = rooms;
-    const { handshakesPerSecond: count, handshakesBurst: burst, handshakeTablesMax } = rooms.limits;
+  constructor(deps: HandshakeDeps) {
+    this.#deps = deps;
+    const { handshakesPerSecond: count, handshakesBurst: burst, handshakeTablesMax } = deps.limits;
     const rate = () => new RateLimit({ count, perMs: 1_000, burst }, handshakeTablesMax);
     this.#rates = { unchecked: rate(), checked: rate() };
   }
@@ -160,7 +160,7 @@ class Matcher {
       const asked = { target, request, remoteAddress, place };
       const refused = this.#tooOften(asked, 'unchecked');
       if (refused !== null) return refused;
-      const known = await this.#rooms.learn(target, learns, answer.learned, remoteAddress);
+      const known = await this.#deps.learn(target, learns, answer.learned, remoteAddress);
       return known ? this.#answered(asked, answer) : null;
     }
     return null;
@@ -168,7 +168,7 @@ class Matcher {
 
   #tooOften(asked: Question, which: Which): Asked | null {
     const { target } = asked;
-    const waitMs = this.#rates[which].take(`${target.database}/${target.oid}`, this.#rooms.clock());
+    const waitMs = this.#rates[which].take(`${target.database}/${target.oid}`, this.#deps.clock());
     if (waitMs <= 0) return null;
     this.#tell(asked, refusals.rate_limited.status, 'too_many');
     return { kind: 'askedTooOften', target, refusal: tooMany(waitMs) };
@@ -185,7 +185,7 @@ class Matcher {
     outcome: AskedHandshake['outcome'],
   ): void {
     const { method, arrivedAtMs: askedAtMs } = request;
-    this.#rooms.asked({ target, method, remoteAddress, askedAtMs, place, status, outcome });
+    this.#deps.asked({ target, method, remoteAddress, askedAtMs, place, status, outcome });
   }
 }
 
@@ -202,13 +202,13 @@ function tooMany(waitMs: number): Refusal {
 }
 
 /** Without a wait where the table is known; null: there is no such table. */
-async function found(arrival: Arrival, rooms: HandshakeRooms): Promise<Target | null> {
+async function found(arrival: Arrival, deps: HandshakeDeps): Promise<Target | null> {
   let known: Target | null | undefined;
   try {
-    const name = rooms.route(arrival.target);
-    known = rooms.lastKnown(name);
+    const name = deps.route(arrival.target);
+    known = deps.lastKnown(name);
     // It may have been made a millisecond ago: the sender's URL is entered as soon as CREATE TABLE has returned.
-    return known ?? (await rooms.find(name));
+    return known ?? (await deps.find(name));
   } catch (error) {
     if (!(error instanceof Refused)) throw error;
     if (known === null || refusals[error.refusal.code].status < 500) return null;

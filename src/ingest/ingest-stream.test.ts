@@ -5,7 +5,7 @@ import { streamRooms, textsOf } from '../../test/support/streams.ts';
 import { targetOf } from '../../test/support/rows.ts';
 import type { Outcome, Rows, Target } from '../tables/flow.ts';
 import { createStreams } from './ingest-stream.ts';
-import type { Batch, Stream, StreamRooms } from './ingest-stream.ts';
+import type { Batch, Stream, StreamDeps } from './ingest-stream.ts';
 import { deferred } from '../kit/deferred.ts';
 import type { Deferred } from '../kit/deferred.ts';
 import { refusal, Refused } from '../tables/refusals.ts';
@@ -65,8 +65,8 @@ class Lane {
   }
 }
 
-async function open(rooms: Partial<StreamRooms>): Promise<Stream> {
-  return createStreams(streamRooms({ pause: () => Promise.resolve(), ...rooms }))(opening, hooks);
+async function open(deps: Partial<StreamDeps>): Promise<Stream> {
+  return createStreams(streamRooms({ pause: () => Promise.resolve(), ...deps }))(opening, hooks);
 }
 
 suite('ingest stream', () => {

@@ -38,7 +38,7 @@ export interface ItemsRequest extends DecodeHead {
 
 export type Batch = Omit<ItemsRequest, Exclude<keyof DecodeHead, 'arrivedAtMs'>>;
 
-export interface StreamRooms {
+export interface StreamDeps {
   /** The table that a request target names; throws `malformed_path`, `not_found`. */
   route(target: string): TableName;
   /** The table as the catalog knows it now; throws `not_found`, `engine_unavailable`. */
@@ -104,20 +104,20 @@ export interface StreamHooks {
   target(name: TableName): void;
 }
 
-export function createStreams(rooms: StreamRooms): OpenStream {
+export function createStreams(deps: StreamDeps): OpenStream {
   return async (opening, hooks) => {
-    const target = await rooms.find(rooms.route(opening.target));
+    const target = await deps.find(deps.route(opening.target));
     hooks.target(target);
     try {
       authenticate(target, opening);
       refuseWithoutIds(target);
     } catch (error) {
-      if (error instanceof Refused) tellRejected(rooms, opening, target, error.refusal, null);
+      if (error instanceof Refused) tellRejected(deps, opening, target, error.refusal, null);
       throw error;
     }
     const client = clientOf(opening.target);
-    if (rooms.fence !== undefined) await rooms.fence.pass(target, client);
-    return new IngestStream(rooms, opening, target, client);
+    if (deps.fence !== undefined) await deps.fence.pass(target, client);
+    return new IngestStream(deps, opening, target, client);
   };
 }
 
@@ -134,13 +134,13 @@ const clientCharsMax = 128;
 
 /** `batch` null: the first frame was refused, and with it the stream. */
 function tellRejected(
-  rooms: StreamRooms,
+  deps: StreamDeps,
   opening: Opening,
   target: Target,
   why: Refusal,
   batch: Batch | null,
 ): void {
-  rooms.rejected?.({
+  deps.rejected?.({
     target,
     refusal: why,
     door: 'websocket',
@@ -197,7 +197,7 @@ type Failure = Exclude<Outcome, { kind: 'committed' }> | { readonly kind: 'bug';
 type State = 'idle' | 'handing' | 'broken' | 'recovering' | 'ended';
 
 class IngestStream implements Stream, FencedStream {
-  readonly #rooms: StreamRooms;
+  readonly #deps: StreamDeps;
   readonly #opening: Opening;
   readonly client: string | null;
   decided = 0;
@@ -212,12 +212,12 @@ class IngestStream implements Stream, FencedStream {
   /** The loop of `#handOver` has not come to its end yet. */
   #looping = false;
 
-  constructor(rooms: StreamRooms, opening: Opening, target: Target, client: string | null) {
+  constructor(deps: StreamDeps, opening: Opening, target: Target, client: string | null) {
     this.client = client;
-    this.#rooms = rooms;
+    this.#deps = deps;
     this.#opening = opening;
     this.#target = target;
-    rooms.fence?.streams.add(this);
+    deps.fence?.streams.add(this);
   }
 
   get target(): Target {
@@ -255,8 +255,8 @@ class IngestStream implements Stream, FencedStream {
   }
 
   async #hand(entry: Entry): Promise<void> {
-    const rooms = this.#rooms;
-    const found = rooms.find(this.#target);
+    const deps = this.#deps;
+    const found = deps.find(this.#target);
     const target = found instanceof Promise ? await found : found;
     // Another version of the table may have another check, or another secret: who is not accepted by it may not write.
     if (target !== this.#target) {
@@ -265,11 +265,11 @@ class IngestStream implements Stream, FencedStream {
     }
     this.#target = target;
     // Before it is read: it comes again every few ms for as long as there is no room.
-    rooms.admit(target, entry.batch.documents.bytes.length);
+    deps.admit(target, entry.batch.documents.bytes.length);
     const decoded = this.#decode(target, entry.batch);
     const rows = decoded instanceof Promise ? await decoded : decoded;
     if (this.#state !== 'handing') return;
-    const receipt = rooms.submit({ ...rows, chain: this.#chain });
+    const receipt = deps.submit({ ...rows, chain: this.#chain });
     this.#handed += 1;
     this.#owed += 1;
     void receipt.then((outcome) => {
@@ -297,7 +297,7 @@ class IngestStream implements Stream, FencedStream {
     if (at !== -1)
       throw new Refused('row_refused', `item ${at + 1}: delete needs a table with a PRIMARY KEY`);
     const { method, target: requestTarget, rawHeaders, remoteAddress = '' } = this.#opening;
-    return this.#rooms.decode(target, { ...batch, method, target: requestTarget, rawHeaders, remoteAddress });
+    return this.#deps.decode(target, { ...batch, method, target: requestTarget, rawHeaders, remoteAddress });
   }
 
   #settled(entry: Entry, outcome: Outcome): void {
@@ -352,35 +352,35 @@ class IngestStream implements Stream, FencedStream {
 
   #tellRejected(batch: Batch, { refusal: why, row }: Extract<Outcome, { kind: 'aborted' }>): void {
     const message = row === undefined ? why.message : `item ${row + 1}: ${why.message}`;
-    tellRejected(this.#rooms, this.#opening, this.#target, { ...why, message }, batch);
+    tellRejected(this.#deps, this.#opening, this.#target, { ...why, message }, batch);
   }
 
   #mayPass(entry: Entry, failure: Failure): boolean {
     if (failure.kind !== 'aborted' || failure.refusal.code === 'draining') return false;
     if (!refusals[failure.refusal.code].retryable) return false;
-    const now = this.#rooms.clock();
+    const now = this.#deps.clock();
     entry.failedAtMs ??= now;
-    return now - entry.failedAtMs < this.#rooms.limits.streamPatienceMs;
+    return now - entry.failedAtMs < this.#deps.limits.streamPatienceMs;
   }
 
   /** What has to happen before trying again makes sense; where that fails, trying again will tell. */
   async #waitFor(entry: Entry, failure: Failure): Promise<void> {
-    const rooms = this.#rooms;
-    const { streamRetryMinMs, streamRetryMs } = rooms.limits;
+    const deps = this.#deps;
+    const { streamRetryMinMs, streamRetryMs } = deps.limits;
     const code = failure.kind === 'aborted' ? failure.refusal.code : null;
     entry.attempts += 1;
-    if (code === 'table_changed') await rooms.refresh(this.#target.database).catch(() => {});
+    if (code === 'table_changed') await deps.refresh(this.#target.database).catch(() => {});
     if (code === 'table_changed' && entry.attempts === 1) return;
     // A lane has room again after its next group; anything else takes its time.
-    if (code === 'lane_full') return rooms.pause(streamRetryMinMs);
-    return rooms.pause(backoffMs(entry.attempts, streamRetryMinMs, streamRetryMs, () => rooms.random()));
+    if (code === 'lane_full') return deps.pause(streamRetryMinMs);
+    return deps.pause(backoffMs(entry.attempts, streamRetryMinMs, streamRetryMs, () => deps.random()));
   }
 
   #become(state: State): void {
     if (this.#state === 'ended') return;
     this.#state = state;
     if (state !== 'ended') return;
-    this.#rooms.fence?.streams.delete(this);
+    this.#deps.fence?.streams.delete(this);
     for (const { passed } of this.#entries) passed?.resolve();
   }
 }

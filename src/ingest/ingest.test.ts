@@ -33,7 +33,7 @@ const rowsOf = (bytes: Buffer): Rows => ({
   ignored: null,
 });
 
-const rooms = (outcome: Outcome, decode: (body: Buffer) => Rows = rowsOf) =>
+const deps = (outcome: Outcome, decode: (body: Buffer) => Rows = rowsOf) =>
   createIngest({
     route: () => ({ database: 'd', schema: 's', table: 't' }),
     find: () => target,
@@ -46,7 +46,7 @@ const rooms = (outcome: Outcome, decode: (body: Buffer) => Rows = rowsOf) =>
 test('the memory of a body is given back when its rows are committed, and that of the rows with it', async () => {
   const body = Buffer.alloc(large);
   const written = Buffer.alloc(large);
-  const ingest = rooms({ kind: 'committed', rows: 1 }, () => rowsOf(written.subarray(1, 10)));
+  const ingest = deps({ kind: 'committed', rows: 1 }, () => rowsOf(written.subarray(1, 10)));
   assert.deepEqual(await ingest(arrival(body), hooks), { kind: 'committed', rows: 1 });
   assert.equal(body.length, 0);
   assert.equal(written.length, 0);
@@ -54,7 +54,7 @@ test('the memory of a body is given back when its rows are committed, and that o
 
 test('and when it was refused before anybody else had it', async () => {
   const body = Buffer.alloc(large);
-  const ingest = rooms({ kind: 'committed', rows: 1 }, () => {
+  const ingest = deps({ kind: 'committed', rows: 1 }, () => {
     throw new Refused('body_not_json');
   });
   await assert.rejects(ingest(arrival(body), hooks), Refused);
@@ -64,7 +64,7 @@ test('and when it was refused before anybody else had it', async () => {
 test('but not while some of it may wait to be written to the engine', async () => {
   for (const kind of ['aborted', 'unknown'] as const) {
     const body = Buffer.alloc(large, 1);
-    await rooms({ kind, refusal: refusal('deadline') })(arrival(body), hooks);
+    await deps({ kind, refusal: refusal('deadline') })(arrival(body), hooks);
     assert.equal(body[large - 1], 1);
   }
 });

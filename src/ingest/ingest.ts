@@ -26,7 +26,7 @@ import type { TableName } from '../tables/observations.ts';
 import { Refused, refusals } from '../tables/refusals.ts';
 import type { Refusal } from '../tables/refusals.ts';
 
-export interface IngestRooms {
+export interface IngestDeps {
   /** The table that a request target names; throws `malformed_path`, `not_found`. */
   route(target: string): TableName;
   /** The table as the catalog knows it now; throws `not_found`, `engine_unavailable`. */
@@ -60,57 +60,57 @@ export interface IngestHooks {
 /** How often one request follows a table that is being changed under it. */
 const changedAttemptsMax = 3;
 
-export function createIngest(rooms: IngestRooms): Ingest {
+export function createIngest(deps: IngestDeps): Ingest {
   return async (arrival, hooks) => {
-    const name = rooms.route(arrival.target);
+    const name = deps.route(arrival.target);
     const got: Got = { target: null, body: null, authenticated: false, submitted: false };
     try {
       for (let attempt = 1; ; attempt++) {
-        const found = rooms.find(name);
-        const late = found instanceof Promise ? await findLate(found, name, rooms, arrival, got) : null;
+        const found = deps.find(name);
+        const late = found instanceof Promise ? await findLate(found, name, deps, arrival, got) : null;
         if (late !== null && 'kind' in late) return late;
         const target = late ?? (found as Target);
         got.target = target;
         hooks.target(target);
-        rooms.admit(target, arrival.announcedBytes ?? 0);
+        deps.admit(target, arrival.announcedBytes ?? 0);
         const reading = got.body ?? arrival.body();
         const body = (got.body = reading instanceof Promise ? await reading : reading);
         const request = new ReceivedRequest(arrival, body);
         got.authenticated = false;
-        const first = asks(target, rooms, request, 'unchecked');
+        const first = asks(target, deps, request, 'unchecked');
         if (first !== null) return first;
-        const before = needsMore(target) ? await more(target, rooms, request) : null;
+        const before = needsMore(target) ? await more(target, deps, request) : null;
         if (before === 'again' && attempt < changedAttemptsMax) continue;
         if (before !== null && before !== 'again') return before;
         authenticate(target, request);
         got.authenticated = true;
-        const second = asks(target, rooms, request, 'checked');
+        const second = asks(target, deps, request, 'checked');
         if (second !== null) return second;
-        const decoded = rooms.decode(target, request);
+        const decoded = deps.decode(target, request);
         const rows = decoded instanceof Promise ? await decoded : decoded;
         // A batch of no lines: there is nothing to wait for.
         if (rows.count === 0) return { kind: 'committed', rows: 0 };
         got.submitted = true;
-        const outcome = await rooms.submit(rows, arrival, body);
+        const outcome = await deps.submit(rows, arrival, body);
         if (outcome.kind === 'committed' || outcome.kind === 'spooled') {
           // The engine, or the disk, has all of it, so nothing of it waits to be written any more.
-          if (rooms.sns !== undefined && confirms(target) && outcome.kind === 'committed')
-            rooms.sns.stored(target, body);
-          const held = target.inspected === true ? rooms.hold?.(target, arrival, body) : undefined;
+          if (deps.sns !== undefined && confirms(target) && outcome.kind === 'committed')
+            deps.sns.stored(target, body);
+          const held = target.inspected === true ? deps.hold?.(target, arrival, body) : undefined;
           freeMade(rows.documents.bytes, body);
           return held === undefined ? outcome : { ...outcome, held };
         }
         if (!wasChanged(outcome) || attempt === changedAttemptsMax) {
           const answer = named(outcome, rows);
-          if (answer.kind === 'aborted') tellRejected(rooms, arrival, got, answer.refusal);
+          if (answer.kind === 'aborted') tellRejected(deps, arrival, got, answer.refusal);
           return answer;
         }
-        await rooms.refresh(name.database);
+        await deps.refresh(name.database);
       }
     } catch (error) {
-      const asked = error instanceof Refused ? await asksMeanwhile(error, rooms, arrival, got) : null;
+      const asked = error instanceof Refused ? await asksMeanwhile(error, deps, arrival, got) : null;
       if (asked !== null) return asked;
-      if (error instanceof Refused) tellRejected(rooms, arrival, got, error.refusal);
+      if (error instanceof Refused) tellRejected(deps, arrival, got, error.refusal);
       if (got.body !== null && !got.submitted) freeBuffer(got.body);
       throw error;
     }
@@ -165,7 +165,7 @@ interface Got {
 async function findLate(
   finding: Promise<Target>,
   name: TableName,
-  { handshakes }: IngestRooms,
+  { handshakes }: IngestDeps,
   arrival: Arrival,
   got: Got,
 ): Promise<Target | Asked> {
@@ -180,7 +180,7 @@ async function findLate(
 /** Costs a table that answers no questions by POST one comparison. */
 function asks(
   target: Target,
-  { handshakes }: IngestRooms,
+  { handshakes }: IngestDeps,
   request: ReceivedRequest,
   which: 'unchecked' | 'checked',
 ): Asked | null {
@@ -202,24 +202,24 @@ function needsMore({ answers, sns }: Target): boolean {
 /** `again`: the table has another certificate now than the one that this message was not signed with. */
 async function more(
   target: Target,
-  rooms: IngestRooms,
+  deps: IngestDeps,
   request: ReceivedRequest,
 ): Promise<Asked | 'again' | null> {
   const { answers, check, sns } = target;
   if (answers?.learns === true) {
-    const asked = (await rooms.handshakes?.learning(target, request, request.remoteAddress)) ?? null;
+    const asked = (await deps.handshakes?.learning(target, request, request.remoteAddress)) ?? null;
     if (asked !== null) return asked;
   }
   if (sns === undefined || (typeof check === 'function' && check(request))) return null;
-  if ((await rooms.sns?.certify(target, request.body)) !== true) return null;
-  await rooms.refresh(target.database);
+  if ((await deps.sns?.certify(target, request.body)) !== true) return null;
+  await deps.refresh(target.database);
   return 'again';
 }
 
 /** A question needs no room in a lane: whether there is some is not asked of it. */
 async function asksMeanwhile(
   { refusal: { code } }: Refused,
-  { handshakes }: IngestRooms,
+  { handshakes }: IngestDeps,
   arrival: Arrival,
   got: Got,
 ): Promise<Asked | null> {
@@ -228,12 +228,12 @@ async function asksMeanwhile(
   return (await handshakes?.meanwhile(got.target, arrival, read)) ?? null;
 }
 
-function tellRejected(rooms: IngestRooms, arrival: Arrival, got: Got, refusal: Refusal): void {
+function tellRejected(deps: IngestDeps, arrival: Arrival, got: Got, refusal: Refusal): void {
   const { target, body, authenticated } = got;
-  if (target === null || rooms.rejected === undefined) return;
+  if (target === null || deps.rejected === undefined) return;
   const { method, target: requestTarget, rawHeaders, arrivedAtMs, remoteAddress } = arrival;
   const request = { method, requestTarget, rawHeaders, arrivedAtMs, remoteAddress, body };
-  rooms.rejected({ ...request, target, refusal, door: 'http', authenticated });
+  deps.rejected({ ...request, target, refusal, door: 'http', authenticated });
 }
 
 /** Before anything looks into the body: a stranger learns nothing about how it would be read. */

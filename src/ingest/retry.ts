@@ -5,23 +5,20 @@
  */
 import type { KeptRequest, Outcome, RetryRejected, Rows, Target } from '../tables/flow.ts';
 import { createIngest } from './ingest.ts';
-import type { IngestRooms } from './ingest.ts';
+import type { IngestDeps } from './ingest.ts';
 import { refusal, Refused } from '../tables/refusals.ts';
 
-export interface RetryRooms extends Omit<
-  IngestRooms,
-  'route' | 'rejected' | 'handshakes' | 'sns' | 'submit'
-> {
+export interface RetryDeps extends Omit<IngestDeps, 'route' | 'rejected' | 'handshakes' | 'sns' | 'submit'> {
   submit(rows: Rows): Promise<Outcome>;
 }
 
-export function createRetry(rooms: RetryRooms): RetryRejected {
+export function createRetry(deps: RetryDeps): RetryRejected {
   return async (request) => {
     const { database, schema, table } = request;
     const ingest = createIngest({
-      ...rooms,
+      ...deps,
       route: () => ({ database, schema, table }),
-      find: async (name) => unchecked(await rooms.find(name), request),
+      find: async (name) => unchecked(await deps.find(name), request),
     });
     const { method, requestTarget, rawHeaders, arrivedAtMs, remoteAddress, body } = request;
     const arrival = { method, target: requestTarget, rawHeaders, arrivedAtMs, remoteAddress };

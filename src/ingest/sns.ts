@@ -20,7 +20,7 @@ import type { Limits } from '../tables/limits.ts';
 import type { Observe } from '../tables/observations.ts';
 import { Refused } from '../tables/refusals.ts';
 
-export interface SnsRooms {
+export interface SnsDeps {
   /** Who may be called: HEADGATE_CONFIRM_SUBSCRIPTIONS. */
   readonly allows: { readonly sns: boolean; readonly eventGrid: boolean };
   readonly fetch: Fetch;
@@ -33,15 +33,15 @@ export interface SnsRooms {
 }
 
 export class Sns {
-  readonly #rooms: SnsRooms;
+  readonly #deps: SnsDeps;
   /** What strangers can make it fetch is not taken from what confirms. */
   readonly #rates: { readonly certificates: RateLimit; readonly confirmations: RateLimit };
   #last: Promise<void> = Promise.resolve();
   #waiting = 0;
 
-  constructor(rooms: SnsRooms) {
-    this.#rooms = rooms;
-    const { outgoingPerHour: count, outgoingBurst: burst } = rooms.limits;
+  constructor(deps: SnsDeps) {
+    this.#deps = deps;
+    const { outgoingPerHour: count, outgoingBurst: burst } = deps.limits;
     const rate = () => new RateLimit({ count, perMs: 3_600_000, burst }, 1);
     this.#rates = { certificates: rate(), confirmations: rate() };
   }
@@ -50,28 +50,28 @@ export class Sns {
   async certify(target: Target, body: Buffer): Promise<boolean> {
     const message = readMessage(body);
     const { sns } = target;
-    const topic = sns === undefined || !this.#rooms.allows.sns ? null : topicOf(message, sns.topics);
+    const topic = sns === undefined || !this.#deps.allows.sns ? null : topicOf(message, sns.topics);
     const url = message === null || topic === null ? null : certificateUrl(message, topic);
     if (message === null || url === null) return false;
-    if (this.#rates.certificates.take('', this.#rooms.clock()) > 0) throw new Refused('table_unusable');
+    if (this.#rates.certificates.take('', this.#deps.clock()) > 0) throw new Refused('table_unusable');
     let certificate: string;
     try {
-      certificate = (await this.#rooms.fetch(url)).toString('latin1');
+      certificate = (await this.#deps.fetch(url)).toString('latin1');
     } catch (error) {
       this.#failed(target, error);
       throw new Refused('table_unusable');
     }
     const current = target.sns?.secret.value ?? '';
     if (!verifies(message, certificate) || !isNewer(certificate, current)) return false;
-    const kept = await this.#rooms.keep(target, certificate);
-    if (kept) this.#rooms.observe({ kind: 'sns.certificate', table: target });
+    const kept = await this.#deps.keep(target, certificate);
+    if (kept) this.#deps.observe({ kind: 'sns.certificate', table: target });
     return kept;
   }
 
   /** Of a message that was accepted and is stored. Never throws, and is not waited for. */
   stored(target: Target, body: Buffer): void {
     if (typeof target.check !== 'function') return;
-    const { allows } = this.#rooms;
+    const { allows } = this.#deps;
     const { sns, eventGrid } = target;
     if (sns !== undefined && allows.sns) this.#open(target, 'sns', confirmationUrl(body, sns.topics));
     if (eventGrid !== undefined && allows.eventGrid)
@@ -83,7 +83,7 @@ export class Sns {
     if (url === undefined) return;
     if (url === null)
       return this.#failed(target, new Error('its URL is not the one that confirms it'), whose);
-    const { limits, clock } = this.#rooms;
+    const { limits, clock } = this.#deps;
     if (this.#waiting >= limits.snsConfirmingMax || this.#rates.confirmations.take('', clock()) > 0)
       return this.#failed(target, new Error('too many subscriptions at one time'), whose);
     this.#waiting += 1;
@@ -93,8 +93,8 @@ export class Sns {
 
   async #confirm(target: Target, whose: Whose, url: URL): Promise<void> {
     try {
-      await this.#rooms.fetch(url);
-      this.#rooms.observe({ kind: `${whose}.confirmed`, table: target });
+      await this.#deps.fetch(url);
+      this.#deps.observe({ kind: `${whose}.confirmed`, table: target });
     } catch (error) {
       this.#failed(target, error, whose);
     }
@@ -103,7 +103,7 @@ export class Sns {
 
   #failed(table: Target, error: unknown, whose: Whose = 'sns'): void {
     const reason = error instanceof Error ? error.message : String(error);
-    this.#rooms.observe({ kind: `${whose}.failed`, table, reason });
+    this.#deps.observe({ kind: `${whose}.failed`, table, reason });
   }
 }
 

@@ -14,11 +14,11 @@ import { limits } from '../tables/limits.ts';
 import type { Observe, TableName } from '../tables/observations.ts';
 import { refusal, Refused } from '../tables/refusals.ts';
 import type { RefusalCode } from '../tables/refusals.ts';
-import type { IngestRooms } from './ingest.ts';
+import type { IngestDeps } from './ingest.ts';
 
-type Stages = Pick<IngestRooms, 'find' | 'admit' | 'submit'>;
+type Stages = Pick<IngestDeps, 'find' | 'admit' | 'submit'>;
 
-export interface SpoolingRooms {
+export interface SpoolingDeps {
   readonly find: (name: TableName) => Target | Promise<Target>;
   readonly admit: (target: Target, announcedBytes: number) => void;
   /** To the lane. */
@@ -50,8 +50,8 @@ export interface SpoolRoom {
   append(target: Target, gate: TableGate, payload: Buffer): Promise<void>;
 }
 
-export function createSpooling(rooms: SpoolingRooms): Stages {
-  const spooling = new Spooling(rooms);
+export function createSpooling(deps: SpoolingDeps): Stages {
+  const spooling = new Spooling(deps);
   return {
     find: (name) => spooling.find(name),
     admit: (target, bytes) => spooling.admit(target, bytes),
@@ -63,42 +63,42 @@ export function createSpooling(rooms: SpoolingRooms): Stages {
 const away: ReadonlySet<RefusalCode> = new Set<RefusalCode>(['engine_unavailable', 'deadline', 'lane_full']);
 
 class Spooling {
-  readonly #rooms: SpoolingRooms;
+  readonly #deps: SpoolingDeps;
 
-  constructor(rooms: SpoolingRooms) {
-    this.#rooms = rooms;
+  constructor(deps: SpoolingDeps) {
+    this.#deps = deps;
   }
 
   find(name: TableName): Target | Promise<Target> {
-    return this.#rooms.isWatching(name.database) ? this.#rooms.find(name) : this.#findAway(name);
+    return this.#deps.isWatching(name.database) ? this.#deps.find(name) : this.#findAway(name);
   }
 
   admit(target: Target, bytes: number): void {
     const gate = this.#gateOf(target);
-    if (gate === null) return this.#rooms.admit(target, bytes);
+    if (gate === null) return this.#deps.admit(target, bytes);
     if (gate.state === 'open') {
       try {
-        this.#rooms.admit(target, bytes);
+        this.#deps.admit(target, bytes);
         gate.refusedAtMs = null;
         return;
       } catch (error) {
         if (!(error instanceof Refused) || error.refusal.code !== 'lane_full') throw error;
-        const now = this.#rooms.clock();
+        const now = this.#deps.clock();
         gate.refusedAtMs ??= now;
         if (now - gate.refusedAtMs < limits.spoolRefusedMs || !this.#canKeep(target, gate)) throw error;
         this.#fill(target, gate);
       }
     }
-    this.#rooms.spoolOf(target.database)?.admit(gate);
+    this.#deps.spoolOf(target.database)?.admit(gate);
   }
 
   submit(rows: Rows, arrival: Arrival, body: Buffer): Promise<Outcome | Spooled> {
     const gate = this.#gateOf(rows.target);
-    if (gate === null) return this.#rooms.submit(rows);
+    if (gate === null) return this.#deps.submit(rows);
     if (gate.state !== 'open' || !this.#isCurrent(rows.target))
       return this.#detour(gate, rows, arrival, body);
     gate.enterLane();
-    return this.#rooms.submit(rows).then((outcome) => {
+    return this.#deps.submit(rows).then((outcome) => {
       const isKept = this.#mayKeep(outcome, rows) && this.#canKeep(rows.target, gate);
       if (isKept) this.#fill(rows.target, gate);
       gate.leaveLane();
@@ -118,15 +118,15 @@ class Spooling {
   }
 
   async #findAway(name: TableName): Promise<Target> {
-    const known = this.#rooms.remembered(name);
+    const known = this.#deps.remembered(name);
     const gate = known === null ? null : this.#gateOf(known);
-    if (known === null || gate === null || known.check === 'unusable') return this.#rooms.find(name);
+    if (known === null || gate === null || known.check === 'unusable') return this.#deps.find(name);
     // Whether there is room for it is found out when it is let in.
     if (gate.state !== 'open') return known;
-    if (!this.#canKeep(known, gate)) return this.#rooms.find(name);
+    if (!this.#canKeep(known, gate)) return this.#deps.find(name);
     // It may only be a hiccup.
-    const found = this.#rooms.find(name);
-    const none = this.#rooms.pause(limits.spoolAfterMs).then(() => null);
+    const found = this.#deps.find(name);
+    const none = this.#deps.pause(limits.spoolAfterMs).then(() => null);
     const target = await Promise.race([found, none]).catch((error: unknown) => {
       if (error instanceof Refused && error.refusal.code === 'engine_unavailable') return null;
       throw error;
@@ -146,7 +146,7 @@ class Spooling {
     arrival: Arrival,
     body: Buffer,
   ): Promise<Outcome | Spooled> {
-    if (this.#rooms.isWatching(target.database) || !this.#canKeep(target, gate))
+    if (this.#deps.isWatching(target.database) || !this.#canKeep(target, gate))
       return Promise.resolve(changed);
     this.#fill(target, gate);
     // Filled or not: nothing of what it waits for may be overtaken.
@@ -155,7 +155,7 @@ class Spooling {
 
   async #keep(rows: Rows, gate: TableGate, arrival: Arrival, body: Buffer): Promise<Outcome | Spooled> {
     const { target } = rows;
-    const spool = this.#rooms.spoolOf(target.database);
+    const spool = this.#deps.spoolOf(target.database);
     if (spool === null) return { kind: 'aborted', refusal: refusal('engine_unavailable') };
     const { method, target: requestTarget, arrivedAtMs, remoteAddress } = arrival;
     const rawHeaders = keptHeaders(arrival.rawHeaders, target);
@@ -169,27 +169,27 @@ class Spooling {
         ? { kind: 'unknown', refusal: why }
         : { kind: 'aborted', refusal: why };
     }
-    this.#rooms.observe({ kind: 'spool.kept', table: target, rows: rows.count });
+    this.#deps.observe({ kind: 'spool.kept', table: target, rows: rows.count });
     return { kind: 'spooled', rows: rows.count, status: target.spool?.status ?? 202 };
   }
 
   /** null: the table does not spool, and goes to its lane whatever happens. */
   #gateOf(target: Target): TableGate | null {
-    if (!this.#rooms.spools(target)) return null;
-    return this.#rooms.spoolOf(target.database)?.gateOf(target.oid) ?? null;
+    if (!this.#deps.spools(target)) return null;
+    return this.#deps.spoolOf(target.database)?.gateOf(target.oid) ?? null;
   }
 
   /** The database has nothing of it; or it does not matter whether it has, because it stores a delivery once. */
   #mayKeep(outcome: Outcome, { target: { dedupe }, delivery }: Rows): boolean {
     if (outcome.kind === 'aborted') return away.has(outcome.refusal.code);
-    const isOnce = delivery !== undefined && (dedupe?.windowS ?? 0) > this.#rooms.ageS;
+    const isOnce = delivery !== undefined && (dedupe?.windowS ?? 0) > this.#deps.ageS;
     // Its answer is lost, or did not come in time.
     return isOnce && outcome.kind === 'unknown' && outcome.refusal.code !== 'internal';
   }
 
   #canKeep(target: Target, gate: TableGate): boolean {
     try {
-      const spool = this.#rooms.spoolOf(target.database);
+      const spool = this.#deps.spoolOf(target.database);
       spool?.admit(gate);
       return spool !== null;
     } catch {
@@ -198,13 +198,13 @@ class Spooling {
   }
 
   #isCurrent(target: Target): boolean {
-    return this.#rooms.isWatching(target.database) && this.#rooms.find(target) === target;
+    return this.#deps.isWatching(target.database) && this.#deps.find(target) === target;
   }
 
   #fill(target: Target, gate: TableGate): void {
     if (gate.state !== 'open') return;
-    gate.fill(this.#rooms.nowMs());
-    this.#rooms.observe({ kind: 'spool.entered', table: target });
+    gate.fill(this.#deps.nowMs());
+    this.#deps.observe({ kind: 'spool.entered', table: target });
   }
 }
 

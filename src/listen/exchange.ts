@@ -23,7 +23,7 @@ import {
 } from './reply.ts';
 
 /** What all exchanges of one listener share. */
-export interface Room {
+export interface Deps {
   readonly ingest: Ingest;
   /** null: no table answers questions. */
   readonly handshakes: Handshakes | null;
@@ -33,10 +33,10 @@ export interface Room {
 }
 
 export class WebhookExchange extends Exchange implements Arrival {
-  readonly #room: Room;
+  readonly #room: Deps;
   #table: (TableName & Pick<Target, 'answers'>) | null = null;
 
-  constructor(room: Room, incoming: Incoming) {
+  constructor(room: Deps, incoming: Incoming) {
     super(incoming);
     this.#room = room;
   }

@@ -22,7 +22,7 @@ import { limits as allLimits } from '../tables/limits.ts';
 import type { Observe } from '../tables/observations.ts';
 import type { Refusal } from '../tables/refusals.ts';
 import { refusal } from '../tables/refusals.ts';
-import type { Room } from './exchange.ts';
+import type { Deps } from './exchange.ts';
 import { WebhookExchange } from './exchange.ts';
 import type { OriginRule } from './handshake.ts';
 import { handshakeRefusal, originRule } from './handshake.ts';
@@ -82,7 +82,7 @@ export async function openListener(options: ListenerOptions): Promise<Listener> 
 class HttpListener implements Listener, Door<WebhookExchange> {
   address = { host: '', port: 0 };
   readonly offers: Offers;
-  readonly #room: Room;
+  readonly #room: Deps;
   readonly #limits: Limits;
   readonly #front: Front<WebhookExchange>;
   readonly #websockets: WebSocketDoor | null;

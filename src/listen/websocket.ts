@@ -7,21 +7,21 @@ import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import { WebSocketServer } from 'ws';
 import type { Limits } from '../tables/limits.ts';
-import type { SocketRoom } from './socket-session.ts';
+import type { SocketDeps } from './socket-session.ts';
 import { SocketSession } from './socket-session.ts';
 
 /** Longest pause between two looks at the sessions, ms. */
 const sweepIntervalMs = 250;
 
 export class WebSocketDoor {
-  readonly #room: SocketRoom;
+  readonly #room: SocketDeps;
   readonly #server: WebSocketServer;
   readonly #sessions = new Set<SocketSession>();
   readonly #sweeper: NodeJS.Timeout;
   #starving = false;
   #draining = false;
 
-  constructor(room: SocketRoom) {
+  constructor(room: SocketDeps) {
     this.#room = room;
     const { limits } = room;
     this.#server = new WebSocketServer({

@@ -134,8 +134,8 @@ export class Reconciler {
     if (image === null || problems.length > 0)
       return outcome({ reason: 'InvalidSpec', message: problems.join('; ') });
     try {
-      const rooms = { objects, randomBytes: this.#options.randomBytes };
-      const prepared = await prepareSecrets(resource, spec, rooms);
+      const deps = { objects, randomBytes: this.#options.randomBytes };
+      const prepared = await prepareSecrets(resource, spec, deps);
       ({ generatedMasterKeySecret } = prepared);
       const wanted = manifestsFor(resource, spec, image, prepared.databaseUrlChecksum);
       const refused = await this.#apply(resource, wanted, objects, signal);

@@ -20,7 +20,7 @@ export class MissingSecret extends Error {
   }
 }
 
-export interface SecretRooms {
+export interface SecretDeps {
   readonly objects: Objects;
   readonly randomBytes: (count: number) => Buffer;
 }
@@ -35,26 +35,26 @@ export interface PreparedSecrets {
 export async function prepareSecrets(
   { metadata, status }: HeadgateResource,
   spec: CompleteSpec,
-  rooms: SecretRooms,
+  deps: SecretDeps,
 ): Promise<PreparedSecrets> {
   const masterKey = { name: `${metadata.name}-master-key`, key: 'master-key' };
   const known = status?.generatedMasterKeySecret ?? '';
   let sealing: string;
   if (spec.masterKeySecret !== null) {
-    sealing = await textOf(spec.masterKeySecret, 'spec.masterKeySecret', rooms);
+    sealing = await textOf(spec.masterKeySecret, 'spec.masterKeySecret', deps);
   } else if (known === masterKey.name) {
-    sealing = await textOf(masterKey, 'the generated master key', rooms, 'MasterKeyMissing');
+    sealing = await textOf(masterKey, 'the generated master key', deps, 'MasterKeyMissing');
   } else {
     // Without an owner: it outlives its Headgate, as the volume and the database do that hold what it sealed.
-    await generate(masterKey, metadata, spec, rooms, null);
-    sealing = await textOf(masterKey, 'the generated master key', rooms);
+    await generate(masterKey, metadata, spec, deps, null);
+    sealing = await textOf(masterKey, 'the generated master key', deps);
   }
   if (spec.sql.passwordSecret !== null)
-    await textOf(spec.sql.passwordSecret, 'spec.sql.passwordSecret', rooms);
+    await textOf(spec.sql.passwordSecret, 'spec.sql.passwordSecret', deps);
   if (spec.gateway.enabled) {
     const token = { name: `${metadata.name}-gateway`, key: 'token' };
-    if (spec.gateway.tokenSecret === null) await generate(token, metadata, spec, rooms, 'owned');
-    else await textOf(spec.gateway.tokenSecret, 'spec.gateway.tokenSecret', rooms);
+    if (spec.gateway.tokenSecret === null) await generate(token, metadata, spec, deps, 'owned');
+    else await textOf(spec.gateway.tokenSecret, 'spec.gateway.tokenSecret', deps);
   }
   return {
     generatedMasterKeySecret: spec.masterKeySecret === null ? masterKey.name : known,
@@ -63,7 +63,7 @@ export async function prepareSecrets(
         ? null
         : // Keyed, because it stands in a Deployment that more people may read than the Secret.
           createHmac('sha256', sealing)
-            .update(await textOf(spec.databaseUrlSecret, 'spec.databaseUrlSecret', rooms))
+            .update(await textOf(spec.databaseUrlSecret, 'spec.databaseUrlSecret', deps))
             .digest('hex'),
   };
 }
@@ -71,7 +71,7 @@ export async function prepareSecrets(
 async function textOf(
   { name, key }: SecretRef,
   what: string,
-  { objects }: SecretRooms,
+  { objects }: SecretDeps,
   reason: MissingSecret['reason'] = 'SecretMissing',
 ): Promise<string> {
   const secret = (await objects.read(secrets, name)) as (ClusterObject & Data) | null;
@@ -93,7 +93,7 @@ async function generate(
   { name, key }: SecretRef,
   { name: headgate, namespace }: HeadgateResource['metadata'],
   { commonLabels, commonAnnotations }: CompleteSpec,
-  { objects, randomBytes }: SecretRooms,
+  { objects, randomBytes }: SecretDeps,
   owned: 'owned' | null,
 ): Promise<void> {
   if ((await objects.read(secrets, name)) !== null) return;

@@ -185,9 +185,9 @@ function rejectsOn(bin: string): void {
       const outcome = outcomes[Number(body) % 4];
       return outcome === undefined ? Promise.reject(new Error('a bug')) : Promise.resolve(outcome);
     };
-    const rooms = [1, 2, 3].map(() => openRejects(t, server, { retry }));
-    for (const { rejects } of rooms) rejects.serve('postgres');
-    const [first] = rooms;
+    const deps = [1, 2, 3].map(() => openRejects(t, server, { retry }));
+    for (const { rejects } of deps) rejects.serve('postgres');
+    const [first] = deps;
     for (let i = 0; i < 300; i++) first?.rejects.keep(refused(target, { body: Buffer.from(String(i)) }));
     await first?.settled(300);
     await client.query('select headgate.retry_rejected(id) from headgate.rejected_requests');

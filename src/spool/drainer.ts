@@ -18,9 +18,9 @@ import { beginning } from './spool.ts';
 import type { Place, Spool } from './spool.ts';
 import type { TableGate } from './table-gate.ts';
 import { TableHandOver } from './table-hand-over.ts';
-import type { HandOverRooms, Held, Slow } from './table-hand-over.ts';
+import type { HandOverDeps, Held, Slow } from './table-hand-over.ts';
 
-export interface DrainerRooms extends HandOverRooms {
+export interface DrainerDeps extends HandOverDeps {
   /** Whether the database is there, and known. */
   ready(): boolean;
   /** What of a spool has arrived, and which database says so. */
@@ -42,7 +42,7 @@ interface Progress {
 
 export class Drainer implements Closable {
   readonly #kept: DatabaseSpool;
-  readonly #rooms: DrainerRooms;
+  readonly #deps: DrainerDeps;
   readonly #closing = new AbortController();
   readonly #ended: Promise<void>;
   readonly #progress = new Map<Spool, Progress>();
@@ -53,9 +53,9 @@ export class Drainer implements Closable {
   #woken = true;
   #failures = 0;
 
-  constructor(kept: DatabaseSpool, rooms: DrainerRooms) {
+  constructor(kept: DatabaseSpool, deps: DrainerDeps) {
     this.#kept = kept;
-    this.#rooms = rooms;
+    this.#deps = deps;
     kept.wake = () => this.wake();
     this.#ended = this.#run();
   }
@@ -82,13 +82,13 @@ export class Drainer implements Closable {
       this.#woken = false;
       if (!this.#hasWork()) await this.#pause(limits.spoolRetryMs);
       // Every request that comes meanwhile would wake it.
-      else if (!this.#rooms.ready()) await this.#wait(limits.spoolRetryMinMs);
+      else if (!this.#deps.ready()) await this.#wait(limits.spoolRetryMinMs);
       else if (await this.#drain()) await this.#pause(this.#backoff());
     }
   }
 
   #backoff(): number {
-    return backoffMs(this.#failures + 1, limits.spoolRetryMinMs, limits.spoolRetryMs, this.#rooms.random);
+    return backoffMs(this.#failures + 1, limits.spoolRetryMinMs, limits.spoolRetryMs, this.#deps.random);
   }
 
   async #pause(ms: number): Promise<void> {
@@ -138,7 +138,7 @@ export class Drainer implements Closable {
   }
 
   async #progressOf(spool: Spool): Promise<Progress> {
-    const { home, positions } = await this.#rooms.arrived(spool.id);
+    const { home, positions } = await this.#deps.arrived(spool.id);
     this.#kept.home = home;
     const known = this.#progress.get(spool);
     // A database that was put back to what it was has not got what it had.
@@ -171,7 +171,7 @@ export class Drainer implements Closable {
       table === undefined
         ? 'the master key that it was sealed with is not here'
         : 'it was kept for another database of this name';
-    this.#rooms.observe({ kind: 'spool.held', database: this.#kept.database, spool: spool.id, reason });
+    this.#deps.observe({ kind: 'spool.held', database: this.#kept.database, spool: spool.id, reason });
   }
 
   /** `only`: a table that is held for it; null: all of them. */
@@ -222,7 +222,7 @@ export class Drainer implements Closable {
     if (table === undefined) {
       const { database } = this.#kept;
       const name = told.get(oid) ?? { database, schema: '', table: String(oid), oid, home: '' };
-      table = new TableHandOver({ rooms: this.#rooms, spool: spool.id, table: name, positions, held, slow });
+      table = new TableHandOver({ deps: this.#deps, spool: spool.id, table: name, positions, held, slow });
       waiting.set(oid, table);
     }
     return table;
@@ -230,7 +230,7 @@ export class Drainer implements Closable {
 
   #gateBlocked({ oid, name, reason }: TableHandOver): void {
     const gate = this.#kept.gateOf(oid);
-    if (gate.reason !== reason) this.#rooms.observe({ kind: 'spool.blocked', table: name, reason });
+    if (gate.reason !== reason) this.#deps.observe({ kind: 'spool.blocked', table: name, reason });
     gate.reason = reason;
   }
 
@@ -254,10 +254,10 @@ export class Drainer implements Closable {
     const since = gate.sinceMs;
     if (!gate.open()) return;
     const { database } = this.#kept;
-    const table = this.#rooms.current(gate.oid) ?? this.#toldOf(gate.oid);
-    const seconds = since === null ? 0 : (this.#rooms.nowMs() - since) / 1_000;
+    const table = this.#deps.current(gate.oid) ?? this.#toldOf(gate.oid);
+    const seconds = since === null ? 0 : (this.#deps.nowMs() - since) / 1_000;
     if (table !== null)
-      this.#rooms.observe({
+      this.#deps.observe({
         kind: 'spool.left',
         table: { database, schema: table.schema, table: table.table },
         seconds,

@@ -20,12 +20,12 @@ import { joinPayloads } from './format.ts';
 import { encodeRequest } from './kept-request.ts';
 import { beginning } from './spool.ts';
 import { TableHandOver } from './table-hand-over.ts';
-import type { HandOverRooms, Slow } from './table-hand-over.ts';
+import type { HandOverDeps, Slow } from './table-hand-over.ts';
 
 const spool = '0123456789abcdef0123456789abcdef';
 const head = { method: 'POST', requestTarget: '/', rawHeaders: [], arrivedAtMs: 1, remoteAddress: '::1' };
 
-function roomsOn(t: TestContext, engine: Pick<Engine, 'clientConfig'>, target: Target): HandOverRooms {
+function roomsOn(t: TestContext, engine: Pick<Engine, 'clientConfig'>, target: Target): HandOverDeps {
   const observe = () => undefined;
   const clock = () => performance.now();
   const bounds = { ...limits, spoolChangedMax: 3 };
@@ -96,12 +96,12 @@ const bodyOf = (id: number, isBad: boolean) => Buffer.from(JSON.stringify({ id, 
 
 /** As the drainer does: what has not arrived is read again from the position on. */
 async function handOver(
-  rooms: HandOverRooms,
+  deps: HandOverDeps,
   target: Target,
   all: ReadonlyMap<bigint, Buffer>,
   slow = new Map<number, Slow>(),
 ): Promise<boolean> {
-  const position = await rooms.position(spool, target.oid).catch(() => null);
+  const position = await deps.position(spool, target.oid).catch(() => null);
   if (position === null) return false;
   const table = {
     database: target.database,
@@ -111,7 +111,7 @@ async function handOver(
     home: '',
   };
   const positions = new Map(position === 0n ? [] : [[target.oid, position]]);
-  const over = new TableHandOver({ rooms, spool, table, positions, held: { bytes: 0 }, slow });
+  const over = new TableHandOver({ deps, spool, table, positions, held: { bytes: 0 }, slow });
   for (const record of recordsOf(all)) if (record.last > position) over.push(record, beginning);
   return over.flush();
 }
@@ -167,8 +167,8 @@ suite('hand-over', () => {
       const all = new Map<bigint, Buffer>();
       for (let id = 0; id < 3_000; id++)
         all.set(BigInt(id + 1), encodeRequest(head, bodyOf(id, id % 500 === 7)));
-      const both = [through, beside].map(async (rooms) => {
-        while (!(await handOver(rooms, target, all)));
+      const both = [through, beside].map(async (deps) => {
+        while (!(await handOver(deps, target, all)));
       });
       await Promise.all(both);
       const isBad = (id: number) => id % 500 === 7;
@@ -217,9 +217,9 @@ suite('hand-over', () => {
       const all = new Map<bigint, Buffer>();
       for (let id = 0; id < 40; id++) all.set(BigInt(id + 1), encodeRequest(head, bodyOf(id, id === 33)));
       let now = 0;
-      const rooms = { ...through, current: () => shaped, clock: () => now };
+      const deps = { ...through, current: () => shaped, clock: () => now };
       const slow = new Map<number, Slow>();
-      for (let passes = 0; !(await handOver(rooms, target, all, slow)); passes++) {
+      for (let passes = 0; !(await handOver(deps, target, all, slow)); passes++) {
         assert(passes < 12);
         assert.deepEqual(await refused(), []);
         // It stands alone, in front.
@@ -240,8 +240,8 @@ suite('hand-over', () => {
     const shaped = await again();
     const all = new Map<bigint, Buffer>();
     for (let id = 0; id < 9; id++) all.set(BigInt(id + 1), encodeRequest(head, bodyOf(id, id === 4)));
-    const rooms = { ...through, current: () => shaped };
-    while (!(await handOver(rooms, target, all)));
+    const deps = { ...through, current: () => shaped };
+    while (!(await handOver(deps, target, all)));
     assert.deepEqual([await stored(), await refused()], [[0, 1, 2, 3, 5, 6, 7, 8], [4]]);
   });
 });

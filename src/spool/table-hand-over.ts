@@ -22,7 +22,7 @@ export interface Passage {
   readonly last: bigint;
 }
 
-export interface HandOverRooms {
+export interface HandOverDeps {
   /** The table as it is now; null: there is none of this oid, or nobody knows. */
   current(oid: number): Target | null;
   ready(): boolean;
@@ -77,7 +77,7 @@ export interface Slow {
 }
 
 export interface TableHandOverOptions {
-  readonly rooms: HandOverRooms;
+  readonly deps: HandOverDeps;
   readonly spool: string;
   readonly table: KeptTable;
   /** Of the spool, by oid; moved as requests arrive. */
@@ -96,7 +96,7 @@ export class TableHandOver {
   reason = '';
   /** In front of the first request that has not arrived, where one has not. */
   began: Place | null = null;
-  readonly #rooms: HandOverRooms;
+  readonly #deps: HandOverDeps;
   readonly #spool: string;
   readonly #positions: Map<number, bigint>;
   readonly #held: Held;
@@ -113,8 +113,8 @@ export class TableHandOver {
   #unmoved = 0;
   readonly #slow: Map<number, Slow>;
 
-  constructor({ rooms, spool, table, positions, held, slow }: TableHandOverOptions) {
-    this.#rooms = rooms;
+  constructor({ deps, spool, table, positions, held, slow }: TableHandOverOptions) {
+    this.#deps = deps;
     this.#spool = spool;
     this.#positions = positions;
     this.oid = table.oid;
@@ -127,7 +127,7 @@ export class TableHandOver {
   push(record: Sealed, began: Place): void {
     if (this.#coming === null) {
       this.#coming = { members: [], requests: 0, bytes: 0, began };
-      this.#target = this.#rooms.current(this.oid);
+      this.#target = this.#deps.current(this.oid);
     }
     const coming = this.#coming;
     const bytes = record.payload.length;
@@ -140,7 +140,7 @@ export class TableHandOver {
   get isFull(): boolean {
     if (this.#coming === null) return false;
     const rows = this.#coming.requests + limits.spoolSealedRequestsMax;
-    return rows > this.#rooms.pace.groupRows || this.#coming.bytes >= limits.groupBytesMax;
+    return rows > this.#deps.pace.groupRows || this.#coming.bytes >= limits.groupBytesMax;
   }
 
   /** Begins to store what has come, when what was being stored has arrived. False: it has not, and all is forgotten here, to be read again. */
@@ -189,9 +189,9 @@ export class TableHandOver {
   }
 
   async #step(): Promise<Step> {
-    const target = this.#rooms.current(this.oid);
+    const target = this.#deps.current(this.oid);
     if (target === null) {
-      if (!this.#rooms.ready()) return this.#stop(refusal('engine_unavailable'));
+      if (!this.#deps.ready()) return this.#stop(refusal('engine_unavailable'));
       // The catalog was read, and does not have it.
       return this.#keepFirst(null, refusal('table_gone'));
     }
@@ -206,9 +206,9 @@ export class TableHandOver {
     if (group === null) return this.#keepFirst(target, refused ?? refusal('internal'));
     const last = this.#members[count - 1]?.last ?? 0n;
     const passage = { spool: this.#spool, first: this.#position + 1n, last };
-    const started = this.#rooms.clock();
-    const end = await this.#rooms.handOver(group, passage);
-    this.#rooms.pace.record(group.rows, this.#rooms.clock() - started);
+    const started = this.#deps.clock();
+    const end = await this.#deps.handOver(group, passage);
+    this.#deps.pace.record(group.rows, this.#deps.clock() - started);
     switch (end.kind) {
       case 'committed':
         return this.#arrived(count, group.rows, last);
@@ -216,7 +216,7 @@ export class TableHandOver {
       case 'moved':
         return this.#ask(end.kind, count, group.rows, last, target);
       case 'changed':
-        await this.#rooms.refresh();
+        await this.#deps.refresh();
         this.#changed += 1;
         return this.#changed > limits.spoolChangedMax ? this.#stop(refusal('table_changed')) : 'again';
       case 'away':
@@ -246,7 +246,7 @@ export class TableHandOver {
         break;
       }
       const fits =
-        rows + made.count <= this.#rooms.pace.groupRows && bytes + made.bytes <= limits.groupBytesMax;
+        rows + made.count <= this.#deps.pace.groupRows && bytes + made.bytes <= limits.groupBytesMax;
       if (members.length > 0 && !fits) break;
       members.push(made);
       rows += made.count;
@@ -266,7 +266,7 @@ export class TableHandOver {
   #decoded(record: Sealed, target: Target | null): Member[] {
     const { first, last, payload } = record;
     if (target === null) return [undecoded(record)];
-    const made = this.#rooms.decodeWholes(target, payload, bodySpans(payload, requestsOf(record)));
+    const made = this.#deps.decodeWholes(target, payload, bodySpans(payload, requestsOf(record)));
     if (made !== null) return [{ first, last, payload, made, target }];
     return this.#oneByOne(record, target);
   }
@@ -290,7 +290,7 @@ export class TableHandOver {
     const request = decodeRequest(payload);
     if (request === null) return refusal('internal', 'it was kept by another version of Headgate');
     try {
-      return this.#rooms.decode(target, request.head, request.body);
+      return this.#deps.decode(target, request.head, request.body);
     } catch (error) {
       if (error instanceof Refused) return error.refusal;
       throw error;
@@ -306,7 +306,7 @@ export class TableHandOver {
     target: Target,
   ): Promise<Step> {
     const before = this.#position;
-    const position = await this.#rooms.position(this.#spool, this.oid);
+    const position = await this.#deps.position(this.#spool, this.oid);
     if (position === last) return this.#arrived(count, rows, last);
     if (position > before) {
       // Another one hands over the same requests.
@@ -330,7 +330,7 @@ export class TableHandOver {
     const isAlone = !this.#takeApart(count, target);
     const first = this.#members[0]?.first ?? 0n;
     const known = this.#slow.get(this.oid);
-    const now = this.#rooms.clock();
+    const now = this.#deps.clock();
     const sinceMs = isAlone && known?.first === first && known.together === 1 ? known.sinceMs : now;
     if (isAlone && now - sinceMs >= limits.spoolSlowMs) return this.#keepFirst(target, why);
     this.#slow.set(this.oid, { first, sinceMs, together: Math.ceil(this.#together / 4) });
@@ -345,7 +345,7 @@ export class TableHandOver {
     this.#slow.delete(this.oid);
     this.#changed = 0;
     this.#unmoved = 0;
-    this.#rooms.observe({ kind: 'spool.arrived', table: this.name, requests, rows });
+    this.#deps.observe({ kind: 'spool.arrived', table: this.name, requests, rows });
     return 'on';
   }
 
@@ -357,7 +357,7 @@ export class TableHandOver {
     const passage = { spool: this.#spool, first: this.#position + 1n, last: first.last };
     const request = decodeRequest(first.payload);
     const head = request?.head ?? unreadable;
-    await this.#rooms.keepRefused(
+    await this.#deps.keepRefused(
       {
         ...head,
         // Of a table that is gone nothing is known any more but its name.
@@ -372,7 +372,7 @@ export class TableHandOver {
     );
     this.#positions.set(this.oid, first.last);
     this.#slow.delete(this.oid);
-    this.#rooms.observe({ kind: 'spool.refused', table: this.name, code: why.code, reason: why.message });
+    this.#deps.observe({ kind: 'spool.refused', table: this.name, code: why.code, reason: why.message });
     return 'on';
   }
 

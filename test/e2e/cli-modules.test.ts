@@ -10,14 +10,14 @@ import { run } from '../support/run.ts';
 const cli = fileURLToPath(new URL('../../src/app/cli.js', import.meta.url));
 
 /** The rooms of ours and the packages of others whose modules that command line loaded, by V8's own record of it. */
-async function loadedBy(...args: string[]): Promise<{ rooms: string[]; packages: string[] }> {
+async function loadedBy(...args: string[]): Promise<{ deps: string[]; packages: string[] }> {
   const folder = await mkdtemp(join(tmpdir(), 'headgate-modules-'));
   try {
     const { code } = await run(process.execPath, [cli, ...args], {
       env: { PATH: process.env['PATH'], NODE_V8_COVERAGE: folder },
     });
     assert.equal(code, 0, args.join(' '));
-    const rooms = new Set<string>();
+    const deps = new Set<string>();
     const packages = new Set<string>();
     for (const name of await readdir(folder)) {
       const { result } = JSON.parse(await readFile(join(folder, name), 'utf8')) as {
@@ -30,12 +30,12 @@ async function loadedBy(...args: string[]): Promise<{ rooms: string[]; packages:
         for (const [, room, dependency] of text.matchAll(
           /^\/\/ (?:dist\/src\/([^/]+)\/|node_modules\/((?:@[^/]+\/)?[^/]+)\/)/gm,
         )) {
-          if (room !== undefined) rooms.add(room);
+          if (room !== undefined) deps.add(room);
           if (dependency !== undefined) packages.add(dependency);
         }
       }
     }
-    return { rooms: [...rooms].toSorted(), packages: [...packages].toSorted() };
+    return { deps: [...deps].toSorted(), packages: [...packages].toSorted() };
   } finally {
     await rm(folder, { recursive: true });
   }
@@ -60,7 +60,7 @@ async function cpuMs(...args: string[]): Promise<number> {
 suite('a command loads what it needs', () => {
   for (const args of [['--version'], ['--help'], ['start', '--help']]) {
     test(`headgate ${args.join(' ')}: the tables`, async () => {
-      assert.deepEqual(await loadedBy(...args), { rooms: ['app', 'kit', 'tables'], packages: ['commander'] });
+      assert.deepEqual(await loadedBy(...args), { deps: ['app', 'kit', 'tables'], packages: ['commander'] });
     });
   }
 
@@ -71,7 +71,7 @@ suite('a command loads what it needs', () => {
 
   test('headgate send: the senders', async () => {
     assert.deepEqual(await loadedBy('send', 'github', '--make-secret'), {
-      rooms: ['app', 'kit', 'senders', 'tables'],
+      deps: ['app', 'kit', 'senders', 'tables'],
       packages: ['commander'],
     });
   });

@@ -14,7 +14,7 @@ export async function openCatalog(t: TestContext, database: TestDatabase) {
   const spy = new Spy();
   const catalog = await Catalog.open({
     engine: database.engine,
-    rooms: {
+    deps: {
       seal: (text, identity) => Buffer.from(`${identity}=${text}`).toString('base64'),
       makeKey: () => Promise.resolve(),
       open: (sealed, identity) => {

@@ -1,7 +1,7 @@
 /** The rooms around src/ddl, as small as its tests need them: readable seals, counted ids, a parser that knows a few words. */
 import assert from 'node:assert/strict';
 import { createRewriter } from '../../src/ddl/rewrite.ts';
-import type { DdlRooms, ParsedCheck } from '../../src/ddl/rewrite.ts';
+import type { DdlDeps, ParsedCheck } from '../../src/ddl/rewrite.ts';
 import type { SqlSession } from '../../src/tables/sql-flow.ts';
 
 export const utf8: SqlSession = {
@@ -33,16 +33,16 @@ function parseExpression(text: string): ParsedCheck {
   };
 }
 
-export interface TestRooms extends DdlRooms {
+export interface TestDeps extends DdlDeps {
   /** What happened, in order. */
   readonly calls: string[];
   /** What was sealed: identity and text. */
   readonly sealed: { readonly identity: string; readonly plaintext: string }[];
 }
 
-export function testRooms(): TestRooms {
+export function testRooms(): TestDeps {
   const calls: string[] = [];
-  const sealed: TestRooms['sealed'] = [];
+  const sealed: TestDeps['sealed'] = [];
   let ids = 0;
   return {
     calls,

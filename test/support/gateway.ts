@@ -4,7 +4,7 @@ import type { TestContext } from 'node:test';
 import { asOneEngine, eventRooms, openEventParts } from '../../src/app/gateway-events.ts';
 import { engineOf, otherSqlRooms } from '../../src/app/gateway-rooms.ts';
 import { openGateway } from '../../src/gateway/door.ts';
-import type { Gateway, GatewayOptions, GatewayRooms } from '../../src/gateway/door.ts';
+import type { Gateway, GatewayOptions, GatewayDeps } from '../../src/gateway/door.ts';
 import { Gate } from '../../src/access/gate.ts';
 import type { GateOptions } from '../../src/access/gate.ts';
 import { Closer } from '../../src/kit/closer.ts';
@@ -89,14 +89,14 @@ export async function openTestGateway(
   options: Partial<GatewayOptions> & {
     readonly clock?: () => number;
     /** What is put in the place of its rooms. */
-    readonly instead?: (rooms: GatewayRooms) => GatewayRooms;
+    readonly instead?: (deps: GatewayDeps) => GatewayDeps;
   } = {},
 ): Promise<TestGateway> {
   const closer = new Closer();
   onEnd(t, 'gateway', () => closer.close());
   const spy = new Spy();
   const engines = [{ name: 'test', engine: database.engine }];
-  const { clock = () => performance.now(), instead = (rooms) => rooms, ...given } = options;
+  const { clock = () => performance.now(), instead = (deps) => deps, ...given } = options;
   const parts = openEventParts(asOneEngine(engines), spy.observe, clock, closer);
   const gateway = await openGateway({
     host: '127.0.0.1',
@@ -110,7 +110,7 @@ export async function openTestGateway(
     version: '0.0.0',
     metrics: null,
     observe: spy.observe,
-    rooms: instead({
+    deps: instead({
       database: (name) => engineOf(engines, name).name,
       unavailable: () => database.engine.unavailable,
       sql: otherSqlRooms(engines),

@@ -25,7 +25,7 @@ export interface RoomOptions {
   readonly port?: number;
 }
 
-export interface RejectRoom {
+export interface RejectDeps {
   readonly rejects: Rejects;
   readonly spy: Spy;
   /** How many were counted so far as that. */
@@ -36,7 +36,7 @@ export interface RejectRoom {
 
 const generous = { rejectedBurst: 1_000_000, rejectedPerSecond: 1_000_000 };
 
-export function openRejects(t: TestContext, server: TestServer, options: RoomOptions = {}): RejectRoom {
+export function openRejects(t: TestContext, server: TestServer, options: RoomOptions = {}): RejectDeps {
   const spy = new Spy();
   const rejects = new Rejects({
     engine: {
@@ -56,7 +56,7 @@ export function openRejects(t: TestContext, server: TestServer, options: RoomOpt
     random: Math.random,
   });
   onEnd(t, 'rejects', () => rejects.close());
-  const counted: RejectRoom['counted'] = (what) =>
+  const counted: RejectDeps['counted'] = (what) =>
     spy.seen.reduce((sum, it) => {
       if (it.kind === 'rejected.stored' && what === 'stored') return sum + it.rows;
       return it.kind === 'rejected.dropped' && it.why === what ? sum + it.rows : sum;

@@ -1,9 +1,9 @@
-/** Rooms of a stream for tests of the doors: tables of one JSONB column whose items are appended. */
+/** The deps of a stream for tests of the doors: tables of one JSONB column whose items are appended. */
 import { performance } from 'node:perf_hooks';
 import { setTimeout as delay } from 'node:timers/promises';
 import { scanJson } from '../../src/decode/json-scan.ts';
 import type { Outcome, Rows, Target } from '../../src/tables/flow.ts';
-import type { ItemsRequest, StreamRooms } from '../../src/ingest/ingest-stream.ts';
+import type { ItemsRequest, StreamDeps } from '../../src/ingest/ingest-stream.ts';
 import { limits } from '../../src/tables/limits.ts';
 import { parseIngestTarget } from '../../src/listen/routes.ts';
 import { Refused } from '../../src/tables/refusals.ts';
@@ -36,8 +36,8 @@ function decodeDocuments(target: Target, items: ItemsRequest): Rows {
   };
 }
 
-/** Rooms that commit everything; what a test is about is given. Tables: `none` does not exist, `keyed` has a key. */
-export function streamRooms(given: Partial<StreamRooms> = {}): StreamRooms {
+/** The deps of an ingest that commits everything; what a test is about is given. Tables: `none` does not exist, `keyed` has a key. */
+export function streamRooms(given: Partial<StreamDeps> = {}): StreamDeps {
   const targets = new Map<string, Target>();
   return {
     route: (target) => {

@@ -1,7 +1,7 @@
 /** A listener with a WebSocket door whose rooms the test gives, and clients of it; closed with the test. */
 import type { TestContext } from 'node:test';
 import { createStreams } from '../../src/ingest/ingest-stream.ts';
-import type { StreamRooms } from '../../src/ingest/ingest-stream.ts';
+import type { StreamDeps } from '../../src/ingest/ingest-stream.ts';
 import { onEnd } from './cleanup.ts';
 import { streamRooms } from './streams.ts';
 import type { TestListener, TestListenerOptions } from './test-listener.ts';
@@ -11,11 +11,11 @@ import type { WsOptions } from './ws-client.ts';
 
 export async function listen(
   t: TestContext,
-  rooms: Partial<StreamRooms> = {},
+  deps: Partial<StreamDeps> = {},
   options: TestListenerOptions = {},
 ): Promise<TestListener> {
   const server = await startListener({
-    openStream: createStreams(streamRooms(rooms)),
+    openStream: createStreams(streamRooms(deps)),
     ...options,
     limits: { lingerMs: 500, drainMs: 2_000, ...options.limits },
   });

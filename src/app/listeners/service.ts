@@ -21,7 +21,7 @@ import { observers } from '../../tables/observations.ts';
 import type { Observe } from '../../tables/observations.ts';
 import { loadParser } from '../../validate/expression.ts';
 import { masterKeys, openWebhookRooms, releaseDatabase } from '../webhook-rooms.ts';
-import type { WebhookRooms } from '../webhook-rooms.ts';
+import type { WebhookDeps } from '../webhook-rooms.ts';
 import type { Answer, Assignment, FromListener, Question, Report, SpoolTold } from './messages.ts';
 import { Held } from '../../console/held.ts';
 import { Ring } from '../../console/ring.ts';
@@ -50,16 +50,16 @@ export async function serveListener(
   try {
     const saying = new ObservationSender(send, allLimits.listenerSaidMax);
     const metrics = createMetrics({
-      lanes: () => rooms?.lanes.depths() ?? [],
-      load: () => rooms?.listener.load ?? { connections: 0, bytesInFlight: 0 },
+      lanes: () => deps?.lanes.depths() ?? [],
+      load: () => deps?.listener.load ?? { connections: 0, bytesInFlight: 0 },
     });
-    let rooms: WebhookRooms<Listener> | null = null;
+    let deps: WebhookDeps<Listener> | null = null;
     const said: Observe = (observation) => {
       if (isSaid(observation, settings.logLevel)) saying.say(observation);
     };
     const { logFormat: format, logLevel: level } = settings;
     const lines = tellsRequests({ format, level }) ? [requestLines((line) => saying.say(line))] : [];
-    const held = new Held(allLimits, (table) => rooms?.catalog.lastKnown(table));
+    const held = new Held(allLimits, (table) => deps?.catalog.lastKnown(table));
     const ring = new Ring(Date.now, held.forget);
     const observe = observers(said, ...lines, metrics.observe, ring.observe);
     await loadParser();
@@ -79,7 +79,7 @@ export async function serveListener(
       { settings, engine, keys, guards, limits, observe, openDoor, oneOfSeveral, ...ofOne },
       closer,
     );
-    rooms = opened;
+    deps = opened;
     if (settings.addressRate !== null || settings.tableRate !== null) tellPassed(guards.gate, send, closer);
     const unavailable = () => engine.unavailable ?? opened.catalog.unavailable;
     return {
@@ -130,7 +130,7 @@ function takeConnections(listener: Listener, send: (message: FromListener) => vo
 }
 
 function answerQuestions(
-  rooms: WebhookRooms<Listener> & {
+  deps: WebhookDeps<Listener> & {
     readonly fence: Fence;
     readonly held: Held;
     readonly tail: (on: boolean) => void;
@@ -144,25 +144,25 @@ function answerQuestions(
       case 'report':
         return { report: await report() };
       case 'held':
-        return { held: rooms.held.read(question.of) };
+        return { held: deps.held.read(question.of) };
       case 'tail':
-        rooms.tail(question.on);
+        deps.tail(question.on);
         break;
       case 'ensure':
         // Its statement has found the catalog there, or tells its client why not.
-        await rooms.catalog.ensure(question.database).catch(() => undefined);
+        await deps.catalog.ensure(question.database).catch(() => undefined);
         break;
       case 'release':
-        await releaseDatabase(rooms, question.database);
+        await releaseDatabase(deps, question.database);
         break;
       case 'settle':
-        await rooms.fence.settle(question.left, rooms.lanes, getsOn);
+        await deps.fence.settle(question.left, deps.lanes, getsOn);
         break;
       case 'reload':
         await reload?.();
         break;
       case 'drain':
-        await rooms.listener.close();
+        await deps.listener.close();
         await closer.close();
         break;
     }

@@ -11,7 +11,7 @@ import type { Skipped } from './skipped.ts';
 export const conflicts = ['error', 'update', 'ignore'] as const;
 export type OnConflict = (typeof conflicts)[number];
 
-export interface EventRooms {
+export interface EventDeps {
   /** The table that a name means now, as SQL would; throws `relation_not_found`, `relation_not_writable`, `key_missing`. */
   readonly find: (database: string, name: string, onConflict: OnConflict) => Target | Promise<Target>;
   /** The engine says that the table is not what it was. */
@@ -24,7 +24,7 @@ export interface EventRooms {
   /** One for each large body that is under way. */
   readonly streams: Semaphore;
   readonly codec: EventCodec;
-  readonly transaction: TransactionRooms;
+  readonly transaction: TransactionDeps;
 }
 
 export interface EventRequest {
@@ -124,7 +124,7 @@ export interface TransactionSql {
 }
 
 /** The commit room, as far as a transaction of one large body goes. */
-export interface TransactionRooms {
+export interface TransactionDeps {
   /** A connection of a pool for such transactions; throws what keeps one from being had. */
   readonly connect: (database: string) => Promise<PoolClient>;
   /** Takes it back; `broken`: it is in no state to be lent again. */
