@@ -59,7 +59,7 @@ async function tailing(service: Service, run: () => Promise<Measured>): Promise<
   }
 }
 
-async function pages(service: Service, client: Client): Promise<(string | number)[][]> {
+async function pagesOf(service: Service, client: Client): Promise<(string | number)[][]> {
   await client.query(`CREATE TABLE million (data JSONB) WITH (connector = 'webhook')`);
   await client.query(
     `INSERT INTO million SELECT jsonb_build_object('i', i) FROM generate_series(1, ${many}) i; ANALYZE million`,
@@ -98,25 +98,29 @@ export const watching: Bench = {
     const uncounted = await startService({ flags: ['--rejected-rows-max=0'] });
     try {
       for (const { client } of [service, uncounted]) await createSigned(client, 'events');
+      await createSigned(service.client, 'inspected');
+      await service.client.query(`ALTER TABLE inspected SET (inspect = 'bodies')`);
       const job: Omit<Job, 'url'> = {
         connections: 64,
         seconds,
         headers: signedHeaders(body),
         bodies: [body],
       };
-      const run = (of: Service) => measure({ ...job, url: of.url('events') }, of.pid);
+      const run = (of: Service, name = 'events') => measure({ ...job, url: of.url(name) }, of.pid);
       const turns = await inTurns(rounds, 'consoles', {
         nobody: () => run(service),
         three: () => tailing(service, () => run(service)),
         uncounted: () => run(uncounted),
+        inspected: () => run(service, 'inspected'),
       });
-      const lines = (['nobody', 'three', 'uncounted'] as const).map((name) => {
+      const lines = (['nobody', 'three', 'uncounted', 'inspected'] as const).map((name) => {
         const of = (pick: (turn: Measured) => number) => turns.map((it) => pick(it[name]));
         return [
           {
             nobody: 'nobody watches',
             three: 'three consoles watch',
             uncounted: 'nothing is counted by the minute',
+            inspected: "nobody watches, inspect = 'bodies'",
           }[name],
           median(of((it) => it.perSecond)).toFixed(0),
           spread(turns.map((it) => it[name].perSecond / it.nobody.perSecond)),
@@ -134,13 +138,16 @@ export const watching: Bench = {
         'p50 / p99, ms',
         'CPU of Headgate per request, µs',
       ];
-      const paged = await pages(service, service.client);
-      return [
+      const paged = await pagesOf(service, service.client);
+      const least = (name: 'nobody' | 'three') => Math.min(...turns.map((it) => it[name].nodeCpuUs));
+      const text = [
         `Machine: ${machine()}. ${rounds} rounds of ${seconds} s in turns after one to warm up; medians.`,
         table(head, lines, 1),
         'A page of the console where a million rows are, from the question to the end of the answer, 40 times:',
         table(['page', 'median, ms', '95 % within, ms'], paged, 1),
       ].join('\n\n');
+      const pages = Math.max(...paged.map((line) => Number(line.at(-1))));
+      return { text, reached: { consoles: least('nobody') / least('three'), pages } };
     } finally {
       await service.stop();
       await uncounted.stop();

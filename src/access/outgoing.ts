@@ -1,6 +1,6 @@
 /**
  * The one way in which Headgate calls somebody over the network because of a request: a GET over TLS to a host that the caller has
- * pinned. Takes an https URL; gives the body. Refuses (throws OutgoingError) whatever is not plain: a port, a user, an address
+ * pinned. Takes an https URL; gives the body. Refuses (throws OutgoingError) whatever is not plain: a port that is not known, a user, an address
  * that is not public, a redirect, a status other than 200, and what takes too long or is too large. Names are resolved once, and the very
  * address that was judged is dialled, with the certificate checked for the name. No proxy of the environment is used.
  */
@@ -17,7 +17,8 @@ export interface Network {
   /** Every address of a host. */
   readonly resolve: (host: string) => Promise<readonly string[]>;
   readonly isAllowed: (address: string) => boolean;
-  readonly port: number;
+  /** Where a URL with this port is dialled; null: nowhere. */
+  readonly port: (of: string) => number | null;
   /** Certificate authorities instead of the system's. */
   readonly ca?: string | undefined;
 }
@@ -41,7 +42,8 @@ export function isPublicAddress(text: string): boolean {
 export const publicNetwork: Network = {
   resolve: async (host) => (await lookup(host, { all: true })).map(({ address }) => address),
   isAllowed: isPublicAddress,
-  port: 443,
+  // 553 is Event Grid's, whose host and port the caller has pinned.
+  port: (of) => (of === '' ? 443 : of === '553' ? 553 : null),
 };
 
 type Bounds = Pick<Limits, 'outgoingMs' | 'outgoingBytesMax'>;
@@ -49,7 +51,8 @@ type Bounds = Pick<Limits, 'outgoingMs' | 'outgoingBytesMax'>;
 export function createFetch(network: Network, bounds: Bounds): Fetch {
   return async (url) => {
     const { protocol, port, username, password, hash } = url;
-    if (protocol !== 'https:' || port !== '' || username !== '' || password !== '' || hash !== '')
+    const dialled = network.port(port);
+    if (protocol !== 'https:' || dialled === null || username !== '' || password !== '' || hash !== '')
       throw new OutgoingError('the URL is not a plain https one');
     const signal = AbortSignal.timeout(bounds.outgoingMs);
     const addresses = await inTime(network.resolve(url.hostname), signal);
@@ -57,14 +60,14 @@ export function createFetch(network: Network, bounds: Bounds): Fetch {
     // One that is not public among them is reason enough: the next look may find another order.
     if (address === undefined || !addresses.every((it) => network.isAllowed(it)))
       throw new OutgoingError(`${url.hostname} has no address that may be called`);
-    return get(url, address, network, bounds, signal);
+    return get(url, address, { port: dialled, ca: network.ca }, bounds, signal);
   };
 }
 
 function get(
   url: URL,
   address: string,
-  { port, ca }: Network,
+  { port, ca }: { readonly port: number } & Pick<Network, 'ca'>,
   bounds: Bounds,
   signal: AbortSignal,
 ): Promise<Buffer> {
@@ -75,7 +78,7 @@ function get(
       servername: url.hostname,
       port,
       path: `${url.pathname}${url.search}`,
-      headers: { Host: url.hostname, Accept: '*/*', 'User-Agent': 'Headgate' },
+      headers: { Host: url.host, Accept: '*/*', 'User-Agent': 'Headgate' },
       agent: false,
       signal,
       maxHeaderSize: bounds.outgoingBytesMax,

@@ -44,6 +44,8 @@ const levels: { readonly [kind in Observation['kind']]: LogLevel } = {
   'sns.certificate': 'info',
   'sns.confirmed': 'info',
   'sns.failed': 'warn',
+  'event_grid.confirmed': 'info',
+  'event_grid.failed': 'warn',
   'secret.learned': 'info',
   'secret.contested': 'warn',
   'engine.starting': 'info',

@@ -5,12 +5,13 @@ import type { Metrics } from '../admin/metrics.ts';
 import type { Console } from '../console/console.ts';
 import type { Engine } from '../engine/engine.ts';
 import type { Closer } from '../kit/closer.ts';
-import type { TailSource } from '../tables/tail.ts';
+import type { HeldQuestion, HeldRequest, TailSource } from '../tables/tail.ts';
 import type { Observe } from '../tables/observations.ts';
 import type { Settings } from '../tables/settings.ts';
 import { openConsoleOf } from './console.ts';
 import type { ReplayRooms } from './console-replay.ts';
 import { healthOf } from './console-health.ts';
+import { createMachine } from './console-machine.ts';
 import type { WebhookDoor } from './webhook-doors.ts';
 
 export interface AdminParts {
@@ -24,6 +25,7 @@ export interface AdminParts {
   readonly catalog: ReplayRooms['catalog'];
   /** Of this process. */
   readonly tail: TailSource;
+  readonly held: (of: HeldQuestion) => Promise<HeldRequest | null>;
   readonly ready: () => string | null;
   readonly spool: () => SpoolDetail | null;
   readonly observe: Observe;
@@ -51,6 +53,8 @@ export async function openAdminPort(parts: AdminParts, closer: Closer): Promise<
       observe: parts.observe,
       catalog: parts.catalog,
       tail: listeners?.tail ?? parts.tail,
+      held: (of) => listeners?.held(of) ?? parts.held(of),
+      machine: createMachine({ settings, embedded: engine.kind === 'embedded', spool: parts.spool }),
       health: async () => ({
         ...healthOf(await text()),
         notReady: ready(),

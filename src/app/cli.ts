@@ -306,6 +306,7 @@ withDataDir(
 withDataDir(program.command('tail [table]').description('show what becomes of requests, as they come'))
   .option('--json', 'one JSON object a line')
   .option('--failed', 'only those that were refused')
+  .option('--body', "with what accepted ones held, of tables with inspect = 'bodies'")
   .addHelpText('after', '\nA table is named as table, schema.table or database.schema.table.')
   .action(async (table: string | undefined, { dataDir, ...options }: TailOptions & { dataDir?: string }) => {
     const { tailCommand } = await import('./console-commands.ts');

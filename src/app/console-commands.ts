@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { PlainError } from '../kit/plain-error.ts';
 import { type CommandIo, plain } from '../kit/terminal.ts';
 import type { ApiError, TailEvent } from '../console/api.ts';
-import type { TailLine } from '../tables/tail.ts';
+import type { HeldRequest, TailLine } from '../tables/tail.ts';
 import { consoleUrl } from './banner.ts';
 import { ownerKeyFile } from './console.ts';
 
@@ -16,6 +16,8 @@ export interface TailOptions {
   readonly json?: boolean;
   readonly failed?: boolean;
   readonly table?: string | undefined;
+  /** What accepted requests held, where their table lets it be shown. */
+  readonly body?: boolean;
 }
 
 export type TailIo = Pick<CommandIo, 'print' | 'note' | 'signal'>;
@@ -39,7 +41,7 @@ export async function tailCommand(dataDir: string, options: TailOptions, io: Tai
     });
     if (!response.ok || response.body === null)
       throw new PlainError(`the console answers ${response.status}`);
-    for await (const event of eventsOf(response.body)) printEvent(event, options, io);
+    for await (const event of eventsOf(response.body)) await printEvent(event, { at, token, options, io });
   } catch (error) {
     if (io.signal.aborted) return;
     if (error instanceof PlainError) throw error;
@@ -69,17 +71,19 @@ async function runningAt(dataDir: string): Promise<RunningAt> {
   return { url: consoleUrl(ports.admin), key: key.trim() };
 }
 
-async function local<T>({ url, key }: RunningAt, want: 'link' | 'tail'): Promise<T> {
+const local = <T>({ url, key }: RunningAt, want: 'link' | 'tail') => ask<T>(`${url}api/local`, key, { want });
+
+async function ask<T>(url: string, token: string, question: object): Promise<T> {
   let response: Response;
   try {
-    response = await fetch(`${url}api/local`, {
+    response = await fetch(url, {
       method: 'POST',
       headers: {
-        authorization: `Bearer ${key}`,
+        authorization: `Bearer ${token}`,
         'content-type': 'application/json',
         'x-headgate-console': '1',
       },
-      body: JSON.stringify({ want }),
+      body: JSON.stringify(question),
     });
   } catch {
     throw new PlainError(`Headgate does not answer at ${url}`);
@@ -101,13 +105,55 @@ async function* eventsOf(body: AsyncIterable<Uint8Array>): AsyncIterable<TailEve
   }
 }
 
-function printEvent({ lines, skipped }: TailEvent, { json, failed, table }: TailOptions, io: TailIo): void {
+interface Printing {
+  readonly at: RunningAt;
+  readonly token: string;
+  readonly options: TailOptions;
+  readonly io: TailIo;
+}
+
+async function printEvent(
+  { lines, skipped }: TailEvent,
+  { at, token, options, io }: Printing,
+): Promise<void> {
+  const { json, failed, table, body } = options;
   for (const line of lines) {
     if (failed === true && line.code === 'committed') continue;
     if (table !== undefined && !isNamed(line, table)) continue;
-    io.print(json === true ? `${JSON.stringify(line)}\n` : `${textOf(line)}\n`);
+    // By now it may be forgotten.
+    const request =
+      body === true && line.held !== undefined
+        ? await ask<HeldRequest>(`${at.url}api/held`, token, line).catch(() => null)
+        : null;
+    if (json === true) io.print(`${JSON.stringify(request === null ? line : { ...line, request })}\n`);
+    else io.print(`${textOf(line)}\n${request === null ? '' : requestText(request)}`);
   }
   if (skipped > 0 && json !== true) io.note(`… and ${skipped} more\n`);
+}
+
+/** Its lines, indented. */
+function requestText({ method, target, headers, masked, body, bodyBytes }: HeldRequest): string {
+  const bytes = Buffer.from(body, 'base64');
+  const cut = bytes.length < bodyBytes;
+  const lines = [
+    `${method} ${target}`,
+    ...Object.entries(headers).map(([name, value]) => `${name}: ${value}`),
+    ...Object.entries(masked).map(([name, value]) => `${name}: not kept, ${value}`),
+    '',
+    ...bodyLines(bytes, cut),
+    ...(cut ? [`(the first ${bytes.length} of ${bodyBytes} bytes)`] : []),
+    '',
+  ];
+  return lines.map((line) => `    ${plain(line)}`.trimEnd().concat('\n')).join('');
+}
+
+function bodyLines(bytes: Buffer, cut: boolean): readonly string[] {
+  try {
+    // Its last character may be cut in two.
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes, { stream: cut }).split('\n');
+  } catch {
+    return ['(its body is no text)'];
+  }
 }
 
 function isNamed({ database, schema, table }: TailLine, name: string): boolean {

@@ -1,7 +1,13 @@
 import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { test } from 'node:test';
+import { makeAuthority } from '../../test/support/certificates.ts';
+import { findTool } from '../../test/support/tools.ts';
 import { resolveSettings } from '../tables/settings.ts';
 import { healthOf } from './console-health.ts';
+import { createMachine } from './console-machine.ts';
 import { makeSecret, senderInfos, sendTest } from './console-senders.ts';
 import { consoleIsOn, consoleProblem } from './door-settings.ts';
 
@@ -69,4 +75,37 @@ test('the wizard knows every sender, and makes only secrets that can be made up'
   assert.equal(makeSecret('constructor'), null);
   const test = { sender: 'nobody', secret: 'x', database: 'dev', schema: 'public', table: 't' };
   assert.equal(await sendTest(test, { own: 'http://127.0.0.1:1', base: 'http://127.0.0.1:1' }), null);
+});
+
+test('the machine: disk, a flush once a minute, and what the certificates of the doors are for', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'headgate-machine-'));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  const pair = findTool('openssl') === null ? null : makeAuthority(folder).issue('server', 'server');
+  const machine = createMachine({
+    settings: settings({
+      HEADGATE_DATA_DIR: folder,
+      HEADGATE_SQL_TLS_CERT: join(folder, 'missing.crt'),
+      HEADGATE_SQL_TLS_KEY: join(folder, 'missing.key'),
+      ...(pair === null ? {} : { HEADGATE_LISTEN_TLS_CERT: pair.cert, HEADGATE_LISTEN_TLS_KEY: pair.key }),
+    }),
+    embedded: true,
+    spool: () => null,
+  });
+  const { disk, certificates, spool } = await machine();
+  assert(disk !== null && disk.freeBytes > 0 && disk.freeBytes <= disk.totalBytes, JSON.stringify(disk));
+  assert(disk.flushMs !== null && disk.flushMs >= 0);
+  assert.equal((await machine()).disk?.flushMs, disk.flushMs);
+  assert.equal(spool, null);
+  const named = certificates.map(({ door, state }) => [door, state]);
+  if (pair === null) assert.deepEqual(named, [['sql', 'unreadable']]);
+  else {
+    assert.deepEqual(named, [
+      ['listen', certificates[0]?.state],
+      ['sql', 'unreadable'],
+    ]);
+    assert.match(certificates[0]?.names ?? '', /localhost/);
+    assert((certificates[0]?.untilMs ?? 0) > Date.now());
+  }
+  rmSync(folder, { recursive: true });
+  assert.equal((await machine()).disk, null);
 });

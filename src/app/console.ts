@@ -7,11 +7,11 @@ import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { openConsole } from '../console/console.ts';
 import type { Console } from '../console/console.ts';
-import type { Health } from '../console/api.ts';
+import type { Health, Machine } from '../console/api.ts';
 import type { SqlDoorAt } from '../console/sql.ts';
 import { doorUrl, reachable } from '../kit/address.ts';
 import type { Closer } from '../kit/closer.ts';
-import type { TailSource } from '../tables/tail.ts';
+import type { HeldQuestion, HeldRequest, TailSource } from '../tables/tail.ts';
 import type { Observe } from '../tables/observations.ts';
 import type { Settings } from '../tables/settings.ts';
 import { consoleIsOn } from './door-settings.ts';
@@ -31,7 +31,9 @@ export interface ConsoleParts {
   readonly gateway: { readonly host: string; readonly port: number };
   readonly catalog: ReplayRooms['catalog'];
   readonly tail: TailSource;
+  readonly held: (of: HeldQuestion) => Promise<HeldRequest | null>;
   readonly health: () => Promise<Health>;
+  readonly machine: () => Promise<Machine>;
   readonly observe: Observe;
 }
 
@@ -59,6 +61,8 @@ export async function openConsoleOf(parts: ConsoleParts, closer: Closer): Promis
       replay: (replay, who) =>
         replayed(replay, who, { ...about(parts, '', database), catalog: parts.catalog }),
       health: parts.health,
+      machine: parts.machine,
+      held: parts.held,
       about: (role, name) => about(parts, role, name),
     },
     ownerKey,

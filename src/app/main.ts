@@ -9,6 +9,7 @@ import { resolve } from 'node:path';
 import { performance } from 'node:perf_hooks';
 import type { Lanes } from '../batch/lanes.ts';
 import { createMetrics } from '../admin/metrics.ts';
+import { Held } from '../console/held.ts';
 import { Ring } from '../console/ring.ts';
 import { openAdminPort } from './admin-port.ts';
 import { StatementError } from '../ddl/cursor.ts';
@@ -84,7 +85,8 @@ export async function openService({
   let writes: WriteWatch | null = null;
   // Of listener processes it hears what is worth a line of the log.
   const heard = observers(log, (observation) => writes?.observe(observation));
-  const ring = new Ring(Date.now);
+  const held = new Held(limits, (table) => rooms.catalog.lastKnown(table));
+  const ring = new Ring(Date.now, held.forget);
   const observe = observers(heard, metrics.observe, ring.observe);
   starting.heardBy(observers((observation) => writes?.observe(observation), metrics.observe, ring.observe));
   const guarding = openGuards(several ? withoutListenTls(settings) : settings, observe, closer);
@@ -96,7 +98,7 @@ export async function openService({
   const desk = new SpoolDesk();
   const openDoor = webhookDoorOf({ settings, engine, log: heard, observe, desk });
   const shared = { settings, engine, guards, keys, version, observe };
-  const bounds = { limits: boundsOf(settings), retries: true, oneOfSeveral: null };
+  const bounds = { limits: boundsOf(settings), retries: true, oneOfSeveral: null, hold: held.hold };
   const spoolOpened = (kept: DatabaseSpool) => desk.opened(kept);
   const rooms = await openWebhookRooms({ ...shared, ...bounds, openDoor, spoolOpened }, closer);
   const { listener } = rooms;
@@ -109,6 +111,7 @@ export async function openService({
       ...doorsSoFar,
       catalog: rooms.catalog,
       tail: ring,
+      held: async (of) => held.read(of),
       ready: whyNotReady,
       spool: () => rooms.spool?.detail(draining) ?? null,
     },

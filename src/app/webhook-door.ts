@@ -22,6 +22,7 @@ import { createStreams } from '../ingest/ingest-stream.ts';
 import type { StreamFence } from '../ingest/ingest-stream.ts';
 import { createHandshakes } from '../ingest/handshake.ts';
 import { createIngest } from '../ingest/ingest.ts';
+import type { IngestRooms } from '../ingest/ingest.ts';
 import { longWork } from '../kit/long-work.ts';
 import { remembered } from '../kit/remembered.ts';
 import type { Closable } from '../kit/closer.ts';
@@ -46,6 +47,7 @@ interface Stages {
   /** null: nobody is called over the network. */
   readonly sns: Sns | null;
   readonly rejected: (request: RejectedRequest) => void;
+  readonly hold: NonNullable<IngestRooms['hold']>;
   readonly asked: (handshake: AskedHandshake) => void;
   /** null: no other process takes streams. */
   readonly fence: StreamFence | null;
@@ -104,6 +106,7 @@ export async function openWebhooks<Door extends Closable>(
         detour.admit(target, bytes);
       },
       rejected,
+      hold: rooms.hold,
       handshakes,
       ...(rooms.sns === null ? {} : { sns: rooms.sns }),
       route,

@@ -16,6 +16,7 @@ import { CommitPools } from '../commit/commit-pools.ts';
 import type { DoorGuards } from './door-guards.ts';
 import type { Engine } from '../engine/engine.ts';
 import type { AskedHandshake, CheckRequest, Ignored, RejectedRequest, Target } from '../tables/flow.ts';
+import type { IngestRooms } from '../ingest/ingest.ts';
 import type { StreamFence } from '../ingest/ingest-stream.ts';
 import type { Closable, Closer } from '../kit/closer.ts';
 import type { Limits } from '../tables/limits.ts';
@@ -55,6 +56,8 @@ export interface WebhookRoomsOptions<Door extends Closable> {
     readonly commitName: string;
     readonly link: SpoolLink;
   } | null;
+  /** Told of what accepted requests of inspected tables held. */
+  readonly hold: NonNullable<IngestRooms['hold']>;
   /** Told of each spool that is opened here. */
   readonly spoolOpened?: (kept: DatabaseSpool) => void;
 }
@@ -133,7 +136,7 @@ export async function openWebhookRooms<Door extends Closable>(
   const spoolOf = (database: string) => (spool ?? options.oneOfSeveral?.link)?.spoolOf(database) ?? null;
   const detour = detourOf({ settings, catalog, lanes, limits, observe, clock, spoolOf });
   const told = observers(observe, rejects.observe);
-  const doing = { rejected, asked, fence, clock, observe: told };
+  const doing = { rejected, hold: options.hold, asked, fence, clock, observe: told };
   const calling = outward({ sealing, pools, catalog, settings, limits, observe, clock });
   const stages = { settings, catalog, lanes, detour, guards, limits, ...calling, ...doing };
   const { listener, retry } = await openWebhooks(stages, openDoor);
@@ -158,7 +161,9 @@ function outward(
   const learn = createLearning(learning);
   if (settings.confirmSubscriptions === 'off') return { learn, sns: null };
   const fetch = createFetch(publicNetwork, limits);
-  return { learn, sns: new Sns({ fetch, keep: createKeeping(learning), observe, clock, limits }) };
+  const allowed = settings.confirmSubscriptions.split(',');
+  const allows = { sns: allowed.includes('sns'), eventGrid: allowed.includes('event_grid') };
+  return { learn, sns: new Sns({ allows, fetch, keep: createKeeping(learning), observe, clock, limits }) };
 }
 
 /** null: another process does. */

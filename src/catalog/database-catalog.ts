@@ -342,8 +342,8 @@ export class DatabaseCatalog {
     const whatever = this.#doubted;
     this.#doubted = false;
     const askedAtMs = this.#options.clock();
-    const mark = await readFingerprint(client);
-    if (mark === this.#fingerprint && !whatever) return this.#confirm(askedAtMs);
+    const fingerprint = await readFingerprint(client);
+    if (fingerprint === this.#fingerprint && !whatever) return this.#confirm(askedAtMs);
     // Roles that were renamed or dropped, too, have changed the fingerprint.
     if (this.#fingerprint !== null) await pinned(client, 'call headgate.settle()');
     const { rows, unread } = await readTables(client);
@@ -351,7 +351,7 @@ export class DatabaseCatalog {
     const before = this.#snapshot;
     const next = nextSnapshot(before, database, rows, rooms, unread);
     this.#snapshot = next;
-    this.#fingerprint = mark;
+    this.#fingerprint = fingerprint;
     this.#confirm(askedAtMs);
     const { tables, unusable, version } = next;
     observe({ kind: 'catalog.loaded', database, tables: tables.size, unusable: unusable.size, version });

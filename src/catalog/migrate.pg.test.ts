@@ -1,6 +1,9 @@
 /** Every way to the catalog of today makes the same one, and holds nobody up who need not be. */
 import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { readFile, writeFile } from 'node:fs/promises';
 import { suite, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
 import { describeCatalog } from '../../test/support/catalog-described.ts';
 import { onEnd } from '../../test/support/cleanup.ts';
 import { makeOldCatalog, oldVersions } from '../../test/support/old-catalogs.ts';
@@ -35,6 +38,23 @@ suite('migrate', () => {
     await client.query(`
       select case l.lanname when 'sql' then fmgr_sql_validator(p.oid) when 'plpgsql' then plpgsql_validator(p.oid) end
       from pg_proc p join pg_language l on l.oid = p.prolang where p.pronamespace = 'headgate'::regnamespace`);
+  });
+
+  // Databases of this number are never looked at again.
+  test('a function or view that changes gives the catalog a new number (HEADGATE_GOLDEN=write writes it down)', async () => {
+    const { version, calledByTables, functions, views } = await readMigrations();
+    const lines = [calledByTables, functions, ...views.map(({ sql }) => sql)].join('\n').split('\n');
+    const said = lines.map((line) => line.trim()).filter((line) => line !== '' && !line.startsWith('--'));
+    const now = { version, digest: createHash('sha256').update(said.join('\n')).digest('hex') };
+    const file = fileURLToPath(new URL('../../../test/support/golden/catalog.json', import.meta.url));
+    const before = JSON.parse(await readFile(file, 'utf8')) as typeof now;
+    if (process.env['HEADGATE_GOLDEN'] === 'write' && version > before.version)
+      return writeFile(file, `${JSON.stringify(now)}\n`);
+    assert.deepEqual(
+      now,
+      before,
+      'a new numbered file, of one comment where no table changes, then HEADGATE_GOLDEN=write',
+    );
   });
 
   test('numbered files hold neither functions nor views, and a view is in the file that is called like it', async () => {

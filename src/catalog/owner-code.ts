@@ -78,7 +78,7 @@ export function ownersSql(relation: string): string {
  * checks, rules, policies and index expressions there is. Rows of the catalog are told by the transactions that wrote them.
  * The function headgate.confirm() computes the same (functions/committing.sql). `c`: an alias of pg_class.
  */
-export function markSql(c: string): string {
+export function versionSql(c: string): string {
   const rows = (of: string, alias: string, where: string) =>
     `(select pg_catalog.string_agg(pg_catalog.concat(${alias}, '/', ${of}.xmin), '.' order by ${alias}) ` +
     `from pg_catalog.${where})`;

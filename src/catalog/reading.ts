@@ -27,8 +27,11 @@ export async function pinnedAll(
 }
 
 export async function readFingerprint(client: ClientBase): Promise<string> {
-  const [row] = await pinned<{ mark: string }>(client, 'select headgate.catalog_fingerprint() as mark');
-  return row?.mark ?? '';
+  const [row] = await pinned<{ fingerprint: string }>(
+    client,
+    'select headgate.catalog_fingerprint() as fingerprint',
+  );
+  return row?.fingerprint ?? '';
 }
 
 export interface TableRows {

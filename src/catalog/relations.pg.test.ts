@@ -6,7 +6,7 @@ import { debianBin, embeddedBin, startServer, type TestServer } from '../../test
 import { summary } from '../../test/support/webhook-targets.ts';
 import { limits } from '../tables/limits.ts';
 import { Relations } from './relations.ts';
-import type { RelationWay } from './relations.ts';
+import type { WriteMode } from './relations.ts';
 
 function relationsOn(bin: string): void {
   let server: TestServer;
@@ -47,7 +47,7 @@ function relationsOn(bin: string): void {
     await server.close();
   });
 
-  const found: readonly (readonly [string, RelationWay, string, string])[] = [
+  const found: readonly (readonly [string, WriteMode, string, string])[] = [
     [
       'orders',
       'insert',
@@ -83,7 +83,7 @@ function relationsOn(bin: string): void {
     });
   }
 
-  const refused: readonly (readonly [string, RelationWay, string])[] = [
+  const refused: readonly (readonly [string, WriteMode, string])[] = [
     ['nosuch', 'insert', 'relation_not_found'],
     ['"ORDERS"', 'insert', 'relation_not_found'],
     ['', 'insert', 'relation_not_found'],
@@ -136,7 +136,7 @@ function relationsOn(bin: string): void {
     await client.query('ALTER TABLE public.orders ADD extra int');
     now += limits.relationAgeMs;
     const later = await relations.find('orders', 'upsert');
-    assert.notEqual(later.shape.mark, again.shape.mark);
+    assert.notEqual(later.shape.version, again.shape.version);
     assert.equal(later.shape.columns.length, 4);
     await assert.rejects(async () => relations.find('later', 'insert'));
     await client.query('CREATE TABLE public.later (x int)');

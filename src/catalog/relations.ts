@@ -14,7 +14,7 @@ import { relationColumns, relationsSql, toCode, toShape } from './shape.ts';
 import type { RelationRow } from './shape.ts';
 
 /** What becomes of a row whose key is there already: refused by the engine, replaced, or left out. */
-export type RelationWay = 'insert' | 'upsert' | 'ignore';
+export type WriteMode = 'insert' | 'upsert' | 'ignore';
 
 export interface RelationsOptions {
   readonly database: string;
@@ -28,8 +28,8 @@ export interface RelationsOptions {
 interface Known {
   readonly row: FoundRow;
   readonly until: number;
-  /** By way, so that a relation that did not change is the same object. */
-  readonly targets: Map<RelationWay, Target>;
+  /** By mode, so that a relation that did not change is the same object. */
+  readonly targets: Map<WriteMode, Target>;
 }
 
 /** Lock tables that somebody else has made are his to lock. */
@@ -67,17 +67,17 @@ export class Relations {
   }
 
   /** At once what is remembered. Throws Refused, or the engine's error. */
-  find(name: string, way: RelationWay): Target | Promise<Target> {
+  find(name: string, writeMode: WriteMode): Target | Promise<Target> {
     const known = this.#remembered(name);
-    if (known !== null) return this.#targetOf(name, known, way);
-    return this.#lookTogether(name).then((found) => this.#targetOf(name, found, way));
+    if (known !== null) return this.#targetOf(name, known, writeMode);
+    return this.#lookTogether(name).then((found) => this.#targetOf(name, found, writeMode));
   }
 
-  #targetOf(name: string, known: Known, way: RelationWay): Target {
-    let target = known.targets.get(way);
+  #targetOf(name: string, known: Known, writeMode: WriteMode): Target {
+    let target = known.targets.get(writeMode);
     if (target === undefined) {
-      target = toTarget(this.#options.database, name, known.row, way);
-      known.targets.set(way, target);
+      target = toTarget(this.#options.database, name, known.row, writeMode);
+      known.targets.set(writeMode, target);
     }
     return target;
   }
@@ -98,7 +98,7 @@ export class Relations {
     const before = this.#known.get(name);
     // The Targets of a relation that did not change stay as they are.
     const same = before !== undefined && JSON.stringify(before.row) === JSON.stringify(row);
-    const targets = same ? before.targets : new Map<RelationWay, Target>();
+    const targets = same ? before.targets : new Map<WriteMode, Target>();
     const known = { row, until: clock() + limits.relationAgeMs, targets };
     this.#known.delete(name);
     const [oldest] = this.#known.keys();
@@ -148,12 +148,12 @@ export class Relations {
   }
 }
 
-function toTarget(database: string, name: string, row: FoundRow, way: RelationWay): Target {
-  const shape = toShape(row, { way, document: null, includes: [], onTypeError: 'reject' });
+function toTarget(database: string, name: string, row: FoundRow, writeMode: WriteMode): Target {
+  const shape = toShape(row, { writeMode, document: null, includes: [], onTypeError: 'reject' });
   if (typeof shape === 'string') throw notWritable(name, `cannot take rows: ${shape}`);
   const code = toCode(row);
   if (typeof code === 'string') throw notWritable(name, `cannot take rows: ${code}`);
-  if (way !== 'insert' && shape.key.length === 0) {
+  if (writeMode !== 'insert' && shape.key.length === 0) {
     throw new Refused('key_missing', `"${name}" has no primary key that a row could say`);
   }
   return {

@@ -27,9 +27,9 @@ async function room(t: TestContext, ...ours: readonly string[]) {
 const hook = "WITH (connector = 'webhook')";
 
 suite('shapes of tables that change', () => {
-  test('a typed table: every change of a column is another mark, and the columns are those of now', async (t) => {
+  test('a typed table: every change of a column is another version, and the columns are those of now', async (t) => {
     const { find, change } = await room(t, `CREATE TABLE orders (id INT, data JSONB) ${hook}`);
-    const marks = new Set([(await find('orders')).shape.mark]);
+    const versions = new Set([(await find('orders')).shape.version]);
     const steps: readonly (readonly [string, string])[] = [
       [
         'ADD seen timestamptz DEFAULT now()',
@@ -47,13 +47,13 @@ suite('shapes of tables that change', () => {
       await change(`ALTER TABLE orders ${step}`);
       const target = await find('orders');
       assert.equal(summary(target), expected, step);
-      assert(!marks.has(target.shape.mark), step);
-      marks.add(target.shape.mark);
+      assert(!versions.has(target.shape.version), step);
+      versions.add(target.shape.version);
     }
     await change('ALTER TABLE orders RENAME TO bills');
     const renamed = await find('bills');
     assert.equal(summary(renamed), 'insert (data jsonb)');
-    assert(marks.has(renamed.shape.mark), 'a new name is no new shape');
+    assert(versions.has(renamed.shape.version), 'a new name is no new shape');
   });
 
   test('a document table keeps the document in its column, whatever is added beside it', async (t) => {
@@ -178,7 +178,7 @@ suite('shapes of tables that change', () => {
       assert(rows[0] !== undefined);
       return rows[0];
     };
-    const { relation, mark, code } = await read();
+    const { relation, version, code } = await read();
     const names = ['public."Conf irm"', relation];
     const confirm = (known: string): Promise<unknown> =>
       client.query('SELECT headgate.confirm($1, $2, $3, $4)', [...names, known, code.owner]);
@@ -204,19 +204,19 @@ suite('shapes of tables that change', () => {
       await assert.rejects(stays(known), changed, why);
       await assert.rejects(stays(known), changed, why);
     };
-    await holds(mark);
-    await fails('', 'no mark');
+    await holds(version);
+    await fails('', 'no version');
     await client.query('ALTER TABLE "Conf irm" RENAME TO x; CREATE TABLE "Conf irm" ()');
-    await fails(mark, 'another table of that name');
+    await fails(version, 'another table of that name');
     await client.query('DROP TABLE "Conf irm"; ALTER TABLE x RENAME TO "Conf irm"');
-    await holds(mark);
+    await holds(version);
     await client.query(
       'ALTER SCHEMA public RENAME TO before; CREATE SCHEMA public; CREATE TABLE "Conf irm" ()',
     );
-    await fails(mark, 'another schema of that name');
+    await fails(version, 'another schema of that name');
     await client.query('DROP SCHEMA public CASCADE; ALTER SCHEMA before RENAME TO public');
-    await holds(mark);
-    let last = mark;
+    await holds(version);
+    let last = version;
     for (const step of [
       'ALTER data TYPE text',
       'ALTER data TYPE jsonb USING data::jsonb',
@@ -235,7 +235,7 @@ suite('shapes of tables that change', () => {
     ]) {
       await client.query(step.startsWith('CREATE') ? step : `ALTER TABLE "Conf irm" ${step}`);
       await fails(last, step);
-      last = (await read()).mark;
+      last = (await read()).version;
       await holds(last);
     }
     await client.query('CREATE ROLE confirm_other; ALTER TABLE "Conf irm" OWNER TO confirm_other');

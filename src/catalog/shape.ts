@@ -9,7 +9,7 @@ import {
   inertSql,
   involvedSql,
   lateCodeSql,
-  markSql,
+  versionSql,
   ownersSql,
   trustedSql,
 } from './owner-code.ts';
@@ -24,8 +24,8 @@ export interface RelationRow {
   readonly relation_kind: string;
   /** Rows can be inserted, by PostgreSQL's own rules for views and foreign tables. */
   readonly insertable: boolean;
-  /** See Shape.mark. */
-  readonly mark: string;
+  /** See Shape.version. */
+  readonly version: string;
   readonly columns: readonly ColumnRow[];
   /**
    * pg_attribute.attnum of the primary key's columns, in its order; empty where ON CONFLICT cannot use it, because it is
@@ -73,7 +73,7 @@ export interface ColumnRow {
 
 /** What the columns of `relationsSql` are called, for lists of them. */
 export const relationColumns =
-  'relation, schema_name, table_name, relation_kind, insertable, mark, columns, key, equalities, code';
+  'relation, schema_name, table_name, relation_kind, insertable, version, columns, key, equalities, code';
 
 /**
  * A query for RelationRows. `asked` is a query that yields oids as `relation`.
@@ -89,7 +89,7 @@ with asked as materialized (
 select c.oid as relation, n.nspname::text as schema_name, c.relname::text as table_name,
   c.relkind::text as relation_kind,
   c.relkind in ('r', 'p') or pg_catalog.pg_relation_is_updatable(c.oid, false) & 8 = 8 as insertable,
-  ${markSql('c')} as mark, coalesce(attributes.columns, '[]') as columns, coalesce(primary_key.columns, '[]') as key,
+  ${versionSql('c')} as version, coalesce(attributes.columns, '[]') as columns, coalesce(primary_key.columns, '[]') as key,
   coalesce(primary_key.equalities, '[]') as equalities, ${codeSql} as code
 from asked
 join pg_catalog.pg_class c on c.oid = asked.relation
@@ -168,7 +168,7 @@ export const typeOids = { bytea: 17, text: 25, json: 114, varchar: 1043, jsonb: 
 
 export interface ShapeChoice {
   /** What to do with a key that is there already; null: replace the row where there is a key to find it by. */
-  readonly way: 'insert' | 'upsert' | 'ignore' | null;
+  readonly writeMode: 'insert' | 'upsert' | 'ignore' | null;
   /** The column that takes the whole document; null: its keys fill the columns. */
   readonly document: string | null;
   /** Columns that are written beside the document. */
@@ -186,11 +186,11 @@ export function toShape(row: RelationRow, choice: ShapeChoice): Shape | string {
   const key = keyOf(row, columns);
   if (typeof key === 'string') return key;
   const [only] = columns;
-  const plain = choice.way === null && document !== null && columns.length === 1 && key.length === 0;
+  const plain = choice.writeMode === null && document !== null && columns.length === 1 && key.length === 0;
   const appends = plain && only?.base === typeOids.jsonb ? 'copy' : 'insert';
   return {
-    mark: row.mark,
-    way: choice.way ?? (key.length > 0 ? 'upsert' : appends),
+    version: row.version,
+    writeMode: choice.writeMode ?? (key.length > 0 ? 'upsert' : appends),
     columns: columns.map((column) => toColumn(column, document)),
     key,
     document,

@@ -27,7 +27,7 @@ import {
 } from './answers.ts';
 import { dedupeOf } from '../tables/delivery-id.ts';
 import { openCheck } from './seals.ts';
-import { parseTopics, readMessage, topicOf } from './sns-topics.ts';
+import { parseSubscriptions, parseTopics, readMessage, topicOf } from './sns-topics.ts';
 import { relationColumns, relationsSql, toCode, toShape, typeOids } from './shape.ts';
 import type { RelationRow } from './shape.ts';
 
@@ -191,7 +191,7 @@ function shapeOf(row: CatalogRow): Shape | string {
   }
   const includes = row.includes.map(({ column }) => column);
   const shape = toShape(row, {
-    way: null,
+    writeMode: null,
     document: row.takes_document ? row.document : null,
     includes,
     onTypeError: row.options['on_type_error'] === 'null' ? 'null' : 'reject',
@@ -247,7 +247,7 @@ function toTarget(
     }
   }
   const { schema_name: schema, table_name: table, relation: oid } = row;
-  const usable = typeof shape === 'string' ? unusableShape(row.mark) : shape;
+  const usable = typeof shape === 'string' ? unusableShape(row.version) : shape;
   const answers = unusable === null || learns ? makeAnswers(row, rooms) : noAnswers;
   return {
     unanswering: answers.problem,
@@ -274,6 +274,8 @@ function toTarget(
       spool: spoolOf(row),
       dedupe,
       sns,
+      eventGrid: parseSubscriptions(row.options['event_grid_subscriptions']) ?? undefined,
+      inspected: row.options['inspect'] === 'bodies',
     },
     unusable,
   };
@@ -325,8 +327,8 @@ export function unusableTarget(name: Pick<Target, 'database' | 'schema' | 'table
 }
 
 /** Of a table whose requests are all answered 503. */
-function unusableShape(mark: string): Shape {
-  return { mark, way: 'insert', columns: [], key: [], document: null, onTypeError: 'reject' };
+function unusableShape(version: string): Shape {
+  return { version, writeMode: 'insert', columns: [], key: [], document: null, onTypeError: 'reject' };
 }
 
 function nobodys({ code: { owner, owner_name: ownerName } }: CatalogRow): Code {

@@ -31,6 +31,14 @@ export function parseTopics(text: string): ReadonlyMap<string, Topic> | null {
   return topics;
 }
 
+/** The option `event_grid_subscriptions`: names between commas, in any case; null: there are none, or one is none. */
+export function parseSubscriptions(text: unknown): ReadonlySet<string> | null {
+  if (typeof text !== 'string') return null;
+  const names = text.split(',').map((word) => word.trim().toLowerCase());
+  const good = names.every((name) => /^[a-z0-9-]{3,64}$/.test(name));
+  return good && names.length <= limits.eventGridSubscriptionsMax ? new Set(names) : null;
+}
+
 export type SnsMessage = Readonly<Record<string, unknown>>;
 
 /** null: the body is no JSON object. */

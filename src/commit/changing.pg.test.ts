@@ -278,7 +278,7 @@ suite('tables and connections that change', () => {
       await client.query('create table t (id int primary key, v numeric default 1.50, at timestamptz)');
       const row = await describeTable(client, 't');
       assert(row !== null);
-      const shape = toShape(row, { way: null, document: null, includes: [], onTypeError: 'reject' });
+      const shape = toShape(row, { writeMode: null, document: null, includes: [], onTypeError: 'reject' });
       assert(typeof shape !== 'string');
       const target = targetOf({ database: 'postgres', table: 't', oid: row.relation, shape });
       const send = committer(t, engine, new Spy());

@@ -17,7 +17,8 @@ import type { Limits } from '../tables/limits.ts';
 import type { Observe } from '../tables/observations.ts';
 import { quoteLiteral } from '../kit/sql-text.ts';
 import { KeptSessions } from './kept-sessions.ts';
-import { forgetPrepared } from './prepared.ts';
+import { forgetPrepared, preparedForMany } from './prepared.ts';
+import type { PreparedStatements } from './prepared.ts';
 import { safePath } from './statements.ts';
 
 interface Open {
@@ -28,6 +29,8 @@ interface Open {
   /** Whether the log has been told. */
   said: boolean;
   readonly kept: KeptSessions;
+  /** Those that keep a statement for each of very many tables. */
+  readonly learned: Set<ClientBase>;
 }
 
 export class CommitPools {
@@ -124,6 +127,15 @@ export class CommitPools {
     return this.#pools.get(database)?.shared === true;
   }
 
+  /** Where this connection keeps its statements for shared transactions; null: enough others of its database do. */
+  statementsForMany(database: string, client: ClientBase): PreparedStatements | null {
+    const learned = this.#pools.get(database)?.learned;
+    if (learned === undefined || (learned.size >= allLimits.sharedTransactionsMax && !learned.has(client)))
+      return null;
+    learned.add(client);
+    return preparedForMany(client);
+  }
+
   /**
    * Takes back a connection in whose session code has run: of `table` alone, for which it is kept a while, or of any. It is
    * lent to others when the session is as new. Behind the answers; nobody waits for it but who wants the last connection.
@@ -181,9 +193,11 @@ export class CommitPools {
     // breaks while it commits tells its group; as an event the error is nobody's.
     pool.on('error', () => {});
     pool.on('connect', (client) => client.on('error', () => {}));
+    const learned = new Set<ClientBase>();
+    pool.on('remove', (client) => learned.delete(client));
     const letGo = (client: PoolClient, broken: boolean) => this.#renew(client, broken);
     const kept = new KeptSessions({ limits: allLimits, letGo });
-    const open: Open = { pool, shared, kept, limitedAtMs: null, said: false };
+    const open: Open = { pool, shared, kept, learned, limitedAtMs: null, said: false };
     this.#pools.set(database, open);
     return open;
   }

@@ -20,11 +20,12 @@ import { commitCopy } from './copy-group.ts';
 import { commitDecoded } from './decoded-group.ts';
 import { askOn, fateOf } from './fate.ts';
 import { aborted, isSendersAffair, verdictOf } from './judge.ts';
+import type { PreparedStatements } from './prepared.ts';
 import { Session } from './session.ts';
 import type { Fate } from './session.ts';
 import { Sharing } from './sharing.ts';
 import type { SharingOptions } from './sharing.ts';
-import { mayShare, ackTimeoutOf, storeTogether } from './together.ts';
+import { ackTimeoutOf, mayShare, sharesOf, storeTogether } from './together.ts';
 
 export interface CommitOptions {
   readonly pools: CommitPools;
@@ -59,7 +60,7 @@ export function createCommit(options: CommitOptions): CommitGroup {
 
 /** Whether rows of a table go in one COPY. */
 export function isCopied({ shape, code, dedupe }: Target): boolean {
-  return shape.way === 'copy' && code.as !== 'owner' && dedupe === undefined;
+  return shape.writeMode === 'copy' && code.as !== 'owner' && dedupe === undefined;
 }
 
 async function commitAlone(options: CommitOptions, group: Group): Promise<readonly Outcome[]> {
@@ -75,22 +76,25 @@ async function commitAlone(options: CommitOptions, group: Group): Promise<readon
   return outcomes;
 }
 
-/** null: none of them is stored, and each may go alone. */
+/** null: none of them is stored, or this one is not, and each may go alone. */
 function commitTogether(
   options: CommitOptions,
   groups: readonly Group[],
   boundMs: number,
-): Promise<readonly (readonly Outcome[])[] | null> {
+): Promise<readonly (readonly Outcome[] | null)[] | null> {
   return onSession(options, groups, null, async (session, lent) => {
-    const attempt = session.shared ? null : await storeTogether(session, groups, boundMs);
-    if (attempt === null || attempt.kind === 'failed') {
+    const kept = session.shared ? null : lent.statementsForMany();
+    const shares = sharesOf(groups, kept);
+    if (session.shared || shares.none.size === groups.length) return groups.map(() => null);
+    const attempt = await storeTogether(session, shares, kept, boundMs);
+    if (attempt.kind === 'failed') {
       // The code of a table that it was not meant for may have run.
-      lent.isStained = attempt !== null && verdictOf(attempt) === 'table';
+      lent.isStained = verdictOf(attempt) === 'table';
       return session.usable ? null : groups.map((group) => all(group, away));
     }
     const outcomeOf = ({ count }: Rows): Outcome =>
       attempt.kind === 'lost' ? lost : { kind: 'committed', rows: count };
-    return groups.map(({ members }) => members.map(outcomeOf));
+    return groups.map((group) => (shares.none.has(group) ? null : group.members.map(outcomeOf)));
   });
 }
 
@@ -98,7 +102,7 @@ function commitTogether(
  * Does the work on a connection of these groups' database, and tells what came of it. `table`: see CommitPools.connect. The
  * groups are of tables that wait for the disk in the same way.
  */
-async function onSession<T extends readonly (readonly Outcome[])[] | null>(
+async function onSession<T extends readonly (readonly Outcome[] | null)[] | null>(
   options: CommitOptions,
   groups: readonly Group[],
   table: number | null,
@@ -181,6 +185,10 @@ class Lent {
     this.#pools = pools;
     this.#target = target;
     this.#table = table;
+  }
+
+  statementsForMany(): PreparedStatements | null {
+    return this.#pools.statementsForMany(this.#target.database, this.#client);
   }
 
   giveBack(usable: boolean): void {

@@ -9,7 +9,7 @@ const target = targetOf({
   schema: 'pu"blic',
   table: "o'rd\\ers",
   oid: 7,
-  shape: { mark: '750.751', columns: [{ name: 'da ta', type: 'jsonb', baseType: 3802, fallback: null }] },
+  shape: { version: '750.751', columns: [{ name: 'da ta', type: 'jsonb', baseType: 3802, fallback: null }] },
 });
 
 test('the bytes are one CopyData and one CopyDone whose lengths and rows are exact, whatever the sizes', () => {

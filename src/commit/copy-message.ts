@@ -38,7 +38,7 @@ export function groupStatement(
   const { shape, code } = target;
   const relation = relationName(target);
   const set = (name: string, to: string) => `pg_catalog.set_config('${name}', ${quoteLiteral(to)}, true)`;
-  const confirm = `select headgate.confirm(${quoteLiteral(relation)}, ${target.oid}, ${quoteLiteral(shape.mark)}, ${code.owner})`;
+  const confirm = `select headgate.confirm(${quoteLiteral(relation)}, ${target.oid}, ${quoteLiteral(shape.version)}, ${code.owner})`;
   // A simple query of several statements is one transaction: it commits after the last of them. `confirm` comes
   // after COPY, so that no row commits into a table that was replaced under the same name.
   const before = [

@@ -64,7 +64,7 @@ export class DecodedGroup {
     this.#table = table;
     this.#options = options;
     this.#probes = new Probes(this.#send, table, session.facts, options.limits.groupProbesMax);
-    this.#whole = table.target.shape.way === 'copy';
+    this.#whole = table.target.shape.writeMode === 'copy';
   }
 
   /** Says what became of values and deliveries, once the rows are stored. */

@@ -10,7 +10,7 @@
  * pending the function raises. What a session remembers under a name (prepared statements) is not used in such a session.
  */
 import { createHash } from 'node:crypto';
-import { lateCodeSql, markSql, ownersSql, trustedSql } from '../catalog/owner-code.ts';
+import { lateCodeSql, versionSql, ownersSql, trustedSql } from '../catalog/owner-code.ts';
 import { quoteIdentifier as quote, quoteLiteral } from '../kit/sql-text.ts';
 import type { Code } from '../tables/flow.ts';
 
@@ -20,7 +20,7 @@ export const executorUnfit = 'HG002';
 export const lateCode = 'HG003';
 
 const parameters =
-  'table_name text, table_oid oid, known_mark text, statement text, documents json, code_path text, deletes bytea';
+  'table_name text, table_oid oid, known_version text, statement text, documents json, code_path text, deletes bytea';
 const types = 'text, oid, text, text, json, text, bytea';
 
 /** Its statement reads the documents as `$1`, the path for the table's own code as `$2`, and what is deleted as `$3`. */
@@ -33,7 +33,7 @@ DECLARE
 BEGIN
   EXECUTE 'LOCK TABLE ONLY ' || table_name || ' IN ROW EXCLUSIVE MODE';
   SELECT c.oid = pg_catalog.to_regclass(table_name)::pg_catalog.oid
-      AND pg_catalog.pg_get_userbyid(c.relowner) = current_user AND ${markSql('c')} = known_mark,
+      AND pg_catalog.pg_get_userbyid(c.relowner) = current_user AND ${versionSql('c')} = known_version,
     c.relkind <> 'r' OR c.relispartition OR c.relhastriggers
   INTO same, shared FROM pg_catalog.pg_class c WHERE c.oid = table_oid;
   IF same AND shared THEN
@@ -126,7 +126,7 @@ export function permissionCheck(oid: number, privileges: readonly Privilege[]): 
   return `select (case when ${checks.join(' and ')} then 'true' else 'not_permitted' end)::pg_catalog.bool`;
 }
 
-/** Calls it with `$1` to `$7`: name, oid and mark of the table, statement, documents, path, deletions. */
+/** Calls it with `$1` to `$7`: name, oid and version of the table, statement, documents, path, deletions. */
 export function executorCall(role: string, { ownerName }: Pick<Code, 'ownerName'>): string {
   return `select ${quote(executorSchema(role))}.${quote(ownerName)}($1, $2, $3, $4, $5, $6, $7)`;
 }

@@ -105,8 +105,8 @@ async function roomOn(t: TestContext, bin: string) {
     assert(typeof found !== 'string');
     const code = { ...found, catalogued: way === 'copy' };
     const given = { database: 'postgres', table: name, oid: row.relation, code };
-    if (way === 'copy') return madeTarget({ ...given, shape: { mark: row.mark } });
-    const shape = toShape(row, { way: null, document: null, includes: [], onTypeError: 'reject' });
+    if (way === 'copy') return madeTarget({ ...given, shape: { version: row.version } });
+    const shape = toShape(row, { writeMode: null, document: null, includes: [], onTypeError: 'reject' });
     assert(typeof shape !== 'string');
     return madeTarget({ ...given, shape });
   };

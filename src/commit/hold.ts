@@ -79,10 +79,14 @@ export function holdInertMessages(target: Target, patience: 'nowait' | ''): Buff
  * What `confirm` asks, of a table that is held: it stays so until COMMIT. The engine asks when it plans the statement, and plans
  * anew what names a relation that has changed; otherwise this costs nothing but the round through the executor.
  */
-export function staysStatement({ schema, table, oid, shape, code }: Target): Statement {
+export function staysStatement(target: Target): Statement {
+  return toStatement(`select ${staysSql(target)}, ${target.oid}::pg_catalog.oid::pg_catalog.regclass`, []);
+}
+
+/** The question alone: of a statement that names the relation in another way. */
+export function staysSql({ schema, table, oid, shape, code }: Target): string {
   const name = quoteLiteral(relationName({ schema, table }));
-  const asked = `headgate.stays(${name}, ${oid}, ${quoteLiteral(shape.mark)}, ${code.owner})`;
-  return toStatement(`select ${asked}, ${oid}::pg_catalog.oid::pg_catalog.regclass`, []);
+  return `headgate.stays(${name}, ${oid}, ${quoteLiteral(shape.version)}, ${code.owner})`;
 }
 
 /** What comes before rows that are stored by a prepared statement. */

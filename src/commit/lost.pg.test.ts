@@ -206,7 +206,7 @@ async function ownServer(t: TestContext, settings: readonly string[] = []) {
   await client.query('create table t (id int)');
   const row = await describeTable(client, 't');
   assert(row !== null);
-  const shape = toShape(row, { way: null, document: null, includes: [], onTypeError: 'reject' });
+  const shape = toShape(row, { writeMode: null, document: null, includes: [], onTypeError: 'reject' });
   assert(typeof shape !== 'string');
   const target = madeTarget({ database: 'postgres', table: 't', oid: row.relation, shape });
   const spy = new Spy();

@@ -50,7 +50,13 @@ async function room(t: TestContext, bin: string, role: string) {
   const read = async (client: Client, table: string, choice: Partial<ShapeChoice> = {}): Promise<Target> => {
     const row = await describeTable(client, table);
     assert(row !== null);
-    const shape = toShape(row, { way: null, document: null, includes: [], onTypeError: 'reject', ...choice });
+    const shape = toShape(row, {
+      writeMode: null,
+      document: null,
+      includes: [],
+      onTypeError: 'reject',
+      ...choice,
+    });
     assert(typeof shape !== 'string', JSON.stringify(shape));
     const { schema_name: schema, table_name: name, relation: oid } = row;
     return targetOf({ database: 'postgres', schema, table: name, oid, shape, code: codeOf(row) });
@@ -122,7 +128,7 @@ for (const { version, bin } of versions) {
             if (name === 'a rule') continue;
             await made(`id INT PRIMARY KEY, ${columns}`, after);
             const target = await tableOf('mal.t');
-            assert.equal(target.shape.way, 'upsert');
+            assert.equal(target.shape.writeMode, 'upsert');
             assert.deepEqual(
               messages(await send([rowsOf(target, '{"id":1,"v":"a"}', '{"id":2,"v":"a"}')])),
               ['committed'],
@@ -159,7 +165,7 @@ for (const { version, bin } of versions) {
           const { root, send, tableOf, made } = await room(t, bin, role);
           await made('data jsonb', codes[0]?.after ?? '');
           const target = await tableOf('mal.t', { document: 'data' });
-          assert.deepEqual([target.shape.way, target.code.as], ['copy', 'owner']);
+          assert.deepEqual([target.shape.writeMode, target.code.as], ['copy', 'owner']);
           const document = '{"a":1.10,"b":12345678901234567890.0,"c":[-0,1e400]}';
           assert.deepEqual(outcomesOf(await send([rowsOf(target, document)])), [1]);
           const outcomes = await send([

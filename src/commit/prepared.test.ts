@@ -28,3 +28,21 @@ test('what can be done without is prepared while there is room, then only what c
   assert.equal(prepared.size, max);
   assert.ok(prepared.isWorthwhile(statement(-1)));
 });
+
+test('where there is no room, what is used stays, and what was not used for long makes room', () => {
+  const prepared = new PreparedStatements(false, 3);
+  const use = (...numbers: number[]) => {
+    const fit = prepared.roomFor(numbers.map(statement), 5);
+    const worth = numbers.filter((i) => fit.has(statement(i).name));
+    prepared.prepare(worth.map(statement));
+    prepared.succeeded();
+    return worth;
+  };
+  assert.deepEqual(use(1, 2, 3), [1, 2, 3]);
+  for (let turn = 0; turn < 4; turn++) assert.deepEqual(use(1, 2, 4), [1, 2]);
+  assert.deepEqual(use(2, 4), [2], '3 has rested for four turns');
+  assert.deepEqual(use(1, 2, 4), [1, 2, 4], 'and for five');
+  assert.equal(prepared.size, 3);
+  assert.deepEqual(use(1, 2, 3, 4), [1, 2, 4]);
+  assert.deepEqual(use(5, 6, 7), []);
+});

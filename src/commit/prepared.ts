@@ -25,6 +25,19 @@ export interface PreparedRows {
   readonly checks: readonly number[];
 }
 
+/** Rows of several tables on their way. */
+export interface SharedRows {
+  /** Statements that are used whatever the tables are. */
+  readonly first: readonly Statement[];
+  /** What is said before anything is locked. */
+  readonly opening: readonly Buffer[];
+  /** Statements of the tables. */
+  readonly own: readonly Statement[];
+  readonly messages: readonly Buffer[];
+  /** How many statements are executed. */
+  readonly count: number;
+}
+
 export function toStatement(sql: string, types: readonly number[]): Statement {
   const hash = createHash('sha256')
     .update(`${types.join(' ')} ${sql}`)
@@ -33,19 +46,26 @@ export function toStatement(sql: string, types: readonly number[]): Statement {
   return { name, messages: [closeMessage(name), parseMessage(name, sql, types)] };
 }
 
-/** What one connection has prepared. */
+/** What one connection has prepared, or a part of it. */
 export class PreparedStatements {
-  /** In order of their last use. */
-  readonly #known = new Set<string>();
+  /** In order of their last use, with the number of that use. */
+  readonly #known = new Map<string, number>();
+  #uses = 0;
   /** Prepared in a transaction that failed: there, or not. */
   #doubtful = new Set<string>();
   #forgetful: boolean;
   /** Asked for lately and not prepared, in the order of asking. */
   readonly #missed = new Set<string>();
 
-  /** `shared`: others use the session too, and a name may mean what somebody else's code has put there. */
-  constructor(shared = false) {
+  readonly #max: number;
+
+  /**
+   * `shared`: others use the session too, and a name may mean what somebody else's code has put there. `max`: how many it may
+   * hold.
+   */
+  constructor(shared = false, max: number = limits.commitStatementsMax) {
     this.#forgetful = shared;
+    this.#max = max;
   }
 
   /**
@@ -54,12 +74,28 @@ export class PreparedStatements {
    * again as soon.
    */
   isWorthwhile({ name }: Statement): boolean {
-    if (this.#known.has(name) || this.size < limits.commitStatementsMax) return true;
+    if (this.#known.has(name) || this.size < this.#max) return true;
     if (this.#missed.delete(name)) return true;
     this.#missed.add(name);
     const [oldest] = this.#missed;
-    if (oldest !== undefined && this.#missed.size > limits.commitStatementsMax) this.#missed.delete(oldest);
+    if (oldest !== undefined && this.#missed.size > this.#max) this.#missed.delete(oldest);
     return false;
+  }
+
+  /**
+   * The names of those that can be used together: they are there, or there is room, or it is made by others that were not used the
+   * last `restMin` times. So of more tables than there is room for, those that are there stay.
+   */
+  roomFor(statements: readonly Statement[], restMin: number): ReadonlySet<string> {
+    const fit = new Set(statements.map(({ name }) => name));
+    const missing = [...fit].filter((name) => !this.#known.has(name));
+    let room = this.#max - this.size;
+    for (const [name, lastUse] of this.#known) {
+      if (room >= missing.length || this.#uses - lastUse < restMin) break;
+      if (!fit.has(name)) room += 1;
+    }
+    for (const name of missing.slice(Math.max(0, room))) fit.delete(name);
+    return fit;
   }
 
   /** How many the connection may hold. */
@@ -71,11 +107,12 @@ export class PreparedStatements {
   prepare(statements: Iterable<Statement>, again = this.#forgetful): Buffer[] {
     const messages: Buffer[] = [];
     const wanted = new Set<string>();
+    this.#uses += 1;
     for (const { name, messages: parse } of statements) {
       if (wanted.has(name)) continue;
       wanted.add(name);
       if (this.#known.delete(name) && !again) {
-        this.#known.add(name);
+        this.#known.set(name, this.#uses);
         continue;
       }
       messages.push(...parse);
@@ -86,8 +123,8 @@ export class PreparedStatements {
       messages.push(closeMessage(name));
       this.#doubtful.delete(name);
     }
-    for (const name of this.#known) {
-      if (this.size <= limits.commitStatementsMax) break;
+    for (const name of this.#known.keys()) {
+      if (this.size <= this.#max) break;
       if (wanted.has(name)) continue;
       messages.push(closeMessage(name));
       this.#known.delete(name);
@@ -97,7 +134,7 @@ export class PreparedStatements {
 
   /** What was sent last has been executed. */
   succeeded(): void {
-    for (const name of this.#doubtful) this.#known.add(name);
+    for (const name of this.#doubtful) this.#known.set(name, this.#uses);
     this.#doubtful = new Set();
   }
 
@@ -109,6 +146,8 @@ export class PreparedStatements {
 }
 
 const ofConnections = new WeakMap<ClientBase, PreparedStatements>();
+/** Of the few connections that keep one for each of thousands of tables. */
+const ofMany = new WeakMap<ClientBase, PreparedStatements>();
 
 /** `shared`: see the constructor. */
 export function preparedOn(client: ClientBase, shared: boolean): PreparedStatements {
@@ -117,7 +156,15 @@ export function preparedOn(client: ClientBase, shared: boolean): PreparedStateme
   return known;
 }
 
+/** What shared transactions (together.ts) prepare on a connection, beside everything else. */
+export function preparedForMany(client: ClientBase): PreparedStatements {
+  const known = ofMany.get(client) ?? new PreparedStatements(false, limits.sharedStatementsMax);
+  ofMany.set(client, known);
+  return known;
+}
+
 /** The session has been made as new, and holds no statement. */
 export function forgetPrepared(client: ClientBase): void {
   ofConnections.delete(client);
+  ofMany.delete(client);
 }

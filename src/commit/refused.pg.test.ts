@@ -79,7 +79,7 @@ suite('rows that the engine refuses', () => {
   test('rows that need rows of members before them are not refused because another member is', async (t) => {
     const { client, tableOf, send } = await commitRoom(t);
     await client.query('create table tree (id int primary key, up int references tree)');
-    const target = await tableOf('tree', { way: 'insert' });
+    const target = await tableOf('tree', { writeMode: 'insert' });
     const members = Array.from({ length: 40 }, (_, id) =>
       rowsOf(target, json({ id, up: id === 0 ? null : id - 1 })),
     );

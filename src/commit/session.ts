@@ -13,7 +13,7 @@ import type { SessionFacts } from './commit-pools.ts';
 import { Executors } from './executors.ts';
 import type { Hold } from './hold.ts';
 import { preparedOn } from './prepared.ts';
-import type { PreparedRows, PreparedStatements } from './prepared.ts';
+import type { PreparedRows, PreparedStatements, SharedRows } from './prepared.ts';
 import { roundTrip } from './round-trip.ts';
 import type { Failed, Lost, Reply } from './round-trip.ts';
 import { toRuns } from './runs.ts';
@@ -160,6 +160,27 @@ export class Session {
     const own = prepare.indexOf(statement.messages[0] ?? syncMessage);
     const first = own < 0 ? prepare.length : own;
     return [...prepare.slice(0, first), ...hold.messages, ...prepare.slice(first), ...messages, syncMessage];
+  }
+
+  /**
+   * Stores rows of several tables in one transaction: all of them, or none. `kept`: where the statements of `own` are kept; null:
+   * there are none.
+   */
+  async storeShared(rows: SharedRows, kept: PreparedStatements | null): Promise<Attempt> {
+    const messages = [
+      ...this.#prepared.prepare(rows.first),
+      ...rows.opening,
+      // May wait for a lock on its table.
+      ...(kept?.prepare(rows.own) ?? []),
+      ...rows.messages,
+      syncMessage,
+    ];
+    const [reply = lost] = await this.send([Buffer.concat(messages)], [rows.count]);
+    for (const prepared of [this.#prepared, kept]) {
+      if (reply.kind === 'done') prepared?.succeeded();
+      if (isForgotten(reply)) prepared?.forgotten();
+    }
+    return this.settled(reply);
   }
 
   /** Stores the rows of these members in one transaction. */

@@ -8,7 +8,7 @@ import type { Failed } from './round-trip.ts';
 import type { Attempt } from './told.ts';
 import { settle } from './settle.ts';
 
-const target = targetOf({ shape: { way: 'insert' } });
+const target = targetOf({ shape: { writeMode: 'insert' } });
 const refused: Outcome = { kind: 'aborted', refusal: refusal('row_refused') };
 const failedWith = (sqlstate: string): Failed => ({
   kind: 'failed',

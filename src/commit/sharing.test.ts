@@ -49,7 +49,7 @@ function room() {
       sharedBytesMax: 2_000,
       sharedQuickMs: 50,
       sharedStatementMinMs: 250,
-      sharedStatementMs: 1_000,
+      sharedStatementMs: 900,
       apartMinMs: 1_000,
       apartMaxMs: 4_000,
     },

@@ -24,13 +24,13 @@ import type { CommitGroup, Group, Outcome, Target } from '../tables/flow.ts';
 import type { Limits } from '../tables/limits.ts';
 
 /**
- * One outcome per member of each group; null: nothing is stored, and each may go alone. Storing their rows takes `boundMs` at most,
- * or fails.
+ * One outcome per member of each group; null: of this group, or of all, nothing is stored, and it may go alone. Storing the rows of
+ * a table takes `boundMs` at most, or all fails.
  */
 export type CommitTogether = (
   groups: readonly Group[],
   boundMs: number,
-) => Promise<readonly (readonly Outcome[])[] | null>;
+) => Promise<readonly (readonly Outcome[] | null)[] | null>;
 
 export interface SharingOptions {
   readonly alone: CommitGroup;

@@ -21,13 +21,13 @@ const target = (shape: Partial<Shape>) => targetOf({ table: 'T "x"', shape });
 test('plain inserts read the rows and nothing else', () => {
   const columns = [column('id', 'bigint'), column('a"b', 'public."my type"')];
   assert.equal(
-    storeStatement(target({ way: 'insert', columns })),
+    storeStatement(target({ writeMode: 'insert', columns })),
     'insert into "public"."T ""x""" ("id", "a""b") select "id", "a""b" from pg_catalog.json_to_recordset($1) as r("id" bigint, "a""b" public."my type")',
   );
-  assert.equal(removeStatement(target({ way: 'insert', columns })), null);
-  assert.match(storeStatement(target({ way: 'ignore', columns })), / on conflict do nothing$/);
+  assert.equal(removeStatement(target({ writeMode: 'insert', columns })), null);
+  assert.match(storeStatement(target({ writeMode: 'ignore', columns })), / on conflict do nothing$/);
   assert.equal(
-    probeStatement(target({ way: 'insert', columns }), columns.slice(1)),
+    probeStatement(target({ writeMode: 'insert', columns }), columns.slice(1)),
     'select pg_catalog.count(*) from pg_catalog.json_to_recordset($1) as r("a""b" public."my type")',
   );
 });
@@ -39,7 +39,7 @@ test('an upsert takes the last row of each key, in the order of keys, and replac
     column('headgate_ord', 'text'),
     column('w', 'int', '3'),
   ];
-  const sql = storeStatement(target({ way: 'upsert', columns, key: [key('w'), key('id')] }), [
+  const sql = storeStatement(target({ writeMode: 'upsert', columns, key: [key('w'), key('id')] }), [
     'headgate_ord',
   ]);
   assert.match(
@@ -54,13 +54,15 @@ test('an upsert takes the last row of each key, in the order of keys, and replac
     sql,
     /coalesce\("w", case when \("headgate_doc" operator\(pg_catalog.->\) 'w'::pg_catalog\.text\) is null then \(3\) end\) as "w"/,
   );
-  const keysOnly = storeStatement(target({ way: 'upsert', columns: columns.slice(0, 1), key: [key('id')] }));
+  const keysOnly = storeStatement(
+    target({ writeMode: 'upsert', columns: columns.slice(0, 1), key: [key('id')] }),
+  );
   assert.match(keysOnly, /on conflict \("id"\) do nothing$/);
 });
 
 test('a generated key is computed from the columns; one that only the engine fills is no key to look for', () => {
   const columns = [column('email', 'text')];
-  const shape = { way: 'upsert', columns, key: [key('lower', 'lower(email)')] } as const;
+  const shape = { writeMode: 'upsert', columns, key: [key('lower', 'lower(email)')] } as const;
   assert.match(
     storeStatement(target(shape)),
     /select f\.\*, \(lower\(email\)\) as "lower" from \(select "email", "headgate_ord" from/,
@@ -69,7 +71,7 @@ test('a generated key is computed from the columns; one that only the engine fil
     removeStatement(target(shape)) ?? '',
     /on \("lower"\).* t\."lower" operator\(pg_catalog\.=\) i\."lower"$/,
   );
-  const identity = target({ way: 'upsert', columns, key: [key('id')] });
+  const identity = target({ writeMode: 'upsert', columns, key: [key('id')] });
   assert.doesNotMatch(storeStatement(identity), /conflict/);
   assert.equal(removeStatement(identity), null);
 });

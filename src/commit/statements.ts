@@ -2,7 +2,7 @@
  * The SQL of one version of a table, pure: shape in, statement texts out. Every statement takes the documents as one
  * JSON array, `$1`, and lets the engine decode them, so that its types, domains and casts are what they are in SQL.
  */
-import { markSql } from '../catalog/owner-code.ts';
+import { versionSql } from '../catalog/owner-code.ts';
 import type { Column, KeyColumn, Shape, Target } from '../tables/flow.ts';
 import { quoteIdentifier as quote, quoteLiteral } from '../kit/sql-text.ts';
 
@@ -44,14 +44,14 @@ export function storeStatement(target: Target, kept: readonly string[] = []): st
   const into = `insert into ${relationName(target)} (${written}) `;
   const key = sortKey(shape);
   if (key === null) {
-    const conflict = shape.way === 'ignore' ? ' on conflict do nothing' : '';
+    const conflict = shape.writeMode === 'ignore' ? ' on conflict do nothing' : '';
     return `${into}select ${written} from ${filled(shape)}${code}${conflict}`;
   }
   const order = key.join(', ');
   const ord = internalName(shape, 'ord');
   // Every Headgate takes the rows of one statement in the order of their keys: none waits for another in a circle
   // (see `lockStatements`).
-  if (shape.way === 'ignore')
+  if (shape.writeMode === 'ignore')
     return `${into}select ${written} from ${keyed(shape)}${code} order by ${order}, ${ord} on conflict (${order}) do nothing`;
   // The last row of a key is the one that stays: one statement may touch a row only once.
   return (
@@ -120,7 +120,7 @@ export function probeStatement(target: Target, columns: readonly Column[]): stri
 export const confirmStatement =
   `select (case when pg_catalog.to_regclass($1) operator(pg_catalog.=) $2 and exists (` +
   `select from pg_catalog.pg_class c where c.oid operator(pg_catalog.=) $2 and c.relowner operator(pg_catalog.=) $4 and ` +
-  `${markSql('c')} operator(pg_catalog.=) $3) then 'true' else 'table_changed' end)::pg_catalog.bool, ` +
+  `${versionSql('c')} operator(pg_catalog.=) $3) then 'true' else 'table_changed' end)::pg_catalog.bool, ` +
   `pg_catalog.concat('xid ', pg_catalog.pg_current_xact_id_if_assigned())`;
 
 /** The same where there is the schema `headgate`: the engine has the question planned. Fails with HG001. */
@@ -176,8 +176,8 @@ export function isKeyed(shape: Shape): boolean {
 }
 
 /** The columns of the key as SQL, or null: rows of this table are never compared by their key. */
-function sortKey({ way, key, columns }: Shape): readonly string[] | null {
-  if (way === 'insert' || way === 'copy' || key.length === 0) return null;
+function sortKey({ writeMode, key, columns }: Shape): readonly string[] | null {
+  if (writeMode === 'insert' || writeMode === 'copy' || key.length === 0) return null;
   const written = new Set(columns.map(({ name }) => name));
   // A key that only the engine fills (an identity) meets no row that is there.
   if (key.some((column) => column.generated === null && !written.has(column.name))) return null;

@@ -62,10 +62,10 @@ const plain = (text: string): StreamSql => ({ text, values: [] });
 
 export function streamStatements(target: Target, facts: SessionFacts, shared: boolean): StreamStatements {
   const { code, shape } = target;
-  const names = [relationName(target), String(target.oid), shape.mark] as const;
+  const names = [relationName(target), String(target.oid), shape.version] as const;
   const owner = String(code.owner);
   const confirm = { text: confirmStatement, values: [...names, owner] };
-  const privileges: Privilege[] = shape.way === 'upsert' ? ['INSERT', 'UPDATE'] : ['INSERT'];
+  const privileges: Privilege[] = shape.writeMode === 'upsert' ? ['INSERT', 'UPDATE'] : ['INSERT'];
   const asOwner = code.as === 'owner';
   const setPath = (path: string): StreamSql => ({ text: settingStatements.path, values: [path] });
   const held = {

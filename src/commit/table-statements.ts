@@ -147,7 +147,7 @@ export class TableStatements {
     // The function locks the table and looks at it by itself.
     const { code, oid: table, shape } = this.target;
     const privileges: Privilege[] = ['INSERT'];
-    if (shape.way === 'upsert') privileges.push('UPDATE');
+    if (shape.writeMode === 'upsert') privileges.push('UPDATE');
     if (steps.some(({ deletes }) => deletes === true)) privileges.push('DELETE');
     const checks = isVerified ? [] : [executorCheck(role, code)];
     checks.push(permissionCheck(table, privileges));
@@ -199,7 +199,7 @@ export class TableStatements {
     let storing = this.#store.get(key);
     if (storing === undefined) {
       const { target } = this;
-      const raw = target.shape.way === 'copy';
+      const raw = target.shape.writeMode === 'copy';
       storing = sql(raw ? storeDocumentsStatement(target) : storeStatement(target, kept), rowTypes);
       if (this.#store.size < keptVariantsMax) this.#store.set(key, storing);
     }
@@ -216,10 +216,10 @@ export class TableStatements {
   }
 
   #call(of: Sql, documents: Parameter, deletes: Buffer | null, facts: SessionFacts) {
-    const [name, place, mark] = confirmParameters(this.target);
+    const [name, place, version] = confirmParameters(this.target);
     const call = sql(executorCall(facts.role, this.target.code), executorTypes);
     const last = [textOf(facts.path), { format: 1, value: deletes } as const];
-    return { call, parameters: [name, place, mark, textOf(of.text), documents, ...last] };
+    return { call, parameters: [name, place, version, textOf(of.text), documents, ...last] };
   }
 
   #probe(of: Sql, parts: readonly Part[], facts: SessionFacts): Question {
@@ -267,7 +267,7 @@ function confirmParameters({ schema, table, oid: place, shape, code }: Target) {
   return [
     textOf(relationName({ schema, table })),
     textOf(String(place)),
-    textOf(shape.mark),
+    textOf(shape.version),
     textOf(String(code.owner)),
   ] as const;
 }

@@ -9,13 +9,17 @@ import { Spy } from '../../test/support/postgres.ts';
 import { rowsOf } from '../../test/support/rows.ts';
 import { runOurs } from '../../test/support/webhook-tables.ts';
 import type { Target } from '../tables/flow.ts';
+import { limits } from '../tables/limits.ts';
+import { CommitPools } from './commit-pools.ts';
+import { createCommit } from './commit.ts';
+import { PreparedStatements } from './prepared.ts';
 
 const names = ['t0', 't1', 't2', 't3', 't4'] as const;
 /** One at a time, so that all but the first of a moment go together; on a machine of any speed. */
 const bounds = { sharedTransactionsMax: 1, sharedQuickMs: 60_000 };
 
 async function room(t: TestContext) {
-  const { client, database, targetOf: describe, send } = await commitRoom(t, bounds);
+  const { client, database, targetOf: describe, tableOf, send } = await commitRoom(t, bounds);
   // As the catalog has it.
   const targetOf = async (table: string): Promise<Target> => {
     const target = await describe(table);
@@ -39,7 +43,7 @@ async function room(t: TestContext) {
     );
     return rows[0];
   };
-  return { client, database, targets, targetOf, send, sendAll, found };
+  return { client, database, targets, targetOf, tableOf, send, sendAll, found };
 }
 
 const allStored = Array(names.length).fill(1);
@@ -116,6 +120,8 @@ suite('together', () => {
       await runOurs(client, `CREATE TABLE t2 (data JSONB) WITH (connector = 'webhook')`);
       const changed = await targetOf('t2');
       const all = targets.map((target) => (target.table === 't2' ? changed : target));
+      // Its statement is there, and planned.
+      for (const target of [all, all]) await Promise.all(target.map((it) => send([rowsOf(it, '{"n":0}')])));
       await client.query(sql);
       const sent = await Promise.all(
         all.map(async (target) => codes(await send([rowsOf(target, JSON.stringify({ what }))]))[0]),
@@ -137,6 +143,55 @@ suite('together', () => {
     const sent = all.map((target) => send([rowsOf(target, '{"m":1}')]));
     assert.deepEqual((await Promise.all(sent)).flatMap(codes), [1, 1, 'aborted row_refused', 1, 1]);
     assert.equal((await found('{"m":1}'))?.n, 4);
+  });
+
+  test('typed tables share too; a value that does not fit costs its own sender 422, and nobody else', async (t) => {
+    const { client, tableOf, targets, send } = await room(t);
+    await runOurs(
+      client,
+      `CREATE TABLE typed (id BIGINT, note TEXT DEFAULT 'none') WITH (connector = 'webhook')`,
+    );
+    const made = await tableOf('typed');
+    const typed = { ...made, code: { ...made.code, catalogued: true } };
+    const [first] = targets;
+    assert(first !== undefined);
+    const both = (document: string) =>
+      Promise.all([first, ...targets, typed].map(async (it) => codes(await send([rowsOf(it, document)]))[0]));
+    assert.deepEqual(await both('{"id":1}'), Array(7).fill(1));
+    const { rows } = await client.query(
+      `select typed.id::int, note, typed.xmin = t3.xmin as together from typed cross join t3`,
+    );
+    assert.deepEqual(rows, [{ id: 1, note: 'none', together: true }]);
+    assert.deepEqual(await both('{"id":"x"}'), [...Array(6).fill(1), 'aborted payload_undecodable']);
+    const { rows: counted } = await client.query(`select count(*)::int as n from t3`);
+    assert.deepEqual(counted, [{ n: 2 }]);
+  });
+
+  test('what a connection has no room for shares as well', async (t) => {
+    const { client, targets, database } = await room(t);
+    const pools = new CommitPools(database.engine, limits);
+    onEnd(t, 'pools', () => pools.close());
+    const full = new PreparedStatements(false, 2);
+    Object.assign(pools, { statementsForMany: () => full });
+    const send = createCommit({
+      pools,
+      limits: { ...limits, ...bounds },
+      observe: new Spy().observe,
+      clock: () => performance.now(),
+    });
+    for (let n = 0; n < 3; n++)
+      await Promise.all(
+        targets.map((target) => {
+          const rows = rowsOf(target, String(n));
+          return send({ target, members: [rows], rows: 1, bytes: rows.bytes });
+        }),
+      );
+    assert.equal(full.size, 2);
+    const { rows } = await client.query(
+      `select count(*)::int as n, count(distinct t1.xmin::text)::int as x from t1
+       join t2 on t2.xmin = t1.xmin join t3 on t3.xmin = t1.xmin join t4 on t4.xmin = t1.xmin`,
+    );
+    assert.deepEqual(rows, [{ n: 3, x: 3 }]);
   });
 
   for (const side of ['server', 'client'] as const) {

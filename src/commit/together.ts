@@ -1,29 +1,44 @@
 /**
- * The way of small groups of several tables: one statement that locks all tables, asks whether each is what its requests were
- * checked for, and stores their documents (catalog/functions/committing.sql); in one write, one transaction. Keeps what a group alone
- * keeps. It only ever says yes: whatever it fails with, each group is tried alone, and judged there.
+ * The way of small groups of several tables: one transaction in one write. Keeps what a group alone keeps. It only ever says yes:
+ * whatever it fails with, each group is tried alone, and judged there.
  *
- * Who holds a table is not waited for, and who holds a row (of a unique index) for `sharedLockMs` only, so that two such
- * transactions never wait for each other in a circle.
+ * Rows of a table go by a statement of its own that the connection keeps. Where it keeps enough, documents go by one for all such
+ * tables: it locks them, asks whether each is what its requests were checked for, and stores (catalog/functions/committing.sql).
+ *
+ * Who holds a table or a row (of a unique index) is waited for `sharedLockMs` at most, so that two such transactions never wait
+ * for each other in a circle.
  */
-import type { Group } from '../tables/flow.ts';
+import { trustedSql } from '../catalog/owner-code.ts';
+import type { Group, Rows, Target } from '../tables/flow.ts';
 import { limits } from '../tables/limits.ts';
 import type { Limits } from '../tables/limits.ts';
 import { quoteIdentifier } from '../kit/sql-text.ts';
-import { numberSql, textOf } from './hold.ts';
-import type { Hold } from './hold.ts';
+import { numberSql, staysSql, textOf } from './hold.ts';
 import { toStatement } from './prepared.ts';
+import type { PreparedStatements, Statement } from './prepared.ts';
 import type { Session } from './session.ts';
-import { relationName, typeOids } from './statements.ts';
+import { relationName, storeStatement, typeOids } from './statements.ts';
 import type { Attempt } from './told.ts';
-import { documentCount, documentLength, executeMessages, flushMessage } from './wire-message.ts';
+import {
+  documentCount,
+  documentHead,
+  documentLength,
+  executeDocuments,
+  executeMessages,
+  flushMessage,
+} from './wire-message.ts';
 import type { Parameter } from './wire-message.ts';
 
-/** What no table's own settings or code can make different: one JSONB column, nothing runs, and COMMIT waits for the disk. */
+/** What no table's own settings or code can make different: nothing runs, no key, and COMMIT waits for the disk. */
 export function mayShare(group: Group, { ackDeadlineMs }: Pick<Limits, 'ackDeadlineMs'>): boolean {
   const { shape, code, waitsForDisk, dedupe } = group.target;
-  const isPlain = shape.way === 'copy' && code.as === 'headgate' && code.inert && code.catalogued;
-  return isPlain && waitsForDisk && dedupe === undefined && ackTimeoutOf(group) <= ackDeadlineMs;
+  const isPlain = code.as === 'headgate' && code.inert && code.catalogued && dedupe === undefined;
+  if (!isPlain || !waitsForDisk || ackTimeoutOf(group) > ackDeadlineMs) return false;
+  return shape.writeMode === 'copy' || (shape.writeMode === 'insert' && group.members.every(onlyStores));
+}
+
+function onlyStores({ deletes, keeps }: Rows): boolean {
+  return deletes === null && keeps === null;
 }
 
 /** How long its senders wait, in ms. */
@@ -31,28 +46,115 @@ export function ackTimeoutOf({ members }: Group): number {
   return members.reduce((most, rows) => Math.max(most, rows.ackTimeoutMs), 0);
 }
 
-/** The documents of all groups, in their order; all of them, or none. */
-export async function storeTogether(
+/** By what the rows of some groups are stored together, and which of them cannot be. */
+export interface Shares {
+  /** By a statement of its table. */
+  readonly own: readonly Group[];
+  /** By one for all of them. */
+  readonly others: readonly Group[];
+  readonly none: ReadonlySet<Group>;
+}
+
+/** `kept`: where the connection keeps its statements of tables. */
+export function sharesOf(groups: readonly Group[], kept: PreparedStatements | null): Shares {
+  const [own, others, none]: [Group[], Group[], Set<Group>] = [[], [], new Set()];
+  const statements = kept === null ? [] : groups.map(({ target }) => rowsStatement(target));
+  const fit = kept?.roomFor(statements, limits.sharedStatementsRestMin);
+  for (const group of groups)
+    if (fit?.has(rowsStatement(group.target).name) === true) own.push(group);
+    // Only documents that go as they are can do without.
+    else if (group.target.shape.writeMode === 'copy') others.push(group);
+    else none.add(group);
+  return { own, others, none };
+}
+
+/** The rows of these groups, of each in order; all of them, or none. */
+export function storeTogether(
   session: Session,
-  groups: readonly Group[],
+  { own, others }: Shares,
+  kept: PreparedStatements | null,
   boundMs: number,
-): Promise<Attempt | null> {
-  const messages = executeMessages(store.name, parametersOf(groups));
-  const rows = { statement: store, messages, count: 1, checks: [0] };
-  const stored = await session.storePrepared(rows, [boundsOf(boundMs)]);
-  return stored === 'not worth it' ? null : stored;
+): Promise<Attempt> {
+  const rows = ownRows(own);
+  const hasOthers = others.length > 0;
+  const messages = hasOthers ? executeMessages(store.name, parametersOf(others)) : [];
+  const shared = {
+    first: hasOthers ? [bounds, store] : [bounds],
+    opening: openingOf([...own, ...others], boundMs),
+    own: own.map(({ target }) => rowsStatement(target)),
+    messages: [...rows.messages, ...messages],
+    count: 1 + rows.count + (hasOthers ? 1 : 0),
+  };
+  return session.storeShared(shared, kept);
+}
+
+/**
+ * Stores rows in a table that runs no code, if it is the one that they are for: asked when it is planned (headgate.stays), and of
+ * each row once more. A rule would be an error by itself. What comes late is not begun.
+ */
+function rowsStatement(target: Target): Statement {
+  const known = ofTables.get(target);
+  if (known !== undefined) return known;
+  const { oid: id, shape } = target;
+  const column = quoteIdentifier(shape.columns[0]?.name ?? '');
+  const isCopied = shape.writeMode === 'copy';
+  const insert = isCopied
+    ? `insert into ${relationName(target)} (${column}) select $1`
+    : storeStatement(target);
+  const late = `pg_catalog.clock_timestamp() operator(pg_catalog.-) pg_catalog.now() operator(pg_catalog.>) '${limits.sharedStatementMs} ms'::pg_catalog.interval`;
+  const sql =
+    `${insert} where ${staysSql(target)} returning (case when tableoid operator(pg_catalog.<>) ${id}::pg_catalog.oid then 'elsewhere' ` +
+    `when ${late} then 'late' else 'true' end)::pg_catalog.bool`;
+  const made = toStatement(sql, [isCopied ? typeOids.jsonb : typeOids.json]);
+  ofTables.set(target, made);
+  return made;
+}
+
+const ofTables = new WeakMap<Target, Statement>();
+const heads = new WeakMap<Statement, Buffer>();
+
+function headOf(statement: Statement): Buffer {
+  const known = heads.get(statement) ?? documentHead(statement.name);
+  heads.set(statement, known);
+  return known;
+}
+
+function ownRows(groups: readonly Group[]): { readonly messages: Buffer[]; readonly count: number } {
+  const copied = groups.filter(({ target }) => target.shape.writeMode === 'copy');
+  const plain = executeDocuments(
+    copied.flatMap(({ target, members }) => {
+      const head = headOf(rowsStatement(target));
+      return members.map(({ documents }) => ({ head, documents }));
+    }),
+  );
+  const typed = groups.filter(({ target }) => target.shape.writeMode !== 'copy');
+  return {
+    messages: [...plain.messages, ...typed.flatMap(typedRows)],
+    count: plain.count + typed.length,
+  };
+}
+
+/** All rows of a group in one statement. */
+function typedRows({ target, members }: Group): Buffer[] {
+  const parts = members.map(({ documents, count }) => ({ documents, from: 0, to: count, without: null }));
+  return executeMessages(rowsStatement(target).name, [{ format: 0, value: parts }]);
 }
 
 const setting = (name: string, to: string) => `pg_catalog.set_config('${name}', ${to}, true)`;
+/** 22P02 where Headgate does not trust an owner any more. A statement is kept for what it is planned once. */
 const bounds = toStatement(
-  `select ${setting('lock_timeout', `'${limits.sharedLockMs}'`)}, ${setting('statement_timeout', '$1')}, ${numberSql}`,
-  [typeOids.text],
+  `select ${setting('lock_timeout', `'${limits.sharedLockMs}'`)}, ${setting('statement_timeout', '$1')}, ` +
+    `${setting('plan_cache_mode', `'force_generic_plan'`)}, (case when exists (` +
+    `select from pg_catalog.unnest($2) as o (owner) where not ${trustedSql('o.owner')}) then 'table_changed' else 'true' end)::pg_catalog.bool, ` +
+    numberSql,
+  [typeOids.text, 1028],
 );
 
 /** The number goes out before anything is locked. */
-function boundsOf(boundMs: number): Hold {
-  const messages = [...executeMessages(bounds.name, [textOf(String(Math.ceil(boundMs)))]), flushMessage];
-  return { statements: [bounds], messages, count: 1, checks: [] };
+function openingOf(groups: readonly Group[], boundMs: number): Buffer[] {
+  const owners = [...new Set(groups.map(({ target }) => target.code.owner))].map(numberOf);
+  const bound = textOf(String(Math.ceil(boundMs)));
+  return [...executeMessages(bounds.name, [bound, arrayOf(oid[0], owners)]), flushMessage];
 }
 
 /** Types of the elements, and of their arrays: pg_type.oid, fixed in every PostgreSQL. */
@@ -78,7 +180,7 @@ function parametersOf(groups: readonly Group[]): Parameter[] {
     texts(({ target }) => relationName(target)),
     texts(({ target }) => quoteIdentifier(target.shape.columns[0]?.name ?? '')),
     numbers(oid[0], ({ target }) => target.oid),
-    texts(({ target }) => target.shape.mark),
+    texts(({ target }) => target.shape.version),
     numbers(oid[0], ({ target }) => target.code.owner),
     numbers(int4[0], ({ rows }) => rows),
     arrayOf(jsonb[0], groups.flatMap(documentsOf), jsonbVersion),

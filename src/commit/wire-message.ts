@@ -2,6 +2,7 @@
  * Messages of a PostgreSQL client, pure: what the commit stage sends. Documents go into a message without a copy
  * where they are large, so a message is a list of buffers to be written one after the other.
  */
+import { int16, int32, message, zeroEnded } from '../kit/postgres-message.ts';
 import type { Documents } from '../tables/flow.ts';
 import { mergedBytes, Pieces } from './pieces.ts';
 
@@ -24,29 +25,26 @@ export interface Parameter {
 
 /** A Query message. */
 export function queryMessage(sql: string): Buffer {
-  return message(0x51, text(sql));
+  return message('Q', zeroEnded(sql));
 }
 
 /** A Parse message; `types` are the pg_type.oid of the parameters. */
 export function parseMessage(name: string, sql: string, types: readonly number[]): Buffer {
-  const oids = Buffer.allocUnsafe(2 + 4 * types.length);
-  oids.writeInt16BE(types.length, 0);
-  types.forEach((oid, i) => oids.writeUInt32BE(oid, 2 + 4 * i));
-  return message(0x50, text(name), text(sql), oids);
+  return message('P', zeroEnded(name), zeroEnded(sql), int16(types.length), ...types.map(int32));
 }
 
 /** Forgets a prepared statement; that there is none is no error. */
 export function closeMessage(name: string): Buffer {
-  return message(0x43, Buffer.from('S'), text(name));
+  return message('C', Buffer.from('S'), zeroEnded(name));
 }
 
-export const syncMessage = message(0x53);
+export const syncMessage = message('S');
 /** The engine sends what it has to say so far. */
-export const flushMessage = message(0x48);
+export const flushMessage = message('H');
 
 /** Binds the unnamed portal to a prepared statement and executes it. */
 export function executeMessages(statement: string, parameters: readonly Parameter[]): Buffer[] {
-  const name = text(statement);
+  const name = zeroEnded(statement);
   const sizes = parameters.map(({ value }) => sizeOfValue(value));
   const fixed = 4 + 1 + name.length + 2 + 2 * sizes.length + 2 + 4 * sizes.length + 2;
   const sum = (of: keyof Size) => sizes.reduce((bytes, size) => bytes + size[of], 0);
@@ -69,8 +67,47 @@ export function executeMessages(statement: string, parameters: readonly Paramete
   return out.end();
 }
 
+/** The beginning of what binds a statement of one jsonb parameter: what stands between the length and the parameter. */
+export function documentHead(statement: string): Buffer {
+  // Of the unnamed portal; one format, binary; one parameter.
+  return Buffer.concat([Buffer.from([0]), zeroEnded(statement), Buffer.from([0, 1, 0, 1, 0, 1])]);
+}
+
+/** Binds the statement of each head to one document after the other, and executes it each time. */
+export function executeDocuments(all: readonly { readonly head: Buffer; readonly documents: Documents }[]): {
+  readonly messages: Buffer[];
+  readonly count: number;
+} {
+  const fixed = 1 + 4 + 4 + 1 + 2 + executeAll.length;
+  let bytes = 0;
+  let count = 0;
+  for (const { head, documents } of all) {
+    const of = documentCount(documents);
+    count += of;
+    bytes += of * (fixed + head.length);
+    for (let i = 0; i < of; i++) bytes += mergedBytes(documentLength(documents, i));
+  }
+  const out = new Pieces(bytes);
+  for (const { head, documents } of all)
+    for (let i = 0; i < documentCount(documents); i++) {
+      const { bytes: from, spans } = documents;
+      const length = documentLength(documents, i);
+      const start = spans?.[2 * i] ?? 0;
+      out.byte(0x42);
+      out.int32(4 + head.length + 4 + 1 + length + 2);
+      out.copy(head);
+      // jsonb's binary form is a version and the text.
+      out.int32(1 + length);
+      out.byte(1);
+      out.document(from, start, start + length);
+      out.int16(0);
+      out.copy(executeAll);
+    }
+  return { messages: out.end(), count };
+}
+
 /** Execute of the unnamed portal, for all of its rows. */
-const executeAll = message(0x45, Buffer.from([0, 0, 0, 0, 0]));
+const executeAll = message('E', Buffer.from([0, 0, 0, 0, 0]));
 
 /** The documents of some requests' rows as one JSON array: `[doc,doc,…]`. */
 function writeArray(out: Pieces, parts: readonly Part[]): void {
@@ -127,17 +164,4 @@ export function documentCount({ spans }: Documents): number {
 
 export function documentLength({ bytes, spans }: Documents, i: number): number {
   return spans === null ? bytes.length : (spans[2 * i + 1] ?? 0) - (spans[2 * i] ?? 0);
-}
-
-function message(type: number, ...fields: readonly Buffer[]): Buffer {
-  const length = fields.reduce((sum, field) => sum + field.length, 4);
-  const head = Buffer.allocUnsafe(5);
-  head[0] = type;
-  head.writeInt32BE(length, 1);
-  return Buffer.concat([head, ...fields]);
-}
-
-/** A text as the protocol has it: ended by a NUL, which no text can hold. */
-function text(value: string): Buffer {
-  return Buffer.from(`${value}\0`);
 }

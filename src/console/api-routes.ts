@@ -5,7 +5,7 @@
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { limits } from '../tables/limits.ts';
-import type { TailSource } from '../tables/tail.ts';
+import type { HeldQuestion, HeldRequest, TailSource } from '../tables/tail.ts';
 import type { Observe } from '../tables/observations.ts';
 import { Refused, SqlFailure, refusals } from '../tables/refusals.ts';
 import type { SqlError } from '../tables/refusals.ts';
@@ -13,6 +13,7 @@ import type {
   ApiError,
   Health,
   LoginRequest,
+  Machine,
   Me,
   ReplayRequest,
   SenderInfo,
@@ -20,9 +21,10 @@ import type {
   TestAnswer,
   TestRequest,
 } from './api.ts';
-import { readLogin, readObject, readReplay, readRetry, readSqlCall, readTest } from './body.ts';
+import { readHeld, readLogin, readObject, readReplay, readRetry, readSqlCall, readTest } from './body.ts';
 import { writeJson } from './headers.ts';
 import { Retrying } from './retrying.ts';
+import { ownedTable } from './statements.ts';
 import type { Session, Sessions, Who } from './sessions.ts';
 import { SqlRunner } from './sql.ts';
 import type { SqlDoorAt } from './sql.ts';
@@ -32,6 +34,7 @@ import { streamTail } from './stream.ts';
 export interface ConsoleAnswers {
   readonly senders: readonly SenderInfo[];
   health(): Promise<Health>;
+  machine(): Promise<Machine>;
   /** A secret as this sender has them; null: it cannot be made up, or there is no such sender. */
   makeSecret(sender: string): string | null;
   /** A request as this sender signs it ('': plain JSON), sent to a table of this Headgate; null: there is no such sender. */
@@ -41,6 +44,8 @@ export interface ConsoleAnswers {
     replay: ReplayRequest,
     who: { readonly user: string; readonly database: string },
   ): Promise<TestAnswer>;
+  /** What an accepted request held; null: there is none of that name. Who may see it was asked. */
+  held(of: HeldQuestion): Promise<HeldRequest | null>;
   /** What is the same for everybody who has logged in. */
   about(role: string, database: string): Omit<Me, 'role' | 'superuser' | 'database'>;
 }
@@ -95,9 +100,11 @@ export class ConsoleApi {
       me: ['GET', () => this.#me(asked)],
       senders: ['GET', async () => this.#write(asked, () => this.#rooms.answers.senders)],
       health: ['GET', async () => this.#write(asked, () => this.#rooms.answers.health())],
+      machine: ['GET', () => this.#machine(asked)],
       'make-secret': ['POST', () => this.#makeSecret(asked)],
       send: ['POST', () => this.#send(asked)],
       replay: ['POST', () => this.#replay(asked)],
+      held: ['POST', () => this.#held(asked)],
       retry:
         request.method === 'GET'
           ? ['GET', () => this.#retryState(asked)]
@@ -189,7 +196,9 @@ export class ConsoleApi {
     const { runner, who } = this.#ofRole(asked.request);
     const sql =
       'SELECT pg_catalog.current_database(), current_user, (SELECT rolsuper FROM pg_catalog.pg_roles WHERE rolname = current_user)';
-    const answer = await this.#run(asked, () => runner.run({ sql, write: false }, goneOf(asked.response)));
+    const answer = await this.#run(asked, () =>
+      runner.run({ sql, write: false }, goneOf(asked.response), true),
+    );
     if (answer === null) return;
     const [database, role, superuser] = answer.tables[0]?.rows[0] ?? [];
     const me: Me = {
@@ -199,6 +208,18 @@ export class ConsoleApi {
       ...this.#rooms.answers.about(who.user, who.database),
     };
     writeJson(asked.response, 200, me);
+  }
+
+  /** What the machine is like is told to whom PostgreSQL tells such things. */
+  async #machine(asked: Asked): Promise<void> {
+    const { runner } = this.#ofRole(asked.request);
+    const sql = `SELECT pg_has_role('pg_monitor', 'USAGE')`;
+    const answer = await this.#run(asked, () =>
+      runner.run({ sql, write: false }, goneOf(asked.response), true),
+    );
+    if (answer === null) return;
+    const may = answer.tables[0]?.rows[0]?.[0] === 't';
+    writeJson(asked.response, 200, may ? await this.#rooms.answers.machine() : null);
   }
 
   async #sql(asked: Asked): Promise<void> {
@@ -233,6 +254,29 @@ export class ConsoleApi {
       this.#counted(() => this.#rooms.answers.replay(replay, who)),
     );
     if (answer !== null) writeJson(response, 200, answer);
+  }
+
+  /** To who may read its table: he owns it, or what owns it; as the tail of which it is a line. */
+  async #held({ request, response }: Asked): Promise<void> {
+    const { held: runner, who } = this.#session(request);
+    const of = readHeld(await readObject(request));
+    const none = new Refused(
+      'not_found',
+      'nothing is held of this request any more, or it is not of a table of yours',
+    );
+    let question: HeldQuestion = { ...of, oid: null };
+    if (who.kind === 'role') {
+      const sql = ownedTable(of);
+      const run = () => runner?.run({ sql, write: false }, goneOf(response), true) ?? Promise.resolve(null);
+      const answer = await this.#run({ request, response }, run);
+      if (response.headersSent) return;
+      const [oid = null] = answer?.tables[0]?.rows[0] ?? [];
+      if (oid === null) throw none;
+      question = { ...of, database: who.database, oid: Number(oid) };
+    }
+    const found = await this.#counted(() => this.#rooms.answers.held(question));
+    if (found === null) throw none;
+    writeJson(response, 200, found);
   }
 
   /** What is sent counts as a statement does. */

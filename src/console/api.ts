@@ -138,6 +138,40 @@ export interface Health {
   }[];
 }
 
+/** Of GET /console/api/machine, for superusers and members of pg_monitor; null: for others. */
+export interface Machine {
+  readonly node: string;
+  /** Of the data directory; null: it cannot be looked at. */
+  readonly disk: {
+    readonly folder: string;
+    readonly freeBytes: number;
+    readonly totalBytes: number;
+    /** The database is on it, too. */
+    readonly embedded: boolean;
+    /** How long a write takes to be on it (median), in ms; null: none can be made. */
+    readonly flushMs: number | null;
+    readonly low: boolean;
+    readonly slow: boolean;
+  } | null;
+  /** null: nothing spools. */
+  readonly spool: {
+    readonly takes: boolean;
+    readonly bytes: number;
+    readonly tables: number;
+    readonly held: number;
+  } | null;
+  readonly certificates: readonly CertificateInfo[];
+}
+
+export interface CertificateInfo {
+  readonly door: string;
+  /** For which it is. */
+  readonly names: string;
+  /** Of it and of those that lead to its authority. */
+  readonly untilMs: number;
+  readonly state: 'valid' | 'expires soon' | 'expired' | 'not yet valid' | 'unreadable';
+}
+
 /** Of POST /console/api/send; `database` is the session's. */
 export interface TestRequest {
   /** '': nobody signs it. */

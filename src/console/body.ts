@@ -6,6 +6,7 @@ import type { IncomingMessage } from 'node:http';
 import { limits } from '../tables/limits.ts';
 import { Refused } from '../tables/refusals.ts';
 import type { LoginRequest, ReplayRequest, RetryCall, SqlCall, TestRequest } from './api.ts';
+import type { HeldQuestion } from '../tables/tail.ts';
 import { noFilter } from './statements.ts';
 
 type Members = Readonly<Record<string, unknown>>;
@@ -60,6 +61,13 @@ export function readTest({ sender, secret, schema, table }: Members): Omit<TestR
     throw malformed('a test has sender and secret');
   if (!isText(schema) || !isText(table)) throw malformed('a test has schema and table');
   return { sender, secret, schema, table };
+}
+
+/** `database`: of a session that may see all of them. */
+export function readHeld({ held, database, schema, table }: Members): Omit<HeldQuestion, 'oid'> {
+  if (!isText(held) || !isText(schema) || !isText(table))
+    throw malformed('a request that is held is named by held, schema and table');
+  return { held, schema, table, database: isText(database) ? database : '' };
 }
 
 export function readRetry({ filter, force }: Members): RetryCall {

@@ -19,14 +19,20 @@ export class Ring implements TailSource {
   readonly #watchers = new Set<(batch: TailBatch) => void>();
   #timer: NodeJS.Timeout | null = null;
 
+  /** Told of the name of what is no longer remembered. */
+  readonly #forget: (held: string) => void;
+
   /** `clock`: ms since 1970. */
-  constructor(clock: () => number) {
+  constructor(clock: () => number, forget: (held: string) => void = () => {}) {
     this.#clock = clock;
+    this.#forget = forget;
   }
 
   readonly observe: Observe = (observation) => {
     if (observation.kind !== 'request.answered' && observation.kind !== 'batch.answered') return;
     const place = this.#count % limits.tailRingMax;
+    const before = this.#outcomes[place];
+    if (before !== undefined && 'held' in before && before.held !== undefined) this.#forget(before.held);
     this.#outcomes[place] = observation;
     this.#times[place] = this.#clock();
     this.#count += 1;
@@ -69,6 +75,7 @@ function lineOf(outcome: Outcome, atMs: number): TailLine {
   const said = { atMs, database, schema, table, code, rows, ms: Math.round(seconds * 100_000) / 100 };
   if (outcome.kind === 'batch.answered')
     return { ...said, door: 'websocket', status: 0, bytes: null, address: '' };
-  const { status, bytes = null, remoteAddress = '' } = outcome;
-  return { ...said, door: 'http', status, bytes, address: remoteAddress };
+  const { status, bytes = null, remoteAddress = '', held } = outcome;
+  const line: TailLine = { ...said, door: 'http', status, bytes, address: remoteAddress };
+  return held === undefined ? line : { ...line, held };
 }

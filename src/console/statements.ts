@@ -25,6 +25,8 @@ export interface RefusedFilter {
 export const noFilter: RefusedFilter = { schema: '', table: '', code: '', since: '', checked: '', text: '' };
 
 export const pageRows = 100;
+/** Of lists that are not read by pages. */
+export const listMax = { endpoints: 500, reasons: 50, growth: 100, secrets: 500 } as const;
 
 export const listEndpoints = `SELECT n.nspname, c.relname, pg_get_userbyid(c.relowner),
   w.expression, s.secrets,
@@ -46,14 +48,14 @@ LEFT JOIN LATERAL (
 ) r ON true
 WHERE headgate.owns_table(w.relation)
 ORDER BY n.nspname, c.relname
-LIMIT 500`;
+LIMIT ${listMax.endpoints}`;
 
 export const listReasons = (ref: TableRef | null): string => `SELECT schema_name, table_name, status, code,
   reason, count(*) AS requests, max(received_at) AS last_at, max(id) AS last_id
 FROM headgate.rejected_requests${ref === null ? '' : `\nWHERE schema_name = ${literal(ref.schema)} AND table_name = ${literal(ref.table)}`}
 GROUP BY schema_name, table_name, status, code, reason
 ORDER BY last_at DESC
-LIMIT 50`;
+LIMIT ${listMax.reasons}`;
 
 /** URL, sender, check, last request and counts of a day, of every table of the role. */
 export const showEndpoints = 'SHOW ENDPOINTS';
@@ -173,7 +175,44 @@ LIMIT ${max}`;
 
 export const showCreate = ({ schema, table }: TableRef): string =>
   `SHOW CREATE TABLE ${qualified(schema, table)}`;
+/** The engine, and how large this database is. */
+export const readEngine = `SELECT current_setting('server_version') AS server_version,
+  pg_size_pretty(pg_database_size(current_database())) AS database_size`;
+
+/** For superusers and members of pg_monitor. */
+export const readWal = `SELECT pg_size_pretty(sum(size)) AS wal_size FROM pg_ls_waldir()`;
+
+/** How large each table of the role is, and by how much it grew in a day, if its rows are alike. */
+export const listGrowth = `SELECT s.nspname, s.relname, s.keep, s.bytes, pg_size_pretty(s.bytes) AS size, s.rows_of_day,
+  (s.bytes * s.rows_of_day / greatest(s.rows_estimate, s.rows_of_day, 1))::bigint AS bytes_a_day
+FROM (
+  SELECT n.nspname, c.relname, nullif(w.options ->> 'keep', 'all') AS keep,
+    coalesce((SELECT sum(pg_total_relation_size(p.relid)) FROM pg_partition_tree(c.oid) p),
+      pg_total_relation_size(c.oid)) AS bytes,
+    greatest(c.reltuples::bigint, pg_stat_get_live_tuples(c.oid)) AS rows_estimate,
+    coalesce(t.rows, 0) AS rows_of_day
+  FROM headgate.webhook_table w
+  JOIN pg_class c ON c.oid = w.relation
+  JOIN pg_namespace n ON n.oid = c.relnamespace
+  LEFT JOIN (SELECT schema_name, table_name, sum(rows) AS rows FROM headgate.traffic GROUP BY 1, 2) t
+    ON t.schema_name = n.nspname AND t.table_name = c.relname
+  WHERE headgate.owns_table(w.relation)
+) AS s
+ORDER BY s.bytes DESC, 1, 2
+LIMIT ${listMax.growth}`;
+
+/** Whether its owner looks at what accepted requests held. */
+export const inspect = ({ schema, table }: TableRef, what: 'bodies' | 'off'): string =>
+  `ALTER TABLE ${qualified(schema, table)} SET (inspect = '${what}')`;
 export const dropTable = ({ schema, table }: TableRef): string => `DROP TABLE ${qualified(schema, table)}`;
+
+/** Of a webhook table that the role owns, its oid. */
+export const ownedTable = ({ schema, table }: TableRef): string => `SELECT w.relation::oid
+FROM headgate.webhook_table w
+JOIN pg_catalog.pg_class c ON c.oid = w.relation
+JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname = ${literal(schema)} AND c.relname = ${literal(table)}
+  AND headgate.owns_table(w.relation) AND has_table_privilege(w.relation, 'SELECT')`;
 
 export interface ExplainParts {
   /** Name and value. */
@@ -218,7 +257,7 @@ FROM headgate.secret x
 WHERE coalesce((SELECT pg_has_role(r.oid, 'USAGE') FROM pg_roles r WHERE r.rolname = x.owner),
   (SELECT r.rolsuper FROM pg_roles r WHERE r.rolname = current_user))
 ORDER BY x.schema_name, x.name
-LIMIT 500`;
+LIMIT ${listMax.secrets}`;
 
 export const createSecret = (name: string, value: string): string =>
   `CREATE SECRET ${identifier(name)} WITH (backend = 'meta') AS ${literal(value)}`;

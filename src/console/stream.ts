@@ -18,7 +18,7 @@ interface Rooms {
 
 /** What the role owns of webhook tables, and whether it is a superuser. */
 const readRights = `
-  SELECT n.nspname, c.relname, false AS superuser FROM headgate.webhook_table w
+  SELECT n.nspname, c.relname FROM headgate.webhook_table w
   JOIN pg_catalog.pg_class c ON c.oid = w.relation JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
   WHERE headgate.owns_table(w.relation)
   LIMIT ${limits.consoleRowsMax}`;
@@ -54,12 +54,13 @@ export function streamTail(
 }
 
 async function rightsOf(runner: SqlRunner, database: string, signal: AbortSignal): Promise<Rights> {
-  const role = await runner.run({ sql: readSuper, write: false }, signal);
-  const owned = await runner.run({ sql: readRights, write: false }, signal);
-  const rows = owned.tables[0]?.rows ?? [];
+  const ask = async (sql: string) =>
+    (await runner.run({ sql, write: false }, signal, true)).tables[0]?.rows ?? [];
+  const [role] = await ask(readSuper);
+  const owned = await ask(readRights);
   return {
     database,
-    tables: new Set(rows.map(([schema, table]) => tableKey(schema ?? '', table ?? ''))),
-    strays: role.tables[0]?.rows[0]?.[0] === 't',
+    tables: new Set(owned.map(([schema, table]) => tableKey(schema ?? '', table ?? ''))),
+    strays: role?.[0] === 't',
   };
 }

@@ -60,6 +60,26 @@ test('a ring remembers the last outcomes, and tells what comes while somebody wa
   assert.equal(batches.length, 2);
 });
 
+test('what was held is named in its line, and forgotten with it', () => {
+  const forgotten: string[] = [];
+  const ring = new Ring(
+    () => 0,
+    (held) => void forgotten.push(held),
+  );
+  ring.observe(answered('a', { held: 'a.1' }));
+  ring.observe(answered('b'));
+  let last: TailBatch | null = null;
+  ring.watch((batch) => void (last = batch))();
+  assert.deepEqual(
+    (last as TailBatch | null)?.lines.map((it) => it.held),
+    ['a.1', undefined],
+  );
+  for (let i = 0; i < limits.tailRingMax - 2; i++) ring.observe(answered('c'));
+  assert.deepEqual(forgotten, []);
+  ring.observe(answered('c'));
+  assert.deepEqual(forgotten, ['a.1']);
+});
+
 const line = (table: string, over: Partial<TailLine> = {}): TailLine => ({
   atMs: 0,
   database: 'dev',

@@ -71,6 +71,7 @@ const refused: [string, string, RegExp][] = [
       /keep/,
     ],
   ),
+  ["CREATE TABLE t (data JSONB) WITH (connector = 'webhook', inspect = ¶'everything')", '22023', /inspect/],
   [
     "CREATE TABLE t (data JSONB) WITH (connector = 'webhook', ¶keep = '1 day')",
     '0A000',

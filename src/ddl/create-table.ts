@@ -4,7 +4,7 @@
  */
 import { type ColumnList, parseColumns } from './columns.ts';
 import { StatementError, type Cursor } from './cursor.ts';
-import { dedupeValue, topicsValue, windowValue } from './dedupe-option.ts';
+import { dedupeValue, subscriptionsValue, topicsValue, windowValue } from './dedupe-option.ts';
 import { type Include, parseIncludes, refuseGenerated, undeclared } from './includes.ts';
 import { keepOf, refuseUntimedKeep } from './keep-option.ts';
 import { type Option, booleanOf, oneOf, parseOptions, refuseUnknown } from './options.ts';
@@ -25,7 +25,9 @@ export const changeableOptions = [
   'dedupe',
   'dedupe_window',
   'sns_topics',
+  'event_grid_subscriptions',
   'keep',
+  'inspect',
 ];
 
 /** What CREATE TABLE alone may say: what a row is. */
@@ -196,7 +198,9 @@ export function changeableValue(option: Option, { using, deliveryIdOf }: DedupeR
   if (option.name === 'dedupe') return dedupeValue(option, using, deliveryIdOf);
   if (option.name === 'dedupe_window') return windowValue(option);
   if (option.name === 'sns_topics') return topicsValue(option);
+  if (option.name === 'event_grid_subscriptions') return subscriptionsValue(option);
   if (option.name === 'keep') return keepOf(option);
+  if (option.name === 'inspect') return oneOf(option, 'off', 'bodies');
   return option.name === 'on_unknown' ? oneOf(option, 'ignore', 'reject', 'collect') : option.value;
 }
 

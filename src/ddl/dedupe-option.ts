@@ -2,7 +2,7 @@
  * The options `dedupe`, `dedupe_window` and `sns_topics`: takes what stands behind them, gives what the catalog keeps. `sender` stands for where the
  * sender of USING keeps a delivery's id. Refuses (22023) where they stand. Pure.
  */
-import { parseTopics } from '../catalog/sns-topics.ts';
+import { parseSubscriptions, parseTopics } from '../catalog/sns-topics.ts';
 import { parseDeliveryId, parseWindow, printDeliveryId } from '../tables/delivery-id.ts';
 import { StatementError } from './cursor.ts';
 import type { Option } from './options.ts';
@@ -45,6 +45,15 @@ export function topicsValue({ value, valueAt }: Option): string {
   if (topics !== null) return [...topics.keys()].join(', ');
   throw new StatementError('22023', 'sns_topics is not a list of topics', valueAt, {
     hint: "For example 'arn:aws:sns:eu-west-1:123456789012:orders', with commas between several.",
+  });
+}
+
+/** Names of subscriptions of Event Grid, as they stand in the catalog. */
+export function subscriptionsValue({ value, valueAt }: Option): string {
+  const names = parseSubscriptions(value);
+  if (names !== null) return [...names].join(', ');
+  throw new StatementError('22023', 'event_grid_subscriptions is not a list of names', valueAt, {
+    hint: "For example 'orders', with commas between several.",
   });
 }
 

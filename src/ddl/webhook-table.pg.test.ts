@@ -178,7 +178,7 @@ function webhookTables(bin: string, share = <T>(all: readonly T[]): readonly T[]
       assert.equal(summary(made.it), expected);
       assert.equal(made.unusable, undefined);
       await door.client.query(writing(made.it));
-      assert.match(made.it.shape.mark, /^\d+(\.\d+)* r f f f/);
+      assert.match(made.it.shape.version, /^\d+(\.\d+)* r f f f/);
       const [shown] = await door.run('SHOW CREATE TABLE t');
       await door.run('DROP TABLE t');
       await door.run(String(shown?.[1]), index % 3 === 1);

@@ -14,7 +14,7 @@ const refusedWith = (message: string) => (error: unknown) =>
 const keyed = typedTarget(
   { tenant: 'int4', id: 'text', at: 'timestamptz', via: 'text' },
   { includes: [{ what: 'header', header: 'x-via', column: 'via' }] },
-  { way: 'upsert', key: ['tenant', 'id'].map((name) => ({ name, generated: null })) },
+  { writeMode: 'upsert', key: ['tenant', 'id'].map((name) => ({ name, generated: null })) },
 );
 
 /** A frame's items as the WebSocket finds them: places in the source, and which of them delete. */
@@ -81,7 +81,7 @@ test('a batch has the id of its items together, and of one item its own', () => 
 test('documents of one JSONB column are places in the frame itself', () => {
   const rows = items(targetOf(), '{"items":[{"a":1},[2], 3]}');
   assert.deepEqual(documentsOf(rows), ['{"a":1}', '[2]', '3']);
-  const wrapped = targetOf({ shape: { way: 'upsert', key: [{ name: 'data', generated: null }] } });
+  const wrapped = targetOf({ shape: { writeMode: 'upsert', key: [{ name: 'data', generated: null }] } });
   assert.deepEqual(documentsOf(items(wrapped, '[{"a":1}]', [1])), ['{"data":{"a":1}}']);
 });
 
@@ -101,7 +101,7 @@ test('a delete needs a value for each column of the key', () => {
     refusedWith(`item 1: ${short}, and the table has none`),
   );
   // A key that a default fills cannot be told by a document.
-  const identity = targetOf({ shape: { way: 'upsert', key: [{ name: 'id', generated: null }] } });
+  const identity = targetOf({ shape: { writeMode: 'upsert', key: [{ name: 'id', generated: null }] } });
   assert.throws(() => items(identity, '[{"id":1}]', [1]), refusedWith(`item 1: ${short}`));
   assert.throws(
     () => items(keyed, '[{}, 3]'),

@@ -27,7 +27,7 @@ const json = (rows: ReturnType<typeof decodeRequest>) =>
 
 const typed = typedTarget({ id: 'int4', at: 'timestamptz' });
 const document = targetOf();
-const wrapped = targetOf({ shape: { way: 'upsert', key: [{ name: 'data', generated: null }] } });
+const wrapped = targetOf({ shape: { writeMode: 'upsert', key: [{ name: 'data', generated: null }] } });
 
 test('the whole document goes into its column as it came, INCLUDE columns beside it', () => {
   const target = withIntake(wrapped, {
@@ -303,7 +303,7 @@ test('values that the sender does not have are kept, unless a later member has o
   const target = typedTarget(
     { id: 'int4', a: 'text', b: 'jsonb' },
     { batched: true },
-    { way: 'upsert', key: [{ name: 'id', generated: null }] },
+    { writeMode: 'upsert', key: [{ name: 'id', generated: null }] },
   );
   const none = '"__debezium_unavailable_value"';
   const body = `{"id":${none},"a":${none}}\n{"a":${none},"b":${none},"a":"x"}\n{"a":1}\n{"b":1,"b":${none},"\\u0061":${none}}`;
@@ -323,7 +323,7 @@ test('anything at all is rows that jsonb takes, or refused', () => {
     fc.array(piece, { maxLength: 12 }).map((pieces) => Buffer.from(pieces.join(''))),
     fc.uint8Array({ maxLength: 20 }).map((bytes) => Buffer.from(bytes)),
   );
-  const shape = { way: 'upsert', key: [{ name: 'id', generated: null }] } as const;
+  const shape = { writeMode: 'upsert', key: [{ name: 'id', generated: null }] } as const;
   const headers = [
     'x-rw-webhook-json-handle-toast-columns',
     'true',

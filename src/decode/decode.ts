@@ -35,7 +35,8 @@ export function decodeRequest(target: Target, request: DecodeRequest): Rows {
 /** The hot path: the one row of a small body, where that is the body as it is; null: it is not. */
 export function decodeWhole(target: Target, { body }: Pick<DecodeRequest, 'body'>): Rows | null {
   const { shape, intake, dedupe } = target;
-  if (shape.way !== 'copy' || intake.format !== 'json' || intake.batched || dedupe !== undefined) return null;
+  if (shape.writeMode !== 'copy' || intake.format !== 'json' || intake.batched || dedupe !== undefined)
+    return null;
   if (body.length > limits.decodeSliceBytes) return null;
   return wholeBody(target, body, null, checkDocument(body, codeOf(target), null));
 }
@@ -43,7 +44,8 @@ export function decodeWhole(target: Target, { body }: Pick<DecodeRequest, 'body'
 /** The rows of bodies that stand in one buffer, where each is a row as it is; null: one is not. */
 export function decodeWholes(target: Target, bytes: Buffer, spans: Uint32Array): Rows | null {
   const { shape, intake, dedupe } = target;
-  if (shape.way !== 'copy' || intake.format !== 'json' || intake.batched || dedupe !== undefined) return null;
+  if (shape.writeMode !== 'copy' || intake.format !== 'json' || intake.batched || dedupe !== undefined)
+    return null;
   let effort = 0;
   for (let at = 0; at < spans.length; at += 2) {
     const problem = scanJson(bytes.subarray(spans[at], spans[at + 1]), { depthMax: limits.jsonDepthMax });
@@ -72,7 +74,7 @@ function* decodeRows(target: Target, request: DecodeRequest): Generator<void, Ro
   if (body.length > limits.decodeSliceBytes) yield;
   const code = codeOf(target);
   const isOneDocument = intake.format === 'json' && !intake.batched;
-  if (isOneDocument && shape.way === 'copy') {
+  if (isOneDocument && shape.writeMode === 'copy') {
     // The body is the row.
     return wholeBody(target, body, null, checkDocument(body, code, null));
   }

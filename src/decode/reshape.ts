@@ -78,7 +78,7 @@ function makePlan(
     .filter(({ name, generated }) => generated === null && !included.has(name) && name !== document)
     .map(({ name }) => Buffer.from(name));
   if (document !== null) {
-    const head = shape.way === 'copy' ? null : Buffer.from(`{${JSON.stringify(document)}:`);
+    const head = shape.writeMode === 'copy' ? null : Buffer.from(`{${JSON.stringify(document)}:`);
     const asText = shape.columns.some(({ name, baseType }) => name === document && baseType === jsonType);
     return {
       head,
@@ -98,7 +98,7 @@ function makePlan(
       name: Buffer.from(column.name),
       column: column.name,
       convert: conversionOf(column, options),
-      keepable: options.toast && shape.way === 'upsert' && !keyNames.has(column.name),
+      keepable: options.toast && shape.writeMode === 'upsert' && !keyNames.has(column.name),
     }))
     .filter(({ convert, keepable }) => convert !== null || keepable);
   const collect = typeof unknown === 'object' ? unknown.into : null;

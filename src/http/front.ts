@@ -13,7 +13,7 @@ import type { TlsSource } from '../access/tls-source.ts';
 import { deferred } from '../kit/deferred.ts';
 import { longWork } from '../kit/long-work.ts';
 import { PerTurn } from '../kit/per-turn.ts';
-import { quietTurn } from '../kit/quiet-turn.ts';
+import { nobodyWaits, quietTurn } from '../kit/quiet-turn.ts';
 import { within } from '../kit/within.ts';
 import type { Limits } from '../tables/limits.ts';
 import type { Refusal } from '../tables/refusals.ts';
@@ -92,6 +92,8 @@ export class Front<E extends Exchange> {
   #stopped = false;
   #closing: Promise<void> | null = null;
   #owed = 0;
+  /** Requests that came, answered or not. */
+  #begun = 0;
 
   constructor(options: FrontOptions, door: Door<E>) {
     const { limits, gate, now } = options;
@@ -144,17 +146,26 @@ export class Front<E extends Exchange> {
   /**
    * A proxy that keeps connections open may be sending on one at this very moment; closed now, it would break off that
    * request, and the proxy could not know whether to repeat it. So new connections are refused, which every proxy may
-   * take elsewhere, and on open ones the next answer says that it is the last. Those that stay idle are closed after.
+   * take elsewhere, and on open ones the next answer says that it is the last. Who waits for this closes those that stay idle, at once.
    */
   async ebb(): Promise<void> {
     this.hall.closingListener = true;
     for (const { sockets } of this.#servers) {
-      await quietTurn(sockets, this.#limits.closingTurnsMax);
+      await nobodyWaits(sockets, this.#limits.closingTurnsMax);
       sockets.close();
     }
     this.#stopped = true;
     if (this.#connections.size === 0) return;
-    await within(this.#limits.drainIdleMs, this.#emptied.promise, undefined);
+    // As long as requests come, the proxy has not gone elsewhere yet.
+    for (
+      let [before, rounds] = [-1, 0];
+      this.#begun !== before && rounds < this.#limits.drainIdleRoundsMax;
+      rounds++
+    ) {
+      before = this.#begun;
+      await within(this.#limits.drainIdleMs, this.#emptied.promise, undefined);
+    }
+    await quietTurn(() => this.#begun, this.#limits.closingTurnsMax);
   }
 
   /** From now on the door refuses requests; connections that have answered are ended. */
@@ -290,6 +301,7 @@ export class Front<E extends Exchange> {
     const exchange = this.#door.exchange({ hall: this.hall, connection, request, response, awaitsContinue });
     connection.pending.add(exchange);
     this.#owed += 1;
+    this.#begun += 1;
     response.once('close', () => this.#ended(connection, exchange));
     return exchange;
   }

@@ -41,6 +41,8 @@ export interface IngestRooms {
   refresh(database: string): Promise<void>;
   /** Told of every request to a table that was refused, before its sender is. Never throws, takes no time. */
   rejected?(request: RejectedRequest): void;
+  /** Told of what a request to an inspected table held, once it is stored; gives by what it is known. Never throws. */
+  hold?(target: Target, arrival: Arrival, body: Buffer): string;
   /** Certificates and confirmations of SNS; absent: it is off. */
   readonly sns?: Pick<Sns, 'certify' | 'stored'>;
   /** Answers the questions of senders; absent: no table has ANSWER. */
@@ -92,9 +94,11 @@ export function createIngest(rooms: IngestRooms): Ingest {
         const outcome = await rooms.submit(rows, arrival, body);
         if (outcome.kind === 'committed' || outcome.kind === 'spooled') {
           // The engine, or the disk, has all of it, so nothing of it waits to be written any more.
-          if (target.sns !== undefined && outcome.kind === 'committed') rooms.sns?.stored(target, body);
+          if (rooms.sns !== undefined && confirms(target) && outcome.kind === 'committed')
+            rooms.sns.stored(target, body);
+          const held = target.inspected === true ? rooms.hold?.(target, arrival, body) : undefined;
           freeMade(rows.documents.bytes, body);
-          return outcome;
+          return held === undefined ? outcome : { ...outcome, held };
         }
         if (!wasChanged(outcome) || attempt === changedAttemptsMax) {
           const answer = named(outcome, rows);
@@ -186,6 +190,9 @@ function asks(
   if (asked !== null) freeBuffer(request.body);
   return asked;
 }
+
+/** Few tables: a URL of a message may have to be opened once it is stored. */
+const confirms = ({ sns, eventGrid }: Target) => sns !== undefined || eventGrid !== undefined;
 
 /** Few tables: their secret may come with this request, or its certificate may have to be fetched. */
 function needsMore({ answers, sns }: Target): boolean {

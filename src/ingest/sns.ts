@@ -1,5 +1,5 @@
 /**
- * AWS SNS, for tables that name their topics, where HEADGATE_CONFIRM_SUBSCRIPTIONS allows it: the certificate that a message is
+ * AWS SNS, for tables that name their topics, and Azure Event Grid, for tables that name their subscriptions, where HEADGATE_CONFIRM_SUBSCRIPTIONS allows it: the certificate that a message is
  * signed with, and the question whether the subscription is meant, which is answered by opening a URL of the message.
  *
  *   a message that VALIDATE cannot check → is its topic ours → where its certificate is → fetch → does it verify → keep it
@@ -12,6 +12,7 @@
 import { verify, X509Certificate } from 'node:crypto';
 import { RateLimit } from '../access/rate-limit.ts';
 import type { Fetch } from '../access/outgoing.ts';
+import { validationUrl } from './event-grid.ts';
 import { readMessage, topicOf } from '../catalog/sns-topics.ts';
 import type { SnsMessage, Topic } from '../catalog/sns-topics.ts';
 import type { Target } from '../tables/flow.ts';
@@ -20,6 +21,8 @@ import type { Observe } from '../tables/observations.ts';
 import { Refused } from '../tables/refusals.ts';
 
 export interface SnsRooms {
+  /** Who may be called: HEADGATE_CONFIRM_SUBSCRIPTIONS. */
+  readonly allows: { readonly sns: boolean; readonly eventGrid: boolean };
   readonly fetch: Fetch;
   /** Keeps a certificate as the table's secret; whether it was one that may be replaced. Throws Refused. */
   readonly keep: (target: Target, certificate: string) => Promise<boolean>;
@@ -46,7 +49,8 @@ export class Sns {
   /** Whether the table has another certificate now, with which this message is to be checked again. */
   async certify(target: Target, body: Buffer): Promise<boolean> {
     const message = readMessage(body);
-    const topic = target.sns === undefined ? null : topicOf(message, target.sns.topics);
+    const { sns } = target;
+    const topic = sns === undefined || !this.#rooms.allows.sns ? null : topicOf(message, sns.topics);
     const url = message === null || topic === null ? null : certificateUrl(message, topic);
     if (message === null || url === null) return false;
     if (this.#rates.certificates.take('', this.#rooms.clock()) > 0) throw new Refused('table_unusable');
@@ -66,34 +70,50 @@ export class Sns {
 
   /** Of a message that was accepted and is stored. Never throws, and is not waited for. */
   stored(target: Target, body: Buffer): void {
-    if (target.sns === undefined || typeof target.check !== 'function') return;
-    const message = readMessage(body);
-    if (message?.['Type'] !== 'SubscriptionConfirmation') return;
-    const topic = topicOf(message, target.sns.topics);
-    const url = topic === null ? null : subscribeUrl(message, topic);
-    if (url === null) return this.#failed(target, new Error('its SubscribeURL is not the one of its topic'));
-    const { limits, clock } = this.#rooms;
-    if (this.#waiting >= limits.snsConfirmingMax || this.#rates.confirmations.take('', clock()) > 0)
-      return this.#failed(target, new Error('too many subscriptions at one time'));
-    this.#waiting += 1;
-    // One at a time.
-    this.#last = this.#last.then(() => this.#confirm(target, url));
+    if (typeof target.check !== 'function') return;
+    const { allows } = this.#rooms;
+    const { sns, eventGrid } = target;
+    if (sns !== undefined && allows.sns) this.#open(target, 'sns', confirmationUrl(body, sns.topics));
+    if (eventGrid !== undefined && allows.eventGrid)
+      this.#open(target, 'event_grid', validationUrl(body, eventGrid));
   }
 
-  async #confirm(target: Target, url: URL): Promise<void> {
+  /** `url` undefined: there is nothing to confirm; null: it is not the one that there has to be. */
+  #open(target: Target, whose: Whose, url: URL | null | undefined): void {
+    if (url === undefined) return;
+    if (url === null)
+      return this.#failed(target, new Error('its URL is not the one that confirms it'), whose);
+    const { limits, clock } = this.#rooms;
+    if (this.#waiting >= limits.snsConfirmingMax || this.#rates.confirmations.take('', clock()) > 0)
+      return this.#failed(target, new Error('too many subscriptions at one time'), whose);
+    this.#waiting += 1;
+    // One at a time.
+    this.#last = this.#last.then(() => this.#confirm(target, whose, url));
+  }
+
+  async #confirm(target: Target, whose: Whose, url: URL): Promise<void> {
     try {
       await this.#rooms.fetch(url);
-      this.#rooms.observe({ kind: 'sns.confirmed', table: target });
+      this.#rooms.observe({ kind: `${whose}.confirmed`, table: target });
     } catch (error) {
-      this.#failed(target, error);
+      this.#failed(target, error, whose);
     }
     this.#waiting -= 1;
   }
 
-  #failed(table: Target, error: unknown): void {
+  #failed(table: Target, error: unknown, whose: Whose = 'sns'): void {
     const reason = error instanceof Error ? error.message : String(error);
-    this.#rooms.observe({ kind: 'sns.failed', table, reason });
+    this.#rooms.observe({ kind: `${whose}.failed`, table, reason });
   }
+}
+
+type Whose = 'sns' | 'event_grid';
+
+function confirmationUrl(body: Buffer, topics: ReadonlyMap<string, Topic>): URL | null | undefined {
+  const message = readMessage(body);
+  if (message?.['Type'] !== 'SubscriptionConfirmation') return undefined;
+  const topic = topicOf(message, topics);
+  return topic === null ? null : subscribeUrl(message, topic);
 }
 
 function plainUrl(text: unknown): URL | null {

@@ -94,37 +94,36 @@ class Spooling {
 
   submit(rows: Rows, arrival: Arrival, body: Buffer): Promise<Outcome | Spooled> {
     const gate = this.#gateOf(rows.target);
-    return gate === null ? this.#rooms.submit(rows) : this.#submit(gate, rows, arrival, body);
+    if (gate === null) return this.#rooms.submit(rows);
+    if (gate.state !== 'open' || !this.#isCurrent(rows.target))
+      return this.#detour(gate, rows, arrival, body);
+    gate.enterLane();
+    return this.#rooms.submit(rows).then((outcome) => {
+      const isKept = this.#mayKeep(outcome, rows) && this.#canKeep(rows.target, gate);
+      if (isKept) this.#fill(rows.target, gate);
+      gate.leaveLane();
+      return isKept ? this.#keep(rows, gate, arrival, body) : outcome;
+    });
   }
 
-  async #submit(gate: TableGate, rows: Rows, arrival: Arrival, body: Buffer): Promise<Outcome | Spooled> {
+  async #detour(gate: TableGate, rows: Rows, arrival: Arrival, body: Buffer): Promise<Outcome | Spooled> {
     const { target } = rows;
     if (gate.state === 'filling' || gate.state === 'emptying') {
       while (gate.state === 'filling' || gate.state === 'emptying') await gate.turn;
       // It was made for the table as it was then.
       if (gate.state === 'open') return changed;
     }
-    if (gate.state === 'open') {
-      if (!this.#isCurrent(target)) return this.#backOrAway(target, gate, rows, arrival, body);
-      gate.enterLane();
-      const outcome = await this.#rooms.submit(rows);
-      if (this.#mayKeep(outcome, rows) && this.#canKeep(target, gate)) {
-        this.#fill(target, gate);
-        gate.leaveLane();
-        return this.#keep(rows, gate, arrival, body);
-      }
-      gate.leaveLane();
-      return outcome;
-    }
+    if (gate.state === 'open') return this.#backOrAway(target, gate, rows, arrival, body);
     return this.#keep(rows, gate, arrival, body);
   }
 
   async #findAway(name: TableName): Promise<Target> {
     const known = this.#rooms.remembered(name);
     const gate = known === null ? null : this.#gateOf(known);
-    if (known === null || gate === null || known.check === 'unusable' || !this.#canKeep(known, gate))
-      return this.#rooms.find(name);
+    if (known === null || gate === null || known.check === 'unusable') return this.#rooms.find(name);
+    // Whether there is room for it is found out when it is let in.
     if (gate.state !== 'open') return known;
+    if (!this.#canKeep(known, gate)) return this.#rooms.find(name);
     // It may only be a hiccup.
     const found = this.#rooms.find(name);
     const none = this.#rooms.pause(limits.spoolAfterMs).then(() => null);

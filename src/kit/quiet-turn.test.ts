@@ -4,7 +4,7 @@ import { createServer } from 'node:net';
 import type { AddressInfo } from 'node:net';
 import { test } from 'node:test';
 import { Worker } from 'node:worker_threads';
-import { quietTurn } from './quiet-turn.ts';
+import { nobodyWaits } from './quiet-turn.ts';
 
 /** Connects, sends a byte, says so in `shared`, and posts what it then reads: a text, or the code of an error. */
 const client = `
@@ -38,7 +38,7 @@ async function readBy(close: (server: ReturnType<typeof createServer>) => Promis
 
 test('a connection that waits to be accepted is accepted before its server closes', async () => {
   const closed = await readBy(async (server) => {
-    await quietTurn(server, 64);
+    await nobodyWaits(server, 64);
     server.close();
   });
   assert.equal(closed, 'served');

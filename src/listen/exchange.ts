@@ -85,12 +85,12 @@ export class WebhookExchange extends Exchange implements Arrival {
     switch (outcome.kind) {
       case 'committed': {
         const own = this.#table?.answers?.committed ?? null;
-        const { rows } = outcome;
-        return this.#answer(own === null ? committedReply(rows) : ownReply(rows, own, this));
+        const { rows, held } = outcome;
+        return this.#answer(own === null ? committedReply(rows) : ownReply(rows, own, this), held);
       }
       case 'spooled': {
         const own = this.#table?.answers?.committed ?? null;
-        return this.#answer(spooledReply(outcome, own, this));
+        return this.#answer(spooledReply(outcome, own, this), outcome.held);
       }
       case 'asked':
         this.#table = outcome.target;
@@ -117,10 +117,10 @@ export class WebhookExchange extends Exchange implements Arrival {
     this.#room.observe({ kind: 'request.failed', requestId, error });
   }
 
-  #answer(reply: Reply): void {
+  #answer(reply: Reply, held?: string): void {
     this.write(reply);
-    this.#room.observe({
-      kind: 'request.answered',
+    const said = {
+      kind: 'request.answered' as const,
       table: this.#table,
       status: reply.status,
       code: reply.code,
@@ -128,6 +128,7 @@ export class WebhookExchange extends Exchange implements Arrival {
       remoteAddress: this.remoteAddress,
       bytes: this.announcedBytes,
       seconds: this.seconds,
-    });
+    };
+    this.#room.observe(held === undefined ? said : { ...said, held });
   }
 }

@@ -18,7 +18,7 @@ function target(intake: Partial<Target['intake']> = {}): Target {
     waitsForDisk: true,
     hasLocks: false,
     code: { owner: 10, ownerName: 'root', as: 'headgate', inert: true, catalogued: false },
-    shape: { mark: '', way: 'copy', columns: [], key: [], document: null, onTypeError: 'reject' },
+    shape: { version: '', writeMode: 'copy', columns: [], key: [], document: null, onTypeError: 'reject' },
     intake: {
       format: 'json',
       batched: false,

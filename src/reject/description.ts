@@ -63,8 +63,8 @@ export function describe(
   limits: Pick<Limits, 'rejectedReasonCharsMax'>,
 ): Description {
   const { target, refusal } = request;
-  const { kept, leftOut, masked } = shownHeaders(request.rawHeaders, target);
   return {
+    ...shownRequest(request),
     receivedAt: new Date(request.arrivedAtMs),
     relation: target.oid,
     schema: target.schema,
@@ -74,14 +74,20 @@ export function describe(
     code: refusal.code,
     reason: storable(refusal.message.slice(0, limits.rejectedReasonCharsMax)),
     authenticated: request.authenticated,
+    body,
+    bodyBytes,
+  };
+}
+
+/** What may be shown of a request beside its body. */
+export function shownRequest(
+  request: Pick<RejectedRequest, 'target' | 'requestTarget' | 'method' | 'rawHeaders' | 'remoteAddress'>,
+): Pick<Description, 'remoteAddress' | 'method' | 'target' | 'headers' | 'leftOut' | 'masked'> {
+  return {
     remoteAddress: storable(request.remoteAddress),
     method: storable(request.method),
     target: storable(shownTarget(request)),
-    headers: kept,
-    leftOut,
-    masked,
-    body,
-    bodyBytes,
+    ...shownHeaders(request.rawHeaders, request.target),
   };
 }
 
@@ -100,7 +106,7 @@ const plainKeys = /(?:idempotency|event|routing|partition|ordering)[-_]key$/;
 function shownHeaders(
   rawHeaders: readonly string[],
   { intake, dedupe }: Target,
-): { kept: Record<string, string>; leftOut: readonly string[]; masked: Record<string, string> } {
+): Pick<Description, 'headers' | 'leftOut' | 'masked'> {
   const included = new Set(
     intake.includes.flatMap((it) => (it.what === 'header' ? [it.header.toLowerCase()] : [])),
   );
@@ -122,7 +128,7 @@ function shownHeaders(
     headers.set(name, before === undefined ? shown : `${before}, ${shown}`);
   }
   return {
-    kept: Object.fromEntries(kept),
+    headers: Object.fromEntries(kept),
     leftOut: [...leftOut.keys()],
     masked: Object.fromEntries(leftOut),
   };

@@ -304,7 +304,8 @@ export const workSenders: readonly Sender[] = [
     id: 'websub',
     name: 'WebSub (any hub)',
     steps: [
-      'Subscribe at the hub that the feed names: a form with `hub.mode=subscribe`, `hub.topic`, `hub.callback` (the URL of the table) and `hub.secret`.',
+      'Make the table first, and let this run: `headgate websub <topic> --callback <the URL of the table> --secret-file …`. It subscribes at the hub that the feed names, and renews the subscription before it ends.',
+      'By hand: send the hub a form with `hub.mode=subscribe`, `hub.topic`, `hub.callback` (the URL of the table) and `hub.secret`, and again before the lease ends.',
     ],
     notes: ['Hubs that sign with SHA-384 or SHA-512 need an expression of their own.'],
     source: 'the W3C’s recommendation WebSub',
@@ -314,7 +315,8 @@ export const workSenders: readonly Sender[] = [
     id: 'youtube',
     name: 'YouTube (push notifications of channels)',
     steps: [
-      'On pubsubhubbub.appspot.com/subscribe enter the URL of the table, the topic `https://www.youtube.com/xml/feeds/videos.xml?channel_id=…` and a secret, and subscribe; again before the lease ends.',
+      "Make the table first, and let this run: `headgate websub 'https://www.youtube.com/xml/feeds/videos.xml?channel_id=…' --hub https://pubsubhubbub.appspot.com/ --callback <the URL of the table> --secret-file …`. It subscribes, and renews the subscription before it ends.",
+      'By hand: on pubsubhubbub.appspot.com/subscribe enter the URL of the table, the topic `https://www.youtube.com/xml/feeds/videos.xml?channel_id=…` and a secret, and subscribe; again before the lease ends.',
     ],
     source: 'the W3C’s recommendation WebSub, and general knowledge of Google’s hub, which signs with SHA-1',
     example: ({ id, nowMs }) => atom(`yt:video:${id.slice(0, 11)}`, 'Café ☕', isoSeconds(nowMs)),

@@ -237,6 +237,8 @@ A handshake is a question that a sender asks before it delivers, and some ask it
 brings the answer. \`headgate send <name> --handshake\` asks as the
 sender does. A request that is stored is answered with what its sender wants, which mostly is an empty 200.
 
+Which of them were held to the senders’ own packages is [written down](verifiers.md).
+
 ${sections.join('\n')}
 ## headgate send
 

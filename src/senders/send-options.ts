@@ -95,7 +95,10 @@ export function idOf({ name, deliveryId }: Sender, { id, body }: SendOptions): s
   return createHash('sha256').update(id).digest('hex').slice(0, 32);
 }
 
-export async function secretOf({ secret, secretFile }: SendOptions, io: CommandIo): Promise<string> {
+export async function secretOf(
+  { secret, secretFile }: Pick<SendOptions, 'secret' | 'secretFile'>,
+  io: Pick<CommandIo, 'read'>,
+): Promise<string> {
   if ((secret === undefined) === (secretFile === undefined)) {
     throw new SendError('give the secret with --secret or --secret-file (one of them)');
   }

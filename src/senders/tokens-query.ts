@@ -58,6 +58,7 @@ export const tokenQuerySenders: readonly Sender[] = [
     deliveryId: { ofEach: 'id', what: 'event' },
     steps: [
       'Create an event subscription of the type Web Hook with the URL of the table and `?code=` and the text of the secret behind it.',
+      "Only where the table is not to answer the validation (`ANSWER NONE`, or a VALIDATE of your own): start Headgate with `HEADGATE_CONFIRM_SUBSCRIPTIONS=event_grid`, and name the subscription, `ALTER TABLE azure_event_grid_events SET (event_grid_subscriptions = 'orders')`. Then the message is stored and its `validationUrl` opened.",
     ],
     notes: [
       'Both schemas are understood, Event Grid’s and CloudEvents’. One request may be a list of events; it is stored as one row.',

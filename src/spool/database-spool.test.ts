@@ -10,7 +10,7 @@ import { beginning } from './spool.ts';
 
 const hour = 3_600_000;
 
-async function opened(files: ModelFiles, now: { ms: number }) {
+async function opened(files: ModelFiles, now: { ms: number }, bytesFree = () => Infinity) {
   const kept = await DatabaseSpool.open({
     database: 'dev',
     folder: 'root/dev',
@@ -18,6 +18,7 @@ async function opened(files: ModelFiles, now: { ms: number }) {
     ring: fixedKeys(Buffer.alloc(32, 7)),
     segmentBytes: 4_096,
     bytesLeft: () => Infinity,
+    bytesFree,
     random: randomBytes,
     clock: () => now.ms,
     nowMs: () => now.ms,
@@ -28,7 +29,7 @@ async function opened(files: ModelFiles, now: { ms: number }) {
   return kept;
 }
 
-const named = (table: string) => ({ database: 'dev', schema: 'public', table, oid: 7 });
+const named = (table: string, oid = 7) => ({ database: 'dev', schema: 'public', table, oid });
 const refusedAs = (code: string) => (error: unknown) =>
   error instanceof Refused && error.refusal.code === code;
 
@@ -51,6 +52,34 @@ test('a table that has spooled for too long takes no more, and nothing of it is 
   for (const spool of next.spools)
     for await (const { payload } of spool.requests(beginning, () => true)) texts.push(payload.toString());
   assert.deepEqual(texts, ['first', 'last']);
+});
+
+test('no table takes the room of all others', async () => {
+  const [files, now] = [new ModelFiles(), { ms: 1_000 * hour }];
+  const bytesMax = 64 * 1_024;
+  const kept: DatabaseSpool = await opened(files, now, () => bytesMax - kept.bytesUsed);
+  const body = Buffer.alloc(400, 'x');
+  const flood = async (oid: number) => {
+    const gate = kept.gateOf(oid);
+    let taken = 0;
+    for (; ; taken += body.length) {
+      // What stands in the files is counted now and then.
+      now.ms += 1_000;
+      try {
+        kept.admit(gate);
+        await kept.append(named(`t${oid}`, oid), gate, body);
+      } catch (error) {
+        assert(refusedAs('spool_full')(error));
+        return taken / bytesMax;
+      }
+    }
+  };
+  const [first, second, third] = [await flood(7), await flood(8), await flood(9)];
+  assert(first > 0.6 && first < 0.76, String(first));
+  assert(second > 0.12 && second < 0.2, String(second));
+  assert(third > 0.02 && third < 0.06, String(third));
+  assert.equal(await flood(7), 0);
+  await kept.close();
 });
 
 test('a table that is renamed is told again, in the segment that is written to', async () => {

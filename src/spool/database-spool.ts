@@ -13,6 +13,7 @@ import { limits } from '../tables/limits.ts';
 import { refusal, Refused } from '../tables/refusals.ts';
 import { encodeTable } from './kept-request.ts';
 import type { KeptTable } from './kept-request.ts';
+import type { Counted } from './segment.ts';
 import { Spool } from './spool.ts';
 import type { SpoolOptions } from './spool.ts';
 import { TableGate } from './table-gate.ts';
@@ -24,9 +25,17 @@ export interface DatabaseSpoolOptions extends Omit<SpoolOptions, 'root' | 'faile
   /** Of this database. */
   readonly folder: string;
   readonly ageMsMax: number;
+  /** What requests may still take of the disk, in bytes. */
+  readonly bytesFree: () => number;
   /** ms since 1970 */
   readonly nowMs: () => number;
   readonly observe: Observe;
+}
+
+/** What segments hold, of each table by its oid. */
+interface Used {
+  readonly bytes: number;
+  readonly of: ReadonlyMap<number, Counted>;
 }
 
 /** A table as it is called now. */
@@ -54,6 +63,8 @@ export class DatabaseSpool implements Closable {
   /** headgate.home() of the database; null: it was never asked. */
   #home: string | null = null;
   #closed = false;
+  #lastUsed: Used = { bytes: 0, of: new Map() };
+  #usedAtMs = -Infinity;
   /** There is something to hand over. */
   wake: () => void = () => undefined;
 
@@ -93,14 +104,20 @@ export class DatabaseSpool implements Closable {
     return this.#spools.reduce((sum, { bytes }) => sum + bytes, 0);
   }
 
+  /** What requests take of them, as of a moment ago. */
+  get bytesUsed(): number {
+    return this.#used().bytes;
+  }
+
   get gates(): Iterable<TableGate> {
     return this.#gates.values();
   }
 
   /** Of what is on the disk; those of segments that are half handed over are counted as long as the segment is there. */
   views(): readonly GateView[] {
+    const { of } = this.#used(0);
     return [...this.#gates.values()].flatMap(({ oid, state, sinceMs, reason }) =>
-      state === 'open' ? [] : [{ oid, state, requests: this.#requests(oid), sinceMs, reason }],
+      state === 'open' ? [] : [{ oid, state, requests: of.get(oid)?.requests ?? 0, sinceMs, reason }],
     );
   }
 
@@ -132,8 +149,10 @@ export class DatabaseSpool implements Closable {
   /** Throws Refused when a request of this table would be kept in vain: asked before its body is read. */
   admit(gate: TableGate): void {
     if (!this.usable) throw new Refused('engine_unavailable');
-    const { nowMs, ageMsMax } = this.#options;
+    const { nowMs, ageMsMax, bytesFree } = this.#options;
     if (gate.sinceMs !== null && nowMs() - gate.sinceMs > ageMsMax) throw new Refused(full);
+    const { bytes = 0 } = this.#used().of.get(gate.oid) ?? {};
+    if (bytes > limits.spoolTableShare * bytesFree()) throw new Refused(full);
   }
 
   /** Resolves when the request is on the disk; rejects with Refused. */
@@ -169,10 +188,23 @@ export class DatabaseSpool implements Closable {
     if (this.#own !== null && this.#own.segments.length === 0) await this.remove(this.#own);
   }
 
-  #requests(oid: number): number {
-    let sum = 0;
-    for (const { segments } of this.#spools) for (const { counts } of segments) sum += counts.get(oid) ?? 0;
-    return sum;
+  #used(ageMsMax: number = limits.spoolUsedMs): Used {
+    const now = this.#options.clock();
+    if (now - this.#usedAtMs < ageMsMax) return this.#lastUsed;
+    const of = new Map<number, Counted>();
+    let bytes = 0;
+    for (const { end, counts } of this.#spools.flatMap(({ segments }) => segments)) {
+      bytes += end;
+      for (const [oid, more] of counts) {
+        const known = of.get(oid);
+        of.set(oid, {
+          requests: (known?.requests ?? 0) + more.requests,
+          bytes: (known?.bytes ?? 0) + more.bytes,
+        });
+      }
+    }
+    this.#usedAtMs = now;
+    return (this.#lastUsed = { bytes, of });
   }
 
   /** Nobody knows yet what of it has arrived: until then its tables go on spooling. */

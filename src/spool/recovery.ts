@@ -14,7 +14,7 @@ import type { SpoolFile, SpoolFiles } from './files.ts';
 import { decodeHeader, headerBytes, segmentKey } from './format.ts';
 import type { SegmentHeader } from './format.ts';
 import { count, reading, scanRecords, segmentNumber, segmentPath } from './segment.ts';
-import type { Scanned, Segment } from './segment.ts';
+import type { Counted, Scanned, Segment } from './segment.ts';
 
 export interface Recovered {
   /** In order. Nothing is appended to any of them. */
@@ -68,7 +68,7 @@ interface Doubt {
   readonly before: {
     readonly requests: number;
     readonly last: ReadonlyMap<number, bigint>;
-    readonly counts: ReadonlyMap<number, number>;
+    readonly counts: ReadonlyMap<number, Counted>;
   };
 }
 
@@ -182,7 +182,7 @@ class Recovery implements Recovered {
     segment.end = found.to;
     this.nextSequence = head.sequence + 1n;
     if (head.kind === 'table') return;
-    count(segment, head);
+    count(segment, head, found.to - found.from);
   }
 
   #doubt(segment: Segment, from: number, to: number): void {

@@ -20,23 +20,33 @@ export interface Segment {
   end: number;
   /** The last request of each table, by the table's oid. */
   readonly last: Map<number, bigint>;
-  /** Requests that it holds of each table, by the table's oid. */
-  readonly counts: Map<number, number>;
+  /** What it holds of each table, by the table's oid. */
+  readonly counts: Map<number, Counted>;
   /** Requests that it holds. */
   requests: number;
+}
+
+export interface Counted {
+  readonly requests: number;
+  readonly bytes: number;
 }
 
 export function segmentPath(folder: string, number: number): string {
   return join(folder, `${String(number).padStart(20, '0')}.seg`);
 }
 
-/** Requests of a table stand in it, up to this one. */
+/** A record of a table's requests stands in it, up to this one, of so many bytes. */
 export function count(
   segment: Segment,
   { table: oid, sequence, requests }: Pick<RecordHead, 'table' | 'sequence' | 'requests'>,
+  bytes: number,
 ): void {
   segment.requests += requests;
-  segment.counts.set(oid, (segment.counts.get(oid) ?? 0) + requests);
+  const known = segment.counts.get(oid);
+  segment.counts.set(oid, {
+    requests: (known?.requests ?? 0) + requests,
+    bytes: (known?.bytes ?? 0) + bytes,
+  });
   segment.last.set(oid, sequence);
 }
 

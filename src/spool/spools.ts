@@ -21,7 +21,10 @@ export class SpoolError extends PlainError {
   override readonly name = 'SpoolError';
 }
 
-export interface SpoolsOptions extends Omit<DatabaseSpoolOptions, 'database' | 'folder' | 'bytesLeft'> {
+export interface SpoolsOptions extends Omit<
+  DatabaseSpoolOptions,
+  'database' | 'folder' | 'bytesLeft' | 'bytesFree'
+> {
   readonly root: string;
   readonly bytesMax: number;
   readonly seal: (plaintext: string, identity: string) => string;
@@ -157,7 +160,8 @@ export class Spools implements Closable {
     await files.makeFolder(folder);
     await files.syncFolder(root);
     const bytesLeft = () => bytesMax - this.bytes;
-    const kept = await DatabaseSpool.open({ ...this.#options, database, folder, bytesLeft });
+    const bytesFree = () => this.all.reduce((left, { kept: one }) => left - one.bytesUsed, bytesMax);
+    const kept = await DatabaseSpool.open({ ...this.#options, database, folder, bytesLeft, bytesFree });
     const known = await readKnown(files, folder, database, nowMs(), { seal, open: unseal });
     if (known !== null) kept.home = known.home;
     remember(

@@ -82,6 +82,8 @@ export class SpoolWriter {
   readonly #options: WriterOptions;
   #waiting: Waiting[] = [];
   #waitingBytes = 0;
+  /** By oid. */
+  readonly #waitingOf = new Map<number, number>();
   #nextNumber: number;
   #nextSequence: bigint;
   #bytes: number;
@@ -120,12 +122,15 @@ export class SpoolWriter {
     // It would not fit into an empty segment, with what is told of its table before it.
     if (headerBytes + recordSize(table.describe().length) + size > this.#options.segmentBytes)
       return Promise.reject(new NotKept('full'));
-    if (this.#waiting.length > 0 && this.#waitingBytes + size > limits.spoolWaitingBytesMax)
+    const ofTable = this.#waitingOf.get(table.oid) ?? 0;
+    // A table may have half of it while no other waits, and never more than it leaves to the others.
+    if (ofTable > 0 && ofTable + size > limits.spoolWaitingBytesMax - this.#waitingBytes)
       return Promise.reject(new NotKept('busy'));
     const done = new Promise<bigint>((kept, refused) =>
       this.#waiting.push({ table, payload, kept, refused }),
     );
     this.#waitingBytes += size;
+    this.#waitingOf.set(table.oid, ofTable + size);
     this.#running ??= this.#run();
     return done;
   }
@@ -178,12 +183,15 @@ export class SpoolWriter {
   #takeGroup(): readonly Waiting[] {
     let bytes = 0;
     let count = 0;
-    for (const { payload } of this.#waiting) {
+    for (const { table, payload } of this.#waiting) {
       const size = recordSize(payload.length);
       if (count > 0 && (count === limits.spoolGroupRecordsMax || bytes + size > limits.spoolGroupBytesMax))
         break;
       bytes += size;
       count += 1;
+      const left = (this.#waitingOf.get(table.oid) ?? 0) - size;
+      if (left > 0) this.#waitingOf.set(table.oid, left);
+      else this.#waitingOf.delete(table.oid);
     }
     this.#waitingBytes -= bytes;
     return this.#waiting.splice(0, count);
@@ -194,15 +202,20 @@ export class SpoolWriter {
     if (open === null) return group.forEach(({ refused }) => refused(new NotKept('full')));
     const { segment, file, key, told } = open;
     const first = this.#nextSequence;
-    const records: { readonly head: RecordHead; readonly waiting: readonly Waiting[] }[] = [];
+    const records: {
+      readonly head: RecordHead;
+      readonly bytes: number;
+      readonly waiting: readonly Waiting[];
+    }[] = [];
     const pieces: Buffer[] = [];
-    const add = (kind: 'request' | 'table', table: number, payloads: readonly Buffer[]): RecordHead => {
+    const add = (kind: 'request' | 'table', table: number, payloads: readonly Buffer[]) => {
       const sequence = this.#nextSequence + BigInt(payloads.length - 1);
       const requests = kind === 'request' ? payloads.length : 0;
       const head = { sequence, table, kind, requests, startsGroup: pieces.length === 0 };
-      pieces.push(encodeRecord(head, joinPayloads(payloads), key));
+      const record = encodeRecord(head, joinPayloads(payloads), key);
+      pieces.push(record);
       this.#nextSequence = sequence + 1n;
-      return head;
+      return { head, bytes: record.length };
     };
     for (const waiting of togetherOf(group)) {
       const { oid, version, describe } = waiting[0].table;
@@ -211,7 +224,7 @@ export class SpoolWriter {
         add('table', oid, [describe()]);
       }
       const payloads = waiting.map(({ payload }) => payload);
-      records.push({ head: add('request', oid, payloads), waiting });
+      records.push({ ...add('request', oid, payloads), waiting });
     }
     const bytes = Buffer.concat(pieces);
     try {
@@ -222,7 +235,7 @@ export class SpoolWriter {
       throw error;
     }
     segment.end += bytes.length;
-    for (const { head } of records) count(segment, head);
+    for (const { head, bytes: size } of records) count(segment, head, size);
     for (const { head, waiting } of records)
       waiting.forEach(({ kept }, i) => kept(head.sequence - BigInt(waiting.length - 1 - i)));
   }
@@ -337,6 +350,7 @@ export class SpoolWriter {
     await this.#closeOpen();
     const left = this.#waiting.splice(0);
     this.#waitingBytes = 0;
+    this.#waitingOf.clear();
     for (const { refused } of left) refused(new NotKept('off'));
   }
 

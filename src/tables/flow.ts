@@ -21,10 +21,7 @@ export interface Arrival {
   body(): Buffer | Promise<Buffer>;
 }
 
-/**
- * The value of a header, by its name in lower case, where that costs less than all of them: null: it did not come; undefined: it
- * came more than once.
- */
+/** The value of a header, by its name in lower case, without reading the others. null: it did not come; undefined: more than once. */
 export type HeaderReader = (name: string) => string | null | undefined;
 
 /** What a VALIDATE expression may look at. */
@@ -140,14 +137,15 @@ export interface Target {
   readonly dedupe?: Dedupe | undefined;
   /** Absent: it names no topics of AWS SNS. */
   readonly sns?: SnsTopics | undefined;
+  /** Subscriptions of Event Grid, in lower case, that are confirmed by a URL. */
+  readonly eventGrid?: ReadonlySet<string> | undefined;
+  /** What accepted requests held may be looked at (console/held.ts). */
+  readonly inspected?: boolean | undefined;
 }
 
 export interface SnsTopics {
   /** By ARN. */
-  readonly topics: ReadonlyMap<
-    string,
-    { readonly arn: string; readonly region: string; readonly host: string }
-  >;
+  readonly topics: ReadonlyMap<string, Readonly<Record<'arn' | 'region' | 'host', string>>>;
   /** What takes the certificate: the first secret of VALIDATE. */
   readonly secret: Learns;
 }
@@ -157,9 +155,8 @@ export type DeliveryPart = { readonly header: string } | { readonly path: readon
 
 /** What tells a delivery that is sent again from a new one. */
 export interface Dedupe {
-  /** All of them together are the id. */
+  /** All of them together are the id; and the headers of them. */
   readonly parts: readonly DeliveryPart[];
-  /** The headers of them. */
   readonly headers: ReadonlySet<string>;
   /** How long an id is known, in seconds. */
   readonly windowS: number;
@@ -187,7 +184,7 @@ export interface Code {
    * nothing of the table runs code.
    */
   readonly as: 'headgate' | 'owner' | 'nobody';
-  /** Storing a row runs nothing but harmless functions of PostgreSQL's own; stays true while Shape.mark does. */
+  /** Storing a row runs nothing but harmless functions of PostgreSQL's own; stays true while Shape.version does. */
   readonly inert: boolean;
   /** Its database has the schema headgate, with functions that spare the engine work. */
   readonly catalogued: boolean;
@@ -215,13 +212,13 @@ export interface Shape {
    * Which version of the table this is: its columns, and what of it runs code. Compared inside the transaction that
    * stores the rows, so that no row enters a table of another shape.
    */
-  readonly mark: string;
+  readonly version: string;
   /**
    * `copy`: documents go as they are into the one column of `columns`, which is jsonb and has no key.
    * Otherwise each document is a JSON object whose keys are names of `columns`, and a row whose key is there already is
    * refused by the engine (`insert`), replaced (`upsert`: the last writer wins), or left alone (`ignore`).
    */
-  readonly way: 'copy' | 'insert' | 'upsert' | 'ignore';
+  readonly writeMode: 'copy' | 'insert' | 'upsert' | 'ignore';
   /** What is written, in the table's order: neither generated columns nor those that only their default fills. */
   readonly columns: readonly Column[];
   /** The primary key, in its order; empty: none. */
@@ -299,7 +296,7 @@ export interface Documents {
 /** The rows of one request, ready for the engine: all of them are committed, or none. */
 export interface Rows {
   readonly target: Target;
-  /** One document a row, in the form that `target.shape.way` asks for. */
+  /** One document a row, in the form that `target.shape.writeMode` asks for. */
   readonly documents: Documents;
   readonly count: number;
   /** What they are counted as in a lane. */
@@ -336,7 +333,8 @@ export interface Chain {
  * committing; the rows may be stored.
  */
 export type Outcome =
-  | { readonly kind: 'committed'; readonly rows: number }
+  /** `held`: by what the request is known to who may look at it; absent: nobody may. */
+  | { readonly kind: 'committed'; readonly rows: number; readonly held?: string }
   /** `row`: which of the rows is at fault, from 0, where that is known. */
   | { readonly kind: 'aborted'; readonly refusal: Refusal; readonly row?: number }
   | { readonly kind: 'unknown'; readonly refusal: Refusal };
@@ -345,6 +343,7 @@ export type Outcome =
 export interface Spooled {
   readonly kind: 'spooled';
   readonly rows: number;
+  readonly held?: string;
   readonly status: 200 | 202;
 }
 

@@ -43,6 +43,9 @@ export const answerLimits = {
   snsTopicsMax: 32,
   /** Largest message of SNS that is looked into, in bytes; SNS sends 256 KiB at most, and escapes it. */
   snsMessageBytesMax: 1024 * 1024,
+  /** Largest request of Event Grid that is looked into for a validation, in bytes, and subscriptions of one table. */
+  eventGridMessageBytesMax: 64 * 1024,
+  eventGridSubscriptionsMax: 32,
   /** Handshakes of one database that wait to be written down; one more is counted and forgotten. */
   handshakesWaitingMax: 256,
   /** Rows of headgate.handshakes, per database. */

@@ -36,12 +36,19 @@ export const commitLimits = {
   sharedBytesMax: 1024 * 1024,
   /** What no group is called slow below, in ms, also where groups are usually much quicker. */
   sharedQuickMs: 50,
-  /** Engine-side bound on storing all rows of a shared transaction, in ms, as long as that is not what it usually takes. */
+  /**
+   * Statements that a connection keeps for shared transactions, one a table: some 15 kB of the engine's memory each, as much
+   * as a connection remembers of a table anyway. Only `sharedTransactionsMax` connections of a database keep any.
+   */
+  sharedStatementsMax: 5_120,
+  /** Shared transactions in which such a statement was not needed, until it makes room for another. */
+  sharedStatementsRestMin: 2_048,
+  /** Engine-side bound on one statement of a shared transaction, in ms, as long as that is not what the transaction usually takes. */
   sharedStatementMinMs: 250,
-  /** And at most, in ms; below `commitStatementTimeoutMs`. */
-  sharedStatementMs: 1_000,
-  /** How long one of its rows may wait for another transaction's, in ms. */
-  sharedLockMs: 20,
+  /** And at most, in ms; no further table is begun after this time. Twice as much is below `commitStatementTimeoutMs`. */
+  sharedStatementMs: 900,
+  /** How long a table may wait for who holds it, or a row for another transaction's, in ms. */
+  sharedLockMs: 5,
   /** How long a table that was slow, or refused rows, shares no transaction at first, in ms. */
   apartMinMs: 1_000,
   /** And at most, when it is so again and again, in ms. */

@@ -38,11 +38,22 @@ export const consoleLimits = {
   /** … and how often, and how many times, it is looked whether they were tried, in ms. */
   consoleRetryLookMs: 300,
   consoleRetryLooksMax: 200,
+  /** How often a flush is measured for who looks, in ms, and characters that are shown of a certificate's names. */
+  consoleFlushMs: 60_000,
+  consoleNamesCharsMax: 1_000,
   /** Headers of a request that is sent again. */
   consoleReplayHeadersMax: 200,
 
   /** Outcomes of requests that a process remembers. */
   tailRingMax: 2_000,
+  /** Of one accepted request that its table's owner may look at: so many bytes of its body … */
+  heldBodyBytesMax: 64 * 1024,
+  /** … and of all of them, with their headers, of one table and of one process. */
+  heldTableBytesMax: 4 * 1024 * 1024,
+  heldBytesMax: 16 * 1024 * 1024,
+  /** What one costs beside its texts, in bytes, and how often it is looked whether their tables are what they were, in ms. */
+  heldCostBytes: 1_024,
+  heldLookMs: 1_000,
   /** How often those who watch are told, in ms. */
   tailFlushMs: 200,
   /** Lines of one process in that time, before anybody's rights are asked for; the others are counted. */

@@ -79,4 +79,10 @@ export const gatewayLimits = {
   sendAnswerMs: 30_000,
   /** How much of an answer `headgate send` prints, in bytes. */
   sendAnswerBytesMax: 64 * 1024,
+  /** Lease that `headgate websub` asks for, in s, and the longest … */
+  websubLeaseS: 5 * 24 * 60 * 60,
+  websubLeaseMaxS: 365 * 24 * 60 * 60,
+  /** … and how long it waits before it asks a hub again that has refused, at first and at most, in ms. */
+  websubRetryMinMs: 60_000,
+  websubRetryMs: 60 * 60 * 1_000,
 } as const;

@@ -54,6 +54,8 @@ export const processLimits = {
   stopMs: 20_000,
   /** How long idle connections of the webhook listener are kept then, for what is on its way on them, in ms. */
   drainIdleMs: 200,
+  /** And so many times that, as long as requests come meanwhile. */
+  drainIdleRoundsMax: 5,
   /** Turns of the event loop that a listener goes on accepting in when it stops, for one in which nobody came. */
   closingTurnsMax: 64,
   /** Observations of the engine that starts which are kept until the rest of the program is there to hear them. */

@@ -8,8 +8,12 @@ export const spoolLimits = {
   spoolSealedRequestsMax: 32,
   /** … and bytes of them; a request that is larger is sealed alone. */
   spoolSealedBytesMax: 16 * 1024,
-  /** Bytes of records that wait for the flush before theirs to end; one more is refused. */
+  /** Bytes of records that wait for the flush before theirs to end; of one table at most what the others are left. */
   spoolWaitingBytesMax: 64 * 1024 * 1024,
+  /** So many times as many bytes as requests of all tables may still take, one table may have: three quarters, where it is alone. */
+  spoolTableShare: 3,
+  /** How long it is believed how many bytes of what stand in the files, in ms. */
+  spoolUsedMs: 100,
   /** A second failure of the disk within so many ms ends the spool until the next start. */
   spoolFailuresWithinMs: 60_000,
   /** What is read of a segment at one time, in bytes. */

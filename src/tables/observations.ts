@@ -18,6 +18,8 @@ type What =
       readonly remoteAddress?: string;
       /** Of the body, as it was announced; absent where it was not. */
       readonly bytes?: number;
+      /** By what it is known to who may look at it (console/held.ts). */
+      readonly held?: string;
     }
   /** A bug in Headgate met a request; `requestId` is in the answer. */
   | { readonly kind: 'request.failed'; readonly requestId: string; readonly error: unknown }
@@ -96,8 +98,8 @@ type What =
       readonly secret: string;
       readonly remoteAddress: string;
     }
-  | { readonly kind: 'sns.certificate' | 'sns.confirmed'; readonly table: TableName }
-  | { readonly kind: 'sns.failed'; readonly table: TableName; readonly reason: string }
+  | { readonly kind: 'sns.certificate' | 'sns.confirmed' | 'event_grid.confirmed'; readonly table: TableName }
+  | { readonly kind: 'sns.failed' | 'event_grid.failed'; readonly table: TableName; readonly reason: string }
   /** Requests that were answered and not stored, because their delivery is stored already. */
   | { readonly kind: 'deliveries.repeated'; readonly table: TableName; readonly deliveries: number }
   | { readonly kind: 'engine.starting'; readonly engine: string }

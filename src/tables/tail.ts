@@ -16,6 +16,38 @@ export interface TailLine {
   readonly bytes: number | null;
   readonly ms: number;
   readonly address: string;
+  /** By what it can be asked for; absent: nothing of it is held. */
+  readonly held?: string;
+}
+
+/** What an accepted request held, of a table whose owner may look: from memory, for as long as its outcome is remembered. */
+export interface HeldRequest {
+  /** Of its arrival. */
+  readonly atMs: number;
+  readonly database: string;
+  readonly schema: string;
+  readonly table: string;
+  readonly remoteAddress: string;
+  readonly method: string;
+  /** Path and query; the query's values are `***` where no column takes them. */
+  readonly target: string;
+  readonly headers: Readonly<Record<string, string>>;
+  /** Names of headers that may hold credentials, and how they looked. */
+  readonly leftOut: readonly string[];
+  readonly masked: Readonly<Record<string, string>>;
+  /** Its first bytes, in base64, and of how many. */
+  readonly body: string;
+  readonly bodyBytes: number;
+}
+
+/** Which one. */
+export interface HeldQuestion {
+  readonly held: string;
+  readonly database: string;
+  readonly schema: string;
+  readonly table: string;
+  /** pg_class.oid of the table that who asks may read; null: he may read all of them. */
+  readonly oid: number | null;
 }
 
 /** Lines since the last time; `skipped`: so many more came than are told. */

@@ -17,6 +17,12 @@ function checkName(check: (name: string) => unknown, at: number) {
   };
 }
 
+/** Where the format is written in the expression it is looked up once. */
+function withFormat(make: (format: ReturnType<typeof byteFormat>) => (value: Value) => Value) {
+  return ([, format]: readonly (Value | undefined)[]) =>
+    typeof format === 'string' ? make(byteFormat(format)) : null;
+}
+
 const keeps = { carries: 0 } as const;
 
 export const byteRows: readonly Row[] = [
@@ -28,11 +34,7 @@ export const byteRows: readonly Row[] = [
     'Bytes as hex, base64 (a line break after every 76 characters) or escape.',
     {
       ...keeps,
-      specialise: ([, format]) => {
-        if (typeof format !== 'string') return null;
-        const known = byteFormat(format);
-        return (data) => encodeBytes(data as Buffer, known);
-      },
+      specialise: withFormat((format) => (data) => encodeBytes(data as Buffer, format)),
       size: timesSize(4),
     },
   ),
@@ -44,11 +46,7 @@ export const byteRows: readonly Row[] = [
     'The bytes of hex, base64 (padded) or escape.',
     {
       ...keeps,
-      specialise: ([, format]) => {
-        if (typeof format !== 'string') return null;
-        const known = byteFormat(format);
-        return (text) => decodeBytes(text as string, known);
-      },
+      specialise: withFormat((format) => (text) => decodeBytes(text as string, format)),
       size: timesSize(1),
     },
   ),

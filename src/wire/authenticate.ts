@@ -8,6 +8,7 @@ import { randomBytes } from 'node:crypto';
 import type { Socket } from 'node:net';
 import { ProtocolViolation } from './framing.ts';
 import { type FatalReason, fromClient, readSaslInitial, writeAuthentication } from './messages.ts';
+import { readUntil } from './read-until.ts';
 import { beginScram, nobodysVerifier, scramMechanism, ScramViolation } from './scram.ts';
 import type { ScramVerifier } from './scram.ts';
 
@@ -88,48 +89,13 @@ class PasswordMessages {
   }
 
   /** The body of the next one. Leaves the socket paused. */
-  next(): Promise<Buffer> {
-    const client = this.#client;
-    return new Promise((resolve, reject) => {
-      const done = (): void => {
-        client.pause();
-        client.off('data', take);
-        client.off('end', left);
-        client.off('close', left);
-      };
-      const left = (): void => {
-        done();
-        reject(new Error('the client left'));
-      };
-      const look = (): void => {
-        let body: Buffer | null;
-        try {
-          body = this.#takeMessage();
-        } catch (error) {
-          done();
-          reject(error as Error);
-          return;
-        }
-        if (body === null) return;
-        done();
-        this.#moved();
-        resolve(body);
-      };
-      const take = (chunk: Buffer): void => {
-        this.#received = Buffer.concat([this.#received, chunk]);
-        look();
-      };
-      client.on('data', take);
-      client.on('end', left);
-      client.on('close', left);
-      client.resume();
-      look();
-      if (client.destroyed || client.readableEnded) left();
-    });
+  async next(): Promise<Buffer> {
+    const body = await readUntil(this.#client, this.#received, (received) => this.#takeMessage(received));
+    this.#moved();
+    return body;
   }
 
-  #takeMessage(): Buffer | null {
-    const bytes = this.#received;
+  #takeMessage(bytes: Buffer): Buffer | null {
     if (bytes.length < 5) return null;
     const length = bytes.readInt32BE(1);
     if (bytes[0] !== fromClient.password || length < 4 || length > this.#bytesMax) {

@@ -3,6 +3,7 @@
  * at or makes itself. Pure functions over bytes. Text that came from the wire is a latin1 string: one char is one
  * byte, so that offsets are byte offsets and bytes that are no valid text survive.
  */
+import { message as bytesOf } from '../kit/postgres-message.ts';
 import { unread } from './framing.ts';
 
 const code = (letter: string): number => letter.charCodeAt(0);
@@ -44,12 +45,7 @@ export const fromEngine = {
 } as const;
 
 function message(type: string, body: string | Buffer): Buffer {
-  const bytes = typeof body === 'string' ? Buffer.from(body, 'latin1') : body;
-  const out = Buffer.allocUnsafe(5 + bytes.length);
-  out[0] = code(type);
-  out.writeInt32BE(4 + bytes.length, 1);
-  bytes.copy(out, 5);
-  return out;
+  return bytesOf(type, typeof body === 'string' ? Buffer.from(body, 'latin1') : body);
 }
 
 /** The statement text of a Query's body; null when it is not one zero-terminated string. */

@@ -7,6 +7,7 @@ import type { Socket } from 'node:net';
 import type { ClientTls } from './client-tls.ts';
 import { ProtocolViolation, unread } from './framing.ts';
 import { type Opening, openingLength, readOpening } from './messages.ts';
+import { readUntil } from './read-until.ts';
 
 export interface Opened {
   /** What to go on with: the socket that was given, or the encrypted connection over it. Paused. */
@@ -90,44 +91,16 @@ function readPacket(
   bytesMax: number,
   mayBeTls: boolean,
 ): Promise<Packet | 'handshake'> {
-  return new Promise((resolve, reject) => {
-    let received = before;
-    const done = (): void => {
+  return readUntil(client, before, (received) => {
+    if (mayBeTls && received[0] === handshake) {
       client.pause();
-      client.off('data', take);
-      client.off('end', left);
-      client.off('close', left);
-    };
-    const left = (): void => {
-      done();
-      reject(new Error('the client left'));
-    };
-    const look = (): void => {
-      if (mayBeTls && received[0] === handshake) {
-        done();
-        client.unshift(received);
-        resolve('handshake');
-        return;
-      }
-      const length = openingLength(received, bytesMax);
-      if (length === unread || (length !== null && received.length < length)) return;
-      done();
-      if (length === null) {
-        reject(new ProtocolViolation('this is no PostgreSQL client'));
-        return;
-      }
-      const packet = received.subarray(0, length);
-      resolve({ opening: readOpening(packet), packet, rest: received.subarray(length) });
-    };
-    const take = (chunk: Buffer): void => {
-      received = received.length === 0 ? chunk : Buffer.concat([received, chunk]);
-      look();
-    };
-    client.on('data', take);
-    client.on('end', left);
-    client.on('close', left);
-    if (client.isPaused()) client.resume();
-    if (received.length > 0) look();
-    if (client.destroyed || client.readableEnded) left();
+      client.unshift(received);
+      return 'handshake';
+    }
+    const length = openingLength(received, bytesMax);
+    if (length === null) throw new ProtocolViolation('this is no PostgreSQL client');
+    if (length === unread || received.length < length) return null;
+    const packet = received.subarray(0, length);
+    return { opening: readOpening(packet), packet, rest: received.subarray(length) };
   });
 }

@@ -6,8 +6,9 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import type { Client } from 'pg';
-import type { RetryState, SqlAnswer, TestAnswer } from '../../src/console/api.ts';
+import type { RetryState, SqlAnswer, TailEvent, TestAnswer } from '../../src/console/api.ts';
 import { noFilter } from '../../src/console/statements.ts';
+import type { HeldRequest, TailLine } from '../../src/tables/tail.ts';
 import { ask, openBrowser, openPage, post } from '../support/console.ts';
 import { explainsAndRetries, makesAnEndpoint } from '../support/console-walk.ts';
 import type { Tried } from '../support/console-walk.ts';
@@ -144,6 +145,108 @@ async function keepsApart(t: TestContext, { headgate, alice, mallory }: Asking):
     assert.equal((await post(port, 'retry', { filter, force: false }, alice)).status, 400);
 }
 
+/** What accepted requests held is the owner's, from whichever process has it, and gone with the option, the table and its owner. */
+async function holdsBodies({ headgate, alice, mallory }: Asking, root: Client): Promise<void> {
+  const { port } = headgate.ports.admin;
+  const name = { database, schema: 'public', table: 'looked_at' };
+  const path = `${database}/public/looked_at`;
+  const hold = async (of: object, token: string) => {
+    const { status, text } = await post(port, 'held', of, token);
+    return { status, text, ...(JSON.parse(text) as Partial<HeldRequest>) };
+  };
+  /** The line of a request that is posted now. */
+  const posted = async (body: string): Promise<TailLine> => {
+    assert.equal(
+      (await headgate.post(path, body, { 'x-api-key': 'letmein', 'x-event': 'push' })).status,
+      200,
+    );
+    const leaving = new AbortController();
+    const headers = { authorization: `Bearer ${alice}` };
+    const response = await fetch(`${headgate.adminUrl}/console/api/tail`, {
+      headers,
+      signal: leaving.signal,
+    });
+    try {
+      let found: TailLine | undefined;
+      let text = '';
+      for await (const piece of response.body ?? []) {
+        text += Buffer.from(piece as Uint8Array).toString();
+        const events = text.match(/(?<=^data: ).*(?=\n\n)/gm) ?? [];
+        const lines = events.flatMap((it) => (JSON.parse(it) as TailEvent).lines);
+        found = lines.findLast((line) => line.table === 'looked_at' && line.bytes === body.length);
+        if (found !== undefined) break;
+      }
+      return found ?? assert.fail(text);
+    } finally {
+      leaving.abort();
+    }
+  };
+  await root.query(`SET ROLE alice; CREATE TABLE looked_at (data JSONB) WITH (connector = 'webhook')`);
+  assert.equal((await posted('{"before":1}')).held, undefined);
+  await root.query(`ALTER TABLE looked_at SET (inspect = 'bodies')`);
+  const shown = await root.query<{ 'Create Sql': string }>('SHOW CREATE TABLE looked_at');
+  assert.match(shown.rows[0]?.['Create Sql'] ?? '', /inspect = 'bodies'/);
+  // Another process, and so another one's catalog, may take the first ones.
+  let line: TailLine | null = null;
+  await within(10_000, async () => {
+    line = await posted('{"n":12345678901234567890}');
+    assert.notEqual(line.held, undefined);
+  });
+  const { held = '' } = line ?? assert.fail();
+  const mine = await hold({ ...name, held }, alice);
+  assert.equal(Buffer.from(mine.body ?? '', 'base64').toString(), '{"n":12345678901234567890}');
+  assert.deepEqual([mine.headers?.['x-event'], mine.masked?.['x-api-key']], ['push', '… (7 characters)']);
+  assert.doesNotMatch(mine.text, /letmein/);
+  const others = [{ table: 'mine' }, { table: 'nothing' }, { table: `looked_at' OR '1' = '1` }, {}];
+  for (const other of others) {
+    const his = await hold({ ...name, held, ...other }, mallory);
+    assert.deepEqual([his.status, his.body], [404, undefined], his.text);
+  }
+  assert.equal((await hold({ ...name, held, database: 'template1' }, alice)).status, 200);
+  for (const wrong of [{ table: 'mine' }, { held: `${held}1` }, { held: '__proto__' }])
+    assert.equal((await hold({ ...name, held, ...wrong }, alice)).status, 404, JSON.stringify(wrong));
+  for (const wrong of [{ held: 1 }, { table: '' }, { schema: null }])
+    assert.equal((await hold({ ...name, held, ...wrong }, alice)).status, 400);
+  assert.equal((await hold({ ...name, held }, 'x')).status, 401);
+  await root.query('RESET ROLE; ALTER TABLE looked_at OWNER TO mallory');
+  await within(5_000, async () => assert.equal((await hold({ ...name, held }, mallory)).status, 404));
+  assert.equal((await hold({ ...name, held }, alice)).status, 404);
+  await root.query('DROP TABLE looked_at');
+}
+
+/** Who sees what is asked as the role, whose names must not be looked up for it: he has operators of his own, which are always true. */
+async function believesNoOperator(t: TestContext, { headgate }: Asking): Promise<void> {
+  const his = await headgate.clientAs(t, 'mallory', database);
+  const types = ['oid, regclass', 'oid, oid', 'name, name'].map((it) => it.split(', '));
+  for (const [left, right] of types)
+    await his.query(`CREATE FUNCTION always(${left}, ${right}) RETURNS boolean LANGUAGE sql AS 'SELECT true';
+      CREATE OPERATOR public.= (LEFTARG = ${left}, RIGHTARG = ${right}, FUNCTION = always)`);
+  await his.query('ALTER ROLE mallory SET search_path = public, pg_catalog');
+  try {
+    const { port } = headgate.ports.admin;
+    const authorization = `Bearer ${await enter(headgate, 'mallory')}`;
+    const me = await ask(port, '/console/api/me', { headers: { authorization } });
+    assert.match(me.text, /"superuser":false/);
+    assert.equal((await headgate.post(`${database}/public/mine`, '{}', { x: 'k' })).status, 200);
+    const leaving = new AbortController();
+    const { body } = await fetch(`${headgate.adminUrl}/console/api/tail`, {
+      headers: { authorization },
+      signal: leaving.signal,
+    });
+    let text = '';
+    for await (const piece of body ?? []) {
+      text += Buffer.from(piece as Uint8Array).toString();
+      if (text.includes('"mine"')) break;
+    }
+    leaving.abort();
+    assert.doesNotMatch(text, /github_events/);
+  } finally {
+    await his.query('ALTER ROLE mallory RESET search_path');
+    for (const [left, right] of types)
+      await his.query(`DROP OPERATOR public.= (${left}, ${right}); DROP FUNCTION always(${left}, ${right})`);
+  }
+}
+
 /** What was there stays, under a strip that says why; and goes on by itself. */
 async function tellsOfAway({ page, open }: Tried, server: MortalServer): Promise<void> {
   await open('endpoints');
@@ -206,6 +309,8 @@ suite('the console in front of a PostgreSQL of somebody else', () => {
     };
     await t.test('a request is signed anew for its own table alone', () => replaysOwn(asking, root));
     await t.test('counters, endpoints and retries are the own ones', (inner) => keepsApart(inner, asking));
+    await t.test('what accepted requests held is seen by the owner alone', () => holdsBodies(asking, root));
+    await t.test('operators of a role decide nothing', (inner) => believesNoOperator(inner, asking));
     await t.test('the other browser has seen none of it', async () => {
       for (const place of [
         '',

@@ -53,9 +53,11 @@ const paths = [
     'me',
     'senders',
     'health',
+    'machine',
     'make-secret',
     'send',
     'replay',
+    'held',
     'retry',
     'retry-cancel',
     'sql',
@@ -142,7 +144,7 @@ async function refusesOthers(headgate: Headgate): Promise<void> {
   assert.equal(await sql({ ...jsonHeaders, authorization, 'content-type': 'text/plain' }), 403);
   for (const wrong of ['', 'Bearer ', `Basic ${token}`, `Bearer ${token}x`, `bearer ${token.toLowerCase()}`])
     assert.equal(await sql({ ...jsonHeaders, authorization: wrong }), 401, wrong);
-  for (const name of ['me', 'senders', 'health', 'tail', 'retry'])
+  for (const name of ['me', 'senders', 'health', 'machine', 'tail', 'retry'])
     assert.equal((await ask(port, `/console/api/${name}`)).status, 401, name);
   assert.equal((await post(port, 'local', { want: 'link' }, token)).status, 401);
   assert.equal((await post(port, 'login', { user: 'x'.repeat(20_000), password: '' })).status, 413);
@@ -150,6 +152,10 @@ async function refusesOthers(headgate: Headgate): Promise<void> {
   for (const wrong of [[], 1, { sql: 1, write: false }, { sql: 'SELECT 1' }, { sql: 'a\0', write: true }])
     assert.equal((await post(port, 'sql', wrong, token)).status, 400, JSON.stringify(wrong));
   assert.equal((await ask(port, '/console/api/constructor', { headers: { authorization } })).status, 404);
+  const machine = async (its: string) =>
+    (await ask(port, '/console/api/machine', { headers: { authorization: `Bearer ${its}` } })).text;
+  assert.match(await machine(token), /"disk":\{"freeBytes":\d+/);
+  assert.equal(await machine(await enterAs(headgate, 'alice', 'alice password')), 'null');
   await post(port, 'logout', {}, token);
   assert.equal(await sql({ ...jsonHeaders, authorization }), 401);
 }
@@ -236,9 +242,9 @@ async function keepsApart(t: TestContext, headgate: Headgate, chromium: string):
   }
 }
 
-async function tells(t: TestContext, headgate: Headgate): Promise<void> {
-  const { dataDir } = headgate;
-  const child = spawn(process.execPath, [cli, 'tail', `--data-dir=${dataDir}`, 'alice_table', '--failed'], {
+/** `headgate tail` of alice's table, and what it has printed so far. */
+function tailOf(t: TestContext, { dataDir }: Headgate, flag: string) {
+  const child = spawn(process.execPath, [cli, 'tail', `--data-dir=${dataDir}`, 'alice_table', flag], {
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   const ended = new Promise((resolve) => child.once('close', resolve));
@@ -254,16 +260,39 @@ async function tells(t: TestContext, headgate: Headgate): Promise<void> {
       read.emit('more');
     });
   }
-  const shows = async (times: number): Promise<void> => {
-    while ((text.match(/401 {2}dev\.public\.alice_table {2}signature_failed/g)?.length ?? 0) < times)
-      await once(read, 'more', { signal: AbortSignal.timeout(10_000) });
+  const shows = async (wanted: RegExp, times = 1): Promise<void> => {
+    while ((text.match(wanted)?.length ?? 0) < times)
+      await once(read, 'more', { signal: AbortSignal.timeout(30_000) });
   };
+  return { shows, text: () => text };
+}
+
+async function tells(t: TestContext, headgate: Headgate, root: Client): Promise<void> {
+  const refused = /401 {2}dev\.public\.alice_table {2}signature_failed/g;
+  const failed = tailOf(t, headgate, '--failed');
+  const whole = tailOf(t, headgate, '--body');
   // What came before is shown first, and then what comes.
-  await shows(1);
+  for (const { shows } of [failed, whole]) await shows(refused);
   await headgate.post('dev/public/bob_table', '{}');
+  await root.query(`ALTER TABLE alice_table SET (inspect = 'bodies')`);
+  assert.equal(
+    (await headgate.post('dev/public/alice_table', '{"a":"\u202e"}\n\u001b[2J', { x: 'key' })).status,
+    422,
+  );
+  await within(10_000, async () => {
+    assert.equal(
+      (await headgate.post('dev/public/alice_table', '{"a":\n"\u202e"}', { x: 'key' })).status,
+      200,
+    );
+    await new Promise(setImmediate);
+    assert.match(whole.text(), / {4}\{"a":\n {4}"\\u\{202e\}"\}\n/);
+  });
+  assert.match(whole.text(), / {4}POST \/webhook\/dev\/public\/alice_table\n/);
+  assert.match(whole.text(), / {4}x: not kept, … \(3 characters\)\n/);
   await headgate.post('dev/public/alice_table', '{"later":1}');
-  await shows(2);
-  assert.doesNotMatch(text, /bob_table/);
+  await failed.shows(refused, 2);
+  assert.doesNotMatch(failed.text(), /bob_table|200 {2}|POST/);
+  assert.doesNotMatch(whole.text(), /bob_table/);
 }
 
 async function countsAttempts(headgate: Headgate): Promise<void> {
@@ -304,7 +333,7 @@ suite('the console and who may have what', () => {
       const chromium = requireTool(inner, 'chromium');
       if (chromium !== null) await keepsApart(t, headgate, chromium);
     });
-    await t.test('headgate tail shows what comes', () => tells(t, headgate));
+    await t.test('headgate tail shows what comes, and what it held', () => tells(t, headgate, root));
     await t.test('passwords are tried five times a minute', () => countsAttempts(headgate));
   });
 

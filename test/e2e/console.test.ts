@@ -3,7 +3,14 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { suite, test } from 'node:test';
 import type { TestContext } from 'node:test';
-import type { Page } from 'playwright-core';
+import {
+  digits,
+  keepsOtherPagesOut,
+  letsInOne,
+  rebound,
+  standsFloods,
+  staysText,
+} from '../support/console-hostile.ts';
 import { consoleLink, openBrowser, openPage } from '../support/console.ts';
 import { explainsAndRetries, holds, makesAnEndpoint, serious } from '../support/console-walk.ts';
 import type { Tried } from '../support/console-walk.ts';
@@ -11,7 +18,6 @@ import { startHeadgate } from '../support/headgate.ts';
 import { requireTool } from '../support/tools.ts';
 import { within } from '../support/within.ts';
 
-const rebound = 'headgate.attacker.example';
 const places = [
   '',
   'endpoints',
@@ -32,6 +38,7 @@ const places = [
   'endpoint/public/columned/rows',
   'refused/1',
   'diff/1/2',
+  'request/public/github_events/forgotten',
 ];
 
 async function entersOnce({ headgate, page, base, complaints }: Tried): Promise<void> {
@@ -48,121 +55,6 @@ async function entersOnce({ headgate, page, base, complaints }: Tried): Promise<
   assert.doesNotMatch(second?.url() ?? '', /t=/);
   await other?.close();
   assert.deepEqual(complaints, []);
-}
-
-const strange = '"><img src=x onerror=globalThis.xss=1><script>globalThis.xss=1</script>\u202e\u200b';
-const digits = ['12345678901234567890', '10.00', '1e400'];
-
-async function hasNothingForeign(page: Page): Promise<void> {
-  const foreign = `img:not([src="/console/icon.svg"]), script:not([src]), iframe, object, a[href^="javascript"]`;
-  assert.equal(await page.evaluate(`document.querySelectorAll('${foreign}').length`), 0);
-  assert.equal(await page.evaluate('globalThis.xss'), undefined);
-}
-
-/** Payloads, names and header values of somebody who wants to run a script in the owner's browser. */
-async function staysText({ headgate, page, open }: Tried, t: TestContext): Promise<void> {
-  const client = await headgate.client(t);
-  const name = `x${strange}`.slice(0, 60);
-  const quoted = `"${name.replaceAll('"', '""')}"`;
-  await client.query(`CREATE TABLE ${quoted} (data JSON, "${strange.slice(0, 20).replaceAll('"', '""')}" INT DEFAULT 1)
-    INCLUDE HEADER 'x-evil' AS h WITH (connector = 'webhook', document = 'data')`);
-  await client.query(`CREATE SECRET guard WITH (backend = 'meta') AS 'key';
-    CREATE TABLE guarded (data JSONB) WITH (connector = 'webhook')
-    VALIDATE SECRET guard AS secure_compare(headers->>'x', guard)`);
-  const body = `{"big": ${digits[0]}, "money": ${digits[1]}, "far": ${digits[2]}, "s": ${JSON.stringify(strange)}, "${'k'.repeat(5_000)}": [${'['.repeat(300)}${']'.repeat(300)}]}`;
-  const evil = '"><img src=x onerror=globalThis.xss=1>';
-  const path = `dev/public/${encodeURIComponent(name)}`;
-  assert.equal((await headgate.post(path, body, { 'x-evil': evil })).status, 200);
-  assert.equal((await headgate.post('dev/public/guarded?q=<script>', body, { 'x-other': evil })).status, 401);
-  const shows = (text: string) => holds(page, `document.body.innerText.includes(${JSON.stringify(text)})`);
-  for (const place of ['', 'endpoints', 'refused', `endpoint/public/${encodeURIComponent(name)}/live`]) {
-    await open(place);
-    await shows(place === 'refused' ? 'guarded' : '<img src=x');
-  }
-  await open(`endpoint/public/${encodeURIComponent(name)}/rows`);
-  await page.getByRole('button', { name: /big/ }).first().click();
-  for (const wanted of [...digits.map((it) => `: ${it}`), 'U+202E', '<script>']) await shows(wanted);
-  await open(`endpoint/public/${encodeURIComponent(name)}/definition`);
-  await shows('INCLUDE HEADER');
-  await open('refused');
-  await page.getByRole('cell', { name: 'guarded' }).first().click();
-  for (const wanted of [...digits.map((it) => `: ${it}`), 'x-other']) await shows(wanted);
-  await page.getByText('Change it, and send it again').click();
-  const [id = ''] = /\d+$/.exec(page.url()) ?? [];
-  await open(`diff/1/${id}`);
-  await shows('x-other: "><img src=x');
-  await hasNothingForeign(page);
-  await open('sql');
-  await page
-    .getByLabel('SQL')
-    .fill(
-      `SELECT ${digits[0]} AS big, ${digits[1]} AS money, '${digits[2]}'::json AS far, data FROM ${quoted}`,
-    );
-  await page.keyboard.press('Control+Enter');
-  for (const wanted of digits) await page.getByRole('cell', { name: wanted, exact: true }).waitFor();
-  await open(`refused?table=${encodeURIComponent(strange)}&text=${encodeURIComponent(strange)}`);
-  await page.getByText('Nothing matches').waitFor();
-  await hasNothingForeign(page);
-  await client.query(`DROP TABLE ${quoted}, guarded`);
-}
-
-const payloads = [
-  '<script>globalThis.xss=1</script>',
-  '"><img src=x onerror=globalThis.xss=1>',
-  'javascript:globalThis.xss=1',
-  '<svg/onload=globalThis.xss=1>',
-  '{{constructor.constructor("globalThis.xss=1")()}}',
-  '</textarea><iframe srcdoc="<script>parent.xss=1</script>">',
-  '\u202e\u2066\u200b\ufeff\u0007',
-  '\\u003cscript\\u003e',
-  "'; DROP TABLE x; --",
-  '=cmd|calc!A1',
-];
-
-/** Ten thousand of them, and values that are larger, deeper and longer than anything that a page should read. */
-async function standsFloods({ headgate, page, open }: Tried, t: TestContext): Promise<void> {
-  const client = await headgate.client(t);
-  await client.query(`CREATE TABLE flood (data JSONB) WITH (connector = 'webhook')`);
-  await client.query(
-    `INSERT INTO flood SELECT jsonb_build_object(p.all[1 + i % 10] || i, p.all[1 + (i / 10) % 10], 'n', i)
-     FROM generate_series(1, 10000) i, (SELECT $1::text[]) AS p ("all")`,
-    [payloads],
-  );
-  const longest = `new Promise((resolve) => {
-    let most = 0;
-    const seen = new PerformanceObserver((list) => { for (const it of list.getEntries()) most = Math.max(most, it.duration); });
-    seen.observe({ entryTypes: ['longtask'] });
-    resolve(globalThis.longest = () => most);
-  })`;
-  const tookMs: number[] = [];
-  // The fastest of several: others use this machine as well.
-  for (let turn = 0; turn < 5 && !(Math.min(...tookMs) < 200); turn++) {
-    for (const place of ['', 'sql']) await open(place);
-    await page.evaluate(longest);
-    await page.getByLabel('SQL').fill(`SELECT data FROM flood OFFSET ${turn * 1_000}`);
-    await page.keyboard.press('Control+Enter');
-    await page.getByText('The first 1000 rows; there are more.').waitFor();
-    await page.getByRole('button', { name: 'Show more' }).click();
-    await holds(page, `document.querySelectorAll('.cells tbody tr').length === 200`);
-    await hasNothingForeign(page);
-    tookMs.push(await page.evaluate<number>('globalThis.longest()'));
-  }
-  assert(Math.min(...tookMs) < 200, `the tab was held up for ${tookMs.join(', ')} ms`);
-  await page
-    .getByLabel('SQL')
-    .fill(
-      `SELECT '1e131071'::jsonb AS long, repeat('[', 600) || repeat(']', 600) AS deep, repeat('{"a":', 40000) AS broken`,
-    );
-  await page.keyboard.press('Control+Enter');
-  await page.getByRole('columnheader', { name: 'broken' }).waitFor();
-  for (const at of [0, 1, 2]) {
-    await page.locator('button.cell').nth(at).click();
-    await page.locator('.result .card pre').waitFor();
-    await page.getByRole('button', { name: 'Close' }).click();
-  }
-  await client.query(`INSERT INTO flood SELECT to_jsonb(repeat('x', 25 * 1024 * 1024))`);
-  await open('endpoint/public/flood/rows');
-  await page.getByText('the answer is larger than 8 MiB').waitFor();
 }
 
 async function answersKeys({ page, open }: Tried): Promise<void> {
@@ -244,6 +136,53 @@ async function sendsAgain({ headgate, page, open }: Tried): Promise<void> {
   await page.getByRole('button', { name: 'Compare' }).click();
   await page.locator('.diff .second', { hasText: 'x-shopify-topic: orders/create' }).waitFor();
   await page.locator('.diff .first').first().waitFor();
+}
+
+/** The owner has accepted requests shown: the next one leads from its line to what it held, to another like it, and to nothing any more. */
+async function looksAtAccepted({ headgate, page, open }: Tried, t: TestContext): Promise<void> {
+  const client = await headgate.client(t);
+  await client.query(`CREATE TABLE looked (data JSONB) WITH (connector = 'webhook')`);
+  await open('endpoint/public/looked/definition');
+  await page.getByRole('button', { name: 'Look at them' }).click();
+  const shows = (what: string) =>
+    holds(page, `document.querySelector('.code pre').innerText.includes("inspect = '${what}'")`);
+  await shows('bodies');
+  const body = `{"big":${digits[0]},"money":${digits[1]},"far":1e-400,"s":"<script>globalThis.xss=1</script>\u202e"}`;
+  const headers = { 'x-api-key': 'letmein', 'x-github-event': 'push', 'x-hub-signature-256': 'sha256=00' };
+  await open('endpoint/public/looked/live');
+  await within(15_000, async () => {
+    assert.equal((await headgate.post('dev/public/looked?token=letmein', body, headers)).status, 200);
+    await page.getByRole('link', { name: '1 row' }).first().waitFor({ timeout: 1_000 });
+  });
+  await page.keyboard.press('j');
+  await page.keyboard.press('Enter');
+  for (const wanted of [`: ${digits[0]}`, ': 1e-400', '<script>', 'U+202E', '?token=***', 'push'])
+    await holds(page, `document.body.innerText.includes(${JSON.stringify(wanted)})`);
+  await page.getByText('It looks like').waitFor();
+  assert.doesNotMatch(await page.content(), /letmein/);
+  assert.deepEqual(await serious(page), []);
+  await page.getByText('Change it, and send it again').click();
+  await page.getByRole('button', { name: 'Send it' }).click();
+  await page.getByText('Answered 200').waitFor();
+  const request = page.url();
+  await open('endpoint/public/looked/definition');
+  await page.getByRole('button', { name: 'No longer' }).click();
+  await shows('off');
+  await page.goto(request);
+  await page.getByText('nothing is held of this request any more').waitFor();
+}
+
+/** What the process and the database know of themselves. */
+async function tellsOfItself({ headgate, page, open }: Tried): Promise<void> {
+  await open('health');
+  for (const name of ['write-ahead log', 'this database', 'a write is on it after', 'Node', 'PostgreSQL'])
+    await page.getByText(name, { exact: true }).waitFor();
+  await page.getByText(`free in ${headgate.dataDir}`).waitFor();
+  await page
+    .getByRole('region', { name: 'Growth of tables' })
+    .getByRole('link', { name: 'github_events' })
+    .waitFor();
+  await page.getByText(/the disk is full in/).waitFor();
 }
 
 async function makesAColumn({ headgate, page, open }: Tried, t: TestContext): Promise<void> {
@@ -345,8 +284,8 @@ async function hasNoBarrier({ page, open, complaints }: Tried): Promise<void> {
       assert.doesNotMatch(await page.content(), /right key|forged key/);
     }
   }
-  // A phone, and a window of 1280 px at 200 %.
-  for (const width of [390, 640]) {
+  // A small phone, and a window of 1280 px at 200 %.
+  for (const width of [360, 640]) {
     await page.setViewportSize({ width, height: 800 });
     for (const place of places) {
       await open(place);
@@ -384,6 +323,8 @@ suite('the console in a browser', () => {
     await t.test('a value becomes a column, whatever its key is called', (inner) =>
       makesAColumn(tried, inner),
     );
+    await t.test('what an accepted request held is looked at', (inner) => looksAtAccepted(tried, inner));
+    await t.test('health: disk, engine and growth', () => tellsOfItself(tried));
     await t.test('SQL is completed, and its rows are saved as they are', () => completesAndSaves(tried));
     await t.test('all that a filter matches is retried behind the page', (inner) => retriesAll(tried, inner));
     await t.test('requests are counted by the minute, and what is wrong is said', (inner) =>
@@ -392,9 +333,9 @@ suite('the console in a browser', () => {
     await t.test('nothing serious for axe, nothing wider than a phone, no complaint', () =>
       hasNoBarrier(tried),
     );
-    await t.test('a name of somebody else that leads here gets nothing', async () => {
-      const response = await watched.page.goto(base.replace('127.0.0.1', rebound));
-      assert.equal(response?.status(), 421);
-    });
+    await t.test('a page of somebody else gets nothing, whatever its name leads to', (inner) =>
+      keepsOtherPagesOut(tried, inner),
+    );
+    await t.test('a link that fifty use at once lets in one', () => letsInOne(tried));
   });
 });

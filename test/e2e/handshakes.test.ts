@@ -1,7 +1,12 @@
 /** Every sender's questions to a running program, asked and judged as the sender does; and what is published of them. */
 import assert from 'node:assert/strict';
-import { randomBytes } from 'node:crypto';
+import { createHmac, randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
 import type { Client } from 'pg';
 import { askOne, roundsOf } from '../../src/senders/send-handshake.ts';
 import type { Asker } from '../../src/senders/send-handshake.ts';
@@ -11,9 +16,11 @@ import type { Asked, Sender } from '../../src/senders/sender.ts';
 import { senders } from '../../src/senders/senders.ts';
 import { onEnd } from '../support/cleanup.ts';
 import { startHeadgate } from '../support/headgate.ts';
+import { run } from '../support/run.ts';
 import { createSenderTable, publicUrl, send } from '../support/senders.ts';
 import { within } from '../support/within.ts';
 
+const cli = fileURLToPath(new URL('../../src/app/cli.js', import.meta.url));
 const learns = ({ answers }: Sender) =>
   answers({ secret: 's', answer: 't' }).some((clause) => clause.includes(' LEARN '));
 const asking = [...senders.values()].filter((it) => it.questions.length > 0 && !learns(it));
@@ -124,6 +131,50 @@ test('handshakes', async (t) => {
       );
     });
   }
+
+  await t.test(
+    'a subscription at a hub: made by the command, meant by the table, delivered to it',
+    async () => {
+      const topic = 'https://blog.example/feed?a=1&b=2';
+      await createSenderTable(client, 'w_feed', 'websub', 'a key of the subscriber', topic);
+      let subscribed = new URLSearchParams();
+      const hub = createServer((request, response) => {
+        void text(request).then((body) => {
+          subscribed = new URLSearchParams(body);
+          response.writeHead(202).end();
+        });
+      });
+      hub.listen(0, '127.0.0.1');
+      await once(hub, 'listening');
+      onEnd(t, 'hub', () => {
+        hub.close();
+        hub.closeAllConnections();
+      });
+      const at = `http://127.0.0.1:${(hub.address() as AddressInfo).port}/`;
+      const args = [
+        '--hub',
+        at,
+        '--callback',
+        urlOf('w_feed'),
+        '--secret',
+        'a key of the subscriber',
+        '--once',
+      ];
+      const ran = await run(process.execPath, [cli, 'websub', topic, ...args]);
+      assert.deepEqual([ran.code, ran.stderr], [0, '']);
+      const asks = (topic: string) =>
+        put(get('w_feed', { 'hub.mode': 'subscribe', 'hub.topic': topic, 'hub.challenge': 'c-1' }));
+      const meant = await asks(subscribed.get('hub.topic') ?? '');
+      assert.deepEqual([meant.status, meant.body], [200, 'c-1']);
+      assert.equal((await asks('https://blog.example/another')).status, 405);
+      const entry = '<feed><entry/></feed>';
+      const key = subscribed.get('hub.secret') ?? '';
+      const signature = `sha256=${createHmac('sha256', key).update(entry).digest('hex')}`;
+      assert.equal(subscribed.get('hub.callback'), urlOf('w_feed'));
+      assert.equal((await put(post('w_feed', { 'X-Hub-Signature': signature }, entry))).status, 200);
+      assert.equal(await countOf(client, 'w_feed'), 1);
+    },
+  );
 
   await t.test('what is stored is answered as its sender wants', async () => {
     const wanted: readonly (readonly [string, string])[] = [

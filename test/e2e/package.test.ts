@@ -122,6 +122,9 @@ test('the npm package', async (suite) => {
       });
       assert.equal(forged.status, 401);
       assert.equal(await sql('SELECT data FROM deliveries'), '{"action": "opened", "number": 1}\n');
+      const page = await (await fetch(`${headgate.adminUrl}/console/`)).text();
+      const script = await fetch(`${headgate.adminUrl}/console/${/main-\w+\.js/.exec(page)?.[0]}`);
+      assert.equal(script.status, 200);
       assert.deepEqual(await terminate(headgate), { code: 0, signal: null });
 
       await t.test('and `import` starts one inside another program, with types that check', () =>

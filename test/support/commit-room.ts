@@ -45,15 +45,21 @@ export async function commitRoom(t: TestContext, bounds: Partial<Limits> = {}) {
   /** A table of one JSONB column, without a key. */
   const targetOf = async (table: string): Promise<Target> => {
     const row = await describe(quoteIdentifier(table));
-    const { relation: oid = 0, mark = '' } = row ?? {};
+    const { relation: oid = 0, version = '' } = row ?? {};
     const code = row === null ? {} : { code: codeOf(row) };
-    return madeTarget({ database: database.name, table, oid, shape: { mark }, ...code });
+    return madeTarget({ database: database.name, table, oid, shape: { version }, ...code });
   };
   /** A table of any columns. */
   const tableOf = async (table: string, choice: Partial<ShapeChoice> = {}): Promise<Target> => {
     const row = await describe(table);
     assert(row !== null, table);
-    const shape = toShape(row, { way: null, document: null, includes: [], onTypeError: 'reject', ...choice });
+    const shape = toShape(row, {
+      writeMode: null,
+      document: null,
+      includes: [],
+      onTypeError: 'reject',
+      ...choice,
+    });
     assert(typeof shape !== 'string', JSON.stringify(shape));
     const { schema_name: schema, table_name: name, relation: oid } = row;
     return madeTarget({ database: database.name, schema, table: name, oid, shape, code: codeOf(row) });

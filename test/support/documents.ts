@@ -26,7 +26,7 @@ export function typedTarget(
   intake: Partial<Intake> = {},
   shape: Partial<Shape> = {},
 ): Target {
-  const target = targetOf({ shape: { way: 'insert', columns: columnsOf(types), ...shape } });
+  const target = targetOf({ shape: { writeMode: 'insert', columns: columnsOf(types), ...shape } });
   return { ...target, intake: { ...target.intake, document: null, ...intake } };
 }
 

@@ -35,6 +35,7 @@ export async function fillSpool({ dataDir, table, client, together, body, more }
     ring: loadMasterKeys(join(dataDir, 'master.key')),
     segmentBytes: limits.spoolSegmentBytes,
     bytesLeft: () => Infinity,
+    bytesFree: () => Infinity,
     random: randomBytes,
     clock: () => performance.now(),
     nowMs: Date.now,

@@ -34,8 +34,8 @@ export function targetOf(given: Partial<Omit<Target, 'shape'>> & { shape?: Parti
     },
     ...given,
     shape: {
-      mark: '',
-      way: 'copy',
+      version: '',
+      writeMode: 'copy',
       columns: [jsonb('data')],
       key: [],
       document: null,

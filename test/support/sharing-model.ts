@@ -139,12 +139,12 @@ async function makeTables(client: Client, database: string, count: number): Prom
   );
   assert.equal(rows.length, count);
   return rows.map((row) => {
-    const choice = { way: null, document: null, includes: [], onTypeError: 'reject' } as const;
+    const choice = { writeMode: null, document: null, includes: [], onTypeError: 'reject' } as const;
     const shape = toShape(row, choice);
     assert(typeof shape !== 'string');
-    const { relation: oid, mark, table_name: table } = row;
+    const { relation: oid, version, table_name: table } = row;
     const code = { ...codeOf(row), catalogued: true };
-    const target = targetOf({ database, table, oid, code, shape: { mark } });
+    const target = targetOf({ database, table, oid, code, shape: { version } });
     return { target, name: table, sent: [], isTouched: false, isDropped: false };
   });
 }

@@ -17,7 +17,7 @@ export async function readSnapshot(client: ClientBase, before: Snapshot = emptyS
   });
 }
 
-/** One line: way, columns with type and what fills them, key, what goes where. */
+/** One line: how rows are written, columns with type and what fills them, key, what goes where. */
 export function summary({ shape, intake, check }: Target): string {
   const columns = shape.columns.map(
     ({ name, type, fallback }) => `${name} ${type}${fallback === null ? '' : ` = ${fallback}`}`,
@@ -32,7 +32,7 @@ export function summary({ shape, intake, check }: Target): string {
     shape.onTypeError === 'null' ? ' onTypeError null' : '',
   ];
   return (
-    `${check === 'unusable' ? 'unusable ' : ''}${shape.way} (${columns.join(', ')})` +
+    `${check === 'unusable' ? 'unusable ' : ''}${shape.writeMode} (${columns.join(', ')})` +
     (key.length === 0 ? '' : ` key (${key.join(', ')})`) +
     (intake.document === null ? '' : ` document ${intake.document}`) +
     includes.join('') +

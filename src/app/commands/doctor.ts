@@ -2,13 +2,12 @@
  * `headgate doctor`: what is wrong with this machine, its settings and its tables, one line each. Gives the exit status: 1 when
  * something has to be put right; what only deserves a look is told as well. Changes nothing but a file of 8 KiB in the data directory, for a moment.
  */
-import { open, rm, statfs } from 'node:fs/promises';
-import { join } from 'node:path';
 import { connect as connectTls } from 'node:tls';
 import { PlainError } from '../../kit/plain-error.ts';
 import { limits } from '../../tables/limits.ts';
 import type { Settings } from '../../tables/settings.ts';
 import { problemsOf } from '../check.ts';
+import { diskSpace, flushTime } from '../disk.ts';
 import { certificateDays } from './certificate.ts';
 import { plain } from '../../kit/terminal.ts';
 import type { CommandIo } from '../../kit/terminal.ts';
@@ -62,9 +61,8 @@ async function settingsFindings(settings: Settings): Promise<Finding[]> {
 
 async function diskFindings(dataDir: string, io: CommandIo): Promise<Finding[]> {
   try {
-    const { bavail, bsize } = await statfs(dataDir);
-    const free = bavail * bsize;
-    const flushMs = await flushTime(dataDir, io);
+    const { freeBytes: free } = await diskSpace(dataDir);
+    const flushMs = await flushTime(dataDir, io.elapsed);
     return [
       found(
         'disk',
@@ -81,26 +79,6 @@ async function diskFindings(dataDir: string, io: CommandIo): Promise<Finding[]> 
     const { code } = error as NodeJS.ErrnoException;
     return [found('disk', 'wrong', `${dataDir} cannot be written (${code ?? 'unknown error'})`)];
   }
-}
-
-/** The median, in ms. */
-async function flushTime(dataDir: string, io: CommandIo): Promise<number> {
-  const path = join(dataDir, `.doctor-${io.random(8).toString('hex')}`);
-  const file = await open(path, 'wx', 0o600);
-  const times: number[] = [];
-  try {
-    const block = Buffer.alloc(8192, 1);
-    for (let i = 0; i < limits.doctorFlushes; i++) {
-      const began = io.elapsed();
-      await file.write(block, 0, block.length, 0);
-      await file.datasync();
-      times.push(io.elapsed() - began);
-    }
-  } finally {
-    await file.close();
-    await rm(path, { force: true });
-  }
-  return times.toSorted((a, b) => a - b)[times.length >> 1] ?? 0;
 }
 
 async function databaseFindings(where: Where, io: CommandIo): Promise<Finding[]> {

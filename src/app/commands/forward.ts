@@ -41,7 +41,7 @@ export class Forwarder {
     }
     const sender = senders.get(name);
     if (sender === undefined) throw new SendError(`unknown sender "${name}": docs/senders lists them`);
-    return new Forwarder({ sender, key: await secretOf({ sender: name, secret, secretFile }, io) }, io);
+    return new Forwarder({ sender, key: await secretOf({ secret, secretFile }, io) }, io);
   }
 
   send(stored: StoredRequest, to: string, contentType: string): Promise<Answer> {

@@ -36,6 +36,15 @@ HTTP like any other request, so that its VALIDATE is asked: --sender and --secre
   headgate replay github_events --since 1h --to http://localhost:3000/hook
   headgate replay orders --where "data->>'status' = 'failed'" --to orders_again --rate 200
 ${elsewhere}`,
+  websub: `
+Finds the hub that the topic names, asks it for a subscription, and asks again twice in a lease until it is interrupted; a hub that
+refuses is asked again after a minute, then less often. The hub asks the table whether that is meant, so the table is made first, with the topic as its second
+secret: VALIDATE SECRET s USING websub ANSWER SECRET topic. What the hub asked and was answered is in headgate.handshakes.
+
+  headgate websub https://blog.example/feed --callback https://hooks.example.com/webhook/dev/public/feed --secret-file key.txt
+  headgate websub 'https://www.youtube.com/xml/feeds/videos.xml?channel_id=…' --hub https://pubsubhubbub.appspot.com/ \\
+    --callback https://hooks.example.com/webhook/dev/public/videos --secret-file key.txt --lease '10 days'
+Exit status: 0 done, 1 not, 130 interrupted.`,
   explain: `
 Takes the number of a row of headgate.rejected_requests; without one, the newest. Only requests to tables that are yours are seen, and
 credentials were left out when the request was kept.

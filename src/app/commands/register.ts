@@ -12,6 +12,7 @@ import type { ListenOptions } from './listen.ts';
 import { pages } from './pages.ts';
 import type { ReplayOptions } from './replay.ts';
 import type { SqlOptions } from './sql.ts';
+import type { WebsubOptions } from '../../senders/websub.ts';
 import type { Where, WhereOptions } from './where.ts';
 
 type Given = Record<string, string | true | undefined>;
@@ -60,6 +61,7 @@ export function registerCommands(program: Command, shell: Shell): void {
   endpointCommands(making);
   sendingCommands(making);
   readingCommands(making);
+  websubCommands(making);
   machineCommands(program, making);
 }
 
@@ -147,6 +149,35 @@ function readingCommands({ shell, command, placed, where }: Making): void {
       const { stdin: input, stdout: output } = process;
       const typed = input.isTTY && output.isTTY;
       await end(sqlCommand(await where(options), options, { input, output, typed }, shell.io()));
+    });
+}
+
+function websubCommands({ command, shell }: Making): void {
+  command('websub <topic>', 'subscribe a table to a feed at its WebSub hub, and renew that before it ends')
+    .requiredOption('--callback <url>', 'the URL of the table, as the hub calls it')
+    .option('--hub <url>', 'the hub, instead of the one that the topic names')
+    .option('--secret <secret>', 'what the hub is to sign with: the text of CREATE SECRET')
+    .option('--secret-file <file>', 'the same, read from a file')
+    .option('--lease <time>', 'how long the subscription is to last (default: 5 days)')
+    .option('--every <time>', 'how often it is renewed (default: twice a lease)')
+    .option('--once', 'subscribe, and end')
+    .option('--unsubscribe', 'end the subscription')
+    .action(async (topic: string, options: Omit<WebsubOptions, 'topic'>) => {
+      const [{ websubCommand }, { SendClient }, { setTimeout: pause }] = await Promise.all([
+        import('../../senders/websub.ts'),
+        import('../../senders/send-client.ts'),
+        import('node:timers/promises'),
+      ]);
+      const io = shell.io();
+      const client = new SendClient();
+      const { signal } = io;
+      const waiting = (ms: number) => pause(ms, undefined, { signal }).catch(() => undefined);
+      try {
+        const how = { ...io, client, random: Math.random, pause: waiting };
+        await end(websubCommand({ ...options, topic }, how));
+      } finally {
+        client.close();
+      }
     });
 }
 

@@ -17,10 +17,11 @@ import { deferred } from '../../kit/deferred.ts';
 import { PlainError } from '../../kit/plain-error.ts';
 import { readLines } from '../../kit/read-lines.ts';
 import { limits } from '../../tables/limits.ts';
-import type { TailBatch } from '../../tables/tail.ts';
+import type { HeldQuestion, HeldRequest, TailBatch } from '../../tables/tail.ts';
 import type { Observation } from '../../tables/observations.ts';
 import { listenerEntry } from '../own-files.ts';
 import type {
+  Answer,
   Assignment,
   FromListener,
   Left,
@@ -49,7 +50,7 @@ export interface ChildOptions {
 }
 
 /** How a question ended: `late` and `gone` say nothing of what was asked. */
-type Answered = Report | 'done' | 'late' | 'gone';
+type Answered = Answer | 'late' | 'gone';
 
 interface Asked {
   readonly answered: ReturnType<typeof deferred<Answered>>;
@@ -140,7 +141,13 @@ export class ListenerChild {
   /** null: it has done what was asked, or is gone, or took longer than `withinMs`. Never rejects. */
   async ask(question: Question, withinMs: number | null = limits.listenerAnswerMs): Promise<Report | null> {
     const answer = await this.#ask(question, withinMs);
-    return typeof answer === 'string' ? null : answer;
+    return typeof answer === 'string' ? null : (answer.report ?? null);
+  }
+
+  /** null: it has no such request, or says nothing in time. Never rejects. */
+  async held(of: HeldQuestion): Promise<HeldRequest | null> {
+    const answer = await this.#ask({ what: 'held', of }, limits.listenerAnswerMs);
+    return typeof answer === 'string' ? null : (answer.held ?? null);
   }
 
   /** Whether what streams have left in it is settled; `late`: it does not get on with that for so long. Never rejects. */
@@ -213,7 +220,8 @@ export class ListenerChild {
         this.#asked.get(message.id)?.late?.refresh();
         break;
       case 'answer':
-        this.#answer(message.id, message.report ?? 'done');
+        this.report = message.answer.report ?? this.report;
+        this.#answer(message.id, message.answer);
         break;
     }
   }
@@ -231,7 +239,6 @@ export class ListenerChild {
 
   #answer(id: number, answer: Answered): void {
     const asked = this.#asked.get(id);
-    if (typeof answer !== 'string') this.report = answer;
     if (asked === undefined) return;
     this.#asked.delete(id);
     if (asked.late !== null) clearTimeout(asked.late);

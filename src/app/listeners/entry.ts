@@ -62,8 +62,8 @@ function explained(error: unknown): string | null {
 }
 
 async function answer({ id, question }: ToListener & { kind: 'ask' }): Promise<void> {
-  const report = (await service?.answer(question, () => send({ kind: 'getsOn', id }))) ?? null;
-  send({ kind: 'answer', id, report }, () => {
+  const given = (await service?.answer(question, () => send({ kind: 'getsOn', id }))) ?? {};
+  send({ kind: 'answer', id, answer: given }, () => {
     if (question.what === 'drain') process.exit(0);
   });
 }

@@ -17,9 +17,10 @@ import type { Metrics } from '../../admin/metrics.ts';
 import type { ListenerState } from '../../admin/watch-metrics.ts';
 import type { Passed } from '../../access/gate.ts';
 import type { Closable } from '../../kit/closer.ts';
-import { quietTurn } from '../../kit/quiet-turn.ts';
+import { nobodyWaits } from '../../kit/quiet-turn.ts';
 import { limits } from '../../tables/limits.ts';
 import type { Observe } from '../../tables/observations.ts';
+import type { HeldQuestion, HeldRequest } from '../../tables/tail.ts';
 import type { ChildOptions, ListenerChild } from './child.ts';
 import { Fences } from './fences.ts';
 import type { Question } from './messages.ts';
@@ -98,6 +99,12 @@ export class Listeners implements Closable {
     await Promise.all(this.#serving().map((child) => child.ask(question, withinMs)));
   }
 
+  /** Of the process that has it; null: none has. Never rejects. */
+  async held(of: HeldQuestion): Promise<HeldRequest | null> {
+    const all = await Promise.all(this.#serving().map((child) => child.held(of)));
+    return all.find((it) => it !== null) ?? null;
+  }
+
   /** Those of all processes in one text; of one that does not answer in time what it said last. */
   async metricsText(own: Metrics): Promise<string> {
     await this.tell({ what: 'report' });
@@ -127,7 +134,7 @@ export class Listeners implements Closable {
   }
 
   async #close(): Promise<void> {
-    await quietTurn(this.#server, limits.closingTurnsMax);
+    await nobodyWaits(this.#server, limits.closingTurnsMax);
     // Not waited for: it would ask the processes what became of each connection.
     this.#server.close();
     for (const connection of this.#waiting) connection.destroy();

@@ -2,7 +2,7 @@
 import type { MetricFamily } from '../../admin/merged-metrics.ts';
 import type { EngineReach } from '../../engine/attached.ts';
 import type { Passed } from '../../access/gate.ts';
-import type { TailBatch } from '../../tables/tail.ts';
+import type { HeldQuestion, HeldRequest, TailBatch } from '../../tables/tail.ts';
 import type { Observation, TableName } from '../../tables/observations.ts';
 import type { Refusal } from '../../tables/refusals.ts';
 import type { Settings } from '../../tables/settings.ts';
@@ -63,6 +63,8 @@ export type Question =
   | { readonly what: 'report' }
   /** Whether outcomes are to be told as they come; those that are remembered first. */
   | { readonly what: 'tail'; readonly on: boolean }
+  /** What an accepted request held. */
+  | { readonly what: 'held'; readonly of: HeldQuestion }
   /** A statement of Headgate's own comes for this database: its catalog is, or will be, there. */
   | { readonly what: 'ensure'; readonly database: string }
   /** This database is about to be dropped or renamed. */
@@ -78,6 +80,12 @@ export interface Report {
   readonly metrics: readonly MetricFamily[];
   /** null: requests can be served; otherwise why not. */
   readonly unavailable: string | null;
+}
+
+/** Of questions that are not answered by having been done; null: it has none. */
+export interface Answer {
+  readonly report?: Report;
+  readonly held?: HeldRequest | null;
 }
 
 export type ToListener =
@@ -106,5 +114,5 @@ export type FromListener =
   | { readonly kind: 'spool'; readonly said: SpoolSaid }
   /** What is asked by this question takes long, and gets on. */
   | { readonly kind: 'getsOn'; readonly id: number }
-  /** `report`: of the question for it. Whatever else was asked is done, as well as it could be. */
-  | { readonly kind: 'answer'; readonly id: number; readonly report: Report | null };
+  /** What was asked is done, as well as it could be. */
+  | { readonly kind: 'answer'; readonly id: number; readonly answer: Answer };

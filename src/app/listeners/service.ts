@@ -22,7 +22,8 @@ import type { Observe } from '../../tables/observations.ts';
 import { loadParser } from '../../validate/expression.ts';
 import { masterKeys, openWebhookRooms, releaseDatabase } from '../webhook-rooms.ts';
 import type { WebhookRooms } from '../webhook-rooms.ts';
-import type { Assignment, FromListener, Question, Report, SpoolTold } from './messages.ts';
+import type { Answer, Assignment, FromListener, Question, Report, SpoolTold } from './messages.ts';
+import { Held } from '../../console/held.ts';
 import { Ring } from '../../console/ring.ts';
 import { Fence } from './fence.ts';
 import { ObservationSender } from './observation-sender.ts';
@@ -33,7 +34,7 @@ export interface ListenerService {
   /** Serves a connection; undefined: it was closed on its way. */
   take(connection: Socket | undefined): void;
   /** Never rejects: what could not be done shows in what comes after it. */
-  answer(question: Question, getsOn: () => void): Promise<Report | null>;
+  answer(question: Question, getsOn: () => void): Promise<Answer>;
   /** Counts what passed in another process. */
   charge: Gate['charge'];
   /** The answer to a fence that it has asked for. */
@@ -58,7 +59,8 @@ export async function serveListener(
     };
     const { logFormat: format, logLevel: level } = settings;
     const lines = tellsRequests({ format, level }) ? [requestLines((line) => saying.say(line))] : [];
-    const ring = new Ring(Date.now);
+    const held = new Held(allLimits, (table) => rooms?.catalog.lastKnown(table));
+    const ring = new Ring(Date.now, held.forget);
     const observe = observers(said, ...lines, metrics.observe, ring.observe);
     await loadParser();
     const guards = await openGuards(settings, observe, closer, true);
@@ -72,8 +74,9 @@ export async function serveListener(
     const fence = new Fence((id, left) => send({ kind: 'fence', id, left }));
     const link = new SpoolLink((it) => send({ kind: 'spool', said: it }));
     const oneOfSeveral = { fence, commitName, link };
+    const ofOne = { retries: false, hold: held.hold };
     const opened = await openWebhookRooms(
-      { settings, engine, keys, guards, limits, observe, openDoor, retries: false, oneOfSeveral },
+      { settings, engine, keys, guards, limits, observe, openDoor, oneOfSeveral, ...ofOne },
       closer,
     );
     rooms = opened;
@@ -82,7 +85,7 @@ export async function serveListener(
     return {
       take: takeConnections(opened.listener, send),
       answer: answerQuestions(
-        { ...opened, fence, tail: tailTo(ring, send) },
+        { ...opened, fence, held, tail: tailTo(ring, send) },
         guards.reload,
         closer,
         async () => ({
@@ -127,7 +130,11 @@ function takeConnections(listener: Listener, send: (message: FromListener) => vo
 }
 
 function answerQuestions(
-  rooms: WebhookRooms<Listener> & { readonly fence: Fence; readonly tail: (on: boolean) => void },
+  rooms: WebhookRooms<Listener> & {
+    readonly fence: Fence;
+    readonly held: Held;
+    readonly tail: (on: boolean) => void;
+  },
   reload: (() => Promise<void>) | null,
   closer: Closer,
   report: () => Promise<Report>,
@@ -135,28 +142,31 @@ function answerQuestions(
   return async (question, getsOn) => {
     switch (question.what) {
       case 'report':
-        return report();
+        return { report: await report() };
+      case 'held':
+        return { held: rooms.held.read(question.of) };
       case 'tail':
         rooms.tail(question.on);
-        return null;
+        break;
       case 'ensure':
         // Its statement has found the catalog there, or tells its client why not.
         await rooms.catalog.ensure(question.database).catch(() => undefined);
-        return null;
+        break;
       case 'release':
         await releaseDatabase(rooms, question.database);
-        return null;
+        break;
       case 'settle':
         await rooms.fence.settle(question.left, rooms.lanes, getsOn);
-        return null;
+        break;
       case 'reload':
         await reload?.();
-        return null;
+        break;
       case 'drain':
         await rooms.listener.close();
         await closer.close();
-        return null;
+        break;
     }
+    return {};
   };
 }
 

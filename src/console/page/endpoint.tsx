@@ -2,14 +2,27 @@
 import type { JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { qualified, shellWord } from '../quote.ts';
-import { dropTable, lastRows, listReasons, showCreate } from '../statements.ts';
+import { dropTable, inspect, lastRows, listMax, listReasons, showCreate } from '../statements.ts';
 import type { TableRef } from '../statements.ts';
 import { Chart } from './chart.tsx';
 import { urlOf } from './endpoints.tsx';
 import { LiveList } from './live-list.tsx';
 import { keyOf, lastSeen } from './live.ts';
 import { useLoaded, useRows } from './load.ts';
-import { Action, Ago, Badge, Code, Copy, Listing, Skeleton, Sql, Text, timeOf, Wrong } from './parts.tsx';
+import {
+  Action,
+  Ago,
+  Badge,
+  Code,
+  Copy,
+  Listing,
+  Shown,
+  Skeleton,
+  Sql,
+  Text,
+  timeOf,
+  Wrong,
+} from './parts.tsx';
 import { go, to } from './route.ts';
 import { me, run } from './server.ts';
 import { Result } from './value.tsx';
@@ -115,7 +128,11 @@ function Reasons({ of }: { readonly of: TableRef }): JSX.Element {
   const { schema, table } = of;
   return (
     <>
-      <Listing loaded={loaded} empty={<>Nothing of this table was refused, or it is forgotten by now.</>}>
+      <Listing
+        loaded={loaded}
+        max={listMax.reasons}
+        empty={<>Nothing of this table was refused, or it is forgotten by now.</>}
+      >
         {(rows) => (
           <div class="scroll" tabIndex={0} role="region" aria-label="Reasons">
             <table class="rows">
@@ -173,12 +190,11 @@ function changesOf({ schema, table }: TableRef): readonly (readonly [string, str
 
 function Definition({ of }: { readonly of: TableRef }): JSX.Element {
   const sql = showCreate(of);
-  const { value, failure } = useLoaded(sql, (options) => run(sql, false, options));
-  const [first] = value?.tables.at(-1)?.rows ?? [];
+  const loaded = useLoaded(sql, (options) => run(sql, false, options));
+  const { reload } = loaded;
   return (
     <>
-      {failure === null ? null : <Wrong failure={failure} />}
-      {value === null ? failure === null && <Skeleton /> : <Code text={first?.at(-1) ?? ''} />}
+      <Shown loaded={loaded}>{({ tables }) => <Code text={tables.at(-1)?.rows[0]?.at(-1) ?? ''} />}</Shown>
       <Sql text={sql} />
       <h2>Its check</h2>
       <p>
@@ -188,6 +204,15 @@ function Definition({ of }: { readonly of: TableRef }): JSX.Element {
           </a>
         ))}
       </p>
+      <h2>Look at what accepted requests held</h2>
+      <p class="faint">
+        Under Live each of the next ones leads to its headers and its body, from memory, while it is
+        remembered. Headers that may hold credentials are masked.
+      </p>
+      <div class="row-of wrap">
+        <Action label="Look at them" sql={inspect(of, 'bodies')} done={reload} />
+        <Action label="No longer" sql={inspect(of, 'off')} done={reload} />
+      </div>
       <h2>Drop it</h2>
       <p class="faint">The table goes with all its rows, and its address answers 404.</p>
       <Action

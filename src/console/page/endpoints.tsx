@@ -6,7 +6,7 @@
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { digitsText, sizeText } from '../shown.ts';
-import { listEndpoints, listTraffic, showEndpoints } from '../statements.ts';
+import { listEndpoints, listMax, listTraffic, showEndpoints } from '../statements.ts';
 import type { TableRef } from '../statements.ts';
 import { Bars, barsOf, boundText } from './chart.tsx';
 import { FirstSteps } from './first-steps.tsx';
@@ -46,7 +46,7 @@ export function Endpoints(): JSX.Element {
           New endpoint
         </a>
       </header>
-      <Listing loaded={loaded} empty={<FirstSteps />}>
+      <Listing loaded={loaded} max={listMax.endpoints} empty={<FirstSteps />}>
         {(rows) => (
           <Table rows={rows} text={text} clear={() => setText('')} known={known} traffic={traffic} />
         )}

@@ -8,7 +8,7 @@ import { prettyJson } from '../pretty.ts';
 import { shellWord } from '../quote.ts';
 import { listColumns } from '../statements.ts';
 import { useRows } from './load.ts';
-import { Badge, Code, Sql, Wrong } from './parts.tsx';
+import { Area, Badge, Code, Sql, Wrong } from './parts.tsx';
 import { me } from './server.ts';
 
 const linesMax = 1_000;
@@ -43,15 +43,7 @@ export function Events(): JSX.Element {
             ))}
           </select>
         </label>
-        <label>
-          Documents, one a line
-          <textarea
-            rows={8}
-            spellcheck={false}
-            value={text}
-            onInput={(event) => setText(event.currentTarget.value)}
-          />
-        </label>
+        <Area label="Documents, one a line" rows={8} value={text} change={setText} />
         <p role="status">
           {wrong.length === 0 ? (
             <Badge kind="good">{lines.length} documents</Badge>

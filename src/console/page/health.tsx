@@ -1,14 +1,22 @@
-/** How Headgate is: ready or why not, the engine, what was answered since the start, and its processes (`/metrics`). */
+/**
+ * How Headgate is: ready or why not, the engine, what was answered since the start, and its processes (`/metrics`); how the
+ * tables grow; and, for whom PostgreSQL tells such things, the disk, the spool and the certificates.
+ */
 import type { JSX } from 'preact';
-import type { Health } from '../api.ts';
+import type { CertificateInfo, Health, Machine } from '../api.ts';
 import { digitsText, sizeText } from '../shown.ts';
-import { useLoaded } from './load.ts';
-import { Badge, Copy, Skeleton, Status, Wrong } from './parts.tsx';
+import { readEngine, readWal } from '../statements.ts';
+import { Growth } from './growth.tsx';
+import { useLoaded, useRows, useRowsIf } from './load.ts';
+import { Badge, Copy, Shown, Sql, Status, Text, Wrong } from './parts.tsx';
 import { Figure } from './overview.tsx';
 import { call } from './server.ts';
 
+const dayMs = 86_400_000;
+
 export function HealthScreen(): JSX.Element {
-  const { value, failure } = useLoaded('health', (options) => call<Health>('health', options), 2_000);
+  const loaded = useLoaded('health', (options) => call<Health>('health', options), 2_000);
+  const machine = useLoaded('machine', (options) => call<Machine | null>('machine', options), 15_000);
   const curl = `curl ${location.origin}/metrics`;
   return (
     <>
@@ -16,9 +24,78 @@ export function HealthScreen(): JSX.Element {
         <h1>Health</h1>
         <Copy text={curl} label="Copy curl of /metrics" />
       </header>
-      {failure === null ? null : <Wrong failure={failure} />}
-      {value === null ? failure === null && <Skeleton /> : <Known health={value} />}
+      <Shown loaded={loaded}>{(value) => <Known health={value} />}</Shown>
+      <Disk machine={machine.value} />
+      {machine.failure === null ? null : <Wrong failure={machine.failure} />}
+      <Growth freeBytes={machine.value?.disk?.embedded === true ? machine.value.disk.freeBytes : null} />
+      {(machine.value?.certificates.length ?? 0) === 0 ? null : (
+        <>
+          <h2>Certificates</h2>
+          <ul class="list">
+            {machine.value?.certificates.map((it) => (
+              <Certificate key={it.door} of={it} />
+            ))}
+          </ul>
+        </>
+      )}
     </>
+  );
+}
+
+/** What the role may not see is left out. */
+function Disk({ machine }: { readonly machine: Machine | null }): JSX.Element {
+  const engine = useRows(readEngine, 15_000).value?.[0];
+  const wal = useRowsIf(machine === null ? null : readWal, 15_000).value?.[0];
+  const { disk = null, spool = null, node = '' } = machine ?? {};
+  return (
+    <>
+      <h2>Disk</h2>
+      <dl class="figures">
+        {disk === null ? null : (
+          <Figure
+            name={`free in ${disk.folder}`}
+            value={`${sizeText(disk.freeBytes)} of ${sizeText(disk.totalBytes)}`}
+            wrong={disk.low}
+          />
+        )}
+        <Figure name="this database" value={engine?.['database_size'] ?? '…'} />
+        {wal === undefined ? null : <Figure name="write-ahead log" value={wal['wal_size'] ?? '–'} />}
+        {spool === null ? null : (
+          <Figure
+            name="spool"
+            value={`${sizeText(spool.bytes)}, ${spool.tables} ${spool.tables === 1 ? 'table' : 'tables'}`}
+            wrong={spool.held > 0 || !spool.takes}
+          />
+        )}
+        {disk === null || disk.flushMs === null ? null : (
+          <Figure name="a write is on it after" value={`${disk.flushMs.toFixed(2)} ms`} wrong={disk.slow} />
+        )}
+        <Figure name="PostgreSQL" value={engine?.['server_version'] ?? '…'} />
+        {node === '' ? null : <Figure name="Node" value={node} />}
+      </dl>
+      {disk?.embedded === false ? (
+        <p class="faint">
+          That is the disk of Headgate. The database is on another one, which is not known here.
+        </p>
+      ) : null}
+      {machine === null ? (
+        <p class="faint">
+          What the machine is like is shown to superusers and members of <code>pg_monitor</code>.
+        </p>
+      ) : null}
+      <Sql text={[readEngine, ...(machine === null ? [] : [readWal])].join(';\n')} />
+    </>
+  );
+}
+
+function Certificate({ of: { door, names, untilMs, state } }: { readonly of: CertificateInfo }): JSX.Element {
+  const days = Math.floor((untilMs - Date.now()) / dayMs);
+  return (
+    <li>
+      <Badge kind={state === 'valid' ? 'good' : state === 'expires soon' ? 'warn' : 'bad'}>{state}</Badge>{' '}
+      {door}: <Text of={names} max={400} />
+      {state === 'unreadable' ? '' : `, ${days} days left`}
+    </li>
   );
 }
 

@@ -79,7 +79,7 @@ export function LiveList({ only, empty, max = shownMax }: Props): JSX.Element {
 }
 
 function Line({ line, table }: { readonly line: LiveLine; readonly table: boolean }): JSX.Element {
-  const { atMs, status, code, rows, bytes, ms, address } = line;
+  const { atMs, status, code, bytes, ms, address } = line;
   return (
     <tr class="fresh">
       <td class="mono">{new Date(atMs).toLocaleTimeString(undefined, { hour12: false })}</td>
@@ -97,10 +97,27 @@ function Line({ line, table }: { readonly line: LiveLine; readonly table: boolea
           )}
         </td>
       ) : null}
-      <td class="tight">{code === 'committed' ? `${rows} ${rows === 1 ? 'row' : 'rows'}` : code}</td>
+      <td class="tight">
+        <What line={line} />
+      </td>
       <td class="right mono">{bytes === null ? '' : sizeText(bytes)}</td>
       <td class="right mono">{ms < 10 ? ms.toFixed(1) : Math.round(ms)} ms</td>
       <td class="mono">{address}</td>
     </tr>
+  );
+}
+
+/** What leads to the request, where it is kept or held. */
+function What({ line }: { readonly line: LiveLine }): JSX.Element {
+  const { schema, table, status, code, rows, held } = line;
+  const word = code === 'committed' ? `${rows} ${rows === 1 ? 'row' : 'rows'}` : code;
+  const refused = table !== '' && status >= 400 && status < 500;
+  if (held === undefined && !refused) return <>{word}</>;
+  const place =
+    held === undefined ? to(['refused'], { schema, table, code }) : to(['request', schema, table, held]);
+  return (
+    <a data-row href={place}>
+      {word}
+    </a>
   );
 }

@@ -52,6 +52,25 @@ export function useLoaded<T>(key: string, load: Load<T>, everyMs = 0): Loaded<T>
   };
 }
 
+export interface AskedFor<T> {
+  readonly answer: T | null;
+  readonly failure: Failure | null;
+  readonly ask: (answering: Promise<T>) => void;
+}
+
+/** What a button asks for. */
+export function useAsked<T>(): AskedFor<T> {
+  const [state, setState] = useState<Omit<AskedFor<T>, 'ask'>>({ answer: null, failure: null });
+  const ask = (answering: Promise<T>): void => {
+    setState({ answer: null, failure: null });
+    answering.then(
+      (answer) => setState({ answer, failure: null }),
+      (error: unknown) => setState({ answer: null, failure: error as Failure }),
+    );
+  };
+  return { ...state, ask };
+}
+
 export type Row = Readonly<Record<string, string | null>>;
 
 /** The rows of one statement that only reads, by the names of its columns. */

@@ -1,6 +1,7 @@
 /** The page: who is in, which screen, and what is the same on all of them. */
 import { render } from 'preact';
 import type { JSX } from 'preact';
+import { AcceptedRequest } from './accepted-request.tsx';
 import { Diff } from './diff.tsx';
 import { Endpoint } from './endpoint.tsx';
 import { Endpoints } from './endpoints.tsx';
@@ -41,6 +42,8 @@ function Screen(): JSX.Element {
       return <Endpoints />;
     case 'endpoint':
       return <Endpoint key={`${first}/${second}`} schema={first} table={second} tab={third} />;
+    case 'request':
+      return <AcceptedRequest key={third} schema={first} table={second} held={third} />;
     case 'refused':
       return first === '' ? <Refused query={query} /> : <RefusedRequest key={first} id={first} />;
     case 'diff':
@@ -66,7 +69,11 @@ function Screen(): JSX.Element {
 
 function Navigation(): JSX.Element {
   const [place = ''] = route.value.parts;
-  const active = place === 'endpoint' || place === 'new' ? 'endpoints' : place === 'diff' ? 'refused' : place;
+  const active = ['endpoint', 'request', 'new'].includes(place)
+    ? 'endpoints'
+    : place === 'diff'
+      ? 'refused'
+      : place;
   return (
     <nav aria-label="Console">
       <a class="brand" href={to([])}>

@@ -117,11 +117,19 @@ function Figures({
   );
 }
 
-export function Figure({ name, value }: { readonly name: string; readonly value: string }): JSX.Element {
+export function Figure({
+  name,
+  value,
+  wrong = false,
+}: {
+  readonly name: string;
+  readonly value: string;
+  readonly wrong?: boolean;
+}): JSX.Element {
   return (
     <div>
       <dt>{name}</dt>
-      <dd>{value}</dd>
+      <dd>{wrong ? <Badge kind="warn">{value}</Badge> : value}</dd>
     </div>
   );
 }

@@ -94,6 +94,31 @@ export function Code({
   );
 }
 
+/** A text of several lines that somebody writes, under its name. */
+export function Area({
+  label,
+  value,
+  rows,
+  change,
+}: {
+  readonly label: string;
+  readonly value: string;
+  readonly rows: number;
+  readonly change: (value: string) => void;
+}): JSX.Element {
+  return (
+    <label>
+      {label}
+      <textarea
+        rows={rows}
+        spellcheck={false}
+        value={value}
+        onInput={(event) => change(event.currentTarget.value)}
+      />
+    </label>
+  );
+}
+
 export interface ActionProps {
   readonly label: string;
   readonly sql: string;
@@ -175,19 +200,13 @@ export function Wrong({ failure }: { readonly failure: Failure }): JSX.Element {
   );
 }
 
-interface ListingProps<T> {
-  readonly loaded: Loaded<readonly T[]>;
-  /** What to say, and to do next, where there is nothing. */
-  readonly empty: ComponentChildren;
-  readonly children: (rows: readonly T[]) => ComponentChildren;
+interface ShownProps<T> {
+  readonly loaded: Loaded<T>;
+  readonly children: (value: T) => ComponentChildren;
 }
 
-/** A list in all its states: loading, failed, empty, there. */
-export function Listing<T>({
-  loaded: { value, failure, reload },
-  empty,
-  children,
-}: ListingProps<T>): JSX.Element {
+/** What was asked for, in all its states: loading, failed, there, and failed with what was there before. */
+export function Shown<T>({ loaded: { value, failure, reload }, children }: ShownProps<T>): JSX.Element {
   if (value === null && failure === null) return <Skeleton />;
   return (
     <>
@@ -199,8 +218,31 @@ export function Listing<T>({
           </button>
         </div>
       )}
-      {value === null ? null : value.length === 0 ? <div class="empty">{empty}</div> : children(value)}
+      {value === null ? null : children(value)}
     </>
+  );
+}
+
+interface ListingProps<T> extends ShownProps<readonly T[]> {
+  /** What to say, and to do next, where there is nothing. */
+  readonly empty: ComponentChildren;
+  /** So many are asked for at most. */
+  readonly max?: number;
+}
+
+/** A list: as what was asked for, and empty, and longer than it is shown. */
+export function Listing<T>({ loaded, empty, max = Infinity, children }: ListingProps<T>): JSX.Element {
+  return (
+    <Shown loaded={loaded}>
+      {(rows) => (
+        <>
+          {rows.length === 0 ? <div class="empty">{empty}</div> : children(rows)}
+          {rows.length < max ? null : (
+            <p class="faint">The first {max}; there may be more. SQL shows all of them.</p>
+          )}
+        </>
+      )}
+    </Shown>
   );
 }
 

@@ -1,18 +1,14 @@
 /** One refused request: why, what came, what was left out of it, the steps of its check, and another attempt. */
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
-import { shellWord } from '../quote.ts';
 import { forgetOne, readRefused, retryOne } from '../statements.ts';
 import { useRows } from './load.ts';
 import type { Row } from './load.ts';
 import { Action, Ago, Badge, Copy, Listing, Sql, Text, timeOf } from './parts.tsx';
-import { LooksLike } from './looks-like.tsx';
-import { Resend } from './resend.tsx';
+import { curlOf, RequestAsItCame } from './request.tsx';
+import type { Came } from './request.tsx';
 import { Outcome } from './retry-all.tsx';
 import { go, to } from './route.ts';
-import { me } from './server.ts';
-import { Body, bytesOf } from './value.tsx';
-import { Explain } from './verify.tsx';
 
 export function RefusedRequest({ id }: { readonly id: string }): JSX.Element {
   const sql = readRefused(id);
@@ -40,14 +36,26 @@ export function RefusedRequest({ id }: { readonly id: string }): JSX.Element {
   );
 }
 
-function Request({ row }: { readonly row: Row }): JSX.Element {
-  const id = row['id'] ?? '';
-  const ref = { schema: row['schema_name'] ?? '', table: row['table_name'] ?? '' };
+function cameOf(row: Row): Came {
   const headers = Object.entries(JSON.parse(row['headers'] ?? '{}') as Record<string, string | string[]>);
-  const pairs = headers.flatMap(([name, value]) =>
-    [value].flat().map((it): readonly [string, string] => [name, it]),
-  );
-  const body = row['body_base64'] ?? null;
+  return {
+    table: { schema: row['schema_name'] ?? '', table: row['table_name'] ?? '' },
+    method: row['method'] ?? 'POST',
+    target: row['target'] ?? '',
+    headers: headers.flatMap(([name, value]) =>
+      [value].flat().map((it): readonly [string, string] => [name, it]),
+    ),
+    leftOut: JSON.parse(row['headers_left_out'] ?? '[]') as string[],
+    masked: JSON.parse(row['headers_masked'] ?? '{}') as Record<string, unknown>,
+    body: row['body_base64'] ?? null,
+    bodyBytes: Number(row['body_bytes'] ?? 0),
+    at: row['at'] ?? '',
+  };
+}
+
+function Request({ row }: { readonly row: Row }): JSX.Element {
+  const came = cameOf(row);
+  const { schema, table } = came.table;
   const checked = row['authenticated'] === 't';
   return (
     <>
@@ -58,14 +66,14 @@ function Request({ row }: { readonly row: Row }): JSX.Element {
         <Text of={row['reason'] ?? ''} max={4_000} />
       </p>
       <p class="faint">
-        <a href={to(['endpoint', ref.schema, ref.table, 'refused'])}>
-          <Text of={`${ref.schema}.${ref.table}`} max={140} />
+        <a href={to(['endpoint', schema, table, 'refused'])}>
+          <Text of={`${schema}.${table}`} max={140} />
         </a>
         {' · '}
         <Ago at={timeOf(row['received_at'] ?? null)} /> · from {row['remote_address']} ·{' '}
         {checked ? 'VALIDATE accepted it, or there is none' : 'VALIDATE did not accept it'}
       </p>
-      <Actions row={row} pairs={pairs} checked={checked} />
+      <Actions row={row} came={came} checked={checked} />
       {row['retry_outcome'] === null ? null : (
         <p role="status">
           Tried again: <Outcome outcome={row['retry_outcome'] ?? ''} />{' '}
@@ -74,38 +82,19 @@ function Request({ row }: { readonly row: Row }): JSX.Element {
           </span>
         </p>
       )}
-      <h2>Request</h2>
-      <p class="mono">
-        {row['method']} <Text of={row['target'] ?? ''} max={2_000} />
-      </p>
-      <Headers pairs={pairs} row={row} />
-      {body === null ? <p class="faint">Its body was not read.</p> : <Body base64={body} />}
-      {body !== null && bytesOf(body).length < Number(row['body_bytes'] ?? 0) ? (
-        <p class="faint">Only the beginning was kept; all of it were {row['body_bytes']} bytes.</p>
-      ) : null}
-      <LooksLike table={ref} headers={[...pairs.map(([name]) => name), ...leftOutOf(row)]} />
-      {checked ? null : <ExplainThis row={row} pairs={pairs} body={body ?? ''} />}
-      {body === null ? null : (
-        <Resend
-          table={ref}
-          method={row['method'] ?? 'POST'}
-          query={queryOf(row['target'] ?? '')}
-          headers={pairs}
-          body={body}
-        />
-      )}
-      <Compare id={id} />
+      <RequestAsItCame came={came} explained={!checked} />
+      <Compare id={row['id'] ?? ''} />
     </>
   );
 }
 
 interface ActionsProps {
   readonly row: Row;
-  readonly pairs: readonly (readonly [string, string])[];
+  readonly came: Came;
   readonly checked: boolean;
 }
 
-function Actions({ row, pairs, checked }: ActionsProps): JSX.Element {
+function Actions({ row, came, checked }: ActionsProps): JSX.Element {
   const id = row['id'] ?? '';
   return (
     <div class="row-of wrap">
@@ -116,7 +105,7 @@ function Actions({ row, pairs, checked }: ActionsProps): JSX.Element {
         confirm={checked ? null : 'Its signature is not checked. Store it?'}
         sql={retryOne(id, !checked)}
       />
-      <Copy text={curlOf(row, pairs)} label="Copy as curl" hotkey="c" />
+      <Copy text={curlOf(came)} label="Copy as curl" hotkey="c" />
       <Action
         label="Forget it"
         confirm="Forget it for good?"
@@ -125,12 +114,6 @@ function Actions({ row, pairs, checked }: ActionsProps): JSX.Element {
       />
     </div>
   );
-}
-
-/** With its `?`; what was kept of it. */
-function queryOf(target: string): string {
-  const at = target.indexOf('?');
-  return at === -1 ? '' : target.slice(at);
 }
 
 function Compare({ id }: { readonly id: string }): JSX.Element {
@@ -157,119 +140,4 @@ function Compare({ id }: { readonly id: string }): JSX.Element {
       <button type="submit">Compare</button>
     </form>
   );
-}
-
-function leftOutOf(row: Row): readonly string[] {
-  return JSON.parse(row['headers_left_out'] ?? '[]') as string[];
-}
-
-function maskedOf(row: Row): Readonly<Record<string, unknown>> {
-  return JSON.parse(row['headers_masked'] ?? '{}') as Record<string, unknown>;
-}
-
-interface HeadersProps {
-  readonly pairs: readonly (readonly [string, string])[];
-  readonly row: Row;
-}
-
-function Headers({ pairs, row }: HeadersProps): JSX.Element {
-  const masked = maskedOf(row);
-  return (
-    <table class="headers">
-      <tbody>
-        {pairs.map(([name, value], i) => (
-          <tr key={i}>
-            <th scope="row">
-              <Text of={name} max={200} />
-            </th>
-            <td class="mono">
-              <Text of={value} max={4_000} />
-            </td>
-          </tr>
-        ))}
-        {leftOutOf(row).map((name) => (
-          <tr key={`left ${name}`}>
-            <th scope="row">
-              <Text of={name} max={200} />
-            </th>
-            <td>
-              <span class="badge plain">not kept</span>{' '}
-              <span class="faint">
-                <Text of={wordsOf(masked[name])} max={400} />
-              </span>
-            </td>
-          </tr>
-        ))}
-      </tbody>
-    </table>
-  );
-}
-
-function wordsOf(masked: unknown): string {
-  if (masked === undefined) return '';
-  return typeof masked === 'string' ? masked : JSON.stringify(masked);
-}
-
-interface ExplainProps {
-  readonly row: Row;
-  readonly pairs: readonly (readonly [string, string])[];
-  readonly body: string;
-}
-
-/** Headers that were not kept can be given again: they are known to the sender. */
-function ExplainThis({ row, pairs, body }: ExplainProps): JSX.Element {
-  const leftOut = leftOutOf(row);
-  const [given, setGiven] = useState<Readonly<Record<string, string>>>({});
-  const more = leftOut.flatMap((name) => {
-    const value = given[name] ?? '';
-    return value === '' ? [] : [[name, value] as const];
-  });
-  const parts = {
-    headers: [...pairs, ...more],
-    body,
-    url: '',
-    method: row['method'] ?? '',
-    now: row['at'] ?? '',
-  };
-  return (
-    <section class="card">
-      <h2>Explain this very request</h2>
-      <p class="faint">
-        Checked again by what guards the table now, at the time of its arrival. Why it was refused then stands
-        on top.
-        {leftOut.length === 0
-          ? ''
-          : ' Headers with credentials were not kept: paste them from the sender, or leave them out.'}
-      </p>
-      {leftOut.map((name) => (
-        <label key={name}>
-          <Text of={name} max={200} />
-          <input
-            value={given[name] ?? ''}
-            spellcheck={false}
-            autocomplete="off"
-            onInput={(event) => setGiven({ ...given, [name]: event.currentTarget.value })}
-          />
-        </label>
-      ))}
-      <Explain
-        table={{ schema: row['schema_name'] ?? '', table: row['table_name'] ?? '' }}
-        parts={parts}
-        label="Explain"
-      />
-    </section>
-  );
-}
-
-function curlOf(row: Row, pairs: readonly (readonly [string, string])[]): string {
-  const skipped = new Set(['host', 'content-length', 'connection', 'transfer-encoding', 'content-encoding']);
-  const body = new TextDecoder().decode(bytesOf(row['body_base64'] ?? ''));
-  return [
-    `curl -X ${row['method'] ?? 'POST'} ${shellWord(`${me.value?.base ?? ''}${row['target'] ?? ''}`)}`,
-    ...pairs
-      .filter(([name]) => !skipped.has(name))
-      .map(([name, value]) => `-H ${shellWord(`${name}: ${value}`)}`),
-    ...leftOutOf(row).map((name) => `-H ${shellWord(`${name}: …`)}`),
-    `--data-binary ${shellWord(body)}`,
-  ].join(' \\\n  ');
 }

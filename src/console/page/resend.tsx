@@ -8,10 +8,10 @@ import type { ReplayRequest, TestAnswer } from '../api.ts';
 import { shellWord } from '../quote.ts';
 import type { TableRef } from '../statements.ts';
 import { urlOf } from './endpoints.tsx';
-import { Badge, Code, Text, Wrong } from './parts.tsx';
+import { useAsked } from './load.ts';
+import { Area, Badge, Code, Text, Wrong } from './parts.tsx';
 import { to } from './route.ts';
 import { call } from './server.ts';
-import type { Failure } from './server.ts';
 import { base64Of, bytesOf, textOf } from './value.tsx';
 import { headersOf } from './verify.tsx';
 
@@ -29,8 +29,7 @@ export function Resend({ table, method, query, headers, body }: Props): JSX.Elem
   const [text, setText] = useState(whole ?? '');
   const [lines, setLines] = useState(headers.map(([name, value]) => `${name}: ${value}`).join('\n'));
   const [sign, setSign] = useState(true);
-  const [answer, setAnswer] = useState<TestAnswer | null>(null);
-  const [failure, setFailure] = useState<Failure | null>(null);
+  const { answer, failure, ask } = useAsked<TestAnswer>();
   const request: ReplayRequest = {
     ...table,
     method,
@@ -40,45 +39,26 @@ export function Resend({ table, method, query, headers, body }: Props): JSX.Elem
     // What is no text is sent as it came, and cannot be changed here.
     body: whole === null ? body : base64Of(new TextEncoder().encode(text)),
   };
-  const send = (): void => {
-    setFailure(null);
-    setAnswer(null);
-    call<TestAnswer>('replay', { body: request }).then(setAnswer, (error: unknown) =>
-      setFailure(error as Failure),
-    );
-  };
   return (
     <details class="resend">
       <summary>Change it, and send it again</summary>
       <div class="form">
-        <label>
-          Headers, one a line
-          <textarea
-            rows={5}
-            spellcheck={false}
-            value={lines}
-            onInput={(event) => setLines(event.currentTarget.value)}
-          />
-        </label>
+        <Area label="Headers, one a line" rows={5} value={lines} change={setLines} />
         {whole === null ? (
           <p class="faint">The body is no text: it is sent as it came.</p>
         ) : (
-          <label>
-            Body
-            <textarea
-              rows={8}
-              spellcheck={false}
-              value={text}
-              onInput={(event) => setText(event.currentTarget.value)}
-            />
-          </label>
+          <Area label="Body" rows={8} value={text} change={setText} />
         )}
         <label class="check">
           <input type="checkbox" checked={sign} onChange={() => setSign(!sign)} /> signed anew, with the
           secret of the table
         </label>
         <div class="row-of">
-          <button type="button" class="primary" onClick={send}>
+          <button
+            type="button"
+            class="primary"
+            onClick={() => ask(call<TestAnswer>('replay', { body: request }))}
+          >
             Send it
           </button>
           <span class="faint">To this Headgate itself. Where it is accepted it stores a row.</span>
@@ -107,7 +87,14 @@ function curlOf(
     .concat('\n', ...signature);
 }
 
-function Answered({ answer, table }: { readonly answer: TestAnswer; readonly table: TableRef }): JSX.Element {
+/** What the listener has said to it. */
+export function Answered({
+  answer,
+  table,
+}: {
+  readonly answer: TestAnswer;
+  readonly table: TableRef;
+}): JSX.Element {
   const good = answer.status >= 200 && answer.status < 300;
   return (
     <p class={good ? 'verdict good' : 'verdict bad'} role="status">

@@ -1,7 +1,7 @@
 /** Secrets by name: whose they are, what uses them, when they were set. No statement shows a value, and neither does this. */
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
-import { alterSecret, createSecret, dropSecret, listSecrets } from '../statements.ts';
+import { alterSecret, createSecret, dropSecret, listMax, listSecrets } from '../statements.ts';
 import { useRows } from './load.ts';
 import type { Row } from './load.ts';
 import { Action, Ago, Listing, Sql, Text, timeOf } from './parts.tsx';
@@ -19,7 +19,11 @@ export function Secrets(): JSX.Element {
       </header>
       <p class="faint">A value is sealed before it is stored. It cannot be read again, by nobody.</p>
       {open === 'new' ? <NewSecret done={loaded.reload} /> : null}
-      <Listing loaded={loaded} empty={<>There is no secret of yours. A new endpoint makes its own.</>}>
+      <Listing
+        loaded={loaded}
+        max={listMax.secrets}
+        empty={<>There is no secret of yours. A new endpoint makes its own.</>}
+      >
         {(rows) => (
           <div class="scroll" tabIndex={0} role="region" aria-label="Secrets">
             <table class="rows">

@@ -4,12 +4,12 @@
  */
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
+import type { SqlAnswer } from '../api.ts';
 import { explainValidate } from '../statements.ts';
 import type { ExplainParts, TableRef } from '../statements.ts';
-import { rowsOf } from './load.ts';
+import { rowsOf, useAsked } from './load.ts';
 import type { Row } from './load.ts';
-import { Badge, Sql, Text, Wrong } from './parts.tsx';
-import type { Failure } from './server.ts';
+import { Area, Badge, Sql, Text, Wrong } from './parts.tsx';
 import { run } from './server.ts';
 import { base64Of } from './value.tsx';
 
@@ -21,26 +21,18 @@ interface StepsProps {
 
 /** A button that explains, and what it has found. */
 export function Explain({ table, parts, label }: StepsProps): JSX.Element {
-  const [steps, setSteps] = useState<readonly Row[] | null>(null);
-  const [failure, setFailure] = useState<Failure | null>(null);
+  const { answer, failure, ask } = useAsked<SqlAnswer>();
   const sql = explainValidate(table, parts);
-  const ask = (): void => {
-    setFailure(null);
-    run(sql).then(
-      ({ tables }) => setSteps(rowsOf(tables.at(-1))),
-      (error: unknown) => setFailure(error as Failure),
-    );
-  };
   return (
     <>
       <div class="action">
-        <button type="button" class="primary" onClick={ask}>
+        <button type="button" class="primary" onClick={() => ask(run(sql))}>
           {label}
         </button>
         <Sql text={sql} />
       </div>
       {failure === null ? null : <Wrong failure={failure} />}
-      {steps === null ? null : <Steps steps={steps} />}
+      {answer === null ? null : <Steps steps={rowsOf(answer.tables.at(-1))} />}
     </>
   );
 }
@@ -96,24 +88,8 @@ export function Verify({ table }: { readonly table: TableRef }): JSX.Element {
         Paste a request as its sender shows it. Every byte of the body counts, a line break at its end too. A
         request that came and was refused is explained where it stands, under Refused.
       </p>
-      <label>
-        Headers, one a line
-        <textarea
-          rows={5}
-          spellcheck={false}
-          value={headers}
-          onInput={(event) => setHeaders(event.currentTarget.value)}
-        />
-      </label>
-      <label>
-        Body
-        <textarea
-          rows={6}
-          spellcheck={false}
-          value={body}
-          onInput={(event) => setBody(event.currentTarget.value)}
-        />
-      </label>
+      <Area label="Headers, one a line" rows={5} value={headers} change={setHeaders} />
+      <Area label="Body" rows={6} value={body} change={setBody} />
       <div class="row-of">
         <label class="grow">
           URL, where the sender signs it

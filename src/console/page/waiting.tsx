@@ -1,18 +1,18 @@
 /** An endpoint that was just made: its address, a request to try, and the first one that comes, with its row. */
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
-import type { SenderInfo, SqlNotice } from '../api.ts';
+import type { SenderInfo, SqlNotice, TestAnswer } from '../api.ts';
 import { shellWord } from '../quote.ts';
 import { lastRows } from '../statements.ts';
 import type { NewEndpoint } from '../statements.ts';
 import { urlOf } from './endpoints.tsx';
 import { lines } from './live.ts';
 import type { LiveLine } from './live.ts';
-import { useRowsIf } from './load.ts';
+import { useAsked, useRowsIf } from './load.ts';
 import { Badge, Code, Copy, Text, Wrong } from './parts.tsx';
+import { Answered } from './resend.tsx';
 import { to } from './route.ts';
 import { call, me } from './server.ts';
-import type { Failure } from './server.ts';
 import { Value } from './value.tsx';
 
 interface Props {
@@ -99,15 +99,9 @@ function Try({
   readonly made: NewEndpoint;
   readonly url: string;
 }) {
-  const [answer, setAnswer] = useState<{ readonly status: number; readonly text: string } | null>(null);
-  const [failure, setFailure] = useState<Failure | null>(null);
-  const send = (): void => {
-    setFailure(null);
-    const body = { sender: sender?.id ?? '', secret: made.secret, schema: 'public', table: made.table };
-    call<{ status: number; text: string }>('send', { body }).then(setAnswer, (error: unknown) =>
-      setFailure(error as Failure),
-    );
-  };
+  const { answer, failure, ask } = useAsked<TestAnswer>();
+  const table = { schema: 'public', table: made.table };
+  const body = { sender: sender?.id ?? '', secret: made.secret, ...table };
   const command =
     sender === null
       ? `curl -d '{"hello":"world"}' ${shellWord(url)}`
@@ -117,7 +111,7 @@ function Try({
       <Code text={command} />
       {sender?.paired === true ? null : (
         <div class="row-of">
-          <button type="button" class="primary" onClick={send}>
+          <button type="button" class="primary" onClick={() => ask(call<TestAnswer>('send', { body }))}>
             Send a test request
           </button>
           <span class="faint">
@@ -125,14 +119,7 @@ function Try({
           </span>
         </div>
       )}
-      {answer === null ? null : (
-        <p role="status">
-          Answered <b>{answer.status}</b>{' '}
-          <span class="mono">
-            <Text of={answer.text} max={300} />
-          </span>
-        </p>
-      )}
+      {answer === null ? null : <Answered answer={answer} table={table} />}
       {failure === null ? null : <Wrong failure={failure} />}
     </>
   );

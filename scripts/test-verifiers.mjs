@@ -1,0 +1,38 @@
+// Packages of senders for Python, and one of Node that brings too much with it, against a running Headgate: `npm run test:verifiers`.
+// They are installed in a temporary folder, which is gone afterwards. docs/senders/verifiers.md says what was found.
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+const python = [
+  'cryptography==50.0.2',
+  'line-bot-sdk==3.27.0',
+  'slack_sdk==3.47.0',
+  'standardwebhooks==1.1.0',
+  'stripe==16.1.0',
+  'svix==2.9.1',
+  'twilio==9.13.0',
+  'wechatpy==1.8.18',
+];
+const node = ['event-notification-nodejs-sdk@1.0.3'];
+
+const folder = mkdtempSync(join(tmpdir(), 'headgate-verifiers-'));
+process.on('exit', () => rmSync(folder, { recursive: true, force: true }));
+const run = (command, args, env = {}) => {
+  const { status } = spawnSync(command, args, { stdio: 'inherit', env: { ...process.env, ...env } });
+  if (status !== 0) process.exit(1);
+};
+run('npm', [
+  'install',
+  '--no-save',
+  '--no-audit',
+  '--no-fund',
+  '--ignore-scripts',
+  '--prefix',
+  folder,
+  ...node,
+]);
+run('python3', ['-m', 'venv', join(folder, 'venv')]);
+run(join(folder, 'venv/bin/pip'), ['install', '--quiet', '--no-input', ...python]);
+run(process.execPath, ['--test', 'dist/test/verifiers/senders.js'], { HEADGATE_VERIFIERS: folder });

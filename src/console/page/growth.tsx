@@ -1,0 +1,65 @@
+/** How large the role's tables are, and by how much they grew in the last 24 hours (`headgate.traffic`); when that fills the disk. */
+import type { JSX } from 'preact';
+import { digitsText, sizeText } from '../shown.ts';
+import { listGrowth, listMax } from '../statements.ts';
+import { useRows } from './load.ts';
+import { Listing, Sql, Text } from './parts.tsx';
+import { to } from './route.ts';
+
+/** `freeBytes`: of the disk that they are on; null: nobody knows. */
+export function Growth({ freeBytes }: { readonly freeBytes: number | null }): JSX.Element {
+  const loaded = useRows(listGrowth, 60_000);
+  const grew = (loaded.value ?? []).reduce(
+    // What is kept for a time, or up to a number, does not grow for ever.
+    (sum, row) => sum + (row['keep'] === null ? Number(row['bytes_a_day'] ?? 0) : 0),
+    0,
+  );
+  return (
+    <>
+      <h2>Growth of tables</h2>
+      {freeBytes === null || grew === 0 ? null : (
+        <p role="status">
+          If it goes on as in the last 24 hours, the disk is full in <b>{daysText(freeBytes / grew)}</b>.
+        </p>
+      )}
+      <Listing loaded={loaded} max={listMax.growth} empty={<>No table of yours takes webhooks.</>}>
+        {(rows) => (
+          <div class="scroll" tabIndex={0} role="region" aria-label="Growth of tables">
+            <table class="rows">
+              <thead>
+                <tr>
+                  <th>table</th>
+                  <th class="right">size</th>
+                  <th class="right">rows in 24 h</th>
+                  <th class="right">grew in 24 h</th>
+                  <th>kept</th>
+                </tr>
+              </thead>
+              <tbody>
+                {rows.map((row) => (
+                  <tr key={`${row['nspname']}.${row['relname']}`}>
+                    <td>
+                      <a data-row href={to(['endpoint', row['nspname'] ?? '', row['relname'] ?? ''])}>
+                        <Text of={row['relname'] ?? ''} max={80} />
+                      </a>
+                    </td>
+                    <td class="right mono">{row['size']}</td>
+                    <td class="right mono">{digitsText(row['rows_of_day'] ?? '0')}</td>
+                    <td class="right mono">≈ {sizeText(Number(row['bytes_a_day'] ?? 0))}</td>
+                    <td>{row['keep'] ?? 'all'}</td>
+                  </tr>
+                ))}
+              </tbody>
+            </table>
+          </div>
+        )}
+      </Listing>
+      <Sql text={listGrowth} />
+    </>
+  );
+}
+
+function daysText(days: number): string {
+  if (days < 2) return `${Math.max(0, Math.floor(days * 24))} hours`;
+  return days > 3_650 ? 'more than ten years' : `${Math.floor(days)} days`;
+}

@@ -1,0 +1,146 @@
+/** A request as it came, for the pages of refused and of accepted ones: what is shown of it, explained, and sent again. */
+import type { JSX } from 'preact';
+import { useState } from 'preact/hooks';
+import { shellWord } from '../quote.ts';
+import type { TableRef } from '../statements.ts';
+import { LooksLike } from './looks-like.tsx';
+import { Text } from './parts.tsx';
+import { Resend } from './resend.tsx';
+import { me } from './server.ts';
+import { Body, bytesOf } from './value.tsx';
+import { Explain } from './verify.tsx';
+
+export interface Came {
+  readonly table: TableRef;
+  readonly method: string;
+  /** Path and query. */
+  readonly target: string;
+  readonly headers: readonly (readonly [string, string])[];
+  /** Names of headers that were not kept, and how they looked. */
+  readonly leftOut: readonly string[];
+  readonly masked: Readonly<Record<string, unknown>>;
+  /** In base64; null: it was not read. */
+  readonly body: string | null;
+  /** Of all of it. */
+  readonly bodyBytes: number;
+  /** Seconds since 1970. */
+  readonly at: string;
+}
+
+export function RequestAsItCame({
+  came,
+  explained,
+}: {
+  readonly came: Came;
+  readonly explained: boolean;
+}): JSX.Element {
+  const { table, method, target, headers, leftOut, body, bodyBytes } = came;
+  const at = target.indexOf('?');
+  const cut = body !== null && bytesOf(body).length < bodyBytes;
+  return (
+    <>
+      <h2>Request</h2>
+      <p class="mono">
+        {method} <Text of={target} max={2_000} />
+      </p>
+      <Headers came={came} />
+      {body === null ? <p class="faint">Its body was not read.</p> : <Body base64={body} />}
+      {cut ? <p class="faint">Only the beginning was kept; all of it were {bodyBytes} bytes.</p> : null}
+      <LooksLike table={table} headers={[...headers.map(([name]) => name), ...leftOut]} />
+      {explained ? <ExplainThis came={came} /> : null}
+      {body === null ? null : (
+        <Resend
+          table={table}
+          method={method}
+          query={at === -1 ? '' : target.slice(at)}
+          headers={headers}
+          body={body}
+        />
+      )}
+    </>
+  );
+}
+
+function Headers({ came: { headers, leftOut, masked } }: { readonly came: Came }): JSX.Element {
+  return (
+    <table class="headers">
+      <tbody>
+        {headers.map(([name, value], i) => (
+          <tr key={i}>
+            <th scope="row">
+              <Text of={name} max={200} />
+            </th>
+            <td class="mono">
+              <Text of={value} max={4_000} />
+            </td>
+          </tr>
+        ))}
+        {leftOut.map((name) => (
+          <tr key={`left ${name}`}>
+            <th scope="row">
+              <Text of={name} max={200} />
+            </th>
+            <td>
+              <span class="badge plain">not kept</span>{' '}
+              <span class="faint">
+                <Text of={wordsOf(masked[name])} max={400} />
+              </span>
+            </td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+function wordsOf(masked: unknown): string {
+  if (masked === undefined) return '';
+  return typeof masked === 'string' ? masked : JSON.stringify(masked);
+}
+
+/** Headers that were not kept can be given again: they are known to the sender. */
+function ExplainThis({ came }: { readonly came: Came }): JSX.Element {
+  const { table, headers, leftOut, body, method, at } = came;
+  const [given, setGiven] = useState<Readonly<Record<string, string>>>({});
+  const more = leftOut.flatMap((name) => {
+    const value = given[name] ?? '';
+    return value === '' ? [] : [[name, value] as const];
+  });
+  const parts = { headers: [...headers, ...more], body: body ?? '', url: '', method, now: at };
+  return (
+    <section class="card">
+      <h2>Explain this very request</h2>
+      <p class="faint">
+        Checked again by what guards the table now, at the time of its arrival.
+        {leftOut.length === 0
+          ? ''
+          : ' Headers with credentials were not kept: paste them from the sender, or leave them out.'}
+      </p>
+      {leftOut.map((name) => (
+        <label key={name}>
+          <Text of={name} max={200} />
+          <input
+            value={given[name] ?? ''}
+            spellcheck={false}
+            autocomplete="off"
+            onInput={(event) => setGiven({ ...given, [name]: event.currentTarget.value })}
+          />
+        </label>
+      ))}
+      <Explain table={table} parts={parts} label="Explain" />
+    </section>
+  );
+}
+
+const skipped = new Set(['host', 'content-length', 'connection', 'transfer-encoding', 'content-encoding']);
+
+export function curlOf({ method, target, headers, leftOut, body }: Came): string {
+  return [
+    `curl -X ${method} ${shellWord(`${me.value?.base ?? ''}${target}`)}`,
+    ...headers
+      .filter(([name]) => !skipped.has(name))
+      .map(([name, value]) => `-H ${shellWord(`${name}: ${value}`)}`),
+    ...leftOut.map((name) => `-H ${shellWord(`${name}: …`)}`),
+    `--data-binary ${shellWord(new TextDecoder().decode(bytesOf(body ?? '')))}`,
+  ].join(' \\\n  ');
+}

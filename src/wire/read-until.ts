@@ -1,0 +1,47 @@
+/**
+ * Reads from a client that is spoken to in turns. Takes what has come before and what makes something of all that has come, or asks
+ * for more with null; gives what was made of it. Rejects with what that throws, and when the client leaves. Leaves the socket
+ * paused, and touches nothing else; its caller bounds the bytes, and the time by destroying the socket.
+ */
+import type { Socket } from 'node:net';
+
+export function readUntil<T>(
+  client: Socket,
+  before: Buffer,
+  make: (received: Buffer) => T | null,
+): Promise<T> {
+  return new Promise((resolve, reject) => {
+    let received = before;
+    const done = (): void => {
+      client.pause();
+      client.off('data', take);
+      client.off('end', left);
+      client.off('close', left);
+    };
+    const left = (): void => {
+      done();
+      reject(new Error('the client left'));
+    };
+    const look = (): void => {
+      try {
+        const made = make(received);
+        if (made === null) return;
+        done();
+        resolve(made);
+      } catch (error) {
+        done();
+        reject(error as Error);
+      }
+    };
+    const take = (chunk: Buffer): void => {
+      received = received.length === 0 ? chunk : Buffer.concat([received, chunk]);
+      look();
+    };
+    client.on('data', take);
+    client.on('end', left);
+    client.on('close', left);
+    if (client.isPaused()) client.resume();
+    if (received.length > 0) look();
+    if (client.destroyed || client.readableEnded) left();
+  });
+}
