@@ -7,7 +7,7 @@ import { allocLarge } from './free-buffer.ts';
 export function message(type: string, ...fields: readonly Buffer[]): Buffer {
   const length = fields.reduce((bytes, field) => bytes + field.length, 4);
   const whole = allocLarge(1 + length);
-  whole.write(type, 0, 'latin1');
+  whole[0] = type.charCodeAt(0);
   let at = whole.writeInt32BE(length, 1);
   for (const field of fields) at += field.copy(whole, at);
   return whole;
