@@ -318,7 +318,7 @@ test('day two, in a terminal', { timeout: 240_000 }, async (t) => {
     const names = [...(await readFile(join(root, page), 'utf8')).matchAll(/^\| `(\w+)` \|/gm)].map(
       ([, name]) => name ?? '',
     );
-    assert.equal(names.length, 11);
+    assert.ok(names.length > 10);
     for (const name of names) {
       const { code, stdout } = await person.pipes(`headgate ${name} --help`);
       assert.equal(code, 0);

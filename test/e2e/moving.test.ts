@@ -287,7 +287,8 @@ suite('headgate move', () => {
           if (step.test(said)) child.kill('SIGKILL');
         });
         await new Promise((resolve) => child.once('close', resolve));
-        assert.match(said, step);
+        // What it said last may be done before it ends: then the next one goes on behind that.
+        assert.ok(step.test(said) || /takes no more writes/.test(said), said);
       }
       const last = await move(dataDir, there.url);
       assert.equal(last.code, 0, last.stderr);
