@@ -3,7 +3,7 @@
  * database is killed, and how fast they become rows when it is back.
  */
 import { randomBytes } from 'node:crypto';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { copyFile, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { performance } from 'node:perf_hooks';
@@ -89,8 +89,9 @@ async function drain(server: MortalServer, dataDir: string, name: string): Promi
   }
 }
 
-async function drains({ rounds }: Effort, server: MortalServer): Promise<string> {
+async function drains({ rounds }: Effort, server: MortalServer, keyFile: string): Promise<string> {
   const dataDir = await mkdtemp(join(tmpdir(), 'headgate-bench-spool-'));
+  await copyFile(keyFile, join(dataDir, 'master.key'));
   try {
     const service = await startIn(dataDir, { flags: flagsFor(server), database: 'postgres' });
     for (const columns of Object.values(drained))
@@ -174,10 +175,10 @@ export const spool: Bench = {
     try {
       const only = process.env['BENCH_PART'] ?? '';
       const texts: string[] = [];
+      // All of them read what the others have sealed.
+      const keyFile = join(server.folder, 'master.key');
+      await writeFile(keyFile, randomBytes(32).toString('base64'), { mode: 0o600 });
       if (only !== 'drain') {
-        // Both read what the other has sealed.
-        const keyFile = join(server.folder, 'master.key');
-        await writeFile(keyFile, randomBytes(32).toString('base64'), { mode: 0o600 });
         const flags = [...flagsFor(server), `--master-key-file=${keyFile}`];
         const off = await startService({ flags, database: 'postgres' });
         const on = await startService({ flags: [...flags, '--spool=fallback'], database: 'postgres' });
@@ -191,7 +192,7 @@ export const spool: Bench = {
           await Promise.allSettled([off.stop(), on.stop()]);
         }
       }
-      if (only === '' || only === 'drain') texts.push(await drains(effort, server));
+      if (only === '' || only === 'drain') texts.push(await drains(effort, server, keyFile));
       return [`${stamp()}; medians of ${effort.rounds} rounds.`, ...texts].join('\n\n');
     } finally {
       await server.remove();

@@ -25,7 +25,8 @@ export class SealError extends Error {
   override readonly name = 'SealError';
 }
 
-const noKey = 'there is no master key: the file of it is missing';
+const noKey =
+  'there is no master key: its file is missing, and one is made only when the catalog of the database could be read';
 
 /** `keys`: one key that stays, or a ring of them. */
 export function createSealing(keys: Buffer | KeyRing): Sealing {
