@@ -158,6 +158,8 @@ function copied(bytes: Buffer, from: number, to: number): Buffer {
   return copy;
 }
 
+const nothing = (): void => undefined;
+
 class FastConnection {
   readonly all: FastConnections;
   readonly #socket: Socket;
@@ -340,6 +342,8 @@ class FastConnection {
     const { rules } = this.all;
     this.all.remove(this);
     rules.handOver(this.#socket);
+    // Who listens has Node read through the socket's stream, and not past it: only so does a body that nobody reads yet stop the sender.
+    this.#socket.on('data', nothing);
     this.#socket.off('error', this.#onError).off('close', this.#onClose);
   }
 

@@ -168,8 +168,12 @@ async function looksAtAccepted({ headgate, page, open }: Tried, t: TestContext):
   await open('endpoint/public/looked/definition');
   await page.getByRole('button', { name: 'No longer' }).click();
   await shows('off');
-  await page.goto(request);
-  await page.getByText('nothing is held of this request any more').waitFor();
+  // The process knows of it when the catalog has told it.
+  await within(15_000, async () => {
+    await page.goto(request);
+    await page.reload();
+    await page.getByText('nothing is held of this request any more').waitFor({ timeout: 1_000 });
+  });
 }
 
 /** What the process and the database know of themselves. */
