@@ -16,6 +16,7 @@ import type { TcpServer } from '../../test/support/tls-server.ts';
 import { requireTool } from '../../test/support/tools.ts';
 import { within } from '../../test/support/within.ts';
 import { openTestDoor } from '../../test/support/wire-door.ts';
+import { parseDsn } from './dsn.ts';
 import type { Engine } from './engine.ts';
 import { openPostgresEngine } from './postgres.ts';
 
@@ -70,6 +71,7 @@ test('sslmode: prefer takes what there is, the others insist, verify-full looks 
   await one.encrypt(authority.issue('db', 'db', { names: 'IP:127.0.0.1' }), authority.cert);
   const ca = `sslrootcert=${authority.cert}`;
   for (const options of [
+    '',
     'sslmode=prefer',
     'sslmode=require',
     `sslmode=verify-ca&${ca}`,
@@ -98,6 +100,19 @@ test('sslmode: prefer takes what there is, the others insist, verify-full looks 
   const refused = new Client({ host: '127.0.0.1', port: closed.port, user: 'root', database: 'postgres' });
   refused.on('error', () => {});
   await assert.rejects(refused.connect(), { code: '57P03' });
+
+  // Where the system's authorities have signed it: a file of theirs stands for the test's.
+  const [{ config } = {}] = parseDsn(at('127.0.0.1', 'sslrootcert=system'), [authority.cert]).servers;
+  const bySystem = new Client(config);
+  await bySystem.connect();
+  await bySystem.end();
+  assert.match((await unavailable(at('127.0.0.1', 'sslrootcert=system'))) ?? '', /certificate/);
+
+  // Without TLS where the server wants it so, and where it does not have to be encrypted.
+  await one.admit('hostnossl all all 127.0.0.1/32 trust');
+  const plain = await open(t, at('127.0.0.1', ''));
+  assert.deepEqual([plain.unavailable, await isEncrypted(plain)], [null, false]);
+  assert.match((await unavailable(at('127.0.0.1', 'sslmode=require'))) ?? '', /no pg_hba.conf entry/);
 
   await one.admit('hostssl all all 127.0.0.1/32 cert map=all');
   assert.notEqual(await unavailable(at('127.0.0.1', `sslmode=verify-full&${ca}`)), null);
