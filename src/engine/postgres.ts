@@ -3,9 +3,11 @@
  * is there or not; of several servers it uses one that takes writes, and looks again when that one is lost; refuses with EngineError a string that can never work. Touches nothing on the server: it
  * holds one idle connection to know whether the server is there.
  */
+import type { Client } from 'pg';
 import type { Observe } from '../tables/observations.ts';
 import { parseDsn } from './dsn.ts';
 import type { Engine } from './engine.ts';
+import { refuseTooFew } from './enough-connections.ts';
 import { EngineWatch } from './engine-watch.ts';
 import { Servers } from './servers.ts';
 
@@ -15,6 +17,8 @@ export interface PostgresOptions {
   readonly random?: () => number;
   /** Oldest `server_version_num` that is served; default 140000. */
   readonly serverVersionMin?: number;
+  /** How many connections its role has to be allowed; default 0. */
+  readonly connectionsMin?: number;
 }
 
 /** Resolves after the first attempt to connect, successful or not. */
@@ -23,6 +27,7 @@ export async function openPostgresEngine({
   observe,
   random,
   serverVersionMin,
+  connectionsMin = 0,
 }: PostgresOptions): Promise<Engine> {
   const dsn = parseDsn(databaseUrl);
   const servers = new Servers(dsn);
@@ -34,6 +39,7 @@ export async function openPostgresEngine({
     secrets: dsn.secrets,
     ...(servers.single ? {} : { prepare: (signal: AbortSignal) => servers.choose(signal) }),
     check: (client) => servers.check(client),
+    ...(connectionsMin === 0 ? {} : { greet: (client: Client) => refuseTooFew(client, connectionsMin) }),
     ...(random === undefined ? {} : { random }),
     ...(serverVersionMin === undefined ? {} : { serverVersionMin }),
   });

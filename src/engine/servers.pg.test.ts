@@ -243,3 +243,23 @@ test('a server that says nothing does not keep the others from being found', asy
   assert.equal(engine.unavailable, null);
   assert.equal(engine.clientConfig('postgres').port, two.port);
 });
+
+test('a role that may not have as many connections as are needed is told so, until it may', async (t) => {
+  await two.run('create database small');
+  await two.run('create role few login connection limit 2');
+  const url = `postgresql://few@127.0.0.1:${two.port}/small?sslmode=disable`;
+  const engine = await openPostgresEngine({ databaseUrl: url, observe: () => {}, connectionsMin: 4 });
+  onEnd(t, 'engine', () => engine.close());
+  const said = (what: string, name: string, most: string) =>
+    `${what.toLowerCase()} "${name}" may have ${most}, and Headgate needs 4 at least: ALTER ${what} "${name}" CONNECTION LIMIT 20`;
+  assert.equal(engine.unavailable, said('ROLE', 'few', '2 connections'));
+  await two.run('alter role few connection limit 4; alter database small connection limit 1');
+  const soon = (expected: string | null) =>
+    within(20_000, async () => {
+      await new Promise((resolve) => setImmediate(resolve));
+      assert.equal(engine.unavailable, expected);
+    });
+  await soon(said('DATABASE', 'small', '1 connection'));
+  await two.run('alter database small connection limit -1');
+  await soon(null);
+});
