@@ -1,10 +1,12 @@
 /**
- * Whether a role and its database may have as many connections as Headgate cannot do without. Asks once on each new connection; throws
- * EngineError. A superuser has no limit, and behind a pooler the limit is one of the pooler's own connections.
+ * Whether a role and its database may have as many connections as Headgate cannot do without. Asks on each new connection; throws
+ * TooFewConnections. A superuser has no limit, and behind a pooler the limit is one of the pooler's own connections.
  */
 import type { Client } from 'pg';
 import { quoteIdentifier as quote } from '../kit/sql-text.ts';
 import { EngineError } from './engine.ts';
+
+export class TooFewConnections extends EngineError {}
 
 interface Limit {
   readonly what: string;
@@ -27,7 +29,7 @@ export async function refuseTooFew(client: Client, least: number): Promise<void>
   const [found] = rows;
   if (found === undefined) return;
   const { what, name, most } = found;
-  throw new EngineError(
+  throw new TooFewConnections(
     `${what.toLowerCase()} ${quote(name)} may have ${most} ${most === 1 ? 'connection' : 'connections'}, and Headgate needs ${least} at ` +
       `least: ALTER ${what} ${quote(name)} CONNECTION LIMIT 20`,
   );

@@ -7,7 +7,7 @@ import type { Client } from 'pg';
 import type { Observe } from '../tables/observations.ts';
 import { parseDsn } from './dsn.ts';
 import type { Engine } from './engine.ts';
-import { refuseTooFew } from './enough-connections.ts';
+import { refuseTooFew, TooFewConnections } from './enough-connections.ts';
 import { EngineWatch } from './engine-watch.ts';
 import { Servers } from './servers.ts';
 
@@ -21,7 +21,7 @@ export interface PostgresOptions {
   readonly connectionsMin?: number;
 }
 
-/** Resolves after the first attempt to connect, successful or not. */
+/** Resolves after the first attempt to connect, successful or not; rejects where its role may have too few connections. */
 export async function openPostgresEngine({
   databaseUrl,
   observe,
@@ -43,7 +43,12 @@ export async function openPostgresEngine({
     ...(random === undefined ? {} : { random }),
     ...(serverVersionMin === undefined ? {} : { serverVersionMin }),
   });
-  await watch.settled;
+  const first = await watch.settled;
+  // Where Headgate's own connections take what there is, the next attempt would only say that there are too many.
+  if (first instanceof TooFewConnections) {
+    await watch.close();
+    throw first;
+  }
   return {
     kind: 'postgres',
     defaultDatabase: dsn.database,

@@ -48,8 +48,9 @@ export class Servers {
     const follows = {
       Client: class extends Client {
         constructor(options: ClientConfig = {}) {
-          const { host, port, ssl } = now();
-          super({ ...options, host, port, ssl } as ClientConfig);
+          const { host, port, ssl, password } = now();
+          // A pool keeps the password where a copy of its options does not have it.
+          super({ ...options, host, port, ssl, password } as ClientConfig);
         }
       },
     };

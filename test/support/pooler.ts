@@ -84,7 +84,10 @@ export async function openPgpool(t: TestContext, program: string, serverPort: nu
   await writeFile(join(folder, 'pcp.conf'), '');
   await writeFile(
     config,
-    `backend_clustering_mode = 'raw'
+    `backend_clustering_mode = 'streaming_replication'
+sr_check_period = 0
+load_balance_mode = off
+failover_on_backend_error = off
 listen_addresses = '127.0.0.1'
 port = ${port}
 socket_dir = '${folder}'
