@@ -86,6 +86,35 @@ suite('catalog', () => {
     await within(3_000, async () => assert.equal((await client.query(left)).rowCount, 0));
   });
 
+  test('what is bound to a table is carried to the one that takes its place, and nobody else may carry it', async (t) => {
+    const database = await testDatabase(t);
+    const { find } = await openCatalog(t, database);
+    const client = await database.connect();
+    await runOurs(
+      client,
+      `CREATE SECRET s WITH (backend = 'meta') AS 'value'; ${create('t', 'VALIDATE SECRET s AS secret')}`,
+    );
+    await find('t');
+    await client.query(`create table t_102008 (data jsonb);
+      select headgate.carry('t'::regclass, 't_102008'::regclass); drop table t; alter table t_102008 rename to t`);
+    const { check } = await find('t');
+    assert(typeof check === 'function');
+    const { rows } = await client.query(
+      'select relation::text as relation from headgate.webhook_table_secret',
+    );
+    assert.deepEqual(rows, [{ relation: 't' }]);
+    // Without Citus a table of such a name is any other.
+    await client.query(
+      'begin; create table t_1 (data jsonb); drop table t; alter table t_1 rename to t; commit',
+    );
+    await within(3_000, () => assert.rejects(async () => find('t'), notFound));
+    const { rows: open } = await client.query(
+      `select p.proname from pg_proc p where p.pronamespace = 'headgate'::regnamespace and p.proname in ('carry', 'carry_spread', 'leave_shards')
+         and has_function_privilege('public', p.oid, 'EXECUTE')`,
+    );
+    assert.deepEqual(open, []);
+  });
+
   test('a table whose check cannot be made is unusable, never open, and says which secret', async (t) => {
     const database = await testDatabase(t);
     const { find, spy } = await openCatalog(t, database);

@@ -10,7 +10,14 @@ import { fileURLToPath } from 'node:url';
 import type { ClientBase } from 'pg';
 import { sqlstateOf } from '../engine/sqlstate.ts';
 import { limits } from '../tables/limits.ts';
-import { CatalogError, readRights, refuseForeign, refuseMissing, refuseUntrusted } from './rights.ts';
+import {
+  CatalogError,
+  readRights,
+  refuseForeign,
+  refuseMissing,
+  refuseUntrusted,
+  refuseWorker,
+} from './rights.ts';
 import { pinned } from './reading.ts';
 
 export interface Migrations {
@@ -105,6 +112,7 @@ async function migrateHere(client: ClientBase, migrations: Migrations): Promise<
     await client.query(`select set_config('citus.${setting}', 'off', true)`);
   const rights = await readRights(client);
   refuseMissing(rights);
+  await refuseWorker(client);
   if (!rights.exists) await client.query('create schema headgate');
   if (rights.owner === null)
     await client.query(

@@ -105,3 +105,21 @@ export async function refuseForeign(client: ClientBase): Promise<void> {
       `everything in the schema headgate to ${role}, or run GRANT ${quote(foreign.owner)} TO ${role}`,
   );
 }
+
+/** A table is made at the coordinator of a Citus cluster, and only there is it known which are webhook tables. */
+export async function refuseWorker(client: ClientBase): Promise<void> {
+  const groups = 'pg_catalog.pg_dist_local_group';
+  const [known] = await pinned<{ citus: boolean }>(
+    client,
+    `select to_regclass('${groups}') is not null as citus`,
+  );
+  if (known?.citus !== true) return;
+  const [worker] = await pinned<{ groupid: number }>(
+    client,
+    `select groupid from ${groups} where groupid <> 0`,
+  );
+  if (worker !== undefined)
+    throw new CatalogError(
+      'this server is a worker of a Citus cluster: start Headgate at its coordinator; headgate gateway may run here',
+    );
+}

@@ -6,12 +6,15 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { writeFile } from 'node:fs/promises';
 import { findTool, skipFor } from '../support/tools.ts';
+import { hasCitus } from './citus.ts';
 import { conditions } from './places.ts';
 import { tryPlace } from './trial.ts';
 import type { Row } from './trial.ts';
 
 const rows: Row[] = [];
-const untried: string[] = [];
+const untried: string[] = hasCitus
+  ? []
+  : ['Citus: CITUS_BIN does not name the programs of a PostgreSQL that has it'];
 const words = (process.env['HEADGATE_ENGINES_ONLY'] ?? '').split(',').filter((word) => word !== '');
 
 for (const { name, needs = [], open, refused } of conditions) {

@@ -13,7 +13,7 @@ import { debianBin } from '../support/server.ts';
 import { startTcpServer } from '../support/tls-server.ts';
 import type { TcpServer } from '../support/tls-server.ts';
 import { findTool } from '../support/tools.ts';
-import { openCitus } from './citus.ts';
+import { citus } from './citus.ts';
 import { openPatroni } from './patroni.ts';
 import type { Place } from './trial.ts';
 
@@ -163,5 +163,5 @@ export const conditions: readonly Condition[] = [
     needs: ['etcd', 'patroni', 'pg_basebackup'],
     open: asPatroni,
   },
-  ...openCitus(),
+  ...citus,
 ];

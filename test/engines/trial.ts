@@ -26,8 +26,10 @@ export interface Place {
   readonly direct: () => ClientConfig;
   /** What happens to it under load; absent: Headgate's sessions are ended, five times. */
   readonly faults?: readonly Fault[];
-  /** More that is tried where everything else was. */
-  readonly more?: (headgate: Headgate, client: Client, direct: Client) => Promise<string>;
+  /** What is done to the tables of the trial before rows come; as the superuser. */
+  readonly prepare?: readonly string[];
+  /** More that is tried before the faults. */
+  readonly more?: (post: (table: string, body: string) => Promise<number>, direct: Client) => Promise<string>;
 }
 
 export interface Fault {
@@ -66,9 +68,16 @@ export async function tryPlace(t: TestContext, name: string, place: Place): Prom
   const { database } = dsnOf(place.url);
   const path = (table: string) => `${database}/${schema}/${table}`;
   const start = '●';
-  const ddl = await cell(() => tryStatements(client, direct));
+  const stated = await cell(async () => {
+    await tryStatements(client, direct);
+    for (const sql of place.prepare ?? []) await direct.query(sql);
+    return '';
+  });
   const ingest = await cell(() => tryRequests(headgate, client, path));
   const fresh = await cell(() => tryFreshness(headgate, client, direct, path('t')));
+  const post = async (table: string, body: string) => (await headgate.post(path(table), body)).status;
+  const more = await cell(() => place.more?.(post, direct));
+  const ddl = stated === '●' ? more : stated;
   const faults = await cell(() => tryFaults(t, headgate, place, path('ledger')));
   if ([ddl, ingest, fresh, faults].some((it) => it.startsWith('○')))
     for (const line of headgate.stderr
@@ -76,8 +85,7 @@ export async function tryPlace(t: TestContext, name: string, place: Place): Prom
       .filter((it) => /"level":"(warn|error)"/.test(it))
       .slice(0, 20))
       t.diagnostic(line);
-  const more = place.more === undefined ? '' : await cell(() => place.more?.(headgate, client, direct));
-  return { name, start, ddl: more === '' ? ddl : `${ddl} ${more}`, ingest, fresh, faults };
+  return { name, start, ddl, ingest, fresh, faults };
 }
 
 async function readiness(headgate: Headgate): Promise<string> {

@@ -28,9 +28,10 @@ export function freePort(): Promise<number> {
   });
 }
 
-export async function startTcpServer(bin?: string): Promise<TcpServer> {
+/** `settings`: more of them, `name=value`. */
+export async function startTcpServer(bin?: string, settings: readonly string[] = []): Promise<TcpServer> {
   const port = await freePort();
-  const server = await startServer(bin, ['listen_addresses=127.0.0.1', `port=${port}`]);
+  const server = await startServer(bin, ['listen_addresses=127.0.0.1', `port=${port}`, ...settings]);
   const folder = server.socketDir;
   const { uid, gid } = statSync(folder);
   const run = async (...statements: string[]) => {

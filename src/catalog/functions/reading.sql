@@ -70,6 +70,23 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
   ) AS secrets
 $body$;
 
+-- Citus takes a local table into its metadata by making it the one shard of a new table of its name, and shows no shards in pg_class
+-- unless told to.
+CREATE OR REPLACE PROCEDURE headgate.leave_shards()
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+BEGIN
+  IF EXISTS (SELECT FROM pg_extension e WHERE e.extname = 'citus') AND to_regclass('pg_dist_shard') IS NOT NULL THEN
+    PERFORM set_config('citus.override_table_visibility', 'off', true);
+    PERFORM headgate.carry(c.oid, l.oid)
+    FROM headgate.webhook_table w JOIN pg_class c ON c.oid = w.relation
+    JOIN pg_dist_shard s ON s.shardid::text = substring(c.relname FROM '_([0-9]+)$')
+    JOIN pg_class l ON l.oid = s.logicalrelid
+    WHERE l.relowner = c.relowner AND l.relnamespace = c.relnamespace
+      AND NOT EXISTS (SELECT FROM headgate.webhook_table o WHERE o.relation = l.oid);
+  END IF;
+END
+$body$;
+
 -- What nobody has told of is put right: what a restored dump has brought from elsewhere, roles that were renamed or
 -- dropped, and rows of tables that are gone, where no event trigger has seen them go.
 CREATE OR REPLACE PROCEDURE headgate.settle()
@@ -80,6 +97,7 @@ BEGIN
   END IF;
   CALL headgate.place_restored();
   PERFORM headgate.keep_owners();
+  CALL headgate.leave_shards();
   IF EXISTS (SELECT FROM headgate.webhook_table w WHERE NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = w.relation)) THEN
     DELETE FROM headgate.webhook_table w WHERE NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = w.relation);
   END IF;

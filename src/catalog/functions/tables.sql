@@ -63,10 +63,52 @@ EXCEPTION WHEN OTHERS THEN
 END
 $body$;
 
+-- Whatever stands for a table goes with its rows to the one that has taken its place; what is left of it, ON DELETE CASCADE takes. Keys that
+-- others refer to are made once more, so that no constraint has to be another one for this.
+CREATE OR REPLACE FUNCTION headgate.carry(gone oid, place oid) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+DECLARE
+  it record;
+BEGIN
+  INSERT INTO headgate.webhook_table SELECT r.* FROM headgate.webhook_table w,
+    jsonb_populate_record(w, jsonb_build_object('relation', place::text)) AS r WHERE w.relation = gone;
+  INSERT INTO headgate.webhook_answer SELECT r.* FROM headgate.webhook_answer a,
+    jsonb_populate_record(a, jsonb_build_object('relation', place::text)) AS r WHERE a.relation = gone;
+  FOR it IN
+    SELECT k.conrelid::regclass AS holder FROM pg_constraint k
+    WHERE k.contype = 'f' AND k.confrelid IN ('headgate.webhook_table'::regclass, 'headgate.webhook_answer'::regclass)
+      AND k.conrelid <> 'headgate.webhook_answer'::regclass
+    UNION SELECT 'headgate.delivery'
+  LOOP
+    EXECUTE format('UPDATE %s SET relation = $1 WHERE relation = $2', it.holder) USING place::regclass, gone::regclass;
+  END LOOP;
+  DELETE FROM headgate.webhook_table w WHERE w.relation = gone;
+END
+$body$;
+
+-- Citus changes how a table is spread by making another, whose name is that of the table and a number, filling it, and dropping the table in
+-- the same transaction. A table that anybody else has made meanwhile is of another transaction.
+CREATE OR REPLACE FUNCTION headgate.carry_spread(gone oid, table_schema text, table_name text) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+BEGIN
+  IF EXISTS (SELECT FROM pg_extension e WHERE e.extname = 'citus') THEN
+    PERFORM headgate.carry(gone, c.oid) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE n.nspname = table_schema AND c.relkind IN ('r', 'p') AND c.xmin::text = pg_current_xact_id()::xid::text
+      AND (c.relname ~ '_[0-9]+$' AND regexp_replace(c.relname, '_[0-9]+$', '') = table_name
+        -- Of a long name the end gives way to its hash.
+        OR length(table_name) > 40 AND c.relname ~ '^.{30,}_[0-9a-f]{8}_[0-9]+$'
+          AND starts_with(table_name, regexp_replace(c.relname, '_[0-9a-f]{8}_[0-9]+$', '')));
+  END IF;
+END
+$body$;
+
 -- DROP … CASCADE of a type or a function may take a column, a default or a constraint of a table with it.
 CREATE OR REPLACE FUNCTION headgate.on_drop() RETURNS event_trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $body$
 BEGIN
+  PERFORM headgate.carry_spread(d.objid, d.schema_name, d.object_name)
+  FROM pg_event_trigger_dropped_objects() d JOIN headgate.webhook_table w ON w.relation = d.objid
+  WHERE d.classid = 'pg_class'::regclass AND d.objsubid = 0;
   DELETE FROM headgate.webhook_table w USING pg_event_trigger_dropped_objects() d
   WHERE d.classid = 'pg_class'::regclass AND d.objsubid = 0 AND w.relation = d.objid;
   IF EXISTS (
