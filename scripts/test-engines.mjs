@@ -2,7 +2,7 @@
 // from Debian (pgbouncer, pgpool2, patroni, etcd-server, postgresql-15) has to be installed; other versions of PostgreSQL come from npm,
 // clients from PyPI, Maven and the Go module proxy. Prints the table; `--write` puts it into docs/operating/engines.md.
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
@@ -54,11 +54,38 @@ function fetchServers() {
   }
 }
 
+function fetchClients() {
+  const venv = join(folder, 'venv');
+  const packages = ['psycopg2-binary==2.9.13', 'psycopg[binary]==3.3.9', 'asyncpg==0.32.0'];
+  const pip = ['install', '--quiet', '--no-input', ...packages];
+  if (fetched('psycopg2, psycopg, asyncpg', ['python3', ['-m', 'venv', venv]], [join(venv, 'bin/pip'), pip]))
+    env.HEADGATE_ENGINES_PYTHON = join(venv, 'bin/python');
+  const jar = 'org.postgresql:postgresql:42.7.4';
+  const maven = ['-q', 'dependency:copy', `-Dartifact=${jar}`, `-DoutputDirectory=${folder}`];
+  if (fetched('JDBC', ['java', ['-version']], ['mvn', maven, { cwd: folder }]))
+    env.HEADGATE_ENGINES_JDBC = join(folder, 'postgresql-42.7.4.jar');
+  const go = join(folder, 'go');
+  const inGo = { cwd: go };
+  cpSync('test/engines/clients', go, { recursive: true });
+  const made = [
+    ['mod', 'init', 'clients'],
+    ['get', 'github.com/jackc/pgx/v5@v5.7.1'],
+    ['build', '-o', join(folder, 'pgx')],
+  ];
+  if (fetched('pgx', ...made.map((args) => ['go', args, inGo])))
+    env.HEADGATE_ENGINES_PGX = join(folder, 'pgx');
+}
+
 const about = (word) =>
   words.length === 0 || words.some((it) => word.toLowerCase().includes(it.toLowerCase()));
 if (['14', '16', '17'].some((major) => about(`PostgreSQL ${major}`))) fetchServers();
+const files = ['dist/test/engines/engines.js'];
+if (about('clients')) {
+  fetchClients();
+  files.push('dist/test/engines/clients.js');
+}
 const file = join(folder, 'table.json');
-const { status } = spawnSync(process.execPath, ['--test', 'dist/test/engines/engines.js'], {
+const { status } = spawnSync(process.execPath, ['--test', '--test-concurrency=1', ...files], {
   stdio: 'inherit',
   env: { ...env, HEADGATE_ENGINES_TABLE: file },
 });
