@@ -6,6 +6,7 @@
  * Owns the one timer of the batch room, which settles receipts past their deadline.
  */
 import type { Outcome, Rows, Target } from '../tables/flow.ts';
+import { rememberedOf } from '../kit/remembered.ts';
 import { Semaphore } from '../kit/semaphore.ts';
 import type { TableName } from '../tables/observations.ts';
 import { Refused, refusal } from '../tables/refusals.ts';
@@ -133,6 +134,12 @@ export class Lanes {
 }
 
 /** A renamed table keeps its lane, and a new table of an old name gets its own; large requests wait apart. */
+const laneKeys = rememberedOf(({ oid, database }: Pick<Target, 'database' | 'oid'>) => ({
+  main: `${oid}//${database}`,
+  aside: `${oid}/aside/${database}`,
+}));
+
 function laneKey(target: Pick<Target, 'database' | 'oid'>, aside: boolean): string {
-  return `${target.oid}/${aside ? 'aside' : ''}/${target.database}`;
+  const { main, aside: apart } = laneKeys(target);
+  return aside ? apart : main;
 }

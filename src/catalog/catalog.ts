@@ -134,13 +134,13 @@ export class Catalog {
   find(name: TableName): Target | Promise<Target> {
     const database = this.#databases.get(name.database);
     if (database !== undefined && database.state === 'watching')
-      return database.find(name.schema, name.table);
+      return database.find(name);
     return this.#findSlowly(name);
   }
 
   /** As `DatabaseCatalog.lastKnown`; undefined also where the database is not served. */
   lastKnown(name: TableName): Target | null | undefined {
-    return this.#databases.get(name.database)?.lastKnown(name.schema, name.table);
+    return this.#databases.get(name.database)?.lastKnown(name);
   }
 
   /**
@@ -265,7 +265,7 @@ export class Catalog {
         this.#databases.get(database) ?? this.#open(database, database === this.#engine.defaultDatabase);
     }
     try {
-      return await catalog.find(name.schema, name.table);
+      return await catalog.find(name);
     } finally {
       if (catalog.state === 'absent' && this.#databases.get(database) === catalog) {
         this.#databases.delete(database);
