@@ -133,8 +133,7 @@ export class Catalog {
   /** Without a wait when the table is known; throws Refused. */
   find(name: TableName): Target | Promise<Target> {
     const database = this.#databases.get(name.database);
-    if (database !== undefined && database.state === 'watching')
-      return database.find(name);
+    if (database !== undefined && database.state === 'watching') return database.find(name);
     return this.#findSlowly(name);
   }
 
