@@ -41,6 +41,7 @@ export class Lanes {
   /** For the large requests of all tables together. */
   readonly #passes: Semaphore;
   readonly #sweeper: NodeJS.Timeout;
+  #taken = 0;
   #draining = false;
   #whenIdle: (() => void)[] = [];
 
@@ -75,8 +76,14 @@ export class Lanes {
     if (lane?.isFull(aside || inOrder ? bytes : 0, ackTimeoutMs) === true) throw new Refused('lane_full');
   }
 
+  /** Requests that have ever come. */
+  get taken(): number {
+    return this.#taken;
+  }
+
   /** Resolves exactly once, never rejects. */
   submit(rows: Rows): Promise<Outcome> {
+    this.#taken += 1;
     if (this.#draining) {
       if (rows.chain !== null) rows.chain.broken = true;
       return Promise.resolve({ kind: 'aborted', refusal: refusal('draining') });
