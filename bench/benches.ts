@@ -1,4 +1,5 @@
 /** Every benchmark, in the order of the report. */
+import { answers } from './answers.ts';
 import { attacks } from './attacks.ts';
 import { batches } from './batches.ts';
 import { bodies } from './bodies.ts';
@@ -31,6 +32,7 @@ export const benches: readonly Bench[] = [
   scale,
   listeners,
   watching,
+  answers,
   events,
   sqlDoor,
   parts,
