@@ -6,6 +6,7 @@ import { bodies } from './bodies.ts';
 import { comparison } from './comparison.ts';
 import { watching } from './consoles.ts';
 import { events } from './events.ts';
+import { keep } from './keep.ts';
 import { listeners } from './listeners.ts';
 import { lone } from './lone.ts';
 import { mixedAttacks } from './mixed-attacks.ts';
@@ -41,5 +42,6 @@ export const benches: readonly Bench[] = [
   attacks,
   mixedAttacks,
   restarts,
+  keep,
   soak,
 ];
