@@ -108,7 +108,7 @@ function startEngine(settings: Settings, log: Observe, closer: Closer): EngineSt
 async function openEngine({ databaseUrl, dataDir }: Settings, observe: Observe): Promise<Engine> {
   if (databaseUrl !== null) {
     const { openPostgresEngine } = await import('../engine/postgres.ts');
-    return openPostgresEngine({ databaseUrl, observe });
+    return openPostgresEngine({ databaseUrl, observe, connectionsMin: limits.engineConnectionsMin });
   }
   const { openEmbeddedEngine } = await import('../engine/embedded.ts');
   return openEmbeddedEngine({ dataDir: resolve(dataDir), observe });

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { openCatalog } from '../../test/support/catalog.ts';
 import { testDatabase } from '../../test/support/postgres.ts';
+import { within } from '../../test/support/within.ts';
 import { runOurs } from '../../test/support/webhook-tables.ts';
 import { catalogVersion, migrate, readMigrations } from './migrate.ts';
 import { CatalogError } from './rights.ts';
@@ -80,6 +81,9 @@ suite('catalog', () => {
     await client.query('drop table renamed');
     await gone;
     await assert.rejects(find('renamed'), notFound);
+    await runOurs(client, `begin; ${create('brief')}; drop table brief; commit`);
+    const left = 'select from headgate.webhook_table';
+    await within(3_000, async () => assert.equal((await client.query(left)).rowCount, 0));
   });
 
   test('a table whose check cannot be made is unusable, never open, and says which secret', async (t) => {

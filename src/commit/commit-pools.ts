@@ -5,6 +5,7 @@
  * A server, a database or a role that has no connection left (53300) says how many there are to be had: the pool takes what it
  * has for its size, and whoever asks waits for one of those. After a while it tries to have more again.
  */
+import type { Socket } from 'node:net';
 import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Pool } from 'pg';
@@ -31,6 +32,8 @@ interface Open {
   readonly kept: KeptSessions;
   /** Those that keep a statement for each of very many tables. */
   readonly learned: Set<ClientBase>;
+  /** Asked once of each database; null: not yet. */
+  isPgpool: Promise<boolean> | null;
 }
 
 export class CommitPools {
@@ -185,7 +188,9 @@ export class CommitPools {
     const session = {
       statement_timeout: this.#limits.commitStatementTimeoutMs,
       // pg-pool awaits what onConnect gives; its types do not say so.
-      onConnect: prepareSession as (client: ClientBase) => void,
+      onConnect: ((client) => prepareSession(client, () => askOnce(open, client))) as (
+        client: ClientBase,
+      ) => void,
     };
     const pool = new Pool({
       ...this.#engine.clientConfig(database),
@@ -203,7 +208,7 @@ export class CommitPools {
     pool.on('remove', (client) => learned.delete(client));
     const letGo = (client: PoolClient, broken: boolean) => this.#renew(client, broken);
     const kept = new KeptSessions({ limits: allLimits, letGo });
-    const open: Open = { pool, shared, kept, learned, limitedAtMs: null, said: false };
+    const open: Open = { pool, shared, kept, learned, limitedAtMs: null, said: false, isPgpool: null };
     this.#pools.set(database, open);
     return open;
   }
@@ -222,6 +227,34 @@ async function ownOf(open: Open, client: PoolClient): Promise<PoolClient> {
   } finally {
     client.release();
   }
+}
+
+/**
+ * pgpool hangs when the rows of a prepared COPY come before it has read the engine's answer to it; as through any other pooler, they go by
+ * simple queries then. What is connected to the very port that the engine sees is not asked, because PostgreSQL logs the question.
+ */
+async function isPgpool(client: ClientBase): Promise<boolean> {
+  const { connection } = client as unknown as { readonly connection: { readonly stream: Socket } };
+  const { rows } = await client.query<{ port: number | null }>(
+    'select pg_catalog.inet_client_port() as port',
+  );
+  const port = rows[0]?.port ?? null;
+  if (port === null || port === connection.stream.localPort) return false;
+  try {
+    await client.query('show pool_version');
+    return true;
+  } catch (error) {
+    if (sqlstateOf(error) === null) throw error;
+    return false;
+  }
+}
+
+function askOnce(open: Open, client: ClientBase): Promise<boolean> {
+  open.isPgpool ??= isPgpool(client).catch((error: unknown) => {
+    open.isPgpool = null;
+    throw error;
+  });
+  return open.isPgpool;
 }
 
 /** A pooler lends this session to others, too. */
@@ -270,9 +303,10 @@ const foundSql = `select current_user as role, pg_catalog.current_setting('synch
  * database has set for all: no operator and no cast is used before the path is set.
  *
  * Throws LentSession, and has set nothing, where a pooler stands between that took the start-up parameters: the process that
- * answers is not the one that the connection was told of (BackendKeyData).
+ * answers is not the one that the connection was told of (BackendKeyData); and where `isOther` says that it is pgpool, which
+ * takes back what was set when the connection ends.
  */
-async function prepareSession(client: ClientBase): Promise<void> {
+async function prepareSession(client: ClientBase, isOther: () => Promise<boolean>): Promise<void> {
   const own = 'pg_catalog.int4eq(pg_catalog.pg_backend_pid(), $1)';
   const { processID } = client as unknown as { readonly processID: number | null };
   const { rows } = await client.query<Found & { readonly own: boolean }>(
@@ -280,7 +314,7 @@ async function prepareSession(client: ClientBase): Promise<void> {
        case when ${own} then pg_catalog.set_config('search_path', '${safePath}', false) end`,
     [processID ?? 0],
   );
-  if (rows[0]?.own !== true) throw new LentSession();
+  if (rows[0]?.own !== true || (await isOther())) throw new LentSession();
   await client.query(sessionSql, [remember(client, rows[0]).commit]);
   incarnations.set(client, await readIncarnation(client));
 }

@@ -47,14 +47,37 @@ suite('connection strings', () => {
       assert.deepEqual(first.config.ssl, first.endpoint.tlsOptions ?? first.endpoint.tls);
       return first;
     };
-    assert.equal(server('').config.ssl, false);
+    assert.equal(server('?ssl=0').plain, null);
     assert.equal(server('?sslmode=disable').config.ssl, false);
     assert.deepEqual({ ...(server('?sslmode=require').config.ssl as object) }, { rejectUnauthorized: false });
     assert.deepEqual({ ...(server('?sslmode=verify-full').config.ssl as object) }, {});
-    const prefer = server('?sslmode=prefer');
-    assert.equal(prefer.plain?.config.ssl, false);
-    assert.deepEqual(prefer.plain?.endpoint, { kind: 'tcp', host: 'db.example', port: 5432, tls: false });
+    for (const options of ['', '?application_name=x', '?sslmode=prefer']) {
+      const prefer = server(options);
+      assert.deepEqual({ ...(prefer.config.ssl as object) }, { rejectUnauthorized: false }, options);
+      assert.equal(prefer.plain?.config.ssl, false);
+      assert.deepEqual(prefer.plain?.endpoint, { kind: 'tcp', host: 'db.example', port: 5432, tls: false });
+    }
     // A Unix socket has no TLS, whatever is asked for, as with libpq.
-    assert.equal(parseDsn('postgresql:///d?host=/tmp&sslmode=prefer').servers[0]?.config.ssl, false);
+    for (const options of ['&sslmode=prefer', '']) {
+      const [first] = parseDsn(`postgresql:///d?host=/tmp${options}`).servers;
+      assert.deepEqual([first?.config.ssl, first?.plain], [false, null]);
+    }
+  });
+
+  test('sslrootcert=system is verify-full by the authorities of the system, or by those of Node', () => {
+    const url = 'postgresql://u@db.example/d?sslrootcert=system';
+    for (const text of [url, `${url}&sslmode=verify-full`, `${url}&application_name=x`]) {
+      const [first] = parseDsn(text, ['/nowhere']).servers;
+      assert.deepEqual([{ ...(first?.config.ssl as object) }, first?.plain], [{}, null], text);
+    }
+    for (const mode of ['disable', 'prefer', 'require', 'verify-ca', 'no-verify'])
+      assert.throws(
+        () => parseDsn(`${url}&sslmode=${mode}`),
+        /sslrootcert=system is for sslmode=verify-full/,
+      );
+    assert.throws(
+      () => parseDsn('postgresql://u@h/d?sslrootcert=systemd'),
+      /systemd cannot be read \(ENOENT\)/,
+    );
   });
 });

@@ -1,9 +1,11 @@
 /**
  * A connection string as the `pg` package and the relay need it. Takes text, gives the servers it names, each as a
  * ClientConfig and an Endpoint; refuses with EngineError a text that can never work, without showing it: it holds a password. Reads
- * the certificate files that the text names.
+ * the certificate files that the text names. What it does not say is as libpq has it, sslmode=prefer among that.
  */
+import { existsSync, readFileSync } from 'node:fs';
 import { userInfo } from 'node:os';
+import { createSecureContext } from 'node:tls';
 import type { ClientConfig } from 'pg';
 import { parse, toClientConfig } from 'pg-connection-string';
 import { splitHosts } from './dsn-hosts.ts';
@@ -32,19 +34,33 @@ const sslmodes = ['disable', 'prefer', 'require', 'verify-ca', 'verify-full', 'n
 const sessionKinds = ['any', 'read-write', 'primary'] as const;
 const serversMax = 16;
 
-export function parseDsn(databaseUrl: string): Dsn {
+/** Where systems keep the authorities that they trust: Debian and Alpine, Red Hat, macOS and BSD. */
+const systemStores = [
+  '/etc/ssl/certs/ca-certificates.crt',
+  '/etc/pki/tls/certs/ca-bundle.crt',
+  '/etc/ssl/cert.pem',
+];
+
+/** `stores`: files, the first that is there counts for sslrootcert=system. */
+export function parseDsn(databaseUrl: string, stores: readonly string[] = systemStores): Dsn {
   if (!/^postgres(ql)?:\/\//.test(databaseUrl)) fail('it must begin with postgresql://');
-  const sslmode = /[?&]sslmode=([^&]*)/.exec(databaseUrl)?.[1];
+  const bySystem = /[?&]sslrootcert=system(?![^&#])/.test(databaseUrl);
+  const sslmode = /[?&]sslmode=([^&#]*)/.exec(databaseUrl)?.[1] ?? modeUnsaid(databaseUrl, bySystem);
   if (sslmode !== undefined && !sslmodes.includes(sslmode))
     fail(`sslmode must be one of ${sslmodes.join(', ')}`);
-  const texts = splitHosts(databaseUrl);
+  if (bySystem && sslmode !== 'verify-full')
+    fail(
+      'sslrootcert=system is for sslmode=verify-full: anybody can have a certificate of those authorities',
+    );
+  const texts = splitHosts(bySystem ? databaseUrl.replace('sslrootcert=system', '') : databaseUrl);
   if (texts === null) return fail('its hosts and ports do not belong together');
   if (texts.length > serversMax) fail(`it names more than ${serversMax} hosts`);
   const wanted = /[?&]target_session_attrs=([^&]*)/.exec(databaseUrl)?.[1];
   const sessions = sessionKinds.find((kind) => kind === wanted);
   if (wanted !== undefined && sessions === undefined)
     fail(`target_session_attrs must be one of ${sessionKinds.join(', ')}, because Headgate writes`);
-  const servers = texts.map((text) => parseServer(text, sslmode));
+  const authorities = bySystem ? systemAuthorities(stores) : undefined;
+  const servers = texts.map((text) => parseServer(text, sslmode, authorities));
   const { database = '', password } = servers[0]?.config ?? {};
   return {
     database,
@@ -55,8 +71,23 @@ export function parseDsn(databaseUrl: string): Dsn {
   };
 }
 
-function parseServer(text: string, sslmode: string | undefined): Server {
+/** undefined: other parameters say what is to be done, as node-postgres reads them. */
+function modeUnsaid(databaseUrl: string, bySystem: boolean): string | undefined {
+  if (bySystem) return 'verify-full';
+  return /[?&](ssl|uselibpqcompat)[a-z]*=/.test(databaseUrl) ? undefined : 'prefer';
+}
+
+/** null: the system's are not found, and Node's own are as good. */
+function systemAuthorities(stores: readonly string[]): string | null {
+  const store = stores.find((path) => existsSync(path));
+  return store === undefined ? null : readFileSync(store, 'utf8');
+}
+
+function parseServer(text: string, sslmode: string | undefined, authorities?: string | null): Server {
   const config = readConfig(text, sslmode);
+  // Once, because there are some hundred of them.
+  if (typeof authorities === 'string' && typeof config.ssl === 'object')
+    config.ssl.secureContext = createSecureContext({ ...config.ssl, ca: authorities });
   const host = config.host === undefined || config.host === '' ? 'localhost' : config.host;
   const port = config.port ?? 5432;
   if (/\s/.test(host)) fail('the host holds a blank');
@@ -87,7 +118,9 @@ function readConfig(text: string, sslmode: string | undefined): ClientConfig {
     // The words of libpq, so that the text means what it means to psql: `require` encrypts and does not ask
     // who answers; verify-full does.
     const libpq = sslmode !== 'no-verify' && !/[?&]uselibpqcompat=/.test(text);
-    return { ...toClientConfig(parse(text, libpq ? { useLibpqCompat: true } : {})) };
+    const said = sslmode === undefined || text.includes('sslmode=');
+    const whole = said ? text : `${text}${text.includes('?') ? '&' : '?'}sslmode=${sslmode}`;
+    return { ...toClientConfig(parse(whole, libpq ? { useLibpqCompat: true } : {})) };
   } catch (error) {
     const { code, path } = error as NodeJS.ErrnoException;
     // The parser's own texts quote parts of its input; those about files do not.

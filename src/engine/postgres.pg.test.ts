@@ -75,7 +75,7 @@ test('a server that is away at the start, comes, goes and comes again', async (t
   const spy = new Spy();
   const { user, password } = database.clientConfig;
   const secret = typeof password === 'string' && password !== '' ? password : 'hunter2hunter2';
-  const databaseUrl = `postgresql://${user}:${encodeURIComponent(secret)}@127.0.0.1:${port}/${database.name}`;
+  const databaseUrl = `postgresql://${user}:${encodeURIComponent(secret)}@127.0.0.1:${port}/${database.name}?sslmode=disable`;
   const engine = await openPostgresEngine({ databaseUrl, observe: spy.observe });
   t.after(async () => {
     await engine.close();

@@ -3,9 +3,11 @@
  * is there or not; of several servers it uses one that takes writes, and looks again when that one is lost; refuses with EngineError a string that can never work. Touches nothing on the server: it
  * holds one idle connection to know whether the server is there.
  */
+import type { Client } from 'pg';
 import type { Observe } from '../tables/observations.ts';
 import { parseDsn } from './dsn.ts';
 import type { Engine } from './engine.ts';
+import { refuseTooFew, TooFewConnections } from './enough-connections.ts';
 import { EngineWatch } from './engine-watch.ts';
 import { Servers } from './servers.ts';
 
@@ -15,14 +17,17 @@ export interface PostgresOptions {
   readonly random?: () => number;
   /** Oldest `server_version_num` that is served; default 140000. */
   readonly serverVersionMin?: number;
+  /** How many connections its role has to be allowed; default 0. */
+  readonly connectionsMin?: number;
 }
 
-/** Resolves after the first attempt to connect, successful or not. */
+/** Resolves after the first attempt to connect, successful or not; rejects where its role may have too few connections. */
 export async function openPostgresEngine({
   databaseUrl,
   observe,
   random,
   serverVersionMin,
+  connectionsMin = 0,
 }: PostgresOptions): Promise<Engine> {
   const dsn = parseDsn(databaseUrl);
   const servers = new Servers(dsn);
@@ -34,10 +39,16 @@ export async function openPostgresEngine({
     secrets: dsn.secrets,
     ...(servers.single ? {} : { prepare: (signal: AbortSignal) => servers.choose(signal) }),
     check: (client) => servers.check(client),
+    ...(connectionsMin === 0 ? {} : { greet: (client: Client) => refuseTooFew(client, connectionsMin) }),
     ...(random === undefined ? {} : { random }),
     ...(serverVersionMin === undefined ? {} : { serverVersionMin }),
   });
-  await watch.settled;
+  const first = await watch.settled;
+  // Where Headgate's own connections take what there is, the next attempt would only say that there are too many.
+  if (first instanceof TooFewConnections) {
+    await watch.close();
+    throw first;
+  }
   return {
     kind: 'postgres',
     defaultDatabase: dsn.database,

@@ -16,6 +16,7 @@ import type { TcpServer } from '../../test/support/tls-server.ts';
 import { requireTool } from '../../test/support/tools.ts';
 import { within } from '../../test/support/within.ts';
 import { openTestDoor } from '../../test/support/wire-door.ts';
+import { parseDsn } from './dsn.ts';
 import type { Engine } from './engine.ts';
 import { openPostgresEngine } from './postgres.ts';
 
@@ -70,6 +71,7 @@ test('sslmode: prefer takes what there is, the others insist, verify-full looks 
   await one.encrypt(authority.issue('db', 'db', { names: 'IP:127.0.0.1' }), authority.cert);
   const ca = `sslrootcert=${authority.cert}`;
   for (const options of [
+    '',
     'sslmode=prefer',
     'sslmode=require',
     `sslmode=verify-ca&${ca}`,
@@ -98,6 +100,19 @@ test('sslmode: prefer takes what there is, the others insist, verify-full looks 
   const refused = new Client({ host: '127.0.0.1', port: closed.port, user: 'root', database: 'postgres' });
   refused.on('error', () => {});
   await assert.rejects(refused.connect(), { code: '57P03' });
+
+  // Where the system's authorities have signed it: a file of theirs stands for the test's.
+  const [{ config } = {}] = parseDsn(at('127.0.0.1', 'sslrootcert=system'), [authority.cert]).servers;
+  const bySystem = new Client(config);
+  await bySystem.connect();
+  await bySystem.end();
+  assert.match((await unavailable(at('127.0.0.1', 'sslrootcert=system'))) ?? '', /certificate/);
+
+  // Without TLS where the server wants it so, and where it does not have to be encrypted.
+  await one.admit('hostnossl all all 127.0.0.1/32 trust');
+  const plain = await open(t, at('127.0.0.1', ''));
+  assert.deepEqual([plain.unavailable, await isEncrypted(plain)], [null, false]);
+  assert.match((await unavailable(at('127.0.0.1', 'sslmode=require'))) ?? '', /no pg_hba.conf entry/);
 
   await one.admit('hostssl all all 127.0.0.1/32 cert map=all');
   assert.notEqual(await unavailable(at('127.0.0.1', `sslmode=verify-full&${ca}`)), null);
@@ -154,6 +169,21 @@ test('a password of the server’s own passes the relay, whoever encrypts', asyn
     stderr: '',
   });
   assert.match((await psql('secret', at)).stderr, /channel binding/);
+});
+
+test('a pool shows the password of a string without sslmode, and of one with several hosts', async (t) => {
+  const server = await startTcpServer();
+  onEnd(t, 'server', () => server.close());
+  await server.run(`create role app login password 'secret'`);
+  await server.admit('host all all 127.0.0.1/32 scram-sha-256');
+  const host = `127.0.0.1:${server.port}`;
+  for (const hosts of [host, `127.0.0.1:1,${host}`]) {
+    const engine = await open(t, `postgresql://app:secret@${hosts}/postgres`);
+    assert.equal(engine.unavailable, null);
+    const pool = new Pool(engine.clientConfig('postgres'));
+    onEnd(t, 'pool', () => pool.end());
+    await pool.query('select');
+  }
 });
 
 test('of several servers the one that takes writes; when it stops, the other, for pools made before too', async (t) => {
@@ -227,4 +257,20 @@ test('a server that says nothing does not keep the others from being found', asy
   );
   assert.equal(engine.unavailable, null);
   assert.equal(engine.clientConfig('postgres').port, two.port);
+});
+
+test('a role that may not have as many connections as are needed is refused in one sentence', async (t) => {
+  await two.run('create database small');
+  await two.run('create role few login connection limit 2');
+  const url = `postgresql://few@127.0.0.1:${two.port}/small?sslmode=disable`;
+  const opened = () => openPostgresEngine({ databaseUrl: url, observe: () => {}, connectionsMin: 4 });
+  const said = (what: string, name: string, most: string) =>
+    `${what.toLowerCase()} "${name}" may have ${most}, and Headgate needs 4 at least: ALTER ${what} "${name}" CONNECTION LIMIT 20`;
+  await assert.rejects(opened(), { message: said('ROLE', 'few', '2 connections') });
+  await two.run('alter role few connection limit 4; alter database small connection limit 1');
+  await assert.rejects(opened(), { message: said('DATABASE', 'small', '1 connection') });
+  await two.run('alter database small connection limit -1');
+  const engine = await opened();
+  onEnd(t, 'engine', () => engine.close());
+  assert.equal(engine.unavailable, null);
 });

@@ -9,6 +9,7 @@ import { limits } from '../tables/limits.ts';
 import type { Dsn, Server } from './dsn.ts';
 import { EngineError } from './engine.ts';
 import { hangUp } from './hang-up.ts';
+import { sqlstateOf } from './sqlstate.ts';
 import { readOnlyReason } from './writability.ts';
 
 /** What a server has said of itself: it is the one, or why it cannot be. */
@@ -47,8 +48,9 @@ export class Servers {
     const follows = {
       Client: class extends Client {
         constructor(options: ClientConfig = {}) {
-          const { host, port, ssl } = now();
-          super({ ...options, host, port, ssl } as ClientConfig);
+          const { host, port, ssl, password } = now();
+          // A pool keeps the password where a copy of its options does not have it.
+          super({ ...options, host, port, ssl, password } as ClientConfig);
         }
       },
     };
@@ -99,7 +101,7 @@ export class Servers {
       return { server, reason: '' };
     } catch (error) {
       const said = error instanceof AggregateError ? error.errors.map(textOf).join('; ') : textOf(error);
-      if (server.plain !== null && said === noTls) return await this.#probe(server.plain, signal);
+      if (server.plain !== null && wantsPlain(error)) return await this.#probe(server.plain, signal);
       return { server: null, reason: this.#dsn.servers.length === 1 ? said : `${server.name}: ${said}` };
     } finally {
       signal.removeEventListener('abort', stop);
@@ -110,6 +112,11 @@ export class Servers {
 
 /** What `pg` says when a server answers `N`; it has no code (lib/connection.js of version 8). */
 const noTls = 'The server does not support SSL connections';
+
+/** The server has no TLS, or none for this client: its pg_hba.conf has no line for who encrypts (28000). */
+export function wantsPlain(error: unknown): boolean {
+  return error instanceof Error && (error.message === noTls || sqlstateOf(error) === '28000');
+}
 
 /** Made anew for each client: `pg` hides the key in the object that it is given. */
 function configOf({ config }: Server): ClientConfig {

@@ -30,6 +30,15 @@ const noExecutor =
 const runsLate =
   'a deferrable trigger or constraint of a table that takes part would run at COMMIT, with other rights than its owner has';
 
+/**
+ * A role, a database or a server that ends idle or long transactions would end that of each slow sender. How long those may take is
+ * bounded here; a clock of `transaction_timeout` (17 and later) that runs is stopped by 0 alone.
+ */
+const patienceSql = `select pg_catalog.set_config(s.name, w.value, true)
+  from (values ('idle_in_transaction_session_timeout', '${limits.eventsUploadMs}'), ('transaction_timeout', '0')) as w (name, value)
+  join pg_catalog.pg_settings s on s.name operator(pg_catalog.=) w.name
+  where s.setting operator(pg_catalog.<>) '0'`;
+
 export class EventTransaction {
   readonly #client: PoolClient;
   readonly #deps: TransactionDeps;
@@ -86,6 +95,7 @@ export class EventTransaction {
       if (await this.#hasChanged(check)) throw new Refused('table_unusable', noExecutor);
     }
     await this.#run('begin isolation level read committed');
+    await this.#run(patienceSql);
     for (const sql of first) if (await this.#hasChanged(sql)) throw new Refused('table_changed');
   }
 

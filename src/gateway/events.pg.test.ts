@@ -231,6 +231,29 @@ test('a sender that leaves in the middle of a large body leaves nothing', async 
   assert.equal(await count(gateway, 't'), 0);
 });
 
+test('a role that ends idle transactions at once does not end that of a slow sender', async (t) => {
+  const database = await testDatabase(t);
+  const client = await database.connect();
+  const short = ['idle_in_transaction_session_timeout', 'transaction_timeout'];
+  const { rows } = await client.query<{ name: string }>('select name from pg_settings where name = any($1)', [
+    short,
+  ]);
+  for (const { name } of rows) await client.query(`alter database ${database.name} set ${name} = '600ms'`);
+  const gateway = await openTestGateway(t, database);
+  await gateway.rows('CREATE TABLE t (v text)');
+  const sending = httpRequest(`${gateway.url}/v1/events?name=t`, { method: 'POST' });
+  const answered = once(sending, 'response') as Promise<[{ statusCode: number; resume(): void }]>;
+  const line = `{"v":"${'x'.repeat(100)}"}\n`;
+  sending.write(line.repeat(20_000));
+  const idle = `select from pg_stat_activity where datname = current_database() and state = 'idle in transaction'
+    and state_change < clock_timestamp() - interval '800 ms'`;
+  await within(10_000, async () => assert.equal((await client.query(idle)).rowCount, 1));
+  sending.end(line);
+  const [response] = await answered;
+  response.resume();
+  assert.deepEqual([response.statusCode, await count(gateway, 't')], [200, 20_001]);
+});
+
 test('no more than a few large bodies at one time; the next reads 503 and succeeds later', async (t) => {
   const database = await testDatabase(t);
   const gateway = await openTestGateway(t, database);

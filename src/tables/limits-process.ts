@@ -68,6 +68,8 @@ export const processLimits = {
   engineBackoffMinMs: 50,
   /** How long the embedded engine may take for a clean stop before its sessions are cut off, in ms. */
   engineStopMs: 6_000,
+  /** Connections that Headgate cannot do without: to watch the engine, for the catalog, for commits, for refused requests and the rest. */
+  engineConnectionsMin: 4,
   /** How long one connection to the engine, or one sign of life on it, may take, in ms. */
   engineAnswerMs: 5_000,
   /** How long the servers before one that can be used may take to say that they can, in ms. */

@@ -1,9 +1,22 @@
-/** A door before a PostgreSQL that takes only the start-up parameters which PgBouncer takes, and refuses others as it does. */
+/**
+ * Poolers: the real PgBouncer and pgpool, and a door before a PostgreSQL that takes only the start-up parameters which PgBouncer takes,
+ * and refuses others as it does.
+ */
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { chown, writeFile } from 'node:fs/promises';
 import { connect, createServer } from 'node:net';
 import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
 import type { TestContext } from 'node:test';
+import { Client } from 'pg';
 import type { Endpoint } from '../../src/engine/engine.ts';
 import { onEnd } from './cleanup.ts';
+import { temporaryFolder } from './headgate.ts';
+import { serverUser } from './server.ts';
+import { freePort } from './tls-server.ts';
+import { within } from './within.ts';
 
 const known = new Set(['user', 'database', 'client_encoding', 'application_name', 'DateStyle', 'TimeZone']);
 
@@ -28,4 +41,102 @@ export async function openPooler(t: TestContext, to: Endpoint): Promise<{ readon
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   onEnd(t, 'pooler', () => void server.close());
   return { port: (server.address() as AddressInfo).port };
+}
+
+/** Start-up parameters beyond its own that it is told to pass over: what its manual advises. */
+const passedOver = 'extra_float_digits,statement_timeout,options';
+
+/** In front of role root of that server. Gives the port. */
+export async function openPgbouncer(
+  t: TestContext,
+  program: string,
+  serverPort: number,
+  mode: string,
+  ignored = passedOver,
+): Promise<number> {
+  const [folder, port] = await Promise.all([ownFolder(t), freePort()]);
+  await writeFile(join(folder, 'users'), '"root" ""\n');
+  const config = join(folder, 'pgbouncer.ini');
+  await writeFile(
+    config,
+    `[databases]
+* = host=127.0.0.1 port=${serverPort} user=root
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = ${port}
+unix_socket_dir =
+auth_type = any
+auth_file = ${join(folder, 'users')}
+pool_mode = ${mode}
+default_pool_size = ${mode === 'session' ? 64 : 8}
+max_client_conn = 200
+${ignored === '' ? '' : `ignore_startup_parameters = ${ignored}`}
+`,
+  );
+  await runPooler(t, program, [config], port, 'SIGTERM');
+  return port;
+}
+
+/** In front of that server. Gives the port. */
+export async function openPgpool(t: TestContext, program: string, serverPort: number): Promise<number> {
+  const [folder, port, pcpPort] = [await ownFolder(t), await freePort(), await freePort()];
+  const config = join(folder, 'pgpool.conf');
+  await writeFile(join(folder, 'pcp.conf'), '');
+  await writeFile(
+    config,
+    `backend_clustering_mode = 'streaming_replication'
+sr_check_period = 0
+load_balance_mode = off
+failover_on_backend_error = off
+listen_addresses = '127.0.0.1'
+port = ${port}
+socket_dir = '${folder}'
+pcp_listen_addresses = '127.0.0.1'
+pcp_port = ${pcpPort}
+pcp_socket_dir = '${folder}'
+wd_ipc_socket_dir = '${folder}'
+pid_file_name = '${folder}/pgpool.pid'
+logdir = '${folder}'
+work_dir = '${folder}'
+memqcache_oiddir = '${folder}'
+backend_hostname0 = '127.0.0.1'
+backend_port0 = ${serverPort}
+num_init_children = 48
+max_pool = 2
+`,
+  );
+  await runPooler(t, program, ['-n', '-f', config, '-F', join(folder, 'pcp.conf')], port, 'SIGINT');
+  return port;
+}
+
+async function ownFolder(t: TestContext): Promise<string> {
+  const folder = await temporaryFolder(t);
+  const { uid, gid } = serverUser();
+  if (uid !== undefined) await chown(folder, uid, gid ?? uid);
+  return folder;
+}
+
+/** Resolves when it hands connections on. */
+async function runPooler(
+  t: TestContext,
+  program: string,
+  args: readonly string[],
+  port: number,
+  end: NodeJS.Signals,
+): Promise<void> {
+  const child = spawn(program, args, { ...serverUser(), stdio: ['ignore', 'ignore', 'pipe'] });
+  let said = '';
+  child.stderr.on('data', (chunk: Buffer) => (said += chunk.toString()));
+  const ended = once(child, 'exit');
+  onEnd(t, program, async () => {
+    if (child.exitCode === null) child.kill(end);
+    await ended;
+  });
+  await within(10_000, async () => {
+    assert.equal(child.exitCode, null, said);
+    const client = new Client({ host: '127.0.0.1', port, user: 'root', database: 'postgres' });
+    client.on('error', () => {});
+    await client.connect();
+    await client.end();
+  });
 }

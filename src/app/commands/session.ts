@@ -6,6 +6,7 @@ import { Client } from 'pg';
 import type { QueryResultRow } from 'pg';
 import { parseDsn } from '../../engine/dsn.ts';
 import { hangUp } from '../../engine/hang-up.ts';
+import { wantsPlain } from '../../engine/servers.ts';
 import { PlainError } from '../../kit/plain-error.ts';
 import { limits } from '../../tables/limits.ts';
 
@@ -54,7 +55,7 @@ export async function connect(dsn: string, command: string): Promise<Session> {
   const { servers, secrets } = parseDsn(dsn);
   let why = 'it names no server';
   let sqlstate: string | undefined;
-  for (const server of servers.flatMap((it) => (it.plain === null ? [it] : [it, it.plain]))) {
+  for (let [server, ...others] = servers; server !== undefined; [server, ...others] = others) {
     const client = new Client({
       ...server.config,
       application_name: `headgate ${command}`,
@@ -68,6 +69,7 @@ export async function connect(dsn: string, command: string): Promise<Session> {
       return new Session(client);
     } catch (error) {
       void hangUp(client);
+      if (server.plain !== null && wantsPlain(error)) others.unshift(server.plain);
       const { message, code } = error as NodeJS.ErrnoException;
       sqlstate = code;
       why = `${server.name}: ${message === '' ? (code ?? 'no answer') : message}`;

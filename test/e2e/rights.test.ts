@@ -1,0 +1,109 @@
+/** The rights that docs/operating/engines.md gives Headgate's role on somebody else's PostgreSQL: enough, and none of them too many. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { TestContext } from 'node:test';
+import { Client } from 'pg';
+import { migrate, readMigrations } from '../../src/catalog/migrate.ts';
+import { onEnd } from '../support/cleanup.ts';
+import { commandsOf } from '../support/docs.ts';
+import { startHeadgate } from '../support/headgate.ts';
+import { startTcpServer } from '../support/tls-server.ts';
+import { within } from '../support/within.ts';
+
+const statementsOf = async (block: string) =>
+  (await commandsOf('docs/operating/engines.md', block))
+    .split(';\n')
+    .map((sql) => sql.trim())
+    .filter((sql) => sql !== '');
+
+test('what the page grants is enough for tables of other roles, and less is refused in one sentence', async (t) => {
+  const server = await startTcpServer();
+  onEnd(t, 'server', () => server.close());
+  const as = async (user: string, database = 'app') => {
+    const client = new Client({ host: server.socketDir, port: server.port, user, database });
+    client.on('error', () => {});
+    await client.connect();
+    onEnd(t, 'client', () => client.end());
+    return client;
+  };
+  const root = await as('root', 'postgres');
+  const fresh = async (statements: readonly string[]): Promise<Client> => {
+    await root.query('DROP DATABASE IF EXISTS app (FORCE)');
+    await root.query('DROP ROLE IF EXISTS headgate');
+    await root.query('CREATE DATABASE app');
+    await root.query('REVOKE ALL ON DATABASE app FROM PUBLIC');
+    const admin = await as('root');
+    await admin.query('REVOKE ALL ON SCHEMA public FROM PUBLIC');
+    for (const sql of statements) await admin.query(sql);
+    return admin;
+  };
+
+  const refusals: readonly [block: string, without: RegExp, says: RegExp][] = [
+    ['rights', /CONNECT, CREATE/, /permission denied for database "app"/],
+    [
+      'rights-made',
+      /^CREATE SCHEMA/,
+      /may not make the schema headgate in database "app": let the owner of the database run CREATE SCHEMA/,
+    ],
+    ['rights-made', /CONNECT/, /permission denied for database "app"/],
+  ];
+  for (const [block, without, says] of refusals) {
+    const all = await statementsOf(block);
+    assert(
+      all.some((sql) => without.test(sql)),
+      `${block} has ${without.source}`,
+    );
+    await fresh(all.filter((sql) => !without.test(sql)));
+    await assert.rejects(async () => migrate(await as('headgate'), await readMigrations()), says);
+  }
+  await fresh((await statementsOf('rights')).map((sql) => sql.replace('CONNECT, CREATE', 'CONNECT')));
+  await assert.rejects(
+    async () => migrate(await as('headgate'), await readMigrations()),
+    /may not make the schema/,
+  );
+  await fresh(await statementsOf('rights'));
+  await migrate(await as('headgate'), await readMigrations());
+
+  const admin = await fresh(await statementsOf('rights-made'));
+  await admin.query(
+    `CREATE ROLE alice LOGIN; GRANT CONNECT ON DATABASE app TO alice; CREATE SCHEMA hooks AUTHORIZATION alice`,
+  );
+  await useTable(t, server.port, admin);
+});
+
+async function useTable(t: TestContext, port: number, admin: Client): Promise<void> {
+  const url = `postgresql://headgate@127.0.0.1:${port}/app?sslmode=disable`;
+  const headgate = await startHeadgate(t, { env: { HEADGATE_DATABASE_URL: url } });
+  const alice = await headgate.clientAs(t, 'alice', 'app');
+  await alice.query(`CREATE SECRET hooks.s WITH (backend = 'meta') AS 'key'`);
+  await alice.query(`CREATE TABLE hooks.t (data JSONB) WITH (connector = 'webhook')
+    VALIDATE SECRET hooks.s AS secure_compare(headers->>'x', s)`);
+  await alice.query(
+    `CREATE TABLE hooks.k (id INT PRIMARY KEY, n INT DEFAULT 1) WITH (connector = 'webhook', dedupe = '$.id')`,
+  );
+  const post = async (table: string, body: string, x = 'key') =>
+    (await headgate.post(`app/hooks/${table}`, body, { x })).status;
+  assert.deepEqual(
+    [
+      await post('t', '{}'),
+      await post('t', '{}', 'other'),
+      await post('k', '{"id":1}'),
+      await post('k', '{"id":1}'),
+    ],
+    [200, 401, 200, 200],
+  );
+  await within(5_000, async () =>
+    assert.equal((await alice.query('SELECT FROM headgate.rejected_requests')).rowCount, 1),
+  );
+  // Code of the owner's takes what the page says, and the log which statement that is.
+  await alice.query(`CREATE FUNCTION hooks.f() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END';
+    CREATE TRIGGER f BEFORE INSERT ON hooks.t FOR EACH ROW EXECUTE FUNCTION hooks.f()`);
+  await within(5_000, async () => assert.equal(await post('t', '{}'), 503));
+  assert.match(headgate.stderr, /GRANT \\"alice\\" TO \\"headgate\\", and let that role create schemas/);
+  await admin.query('GRANT alice TO headgate; GRANT CREATE ON DATABASE app TO headgate');
+  await within(5_000, async () => assert.equal(await post('t', '{}'), 200));
+  await admin.query('DROP TABLE hooks.k');
+  await within(2_000, async () =>
+    assert.equal((await admin.query('SELECT FROM headgate.webhook_table')).rowCount, 1),
+  );
+}

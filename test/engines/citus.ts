@@ -1,0 +1,2 @@
+import type { Condition } from './places.ts';
+export const openCitus = (): readonly Condition[] => [];
