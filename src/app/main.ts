@@ -12,6 +12,7 @@ import { createMetrics } from '../admin/metrics.ts';
 import { Held } from '../console/held.ts';
 import { Ring } from '../console/ring.ts';
 import { openAdminPort } from './admin-port.ts';
+import { askTokens } from '../catalog/tokens.ts';
 import { StatementError } from '../ddl/cursor.ts';
 import { createRewriter } from '../ddl/rewrite.ts';
 import { boundsOf } from './bounds.ts';
@@ -248,6 +249,7 @@ async function openEvents(
         null,
       sql: own ? ownSqlRooms(engine, rewrite, role) : otherSqlRooms(others),
       events: eventRooms(parts, closer),
+      tokens: own ? askTokens(deps.catalog) : null,
     },
     metrics: null,
     observe,

@@ -1,5 +1,4 @@
 /** POST /v1/events: its parameters, its body, its answer. Takes requests, gives row counts; refuses as events.ts does. */
-import { remembered } from '../kit/remembered.ts';
 import { limits } from '../tables/limits.ts';
 import { ingestEvents } from './events.ts';
 import { conflicts } from './event-deps.ts';
@@ -9,22 +8,23 @@ import { eventParameters, readQuery } from './query.ts';
 
 export interface EventsRouteDeps {
   readonly events: EventDeps;
-  readonly database: (name: string | undefined) => string;
+  /** What a request target asks for; throws Refused. */
+  readonly eventOf: (target: string) => EventRequest;
 }
 
 const bytesMax = limits.eventsBodyBytesMax;
 const bounds = { bytesMax, tooLarge: `the body is larger than ${bytesMax} bytes` };
 
-export function eventsRoute({ events, database }: EventsRouteDeps): (it: GatewayExchange) => Promise<void> {
-  const eventOf = remembered((target) => readEvent(target, database), limits.eventsTargetsMax);
+export function eventsRoute({ events, eventOf }: EventsRouteDeps): (it: GatewayExchange) => Promise<void> {
   return async (exchange) => {
-    const answer = await ingestEvents(events, eventOf(exchange.target), sourceOf(exchange));
+    const request = eventOf(exchange.target);
+    const answer = await ingestEvents(events, request, sourceOf(exchange), exchange.scope);
     exchange.answerJson(eventsJson(answer), answer.rows);
   };
 }
 
-/** What a request target asks for; throws Refused. */
-function readEvent(target: string, database: EventsRouteDeps['database']): EventRequest {
+/** Throws Refused. */
+export function readEvent(target: string, database: (name: string | undefined) => string): EventRequest {
   const given = readQuery(target, eventParameters);
   const { name = '', on_error: onError, on_conflict: onConflict } = given;
   return {

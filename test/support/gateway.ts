@@ -115,6 +115,7 @@ export async function openTestGateway(
       unavailable: () => database.engine.unavailable,
       sql: otherSqlRooms(engines),
       events: eventRooms(parts, closer),
+      tokens: null,
     }),
     ...given,
   });
