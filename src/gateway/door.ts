@@ -35,6 +35,8 @@ export interface GatewayOptions extends Omit<GuardOptions, 'secure'> {
   /** 0 picks a free one. */
   readonly port: number;
   readonly version: string;
+  /** Monotonic, ms. */
+  readonly clock?: () => number;
   readonly deps: GatewayDeps;
   /** The text of GET /v1/metrics; null: they are served elsewhere. */
   readonly metrics: { readonly contentType: string; readonly text: () => Promise<string> } | null;

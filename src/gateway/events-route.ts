@@ -4,6 +4,7 @@ import { ingestEvents } from './events.ts';
 import { conflicts } from './event-deps.ts';
 import type { BodySource, EventAnswer, EventRequest, EventDeps } from './event-deps.ts';
 import type { GatewayExchange } from './exchange.ts';
+import type { Scope } from './tokens.ts';
 import { eventParameters, readQuery } from './query.ts';
 
 export interface EventsRouteDeps {
@@ -18,7 +19,14 @@ const bounds = { bytesMax, tooLarge: `the body is larger than ${bytesMax} bytes`
 export function eventsRoute({ events, eventOf }: EventsRouteDeps): (it: GatewayExchange) => Promise<void> {
   return async (exchange) => {
     const request = eventOf(exchange.target);
-    const answer = await ingestEvents(events, request, sourceOf(exchange), exchange.scope);
+    const { scope } = exchange;
+    const source = sourceOf(exchange);
+    const answer = await ingestEvents(
+      events,
+      request,
+      scope === null ? source : renewing(source, scope),
+      scope,
+    );
     exchange.answerJson(eventsJson(answer), answer.rows);
   };
 }
@@ -38,6 +46,26 @@ export function readEvent(target: string, database: (name: string | undefined) =
 function eventsJson({ rows, skipped }: EventAnswer): string {
   if (skipped === null) return `{"rows":${rows}}`;
   return JSON.stringify({ rows, skipped: skipped.lines, skippedTotal: skipped.count });
+}
+
+/** A token that ends while a body arrives stores nothing of it. */
+function renewing(source: BodySource, scope: Scope): BodySource {
+  const { whole } = source;
+  return {
+    whole:
+      whole === null
+        ? null
+        : async () => {
+            const body = await whole();
+            await scope.renew();
+            return body;
+          },
+    next: async () => {
+      const piece = await source.next();
+      if (piece === null) await scope.renew();
+      return piece;
+    },
+  };
 }
 
 /** A body of at most `eventsLaneBytesMax` is held as a whole. */

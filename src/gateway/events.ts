@@ -16,7 +16,6 @@ import type { BodySource, EventAnswer, EventRequest, EventDeps } from './event-d
 import { streamEvents } from './events-stream.ts';
 import { LineRefused, lineOf } from './line-refused.ts';
 import { Skipped } from './skipped.ts';
-import { findWithin } from './tokens.ts';
 import type { Scope } from './tokens.ts';
 
 /** How often one request follows a table that is being changed under it. */
@@ -26,11 +25,10 @@ export async function ingestEvents(
   deps: EventDeps,
   request: EventRequest,
   source: BodySource,
-  scope: Scope = null,
+  scope: Scope | null = null,
 ): Promise<EventAnswer> {
   const { database, name, onConflict } = request;
-  const find = () =>
-    scope === null ? deps.find(database, name, onConflict) : findWithin(scope, deps, request);
+  const find = () => (scope === null ? deps.find(database, name, onConflict) : scope.find(deps, request));
   const sought = find();
   const target = sought instanceof Promise ? await sought : sought;
   deps.admit(target);

@@ -33,8 +33,8 @@ export class GatewayExchange extends Exchange {
   readonly requestId: string;
   /** Which route it is for, once that is known. */
   route: 'events' | 'sql' | 'other' = 'other';
-  /** Where it may store: everywhere, or in the tables of its token. */
-  scope: Scope = null;
+  /** Where it may store; null: everywhere. */
+  scope: Scope | null = null;
   readonly #observe: Observe;
   /** Names and values in turn. */
   #cors: readonly string[] = [];

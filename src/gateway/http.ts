@@ -50,11 +50,12 @@ export class GatewayHttp implements Door<GatewayExchange> {
 
   constructor(options: GatewayHttpOptions) {
     const { gate, observe, sessions, limits, version, token, metrics, deps } = options;
+    const { clock = () => performance.now() } = options;
     const { events, database, unavailable, tokens } = deps;
     this.#options = options;
     this.#gate = gate;
     this.#observe = observe;
-    this.#tokens = new ScopedTokens(tokens, () => performance.now());
+    this.#tokens = new ScopedTokens(tokens, clock);
     this.#eventOf = remembered((target) => readEvent(target, database), limits.eventsTargetsMax);
     this.#guard = new Guard({ ...options, secure: options.tls !== null });
     const document = JSON.stringify(openapiDocument({ version, asksForToken: token !== null }));

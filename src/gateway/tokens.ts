@@ -50,10 +50,8 @@ export interface Shown {
   readonly allowOrigin: (origin: string) => void;
 }
 
-/** Where a request may store: everywhere, or in the tables of its token. */
-export type Scope = TokenGrant | null;
-
 const wrongToken = 'the bearer token is not the right one';
+const noTokens = 'in front of this database there are no tokens of CREATE TOKEN';
 
 export class ScopedTokens {
   readonly #ask: AskTokens | null;
@@ -67,21 +65,36 @@ export class ScopedTokens {
     this.#clock = clock;
   }
 
-  /** Throws Refused. */
-  async admit({ database, token, origin, place, allowOrigin }: Shown): Promise<Scope> {
-    const none = token === null && place !== null ? place : refusal('token_required', wrongToken);
-    if (this.#ask === null) throw new Refused(none);
-    const asked = origin !== undefined && origin.length <= limits.originCharsMax ? origin : null;
-    const { grant, originKnown } = await this.#ask(database, {
-      hash: token === null ? null : createHash('sha256').update(token).digest('hex'),
-      origin: asked,
-    });
-    if (originKnown && asked !== null) allowOrigin(asked);
-    if (token === null && originKnown) return null;
-    if (grant === null) throw new Refused(none);
-    const elsewhere = whyNotFrom(grant, origin, place) ?? this.#whyNotNow(grant);
-    if (elsewhere !== null) throw new Refused(elsewhere);
+  /** null: a preflight, which stores nothing. Throws Refused. */
+  async admit(shown: Shown): Promise<Scope | null> {
+    const { token, origin, place } = shown;
+    if (token === null) return this.#admitPage(shown);
+    const grant = await this.#grantOf(shown);
+    const why = whyNotFrom(grant, origin, place) ?? this.#whyNotNow(grant);
+    if (why !== null) throw new Refused(why);
+    return new Scope(grant, () => this.#grantOf(shown), this.#clock);
+  }
+
+  async #admitPage(shown: Shown): Promise<null> {
+    const { originKnown } = await this.#answerTo(shown);
+    if (!originKnown) throw new Refused(shown.place ?? 'page_refused');
+    return null;
+  }
+
+  async #grantOf(shown: Shown): Promise<TokenGrant> {
+    if (this.#ask === null) throw new Refused('token_required', noTokens);
+    const { grant } = await this.#answerTo(shown);
+    if (grant === null) throw new Refused('token_required', wrongToken);
     return grant;
+  }
+
+  async #answerTo({ database, token, origin, allowOrigin }: Shown): Promise<TokenAnswer> {
+    if (this.#ask === null) return { grant: null, originKnown: false };
+    const asked = origin !== undefined && origin.length <= limits.originCharsMax ? origin : null;
+    const hash = token === null ? null : createHash('sha256').update(token).digest('hex');
+    const answer = await this.#ask(database, { hash, origin: asked });
+    if (answer.originKnown && asked !== null) allowOrigin(asked);
+    return answer;
   }
 
   #whyNotNow({ id, rate }: TokenGrant): Refusal | null {
@@ -114,31 +127,56 @@ function whyNotFrom(
     : refusal('page_refused', 'the token is not for web pages of this origin');
 }
 
-/** The table that a request names, if it is one of its token's; throws Refused. */
-export async function findWithin(
-  { relations }: TokenGrant,
-  { find, forget }: Pick<EventDeps, 'find' | 'forget'>,
-  { database, name, onConflict }: EventRequest,
-): Promise<Target> {
-  if (onConflict === 'update')
-    throw new Refused(
-      'token_scope',
-      'a token FOR INSERT cannot update rows: on_conflict=update is not for it',
-    );
-  const isInside = async () => relations.has((await find(database, name, 'error')).oid);
-  try {
-    if (!(await isInside())) {
-      // What a name means is remembered for a moment, and may be another table by now.
-      forget(database, name);
-      if (!(await isInside())) throw new Refused('token_scope');
-    }
-  } catch (error) {
-    throw asOutside(error);
+/** Where a request with a token may store: in the tables of the token, as long as it and its owner's rights are there. */
+export class Scope {
+  readonly #ask: () => Promise<TokenGrant>;
+  readonly #clock: () => number;
+  #relations: ReadonlySet<number>;
+  #askedAtMs: number;
+  /** The table that was found, by oid. */
+  #found: number | null = null;
+
+  /** `ask` asks anew, and throws Refused. */
+  constructor({ relations }: TokenGrant, ask: () => Promise<TokenGrant>, clock: () => number) {
+    this.#relations = relations;
+    this.#ask = ask;
+    this.#clock = clock;
+    this.#askedAtMs = clock();
   }
-  const target = await find(database, name, onConflict);
-  if (!relations.has(target.oid)) throw new Refused('token_scope');
-  return target;
+
+  /** The table that a request names, if it is one of the token's; throws Refused. */
+  async find(
+    { find, forget }: Pick<EventDeps, 'find' | 'forget'>,
+    { database, name, onConflict }: EventRequest,
+  ): Promise<Target> {
+    if (onConflict === 'update') throw new Refused('token_scope', noUpdates);
+    const isInside = async () => this.#relations.has((await find(database, name, 'error')).oid);
+    try {
+      if (!(await isInside())) {
+        // What a name means is remembered for a moment, and may be another table by now.
+        forget(database, name);
+        if (!(await isInside())) throw new Refused('token_scope');
+      }
+    } catch (error) {
+      throw asOutside(error);
+    }
+    const target = await find(database, name, onConflict);
+    if (!this.#relations.has(target.oid)) throw new Refused('token_scope');
+    this.#found = target.oid;
+    return target;
+  }
+
+  /** Asks again behind a body that took its time, before anything of it is committed; throws Refused. */
+  async renew(): Promise<void> {
+    if (this.#clock() - this.#askedAtMs < limits.tokenAgeMs) return;
+    const { relations } = await this.#ask();
+    this.#relations = relations;
+    this.#askedAtMs = this.#clock();
+    if (this.#found !== null && !relations.has(this.#found)) throw new Refused('token_scope');
+  }
 }
+
+const noUpdates = 'a token FOR INSERT cannot update rows: on_conflict=update is not for it';
 
 /** A table that the gateway does not find, or may not write, is outside, too: a token tells nobody which tables there are. */
 function asOutside(error: unknown): unknown {

@@ -78,6 +78,8 @@ export const gatewayLimits = {
   tokenRateCharsMax: 63,
   /** Requests whose tokens the database is asked about in one question. */
   tokensAskedMax: 256,
+  /** A token is asked about again when its body took longer than this to arrive, in ms. */
+  tokenAgeMs: 500,
   /** Tokens whose rates are kept. */
   tokenRatesMax: 10_000,
   /** Length of a request id, in characters. */
