@@ -1,12 +1,17 @@
 /** Alerts of a running Headgate: what a receiver of its owner's reads, and which tables are silent in its database. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { createServer } from 'node:http';
+import { readFile } from 'node:fs/promises';
+import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { suite, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
 import { silentTables } from '../../src/app/alerts/silent.ts';
 import { onEnd } from '../support/cleanup.ts';
-import { startHeadgate } from '../support/headgate.ts';
+import { makeAuthority } from '../support/certificates.ts';
+import { startHeadgate, temporaryFolder } from '../support/headgate.ts';
+import { run } from '../support/run.ts';
+import { requireTool } from '../support/tools.ts';
 import { until } from '../support/until.ts';
 
 interface Told {
@@ -19,11 +24,18 @@ interface Told {
   }[];
 }
 
+const cli = fileURLToPath(new URL('../../src/app/cli.js', import.meta.url));
+
 suite('alerts of a running Headgate', () => {
   test('told to the URL of the settings, without what requests held; and silence is judged by a day', async (t) => {
+    if (requireTool(t, 'openssl') === null) return;
     const told: Told[] = [];
     const bodies: string[] = [];
-    const receiver = createServer((request, response) => {
+    const folder = await temporaryFolder(t);
+    const authority = makeAuthority(folder);
+    const pair = authority.issue('receiver', 'localhost');
+    const tls = { cert: await readFile(pair.cert), key: await readFile(pair.key) };
+    const receiver = createServer(tls, (request, response) => {
       let body = '';
       request.setEncoding('utf8').on('data', (part: string) => (body += part));
       request.on('end', () => {
@@ -31,15 +43,12 @@ suite('alerts of a running Headgate', () => {
         told.push(JSON.parse(body) as Told);
         response.end();
       });
-    }).listen(0, '127.0.0.1');
+    }).listen(0, 'localhost');
     await once(receiver, 'listening');
     onEnd(t, 'receiver', () => void receiver.close());
-    const headgate = await startHeadgate(t, {
-      env: {
-        HEADGATE_ALERT_URL: `http://127.0.0.1:${(receiver.address() as AddressInfo).port}/?key=hidden`,
-        HEADGATE_ALERT_SECONDS: '1',
-      },
-    });
+    const url = `https://localhost:${(receiver.address() as AddressInfo).port}/?key=hidden`;
+    const env = { HEADGATE_ALERT_URL: url, HEADGATE_ALERT_SECONDS: '1', NODE_EXTRA_CA_CERTS: authority.cert };
+    const headgate = await startHeadgate(t, { env });
     const root = await headgate.client(t);
     await root.query(`CREATE TABLE strict (n int NOT NULL) WITH (connector = 'webhook');
       CREATE TABLE asked (data jsonb) WITH (connector = 'webhook')
@@ -60,6 +69,26 @@ suite('alerts of a running Headgate', () => {
     );
     assert.match(bodies[0] ?? '', /^POST application\/json \{"version":1,/);
     assert.doesNotMatch(bodies.join() + headgate.stderr, /payload-x|hidden/);
+
+    await t.test('a trial by doctor, and to a receiver whose certificate nobody knows', async () => {
+      const doctor = (more: Record<string, string>) =>
+        run(process.execPath, [cli, 'doctor', '--alert', `--data-dir=${headgate.dataDir}`], {
+          env: { PATH: process.env['PATH'], HEADGATE_ALERT_URL: url, ...more },
+        });
+      told.length = 0;
+      const good = await doctor({ NODE_EXTRA_CA_CERTS: authority.cert });
+      assert.match(good.stdout, /ok {5}alerts +localhost:\d+ has taken a trial message/, good.stderr);
+      assert.deepEqual(
+        told.flatMap(({ alerts }) => alerts.map(({ alert, state }) => [alert, state])),
+        [['HeadgateTrial', 'resolved']],
+      );
+      const strange = await doctor({});
+      assert.match(
+        strange.stdout,
+        /WRONG {2}alerts +a trial message did not arrive: localhost: .*certificate/,
+      );
+      assert.doesNotMatch(good.stdout + strange.stdout + strange.stderr, /hidden/);
+    });
 
     await t.test('silent tables', async () => {
       await root.query(`

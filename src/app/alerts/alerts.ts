@@ -16,14 +16,13 @@ import type { Sample } from '../metric-samples.ts';
 import { Conditions } from './conditions.ts';
 import type { Condition } from './conditions.ts';
 import { Growth } from './growth.ts';
-import { jsonMessage, slackMessage } from './message.ts';
+import { messageFor } from './message.ts';
+import type { Receiver } from './message.ts';
 import { rules } from './rules.ts';
 import type { SilentTable, View } from './rules.ts';
 import type { Signs } from './signs.ts';
 
-export interface AlertDeps {
-  readonly url: URL;
-  readonly form: 'auto' | 'json' | 'slack';
+export interface AlertDeps extends Receiver {
   readonly version: string;
   readonly everyMs: number;
   readonly post: Post;
@@ -91,9 +90,10 @@ export class Alerts implements Closable {
   }
 
   async #tell(changed: readonly Condition[]): Promise<void> {
-    const { post, url, observe } = this.#deps;
+    const { post, url, observe, version, nowMs } = this.#deps;
     try {
-      await post(url, this.#message(changed), this.#closing.signal);
+      const message = messageFor(this.#deps, changed, { version, host: hostname() }, nowMs());
+      await post(url, message, this.#closing.signal);
     } catch (error) {
       return this.#failed(error);
     }
@@ -114,13 +114,6 @@ export class Alerts implements Closable {
     // Said once for a row of failures that are all the same.
     if (reason !== this.#failure) observe({ kind: 'alerts.failed', reason });
     this.#failure = reason;
-  }
-
-  #message(changed: readonly Condition[]): string {
-    const { url, form, version, nowMs } = this.#deps;
-    const from = { version, host: hostname() };
-    const isSlack = form === 'slack' || (form === 'auto' && url.hostname === 'hooks.slack.com');
-    return isSlack ? slackMessage(changed, from) : jsonMessage(changed, from, nowMs());
   }
 
   async #view(): Promise<View> {
