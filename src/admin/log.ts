@@ -87,6 +87,8 @@ const levels: { readonly [kind in Observation['kind']]: LogLevel } = {
   'sql.closed': 'debug',
   'sql.rewritten': 'debug',
   'sql.failed': 'error',
+  'alerts.told': 'info',
+  'alerts.failed': 'warn',
   'tls.loaded': 'info',
   'tls.doubtful': 'warn',
   'tls.unusable': 'error',

@@ -20,6 +20,7 @@ import { eventsPath } from './routes.ts';
 import { ResultMemory } from './sql-result.ts';
 import { SqlSessions } from './sql-sessions.ts';
 import type { SqlDeps } from './sql-sessions.ts';
+import type { AskTokens } from './tokens.ts';
 
 export interface GatewayOptions extends Omit<GuardOptions, 'secure'> {
   /** null: plain HTTP. */
@@ -34,6 +35,8 @@ export interface GatewayOptions extends Omit<GuardOptions, 'secure'> {
   /** 0 picks a free one. */
   readonly port: number;
   readonly version: string;
+  /** Monotonic, ms. */
+  readonly clock?: () => number;
   readonly deps: GatewayDeps;
   /** The text of GET /v1/metrics; null: they are served elsewhere. */
   readonly metrics: { readonly contentType: string; readonly text: () => Promise<string> } | null;
@@ -46,6 +49,8 @@ export interface GatewayDeps {
   readonly unavailable: () => string | null;
   readonly sql: Omit<SqlDeps, 'memory'>;
   readonly events: EventDeps;
+  /** null: there are no tokens of CREATE TOKEN. */
+  readonly tokens: AskTokens | null;
 }
 
 export interface Gateway extends Closable {

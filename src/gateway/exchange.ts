@@ -15,6 +15,7 @@ import type { Answer } from './answers.ts';
 import type { GuardedRequest } from './guard.ts';
 import { requestIdOf } from './request-id.ts';
 import { SlowReader } from './slow-reader.ts';
+import type { Scope } from './tokens.ts';
 import type { SqlResult } from './sql-result.ts';
 
 const onlyGzip = refusal(
@@ -32,6 +33,8 @@ export class GatewayExchange extends Exchange {
   readonly requestId: string;
   /** Which route it is for, once that is known. */
   route: 'events' | 'sql' | 'other' = 'other';
+  /** Where it may store; null: everywhere. */
+  scope: Scope | null = null;
   readonly #observe: Observe;
   /** Names and values in turn. */
   #cors: readonly string[] = [];

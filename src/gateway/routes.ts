@@ -44,6 +44,7 @@ const ofBoth = [
 
 const ofEvents = [
   ...ofBoth,
+  'token_scope',
   'relation_not_writable',
   'key_missing',
   'relation_not_found',

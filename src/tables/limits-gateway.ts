@@ -68,6 +68,20 @@ export const gatewayLimits = {
   gatewayNoticesMax: 100,
   /** Names of types that are remembered, per database. */
   gatewayTypesMax: 10_000,
+  /** Tables of one token of CREATE TOKEN. */
+  tokenTablesMax: 32,
+  /** Origins of one … */
+  tokenOriginsMax: 16,
+  /** … and what one of them has at most, in characters; a longer Origin of a request is nobody's. */
+  originCharsMax: 255,
+  /** Rate of one, in characters. */
+  tokenRateCharsMax: 63,
+  /** Requests whose tokens the database is asked about in one question. */
+  tokensAskedMax: 256,
+  /** A token is asked about again when its body took longer than this to arrive, in ms. */
+  tokenAgeMs: 500,
+  /** Tokens whose rates are kept. */
+  tokenRatesMax: 10_000,
   /** Length of a request id, in characters. */
   requestIdCharsMax: 128,
 

@@ -252,6 +252,10 @@ type What =
   /** The files of a door's certificate have changed and cannot be used: it goes on with what it had. */
   | { readonly kind: 'tls.unusable'; readonly door: string; readonly reason: string }
   | { readonly kind: 'door.opened'; readonly door: string; readonly address: string }
+  /** Somebody was told of what is wrong, and of what is over. */
+  | { readonly kind: 'alerts.told'; readonly firing: number; readonly over: number }
+  /** Nobody could be; said once for a row of failures that are all the same. */
+  | { readonly kind: 'alerts.failed'; readonly reason: string }
   | { readonly kind: 'operator.leading'; readonly identity: string }
   | { readonly kind: 'operator.following'; readonly identity: string; readonly leader: string }
   | { readonly kind: 'operator.lease_failed'; readonly identity: string; readonly reason: string }

@@ -197,13 +197,19 @@ export const refusals = {
     401,
     '28000',
     'a bearer token is required',
-    'Send Authorization: Bearer with the token of EVENTS_API_TOKEN.',
+    'Send Authorization: Bearer with the token of EVENTS_API_TOKEN, or with one of CREATE TOKEN that is still there.',
+  ),
+  token_scope: kind(
+    403,
+    '42501',
+    'the token is not for this table, or its owner may not insert into it',
+    'A token of CREATE TOKEN inserts into the tables that it names, as long as its owner and the gateway may; SHOW TOKENS lists them.',
   ),
   page_refused: kind(
     403,
     '42501',
     'web pages of this origin may not call the events gateway',
-    'To allow it, add the origin to EVENTS_API_ALLOWED_ORIGINS.',
+    'To allow it, add the origin to EVENTS_API_ALLOWED_ORIGINS, or make a token for it: CREATE TOKEN … WITH (origins = …).',
   ),
   host_refused: kind(
     403,

@@ -3,6 +3,7 @@
  * help text. Read once at start; nothing else in Headgate looks at the environment or at the command line.
  */
 import { PlainError } from '../kit/plain-error.ts';
+import { alertSettings } from './alert-settings.ts';
 import { guardSettings, password } from './access-settings.ts';
 import { commitSettings } from './commit-settings.ts';
 import { consoleSettings } from './console-settings.ts';
@@ -300,6 +301,7 @@ export const settingsTable = {
   ...guardSettings,
   ...consoleSettings,
   ...spoolSettings,
+  ...alertSettings,
 } as const;
 
 export type SettingName = keyof typeof settingsTable;
