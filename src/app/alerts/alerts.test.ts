@@ -9,6 +9,7 @@ import type { TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { parse } from 'yaml';
 import { onEnd } from '../../../test/support/cleanup.ts';
+import { createMetrics } from '../../admin/metrics.ts';
 import { createPost } from '../../access/outgoing.ts';
 import { limits } from '../../tables/limits.ts';
 import type { Observation } from '../../tables/observations.ts';
@@ -242,6 +243,31 @@ test('every rule is tried above, and those that Prometheus has are the same ther
       [name, severity, holdMs],
     );
   }
+});
+
+test('every metric that a rule reads is there', async () => {
+  const read = new Set<string>();
+  const view: View = {
+    of: (name) => {
+      read.add(name);
+      return [];
+    },
+    grown: () => 0,
+    notReady: null,
+    disk: null,
+    certificates: new Map(),
+    unconfirmed: [],
+    silent: [],
+  };
+  for (const { wrong } of rules) assert.deepEqual(wrong(view), []);
+  const text = await createMetrics({
+    lanes: () => [],
+    load: () => ({ connections: 0, bytesInFlight: 0 }),
+  }).text();
+  assert.deepEqual(
+    [...read].filter((name) => !text.includes(`# TYPE ${name} `)),
+    [],
+  );
 });
 
 test('what comes and goes is told once, and no storm comes of a thousand', async (t) => {
