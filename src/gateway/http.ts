@@ -25,6 +25,8 @@ import type { RouteName } from './routes.ts';
 import { ScopedTokens } from './tokens.ts';
 import type { Shown } from './tokens.ts';
 import { sqlRoute } from './sql-route.ts';
+import { streamRoute } from './stream-route.ts';
+import type { Streams } from './streams.ts';
 import type { SqlSessions } from './sql-sessions.ts';
 
 /** Throws Refused, or rejects with it. */
@@ -33,6 +35,7 @@ type Handler = (exchange: GatewayExchange) => Promise<void> | void;
 export interface GatewayHttpOptions extends GatewayOptions {
   readonly limits: Limits;
   readonly sessions: SqlSessions;
+  readonly streams: Streams;
   /** How many requests are under way. */
   readonly load: () => number;
 }
@@ -49,7 +52,7 @@ export class GatewayHttp implements Door<GatewayExchange> {
   readonly #handlers: { readonly [name in RouteName]: Handler | null };
 
   constructor(options: GatewayHttpOptions) {
-    const { gate, observe, sessions, limits, version, token, metrics, deps } = options;
+    const { gate, observe, sessions, streams, limits, version, token, metrics, deps } = options;
     const { clock = () => performance.now() } = options;
     const { events, database, unavailable, tokens } = deps;
     this.#options = options;
@@ -61,6 +64,7 @@ export class GatewayHttp implements Door<GatewayExchange> {
     const document = JSON.stringify(openapiDocument({ version, asksForToken: token !== null }));
     this.#handlers = {
       events: eventsRoute({ events, eventOf: this.#eventOf }),
+      stream: streamRoute({ streams, database, readPauseMs: limits.gatewayReadPauseMs }),
       sql: sqlRoute({ sessions, database, readPauseMs: limits.gatewayReadPauseMs }),
       health: (exchange) => {
         if (unavailable() !== null) throw new Refused('engine_unavailable');
@@ -97,7 +101,7 @@ export class GatewayHttp implements Door<GatewayExchange> {
     try {
       const route = routeOf(exchange.method, exchange.target);
       const name = 'code' in route ? null : route.name;
-      if (name === 'events' || name === 'sql') exchange.route = name;
+      if (name === 'events' || name === 'stream' || name === 'sql') exchange.route = name;
       const asks = this.#admit(exchange, name === 'events' || isEventsPreflight(exchange));
       if (asks !== null) exchange.scope = await this.#tokens.admit(asks);
       if (exchange.method === 'OPTIONS') return preflight(exchange);
@@ -148,7 +152,8 @@ function preflight(exchange: GatewayExchange): void {
   if (exchange.headers.origin === undefined) throw new Refused('method_not_allowed');
   const headers = {
     'access-control-allow-methods': 'GET, POST',
-    'access-control-allow-headers': 'authorization, content-type, content-encoding, x-request-id',
+    'access-control-allow-headers':
+      'authorization, content-type, content-encoding, x-request-id, last-event-id',
     'access-control-max-age': '600',
   };
   exchange.answer({ code: 'ok', status: 204, headers, text: '' });

@@ -82,6 +82,40 @@ export const gatewayLimits = {
   tokenAgeMs: 500,
   /** Tokens whose rates are kept. */
   tokenRatesMax: 10_000,
+  /** Streams of rows (GET /v1/events) at one time, … */
+  streamsMax: 100,
+  /** … and tables that they follow. */
+  streamTablesMax: 32,
+  /** How often the end of a table is looked at for new rows while somebody waits for them, in ms. */
+  streamLookMs: 100,
+  /** How long the rest of a table is let alone after a piece of it was read, in times of what that took. */
+  streamRestTimes: 10,
+  /** What is read of a table in one statement, in blocks, and in bytes of rows before it pauses. */
+  streamChunkBlocksMax: 1_024,
+  streamPageBytes: 256 * 1024,
+  /** How far before the end of a table's file new rows are looked for often, in blocks. */
+  streamTailBlocks: 256,
+  /** Looks that are remembered while a transaction stays open. */
+  streamLooksMax: 64,
+  /** Parts of a table that are known to be read differently far, before neighbours are read as far as each other. */
+  streamPartsMax: 8,
+  /** Rows of one table that are held for the slower of its readers, in bytes; who is further behind reads the table. */
+  streamHeldBytesMax: 4 * 1024 * 1024,
+  /** Readers that read the table by themselves at one time. */
+  streamCatchUpsMax: 2,
+  /** How long one page of such a reader keeps the next one waiting, in ms. */
+  streamPageMs: 5_000,
+  /** Silence in a stream before a comment, in ms. */
+  streamKeepAliveMs: 15_000,
+  /** How long what was committed may take to be on the disk before a look is given up, and how often that is asked, in ms. */
+  streamFlushMs: 5_000,
+  streamFlushPauseMs: 20,
+  /** Longest pause before a database that is away is asked again, in ms. */
+  streamRetryMs: 5_000,
+  /** Length of a position, in characters. */
+  streamPositionCharsMax: 2_560,
+  /** When a stream has ended its reader comes again, in ms. */
+  streamAgainMs: 1_000,
   /** Length of a request id, in characters. */
   requestIdCharsMax: 128,
 

@@ -27,7 +27,7 @@ type What =
   | {
       readonly kind: 'gateway.answered';
       readonly requestId: string;
-      readonly route: 'events' | 'sql' | 'other';
+      readonly route: 'events' | 'sql' | 'stream' | 'other';
       readonly remoteAddress: string;
       readonly status: number;
       readonly code: RefusalCode | 'ok' | 'sql_error';

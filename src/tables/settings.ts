@@ -7,6 +7,7 @@ import { alertSettings } from './alert-settings.ts';
 import { guardSettings, password } from './access-settings.ts';
 import { commitSettings } from './commit-settings.ts';
 import { consoleSettings } from './console-settings.ts';
+import { engineSettings } from './engine-settings.ts';
 import { gatewaySettings } from './gateway-settings.ts';
 import { limits } from './limits.ts';
 import { BadSetting, bool, integer, oneOf, port, setting, text } from './setting.ts';
@@ -296,6 +297,7 @@ export const settingsTable = {
     integer(1, 3_650),
     'how long refused requests are kept, in days',
   ),
+  ...engineSettings,
   ...commitSettings,
   ...gatewaySettings,
   ...guardSettings,

@@ -10,7 +10,7 @@ import { PlainError } from '../../kit/plain-error.ts';
 import { limits } from '../../tables/limits.ts';
 import { interrupted } from './io.ts';
 import type { CommandIo } from '../../kit/terminal.ts';
-import { parsePosition, positionNow, writtenBetween } from './position.ts';
+import { parsePosition, positionNow, writtenBetween } from '../../kit/position.ts';
 import { within } from './session.ts';
 import type { Session } from './session.ts';
 import type { Where } from './where.ts';
@@ -49,7 +49,7 @@ export async function exportCommand(
       );
     const relation = await relationOf(session, name, since !== null || options.state !== undefined);
     const condition =
-      since === null && options.state === undefined ? '' : ` WHERE ${writtenBetween(since ?? 0n, until)}`;
+      since === null && options.state === undefined ? '' : ` WHERE ${writtenBetween(since, until)}`;
     const to = options.output === undefined ? output : createWriteStream(`${options.output}.part`);
     const rows = await writeRows(session, format, relation, condition, to, io);
     if (io.signal.aborted) return interrupted;

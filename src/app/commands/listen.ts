@@ -21,7 +21,7 @@ import type { ForwardOptions } from './forward.ts';
 import { plain } from '../../kit/terminal.ts';
 import { interrupted } from './io.ts';
 import type { CommandIo } from '../../kit/terminal.ts';
-import { distanceFrom, parsePosition, positionNow, writtenBetween } from './position.ts';
+import { distanceFrom, parsePosition, positionNow, writtenBetween } from '../../kit/position.ts';
 import { connect, DatabaseFailure } from './session.ts';
 import type { Session, Texts } from './session.ts';
 import { requestOf, storedTables } from './stored.ts';

@@ -9,15 +9,26 @@
 /** 64 bits, as text. */
 export const positionNow = 'SELECT pg_snapshot_xmin(pg_current_snapshot())::text AS position';
 
+/** What age() can tell apart, in transactions. */
+export const distanceMax = 2n ** 31n - 1n;
+
 /** How many transactions behind `from` a row of `t` was written. */
 export function distanceFrom(from: bigint): string {
   const low = from % 4_294_967_296n;
   return `mod(t.xmin::text::bigint - ${low} + 4294967296, 4294967296)`;
 }
 
-/** A condition of WHERE. */
-export function writtenBetween(from: bigint, until: bigint): string {
-  return `${distanceFrom(from)} < ${until - from}`;
+/** A condition of WHERE on the rows of `t`. `from`: null, or further away than can be told, is all that was written before `until`. */
+export function writtenBetween(from: bigint | null, until: bigint): string {
+  if (from === null || until - from > distanceMax)
+    return `pg_catalog.age(t.xmin) NOT BETWEEN 0 AND ${ageOf(until)}`;
+  return `pg_catalog.age(t.xmin) <= ${ageOf(from)} AND pg_catalog.age(t.xmin) > ${ageOf(until)}`;
+}
+
+/** Numbers below 3 have a meaning of their own, of whatever age. */
+function ageOf(position: bigint): string {
+  const low = position % 4_294_967_296n;
+  return `pg_catalog.age('${low < 3n ? 3n : low}'::pg_catalog.xid)`;
 }
 
 /** null: it is none. */
