@@ -4,6 +4,8 @@ export const alertLimits = {
   alertClearMs: 300_000,
   /** Conditions that are known at one time; further ones are left out. */
   alertConditionsMax: 1_000,
+  /** What is kept of them over a restart, in bytes. */
+  alertFileBytesMax: 4 * 1024 * 1024,
   /** Of them, those that one message tells each by its name. */
   alertToldMax: 50,
   /** Counts whose growth is followed, each with … */

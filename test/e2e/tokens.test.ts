@@ -7,6 +7,7 @@ import { request } from '../support/gateway.ts';
 import type { Answer } from '../support/gateway.ts';
 import { startHeadgate } from '../support/headgate.ts';
 import type { Headgate } from '../support/headgate.ts';
+import { openPages } from '../support/pages.ts';
 import { run } from '../support/run.ts';
 
 const page = 'https://app.example';
@@ -341,6 +342,22 @@ suite('tokens of the events gateway', () => {
         'CREATE TOKEN of_psql FOR INSERT ON own',
       ]);
       assert.equal(await it.insert(stdout.trim().split('\n')[0] ?? '', 'own'), 'stored', stdout);
+    });
+
+    await t.test('in a browser: a page of its origin, and one of another', async (step) => {
+      const pages = await openPages(step);
+      if (pages === null) return;
+      const { origin, insert } = pages;
+      const token = await it.token(`browser FOR INSERT ON other WITH (origins = '${origin}')`);
+      const events = `${headgate.gatewayUrl}/v1/events?name=other`;
+      assert.equal(await insert(origin, events, token), '200 {"rows":1}');
+      assert.match(await insert(origin, events.replace('other', 'clicks'), token), /^403 .*token_scope/);
+      assert.match(await insert(origin, events, `${token}0`), /^401 .*token_required/);
+      // What the browser was not allowed to read it does not give to the page.
+      const kept = 'TypeError: Failed to fetch';
+      assert.equal(await insert(origin, `${headgate.gatewayUrl}/v1/sql`, token), kept);
+      assert.equal(await insert(pages.other, events, token), kept);
+      assert.equal(await insert(origin, events, main), kept);
     });
 
     await t.test('it stands nowhere but in the answer', async () => {

@@ -1,19 +1,25 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { readFile } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import type { TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { parse } from 'yaml';
 import { onEnd } from '../../../test/support/cleanup.ts';
+import { until } from '../../../test/support/until.ts';
+import { createMetrics } from '../../admin/metrics.ts';
 import { createPost } from '../../access/outgoing.ts';
 import { limits } from '../../tables/limits.ts';
 import type { Observation } from '../../tables/observations.ts';
 import { Alerts } from './alerts.ts';
 import type { AlertDeps } from './alerts.ts';
+import { keptIn } from './kept.ts';
+import type { Kept } from './kept.ts';
 import { rules } from './rules.ts';
 import type { SilentTable, View } from './rules.ts';
 import { Signs } from './signs.ts';
@@ -40,6 +46,8 @@ class Stage {
   silent: readonly SilentTable[] = [];
   readonly signs = new Signs();
   readonly bodies: string[] = [];
+  kept: readonly Kept[] = [];
+  looks = 0;
   readonly said: Observation[] = [];
   answer: (request: IncomingMessage, response: ServerResponse) => void = (_, response) => response.end('ok');
   readonly alerts: Alerts;
@@ -49,10 +57,14 @@ class Stage {
       url,
       form: 'auto',
       version: '0.0.0',
-      everyMs: 1_000,
+      everyMs: 3_600_000,
       post: createPost({ ...limits, outgoingMs: 300 }),
+      file: { read: async () => this.kept, write: async (kept) => void (this.kept = kept) },
       signs: this.signs,
-      metrics: async () => [...this.counts].map(([name, value]) => `${name} ${value}`).join('\n'),
+      metrics: async () => {
+        this.looks += 1;
+        return [...this.counts].map(([name, value]) => `${name} ${value}`).join('\n');
+      },
       ready: () => this.notReady,
       disk: async () => this.disk,
       silent: async () => this.silent,
@@ -244,6 +256,31 @@ test('every rule is tried above, and those that Prometheus has are the same ther
   }
 });
 
+test('every metric that a rule reads is there', async () => {
+  const read = new Set<string>();
+  const view: View = {
+    of: (name) => {
+      read.add(name);
+      return [];
+    },
+    grown: () => 0,
+    notReady: null,
+    disk: null,
+    certificates: new Map(),
+    unconfirmed: [],
+    silent: [],
+  };
+  for (const { wrong } of rules) assert.deepEqual(wrong(view), []);
+  const text = await createMetrics({
+    lanes: () => [],
+    load: () => ({ connections: 0, bytesInFlight: 0 }),
+  }).text();
+  assert.deepEqual(
+    [...read].filter((name) => !text.includes(`# TYPE ${name} `)),
+    [],
+  );
+});
+
 test('what comes and goes is told once, and no storm comes of a thousand', async (t) => {
   const it = await stage(t);
   for (let i = 0; i < 20; i++) {
@@ -315,6 +352,40 @@ test('one that hangs ends with the service, and nothing is told of what began an
   await it.alerts.close();
   await looking;
   assert.deepEqual(it.said, []);
+});
+
+test('what was told before a restart is told to be over, and is not told again', async (t) => {
+  const folder = await mkdtemp(join(tmpdir(), 'headgate-alerts-'));
+  onEnd(t, 'folder', () => rm(folder, { recursive: true }));
+  const file = keptIn(folder);
+  assert.deepEqual(await file.read(), [], 'there is none');
+  const before = await stage(t, { file });
+  before.notReady = 'away';
+  before.add('headgate_lane_rows', table, 9_000);
+  await before.pass(2 * minute);
+  assert.deepEqual(before.told(), ['HeadgateNotReady firing', 'HeadgateLaneFilling firing']);
+  const after = await stage(t, { file });
+  after.notReady = 'away';
+  // Its loop looks at once, and then in an hour.
+  after.alerts.start();
+  await until(() => after.looks > 0);
+  await after.pass(20 * minute);
+  assert.deepEqual(after.told(), ['HeadgateLaneFilling resolved']);
+  after.notReady = null;
+  await after.pass(10 * minute);
+  assert.deepEqual(after.told(), ['HeadgateNotReady resolved']);
+  assert.deepEqual(await file.read(), []);
+  for (const odd of [
+    '',
+    '{}',
+    '[1, null, {"rule": "x"}]',
+    '[{"rule":"x","labels":{"a":1},"sinceMs":1,"says":""}]',
+    'x'.repeat(limits.alertFileBytesMax + 1),
+  ]) {
+    await writeFile(join(folder, 'alerts.json'), odd);
+    assert.deepEqual(await file.read(), [], odd.slice(0, 40));
+  }
+  await keptIn(join(folder, 'nowhere')).write([]);
 });
 
 test('Slack reads a text, in which names are no markup', async (t) => {

@@ -16,23 +16,28 @@ import type { Sample } from '../metric-samples.ts';
 import { Conditions } from './conditions.ts';
 import type { Condition } from './conditions.ts';
 import { Growth } from './growth.ts';
+import type { KeptFile } from './kept.ts';
 import { messageFor } from './message.ts';
 import type { Receiver } from './message.ts';
 import { rules } from './rules.ts';
-import type { SilentTable, View } from './rules.ts';
+import type { Labels, SilentTable, View } from './rules.ts';
 import type { Signs } from './signs.ts';
 
 export interface AlertDeps extends Receiver {
   readonly version: string;
   readonly everyMs: number;
   readonly post: Post;
+  readonly file: KeptFile;
   readonly signs: Pick<Signs, 'certificates' | 'unconfirmed'>;
   /** The text of `/metrics`, of all processes. */
   readonly metrics: () => Promise<string>;
   readonly ready: () => string | null;
   readonly disk: () => Promise<View['disk']>;
   /** null: nobody can say at present. */
-  readonly silent: (database: string) => Promise<readonly SilentTable[] | null>;
+  readonly silent: (
+    database: string,
+    isKnown: (labels: Labels) => boolean,
+  ) => Promise<readonly SilentTable[] | null>;
   readonly observe: Observe;
   /** ms since 1970. */
   readonly nowMs: () => number;
@@ -72,6 +77,8 @@ export class Alerts implements Closable {
 
   async #run(): Promise<void> {
     const { signal } = this.#closing;
+    const { file, nowMs } = this.#deps;
+    this.#conditions.restore(await file.read(), rules, nowMs());
     while (!signal.aborted) {
       // A bug here must not end the service that it watches over.
       await this.look().catch((error: unknown) => this.#failed(error));
@@ -90,7 +97,7 @@ export class Alerts implements Closable {
   }
 
   async #tell(changed: readonly Condition[]): Promise<void> {
-    const { post, url, observe, version, nowMs } = this.#deps;
+    const { post, url, file, observe, version, nowMs } = this.#deps;
     try {
       const message = messageFor(this.#deps, changed, { version, host: hostname() }, nowMs());
       await post(url, message, this.#closing.signal);
@@ -100,6 +107,7 @@ export class Alerts implements Closable {
     this.#failures = 0;
     this.#failure = '';
     this.#conditions.told(changed);
+    await file.write(this.#conditions.kept);
     const over = changed.filter(({ state }) => state === 'over').length;
     observe({ kind: 'alerts.told', firing: changed.length - over, over });
   }
@@ -145,9 +153,11 @@ export class Alerts implements Closable {
     if (clock() - this.#silentAtMs < limits.alertSilentEveryMs) return;
     this.#silentAtMs = clock();
     const all: SilentTable[] = [];
+    const known = new Set(this.#conditions.kept.map(({ rule, labels }) => JSON.stringify([rule, labels])));
+    const isKnown = (labels: Labels) => known.has(JSON.stringify(['HeadgateTableSilent', labels]));
     for (const database of databases.slice(0, limits.alertDatabasesMax)) {
-      const known = this.#silent.filter(({ labels }) => labels['database'] === database);
-      all.push(...((await silent(database)) ?? known));
+      const before = this.#silent.filter(({ labels }) => labels['database'] === database);
+      all.push(...((await silent(database, isKnown)) ?? before));
     }
     this.#silent = all;
   }

@@ -10,6 +10,7 @@
  * What begins and ends while nobody can be told is never told: there is no queue, only what differs from what was told.
  */
 import { limits } from '../../tables/limits.ts';
+import type { Kept } from './kept.ts';
 import type { Labels, Rule, Wrong } from './rules.ts';
 
 export interface Condition {
@@ -55,14 +56,27 @@ export class Conditions {
     );
   }
 
+  /** What was told before a restart: it was so until now, as far as anybody knows. */
+  restore(kept: readonly Kept[], rules: readonly Rule[], nowMs: number): void {
+    for (const { rule: name, labels, says, sinceMs } of kept) {
+      const rule = rules.find((it) => it.name === name);
+      const key = JSON.stringify([name, labels]);
+      if (rule === undefined || this.#all.has(key)) continue;
+      this.#all.set(key, { rule, labels, says, sinceMs, lastMs: nowMs, state: 'firing', told: true });
+    }
+  }
+
+  /** What was told and is not over. */
+  get kept(): readonly Kept[] {
+    return [...this.#all.values()]
+      .filter(({ told }) => told)
+      .map(({ rule, labels, says, sinceMs }) => ({ rule: rule.name, labels, says, sinceMs }));
+  }
+
   /** These were told as they are. */
   told(conditions: readonly Condition[]): void {
     for (const condition of conditions) condition.told = condition.state !== 'over';
-    for (const [key, { state }] of this.#all) if (state === 'over') this.#forgetTold(key);
-  }
-
-  #forgetTold(key: string): void {
-    if (this.#all.get(key)?.told === false) this.#all.delete(key);
+    for (const [key, { state, told }] of this.#all) if (state === 'over' && !told) this.#all.delete(key);
   }
 
   #begin(

@@ -10,6 +10,7 @@ import type { Settings } from '../../tables/settings.ts';
 import { diskSpace } from '../disk.ts';
 import type { WebhookDoor } from '../webhook-doors.ts';
 import { Alerts } from './alerts.ts';
+import { keptIn } from './kept.ts';
 import type { Signs } from './signs.ts';
 import { silentTables } from './silent.ts';
 
@@ -41,10 +42,11 @@ export function openAlerts(parts: AlertParts, closer: Closer): void {
     form,
     everyMs: alertSeconds * 1_000,
     post: createPost(limits),
+    file: keptIn(dataDir),
     metrics: () => listener.listeners?.metricsText(metrics) ?? metrics.text(),
     disk: () => diskSpace(dataDir),
     // While it did not listen nothing could come.
-    silent: (database) => silentTables(catalog, database, (clock() - beganMs) / 1_000),
+    silent: (database, isKnown) => silentTables(catalog, database, (clock() - beganMs) / 60_000, isKnown),
     nowMs: Date.now,
     clock,
   }).start();

@@ -1,12 +1,12 @@
 /**
- * Which tables have gone silent for longer than usual. Takes a database that has the catalog, and when this Headgate began to listen;
- * gives tables with their silence. What is usual is the longest pause between two minutes with a request in the day before the last one.
+ * Which tables have gone silent for longer than usual. Takes a database that has the catalog, for how long this Headgate has listened (what
+ * came before nobody heard), and which silences it knows of; gives tables with their silence. What is usual is the longest pause between two minutes with a request in the day before the last one.
  * Judged are tables that are busy around the clock: whose day has no pause of more than six hours, and at least ten such minutes. After a week
  * a silence is the end.
  */
 import type { Catalog } from '../../catalog/catalog.ts';
 import { limits } from '../../tables/limits.ts';
-import type { SilentTable } from './rules.ts';
+import type { Labels, SilentTable } from './rules.ts';
 
 interface SilentRow {
   readonly schema_name: string;
@@ -16,12 +16,12 @@ interface SilentRow {
 }
 
 /** Requests that a check refused may be anybody's. */
-const silentSql = (upSeconds: number): string => `
+const silentSql = `
   select n.nspname::text as schema_name, c.relname::text as table_name, floor(s.past / 60)::int as past, floor(s.pause / 60)::int as pause
   from (
     select d.relation, count(*) as busy, extract(epoch from max(d.minute) - min(d.minute)) as span,
       max(extract(epoch from d.minute - d.before)) as pause, max(d.last_at) as last_at,
-      least(extract(epoch from clock_timestamp() - max(d.last_at)), ${Math.floor(upSeconds)}) as past
+      extract(epoch from clock_timestamp() - max(d.last_at)) as past
     from (
       select m.relation, m.minute, m.last_at, max(m.minute) over (partition by m.relation) as last,
         lag(m.minute) over (partition by m.relation order by m.minute) as before
@@ -39,14 +39,14 @@ const silentSql = (upSeconds: number): string => `
 export async function silentTables(
   catalog: Pick<Catalog, 'asked'>,
   database: string,
-  upSeconds: number,
+  upMinutes: number,
+  isKnown: (labels: Labels) => boolean,
 ): Promise<readonly SilentTable[] | null> {
-  const rows = await catalog.asked<SilentRow>(database, silentSql(upSeconds)).catch(() => null);
-  return (
-    rows?.map(({ schema_name: schema, table_name: table, past, pause }) => ({
-      labels: { database, schema, table },
-      minutes: past,
-      usualMinutes: pause,
-    })) ?? null
-  );
+  const rows = await catalog.asked<SilentRow>(database, silentSql).catch(() => null);
+  if (rows === null) return null;
+  return rows.flatMap(({ schema_name: schema, table_name: table, past, pause }) => {
+    const labels = { database, schema, table };
+    const heard = Math.min(past, upMinutes) > Math.max(3 * pause, 15);
+    return heard || isKnown(labels) ? [{ labels, minutes: past, usualMinutes: pause }] : [];
+  });
 }
