@@ -19,6 +19,7 @@ import { slowDisk } from './slow-disk.ts';
 import { soak } from './soak.ts';
 import { spool } from './spool.ts';
 import { sqlDoor } from './sql-door.ts';
+import { stream } from './stream.ts';
 
 export const benches: readonly Bench[] = [
   singleEvents,
@@ -32,6 +33,7 @@ export const benches: readonly Bench[] = [
   listeners,
   watching,
   events,
+  stream,
   sqlDoor,
   parts,
   overload,
