@@ -14,6 +14,7 @@ import type { StreamJob, StreamResult } from './stream-load.ts';
 const linesOfBatch = 1_000;
 const paced = 50_000;
 const connections = 4;
+const rowsThere = 3_000_000;
 const line = (n: number): string =>
   `{"id":${n},"user":"user-${n % 997}","page":"/products/${n}?ref=newsletter","action":"opened"}`;
 const body = Buffer.from(Array.from({ length: linesOfBatch }, (_, n) => line(n)).join('\n'));
@@ -71,7 +72,6 @@ async function measure(
   perSecondMax: number | null,
   readers: StreamJob['readers'],
 ): Promise<Measured> {
-  await service.client.query('TRUNCATE followed');
   const url = `http://127.0.0.1:${service.ports.gateway?.port ?? 0}/v1/events?name=followed`;
   const before = treeUsage(service.pid);
   const cpuOf = ({ program, engine }: typeof before) => program.cpuSeconds + engine.cpuSeconds;
@@ -101,19 +101,30 @@ export const stream: Bench = {
       );
       const slow = (paced * eventBytes) / 10;
       const rows: string[][] = [];
-      for (const perSecondMax of [paced, null]) {
-        const turns = await inTurns(rounds, perSecondMax === null ? 'as many as can be' : `${paced} rows/s`, {
+      const followed: number[] = [];
+      for (const [offered, perSecondMax, there] of [
+        [`${paced} rows/s`, paced, 0],
+        [`the same, where ${rowsThere} rows are`, paced, rowsThere],
+        ['as many as are answered', null, 0],
+      ] as const) {
+        await service.client.query('TRUNCATE followed');
+        await service.client.query(
+          `INSERT INTO followed SELECT '${line(1)}' FROM generate_series(1, ${there})`,
+        );
+        const turns = await inTurns(rounds, offered, {
           alone: () => measure(service, seconds, perSecondMax, []),
           followed: () => measure(service, seconds, perSecondMax, [null, null, slow]),
         });
+        const ratios = turns.map((turn) => turn.followed.perSecond / turn.alone.perSecond);
+        if (perSecondMax !== null) followed.push(median(ratios));
         const of = (pick: (it: Measured) => number, which: 'alone' | 'followed', digits: number) =>
           median(turns.map((turn) => pick(turn[which]))).toFixed(digits);
         const both = (pick: (it: Measured) => number, digits: number) =>
           `${of(pick, 'alone', digits)} → ${of(pick, 'followed', digits)}`;
         rows.push([
-          perSecondMax === null ? 'as many as are answered' : `${paced} rows/s`,
+          offered,
           both((it) => it.perSecond, 0),
-          spread(turns.map((turn) => turn.followed.perSecond / turn.alone.perSecond)),
+          spread(ratios),
           both((it) => it.p50, 1),
           both((it) => it.p99, 1),
           both((it) => it.cpuUs, 1),
@@ -122,7 +133,7 @@ export const stream: Bench = {
             .join(', '),
         ]);
       }
-      return [
+      const text = [
         `${stamp()}; server, engine, load generator and readers share it. ${rounds} rounds of ${seconds} s in turns after one to warm up; medians.`,
         '',
         `Batches of ${linesOfBatch} lines into a table with one JSONB column, ${connections} connections; without readers → with three, one of which reads ${(slow / 1_000_000).toFixed(1)} MB/s.`,
@@ -141,6 +152,7 @@ export const stream: Bench = {
           1,
         ),
       ].join('\n');
+      return { text, reached: { followed: Math.min(...followed) } };
     } finally {
       await service.stop();
     }

@@ -39,9 +39,9 @@ test('killed under load, Headgate and its engine leave no gap for three readers,
 
   const stored: number[] = [];
   let next = 0;
-  let storing = true;
+  const enough = new AbortController();
   const senders = [1, 2, 3, 4].map(async () => {
-    while (storing) {
+    while (!enough.signal.aborted) {
       const batch = Array.from({ length: 100 }, () => (next += 1));
       const body = batch.map((n) => `{"n":${n},"filler":"${'f'.repeat(200)}"}`).join('\n');
       // What was not answered may be stored or not; only what was counts.
@@ -51,8 +51,8 @@ test('killed under load, Headgate and its engine leave no gap for three readers,
     }
   });
   const more = async (): Promise<void> => {
-    const enough = stored.length + 4_000;
-    await until(() => stored.length >= enough);
+    const wanted = stored.length + 4_000;
+    await until(() => stored.length >= wanted);
   };
   await more();
   for (let round = 0; round < 2; round++) {
@@ -63,7 +63,7 @@ test('killed under load, Headgate and its engine leave no gap for three readers,
     process.kill(Number(engine), 'SIGKILL');
     await more();
   }
-  storing = false;
+  enough.abort();
   await Promise.all(senders);
   for (const { seen, told } of readers) {
     await until(() => stored.every((n) => seen.has(n)));
