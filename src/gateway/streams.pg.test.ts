@@ -20,6 +20,7 @@ interface Event {
 /** A stream that is read event by event. */
 class Reader {
   place = '';
+  broken = false;
   readonly response: Response;
   readonly #abort: AbortController;
   readonly #lines: AsyncGenerator<string>;
@@ -27,7 +28,7 @@ class Reader {
   private constructor(response: Response, abort: AbortController) {
     this.response = response;
     this.#abort = abort;
-    this.#lines = linesOf(response);
+    this.#lines = linesOf(response, () => (this.broken = true));
   }
 
   static async open(
@@ -94,7 +95,7 @@ class Reader {
   }
 }
 
-async function* linesOf(response: Response): AsyncGenerator<string> {
+async function* linesOf(response: Response, broke: () => void): AsyncGenerator<string> {
   let rest = '';
   const decoder = new TextDecoder();
   try {
@@ -104,7 +105,8 @@ async function* linesOf(response: Response): AsyncGenerator<string> {
       yield* lines;
     }
   } catch {
-    // The reader has left.
+    // The reader has left, or the gateway has cut it off.
+    broke();
   }
 }
 
@@ -312,6 +314,7 @@ test('what cannot be streamed is refused, and what ends a stream is said in it',
   // What is open when the gateway stops is told to come again, and is not waited for.
   const drained = gateway.door.drain();
   assert.equal(await other.next(), null);
+  assert.equal(other.broken, false, 'the end was told');
   assert.equal(await within(5_000, drained, 'late'), undefined);
 });
 
