@@ -10,6 +10,7 @@ import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import { Client } from 'pg';
+import { createClient } from '../../src/client/client.ts';
 import { onEnd } from '../support/cleanup.ts';
 import { startHeadgate, temporaryFolder } from '../support/headgate.ts';
 import type { Headgate } from '../support/headgate.ts';
@@ -142,6 +143,11 @@ suite('behind PgBouncer', () => {
       }
       const tookMs = await revokedAfterMs(headgate, direct);
       assert(tookMs < 1_000, `${tookMs} ms`);
+      // Their rows are followed: no page of a stream needs the session of the one before.
+      for await (const { row } of createClient({ url: headgate.gatewayUrl }).follow('t', { after: '0' })) {
+        assert.deepEqual(row, { data: {} });
+        break;
+      }
       if (mode === 'session') return;
       // Rows were stored and refused ones kept: whoever is lent those sessions next finds them as they were.
       const lent = await Promise.all(
