@@ -21,6 +21,7 @@ import { slowDisk } from './slow-disk.ts';
 import { soak } from './soak.ts';
 import { spool } from './spool.ts';
 import { sqlDoor } from './sql-door.ts';
+import { stream } from './stream.ts';
 
 export const benches: readonly Bench[] = [
   singleEvents,
@@ -35,6 +36,7 @@ export const benches: readonly Bench[] = [
   watching,
   answers,
   events,
+  stream,
   sqlDoor,
   parts,
   overload,

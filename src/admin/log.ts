@@ -30,6 +30,7 @@ const levels: { readonly [kind in Observation['kind']]: LogLevel } = {
   'request.answered': 'debug',
   'request.failed': 'error',
   'gateway.answered': 'debug',
+  'stream.opened': 'debug',
   'websocket.opened': 'debug',
   'websocket.closed': 'debug',
   'batch.answered': 'debug',

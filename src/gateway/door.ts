@@ -72,7 +72,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
   const memory = new ResultMemory();
   const sessions = new SqlSessions({ ...deps.sql, memory });
   // Apart from those of SQL, which its senders may keep for as long as a statement runs.
-  const streams = new Streams(new SqlSessions({ ...deps.sql, memory }));
+  const streams = new Streams(new SqlSessions({ ...deps.sql, memory }), memory.all);
   const http = new GatewayHttp({ ...options, limits, sessions, streams, load: () => front.owed });
   const front = new Front(
     {

@@ -80,6 +80,15 @@ export class Feed {
     return this.#table;
   }
 
+  /** What the table is now. Rewritten, its rows lie elsewhere: what may not have been read is read again. */
+  renew(now: TableNow): void {
+    this.#table = now;
+    if (now.file === this.#place.file) return;
+    this.#place = wholly(now.oid, now.file, leastXid(this.#place));
+    this.#looks = [now];
+    this.#tail = tailOf(now);
+  }
+
   /** Why it has ended; null: it goes on. */
   get failure(): unknown {
     return this.#failure;
@@ -132,8 +141,10 @@ export class Feed {
     for (let failures = 0; !signal.aborted;) {
       if (!(await this.#wanted(null))) continue;
       try {
-        await this.options.sessions.lend(this.options.database, signal, (lent) => this.#look(lent));
+        const { sessions, database } = this.options;
+        const whole = await sessions.lend(database, signal, (lent) => this.#look(lent));
         failures = 0;
+        if (!whole) continue;
       } catch (error) {
         if (!passes(error)) return this.end(error);
         failures += 1;
@@ -160,20 +171,16 @@ export class Feed {
     return this.#waiting.size > 0 && !signal.aborted;
   }
 
-  async #look(lent: Lent): Promise<void> {
+  /** false: nobody waits any more, and there may be more. */
+  async #look(lent: Lent): Promise<boolean> {
     const now = await tableNow(lent, byOid(this.#place.oid));
-    // Rewritten, its rows lie elsewhere: what may not have been read is read again.
-    if (now.file !== this.#place.file) {
-      this.#place = wholly(now.oid, now.file, leastXid(this.#place));
-      this.#looks = [now];
-      this.#tail = tailOf(now);
-    }
-    this.#table = now;
+    this.renew(now);
     const { position } = now;
     while (await this.#readPage(lent, advanced(this.#place, this.#tail, Infinity, position)))
-      if (!(await this.#wanted(limits.streamLookMs))) return;
+      if (!(await this.#wanted(limits.streamLookMs))) return false;
     this.#moveTail(now);
     await this.#sweep(lent, position);
+    return true;
   }
 
   /** What a transaction appends lies behind the end that the file had before it began, however long it takes to commit. */
@@ -218,7 +225,8 @@ export class Feed {
   #hold(batch: Batch): void {
     this.#held.push(batch);
     this.#heldBytes += batch.frame.length;
-    while (this.#held.length > 1 && this.#heldBytes > limits.streamHeldBytesMax) {
+    // One that is larger by itself is read by each reader when it has room for it.
+    while (this.#heldBytes > limits.streamHeldBytesMax) {
       this.#heldBytes -= this.#held.shift()?.frame.length ?? 0;
       this.#first += 1;
     }

@@ -1,7 +1,7 @@
 /**
  * What the stream of a table's rows asks the engine. Takes a lent session, gives what the table is now, and pages of its rows
- * by their addresses; refuses with `relation_not_found`, `relation_not_streamed`, `engine_unavailable` and `result_too_large`. No transaction
- * outlives a page.
+ * by their addresses; refuses with `relation_not_found`, `relation_not_streamed`, `engine_unavailable`, `table_changed` and
+ * `result_too_large`. No transaction outlives a page.
  */
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Connection, DatabaseError, PoolClient } from 'pg';
@@ -29,7 +29,7 @@ export interface TableNow {
   readonly name: string;
   /** All transactions below it have ended, and what says so is on the disk: no crash gives their numbers out again. */
   readonly position: bigint;
-  /** None from it on has begun. */
+  /** None from it on had begun when the file had so many blocks. */
   readonly next: bigint;
 }
 
@@ -42,19 +42,23 @@ interface NowRow {
   readonly file: string | null;
   readonly blocks: string;
   readonly position: string;
-  readonly next: string;
+  readonly begun: string;
   readonly written: string | null;
   readonly flushed: string | null;
 }
 
-/** The snapshot is taken first, the end of the log is asked then, and how much of that is on the disk last. */
+/**
+ * The snapshot is taken first. Then come the size of the file, which numbers of transactions were given out, the end of the log, and how
+ * much of that is on the disk, in this order. (A snapshot's xmax does not tell of those that are given out.)
+ */
 const nowOf = (oid: string): string => `
   select c.oid::pg_catalog.text as oid, c.relkind::pg_catalog.text as kind,
     pg_catalog.has_table_privilege(c.oid, 'SELECT')::pg_catalog.text as readable, n.nspname::pg_catalog.text as schema,
     c.relname::pg_catalog.text as table, pg_catalog.pg_relation_filenode(c.oid)::pg_catalog.text as file,
     (pg_catalog.pg_relation_size(c.oid) / pg_catalog.current_setting('block_size')::pg_catalog.int8)::pg_catalog.text as blocks,
     pg_catalog.pg_snapshot_xmin(pg_catalog.pg_current_snapshot())::pg_catalog.text as position,
-    pg_catalog.pg_snapshot_xmax(pg_catalog.pg_current_snapshot())::pg_catalog.text as next,
+    pg_catalog.age(pg_catalog.mod(pg_catalog.pg_snapshot_xmin(pg_catalog.pg_current_snapshot())::pg_catalog.text::pg_catalog.numeric,
+      4294967296)::pg_catalog.text::pg_catalog.xid)::pg_catalog.text as begun,
     case when not pg_catalog.pg_is_in_recovery()
       then pg_catalog.pg_wal_lsn_diff(pg_catalog.pg_current_wal_insert_lsn(), '0/0')::pg_catalog.text end as written,
     case when not pg_catalog.pg_is_in_recovery()
@@ -89,7 +93,7 @@ export async function tableNow({ client }: Lent, which: string): Promise<TableNo
         blocks: Number(first.blocks),
         name,
         position: BigInt(first.position),
-        next: BigInt(first.next),
+        next: BigInt(first.position) + BigInt(first.begun),
       };
     await pause(limits.streamFlushPauseMs);
   }
@@ -106,28 +110,31 @@ export interface Page {
 /** Reads tables page by page, as much at a time as their rows allow. */
 export class Pager {
   #blocks: number = limits.streamChunkBlocksMax;
+  /** How many rows are asked for at first, and at once. */
   #rows = 16;
+  #rowsMax: number = limits.streamRowsMax;
 
-  /** A page of the gap, from its beginning. */
+  /** A page of the gap, from its beginning. Refuses with `table_changed` what is not the table, or not its file, any more. */
   async read({ client, encoders }: Lent, table: TableNow, gap: Gap): Promise<Page> {
     const chunkEnd = addressOf(blockOf(gap.from) + this.#blocks);
     // Behind the last block that there is nothing is but what comes: it is read with it.
     const to = blockOf(chunkEnd) >= table.blocks ? gap.to : Math.min(gap.to, chunkEnd);
-    const run = new PageRun(client, pageSql(table, gap, to), this.#rows);
-    let end: PageEnd;
-    try {
-      end = await run.ended;
-    } catch (error) {
-      if (!run.overflowed || this.#rows === 1) throw run.overflowed ? new Refused('result_too_large') : error;
+    const run = new PageRun(
+      client,
+      pageSql(table, gap, to),
+      Math.min(this.#rows, this.#rowsMax),
+      this.#rowsMax,
+    );
+    const { fields, rows, bytes, whole } = await run.ended.catch((error: unknown) => {
+      if (error instanceof Error && error.message.includes(moved)) throw new Refused('table_changed');
+      if (!run.overflowed) throw error;
+      if (this.#rowsMax === 1) throw new Refused('result_too_large');
       // Nothing says how large rows are before they have come.
-      this.#rows = 1;
+      this.#rowsMax = 1;
       throw new Refused('engine_unavailable');
-    }
-    const { fields, rows, bytes, whole } = end;
-    if (rows.length > 0)
-      this.#rows = Math.ceil(
-        Math.min(1_024, Math.max(1, limits.streamPageBytes / (bytes / rows.length + 1))),
-      );
+    });
+    this.#rowsMax = Math.min(limits.streamRowsMax, this.#rowsMax * 4);
+    if (rows.length > 0) this.#rows = Math.ceil(limits.streamPageBytes / (bytes / rows.length + 1));
     this.#blocks = whole
       ? Math.min(limits.streamChunkBlocksMax, this.#blocks * 2)
       : Math.max(16, Math.ceil(this.#blocks / 2));
@@ -140,10 +147,19 @@ export class Pager {
   }
 }
 
-function pageSql({ name, oid }: TableNow, { from, since, until }: Gap, to: Address): string {
+/** A setting that nobody has. */
+const moved = 'headgate.table_moved';
+
+/**
+ * Names and files are looked at while the table is locked against their change, once and before its rows: a table of that name that
+ * came in its place is another one, and rows of another file have other addresses.
+ */
+function pageSql({ name, oid, file }: TableNow, { from, since, until }: Gap, to: Address): string {
   const upTo = to === Infinity ? '' : ` AND t.ctid < '${printAddress(to)}'::pg_catalog.tid`;
-  // A table of that name that came in its place is another one.
-  return `SELECT t.ctid, t.* FROM ONLY ${name} t WHERE t.tableoid = ${oid} AND t.ctid >= '${printAddress(from)}'::pg_catalog.tid${upTo}
+  return `SELECT t.ctid, t.* FROM ONLY ${name} t
+WHERE CASE WHEN ${quoteLiteral(name)}::pg_catalog.regclass::pg_catalog.oid = ${oid} AND pg_catalog.pg_relation_filenode(${oid}) = ${file}
+  THEN true ELSE pg_catalog.current_setting('${moved}') = '' END
+AND t.ctid >= '${printAddress(from)}'::pg_catalog.tid${upTo}
 AND ${writtenBetween(since, until)} ORDER BY t.ctid`;
 }
 
@@ -171,6 +187,7 @@ interface PageEnd {
 class PageRun extends Run {
   readonly ended: Promise<PageEnd>;
   overflowed = false;
+  readonly #rowsMax: number;
   readonly #rows: (readonly (string | null)[])[] = [];
   #fields: readonly Field[] = [];
   #bytes = 0;
@@ -180,14 +197,15 @@ class PageRun extends Run {
   #resolve: (end: PageEnd) => void = () => {};
   #reject: (error: Error) => void = () => {};
 
-  constructor(client: PoolClient, sql: string, rowsFirst: number) {
+  constructor(client: PoolClient, sql: string, rowsFirst: number, rowsMax: number) {
     super([parse(Buffer.from(sql)), bind([]), describePortal(), execute(rowsFirst), flush()]);
+    this.#rowsMax = rowsMax;
     const { stream } = (client as unknown as { connection: Connection }).connection;
     let received = 0;
     // One message is held until it is whole, and one value may be a gigabyte.
     const count = (chunk: Buffer): void => {
       received += chunk.length;
-      if (received <= limits.gatewayResultBytesMax) return;
+      if (received <= limits.streamReceivedBytesMax) return;
       this.overflowed = true;
       cutOff(client);
     };
@@ -213,7 +231,9 @@ class PageRun extends Run {
     const room = limits.streamPageBytes - this.#bytes;
     if (room <= 0) return this.#sync(connection);
     const each = this.#bytes / this.#rows.length + 1;
-    connection.stream.write(Buffer.concat([execute(Math.ceil(Math.min(1_024, room / each))), flush()]));
+    connection.stream.write(
+      Buffer.concat([execute(Math.ceil(Math.min(this.#rowsMax, room / each))), flush()]),
+    );
   }
 
   override handleCommandComplete(_message: { readonly text: string }, connection: Connection): void {

@@ -10,11 +10,12 @@ import { Semaphore } from '../kit/semaphore.ts';
 import { limits } from '../tables/limits.ts';
 import { Refused } from '../tables/refusals.ts';
 import { answerTo } from './answers.ts';
+import type { Budget } from './budget.ts';
 import type { SqlSessions } from './sql-sessions.ts';
 import { Feed, passes } from './stream-feed.ts';
 import { advanced, furthestXid, gapTo, leastXid, parsePlace, printPlace, wholly } from './stream-place.ts';
 import type { Place } from './stream-place.ts';
-import { byName, Pager, tableNow } from './stream-read.ts';
+import { byName, byOid, Pager, tableNow } from './stream-read.ts';
 import type { TableNow } from './stream-read.ts';
 
 export interface StreamRequest {
@@ -38,14 +39,17 @@ interface Followed {
 
 export class Streams {
   readonly #sessions: SqlSessions;
+  readonly #memory: Budget;
   /** By database and oid. */
   readonly #feeds = new Map<string, Followed>();
   readonly #catchingUp = new Semaphore(limits.streamCatchUpsMax);
   readonly #open = new Set<AbortController>();
   #draining = false;
 
-  constructor(sessions: SqlSessions) {
+  /** `memory`: what all results may hold together. */
+  constructor(sessions: SqlSessions, memory: Budget) {
     this.#sessions = sessions;
+    this.#memory = memory;
   }
 
   get open(): number {
@@ -143,20 +147,32 @@ export class Streams {
         }
         const silentMs = performance.now() - saidMs;
         if (rows === null && silentMs < limits.streamKeepAliveMs) continue;
-        yield rows ?? piece(`:\n${idOf(place)}`);
+        yield* this.#inItsRoom(rows ?? piece(`:\n${idOf(place)}`));
         saidMs = performance.now();
       }
       // Whoever has left reads it no more.
-      yield piece(': come again\n\n');
+      yield piece(comeAgain);
     } catch (error) {
       const answer = answerTo(error);
       if (answer === null) throw error;
-      yield piece(`event: refused\ndata: ${answer.text}\n\n`);
+      yield piece(passes(error) ? comeAgain : `event: refused\ndata: ${answer.text}\n\n`);
     } finally {
       settle();
       this.#open.delete(ending);
       followed.readers -= 1;
       if (followed.readers === 0) this.#forget(followed);
+    }
+  }
+
+  /** A large piece is held until its reader has read it. */
+  *#inItsRoom(next: Piece): Generator<Piece, void, undefined> {
+    const { length } = next.frame;
+    if (length <= limits.streamLargeBytes) return yield next;
+    if (!this.#memory.take(length)) throw new Refused('results_full');
+    try {
+      yield next;
+    } finally {
+      this.#memory.give(length);
     }
   }
 
@@ -182,9 +198,17 @@ export class Streams {
       };
     } catch (error) {
       if (!passes(error)) throw error;
-      await pause(limits.streamAgainMs, undefined, { signal }).catch(() => undefined);
+      if (error instanceof Refused && error.refusal.code === 'table_changed') await this.#renew(feed, signal);
+      else await pause(limits.streamAgainMs, undefined, { signal }).catch(() => undefined);
       return { place, rows: null };
     }
+  }
+
+  /** Of one that nobody waits for at its end, which does not look by itself. */
+  async #renew(feed: Feed, signal: AbortSignal): Promise<void> {
+    const { options, place } = feed;
+    const now = this.#sessions.lend(options.database, signal, (lent) => tableNow(lent, byOid(place.oid)));
+    feed.renew(await now);
   }
 
   #forget(followed: Followed): void {
@@ -222,6 +246,7 @@ function frame(rows: readonly string[], after: Place): Buffer {
   );
 }
 
+const comeAgain = ': come again\n\n';
 const piece = (text: string): Piece => ({ frame: Buffer.from(text), rows: 0 });
 
 /** An event without data is no event, and tells its reader where it is. */

@@ -95,6 +95,12 @@ export const gatewayLimits = {
   streamPageBytes: 256 * 1024,
   /** How far before the end of a table's file new rows are looked for often, in blocks. */
   streamTailBlocks: 256,
+  /** Rows that are asked for at once before anything is known of their size. */
+  streamRowsMax: 1_024,
+  /** What may come for a page, in bytes: a row that is larger cannot be streamed. */
+  streamReceivedBytesMax: 20 * 1024 * 1024,
+  /** A piece of a stream beyond this takes its room among that of all results, in bytes. */
+  streamLargeBytes: 1024 * 1024,
   /** Looks that are remembered while a transaction stays open. */
   streamLooksMax: 64,
   /** Parts of a table that are known to be read differently far, before neighbours are read as far as each other. */

@@ -34,6 +34,8 @@ type What =
       readonly rows: number;
       readonly seconds: number;
     }
+  /** Rows of a table are followed from now on; `gateway.answered` says when they are not any more, and how many it were. */
+  | { readonly kind: 'stream.opened'; readonly requestId: string; readonly remoteAddress: string }
   /** The first message of a WebSocket was accepted. */
   | { readonly kind: 'websocket.opened'; readonly table: TableName | null }
   /** `code`: why Headgate closed it, or `closed`: its client did. `opened`: its first message had been accepted. */
