@@ -6,8 +6,10 @@
  * Rows hold the last 32 bits of the number, so that what was stored four thousand million transactions ago looks new again.
  */
 
-/** 64 bits, as text. */
-export const positionNow = 'SELECT pg_snapshot_xmin(pg_current_snapshot())::text AS position';
+/** As text: 64 bits; then how much of the log there is, and how much of it is on the disk, in bytes (null: on a standby, where all is). */
+export const positionNow = `SELECT pg_snapshot_xmin(pg_current_snapshot())::text AS position,
+  CASE WHEN NOT pg_is_in_recovery() THEN pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::text END AS written,
+  CASE WHEN NOT pg_is_in_recovery() THEN pg_wal_lsn_diff(pg_current_wal_flush_lsn(), '0/0')::text END AS flushed`;
 
 /** What age() can tell apart, in transactions. */
 export const distanceMax = 2n ** 31n - 1n;
