@@ -1,10 +1,12 @@
 /** Every benchmark, in the order of the report. */
+import { answers } from './answers.ts';
 import { attacks } from './attacks.ts';
 import { batches } from './batches.ts';
 import { bodies } from './bodies.ts';
 import { comparison } from './comparison.ts';
 import { watching } from './consoles.ts';
 import { events } from './events.ts';
+import { keep } from './keep.ts';
 import { listeners } from './listeners.ts';
 import { lone } from './lone.ts';
 import { mixedAttacks } from './mixed-attacks.ts';
@@ -19,6 +21,7 @@ import { slowDisk } from './slow-disk.ts';
 import { soak } from './soak.ts';
 import { spool } from './spool.ts';
 import { sqlDoor } from './sql-door.ts';
+import { stream } from './stream.ts';
 
 export const benches: readonly Bench[] = [
   singleEvents,
@@ -31,7 +34,9 @@ export const benches: readonly Bench[] = [
   scale,
   listeners,
   watching,
+  answers,
   events,
+  stream,
   sqlDoor,
   parts,
   overload,
@@ -39,5 +44,6 @@ export const benches: readonly Bench[] = [
   attacks,
   mixedAttacks,
   restarts,
+  keep,
   soak,
 ];

@@ -32,7 +32,7 @@ export interface Bench {
   run(effort: Effort): Promise<string | Findings>;
 }
 
-/** Runs the candidates one after the other, round by round, so that a noisy moment meets all of them. */
+/** Runs the candidates one after the other, round by round and every other round backwards, so that a noisy moment meets all of them. */
 export async function inTurns<K extends string, R extends { readonly perSecond: number }>(
   rounds: number,
   label: string,
@@ -41,8 +41,8 @@ export async function inTurns<K extends string, R extends { readonly perSecond: 
   const counted: { [key in K]: R }[] = [];
   for (let round = 0; round <= rounds; round++) {
     const results: Partial<{ [key in K]: R }> = {};
-    for (const [name, run] of Object.entries(candidates) as [K, () => Promise<R>][])
-      results[name] = await run();
+    const order = Object.entries(candidates) as [K, () => Promise<R>][];
+    for (const [name, run] of round % 2 === 0 ? order : order.toReversed()) results[name] = await run();
     const told = (Object.entries(results) as [K, R][]).map(
       ([name, r]) => `${name} ${r.perSecond.toFixed(0)}/s`,
     );

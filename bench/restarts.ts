@@ -6,7 +6,7 @@ import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -59,6 +59,12 @@ function schedule(pid: number): { readonly cpuMs: number; readonly waitedMs: num
     .split(' ')
     .map(Number);
   return { cpuMs: cpuNs / 1e6, waitedMs: waitedNs / 1e6 };
+}
+
+/** Each process of PostgreSQL is a session, and so, where it is started from a shell, a group (sched(7)). Linux alone. */
+async function sessionsAreGroups(): Promise<string> {
+  const text = await readFile('/proc/sys/kernel/sched_autogroup_enabled', 'utf8').catch(() => '');
+  return { '1': 'yes', '0': 'no' }[text.trim()] ?? 'unknown';
 }
 
 async function underLoad(url: string): Promise<void> {
@@ -134,6 +140,6 @@ export const restarts: Bench = {
       line('of the main process on a processor', 'cpuMs'),
       line('of the main process ready and waiting for one', 'waitedMs'),
     ];
-    return `${stamp()}\n\n${table(head, lines, 1)}`;
+    return `${stamp()}; sessions scheduled as groups: ${await sessionsAreGroups()}\n\n${table(head, lines, 1)}`;
   },
 };

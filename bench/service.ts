@@ -169,3 +169,10 @@ export async function measureAny(
     loadRssMiB: load.loadRssBytes / 2 ** 20,
   };
 }
+
+/** The sum of a metric over its labels. */
+export async function figure({ ports }: Service, name: string): Promise<number> {
+  const text = await (await fetch(`http://127.0.0.1:${ports.admin.port}/metrics`)).text();
+  const values = [...text.matchAll(new RegExp(`^${name}(?:\\{[^}]*\\})? (\\S+)$`, 'gm'))];
+  return values.reduce((sum, [, value]) => sum + Number(value), 0);
+}

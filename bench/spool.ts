@@ -14,9 +14,10 @@ import { MortalServer } from '../test/support/mortal-server.ts';
 import { treeUsage } from './processes.ts';
 import { inTurns, spread, stamp, table } from './report.ts';
 import type { Bench, Effort } from './report.ts';
-import { measure, startIn, startService } from './service.ts';
+import { figure, measure, startIn, startService } from './service.ts';
 import type { Service } from './service.ts';
 import { body, createSigned, signedHeaders } from './signed.ts';
+import { beside } from './spool-beside.ts';
 import { median } from './statistics.ts';
 
 const connections = 256;
@@ -39,12 +40,6 @@ const flagsFor = ({ databaseUrl }: MortalServer) => [
 async function load(service: Service, name: string, seconds: number) {
   const job = { url: service.url(name), connections, seconds, headers: signedHeaders(body), bodies: [body] };
   return measure(job, service.pid, process.pid);
-}
-
-async function figure(service: Service, name: string): Promise<number> {
-  const text = await (await fetch(`http://127.0.0.1:${service.ports.admin.port}/metrics`)).text();
-  const values = [...text.matchAll(new RegExp(`^${name}(?:\\{[^}]*\\})? (\\S+)$`, 'gm'))];
-  return values.reduce((sum, [, value]) => sum + Number(value), 0);
 }
 
 interface Drained {
@@ -178,7 +173,7 @@ export const spool: Bench = {
       // All of them read what the others have sealed.
       const keyFile = join(server.folder, 'master.key');
       await writeFile(keyFile, randomBytes(32).toString('base64'), { mode: 0o600 });
-      if (only !== 'drain') {
+      if (only !== 'drain' && only !== 'beside') {
         const flags = [...flagsFor(server), `--master-key-file=${keyFile}`];
         const off = await startService({ flags, database: 'postgres' });
         const on = await startService({ flags: [...flags, '--spool=fallback'], database: 'postgres' });
@@ -193,6 +188,8 @@ export const spool: Bench = {
         }
       }
       if (only === '' || only === 'drain') texts.push(await drains(effort, server, keyFile));
+      if (only === '' || only === 'beside')
+        texts.push(await beside(effort, server, keyFile, { flags: flagsFor(server), database: 'postgres' }));
       return [`${stamp()}; medians of ${effort.rounds} rounds.`, ...texts].join('\n\n');
     } finally {
       await server.remove();

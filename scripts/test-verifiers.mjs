@@ -1,5 +1,6 @@
-// Packages of senders for Python, and one of Node that brings too much with it, against a running Headgate: `npm run test:verifiers`.
-// They are installed in a temporary folder, which is gone afterwards. docs/senders/verifiers.md says what was found.
+// Packages of senders for Python, one of Node that brings too much with it, and Twitch's command line tool where HEADGATE_TWITCH_CLI is its
+// path, against a running Headgate: `npm run test:verifiers`. The packages are installed in a temporary folder, which is gone afterwards.
+// docs/senders/verifiers.md says what was found.
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -36,3 +37,6 @@ run('npm', [
 run('python3', ['-m', 'venv', join(folder, 'venv')]);
 run(join(folder, 'venv/bin/pip'), ['install', '--quiet', '--no-input', ...python]);
 run(process.execPath, ['--test', 'dist/test/verifiers/senders.js'], { HEADGATE_VERIFIERS: folder });
+if (process.env['HEADGATE_TWITCH_CLI'] === undefined)
+  console.error('Twitch’s command line tool was not tried: HEADGATE_TWITCH_CLI is not set.');
+else run(process.execPath, ['--test', 'dist/test/verifiers/twitch.js']);

@@ -1,12 +1,13 @@
 /**
- * The one way in which Headgate calls somebody over the network because of a request: a GET over TLS to a host that the caller has
- * pinned. Takes an https URL; gives the body. Refuses (throws OutgoingError) whatever is not plain: a port that is not known, a user, an address
+ * The one way in which Headgate calls somebody over the network: because of a request a GET over TLS to a host that the caller has
+ * pinned; for its owner a POST to a URL of the settings. Takes a URL; gives the body of the answer. Refuses (throws OutgoingError) whatever is not plain: a port that is not known, a user, an address
  * that is not public, a redirect, a status other than 200, and what takes too long or is too large. Names are resolved once, and the very
  * address that was judged is dialled, with the certificate checked for the name. No proxy of the environment is used.
  */
 import { lookup } from 'node:dns/promises';
+import { request as requestPlain } from 'node:http';
 import { request } from 'node:https';
-import { canonicalAddress } from '../kit/address.ts';
+import { canonicalAddress, isLoopbackHost } from '../kit/address.ts';
 import { Networks } from '../kit/networks.ts';
 import type { Limits } from '../tables/limits.ts';
 
@@ -21,9 +22,13 @@ export interface Network {
   readonly port: (of: string) => number | null;
   /** Certificate authorities instead of the system's. */
   readonly ca?: string | undefined;
+  /** Also without TLS. */
+  readonly plain?: boolean;
 }
 
 export type Fetch = (url: URL) => Promise<Buffer>;
+/** Sends JSON; any status of 2xx is good, and no other. */
+export type Post = (url: URL, json: string, signal: AbortSignal) => Promise<void>;
 
 /** What is nobody's public address: private, local, of documentation, of tunnels that lead into such, and groups. */
 const special = Networks.parse(
@@ -46,39 +51,78 @@ export const publicNetwork: Network = {
   port: (of) => (of === '' ? 443 : of === '553' ? 553 : null),
 };
 
-type Bounds = Pick<Limits, 'outgoingMs' | 'outgoingBytesMax'>;
-
-export function createFetch(network: Network, bounds: Bounds): Fetch {
-  return async (url) => {
-    const { protocol, port, username, password, hash } = url;
-    const dialled = network.port(port);
-    if (protocol !== 'https:' || dialled === null || username !== '' || password !== '' || hash !== '')
-      throw new OutgoingError('the URL is not a plain https one');
-    const signal = AbortSignal.timeout(bounds.outgoingMs);
-    const addresses = await inTime(network.resolve(url.hostname), signal);
-    const [address] = addresses;
-    // One that is not public among them is reason enough: the next look may find another order.
-    if (address === undefined || !addresses.every((it) => network.isAllowed(it)))
-      throw new OutgoingError(`${url.hostname} has no address that may be called`);
-    return get(url, address, { port: dialled, ca: network.ca }, bounds, signal);
+/** Where a URL of the settings may lead: its owner has chosen the host, and without TLS it is this machine. */
+function ownersNetwork(isPlain: boolean): Network {
+  return {
+    resolve: publicNetwork.resolve,
+    isAllowed: isPlain ? (address) => isLoopbackHost(canonicalAddress(address) ?? '') : () => true,
+    port: (of) => (of === '' ? (isPlain ? 80 : 443) : Number(of)),
+    plain: isPlain,
   };
 }
 
-function get(
+/** Of the settings alone: nothing that came with a request is ever called by it. */
+export function createPost(bounds: Bounds): Post {
+  return async (url, json, signal) => {
+    const network = ownersNetwork(url.protocol === 'http:');
+    await call(network, bounds, url, { method: 'POST', body: Buffer.from(json, 'utf8'), signal });
+  };
+}
+
+interface Sent {
+  readonly method: 'GET' | 'POST';
+  readonly body?: Buffer;
+  /** Whoever waits for it gives up. */
+  readonly signal?: AbortSignal;
+}
+
+type Bounds = Pick<Limits, 'outgoingMs' | 'outgoingBytesMax'>;
+
+export function createFetch(network: Network, bounds: Bounds): Fetch {
+  return (url) => call(network, bounds, url, { method: 'GET' });
+}
+
+async function call(network: Network, bounds: Bounds, url: URL, sent: Sent): Promise<Buffer> {
+  const { protocol, port, username, password, hash } = url;
+  const dialled = network.port(port);
+  const scheme = network.plain === true ? 'http:' : 'https:';
+  if (protocol !== scheme || dialled === null || username !== '' || password !== '' || hash !== '')
+    throw new OutgoingError('the URL is not a plain https one');
+  const timeout = AbortSignal.timeout(bounds.outgoingMs);
+  const signal = sent.signal === undefined ? timeout : AbortSignal.any([timeout, sent.signal]);
+  const addresses = await inTime(network.resolve(hostOf(url)), signal);
+  const [address] = addresses;
+  // One that is not public among them is reason enough: the next look may find another order.
+  if (address === undefined || !addresses.every((it) => network.isAllowed(it)))
+    throw new OutgoingError(`${url.hostname} has no address that may be called`);
+  return ask(url, address, { ...network, port: dialled }, bounds, { ...sent, signal });
+}
+
+/** In a URL an address of IPv6 stands in brackets. */
+const hostOf = ({ hostname }: URL): string => hostname.replaceAll(/[[\]]/g, '');
+
+function ask(
   url: URL,
   address: string,
-  { port, ca }: { readonly port: number } & Pick<Network, 'ca'>,
+  { port, ca, plain }: { readonly port: number } & Pick<Network, 'ca' | 'plain'>,
   bounds: Bounds,
-  signal: AbortSignal,
+  { method, body, signal }: Sent & { readonly signal: AbortSignal },
 ): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const fail = (message: string) => reject(new OutgoingError(`${url.hostname}: ${message}`));
-    const asked = request({
+    const asked = (plain === true ? requestPlain : request)({
+      method,
       host: address,
-      servername: url.hostname,
+      // An address is no name that TLS could ask for; the certificate is checked for it all the same.
+      ...(canonicalAddress(hostOf(url)) === null ? { servername: url.hostname } : {}),
       port,
       path: `${url.pathname}${url.search}`,
-      headers: { Host: url.host, Accept: '*/*', 'User-Agent': 'Headgate' },
+      headers: {
+        Host: url.host,
+        Accept: '*/*',
+        'User-Agent': 'Headgate',
+        ...(body === undefined ? {} : { 'Content-Type': 'application/json', 'Content-Length': body.length }),
+      },
       agent: false,
       signal,
       maxHeaderSize: bounds.outgoingBytesMax,
@@ -97,11 +141,12 @@ function get(
       });
       answer.once('error', (error) => fail(signal.aborted ? 'it took too long' : error.message));
       answer.once('end', () => resolve(Buffer.concat(parts)));
-      if (answer.statusCode === 200) return;
-      fail(`it answered ${answer.statusCode ?? 0}`);
+      const { statusCode = 0 } = answer;
+      if (statusCode === 200 || (method === 'POST' && statusCode > 200 && statusCode < 300)) return;
+      fail(`it answered ${statusCode}`);
       asked.destroy();
     });
-    asked.end();
+    asked.end(body);
   });
 }
 

@@ -225,6 +225,19 @@ test('how severe a line of the engine is, it says itself, and not what it quotes
   assert.equal(levelOf('[12] STATEMENT:  select 1; FATAL:  forged'), 'debug');
 });
 
+test('streams are counted while they are open', async () => {
+  const { observe, text } = metrics();
+  const of = { requestId: 'r', remoteAddress: '127.0.0.1' };
+  observe({ kind: 'stream.opened', ...of });
+  observe({ kind: 'stream.opened', ...of });
+  const answered = { kind: 'gateway.answered', ...of, seconds: 1 } as const;
+  observe({ ...answered, route: 'stream', status: 200, code: 'ok', rows: 7 });
+  observe({ ...answered, route: 'stream', status: 410, code: 'position_lost', rows: 0 });
+  const said = await text();
+  assert.match(said, /^headgate_gateway_streams 1$/m);
+  assert.match(said, /^headgate_gateway_rows_total\{route="stream"\} 7$/m);
+});
+
 test('metrics of WebSockets, the catalog and kept requests', async () => {
   const { observe, text } = metrics();
   observe({ kind: 'websocket.opened', table });

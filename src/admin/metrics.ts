@@ -269,7 +269,7 @@ function registerGateway(registers: Registry[]) {
     }),
     gatewayRows: new Counter({
       name: 'headgate_gateway_rows_total',
-      help: 'Rows that the events gateway has committed (events) or that statements have touched (sql)',
+      help: 'Rows that the events gateway has committed (events), that statements have touched (sql), or that were sent (stream)',
       labelNames: ['route'],
       registers,
     }),

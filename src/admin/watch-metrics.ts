@@ -33,6 +33,7 @@ export function registerWatch(registry: Registry, options: WatchOptions): (obser
   if (listeners !== null) registerListeners(registry, listeners);
   const readers = [
     webSockets(registry),
+    streams(registry),
     catalog(registry),
     rejected(registry),
     handshakes(registry),
@@ -117,6 +118,19 @@ function webSockets(registry: Registry): (observation: Observation) => void {
     closed.inc({ code: observation.code });
     // One whose first message was not accepted was never counted.
     if (observation.opened) open.dec();
+  };
+}
+
+function streams(registry: Registry): (observation: Observation) => void {
+  const open = new Gauge({
+    name: 'headgate_gateway_streams',
+    help: 'Streams of rows that the events gateway has open',
+    registers: [registry],
+  });
+  return (observation) => {
+    if (observation.kind === 'stream.opened') open.inc();
+    if (observation.kind !== 'gateway.answered') return;
+    if (observation.route === 'stream' && observation.code === 'ok') open.dec();
   };
 }
 

@@ -1,4 +1,4 @@
-/** The admin port joined with what it tells, and with the console on it. Part of the composition root. */
+/** The admin port joined with what it tells, and with the console on it; and alerts, which tell the same unasked. Part of the composition root. */
 import { openAdmin } from '../admin/admin.ts';
 import type { Admin, SpoolDetail } from '../admin/admin.ts';
 import type { Metrics } from '../admin/metrics.ts';
@@ -8,6 +8,9 @@ import type { Closer } from '../kit/closer.ts';
 import type { HeldQuestion, HeldRequest, TailSource } from '../tables/tail.ts';
 import type { Observe } from '../tables/observations.ts';
 import type { Settings } from '../tables/settings.ts';
+import { openAlerts } from './alerts/open.ts';
+import type { AlertParts } from './alerts/open.ts';
+import type { Signs } from './alerts/signs.ts';
 import { openConsoleOf } from './console.ts';
 import type { ReplayDeps } from './console-replay.ts';
 import { healthOf } from './console-health.ts';
@@ -22,7 +25,8 @@ export interface AdminParts {
   readonly sql: { readonly host: string; readonly port: number };
   readonly gateway: { readonly host: string; readonly port: number };
   readonly metrics: Metrics;
-  readonly catalog: ReplayDeps['catalog'];
+  readonly catalog: ReplayDeps['catalog'] & AlertParts['catalog'];
+  readonly signs: Signs;
   /** Of this process. */
   readonly tail: TailSource;
   readonly held: (of: HeldQuestion) => Promise<HeldRequest | null>;
@@ -75,5 +79,6 @@ export async function openAdminPort(parts: AdminParts, closer: Closer): Promise<
     handler: opened === null ? null : (request, response) => opened.handle(request, response),
   });
   closer.add('admin port', () => admin.close());
+  openAlerts(parts, closer);
   return { admin, console: opened };
 }

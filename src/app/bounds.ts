@@ -3,9 +3,12 @@ import { limits } from '../tables/limits.ts';
 import type { Limits } from '../tables/limits.ts';
 import type { Settings } from '../tables/settings.ts';
 
-export function boundsOf({ commitConnections }: Pick<Settings, 'commitConnections'>): Limits {
+type Bounding = Pick<Settings, 'commitConnections' | 'bodyBytesMax'>;
+
+export function boundsOf({ commitConnections, bodyBytesMax }: Bounding): Limits {
   return {
     ...limits,
+    bodiesInFlightBytesMax: Math.max(limits.bodiesInFlightBytesMax, 2 * bodyBytesMax),
     commitConnectionsMax: commitConnections,
     // Connections are left for the groups, as far as there are any.
     largeCommitsMax: Math.max(1, Math.min(limits.largeCommitsMax, commitConnections - 1)),

@@ -12,10 +12,10 @@ export async function openCommandEngine(
   settings: Settings,
 ): Promise<Pick<Engine, 'clientConfig' | 'close'> & Partial<Engine>> {
   const observe = () => {};
-  if (settings.databaseUrl !== null)
-    return openPostgresEngine({ databaseUrl: settings.databaseUrl, observe });
+  const { databaseUrl, dataDir, logicalReplication } = settings;
+  if (databaseUrl !== null) return openPostgresEngine({ databaseUrl, observe });
   return (
-    (await joinEmbeddedEngine(settings.dataDir)) ??
-    (await openEmbeddedEngine({ dataDir: settings.dataDir, observe }))
+    (await joinEmbeddedEngine(dataDir)) ??
+    (await openEmbeddedEngine({ dataDir, logicalReplication, observe }))
   );
 }

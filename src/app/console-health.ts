@@ -1,16 +1,12 @@
 /** What the console shows of the metrics: the text of `/metrics`, which is of all processes together, summed up. Pure. */
 import type { Health } from '../console/api.ts';
-
-interface Sample {
-  readonly name: string;
-  readonly labels: ReadonlyMap<string, string>;
-  readonly value: number;
-}
+import { samplesOf } from './metric-samples.ts';
+import type { Sample } from './metric-samples.ts';
 
 export function healthOf(
   text: string,
 ): Pick<Health, 'uptimeS' | 'memoryBytes' | 'requests' | 'rows' | 'p50' | 'p99' | 'waitingRows'> {
-  const samples = text.split('\n').flatMap(sampleOf);
+  const samples = samplesOf(text);
   const sum = (name: string) => samples.reduce((all, it) => (it.name === name ? all + it.value : all), 0);
   const started = Math.min(
     ...samples.flatMap((it) => (it.name === 'process_start_time_seconds' ? [it.value] : [])),
@@ -23,16 +19,6 @@ export function healthOf(
     waitingRows: sum('headgate_lane_rows'),
     ...quantiles(samples.filter(({ name }) => name === 'headgate_request_seconds_bucket')),
   };
-}
-
-function sampleOf(line: string): Sample[] {
-  const read = /^([a-zA-Z_:][\w:]*)(?:\{(.*)\})? (\S+)$/.exec(line);
-  if (read === null) return [];
-  const [, name = '', inside = '', value = ''] = read;
-  const labels = [...inside.matchAll(/([a-zA-Z_]\w*)="((?:[^"\\]|\\.)*)"/g)];
-  return [
-    { name, labels: new Map(labels.map(([, key = '', text = '']) => [key, text])), value: Number(value) },
-  ];
 }
 
 function requestsOf(samples: readonly Sample[]): Health['requests'] {

@@ -76,6 +76,7 @@ async function open(
         engines.find(({ engine }) => engine.unavailable !== null)?.engine.unavailable ?? null,
       sql: otherSqlRooms(engines),
       events: eventRooms(parts, closer),
+      tokens: null,
     },
     metrics,
     observe,

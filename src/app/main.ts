@@ -12,6 +12,8 @@ import { createMetrics } from '../admin/metrics.ts';
 import { Held } from '../console/held.ts';
 import { Ring } from '../console/ring.ts';
 import { openAdminPort } from './admin-port.ts';
+import { Signs } from './alerts/signs.ts';
+import { askTokens } from '../catalog/tokens.ts';
 import { StatementError } from '../ddl/cursor.ts';
 import { createRewriter } from '../ddl/rewrite.ts';
 import { boundsOf } from './bounds.ts';
@@ -84,7 +86,8 @@ export async function openService({
   });
   let writes: WriteWatch | null = null;
   // Of listener processes it hears what is worth a line of the log.
-  const heard = observers(log, (observation) => writes?.observe(observation));
+  const signs = new Signs();
+  const heard = observers(log, (observation) => writes?.observe(observation), signs.observe);
   const held = new Held(limits, (table) => deps.catalog.lastKnown(table));
   const ring = new Ring(Date.now, held.forget);
   const observe = observers(heard, metrics.observe, ring.observe);
@@ -101,18 +104,17 @@ export async function openService({
   const bounds = { limits: boundsOf(settings), retries: true, oneOfSeveral: null, hold: held.hold };
   const spoolOpened = (kept: DatabaseSpool) => desk.opened(kept);
   const deps = await openWebhookRooms({ ...shared, ...bounds, openDoor, spoolOpened }, closer);
-  const { listener } = deps;
+  const { listener, catalog } = deps;
   const { sqlDoor, gateway, eventLanes } = await openSqlAndEvents({ ...deps, ...shared }, closer);
   const [listen, sql] = [listener.address, sqlDoor.address];
   const doorsSoFar = { listener, sql, gateway: gateway.address, metrics };
+  const seen = { catalog, signs, tail: ring, ready: whyNotReady };
   const { admin, console } = await openAdminPort(
     {
       ...shared,
       ...doorsSoFar,
-      catalog: deps.catalog,
-      tail: ring,
+      ...seen,
       held: async (of) => held.read(of),
-      ready: whyNotReady,
       spool: () => deps.spool?.detail(draining) ?? null,
     },
     closer,
@@ -248,6 +250,7 @@ async function openEvents(
         null,
       sql: own ? ownSqlRooms(engine, rewrite, role) : otherSqlRooms(others),
       events: eventRooms(parts, closer),
+      tokens: own ? askTokens(deps.catalog) : null,
     },
     metrics: null,
     observe,

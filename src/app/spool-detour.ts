@@ -5,7 +5,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Lanes } from '../batch/lanes.ts';
 import type { Catalog } from '../catalog/catalog.ts';
-import { tableKey } from '../catalog/snapshot.ts';
+import { keyOfName } from '../catalog/snapshot.ts';
 import type { IngestDeps } from '../ingest/ingest.ts';
 import { createSpooling } from '../ingest/spooling.ts';
 import type { SpoolRoom } from '../ingest/spooling.ts';
@@ -43,10 +43,10 @@ export function detourOf(surroundings: Surroundings): Detour {
     admit: (target, bytes) => lanes.admit(target, limits.ackDeadlineMs, { bytes, inOrder: false }),
     submit: (rows) => lanes.submit(rows),
     isWatching: (database) => catalog.isWatching(database),
-    remembered: ({ database, schema, table }) => {
-      const known = catalog.known(database);
+    remembered: (name) => {
+      const known = catalog.known(name.database);
       if (known === null || known.ageMs > trustMs) return null;
-      return known.snapshot.tables.get(tableKey(schema, table)) ?? null;
+      return known.snapshot.tables.get(keyOfName(name)) ?? null;
     },
     spools: (target) => isSpooling(target, settings),
     spoolOf,

@@ -6,6 +6,7 @@ import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { Pace } from '../batch/pace.ts';
 import type { SpoolDetail } from '../admin/admin.ts';
 import type { SpoolState } from '../admin/spool-metrics.ts';
@@ -27,6 +28,7 @@ import type { Sealing } from '../secrets/sealing.ts';
 import type { DatabaseSpool } from '../spool/database-spool.ts';
 import { Drainer } from '../spool/drainer.ts';
 import { realFiles } from '../spool/files.ts';
+import { Restraint } from '../spool/restraint.ts';
 import type { KnownTables } from '../spool/snapshot-file.ts';
 import { knownTables, SpoolError, Spools } from '../spool/spools.ts';
 import type { Settings } from '../tables/settings.ts';
@@ -42,6 +44,8 @@ export interface SpoolParts {
   readonly observe: Observe;
   /** A monotonic clock, ms. */
   readonly clock: () => number;
+  /** Requests that have ever gone to a lane. */
+  readonly direct: () => number;
   /** Told of each spool that is opened. */
   readonly opened: (kept: DatabaseSpool) => void;
 }
@@ -120,6 +124,16 @@ function drainer(kept: DatabaseSpool, parts: SpoolParts): Drainer {
   const { database } = kept;
   const { pools } = commit;
   const arrived = (spool: string) => readArrived(pools, database, spool, limits.catalogWaitMs);
+  const restraint = new Restraint({
+    handOver: createHandOver(commit),
+    pace: new Pace({ ...limits, groupRowsMax: limits.spoolDrainRowsMax }),
+    direct: parts.direct,
+    kept: () => Number(kept.own?.lastSequence ?? 0n),
+    isAwaited: () => [...kept.gates].some(({ state }) => state === 'emptying'),
+    pause: (ms) => delay(ms, undefined, { ref: false }),
+    clock,
+    limits,
+  });
   return new Drainer(kept, {
     ready: () => engine.unavailable === null && catalog.isWatching(database),
     current: (oid) => catalog.current(database, oid),
@@ -127,12 +141,12 @@ function drainer(kept: DatabaseSpool, parts: SpoolParts): Drainer {
     decode: (target, { method, requestTarget, rawHeaders, arrivedAtMs, remoteAddress }, body) =>
       decodeRequest(target, { method, target: requestTarget, rawHeaders, arrivedAtMs, remoteAddress, body }),
     decodeWholes,
-    handOver: createHandOver(commit),
+    handOver: restraint.handOver,
+    groupRows: () => restraint.groupRows(),
     keepRefused: (request, oid, passage) =>
       passWith(pools, { database, oid }, passage, keepSpooled(request, limits), limits.ackDeadlineMs),
     position: async (spool, oid) => (await arrived(spool)).positions.get(oid) ?? 0n,
     arrived,
-    pace: new Pace({ ...limits, groupRowsMax: limits.spoolDrainRowsMax }),
     observe,
     clock,
     nowMs: Date.now,

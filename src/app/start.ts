@@ -105,11 +105,12 @@ function startEngine(settings: Settings, log: Observe, closer: Closer): EngineSt
 }
 
 /** Loads what that engine needs and no more. */
-async function openEngine({ databaseUrl, dataDir }: Settings, observe: Observe): Promise<Engine> {
+async function openEngine(settings: Settings, observe: Observe): Promise<Engine> {
+  const { databaseUrl, dataDir, logicalReplication } = settings;
   if (databaseUrl !== null) {
     const { openPostgresEngine } = await import('../engine/postgres.ts');
     return openPostgresEngine({ databaseUrl, observe, connectionsMin: limits.engineConnectionsMin });
   }
   const { openEmbeddedEngine } = await import('../engine/embedded.ts');
-  return openEmbeddedEngine({ dataDir: resolve(dataDir), observe });
+  return openEmbeddedEngine({ dataDir: resolve(dataDir), logicalReplication, observe });
 }

@@ -123,7 +123,10 @@ export async function openWebhookRooms<Door extends Closable>(
   };
   const lanes = new Lanes({ commit: createCommit(commit), limits, clock, endOfTurn: setImmediate });
   closer.add('lanes', () => lanes.close());
-  const spool = await openSpool({ ...options, sealing, catalog, commit, clock }, closer);
+  const spool = await openSpool(
+    { ...options, sealing, catalog, commit, clock, direct: () => lanes.taken },
+    closer,
+  );
   confirmed = (database) => spool?.confirmed(database);
 
   // An engine that is there is waited for, so that ready means ready, and that a proxy finds this Headgate away and not

@@ -6,6 +6,7 @@
  * Owns the one timer of the batch room, which settles receipts past their deadline.
  */
 import type { Outcome, Rows, Target } from '../tables/flow.ts';
+import { rememberedOf } from '../kit/remembered.ts';
 import { Semaphore } from '../kit/semaphore.ts';
 import type { TableName } from '../tables/observations.ts';
 import { Refused, refusal } from '../tables/refusals.ts';
@@ -40,6 +41,7 @@ export class Lanes {
   /** For the large requests of all tables together. */
   readonly #passes: Semaphore;
   readonly #sweeper: NodeJS.Timeout;
+  #taken = 0;
   #draining = false;
   #whenIdle: (() => void)[] = [];
 
@@ -74,8 +76,14 @@ export class Lanes {
     if (lane?.isFull(aside || inOrder ? bytes : 0, ackTimeoutMs) === true) throw new Refused('lane_full');
   }
 
+  /** Requests that have ever come. */
+  get taken(): number {
+    return this.#taken;
+  }
+
   /** Resolves exactly once, never rejects. */
   submit(rows: Rows): Promise<Outcome> {
+    this.#taken += 1;
     if (this.#draining) {
       if (rows.chain !== null) rows.chain.broken = true;
       return Promise.resolve({ kind: 'aborted', refusal: refusal('draining') });
@@ -133,6 +141,12 @@ export class Lanes {
 }
 
 /** A renamed table keeps its lane, and a new table of an old name gets its own; large requests wait apart. */
+const laneKeys = rememberedOf(({ oid, database }: Pick<Target, 'database' | 'oid'>) => ({
+  main: `${oid}//${database}`,
+  aside: `${oid}/aside/${database}`,
+}));
+
 function laneKey(target: Pick<Target, 'database' | 'oid'>, aside: boolean): string {
-  return `${target.oid}/${aside ? 'aside' : ''}/${target.database}`;
+  const { main, aside: apart } = laneKeys(target);
+  return aside ? apart : main;
 }

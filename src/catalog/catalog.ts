@@ -133,14 +133,13 @@ export class Catalog {
   /** Without a wait when the table is known; throws Refused. */
   find(name: TableName): Target | Promise<Target> {
     const database = this.#databases.get(name.database);
-    if (database !== undefined && database.state === 'watching')
-      return database.find(name.schema, name.table);
+    if (database !== undefined && database.state === 'watching') return database.find(name);
     return this.#findSlowly(name);
   }
 
   /** As `DatabaseCatalog.lastKnown`; undefined also where the database is not served. */
   lastKnown(name: TableName): Target | null | undefined {
-    return this.#databases.get(name.database)?.lastKnown(name.schema, name.table);
+    return this.#databases.get(name.database)?.lastKnown(name);
   }
 
   /**
@@ -208,6 +207,20 @@ export class Catalog {
     return rows.map((row) => guardOf(row, this.#options.deps));
   }
 
+  /** One statement on the connection of a database's catalog; null: the database has none, or is none. Throws Refused. */
+  async asked<Row extends object>(database: string, sql: string): Promise<readonly Row[] | null> {
+    try {
+      const catalog = await this.#serving(database);
+      await catalog.opened(this.#options.limits.catalogWaitMs);
+      return catalog.state === 'absent' ? null : await catalog.query<Row>(sql);
+    } catch (error) {
+      if (error instanceof Refused && error.refusal.code === 'not_found') return null;
+      throw error instanceof Refused ? error : new Refused('engine_unavailable');
+    } finally {
+      this.#forgetAbsent(database);
+    }
+  }
+
   async refresh(database: string): Promise<void> {
     await this.#databases
       .get(database)
@@ -249,29 +262,33 @@ export class Catalog {
   }
 
   async #findSlowly(name: TableName): Promise<Target> {
-    const { database } = name;
+    try {
+      return await (await this.#serving(name.database)).find(name);
+    } finally {
+      this.#forgetAbsent(name.database);
+    }
+  }
+
+  /** The catalog of a database that exists; it may turn out to have none. Throws Refused. */
+  async #serving(database: string): Promise<DatabaseCatalog> {
     const now = this.#options.clock();
     if ((this.#held.get(database) ?? 0) > now) throw new Refused('engine_unavailable');
     this.#held.delete(database);
     if ((this.#absent.get(database) ?? 0) > now) throw new Refused('not_found');
-    let catalog = this.#databases.get(database);
-    if (catalog === undefined) {
-      await this.#lister.run(this.#options.limits.catalogMissIntervalMs).catch(() => {
-        throw new Refused('engine_unavailable');
-      });
-      if (!this.#existing.has(database)) throw new Refused('not_found');
-      if (this.#databases.size >= this.#options.limits.databasesMax) throw new Refused('overloaded');
-      catalog =
-        this.#databases.get(database) ?? this.#open(database, database === this.#engine.defaultDatabase);
-    }
-    try {
-      return await catalog.find(name.schema, name.table);
-    } finally {
-      if (catalog.state === 'absent' && this.#databases.get(database) === catalog) {
-        this.#databases.delete(database);
-        this.#absent.set(database, this.#options.clock() + this.#options.limits.catalogPollIntervalMs);
-      }
-    }
+    const known = this.#databases.get(database);
+    if (known !== undefined) return known;
+    await this.#lister.run(this.#options.limits.catalogMissIntervalMs).catch(() => {
+      throw new Refused('engine_unavailable');
+    });
+    if (!this.#existing.has(database)) throw new Refused('not_found');
+    if (this.#databases.size >= this.#options.limits.databasesMax) throw new Refused('overloaded');
+    return this.#databases.get(database) ?? this.#open(database, database === this.#engine.defaultDatabase);
+  }
+
+  #forgetAbsent(database: string): void {
+    if (this.#databases.get(database)?.state !== 'absent') return;
+    this.#databases.delete(database);
+    this.#absent.set(database, this.#options.clock() + this.#options.limits.catalogPollIntervalMs);
   }
 
   #open(database: string, create: boolean): DatabaseCatalog {

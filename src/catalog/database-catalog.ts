@@ -23,7 +23,7 @@ import { within } from '../kit/within.ts';
 import type { Target } from '../tables/flow.ts';
 import { deferred } from '../kit/deferred.ts';
 import type { Limits } from '../tables/limits.ts';
-import type { Observe } from '../tables/observations.ts';
+import type { Observe, TableName } from '../tables/observations.ts';
 import { Refused } from '../tables/refusals.ts';
 import { catalogVersion, migrate } from './migrate.ts';
 import type { Migrations } from './migrate.ts';
@@ -40,7 +40,7 @@ import {
 } from './reading.ts';
 import { keyProblem, sealOldChecks } from './sealed.ts';
 import type { KeyDeps } from './sealed.ts';
-import { emptySnapshot, nextSnapshot, tableKey } from './snapshot.ts';
+import { emptySnapshot, keyOfName, nextSnapshot } from './snapshot.ts';
 import type { CatalogRow, Snapshot, SnapshotDeps } from './snapshot.ts';
 
 export type CatalogState = 'connecting' | 'watching' | 'absent' | 'closed';
@@ -137,23 +137,23 @@ export class DatabaseCatalog {
   }
 
   /** Without a wait on the hot path; throws Refused. */
-  find(schema: string, table: string): Target | Promise<Target> {
+  find(name: TableName): Target | Promise<Target> {
     if (this.#state === 'watching') {
-      const target = this.#snapshot.tables.get(tableKey(schema, table));
+      const target = this.#snapshot.tables.get(keyOfName(name));
       if (target !== undefined) return target;
     }
-    return this.#findSlowly(schema, table);
+    return this.#findSlowly(name);
   }
 
   /**
    * As the table is known, or was when the connection was lost, at most `handshakeStaleMs` ago; null: there is none;
    * undefined: nothing is known. For answers that store nothing.
    */
-  lastKnown(schema: string, table: string): Target | null | undefined {
+  lastKnown(name: TableName): Target | null | undefined {
     const { clock, limits } = this.#options;
     if (this.#snapshot.version === 0 || this.#isFinal()) return undefined;
     if (this.#state !== 'watching' && clock() - this.#lostAtMs > limits.handshakeStaleMs) return undefined;
-    return this.#snapshot.tables.get(tableKey(schema, table)) ?? null;
+    return this.#snapshot.tables.get(keyOfName(name)) ?? null;
   }
 
   /** Resolves when the snapshot is newer than this call, also where nothing seems to have changed. */
@@ -205,12 +205,12 @@ export class DatabaseCatalog {
     await this.#ended;
   }
 
-  async #findSlowly(schema: string, table: string): Promise<Target> {
+  async #findSlowly(name: TableName): Promise<Target> {
     await this.opened(this.#options.limits.catalogWaitMs).catch(() => {
       throw new Refused('engine_unavailable');
     });
     if (this.#state === 'absent') throw new Refused('not_found');
-    const key = tableKey(schema, table);
+    const key = keyOfName(name);
     // What has told of the table may be being read just now.
     await this.#refresher.current();
     const known = this.#snapshot.tables.get(key);

@@ -25,7 +25,9 @@ import {
   noAnswers,
   openSecrets,
 } from './answers.ts';
+import { rememberedOf } from '../kit/remembered.ts';
 import { dedupeOf } from '../tables/delivery-id.ts';
+import type { TableName } from '../tables/observations.ts';
 import { openCheck } from './seals.ts';
 import { parseSubscriptions, parseTopics, readMessage, topicOf } from './sns-topics.ts';
 import { relationColumns, relationsSql, toCode, toShape, typeOids } from './shape.ts';
@@ -129,10 +131,15 @@ export const emptySnapshot: Snapshot = {
   unanswering: new Map(),
 };
 
-export function tableKey(schema: string, table: string): string {
+function tableKey(schema: string, table: string): string {
   // NUL cannot be in a name, so that no two pairs share a key.
   return `${schema}\0${table}`;
 }
+
+/** Under what `tables` has a table. Names are asked for again and again, and their callers keep them. */
+export const keyOfName = rememberedOf(({ schema, table }: Pick<TableName, 'schema' | 'table'>) =>
+  tableKey(schema, table),
+);
 
 /** The next picture. Targets of tables that did not change are the same objects as before. */
 export function nextSnapshot(

@@ -220,3 +220,41 @@ test('the client and a real gateway', async (t) => {
     code: 'token_required',
   });
 });
+
+test('rows of a table are followed through an end of the gateway, and a loop that is left leaves', async (t) => {
+  const database = await testDatabase(t);
+  const options = { retries: 50, retryMs: 20_000 };
+  let gateway = await openTestGateway(t, database);
+  await gateway.rows('CREATE TABLE t (n bigint); INSERT INTO t VALUES (1), (9007199254740993)');
+  // The address of whichever gateway there is.
+  const fetchThere: typeof fetch = (input, init) =>
+    fetch((input as string).replace('http://gateway', gateway.url), init);
+  const client = createClient({ url: 'http://gateway', fetch: fetchThere, ...options });
+  const found: unknown[] = [];
+  let position = '';
+  for await (const followed of client.follow<{ n: bigint | number }>('t', { after: '0' })) {
+    found.push(followed.row.n);
+    position = followed.position;
+    if (found.length === 2) {
+      await gateway.door.close();
+      gateway = await openTestGateway(t, database);
+      await gateway.rows('INSERT INTO t VALUES (3)');
+    }
+    if (found.length === 3) break;
+  }
+  assert.deepEqual(found, [1, 9007199254740993n, 3]);
+  await gateway.rows('INSERT INTO t VALUES (4)');
+  const leaving = new AbortController();
+  await assert.rejects(async () => {
+    for await (const { row } of client.follow('t', { after: position, signal: leaving.signal })) {
+      assert.deepEqual(row, { n: 4 });
+      leaving.abort();
+    }
+  }, /abort/i);
+  const next = async (table: string, after?: string) => {
+    for await (const followed of client.follow(table, after === undefined ? {} : { after })) return followed;
+    return null;
+  };
+  await assert.rejects(next('nothing'), (error: HeadgateError) => error.code === 'relation_not_found');
+  await assert.rejects(next('t', 'x'), (error: HeadgateError) => error.status === 400);
+});

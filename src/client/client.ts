@@ -2,12 +2,15 @@
  * `headgate/client`: rows and SQL for a Headgate events gateway, from Node and from browsers. Takes rows and statements,
  * gives row counts and results; throws HeadgateError. Uses `fetch` and nothing else.
  */
+import { follow } from './follow.ts';
+import type { Followed } from './follow.ts';
 import { toJson } from './json.ts';
 import { canGzip, send } from './request.ts';
 import type { RequestOptions } from './request.ts';
 
 export { HeadgateError } from './request.ts';
 export type { HeadgateErrorFields } from './request.ts';
+export type { Followed } from './follow.ts';
 
 export interface ClientOptions {
   /** Of the gateway, e.g. `http://127.0.0.1:8000`. */
@@ -35,6 +38,12 @@ export interface InsertOptions {
   readonly batchRows?: number;
   /** Bytes of one request before compression; default 1 MiB, which is what the gateway commits together with others. */
   readonly batchBytes?: number;
+  readonly signal?: AbortSignal;
+}
+
+export interface FollowOptions {
+  /** Where to go on: what `Followed.position` said; `0`: all rows of the table first. Default: from now on. */
+  readonly after?: string;
   readonly signal?: AbortSignal;
 }
 
@@ -69,6 +78,14 @@ export interface Client {
     rows: Iterable<object> | AsyncIterable<object> | object,
     options?: InsertOptions,
   ): Promise<Inserted>;
+  /**
+   * The rows of a table as they are committed, each at least once. Comes again when the gateway was away, for `retries` and `retryMs` of
+   * the client; throws what it refuses. Leaving the loop leaves the stream.
+   */
+  follow<Row = Readonly<Record<string, SqlValue>>>(
+    table: string,
+    options?: FollowOptions,
+  ): AsyncIterable<Followed<Row>>;
   /** `` sql`select * from t where id = ${id}` ``: each value is a parameter, never a part of the text. */
   sql<Row = Readonly<Record<string, SqlValue>>>(
     strings: TemplateStringsArray,
@@ -119,6 +136,8 @@ export function createClient(options: ClientOptions): Client {
     })) as SqlAnswer<Row>;
   return {
     query,
+    follow: <Row>(table: string, { after, signal }: FollowOptions = {}) =>
+      follow<Row>(request, (position) => path('/v1/events', { name: table, after: position }), after, signal),
     sql: <Row>(strings: TemplateStringsArray, ...values: readonly unknown[]) =>
       query<Row>(
         strings.reduce((text, part, index) => `${text}$${index}${part}`),

@@ -128,16 +128,17 @@ async function sendOnce(
     return { answer: null, error, afterMs: 0 };
   }
   if (response.ok) return { answer: fromJson(text), error: null, afterMs: 0 };
+  return { answer: null, error: errorOf(response, text), afterMs: pauseOf(response) };
+}
+
+/** What Retry-After asks for, in ms. */
+export function pauseOf(response: Response): number {
   const seconds = Number(response.headers.get('retry-after') ?? '0');
-  return {
-    answer: null,
-    error: errorOf(response, text),
-    afterMs: Number.isFinite(seconds) ? seconds * 1_000 : 0,
-  };
+  return Number.isFinite(seconds) ? seconds * 1_000 : 0;
 }
 
 /** A proxy in between may answer in words of its own. */
-function errorOf(response: Response, text: string): HeadgateError {
+export function errorOf(response: Response, text: string): HeadgateError {
   let said: Partial<Record<string, unknown>> = {};
   try {
     const parsed: unknown = JSON.parse(text);
@@ -164,7 +165,7 @@ function gzipped(text: string): Promise<ArrayBuffer> {
   return new Response(new Blob([text]).stream().pipeThrough(new CompressionStream('gzip'))).arrayBuffer();
 }
 
-function sleep(ms: number, signal: AbortSignal | undefined): Promise<void> {
+export function sleep(ms: number, signal: AbortSignal | undefined): Promise<void> {
   return new Promise((resolve, reject) => {
     const abort = (): void => {
       clearTimeout(timer);

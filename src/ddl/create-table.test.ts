@@ -64,13 +64,24 @@ const refused: [string, string, RegExp][] = [
     '42601',
     /at or near "COOKIE"/,
   ],
-  ...['', '0 days', '-1 day', '90', 'days', '1 week', '1 day; DROP', '99999999999 rows', '36501 days'].map(
-    (keep): [string, string, RegExp] => [
-      `CREATE TABLE t (data JSONB) INCLUDE TIMESTAMP AS at WITH (connector = 'webhook', keep = ¶'${keep}')`,
-      '22023',
-      /keep/,
-    ],
-  ),
+  ...[
+    '',
+    '1 PB',
+    '1001 TB',
+    '1.5 GB',
+    '0 days',
+    '-1 day',
+    '90',
+    'days',
+    '1 week',
+    '1 day; DROP',
+    '99999999999 rows',
+    '36501 days',
+  ].map((keep): [string, string, RegExp] => [
+    `CREATE TABLE t (data JSONB) INCLUDE TIMESTAMP AS at WITH (connector = 'webhook', keep = ¶'${keep}')`,
+    '22023',
+    /keep/,
+  ]),
   ["CREATE TABLE t (data JSONB) WITH (connector = 'webhook', inspect = ¶'everything')", '22023', /inspect/],
   [
     "CREATE TABLE t (data JSONB) WITH (connector = 'webhook', ¶keep = '1 day')",

@@ -1,22 +1,40 @@
-/** The option keep: how long the rows of a webhook table stay, or how many. Takes an option, gives it in one form; refuses with StatementError. Pure. */
+/** The option keep: how long the rows of a webhook table stay, how many, or how much they may take. Takes an option, gives it in one form; refuses with StatementError. Pure. */
 import { StatementError } from './cursor.ts';
 import type { Include } from './includes.ts';
 import type { Option } from './options.ts';
 
-/** How long rows stay, or how many of them, in one form; `all`: until somebody deletes them. */
+/** Bytes are counted as PostgreSQL does it: a kB has 1,024. */
+const most = {
+  minute: 52_560_000,
+  hour: 876_000,
+  day: 36_500,
+  row: 9_999_999_999,
+  kb: 9_999_999_999,
+  mb: 1_000_000_000,
+  gb: 1_000_000,
+  tb: 1_000,
+} as const;
+
+const bytes = { kb: 'kB', mb: 'MB', gb: 'GB', tb: 'TB' } as const;
+
+/** How long rows stay, how many of them, or how many bytes, in one form; `all`: until somebody deletes them. */
 export function keepOf({ value, valueAt }: Option): string {
   if (value.toLowerCase() === 'all') return 'all';
-  const [, digits = '', unit = ''] = /^\s*([1-9]\d{0,9})\s+(minute|hour|day|row)s?\s*$/i.exec(value) ?? [];
-  if (digits === '')
+  const form = /^\s*([1-9]\d{0,9})(?:\s+(minute|hour|day|row)s?|\s*([kmgt]b))\s*$/i;
+  const [, digits = '', countable, sized] = form.exec(value) ?? [];
+  const unit = (countable ?? sized ?? '').toLowerCase();
+  if (!isUnit(unit))
     throw new StatementError('22023', `keep "${value}" is not known`, valueAt, {
-      hint: "The form is: keep = '90 days', '36 hours', '1000000 rows' or 'all'.",
+      hint: "The form is: keep = '90 days', '36 hours', '1000000 rows', '10 GB' or 'all'.",
     });
-  const most = { minute: 52_560_000, hour: 876_000, day: 36_500, row: 9_999_999_999 }[
-    unit.toLowerCase() as 'row'
-  ];
-  if (Number(digits) > most)
-    throw new StatementError('22023', `keep has at most ${most} ${unit.toLowerCase()}s`, valueAt);
-  return `${digits} ${unit.toLowerCase()}s`;
+  const name = unit in bytes ? bytes[unit as keyof typeof bytes] : `${unit}s`;
+  if (Number(digits) > most[unit])
+    throw new StatementError('22023', `keep has at most ${most[unit]} ${name}`, valueAt);
+  return `${digits} ${name}`;
+}
+
+function isUnit(unit: string): unit is keyof typeof most {
+  return Object.hasOwn(most, unit);
 }
 
 /** Which rows are old is told by the time at which they came. */

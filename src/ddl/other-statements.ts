@@ -84,6 +84,10 @@ export function show(cursor: Cursor, state: ShownState): Plan | null {
     cursor.expectEnd();
     return selectPlan('SHOW', 'show_secrets()');
   }
+  if (cursor.accept('tokens')) {
+    cursor.expectEnd();
+    return selectPlan('SHOW', 'show_tokens()');
+  }
   if (cursor.accept('spool')) {
     cursor.expectEnd();
     return statePlan('show_spool', state.spool);

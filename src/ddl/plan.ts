@@ -73,6 +73,12 @@ function callPieces(head: string, args: readonly Argument[], text: string): Piec
   return pieces;
 }
 
+/** Of a function that is called once, for what it does. */
+export function answeringPlan(tag: string, called: string, args: readonly Argument[], text: string): Plan {
+  const pieces = callPieces(`SELECT * FROM headgate.${called}(`, args, text);
+  return { pieces, tag, needsCatalog: true, releases: [] };
+}
+
 export function selectPlan(tag: string, from: string): Plan {
   return { pieces: [`SELECT * FROM headgate.${from}`], tag, needsCatalog: true, releases: [] };
 }

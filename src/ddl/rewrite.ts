@@ -16,6 +16,7 @@ import { type Piece, type Plan, assemble } from './plan.ts';
 import { alterSecret, createSecret, dropSecret } from './secret-statements.ts';
 import { type Statement, splitStatements } from './statements.ts';
 import { lexable } from './text.ts';
+import { createToken, dropToken } from './token-statements.ts';
 import { typeNames } from './type-names.ts';
 import type { AlterDeps } from './alter-checks.ts';
 
@@ -40,7 +41,7 @@ export function createRewriter(deps: DdlDeps): RewriteSql {
 
 /** Each of our statements holds one of these words. */
 const ourWords =
-  /secret|connector|validate|answer|show|describe|flush|database|string|on_unknown|on_type_error|collect_into|spool|dedupe|sns_topics|event_grid|keep|inspect/i;
+  /secret|token|connector|validate|answer|show|describe|flush|database|string|on_unknown|on_type_error|collect_into|spool|dedupe|sns_topics|event_grid|keep|inspect/i;
 /** How one of our statements, or white space or a comment before it, begins. */
 const ourFirst = /^(?:[cCaAdDfF\s;/-]|[sS][hH]|[eE][xX][pP])/;
 
@@ -79,6 +80,10 @@ function planOf(statement: Statement, lexical: Lexical, session: SqlSession, dep
       return alterSecret(cursor, deps);
     case 'drop secret':
       return dropSecret(cursor);
+    case 'create token':
+      return createToken(cursor);
+    case 'drop token':
+      return dropToken(cursor);
     case 'create table':
     case 'create unlogged':
     case 'create temp':

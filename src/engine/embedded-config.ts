@@ -38,6 +38,9 @@ export function fixedSettings(socketDir: string): Record<string, string> {
   };
 }
 
+/** The same with HEADGATE_LOGICAL_REPLICATION: every row costs the log a little more. */
+export const logicalSettings: Readonly<Record<string, string>> = { wal_level: 'logical' };
+
 type Choice = readonly [name: string, value: string, reason: string];
 
 /**
@@ -62,6 +65,7 @@ const ingestion = (memoryBytes: number): readonly Choice[] => [
   ],
   ['max_wal_size', '4GB', 'few checkpoints while rows pour in; also bounds the log replayed after a crash'],
   ['min_wal_size', '1GB', 'segments are recycled: a new one is filled and synced while everybody waits'],
+  ['max_slot_wal_keep_size', '4GB', 'who follows the log and is away must not fill the disk'],
   ['checkpoint_timeout', '15min', 'each checkpoint makes every touched page be logged in full again'],
   [
     'wal_compression',

@@ -9,7 +9,7 @@ import { readLines } from '../kit/read-lines.ts';
 import { within } from '../kit/within.ts';
 import { limits } from '../tables/limits.ts';
 import type { Observe } from '../tables/observations.ts';
-import { fixedSettings } from './embedded-config.ts';
+import { fixedSettings, logicalSettings } from './embedded-config.ts';
 import { EngineError } from './engine.ts';
 import { readPidFile, strangerEnv } from './orphan.ts';
 import { killServer, sendSelf, startedBy } from './server-processes.ts';
@@ -31,6 +31,8 @@ export interface PostmasterOptions {
   /** The cluster's path as the server's user reaches it; see reachablePath. */
   readonly clusterPath: string;
   readonly user: SystemUser | null;
+  /** Whether other databases may follow its rows. */
+  readonly logicalReplication: boolean;
   readonly observe: Observe;
 }
 
@@ -73,7 +75,8 @@ export class Postmaster {
 
   static async start(options: PostmasterOptions): Promise<Postmaster> {
     const { binaries, cluster, clusterPath, user } = options;
-    const all = { ...fixedSettings('run'), [startedBy]: process.pid };
+    const logical = options.logicalReplication ? logicalSettings : {};
+    const all = { ...fixedSettings('run'), ...logical, [startedBy]: process.pid };
     const settings = Object.entries(all).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
     const child = spawn(
       '/bin/sh',

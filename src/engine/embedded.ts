@@ -37,6 +37,8 @@ export interface EmbeddedOptions {
   /** Relative paths count from the working directory. Made when missing. */
   readonly dataDir: string;
   readonly observe: Observe;
+  /** Whether other databases may follow its rows; default: no. */
+  readonly logicalReplication?: boolean;
   /** Folder of the package with the programs; by default the installed one for this machine. */
   readonly packageDir?: string;
   /** Where programs are copied to that the server's user can reach neither in the package nor in the data directory. */
@@ -83,7 +85,7 @@ async function open(options: EmbeddedOptions, closer: Closer): Promise<Engine> {
   closer.add('lock of the kernel', () => kernelLock?.close());
 
   const endpoint = { kind: 'unix', path: join(short.path, 'pg', 'run', '.s.PGSQL.5432') } as const;
-  const launch = await prepare({ dir, user, programs, socket: endpoint.path, observe });
+  const launch = await prepare({ dir, user, programs, socket: endpoint.path, options });
   const supervisor = new Supervisor(launch);
   closer.add('server', () => supervisor.close());
   // The server starts while its clients' package is loaded. What keeps it from that is met again by the watch.
@@ -151,11 +153,12 @@ interface Prepared {
   readonly user: SystemUser | null;
   readonly programs: Promise<string>;
   readonly socket: string;
-  readonly observe: Observe;
+  readonly options: EmbeddedOptions;
 }
 
 /** Everything between the locks and the first start of the server. */
-async function prepare({ dir, user, programs, socket, observe }: Prepared): Promise<PostmasterOptions> {
+async function prepare({ dir, user, programs, socket, options }: Prepared): Promise<PostmasterOptions> {
+  const { observe, logicalReplication = false } = options;
   observe({ kind: 'engine.starting', engine: 'embedded' });
   if ((await inspectDataDir(dir)) === 'new') await createCluster(dir, await programs, user);
   else {
@@ -168,6 +171,7 @@ async function prepare({ dir, user, programs, socket, observe }: Prepared): Prom
     cluster: dir.cluster,
     clusterPath: await reachablePath(dir.cluster, user),
     user,
+    logicalReplication,
     observe,
   };
 }

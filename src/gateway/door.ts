@@ -1,5 +1,5 @@
 /**
- * The events gateway: POST /v1/events and POST /v1/sql for applications, beside the webhook listener or as a program of
+ * The events gateway: POST and GET /v1/events and POST /v1/sql for applications, beside the webhook listener or as a program of
  * its own. Takes HTTP requests, gives rows that are committed and results of SQL; refuses with everything that has an
  * HTTP status in refusals.ts, and the engine's own errors with their SQLSTATE. Touches nothing itself: databases,
  * lanes and the commit are rooms that it is given. Web pages of strangers are kept out by guard.ts.
@@ -19,7 +19,9 @@ import { GatewayHttp } from './http.ts';
 import { eventsPath } from './routes.ts';
 import { ResultMemory } from './sql-result.ts';
 import { SqlSessions } from './sql-sessions.ts';
+import { Streams } from './streams.ts';
 import type { SqlDeps } from './sql-sessions.ts';
+import type { AskTokens } from './tokens.ts';
 
 export interface GatewayOptions extends Omit<GuardOptions, 'secure'> {
   /** null: plain HTTP. */
@@ -34,6 +36,8 @@ export interface GatewayOptions extends Omit<GuardOptions, 'secure'> {
   /** 0 picks a free one. */
   readonly port: number;
   readonly version: string;
+  /** Monotonic, ms. */
+  readonly clock?: () => number;
   readonly deps: GatewayDeps;
   /** The text of GET /v1/metrics; null: they are served elsewhere. */
   readonly metrics: { readonly contentType: string; readonly text: () => Promise<string> } | null;
@@ -46,6 +50,8 @@ export interface GatewayDeps {
   readonly unavailable: () => string | null;
   readonly sql: Omit<SqlDeps, 'memory'>;
   readonly events: EventDeps;
+  /** null: there are no tokens of CREATE TOKEN. */
+  readonly tokens: AskTokens | null;
 }
 
 export interface Gateway extends Closable {
@@ -63,8 +69,11 @@ export interface Gateway extends Closable {
 /** Rejects when the port cannot be listened on. */
 export async function openGateway(options: GatewayOptions): Promise<Gateway> {
   const { tls, gate, observe, limits = allLimits, deps } = options;
-  const sessions = new SqlSessions({ ...deps.sql, memory: new ResultMemory() });
-  const http = new GatewayHttp({ ...options, limits, sessions, load: () => front.owed });
+  const memory = new ResultMemory();
+  const sessions = new SqlSessions({ ...deps.sql, memory });
+  // Apart from those of SQL, which its senders may keep for as long as a statement runs.
+  const streams = new Streams(new SqlSessions({ ...deps.sql, memory }), memory.all);
+  const http = new GatewayHttp({ ...options, limits, sessions, streams, load: () => front.owed });
   const front = new Front(
     {
       fastPrefixes: options.fastPath === false ? null : [eventsPath],
@@ -85,14 +94,17 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     http,
   );
   const address = await front.listen(options.host, options.port);
-  const drain = () => front.close(null);
+  const drain = (): Promise<void> => {
+    streams.drain();
+    return front.close(null);
+  };
   return {
     address,
     get load() {
       return { ...front.load, requests: front.owed };
     },
     release: async (database) => {
-      await sessions.release(database);
+      await Promise.all([sessions.release(database), streams.release(database)]);
       await deps.events.release(database);
     },
     drain,
@@ -100,7 +112,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
       const drained = drain();
       front.cutOff();
       await drained;
-      await sessions.close();
+      await Promise.all([sessions.close(), streams.close()]);
     },
   };
 }

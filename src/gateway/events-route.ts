@@ -1,30 +1,38 @@
 /** POST /v1/events: its parameters, its body, its answer. Takes requests, gives row counts; refuses as events.ts does. */
-import { remembered } from '../kit/remembered.ts';
 import { limits } from '../tables/limits.ts';
 import { ingestEvents } from './events.ts';
 import { conflicts } from './event-deps.ts';
 import type { BodySource, EventAnswer, EventRequest, EventDeps } from './event-deps.ts';
 import type { GatewayExchange } from './exchange.ts';
+import type { Scope } from './tokens.ts';
 import { eventParameters, readQuery } from './query.ts';
 
 export interface EventsRouteDeps {
   readonly events: EventDeps;
-  readonly database: (name: string | undefined) => string;
+  /** What a request target asks for; throws Refused. */
+  readonly eventOf: (target: string) => EventRequest;
 }
 
 const bytesMax = limits.eventsBodyBytesMax;
 const bounds = { bytesMax, tooLarge: `the body is larger than ${bytesMax} bytes` };
 
-export function eventsRoute({ events, database }: EventsRouteDeps): (it: GatewayExchange) => Promise<void> {
-  const eventOf = remembered((target) => readEvent(target, database), limits.eventsTargetsMax);
+export function eventsRoute({ events, eventOf }: EventsRouteDeps): (it: GatewayExchange) => Promise<void> {
   return async (exchange) => {
-    const answer = await ingestEvents(events, eventOf(exchange.target), sourceOf(exchange));
+    const request = eventOf(exchange.target);
+    const { scope } = exchange;
+    const source = sourceOf(exchange);
+    const answer = await ingestEvents(
+      events,
+      request,
+      scope === null ? source : renewing(source, scope),
+      scope,
+    );
     exchange.answerJson(eventsJson(answer), answer.rows);
   };
 }
 
-/** What a request target asks for; throws Refused. */
-function readEvent(target: string, database: EventsRouteDeps['database']): EventRequest {
+/** Throws Refused. */
+export function readEvent(target: string, database: (name: string | undefined) => string): EventRequest {
   const given = readQuery(target, eventParameters);
   const { name = '', on_error: onError, on_conflict: onConflict } = given;
   return {
@@ -38,6 +46,26 @@ function readEvent(target: string, database: EventsRouteDeps['database']): Event
 function eventsJson({ rows, skipped }: EventAnswer): string {
   if (skipped === null) return `{"rows":${rows}}`;
   return JSON.stringify({ rows, skipped: skipped.lines, skippedTotal: skipped.count });
+}
+
+/** A token that ends while a body arrives stores nothing of it. */
+function renewing(source: BodySource, scope: Scope): BodySource {
+  const { whole } = source;
+  return {
+    whole:
+      whole === null
+        ? null
+        : async () => {
+            const body = await whole();
+            await scope.renew();
+            return body;
+          },
+    next: async () => {
+      const piece = await source.next();
+      if (piece === null) await scope.renew();
+      return piece;
+    },
+  };
 }
 
 /** A body of at most `eventsLaneBytesMax` is held as a whole. */

@@ -16,6 +16,7 @@ import type { BodySource, EventAnswer, EventRequest, EventDeps } from './event-d
 import { streamEvents } from './events-stream.ts';
 import { LineRefused, lineOf } from './line-refused.ts';
 import { Skipped } from './skipped.ts';
+import type { Scope } from './tokens.ts';
 
 /** How often one request follows a table that is being changed under it. */
 const changedAttemptsMax = 3;
@@ -24,8 +25,10 @@ export async function ingestEvents(
   deps: EventDeps,
   request: EventRequest,
   source: BodySource,
+  scope: Scope | null = null,
 ): Promise<EventAnswer> {
-  const find = () => deps.find(request.database, request.name, request.onConflict);
+  const { database, name, onConflict } = request;
+  const find = () => (scope === null ? deps.find(database, name, onConflict) : scope.find(deps, request));
   const sought = find();
   const target = sought instanceof Promise ? await sought : sought;
   deps.admit(target);
@@ -40,7 +43,7 @@ export async function ingestEvents(
     if (outcome.kind === 'committed') return { rows: outcome.rows, skipped };
     const { code } = outcome.refusal;
     if (code === 'table_changed' && outcome.kind === 'aborted' && attempt < changedAttemptsMax) {
-      deps.forget(request.database, request.name);
+      deps.forget(database, name);
       found = await find();
       continue;
     }

@@ -15,7 +15,9 @@ import type { Answer } from './answers.ts';
 import type { GuardedRequest } from './guard.ts';
 import { requestIdOf } from './request-id.ts';
 import { SlowReader } from './slow-reader.ts';
+import type { Scope } from './tokens.ts';
 import type { SqlResult } from './sql-result.ts';
+import type { Piece } from './streams.ts';
 
 const onlyGzip = refusal(
   'encoding_unsupported',
@@ -31,7 +33,9 @@ export interface BodyBounds {
 export class GatewayExchange extends Exchange {
   readonly requestId: string;
   /** Which route it is for, once that is known. */
-  route: 'events' | 'sql' | 'other' = 'other';
+  route: 'events' | 'sql' | 'stream' | 'other' = 'other';
+  /** Where it may store; null: everywhere. */
+  scope: Scope | null = null;
   readonly #observe: Observe;
   /** Names and values in turn. */
   #cors: readonly string[] = [];
@@ -135,6 +139,25 @@ export class GatewayExchange extends Exchange {
       result.release();
       this.#tell({ code: 'ok', status: 200 }, result.rows);
     });
+  }
+
+  /** Each piece is asked for when its reader has read what came before; whoever reads nothing for `readPauseMs` is cut off. */
+  async answerStream(pieces: AsyncIterable<Piece>, readPauseMs: number): Promise<void> {
+    const { requestId, remoteAddress } = this;
+    this.#observe({ kind: 'stream.opened', requestId, remoteAddress });
+    let rows = 0;
+    this.onEnded(() => this.#tell({ code: 'ok', status: 200 }, rows));
+    const headers = {
+      'content-type': 'text/event-stream',
+      'cache-control': 'no-store',
+      'x-accel-buffering': 'no',
+    };
+    const write = this.writeOn(200, this.#headers(headers, null), readPauseMs);
+    for await (const { frame, rows: more } of pieces) {
+      if (!(await write(frame))) return;
+      rows += more;
+    }
+    await write(null);
   }
 
   #headers(own: Answer['headers'], bytes: number | null): string[] {

@@ -39,7 +39,8 @@ const targets = [
 ];
 const everyRoute: Cases = targets.flatMap((target) =>
   methods
-    .filter((method) => method !== 'GET' || target !== '/v1/openapi.json')
+    // A document that has a test of its own, and a stream, which has no end.
+    .filter((method) => method !== 'GET' || !['/v1/openapi.json', '/v1/events?name=t'].includes(target))
     .map((method) => [`${method} ${target}`, ask(method, target)] as const),
 );
 

@@ -102,6 +102,20 @@ test('the token is asked for when there is one', () => {
   }
 });
 
+test('what looks like a token of CREATE TOKEN is one, unless it is the token of the setting', () => {
+  const own = `hgt_${'0'.repeat(64)}`;
+  const scoped = (token: string | null, header?: string) =>
+    new Guard({ ...closed, token }).scopedToken(header);
+  assert.equal(scoped(null, `Bearer ${own}`), own);
+  assert.equal(scoped('s3cret', `bearer  ${own} `), own);
+  assert.equal(scoped(null, 'Bearer hgt_'), 'hgt_');
+  assert.equal(scoped(own, `Bearer ${own}`), null);
+  assert.equal(scoped(own, `Bearer ${own}0`), `${own}0`);
+  for (const header of [undefined, '', 'Bearer s3cret', `Basic ${own}`, `Bearer ${own} x`, own])
+    assert.equal(scoped(null, header), null, header);
+  assert.equal(new Guard({ ...closed, token: 's3cret' }).token(`Bearer ${own}`)?.code, 'token_required');
+});
+
 test('a door that speaks TLS: no port means 443, and pages that came in the clear are none of its own', () => {
   const guard = (host: string, origin?: string) =>
     new Guard({ ...closed, secure: true }).place({ ...at(host, origin), localPort: 443 })?.code ?? 'ok';

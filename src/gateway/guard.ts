@@ -62,15 +62,25 @@ export class Guard {
     return this.#origins.has('*') || this.#origins.has(origin.toLowerCase());
   }
 
-  /** Compared by digest, in constant time: neither content nor length of the token shows. */
+  /** A token of CREATE TOKEN, or what looks like one; it is never taken for more, also where no token is asked for. */
+  scopedToken(authorization: string | undefined): string | null {
+    const given = bearerOf(authorization);
+    return given?.startsWith('hgt_') === true && !this.#isToken(given) ? given : null;
+  }
+
   token(authorization: string | undefined): Refusal | null {
     if (this.#token === null) return null;
-    const given = /^bearer +([^ ]+) *$/i.exec(authorization ?? '')?.[1];
-    if (given !== undefined && timingSafeEqual(digest(given), this.#token)) return null;
+    const given = bearerOf(authorization);
+    if (given !== undefined && this.#isToken(given)) return null;
     return refusal(
       'token_required',
       given === undefined ? undefined : 'the bearer token is not the right one',
     );
+  }
+
+  /** Compared by digest, in constant time: neither content nor length of the token shows. */
+  #isToken(given: string): boolean {
+    return this.#token !== null && timingSafeEqual(digest(given), this.#token);
   }
 
   /**
@@ -99,6 +109,10 @@ export class Guard {
     if (host === undefined) return false;
     return origin === `https://${host}` || (!this.#options.secure && origin === `http://${host}`);
   }
+}
+
+function bearerOf(authorization: string | undefined): string | undefined {
+  return /^bearer +([^ ]+) *$/i.exec(authorization ?? '')?.[1];
 }
 
 function digest(text: string): Buffer {

@@ -1,9 +1,11 @@
 /**
  * What becomes of a request of the events gateway: guard → route → its handler. Takes exchanges of the front, gives each an
  * answer; refuses with what the guard and the gate refuse, with `malformed_path`, `malformed_request` (two Authorizations),
- * `route_unknown`, `method_not_allowed`, `overloaded`, `draining` and `engine_unavailable`, and with whatever the handlers refuse.
+ * `route_unknown`, `method_not_allowed`, `overloaded`, `draining`, `engine_unavailable` and `token_scope`, and with whatever the handlers refuse.
  */
+import { performance } from 'node:perf_hooks';
 import type { Gate } from '../access/gate.ts';
+import { remembered } from '../kit/remembered.ts';
 import type { Connection } from '../http/connection.ts';
 import type { HttpRequest, Incoming } from '../http/exchange.ts';
 import type { Door } from '../http/front.ts';
@@ -13,13 +15,18 @@ import type { Observe } from '../tables/observations.ts';
 import { refusal, Refused } from '../tables/refusals.ts';
 import type { Refusal } from '../tables/refusals.ts';
 import type { GatewayOptions } from './door.ts';
-import { eventsRoute } from './events-route.ts';
+import { eventsRoute, readEvent } from './events-route.ts';
+import type { EventRequest } from './event-deps.ts';
 import { connectionWords, GatewayExchange } from './exchange.ts';
 import { Guard } from './guard.ts';
 import { openapiDocument } from './openapi.ts';
 import { routeOf, targetRefusal } from './routes.ts';
 import type { RouteName } from './routes.ts';
+import { ScopedTokens } from './tokens.ts';
+import type { Shown } from './tokens.ts';
 import { sqlRoute } from './sql-route.ts';
+import { streamRoute } from './stream-route.ts';
+import type { Streams } from './streams.ts';
 import type { SqlSessions } from './sql-sessions.ts';
 
 /** Throws Refused, or rejects with it. */
@@ -28,6 +35,7 @@ type Handler = (exchange: GatewayExchange) => Promise<void> | void;
 export interface GatewayHttpOptions extends GatewayOptions {
   readonly limits: Limits;
   readonly sessions: SqlSessions;
+  readonly streams: Streams;
   /** How many requests are under way. */
   readonly load: () => number;
 }
@@ -38,19 +46,25 @@ export class GatewayHttp implements Door<GatewayExchange> {
   readonly #guard: Guard;
   readonly #gate: Gate;
   readonly #observe: Observe;
+  readonly #tokens: ScopedTokens;
+  readonly #eventOf: (target: string) => EventRequest;
   /** null: it is served elsewhere. */
   readonly #handlers: { readonly [name in RouteName]: Handler | null };
 
   constructor(options: GatewayHttpOptions) {
-    const { gate, observe, sessions, limits, version, token, metrics, deps } = options;
-    const { events, database, unavailable } = deps;
+    const { gate, observe, sessions, streams, limits, version, token, metrics, deps } = options;
+    const { clock = () => performance.now() } = options;
+    const { events, database, unavailable, tokens } = deps;
     this.#options = options;
     this.#gate = gate;
     this.#observe = observe;
+    this.#tokens = new ScopedTokens(tokens, clock);
+    this.#eventOf = remembered((target) => readEvent(target, database), limits.eventsTargetsMax);
     this.#guard = new Guard({ ...options, secure: options.tls !== null });
     const document = JSON.stringify(openapiDocument({ version, asksForToken: token !== null }));
     this.#handlers = {
-      events: eventsRoute({ events, database }),
+      events: eventsRoute({ events, eventOf: this.#eventOf }),
+      stream: streamRoute({ streams, database, readPauseMs: limits.gatewayReadPauseMs }),
       sql: sqlRoute({ sessions, database, readPauseMs: limits.gatewayReadPauseMs }),
       health: (exchange) => {
         if (unavailable() !== null) throw new Refused('engine_unavailable');
@@ -87,8 +101,9 @@ export class GatewayHttp implements Door<GatewayExchange> {
     try {
       const route = routeOf(exchange.method, exchange.target);
       const name = 'code' in route ? null : route.name;
-      if (name === 'events' || name === 'sql') exchange.route = name;
-      this.#admit(exchange);
+      if (name === 'events' || name === 'stream' || name === 'sql') exchange.route = name;
+      const asks = this.#admit(exchange, name === 'events' || isEventsPreflight(exchange));
+      if (asks !== null) exchange.scope = await this.#tokens.admit(asks);
       if (exchange.method === 'OPTIONS') return preflight(exchange);
       const handler = name === null ? null : this.#handlers[name];
       if (handler === null) throw new Refused('code' in route ? route : 'route_unknown');
@@ -98,30 +113,47 @@ export class GatewayHttp implements Door<GatewayExchange> {
     }
   }
 
-  /** Throws Refused. */
-  #admit(exchange: GatewayExchange): void {
+  /** null: it may come; otherwise what is left to be asked of its token, or of the page that it is of. Throws Refused. */
+  #admit(exchange: GatewayExchange, isEvents: boolean): Shown | null {
     const { method, target, headers } = exchange;
     // Who asks whether the gateway lives learns nothing else, and asks by any name, as load balancers do.
     const isHealth = method === 'GET' && target === '/v1/healthz';
     const place = this.#guard.place(exchange.guarded);
-    if (place !== null && !(isHealth && place.code === 'host_refused')) throw new Refused(place);
     const { origin, authorization } = headers;
+    const isPreflight = method === 'OPTIONS';
+    const scoped = isHealth || isPreflight ? null : this.#guard.scopedToken(authorization);
+    // Which pages its tokens are for, the database knows.
+    const isAsked = isEvents && (scoped !== null || (isPreflight && origin !== undefined && place !== null));
+    const passes = place?.code === 'host_refused' ? isHealth : isAsked;
+    if (place !== null && !passes) throw new Refused(place);
     if (origin !== undefined && this.#guard.allows(origin)) exchange.allowOrigin(origin);
     const unwelcome = this.#gate.refuses(exchange.remoteAddress);
     if (unwelcome !== null) throw new Refused(unwelcome);
+    if (scoped !== null && !isEvents) throw new Refused('token_scope', onlyEvents);
     // A preflight carries no credentials.
-    const token = isHealth || method === 'OPTIONS' ? null : this.#guard.token(authorization);
+    const token = isHealth || isPreflight || isAsked ? null : this.#guard.token(authorization);
     if (token !== null) throw new Refused(token);
     const { load, limits } = this.#options;
     if (load() > limits.gatewayRequestsMax) throw new Refused('overloaded');
+    if (!isAsked) return null;
+    const { database } = this.#eventOf(target);
+    return { database, token: scoped, origin, place, allowOrigin: (it) => exchange.allowOrigin(it) };
   }
+}
+
+const onlyEvents = 'with a token of CREATE TOKEN there is POST /v1/events, and nothing else';
+
+function isEventsPreflight({ method, target }: GatewayExchange): boolean {
+  const route = method === 'OPTIONS' ? routeOf('POST', target) : null;
+  return route !== null && !('code' in route) && route.name === 'events';
 }
 
 function preflight(exchange: GatewayExchange): void {
   if (exchange.headers.origin === undefined) throw new Refused('method_not_allowed');
   const headers = {
     'access-control-allow-methods': 'GET, POST',
-    'access-control-allow-headers': 'authorization, content-type, content-encoding, x-request-id',
+    'access-control-allow-headers':
+      'authorization, content-type, content-encoding, x-request-id, last-event-id',
     'access-control-max-age': '600',
   };
   exchange.answer({ code: 'ok', status: 204, headers, text: '' });

@@ -39,9 +39,10 @@ export interface OpenapiOptions {
 }
 
 export function openapiDocument({ version, asksForToken }: OpenapiOptions): object {
-  const paths = routes.flatMap(({ method, path, operation }) =>
-    operation === null ? [] : [[path, { [method]: operationObject(operation, asksForToken) }]],
-  );
+  const paths: Record<string, object> = {};
+  for (const { method, path, operation } of routes)
+    if (operation !== null)
+      paths[path] = { ...paths[path], [method]: operationObject(operation, asksForToken) };
   return {
     openapi: '3.0.3',
     info: {
@@ -52,7 +53,7 @@ export function openapiDocument({ version, asksForToken }: OpenapiOptions): obje
     },
     servers: [{ url: '/', description: 'where this document comes from' }],
     security: asksForToken ? [{ bearer: [] }] : [],
-    paths: Object.fromEntries(paths) as object,
+    paths,
     components: {
       schemas,
       securitySchemes: { bearer: { type: 'http', scheme: 'bearer' } },
@@ -98,7 +99,11 @@ function done({ answer }: Operation): object {
   return {
     description: answer.description,
     headers: requestId,
-    content: content({ 'application/json': ref(answer.schema) }),
+    content: content(
+      answer.schema === null
+        ? { 'text/event-stream': { type: 'string' } }
+        : { 'application/json': ref(answer.schema) },
+    ),
   };
 }
 

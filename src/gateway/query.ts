@@ -22,6 +22,14 @@ export const eventParameters = {
   on_conflict: { description: 'what becomes of a row whose primary key is there already', values: conflicts },
 } as const satisfies Record<string, Parameter>;
 
+export const streamParameters = {
+  name: eventParameters.name,
+  database,
+  after: {
+    description: 'the id of the last event that was read; 0: from the beginning; absent: from now on',
+  },
+} as const satisfies Record<string, Parameter>;
+
 export const sqlParameters = { database } as const satisfies Record<string, Parameter>;
 
 export type Given<Table> = { readonly [name in keyof Table]?: string };

@@ -5,10 +5,10 @@
  */
 import { refusal } from '../tables/refusals.ts';
 import type { Refusal, RefusalCode } from '../tables/refusals.ts';
-import { eventParameters, sqlParameters } from './query.ts';
+import { eventParameters, sqlParameters, streamParameters } from './query.ts';
 import type { Parameter } from './query.ts';
 
-export type RouteName = 'events' | 'sql' | 'health' | 'openapi' | 'metrics';
+export type RouteName = 'events' | 'stream' | 'sql' | 'health' | 'openapi' | 'metrics';
 
 export interface Route {
   readonly name: RouteName;
@@ -25,7 +25,8 @@ export interface Operation {
   readonly parameters?: Readonly<Record<string, Parameter>>;
   /** By media type, the usual one first. What a body calls itself does not matter. */
   readonly body?: Readonly<Record<string, object>>;
-  readonly answer: { readonly description: string; readonly schema: string };
+  /** `schema`: of a JSON document; null: server-sent events. */
+  readonly answer: { readonly description: string; readonly schema: string | null };
   /** Beside those that every route has. */
   readonly refusals: readonly RefusalCode[];
   /** The engine's own errors, told with their SQLSTATE. */
@@ -44,6 +45,7 @@ const ofBoth = [
 
 const ofEvents = [
   ...ofBoth,
+  'token_scope',
   'relation_not_writable',
   'key_missing',
   'relation_not_found',
@@ -54,6 +56,15 @@ const ofEvents = [
   'deadline',
   'lane_full',
   'table_changed',
+] as const satisfies readonly RefusalCode[];
+
+const ofStream = [
+  'malformed_query',
+  'database_closed',
+  'database_unknown',
+  'relation_not_found',
+  'relation_not_streamed',
+  'position_lost',
 ] as const satisfies readonly RefusalCode[];
 
 const ofSql = [...ofBoth, 'result_too_large', 'results_full'] as const satisfies readonly RefusalCode[];
@@ -78,6 +89,21 @@ export const routes: readonly Route[] = [
       },
       answer: { description: 'committed', schema: 'EventsAnswer' },
       refusals: ofEvents,
+    },
+  },
+  {
+    name: 'stream',
+    method: 'get',
+    path: eventsPath,
+    operation: {
+      operationId: 'followRows',
+      summary: 'Rows of a table as they are committed, as server-sent events',
+      description:
+        'At least once, and none left out. `data` is a row as one JSON object, `id` the position behind it and those before it: send it as Last-Event-ID, or as `after`, to go on from there. An event `refused` ends the stream.',
+      parameters: streamParameters,
+      answer: { description: 'rows, until one side leaves', schema: null },
+      refusals: ofStream,
+      sqlErrors: true,
     },
   },
   {
@@ -115,14 +141,14 @@ export const routes: readonly Route[] = [
   { name: 'metrics', method: 'get', path: '/v1/metrics', operation: null },
 ];
 
-const byPath = new Map(routes.map((route) => [route.path, route]));
-
-/** HEAD is answered like GET, and without a body. */
+/** HEAD is answered like GET, and without a body; a stream is nothing without it. */
 export function routeOf(method: string, target: string): Route | Refusal {
-  const route = byPath.get(pathOf(target));
-  if (route === undefined) return refusal('route_unknown');
-  if (route.method === 'post') return method === 'POST' ? route : refusal('method_not_allowed');
-  return method === 'GET' || method === 'HEAD' ? route : refusal('route_unknown');
+  const path = pathOf(target);
+  const there = routes.filter((route) => route.path === path);
+  const wanted = method === 'POST' ? 'post' : method === 'GET' || method === 'HEAD' ? 'get' : null;
+  const route = there.find((it) => it.method === wanted && (it.name !== 'stream' || method === 'GET'));
+  if (route !== undefined) return route;
+  return refusal(there.some((it) => it.method === 'post') ? 'method_not_allowed' : 'route_unknown');
 }
 
 /**

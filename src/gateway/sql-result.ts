@@ -7,13 +7,9 @@
 import { longWork } from '../kit/long-work.ts';
 import { limits } from '../tables/limits.ts';
 import { Budget } from './budget.ts';
-import { builtinTypes, encodeText, goneType } from './sql-types.ts';
-import type { SqlType } from './sql-types.ts';
-
-export interface Field {
-  readonly name: string;
-  readonly dataTypeID: number;
-}
+import { addRow, encodersOf, inside, largeChars, uniqueNames } from './row-text.ts';
+import type { Encoders, Field, TypeLookup } from './row-text.ts';
+import { builtinTypes, goneType } from './sql-types.ts';
 
 export interface Notice {
   readonly severity: string;
@@ -33,18 +29,14 @@ export class ResultMemory {
   }
 }
 
-export type TypeLookup = (oid: number) => SqlType | undefined;
-
 /** What one value costs while it waits, besides its text, in bytes. */
 const waitingValueBytes = 64;
 const chunkChars = 64 * 1024;
-/** A value of so many characters is encoded in slices of so many. */
-const largeChars = 1024 * 1024;
 
 interface Statement {
   readonly fields: readonly Field[];
-  /** `"name":` for each column, and its type; null: a type is not known yet. */
-  encoders: readonly { readonly key: string; readonly type: SqlType }[] | null;
+  /** null: a type is not known yet. */
+  encoders: Encoders | null;
   readonly waiting: (readonly (string | null)[])[];
   readonly text: Text;
   rows: number;
@@ -255,53 +247,6 @@ function* statementBody(statement: Statement): Iterable<string | Buffer> {
   yield `],"rowsAffected":${statement.affected},"command":${JSON.stringify(statement.command)}`;
 }
 
-function encodersOf(fields: readonly Field[], known: TypeLookup): Statement['encoders'] {
-  const names = uniqueNames(fields);
-  const encoders: { key: string; type: SqlType }[] = [];
-  for (const [index, field] of fields.entries()) {
-    const type = builtinTypes.get(field.dataTypeID) ?? known(field.dataTypeID);
-    if (type === undefined) return null;
-    encoders.push({ key: `${JSON.stringify(names[index])}:`, type });
-  }
-  return encoders;
-}
-
-/** A row is an object: the second column called `a` becomes `a_2`. */
-function uniqueNames(fields: readonly Field[]): string[] {
-  const taken = new Set(fields.map((field) => field.name));
-  const given = new Set<string>();
-  return fields.map(({ name }) => {
-    let unique = name;
-    for (let n = 2; given.has(unique) || (unique !== name && taken.has(unique)); n++) unique = `${name}_${n}`;
-    given.add(unique);
-    return unique;
-  });
-}
-
-function addRow(
-  to: Text,
-  encoders: readonly { readonly key: string; readonly type: SqlType }[],
-  values: readonly (string | null)[],
-  first: boolean,
-): void {
-  let text = first ? '{' : ',{';
-  for (let i = 0; i < values.length; i++) {
-    const value = values[i] ?? null;
-    const column = encoders[i];
-    if (i > 0) text += ',';
-    text += column?.key ?? `${encodeText(String(i))}:`;
-    const encode = column?.type.encode ?? encodeText;
-    if (value === null) text += 'null';
-    else if (encode !== encodeText || value.length < largeChars) text += encode(value);
-    else {
-      to.add(`${text}"`);
-      to.addLarge(value);
-      text = '"';
-    }
-  }
-  to.add(`${text}}`);
-}
-
 /** A long text in pieces of bytes, and its end still as a string. */
 class Text {
   /** What is still a string is the inside of a JSON string, not encoded yet. */
@@ -358,11 +303,6 @@ class Text {
     this.#bytesDone += chunk.length;
     this.#tail = '';
   }
-}
-
-/** What a JSON string has between its quotes. */
-function inside(text: string): string {
-  return encodeText(text).slice(1, -1);
 }
 
 /** The end of a slice that ends about there: not between the halves of a surrogate pair. */

@@ -12,7 +12,8 @@ import { cutOff } from '../engine/hang-up.ts';
 import { freeBuffer } from '../kit/free-buffer.ts';
 import type { Semaphore } from '../kit/semaphore.ts';
 import { limits } from '../tables/limits.ts';
-import type { Field, SqlResult } from './sql-result.ts';
+import type { Field } from './row-text.ts';
+import type { SqlResult } from './sql-result.ts';
 import { bind, describePortal, describeStatement, execute, parse, query, sync } from './wire-messages.ts';
 
 export type RunEnd =
@@ -64,7 +65,7 @@ export async function runSql(client: PoolClient, options: RunOptions): Promise<R
     if (await reset) return { end, clean: true };
     // DISCARD ALL cannot run inside a transaction: the request has left one open.
     const open = end.kind === 'done' ? ({ kind: 'open_transaction' } as const) : end;
-    const clean = (await resetOnly(client, rollback)) && (await resetOnly(client, discardAll));
+    const clean = (await resetOnly(client, rollback)) && (await resetSession(client));
     return { end: clean ? open : end, clean };
   } finally {
     client.off('notice', onNotice);
@@ -97,6 +98,11 @@ export function runMessages(client: PoolClient, messages: readonly Buffer[]): Pr
   return new Promise((resolve, reject) => {
     client.query(new OtherRun(messages, resolve, reject));
   });
+}
+
+/** Whether the session is as a new one. */
+export function resetSession(client: PoolClient): Promise<boolean> {
+  return resetOnly(client, discardAll);
 }
 
 function resetOnly(client: PoolClient, message: Buffer): Promise<boolean> {
@@ -144,7 +150,7 @@ function watchSize(client: PoolClient, { large, result }: RunOptions): () => boo
   };
 }
 
-abstract class Run {
+export abstract class Run {
   readonly #messages: readonly Buffer[];
 
   constructor(messages: readonly Buffer[]) {
@@ -163,7 +169,7 @@ abstract class Run {
     for (const message of this.#messages) freeBuffer(message);
   }
 
-  abstract handleError(error: Error | DatabaseError): void;
+  abstract handleError(error: Error | DatabaseError, connection: Connection): void;
   abstract handleReadyForQuery(): void;
 
   handleRowDescription(_message: { readonly fields: readonly Field[] }): void {
@@ -174,7 +180,7 @@ abstract class Run {
     // As above.
   }
 
-  handleCommandComplete(_message: { readonly text: string }): void {
+  handleCommandComplete(_message: { readonly text: string }, _connection: Connection): void {
     // As above.
   }
 
@@ -190,8 +196,8 @@ abstract class Run {
     // A comment alone: there is nothing to tell.
   }
 
-  handlePortalSuspended(): void {
-    // Every row is asked for at once.
+  handlePortalSuspended(_connection: Connection): void {
+    // Every row is asked for at once, as a rule.
   }
 }
 

@@ -8,7 +8,7 @@ import { Pool } from 'pg';
 import type { ClientBase, ClientConfig, DatabaseError, PoolClient } from 'pg';
 import { Cancellation } from '../engine/cancellation.ts';
 import { notConnected } from '../engine/not-connected.ts';
-import { isConnectionLost } from '../engine/sqlstate.ts';
+import { isConnectionLost, sqlstateOf } from '../engine/sqlstate.ts';
 import { within } from '../kit/within.ts';
 import type { RewriteSql, Rewritten } from '../tables/sql-flow.ts';
 import { Semaphore } from '../kit/semaphore.ts';
@@ -16,13 +16,15 @@ import { limits } from '../tables/limits.ts';
 import { Refused } from '../tables/refusals.ts';
 import type { SqlError } from '../tables/refusals.ts';
 import { SqlFailure } from '../tables/refusals.ts';
+import { encodersOf } from './row-text.ts';
+import type { Encoders, Field } from './row-text.ts';
 import { needsTypes, paramText } from './sql-request.ts';
 import type { SqlRequest } from './sql-request.ts';
 import { SqlResult } from './sql-result.ts';
 import type { ResultMemory } from './sql-result.ts';
-import { parameterTypes, runSql } from './sql-run.ts';
+import { parameterTypes, resetSession, runSql } from './sql-run.ts';
 import type { RunEnd } from './sql-run.ts';
-import { typeOf, typeQuery } from './sql-types.ts';
+import { builtinTypes, goneType, typeOf, typeQuery } from './sql-types.ts';
 import type { SqlType, TypeRow } from './sql-types.ts';
 
 const cancellation = { statementMs: limits.gatewaySqlTimeoutMs, cancelMs: limits.gatewayCancelMs };
@@ -47,6 +49,13 @@ export class SqlRefused extends Error {
     this.name = 'SqlRefused';
     this.error = error;
   }
+}
+
+/** A session that is lent. */
+export interface Lent {
+  readonly client: PoolClient;
+  /** Of the columns of a result. */
+  readonly encoders: (fields: readonly Field[]) => Promise<Encoders>;
 }
 
 /** What a new session says about itself. */
@@ -96,6 +105,35 @@ export class SqlSessions {
     } finally {
       watch.end();
       // A cancel request that is still on its way would hit whoever comes next.
+      client.release(!clean || watch.cancelled);
+    }
+  }
+
+  /** Lends a session to work that only reads. Throws Refused or SqlRefused. `signal`: nobody waits for it any more. */
+  async lend<T>(name: string, signal: AbortSignal, work: (lent: Lent) => Promise<T>): Promise<T> {
+    await this.#deps.ready(name);
+    const database = this.#open(name);
+    const client = await this.#borrow(database);
+    const watch = new Cancellation(client, database.config, signal, cancellation);
+    let clean = false;
+    try {
+      const done = await work({
+        client,
+        encoders: async (fields) => {
+          const known = (oid: number) => builtinTypes.get(oid) ?? database.types.get(oid);
+          const unknown = fields.map((field) => field.dataTypeID).filter((oid) => known(oid) === undefined);
+          await learnTypes(client, database, [...new Set(unknown)]);
+          return encodersOf(fields, (oid) => known(oid) ?? goneType) ?? [];
+        },
+      });
+      clean = await resetSession(client);
+      return done;
+    } catch (error) {
+      if (watch.cancelled || isConnectionLost(error)) throw new Refused('engine_unavailable');
+      if (sqlstateOf(error) === null) throw error;
+      throw new SqlRefused(this.#deps.translate(error as DatabaseError, Buffer.alloc(0), null));
+    } finally {
+      watch.end();
       client.release(!clean || watch.cancelled);
     }
   }

@@ -12,7 +12,9 @@ export const query = (sql: Buffer): Buffer => message('Q', sql, Buffer.of(0));
 export const parse = (sql: Buffer): Buffer => message('P', zeroEnded(''), sql, Buffer.of(0), none);
 export const describeStatement = (): Buffer => message('D', Buffer.from('S'), zeroEnded(''));
 export const describePortal = (): Buffer => message('D', Buffer.from('P'), zeroEnded(''));
-export const execute = (): Buffer => message('E', zeroEnded(''), int32(0));
+/** `rowsMax`: 0: all of them. */
+export const execute = (rowsMax = 0): Buffer => message('E', zeroEnded(''), int32(rowsMax));
+export const flush = (): Buffer => message('H');
 export const sync = (): Buffer => message('S');
 
 /** All values in text format; null is NULL. */

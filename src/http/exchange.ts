@@ -301,6 +301,36 @@ export abstract class Exchange implements LiveRequest {
     source.pipe(response);
   }
 
+  /**
+   * The same for a body without an end of its own: what is returned writes a piece, or the end (null), and resolves when there is room
+   * for another one; with false when nobody reads it any more, which is who has read nothing for `pauseMs`, too.
+   */
+  protected writeOn(
+    status: number,
+    headers: readonly string[],
+    pauseMs: number,
+  ): (piece: Buffer | null) => Promise<boolean> {
+    const there = this.#begin();
+    const response = there ? this.nodeResponse : null;
+    if (response !== null) writeHead(response, status, headers, this.#decideOnClosing());
+    return async (piece) => {
+      if (response === null || response.destroyed || this.#ended) return false;
+      if (piece === null) response.end();
+      else if (!response.write(piece)) {
+        const timer = setTimeout(() => response.destroy(), pauseMs);
+        await new Promise<void>((resolve) => {
+          const settle = (): void => {
+            clearTimeout(timer);
+            response.off('drain', settle).off('close', settle);
+            resolve();
+          };
+          response.on('drain', settle).on('close', settle);
+        });
+      }
+      return !response.destroyed;
+    };
+  }
+
   /** For what only requests have that Node's parser reads. */
   protected get nodeResponse(): ServerResponse {
     if (this.response instanceof ServerResponse) return this.response;

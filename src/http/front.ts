@@ -192,9 +192,9 @@ export class Front<E extends Exchange> {
       http.parser.close();
       return new Promise<void>((resolve) => void http.sockets.close(() => resolve()));
     });
-    for (const { socket, idle, upgraded, ending } of this.#connections.values()) {
-      // One that is being lingered on ends by its own timer; one in the middle of its headers has no request yet.
-      if (idle && !upgraded && !ending && socket.writableLength === 0) socket.destroy();
+    for (const { socket, idle, owed, upgraded, ending } of this.#connections.values()) {
+      // One that lingers ends by its own timer, one that is written to ends behind it; one in the middle of its headers has no request yet.
+      if (idle && owed === 0 && !upgraded && !ending && socket.writableLength === 0) socket.destroy();
     }
     this.#stopped = true;
     const timer = withinMs === null ? undefined : setTimeout(() => this.cutOff(), withinMs);

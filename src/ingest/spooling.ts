@@ -64,6 +64,8 @@ const away: ReadonlySet<RefusalCode> = new Set<RefusalCode>(['engine_unavailable
 
 class Spooling {
   readonly #deps: SpoolingDeps;
+  /** A gate is made once, and outlives every picture of its table. */
+  readonly #gates = new WeakMap<Target, TableGate>();
 
   constructor(deps: SpoolingDeps) {
     this.#deps = deps;
@@ -175,8 +177,12 @@ class Spooling {
 
   /** null: the table does not spool, and goes to its lane whatever happens. */
   #gateOf(target: Target): TableGate | null {
+    const known = this.#gates.get(target);
+    if (known !== undefined) return known;
     if (!this.#deps.spools(target)) return null;
-    return this.#deps.spoolOf(target.database)?.gateOf(target.oid) ?? null;
+    const gate = this.#deps.spoolOf(target.database)?.gateOf(target.oid) ?? null;
+    if (gate !== null) this.#gates.set(target, gate);
+    return gate;
   }
 
   /** The database has nothing of it; or it does not matter whether it has, because it stores a delivery once. */

@@ -78,6 +78,36 @@ suite('keep', () => {
     assert.equal(await count('aged'), 11);
   });
 
+  test('by size: the oldest go, until what is left takes about as much', async () => {
+    await root.run(table('sized', '1 MB'));
+    const rows = (name: string, from: number, bytes: number) =>
+      root.run(`INSERT INTO ${name} SELECT jsonb_build_object('n', g, 'x', repeat(md5(g::text), ${bytes / 32})),
+        now() - interval '1 hour' + g * interval '1 ms' FROM generate_series(${from + 1}, ${from + 1_000}) g`);
+    for (let i = 0; i < 6; i++) await rows('sized', i * 1_000, 320);
+    await root.run('ANALYZE sized');
+    const size = async () =>
+      (
+        await root.run(
+          `SELECT sum(28 + pg_column_size(data) + pg_column_size(arrived))::int, count(*)::int, max((data->>'n')::int) FROM sized`,
+        )
+      )[0];
+    await pass();
+    const [bytes, count = 0, newest] = (await size()) ?? [];
+    assert.ok(Math.abs(Number(bytes) - 1_048_576) < 100_000, String(bytes));
+    assert.ok(Number(count) < 5_000);
+    assert.equal(newest, 6_000);
+    await pass();
+    assert.equal((await size())?.[1], count);
+    // Of an empty one, and of one that has room, nothing goes.
+    await root.run(table('roomy', '1 TB'));
+    await pass();
+    await fill('roomy', 100, '1 hour');
+    await root.run('ANALYZE roomy');
+    await pass();
+    assert.equal((await root.run('SELECT count(*)::int FROM roomy'))[0]?.[0], 100);
+    assert.match(String((await root.run('SHOW CREATE TABLE roomy'))[0]?.[1]), /keep = '1 TB'/);
+  });
+
   test('by number: the oldest go', async () => {
     await root.run(table('counted', '100 rows'));
     await fill('counted', 250, '1 hour');

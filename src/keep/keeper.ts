@@ -1,5 +1,5 @@
 /**
- * Removes rows of webhook tables that are kept for a time (keep = '90 days') or up to a number (keep = '1000000 rows'). Takes the engine
+ * Removes rows of webhook tables that are kept for a time (keep = '90 days') up to a number ('1000000 rows') or up to a size ('10 GB'). Takes the engine
  * and the databases that are served; gives nothing but observations and rows of headgate.kept; refuses no one anything.
  *
  * It works behind the commits, over one connection a database that is open while it works: small transactions, each under a lock that no
@@ -167,12 +167,24 @@ class Keeping {
     const { arrival } = table;
     return this.transaction(async () => {
       await this.#safe(leaf, arrival);
-      if (unit !== 'rows') return (await this.rows<Cutoff>(sql.ageCutoff(table.keep)))[0]?.cutoff ?? null;
+      if (/^(minute|hour|day)s$/.test(unit))
+        return (await this.rows<Cutoff>(sql.ageCutoff(table.keep)))[0]?.cutoff ?? null;
       const [about] = await this.rows<{ rows: string }>(sql.estimated, [leaf.oid]);
+      const rows = Number(about?.rows ?? 0);
+      const most = unit === 'rows' ? count : await this.#rowsWithin(table.keep, leaf, rows);
       // Counted only where it is worth it.
-      if (Number(about?.rows ?? 0) <= Number(count) * 1.01) return null;
-      return (await this.rows<Cutoff>(sql.rowsCutoff(leaf.name, arrival, count)))[0]?.cutoff ?? null;
+      if (most === null || rows <= Number(most) * 1.01) return null;
+      return (await this.rows<Cutoff>(sql.rowsCutoff(leaf.name, arrival, most)))[0]?.cutoff ?? null;
     });
+  }
+
+  /** null: nobody knows, because there are none. */
+  async #rowsWithin(keep: string, { oid, name }: Leaf, rows: number): Promise<string | null> {
+    const [of] = await this.rows<{ size: string }>(sql.rowSize, [oid]);
+    const sized = await this.rows<{ rows: string | null }>(
+      sql.rowsWithin(name, of?.size ?? '28', keep, rows),
+    );
+    return sized[0]?.rows ?? null;
   }
 
   async #safe(leaf: Leaf, arrival: string): Promise<void> {

@@ -61,6 +61,15 @@ export const estimated = `select pg_stat_get_live_tuples($1::oid)::text as rows`
 export const ageCutoff = (span: string): string =>
   `select (now() - interval ${quoteLiteral(span)})::text as cutoff`;
 
+/** What a row takes on the disk, from about so many of them: an expression, and what it is made of. $1 oid. */
+export const rowSize = `select '28 + ' || string_agg(format('coalesce(pg_column_size(t.%I), 0)', a.attname), ' + ') as size
+from pg_attribute a where a.attrelid = $1::oid and a.attnum > 0 and not a.attisdropped`;
+
+/** How many rows there may be, so that they take no more than `keep`; NULL: there are none. */
+export const rowsWithin = (name: string, size: string, keep: string, rows: number): string =>
+  `select floor(pg_size_bytes(${quoteLiteral(keep)}) / avg(${size}))::bigint::text as rows
+from only ${name} t tablesample system (${Math.min(100, (100 * limits.keepSampleRows) / Math.max(1, rows))})`;
+
 /** The arrival of the oldest row that stays; none: all stay. */
 export const rowsCutoff = (name: string, arrival: string, keep: string): string =>
   `select t.${quote(arrival)}::text as cutoff from only ${name} t where t.${quote(arrival)} is not null

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { remembered } from './remembered.ts';
+import { remembered, rememberedOf } from './remembered.ts';
 
 test('each text is made something of once, as long as they are few, short and good', () => {
   const asked: string[] = [];
@@ -17,4 +17,11 @@ test('each text is made something of once, as long as they are few, short and go
   of('c');
   of('a');
   assert.deepEqual(asked, ['a', 'bad', 'bad', 'xxx', 'xxx', 'b', 'c', 'a']);
+});
+
+test('each object is made something of once, whatever else is equal to it', () => {
+  let made = 0;
+  const of = rememberedOf(({ name }: { name: string }) => `${name} ${++made}`);
+  const [one, other] = [{ name: 'a' }, { name: 'a' }];
+  assert.deepEqual([of(one), of(other), of(one), of(other)], ['a 1', 'a 2', 'a 1', 'a 2']);
 });

@@ -7,6 +7,7 @@ import type { RejectedRequest, Target } from '../tables/flow.ts';
 import type { Limits } from '../tables/limits.ts';
 import { refusals } from '../tables/refusals.ts';
 import type { RefusalCode } from '../tables/refusals.ts';
+import type { ShownRequest } from '../tables/tail.ts';
 
 /**
  * Refusals that the sender or the owner has to do something about. A 503 is sent again by its sender; a request that
@@ -34,7 +35,7 @@ export function isWorthKeeping(code: RefusalCode): boolean {
 }
 
 /** One row of headgate.rejected_requests to be. */
-export interface Description {
+export interface Description extends ShownRequest {
   readonly receivedAt: Date;
   readonly relation: number;
   readonly schema: string;
@@ -44,13 +45,6 @@ export interface Description {
   readonly code: RefusalCode;
   readonly reason: string;
   readonly authenticated: boolean;
-  readonly remoteAddress: string;
-  readonly method: string;
-  readonly target: string;
-  readonly headers: Readonly<Record<string, string>>;
-  readonly leftOut: readonly string[];
-  /** By name, of those: how they looked. */
-  readonly masked: Readonly<Record<string, string>>;
   readonly body: Buffer | null;
   readonly bodyBytes: number | null;
 }
@@ -82,7 +76,7 @@ export function describe(
 /** What may be shown of a request beside its body. */
 export function shownRequest(
   request: Pick<RejectedRequest, 'target' | 'requestTarget' | 'method' | 'rawHeaders' | 'remoteAddress'>,
-): Pick<Description, 'remoteAddress' | 'method' | 'target' | 'headers' | 'leftOut' | 'masked'> {
+): ShownRequest {
   return {
     remoteAddress: storable(request.remoteAddress),
     method: storable(request.method),

@@ -8,7 +8,6 @@ import { commitRoom } from '../../test/support/commit-room.ts';
 import { FaultyProxy } from '../../test/support/faulty-proxy.ts';
 import { sampleOf, times } from '../../test/support/sample.ts';
 import { runOurs } from '../../test/support/webhook-tables.ts';
-import { Pace } from '../batch/pace.ts';
 import { CommitPools } from '../commit/commit-pools.ts';
 import { createHandOver, passWith, readArrived } from '../commit/hand-over.ts';
 import { decodeRequest as decode, decodeWholes } from '../decode/decode.ts';
@@ -42,7 +41,7 @@ function roomsOn(t: TestContext, engine: Pick<Engine, 'clientConfig'>, target: T
     keepRefused: (request, _, passage) =>
       passWith(pools, { database, oid }, passage, keepSpooled(request, bounds), 5_000),
     position: async (id) => (await readArrived(pools, database, id, 5_000)).positions.get(oid) ?? 0n,
-    pace: new Pace(limits),
+    groupRows: () => limits.groupRowsMax,
     observe,
     clock,
     nowMs: () => 0,

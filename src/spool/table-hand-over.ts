@@ -45,10 +45,7 @@ export interface HandOverDeps {
   /** The last request of a table that has arrived; rejects when nobody can be asked. */
   position(spool: string, oid: number): Promise<bigint>;
   /** How many rows a group should have, learnt from those before. */
-  readonly pace: {
-    readonly groupRows: number;
-    record(rows: number, ms: number): void;
-  };
+  groupRows(): number;
   readonly observe: Observe;
   /** A monotonic clock, ms. */
   readonly clock: () => number;
@@ -140,7 +137,7 @@ export class TableHandOver {
   get isFull(): boolean {
     if (this.#coming === null) return false;
     const rows = this.#coming.requests + limits.spoolSealedRequestsMax;
-    return rows > this.#deps.pace.groupRows || this.#coming.bytes >= limits.groupBytesMax;
+    return rows > this.#deps.groupRows() || this.#coming.bytes >= limits.groupBytesMax;
   }
 
   /** Begins to store what has come, when what was being stored has arrived. False: it has not, and all is forgotten here, to be read again. */
@@ -206,9 +203,7 @@ export class TableHandOver {
     if (group === null) return this.#keepFirst(target, refused ?? refusal('internal'));
     const last = this.#members[count - 1]?.last ?? 0n;
     const passage = { spool: this.#spool, first: this.#position + 1n, last };
-    const started = this.#deps.clock();
     const end = await this.#deps.handOver(group, passage);
-    this.#deps.pace.record(group.rows, this.#deps.clock() - started);
     switch (end.kind) {
       case 'committed':
         return this.#arrived(count, group.rows, last);
@@ -245,8 +240,7 @@ export class TableHandOver {
         refused = made;
         break;
       }
-      const fits =
-        rows + made.count <= this.#deps.pace.groupRows && bytes + made.bytes <= limits.groupBytesMax;
+      const fits = rows + made.count <= this.#deps.groupRows() && bytes + made.bytes <= limits.groupBytesMax;
       if (members.length > 0 && !fits) break;
       members.push(made);
       rows += made.count;

@@ -68,6 +68,60 @@ export const gatewayLimits = {
   gatewayNoticesMax: 100,
   /** Names of types that are remembered, per database. */
   gatewayTypesMax: 10_000,
+  /** Tables of one token of CREATE TOKEN. */
+  tokenTablesMax: 32,
+  /** Origins of one … */
+  tokenOriginsMax: 16,
+  /** … and what one of them has at most, in characters; a longer Origin of a request is nobody's. */
+  originCharsMax: 255,
+  /** Rate of one, in characters. */
+  tokenRateCharsMax: 63,
+  /** Requests whose tokens the database is asked about in one question. */
+  tokensAskedMax: 256,
+  /** A token is asked about again when its body took longer than this to arrive, in ms. */
+  tokenAgeMs: 500,
+  /** Tokens whose rates are kept. */
+  tokenRatesMax: 10_000,
+  /** Streams of rows (GET /v1/events) at one time, … */
+  streamsMax: 100,
+  /** … and tables that they follow. */
+  streamTablesMax: 32,
+  /** How often the end of a table is looked at for new rows while somebody waits for them, in ms. */
+  streamLookMs: 100,
+  /** How long the rest of a table is let alone after a piece of it was read, in times of what that took. */
+  streamRestTimes: 10,
+  /** What is read of a table in one statement, in blocks, and in bytes of rows before it pauses. */
+  streamChunkBlocksMax: 1_024,
+  streamPageBytes: 256 * 1024,
+  /** How far before the end of a table's file new rows are looked for often, in blocks. */
+  streamTailBlocks: 256,
+  /** Rows that are asked for at once before anything is known of their size. */
+  streamRowsMax: 1_024,
+  /** What may come for a page, in bytes: a row that is larger cannot be streamed. */
+  streamReceivedBytesMax: 20 * 1024 * 1024,
+  /** A piece of a stream beyond this takes its room among that of all results, in bytes. */
+  streamLargeBytes: 1024 * 1024,
+  /** Looks that are remembered while a transaction stays open. */
+  streamLooksMax: 64,
+  /** Parts of a table that are known to be read differently far, before neighbours are read as far as each other. */
+  streamPartsMax: 8,
+  /** Rows of one table that are held for the slower of its readers, in bytes; who is further behind reads the table. */
+  streamHeldBytesMax: 4 * 1024 * 1024,
+  /** Readers that read the table by themselves at one time. */
+  streamCatchUpsMax: 2,
+  /** How long one page of such a reader keeps the next one waiting, in ms. */
+  streamPageMs: 5_000,
+  /** Silence in a stream before a comment, in ms. */
+  streamKeepAliveMs: 15_000,
+  /** How long what was committed may take to be on the disk before a look is given up, and how often that is asked, in ms. */
+  streamFlushMs: 5_000,
+  streamFlushPauseMs: 20,
+  /** Longest pause before a database that is away is asked again, in ms. */
+  streamRetryMs: 5_000,
+  /** Length of a position, in characters. */
+  streamPositionCharsMax: 2_560,
+  /** When a stream has ended its reader comes again, in ms. */
+  streamAgainMs: 1_000,
   /** Length of a request id, in characters. */
   requestIdCharsMax: 128,
 

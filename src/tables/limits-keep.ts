@@ -6,6 +6,8 @@ export const keepLimits = {
   keepBatchRowsMax: 1_000,
   keepLockMs: 200,
   keepStatementMs: 5_000,
+  /** Rows, about, from which is learnt what one takes. */
+  keepSampleRows: 5_000,
   /** How long it rests after one, in ms, and how many times as long as it took. */
   keepRestMs: 10,
   keepRestTimes: 4,

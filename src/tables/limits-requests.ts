@@ -2,8 +2,8 @@
 export const requestLimits = {
   /** Largest request body, before and after decompression, in bytes. */
   bodyBytesMax: 25 * 1024 * 1024,
-  /** Bytes of all request bodies that are being read, checked or committed at one time. */
-  bodiesInFlightBytesMax: 256 * 1024 * 1024,
+  /** Bytes of all request bodies that are being read, checked or committed at one time; two of the largest that a setting allows always fit. */
+  bodiesInFlightBytesMax: 128 * 1024 * 1024,
   /** Pieces that a body may come in (chunks, or segments as they were sent): so many … */
   bodyPiecesMax: 4_096,
   /** … and one more for each so many bytes of it. */

@@ -30,6 +30,16 @@ export const spoolLimits = {
   spoolEmptyingMs: 2_000,
   /** Rows that are handed over in one transaction. */
   spoolDrainRowsMax: 16_384,
+  /** … and while requests of other tables are committed. */
+  spoolGentleRowsMax: 1_024,
+  /** So many times as long as such a group took the hand-over rests behind it … */
+  spoolGentleRests: 3,
+  /** … but no longer than this, in ms; */
+  spoolGentleRestMaxMs: 500,
+  /** as long as, looked at so often, in ms, … */
+  spoolGentleLookMs: 1_000,
+  /** … so many times as many requests were handed over as have come. */
+  spoolGentleLead: 2,
   /** Bytes of requests, of all tables together, that are read ahead of what is handed over. */
   spoolDrainBytesMax: 32 * 1024 * 1024,
   /** Shortest pause before what could not be handed over is tried again, in ms. */

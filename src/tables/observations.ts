@@ -27,13 +27,15 @@ type What =
   | {
       readonly kind: 'gateway.answered';
       readonly requestId: string;
-      readonly route: 'events' | 'sql' | 'other';
+      readonly route: 'events' | 'sql' | 'stream' | 'other';
       readonly remoteAddress: string;
       readonly status: number;
       readonly code: RefusalCode | 'ok' | 'sql_error';
       readonly rows: number;
       readonly seconds: number;
     }
+  /** Rows of a table are followed from now on; `gateway.answered` says when they are not any more, and how many it were. */
+  | { readonly kind: 'stream.opened'; readonly requestId: string; readonly remoteAddress: string }
   /** The first message of a WebSocket was accepted. */
   | { readonly kind: 'websocket.opened'; readonly table: TableName | null }
   /** `code`: why Headgate closed it, or `closed`: its client did. `opened`: its first message had been accepted. */
@@ -252,6 +254,10 @@ type What =
   /** The files of a door's certificate have changed and cannot be used: it goes on with what it had. */
   | { readonly kind: 'tls.unusable'; readonly door: string; readonly reason: string }
   | { readonly kind: 'door.opened'; readonly door: string; readonly address: string }
+  /** Somebody was told of what is wrong, and of what is over. */
+  | { readonly kind: 'alerts.told'; readonly firing: number; readonly over: number }
+  /** Nobody could be; said once for a row of failures that are all the same. */
+  | { readonly kind: 'alerts.failed'; readonly reason: string }
   | { readonly kind: 'operator.leading'; readonly identity: string }
   | { readonly kind: 'operator.following'; readonly identity: string; readonly leader: string }
   | { readonly kind: 'operator.lease_failed'; readonly identity: string; readonly reason: string }

@@ -83,6 +83,18 @@ export const refusals = {
     'no such table',
     'Create the table first, and write its name as SQL does: schema.table, quoted where it is not lower case.',
   ),
+  relation_not_streamed: kind(
+    400,
+    '42809',
+    'the rows of this relation cannot be streamed: it is no ordinary table',
+    'Name a table, or one partition of a partitioned table; views and foreign tables have no position.',
+  ),
+  position_lost: kind(
+    410,
+    '55000',
+    'the position is of another table, or of a database that was restored, or too old',
+    'Read the table from its beginning (after=0), or from now on (without a position).',
+  ),
   relation_not_writable: kind(
     400,
     '42809',
@@ -197,13 +209,19 @@ export const refusals = {
     401,
     '28000',
     'a bearer token is required',
-    'Send Authorization: Bearer with the token of EVENTS_API_TOKEN.',
+    'Send Authorization: Bearer with the token of EVENTS_API_TOKEN, or with one of CREATE TOKEN that is still there.',
+  ),
+  token_scope: kind(
+    403,
+    '42501',
+    'the token is not for this table, or its owner may not insert into it',
+    'A token of CREATE TOKEN inserts into the tables that it names, as long as its owner and the gateway may; SHOW TOKENS lists them.',
   ),
   page_refused: kind(
     403,
     '42501',
     'web pages of this origin may not call the events gateway',
-    'To allow it, add the origin to EVENTS_API_ALLOWED_ORIGINS.',
+    'To allow it, add the origin to EVENTS_API_ALLOWED_ORIGINS, or make a token for it: CREATE TOKEN … WITH (origins = …).',
   ),
   host_refused: kind(
     403,
@@ -215,7 +233,7 @@ export const refusals = {
     404,
     '42P01',
     'no such path',
-    'The events gateway serves POST /v1/events, POST /v1/sql, GET /v1/healthz and GET /v1/openapi.json.',
+    'The events gateway serves POST and GET /v1/events, POST /v1/sql, GET /v1/healthz and GET /v1/openapi.json.',
   ),
   database_unknown: kind(
     404,

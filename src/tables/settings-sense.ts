@@ -53,6 +53,7 @@ export function contradictions(settings: Settings, origins: Origins): string[] {
   };
   together('masterKey', 'masterKeyFile');
   together('sqlPassword', 'sqlPasswordFile');
+  together('databaseUrl', 'logicalReplication');
   for (const door of doors) {
     if (given(`${door}TlsClientCert`) && settings[`${door}TlsClientCa`] === null)
       problems.push(

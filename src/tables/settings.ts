@@ -3,9 +3,11 @@
  * help text. Read once at start; nothing else in Headgate looks at the environment or at the command line.
  */
 import { PlainError } from '../kit/plain-error.ts';
+import { alertSettings } from './alert-settings.ts';
 import { guardSettings, password } from './access-settings.ts';
 import { commitSettings } from './commit-settings.ts';
 import { consoleSettings } from './console-settings.ts';
+import { engineSettings } from './engine-settings.ts';
 import { gatewaySettings } from './gateway-settings.ts';
 import { limits } from './limits.ts';
 import { BadSetting, bool, integer, oneOf, port, setting, text } from './setting.ts';
@@ -295,11 +297,13 @@ export const settingsTable = {
     integer(1, 3_650),
     'how long refused requests are kept, in days',
   ),
+  ...engineSettings,
   ...commitSettings,
   ...gatewaySettings,
   ...guardSettings,
   ...consoleSettings,
   ...spoolSettings,
+  ...alertSettings,
 } as const;
 
 export type SettingName = keyof typeof settingsTable;

@@ -20,21 +20,26 @@ export interface TailLine {
   readonly held?: string;
 }
 
-/** What an accepted request held, of a table whose owner may look: from memory, for as long as its outcome is remembered. */
-export interface HeldRequest {
-  /** Of its arrival. */
-  readonly atMs: number;
-  readonly database: string;
-  readonly schema: string;
-  readonly table: string;
+/** What may be shown of a request beside its body. */
+export interface ShownRequest {
   readonly remoteAddress: string;
   readonly method: string;
   /** Path and query; the query's values are `***` where no column takes them. */
   readonly target: string;
   readonly headers: Readonly<Record<string, string>>;
-  /** Names of headers that may hold credentials, and how they looked. */
+  /** Names of headers that may hold credentials. */
   readonly leftOut: readonly string[];
+  /** By name, of those: how they looked. */
   readonly masked: Readonly<Record<string, string>>;
+}
+
+/** What an accepted request held, of a table whose owner may look: from memory, for as long as its outcome is remembered. */
+export interface HeldRequest extends ShownRequest {
+  /** Of its arrival. */
+  readonly atMs: number;
+  readonly database: string;
+  readonly schema: string;
+  readonly table: string;
   /** Its first bytes, in base64, and of how many. */
   readonly body: string;
   readonly bodyBytes: number;

@@ -10,6 +10,7 @@ import { fileURLToPath } from 'node:url';
 import { Client } from 'pg';
 import { onEnd } from '../support/cleanup.ts';
 import { commandsOf } from '../support/docs.ts';
+import { request } from '../support/gateway.ts';
 import { startHeadgate, temporaryFolder } from '../support/headgate.ts';
 import type { Headgate } from '../support/headgate.ts';
 import { Ledger } from '../support/ledger.ts';
@@ -108,6 +109,7 @@ const facts = [
   `SELECT reloptions FROM pg_class WHERE oid = 'shop."Odd name"'::regclass`,
   `SELECT schema_name, name, backend FROM headgate.secret ORDER BY 1, 2`,
   `SELECT relation::text, payload, options, expression FROM headgate.webhook_table ORDER BY 1`,
+  `SELECT t.name, t.hash, t.origins, t.rate, k.relation::text FROM headgate.token t JOIN headgate.token_table k ON k.token_id = t.id ORDER BY 1`,
   'SELECT id, table_name, status, code, reason, body FROM headgate.rejected_requests ORDER BY id',
 ];
 
@@ -123,6 +125,14 @@ suite('headgate move', () => {
       const old = await startHeadgate(t, { dataDir });
       const client = await old.client(t);
       await client.query(everyKind);
+      const tokenOf = async (words: string) =>
+        (await client.query<{ Token: string }>(`CREATE TOKEN ${words}`)).rows[0]?.Token ?? '';
+      const token = await tokenOf(
+        `moved FOR INSERT ON keyed WITH (origins = 'https://a.example', rate = '9/s')`,
+      );
+      await client.query('GRANT INSERT ON keyed TO nobody_there; SET ROLE nobody_there');
+      const lost = await tokenOf('lost FOR INSERT ON keyed');
+      await client.query('RESET ROLE');
       assert.equal((await old.post('dev/public/deliveries', '{"forged":1}')).status, 401);
       await within(5_000, async () =>
         assert.equal((await client.query('SELECT FROM headgate.rejected_requests')).rowCount, 1),
@@ -169,6 +179,14 @@ suite('headgate move', () => {
         secret,
       ]);
       assert.equal(keyed.stdout, 'HTTP 200\n');
+      // A token goes on with its role, and does not become anybody else's.
+      const insert = (bearer: string) =>
+        request(`${taker.gatewayUrl}/v1/events?name=keyed`, {
+          method: 'POST',
+          body: '{"data":{"id":"by token"}}',
+          headers: { authorization: `Bearer ${bearer}` },
+        });
+      assert.deepEqual([(await insert(token)).status, (await insert(lost)).status], [200, 401]);
       // The secret is the new owner's to change.
       const owner = await taker.client(t);
       await owner.query(`ALTER SECRET gh AS 'changed'`);

@@ -108,6 +108,7 @@ export async function openTestGateway(
     fastPath: isFastPath(),
     gate: openGate(),
     version: '0.0.0',
+    clock,
     metrics: null,
     observe: spy.observe,
     deps: instead({
@@ -115,6 +116,7 @@ export async function openTestGateway(
       unavailable: () => database.engine.unavailable,
       sql: otherSqlRooms(engines),
       events: eventRooms(parts, closer),
+      tokens: null,
     }),
     ...given,
   });

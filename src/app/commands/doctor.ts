@@ -2,10 +2,13 @@
  * `headgate doctor`: what is wrong with this machine, its settings and its tables, one line each. Gives the exit status: 1 when
  * something has to be put right; what only deserves a look is told as well. Changes nothing but a file of 8 KiB in the data directory, for a moment.
  */
+import { hostname } from 'node:os';
 import { connect as connectTls } from 'node:tls';
+import { createPost } from '../../access/outgoing.ts';
 import { PlainError } from '../../kit/plain-error.ts';
 import { limits } from '../../tables/limits.ts';
 import type { Settings } from '../../tables/settings.ts';
+import { trialMessage } from '../alerts/message.ts';
 import { problemsOf } from '../check.ts';
 import { diskSpace, flushTime } from '../disk.ts';
 import { certificateDays } from './certificate.ts';
@@ -23,11 +26,19 @@ interface Finding {
   readonly says: string;
 }
 
+interface About {
+  readonly version: string;
+  readonly local: boolean;
+  readonly json: boolean;
+  /** A trial message is sent. */
+  readonly alert: boolean;
+}
+
 /** `local`: the Headgate of this machine is meant; its files and ports are looked at. */
 export async function doctorCommand(
   where: Where | null,
   settings: Settings,
-  { version, local, json }: { readonly version: string; readonly local: boolean; readonly json: boolean },
+  { version, local, json, alert }: About,
   io: CommandIo,
 ): Promise<number> {
   const findings: Finding[] = [found('versions', 'ok', `Headgate ${version}, Node ${process.versions.node}`)];
@@ -40,6 +51,7 @@ export async function doctorCommand(
     findings.push(...(await databaseFindings(where, io)));
     if (where.url !== null) findings.push(await doorFinding('webhooks', where.url));
   }
+  if (alert) findings.push(await alertFinding(settings, version, io));
   if (settings.publicUrl !== null) findings.push(...(await publicFindings(settings.publicUrl)));
   for (const finding of findings)
     io.print(
@@ -176,6 +188,22 @@ async function doorFinding(check: string, base: string): Promise<Finding> {
       'wrong',
       `${base} does not answer (${cause?.code ?? cause?.message ?? name ?? 'unknown error'})`,
     );
+  }
+}
+
+async function alertFinding(
+  { alertUrl, alertForm: form }: Settings,
+  version: string,
+  io: CommandIo,
+): Promise<Finding> {
+  if (alertUrl === null) return found('alerts', 'wrong', 'HEADGATE_ALERT_URL is not set');
+  const url = new URL(alertUrl);
+  try {
+    const message = trialMessage({ url, form }, { version, host: hostname() }, io.clock());
+    await createPost(limits)(url, message, AbortSignal.timeout(limits.outgoingMs));
+    return found('alerts', 'ok', `${url.host} has taken a trial message`);
+  } catch (error) {
+    return found('alerts', 'wrong', `a trial message did not arrive: ${(error as Error).message}`);
   }
 }
 

@@ -10,7 +10,7 @@ import { PlainError } from '../../kit/plain-error.ts';
 import { limits } from '../../tables/limits.ts';
 import { interrupted } from './io.ts';
 import type { CommandIo } from '../../kit/terminal.ts';
-import { parsePosition, positionNow, writtenBetween } from './position.ts';
+import { parsePosition, writtenBetween } from '../../kit/position.ts';
 import { within } from './session.ts';
 import type { Session } from './session.ts';
 import type { Where } from './where.ts';
@@ -42,14 +42,14 @@ export async function exportCommand(
   const since = options.since === undefined ? await readState(options.state) : sinceOf(options.since);
   return within(where.dsn, 'export', async (session) => {
     await session.rows('BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY');
-    const until = BigInt((await session.rows(positionNow))[0]?.['position'] ?? '0');
+    const until = await session.position();
     if (since !== null && since > until)
       throw new PlainError(
         `position ${since} has not come yet: the database is at ${until}, so it is another one, or was restored`,
       );
     const relation = await relationOf(session, name, since !== null || options.state !== undefined);
     const condition =
-      since === null && options.state === undefined ? '' : ` WHERE ${writtenBetween(since ?? 0n, until)}`;
+      since === null && options.state === undefined ? '' : ` WHERE ${writtenBetween(since, until)}`;
     const to = options.output === undefined ? output : createWriteStream(`${options.output}.part`);
     const rows = await writeRows(session, format, relation, condition, to, io);
     if (io.signal.aborted) return interrupted;

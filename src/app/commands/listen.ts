@@ -21,7 +21,7 @@ import type { ForwardOptions } from './forward.ts';
 import { plain } from '../../kit/terminal.ts';
 import { interrupted } from './io.ts';
 import type { CommandIo } from '../../kit/terminal.ts';
-import { distanceFrom, parsePosition, positionNow, writtenBetween } from './position.ts';
+import { distanceFrom, parsePosition, writtenBetween } from '../../kit/position.ts';
 import { connect, DatabaseFailure } from './session.ts';
 import type { Session, Texts } from './session.ts';
 import { requestOf, storedTables } from './stored.ts';
@@ -109,7 +109,7 @@ class Listening {
 
   async #begin(session: Session): Promise<void> {
     const tables = await storedTables(session, this.#names);
-    const now = await positionOf(session);
+    const now = await session.position();
     // Another server, or one that was made anew, counts from another number.
     if (this.#place !== null && this.#place.from > now) {
       this.#io.note('the database is another one, or was restored: listening from now on\n');
@@ -129,7 +129,7 @@ class Listening {
     if (place === null) return;
     while (!this.#io.signal.aborted) {
       const began = this.#io.elapsed();
-      if (place.until === place.from) place.until = await positionOf(session);
+      if (place.until === place.from) place.until = await session.position();
       let sent = 0;
       if (place.until > place.from) {
         for (const table of await storedTables(session, this.#names))
@@ -212,11 +212,6 @@ ORDER BY ${distance}, t.tableoid, t.ctid LIMIT ${limits.commandRowsMax}`,
   async #rest(ms: number): Promise<void> {
     await pause(ms, undefined, { signal: this.#io.signal }).catch(() => undefined);
   }
-}
-
-async function positionOf(session: Session): Promise<bigint> {
-  const [row] = await session.rows(positionNow);
-  return BigInt(row?.['position'] ?? '0');
 }
 
 /** null: there is none yet. */

@@ -188,7 +188,8 @@ function machineCommands(program: Command, { shell, command }: Making): void {
     .option('--url <url>', 'where that one takes webhooks: scheme, host and port')
     .option('--profile <name>', 'both, from ~/.config/headgate/profiles.json')
     .option('--json', 'one JSON object a line')
-    .action(async ({ dsn, url, profile, json, ...flags }: Given) => {
+    .option('--alert', 'send a trial message to HEADGATE_ALERT_URL')
+    .action(async ({ dsn, url, profile, json, alert, ...flags }: Given) => {
       const [{ doctorCommand }, { whereOf }] = await Promise.all([
         import('./doctor.ts'),
         import('./where.ts'),
@@ -200,7 +201,7 @@ function machineCommands(program: Command, { shell, command }: Making): void {
       const at = whereOf(Object.fromEntries(elsewhere) as WhereOptions, settings.dataDir);
       const local = elsewhere.length === 0;
       const found = local ? await at.catch(() => null) : await at;
-      const about = { version: shell.version(), local, json: json === true };
+      const about = { version: shell.version(), local, json: json === true, alert: alert === true };
       await end(doctorCommand(found, settings, about, shell.io()));
     });
 

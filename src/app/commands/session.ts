@@ -2,12 +2,14 @@
  * A connection of a command, as the role of its connection string: it may do what that role may. Values come as texts, so that
  * no digit is lost. Throws PlainError in one line, without the password.
  */
+import { setTimeout as pause } from 'node:timers/promises';
 import { Client } from 'pg';
 import type { QueryResultRow } from 'pg';
 import { parseDsn } from '../../engine/dsn.ts';
 import { hangUp } from '../../engine/hang-up.ts';
 import { wantsPlain } from '../../engine/servers.ts';
 import { PlainError } from '../../kit/plain-error.ts';
+import { positionNow } from '../../kit/position.ts';
 import { limits } from '../../tables/limits.ts';
 
 /** Every value of a row. */
@@ -25,6 +27,21 @@ export class Session {
     } catch (error) {
       throw databaseError(error);
     }
+  }
+
+  /** A position (kit/position.ts), once what says that its transactions have ended is on the disk: a crash may give other numbers out again. */
+  async position(): Promise<bigint> {
+    const [first] = await this.rows(positionNow);
+    const written = BigInt(first?.['written'] ?? '0');
+    let flushed = BigInt(first?.['flushed'] ?? '0');
+    for (let waitedMs = 0; flushed < written; waitedMs += limits.streamFlushPauseMs) {
+      if (waitedMs > limits.streamFlushMs)
+        throw new DatabaseFailure('its log does not reach the disk', undefined);
+      await pause(limits.streamFlushPauseMs);
+      const [now] = await this.rows(positionNow);
+      flushed = BigInt(now?.['flushed'] ?? '0');
+    }
+    return BigInt(first?.['position'] ?? '0');
   }
 
   async close(): Promise<void> {

@@ -19,6 +19,8 @@ const relations = [
   'webhook_table_secret',
   'webhook_answer',
   'webhook_answer_secret',
+  'token',
+  'token_table',
   'ignored_keys',
   'traffic_minute',
   'rejected_requests',
@@ -64,6 +66,13 @@ export async function copyHeadgate({ source, target }: Sides): Promise<void> {
   // Their oids are those of the server they came from.
   await target.query(
     'UPDATE headgate.secret SET owner_oid = (SELECT r.oid FROM pg_roles r WHERE r.rolname = owner)',
+  );
+  // A token without its role is nobody's: with another owner it could be worth more.
+  await target.query(
+    `UPDATE headgate.token t SET owner = r.rolname, owner_oid = r.oid
+     FROM headgate.token same LEFT JOIN pg_roles r ON r.rolname = CASE same.owner WHEN $1 THEN current_user ELSE same.owner END
+     WHERE t.id = same.id`,
+    [rows[0]?.role],
   );
   await target.query('CALL headgate.place_restored()');
   await target.query(

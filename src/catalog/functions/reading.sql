@@ -24,7 +24,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
     FROM headgate.webhook_table_secret b JOIN headgate.secret s ON s.id = b.secret_id
   ) AS secrets, (
     SELECT string_agg(concat_ws(' ', r.oid, r.rolname), ',' ORDER BY r.oid) AS names
-    FROM pg_roles r WHERE r.oid IN (SELECT s.owner_oid FROM headgate.secret s)
+    FROM pg_roles r WHERE r.oid IN (SELECT s.owner_oid FROM headgate.secret s UNION SELECT t.owner_oid FROM headgate.token t)
   ) AS owners
 $body$;
 
@@ -101,5 +101,6 @@ BEGIN
   IF EXISTS (SELECT FROM headgate.webhook_table w WHERE NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = w.relation)) THEN
     DELETE FROM headgate.webhook_table w WHERE NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = w.relation);
   END IF;
+  DELETE FROM headgate.token_table k WHERE NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = k.relation);
 END
 $body$;

@@ -6,6 +6,7 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE
   here text := headgate.cluster_identity();
 BEGIN
+  PERFORM headgate.keep_token_owners(here IS DISTINCT FROM (SELECT c.identity FROM headgate.cluster c));
   IF here IS DISTINCT FROM (SELECT c.identity FROM headgate.cluster c) THEN
     UPDATE headgate.secret s SET owner_oid = (SELECT r.oid FROM pg_roles r WHERE r.rolname = s.owner);
     DELETE FROM headgate.cluster;

@@ -111,6 +111,11 @@ BEGIN
   WHERE d.classid = 'pg_class'::regclass AND d.objsubid = 0;
   DELETE FROM headgate.webhook_table w USING pg_event_trigger_dropped_objects() d
   WHERE d.classid = 'pg_class'::regclass AND d.objsubid = 0 AND w.relation = d.objid;
+  -- While the catalog itself is made it may not be there yet.
+  IF to_regclass('headgate.token_table') IS NOT NULL THEN
+    DELETE FROM headgate.token_table k USING pg_event_trigger_dropped_objects() d
+    WHERE d.classid = 'pg_class'::regclass AND d.objsubid = 0 AND k.relation = d.objid;
+  END IF;
   IF EXISTS (
     SELECT FROM pg_event_trigger_dropped_objects() d JOIN headgate.webhook_table w
       ON w.relation = to_regclass(quote_ident(d.address_names[1]) || '.' || quote_ident(d.address_names[2]))
@@ -151,6 +156,8 @@ BEGIN
     WHEN 'create formed secret' THEN PERFORM headgate.do_create_formed_secret(me, given, schemas);
     WHEN 'alter formed secret' THEN PERFORM headgate.do_alter_formed_secret(me, given, schemas);
     WHEN 'drop secret' THEN PERFORM headgate.do_drop_secret(me, given, schemas);
+    WHEN 'create token' THEN answer := headgate.do_create_token(me, given);
+    WHEN 'drop token' THEN PERFORM headgate.do_drop_token(me, given);
     WHEN 'retry' THEN answer := headgate.do_retry(me, (given ->> 'id')::bigint, (given ->> 'force')::boolean);
     WHEN 'forget' THEN answer := headgate.do_forget(me, (given ->> 'id')::bigint);
     WHEN 'forget ignored keys' THEN answer := headgate.do_forget_ignored(me, relation);

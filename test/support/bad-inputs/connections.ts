@@ -51,11 +51,11 @@ export function hostileConnections({ good: t, body, nowhere, missing }: AskedDoo
     ['two pipelined POSTs that offer h2c', post(t, body, offersH2c).repeat(2), ['200', '200'], 'stays'],
     ['a chunked POST that offers h2c, then another', chunked(t, halves, offersH2c) + whole, ['200', '200'], 'stays'],
     ['a POST that offers h2c and expects', post(t, body, `${offersH2c}Expect: 100-continue\r\n`), ['100', '200'], 'stays'],
-    ['a GET that offers h2c, then a POST', head(`GET ${t} HTTP/1.1`, offersH2c.trimEnd()) + whole, ['405 method_not_allowed', '200'], 'stays'],
+    ['a DELETE that offers h2c, then a POST', head(`DELETE ${t} HTTP/1.1`, offersH2c.trimEnd()) + whole, ['405 method_not_allowed', '200'], 'stays'],
 
     // Other paths, methods and bodies.
     ['another path', post('/', body), [missing], 'stays'],
-    ['GET', head(`GET ${t} HTTP/1.1`), ['405 method_not_allowed'], 'stays'],
+    ['DELETE', head(`DELETE ${t} HTTP/1.1`), ['405 method_not_allowed'], 'stays'],
     ['PUT with a small body', whole.replace('POST', 'PUT'), ['405 method_not_allowed'], 'stays'],
     ['CONNECT', head('CONNECT a:443 HTTP/1.1'), ['405 method_not_allowed'], 'closes'],
     ['far too large, unsent', head(`POST ${t} HTTP/1.1`, 'Content-Length: 999999999999'), ['413 body_too_large'], 'closes'],

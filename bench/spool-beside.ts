@@ -1,0 +1,100 @@
+/**
+ * What other tables notice while a spool is handed over: an open loop of requests to one, with what a killed Headgate has left of
+ * another on its way into the database, and without. A part of the benchmark of the spool.
+ */
+import { copyFile, mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { Client } from 'pg';
+import { fillSpool } from '../test/support/filled-spool.ts';
+import type { MortalServer } from '../test/support/mortal-server.ts';
+import { runJson, script } from './processes.ts';
+import type { RawJob } from './raw-load.ts';
+import { spread } from './report.ts';
+import type { Effort } from './report.ts';
+import { figure, startIn } from './service.ts';
+import type { LoadResult, Service, ServiceOptions } from './service.ts';
+import { body, createSigned, signedHeaders } from './signed.ts';
+import { median } from './statistics.ts';
+
+/** More than is handed over in the time that is measured. */
+const requests = 3_000_000;
+const perSecond = 5_000;
+
+interface Beside {
+  readonly during: LoadResult;
+  readonly after: LoadResult;
+  /** Handed over a second meanwhile. */
+  readonly arrived: number;
+}
+
+function load(service: Service, seconds: number): Promise<LoadResult> {
+  const url = service.url('beside');
+  const job: RawJob = {
+    url,
+    headers: signedHeaders(body),
+    body,
+    connections: 64,
+    seconds,
+    warmUpSeconds: 1,
+    perSecond,
+  };
+  return runJson<LoadResult>(script('./raw-load.js'), job);
+}
+
+async function round(server: MortalServer, dataDir: string, options: ServiceOptions, seconds: number) {
+  const client = new Client({ host: server.folder, user: 'root', database: 'postgres' });
+  await client.connect();
+  await client.query('truncate away, beside');
+  const more = (n: number) => n < requests;
+  await fillSpool({ dataDir, table: 'away', client, together: 2_048, body: () => Buffer.from(body), more });
+  await client.query('checkpoint');
+  await client.end();
+  const service = await startIn(dataDir, options);
+  try {
+    const arrived = () => figure(service, 'headgate_spool_drained_total');
+    const before = await arrived();
+    const during = await load(service, seconds);
+    const between = await arrived();
+    if (between >= requests) throw new Error('all of it had arrived before the end of the measurement');
+    while ((await arrived()) < requests) await delay(50);
+    const after = await load(service, seconds);
+    return { during, after, arrived: (between - before) / (seconds + 1) } satisfies Beside;
+  } finally {
+    await service.stop();
+  }
+}
+
+export async function beside(
+  { rounds, seconds }: Effort,
+  server: MortalServer,
+  keyFile: string,
+  options: ServiceOptions,
+): Promise<string> {
+  const dataDir = await mkdtemp(join(tmpdir(), 'headgate-bench-spool-'));
+  await copyFile(keyFile, join(dataDir, 'master.key'));
+  try {
+    const service = await startIn(dataDir, options);
+    await service.client.query(`CREATE TABLE away (data JSONB) WITH (connector = 'webhook')`);
+    await createSigned(service.client, 'beside');
+    await service.stop();
+    const all: Beside[] = [];
+    for (let n = 0; n < rounds; n++) {
+      const one = await round(server, dataDir, options, seconds);
+      all.push(one);
+      console.error(
+        `beside: p99 ${one.during.p99} and ${one.after.p99} ms; ${one.arrived.toFixed(0)} handed over a second`,
+      );
+    }
+    const of = (pick: (one: Beside) => number, digits = 1) => median(all.map(pick)).toFixed(digits);
+    const ratio = spread(all.map(({ during, after }) => during.p99 / after.p99));
+    return (
+      `Another table, ${perSecond} requests a second: p50 ${of((it) => it.during.p50)} and p99 ${of((it) => it.during.p99)} ms while ` +
+      `${of((it) => it.arrived, 0)} a second are handed over, p50 ${of((it) => it.after.p50)} and p99 ${of((it) => it.after.p99)} ms ` +
+      `after that: ${ratio} times the p99.`
+    );
+  } finally {
+    await rm(dataDir, { recursive: true, force: true });
+  }
+}

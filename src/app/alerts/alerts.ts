@@ -1,0 +1,164 @@
+/**
+ * Alerts without Prometheus: looks every `HEADGATE_ALERT_SECONDS` what is wrong (rules.ts), and POSTs what has changed (conditions.ts)
+ * to `HEADGATE_ALERT_URL`. Takes what it looks at as functions; refuses nothing, holds nothing up, and never throws: what cannot be told is said
+ * in the log and tried again later, within bounds. One thing at a time, so that a receiver that hangs delays only what is told to it.
+ */
+import { setTimeout as delay } from 'node:timers/promises';
+import { hostname } from 'node:os';
+import { RateLimit } from '../../access/rate-limit.ts';
+import type { Post } from '../../access/outgoing.ts';
+import { backoffMs } from '../../kit/backoff.ts';
+import type { Closable } from '../../kit/closer.ts';
+import { limits } from '../../tables/limits.ts';
+import type { Observe } from '../../tables/observations.ts';
+import { samplesOf } from '../metric-samples.ts';
+import type { Sample } from '../metric-samples.ts';
+import { Conditions } from './conditions.ts';
+import type { Condition } from './conditions.ts';
+import { Growth } from './growth.ts';
+import type { KeptFile } from './kept.ts';
+import { messageFor } from './message.ts';
+import type { Receiver } from './message.ts';
+import { rules } from './rules.ts';
+import type { Labels, SilentTable, View } from './rules.ts';
+import type { Signs } from './signs.ts';
+
+export interface AlertDeps extends Receiver {
+  readonly version: string;
+  readonly everyMs: number;
+  readonly post: Post;
+  readonly file: KeptFile;
+  readonly signs: Pick<Signs, 'certificates' | 'unconfirmed'>;
+  /** The text of `/metrics`, of all processes. */
+  readonly metrics: () => Promise<string>;
+  readonly ready: () => string | null;
+  readonly disk: () => Promise<View['disk']>;
+  /** null: nobody can say at present. */
+  readonly silent: (
+    database: string,
+    isKnown: (labels: Labels) => boolean,
+  ) => Promise<readonly SilentTable[] | null>;
+  readonly observe: Observe;
+  /** ms since 1970. */
+  readonly nowMs: () => number;
+  /** A monotonic clock, ms. */
+  readonly clock: () => number;
+}
+
+export class Alerts implements Closable {
+  readonly #deps: AlertDeps;
+  readonly #conditions = new Conditions();
+  readonly #growth = new Growth();
+  readonly #closing = new AbortController();
+  readonly #perHour = new RateLimit(
+    { count: limits.alertPerHour, perMs: 3_600_000, burst: limits.alertBurst },
+    1,
+  );
+  #ended: Promise<void> = Promise.resolve();
+  #failures = 0;
+  #failure = '';
+  #againAtMs = -Infinity;
+  #silent: readonly SilentTable[] = [];
+  #silentAtMs = -Infinity;
+
+  constructor(deps: AlertDeps) {
+    this.#deps = deps;
+  }
+
+  start(): this {
+    this.#ended = this.#run();
+    return this;
+  }
+
+  async close(): Promise<void> {
+    this.#closing.abort();
+    await this.#ended;
+  }
+
+  async #run(): Promise<void> {
+    const { signal } = this.#closing;
+    const { file, nowMs } = this.#deps;
+    this.#conditions.restore(await file.read(), rules, nowMs());
+    while (!signal.aborted) {
+      // A bug here must not end the service that it watches over.
+      await this.look().catch((error: unknown) => this.#failed(error));
+      await delay(this.#deps.everyMs, undefined, { signal }).catch(() => {});
+    }
+  }
+
+  /** Looks once, and tells what has changed. */
+  async look(): Promise<void> {
+    const view = await this.#view();
+    const clockMs = this.#deps.clock();
+    const seen = rules.map((rule) => ({ rule, wrong: rule.wrong(view) }));
+    const changed = this.#conditions.step(seen, this.#deps.nowMs());
+    if (changed.length === 0 || clockMs < this.#againAtMs || this.#perHour.take('', clockMs) > 0) return;
+    await this.#tell(changed);
+  }
+
+  async #tell(changed: readonly Condition[]): Promise<void> {
+    const { post, url, file, observe, version, nowMs } = this.#deps;
+    try {
+      const message = messageFor(this.#deps, changed, { version, host: hostname() }, nowMs());
+      await post(url, message, this.#closing.signal);
+    } catch (error) {
+      return this.#failed(error);
+    }
+    this.#failures = 0;
+    this.#failure = '';
+    this.#conditions.told(changed);
+    await file.write(this.#conditions.kept);
+    const over = changed.filter(({ state }) => state === 'over').length;
+    observe({ kind: 'alerts.told', firing: changed.length - over, over });
+  }
+
+  #failed(error: unknown): void {
+    const { observe, clock } = this.#deps;
+    if (this.#closing.signal.aborted) return;
+    this.#failures += 1;
+    this.#againAtMs =
+      clock() + backoffMs(this.#failures, limits.alertRetryMinMs, limits.alertRetryMs, Math.random);
+    const reason = error instanceof Error ? error.message : String(error);
+    // Said once for a row of failures that are all the same.
+    if (reason !== this.#failure) observe({ kind: 'alerts.failed', reason });
+    this.#failure = reason;
+  }
+
+  async #view(): Promise<View> {
+    const { metrics, ready, disk, signs, clock } = this.#deps;
+    const samples = new Map<string, Sample[]>();
+    for (const sample of samplesOf(await metrics().catch(() => ''))) {
+      const known = samples.get(sample.name);
+      if (known === undefined) samples.set(sample.name, [sample]);
+      else known.push(sample);
+    }
+    const atMs = clock();
+    await this.#askForSilent(
+      (samples.get('headgate_tables') ?? []).map(({ labels }) => labels.get('database') ?? ''),
+    );
+    return {
+      of: (name) => samples.get(name) ?? [],
+      grown: (id, value, windowMs) => this.#growth.grown(id, value, windowMs, atMs),
+      notReady: ready(),
+      disk: await disk().catch(() => null),
+      certificates: signs.certificates,
+      unconfirmed: signs.unconfirmed,
+      silent: this.#silent,
+    };
+  }
+
+  /** What is known stays until the database says something else. */
+  async #askForSilent(databases: readonly string[]): Promise<void> {
+    const { silent, clock } = this.#deps;
+    if (clock() - this.#silentAtMs < limits.alertSilentEveryMs) return;
+    this.#silentAtMs = clock();
+    const all: SilentTable[] = [];
+    const known = new Set(this.#conditions.kept.map(({ rule, labels }) => JSON.stringify([rule, labels])));
+    const isKnown = (labels: Labels) => known.has(JSON.stringify(['HeadgateTableSilent', labels]));
+    for (const database of databases.slice(0, limits.alertDatabasesMax)) {
+      const before = this.#silent.filter(({ labels }) => labels['database'] === database);
+      all.push(...((await silent(database, isKnown)) ?? before));
+    }
+    this.#silent = all;
+  }
+}

@@ -1,0 +1,36 @@
+/**
+ * How much counts have grown in a window of time. Takes a count's value at a moment; what is seen for the first time grew from
+ * nothing, because the process that counts began with this one. One that became smaller has begun anew. Bounded in counts and points.
+ */
+import { limits } from '../../tables/limits.ts';
+
+interface Point {
+  readonly atMs: number;
+  readonly value: number;
+}
+
+export class Growth {
+  /** By id: the values before, each from when it was seen first; the first point is the one that the window begins with. */
+  readonly #counts = new Map<string, Point[]>();
+
+  grown(id: string, value: number, windowMs: number, nowMs: number): number {
+    let points = this.#counts.get(id);
+    if (points === undefined) {
+      if (value === 0 || this.#counts.size >= limits.alertCountsMax) return 0;
+      points = [{ atMs: nowMs - windowMs, value: 0 }];
+      this.#counts.set(id, points);
+    }
+    const last = points.at(-1);
+    if (last !== undefined && value < last.value)
+      points.splice(0, points.length, { atMs: nowMs - windowMs, value: 0 });
+    // Close points are one: what the window begins with is then a little older than it should be.
+    if (value !== last?.value) {
+      const near =
+        points.length > 1 && nowMs - (points.at(-1)?.atMs ?? 0) < windowMs / (limits.alertPointsMax / 2);
+      if (near) points[points.length - 1] = { atMs: points.at(-1)?.atMs ?? nowMs, value };
+      else points.push({ atMs: nowMs, value });
+    }
+    while (points.length > 1 && (points[1]?.atMs ?? nowMs) <= nowMs - windowMs) points.shift();
+    return value - (points[0]?.value ?? value);
+  }
+}

@@ -1,0 +1,62 @@
+/**
+ * What was told and is not over, kept over a restart in `alerts.json` of the data directory: who has been told of something is told that
+ * it is over, and of the same thing once. Takes and gives conditions by rule and labels. A file that cannot be written, or read, or holds
+ * something else is as none: then it is told once more.
+ */
+import { open, rename, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { limits } from '../../tables/limits.ts';
+import type { Labels } from './rules.ts';
+
+export interface Kept {
+  readonly rule: string;
+  readonly labels: Labels;
+  readonly sinceMs: number;
+  readonly says: string;
+}
+
+export interface KeptFile {
+  readonly read: () => Promise<readonly Kept[]>;
+  readonly write: (kept: readonly Kept[]) => Promise<void>;
+}
+
+export function keptIn(dataDir: string): KeptFile {
+  const path = join(dataDir, 'alerts.json');
+  return {
+    read: () => readKept(path).catch(() => []),
+    write: async (kept) => {
+      const next = `${path}.new`;
+      try {
+        await writeFile(next, JSON.stringify(kept), { mode: 0o600 });
+        await rename(next, path);
+      } catch {
+        // A disk that is full is told of by its own alert.
+      }
+    },
+  };
+}
+
+async function readKept(path: string): Promise<readonly Kept[]> {
+  const file = await open(path, 'r');
+  try {
+    const { size } = await file.stat();
+    if (size > limits.alertFileBytesMax) return [];
+    const found: unknown = JSON.parse(await file.readFile('utf8'));
+    return Array.isArray(found) ? found.slice(0, limits.alertConditionsMax).filter(isKept) : [];
+  } finally {
+    await file.close();
+  }
+}
+
+function isKept(it: unknown): it is Kept {
+  const { rule, labels, sinceMs, says } = (it ?? {}) as Record<string, unknown>;
+  return (
+    typeof rule === 'string' &&
+    typeof says === 'string' &&
+    typeof sinceMs === 'number' &&
+    Number.isSafeInteger(sinceMs) &&
+    typeof labels === 'object' &&
+    labels !== null &&
+    Object.values(labels).every((label) => typeof label === 'string')
+  );
+}

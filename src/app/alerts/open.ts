@@ -1,0 +1,54 @@
+/** Alerts joined with what they look at. Part of the composition root. */
+import { performance } from 'node:perf_hooks';
+import { createPost } from '../../access/outgoing.ts';
+import type { Metrics } from '../../admin/metrics.ts';
+import type { Catalog } from '../../catalog/catalog.ts';
+import type { Closer } from '../../kit/closer.ts';
+import { limits } from '../../tables/limits.ts';
+import type { Observe } from '../../tables/observations.ts';
+import type { Settings } from '../../tables/settings.ts';
+import { diskSpace } from '../disk.ts';
+import type { WebhookDoor } from '../webhook-doors.ts';
+import { Alerts } from './alerts.ts';
+import { keptIn } from './kept.ts';
+import type { Signs } from './signs.ts';
+import { silentTables } from './silent.ts';
+
+export interface AlertParts {
+  readonly settings: Settings;
+  readonly version: string;
+  readonly catalog: Pick<Catalog, 'asked'>;
+  readonly signs: Signs;
+  readonly listener: Pick<WebhookDoor, 'listeners'>;
+  readonly metrics: Metrics;
+  readonly ready: () => string | null;
+  readonly observe: Observe;
+}
+
+/** Nothing where no URL is set. */
+export function openAlerts(parts: AlertParts, closer: Closer): void {
+  const { settings, catalog, listener, metrics } = parts;
+  const { alertUrl, alertForm: form, alertSeconds, dataDir } = settings;
+  if (alertUrl === null) return;
+  const clock = () => performance.now();
+  const beganMs = clock();
+  const { version, signs, ready, observe } = parts;
+  const alerts = new Alerts({
+    version,
+    signs,
+    ready,
+    observe,
+    url: new URL(alertUrl),
+    form,
+    everyMs: alertSeconds * 1_000,
+    post: createPost(limits),
+    file: keptIn(dataDir),
+    metrics: () => listener.listeners?.metricsText(metrics) ?? metrics.text(),
+    disk: () => diskSpace(dataDir),
+    // While it did not listen nothing could come.
+    silent: (database, isKnown) => silentTables(catalog, database, (clock() - beganMs) / 60_000, isKnown),
+    nowMs: Date.now,
+    clock,
+  }).start();
+  closer.add('alerts', () => alerts.close());
+}

@@ -1,0 +1,145 @@
+-- Tokens of the events gateway: whose they are, what they may store, and what the SQL port calls.
+
+-- Whether a role may, at this moment, insert any row into a table: a policy that might refuse one is not asked on its behalf.
+CREATE OR REPLACE FUNCTION headgate.may_insert(role oid, relation oid) RETURNS boolean
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
+  SELECT coalesce((
+    SELECT has_schema_privilege(r.oid, c.relnamespace, 'USAGE') AND has_table_privilege(r.oid, c.oid, 'INSERT')
+      AND (NOT c.relrowsecurity OR r.rolsuper OR r.rolbypassrls
+        OR pg_has_role(r.oid, c.relowner, 'USAGE') AND NOT c.relforcerowsecurity)
+    FROM pg_class c JOIN pg_roles r ON r.oid = may_insert.role
+    WHERE c.oid = may_insert.relation AND c.relkind IN ('r', 'p') AND c.relpersistence <> 't'), false)
+$body$;
+
+CREATE OR REPLACE FUNCTION headgate.refuse_token_table(me oid, relation oid) RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $body$
+DECLARE
+  found_table record;
+BEGIN
+  SELECT c.relkind, c.relpersistence, c.relrowsecurity, n.nspname, c.relname INTO found_table
+  FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = refuse_token_table.relation;
+  IF found_table.relkind NOT IN ('r', 'p') OR found_table.relpersistence = 't'
+    OR found_table.nspname ~ '^pg_' OR found_table.nspname IN ('headgate', 'information_schema')
+  THEN
+    RAISE EXCEPTION USING ERRCODE = '42809', MESSAGE = format('a token cannot be for "%s"', found_table.relname),
+      HINT = 'A token is for tables, partitioned ones too: no views, and neither temporary tables nor those of the system.';
+  ELSIF headgate.may_insert(me, relation) IS NOT TRUE THEN
+    RAISE EXCEPTION USING ERRCODE = '42501', MESSAGE = format('permission denied for table %s', found_table.relname),
+      HINT = CASE WHEN found_table.relrowsecurity THEN 'A token has no row-level security: only whom it does not hold for may make one.'
+        ELSE 'Whoever makes a token may himself INSERT into its tables.' END;
+  END IF;
+END
+$body$;
+
+-- `given`: {name, relations, origins, rate}. Gives the token, which is known nowhere else from then on.
+CREATE OR REPLACE FUNCTION headgate.do_create_token(me oid, given jsonb) RETURNS text
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+DECLARE
+  -- Each has 122 random bits of the server's own generator; together they are more than what a SHA-256 holds.
+  token text := 'hgt_' || encode(sha256(uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid())), 'hex');
+  token_hash bytea := sha256(convert_to(token, 'UTF8'));
+  relations oid[] := ARRAY(SELECT DISTINCT e.value::oid FROM jsonb_array_elements_text(given -> 'relations') AS e (value));
+  relation oid;
+  made uuid;
+  writer name := coalesce((SELECT r.rolname FROM pg_roles r WHERE r.rolname = 'headgate_gateway'), current_user);
+BEGIN
+  IF cardinality(relations) NOT BETWEEN 1 AND 32 THEN
+    RAISE EXCEPTION USING ERRCODE = '54000', MESSAGE = 'a token is for 1 to 32 tables';
+  ELSIF (SELECT count(*) >= 1000 FROM headgate.token t WHERE t.owner_oid = me)
+    AND NOT (SELECT r.rolsuper FROM pg_roles r WHERE r.oid = me) THEN
+    RAISE EXCEPTION USING ERRCODE = '54000', MESSAGE = 'a role that is no superuser has at most 1000 tokens';
+  ELSIF (SELECT count(*) >= 10000 FROM headgate.token) THEN
+    RAISE EXCEPTION USING ERRCODE = '54000', MESSAGE = 'a database has at most 10000 tokens';
+  END IF;
+  FOREACH relation IN ARRAY relations LOOP
+    PERFORM headgate.refuse_token_table(me, relation);
+    IF NOT has_table_privilege(writer, relation, 'INSERT') THEN
+      RAISE WARNING USING MESSAGE = format('role "%s" may not insert into %s', writer, relation::regclass),
+        HINT = 'The events gateway stores rows as that role, unless HEADGATE_EVENTS_ROLE names another one: '
+          || format('GRANT INSERT ON %s TO %I', relation::regclass, writer);
+    END IF;
+  END LOOP;
+  INSERT INTO headgate.token (name, owner, owner_oid, hash, origins, rate)
+  VALUES (given ->> 'name', (SELECT r.rolname FROM pg_roles r WHERE r.oid = me), me, token_hash,
+    ARRAY(SELECT DISTINCT jsonb_array_elements_text(given -> 'origins')), given ->> 'rate')
+  ON CONFLICT (name) DO NOTHING RETURNING id INTO made;
+  IF made IS NULL THEN
+    RAISE EXCEPTION USING ERRCODE = '42710', MESSAGE = format('token "%s" already exists', given ->> 'name');
+  END IF;
+  INSERT INTO headgate.token_table (token_id, relation) SELECT made, r FROM unnest(relations) AS r;
+  RETURN token;
+END
+$body$;
+
+CREATE OR REPLACE FUNCTION headgate.do_drop_token(me oid, given jsonb) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+DECLARE
+  token_name text := given ->> 'name';
+  owner oid;
+BEGIN
+  SELECT t.owner_oid INTO owner FROM headgate.token t WHERE t.name = token_name FOR UPDATE;
+  IF NOT FOUND THEN
+    IF (given ->> 'ifExists')::boolean THEN
+      RAISE NOTICE USING ERRCODE = '42704', MESSAGE = format('token "%s" does not exist, skipping', token_name);
+      RETURN;
+    END IF;
+    RAISE EXCEPTION USING ERRCODE = '42704', MESSAGE = format('token "%s" does not exist', token_name);
+  ELSIF NOT headgate.may_use(me, owner) THEN
+    RAISE EXCEPTION USING ERRCODE = '42501', MESSAGE = format('permission denied for token "%s"', token_name),
+      HINT = 'The role that made it may drop it, its members, and superusers.';
+  END IF;
+  DELETE FROM headgate.token t WHERE t.name = token_name;
+END
+$body$;
+
+-- As headgate.keep_owners() does for secrets, which calls it. `elsewhere`: the oids are those of another server.
+CREATE OR REPLACE FUNCTION headgate.keep_token_owners(elsewhere boolean) RETURNS void
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $body$
+  UPDATE headgate.token t SET owner = r.rolname, owner_oid = r.oid
+  FROM headgate.token same
+  LEFT JOIN pg_roles r ON CASE WHEN elsewhere THEN r.rolname = same.owner ELSE r.oid = same.owner_oid END
+  WHERE t.id = same.id AND (t.owner IS DISTINCT FROM r.rolname OR t.owner_oid IS DISTINCT FROM r.oid)
+$body$;
+
+-- What Headgate asks for requests of the events gateway, several at a time: the token of that hash (in hex; NULL: none was sent) with
+-- the tables into which its owner may insert now, and whether some token is for pages of that origin. A token whose owner is gone is none.
+CREATE OR REPLACE FUNCTION headgate.token_rights(hashes text[], page_origins text[])
+RETURNS TABLE (n bigint, id uuid, origins text[], rate text, relations oid[], origin_known boolean)
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
+  SELECT a.n, t.id, t.origins, t.rate,
+    ARRAY(SELECT k.relation::oid FROM headgate.token_table k
+      WHERE k.token_id = t.id AND headgate.may_insert(t.owner_oid, k.relation)),
+    a.origin IS NOT NULL AND EXISTS (SELECT FROM headgate.token o WHERE o.origins @> ARRAY[a.origin])
+  FROM ROWS FROM (unnest(hashes), unnest(page_origins)) WITH ORDINALITY AS a (hash, origin, n)
+  LEFT JOIN headgate.token t ON t.hash = decode(a.hash, 'hex') AND EXISTS (SELECT FROM pg_roles r WHERE r.oid = t.owner_oid)
+  ORDER BY a.n
+$body$;
+
+CREATE OR REPLACE FUNCTION headgate.create_token(token_name text, relations regclass[], origins jsonb, rate text)
+RETURNS TABLE ("Token" text)
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+BEGIN
+  INSERT INTO headgate.request (action, given) VALUES ('create token', jsonb_build_object(
+    'name', token_name, 'relations', to_jsonb(relations::oid[]), 'origins', origins, 'rate', rate));
+  "Token" := current_setting('headgate.answer');
+  PERFORM set_config('headgate.answer', '', true);
+  RETURN NEXT;
+END
+$body$;
+
+CREATE OR REPLACE PROCEDURE headgate.drop_token(token_name text, if_exists boolean)
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $body$
+  INSERT INTO headgate.request (action, given) VALUES ('drop token', jsonb_build_object('name', token_name, 'ifExists', if_exists))
+$body$;
+
+CREATE OR REPLACE FUNCTION headgate.show_tokens()
+RETURNS TABLE ("Name" text, "Owner" text, "Tables" text, "Origins" text, "Rate" text, "Created" timestamptz)
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
+  SELECT t.name, r.rolname::text, (
+      SELECT string_agg(k.relation::text
+        || CASE WHEN headgate.may_insert(t.owner_oid, k.relation) THEN '' ELSE ' (its owner may not insert)' END, ', ' ORDER BY k.relation::text)
+      FROM headgate.token_table k JOIN pg_class c ON c.oid = k.relation WHERE k.token_id = t.id),
+    nullif(array_to_string(t.origins, ', '), ''), t.rate, date_trunc('second', t.created_at)
+  FROM headgate.token t LEFT JOIN pg_roles r ON r.oid = t.owner_oid
+  ORDER BY t.name
+$body$;

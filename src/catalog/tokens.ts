@@ -1,0 +1,82 @@
+/**
+ * What the catalog says of tokens of CREATE TOKEN. Takes the hash of a token, and the origin of a page; gives what stands in the catalog
+ * at this moment, read behind the call: nothing is remembered. Whoever asks while a question is under way is in the next one, so any
+ * number of wrong tokens cost one question at a time. Refuses with what `Catalog.asked` refuses with.
+ */
+import { quoteLiteral } from '../kit/sql-text.ts';
+import { limits } from '../tables/limits.ts';
+import type { Catalog } from './catalog.ts';
+
+interface Question {
+  readonly hash: string | null;
+  readonly origin: string | null;
+}
+
+interface Grant {
+  readonly id: string;
+  readonly origins: readonly string[];
+  readonly rate: string | null;
+  readonly relations: ReadonlySet<number>;
+}
+
+interface Answer {
+  readonly grant: Grant | null;
+  readonly originKnown: boolean;
+}
+
+interface RightsRow {
+  /** null: there is no such token. */
+  readonly id: string | null;
+  readonly origins: readonly string[];
+  readonly rate: string | null;
+  readonly relations: readonly number[];
+  readonly origin_known: boolean;
+}
+
+interface Waiting extends Question {
+  readonly resolve: (answer: Answer) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+type Ask = (database: string, question: Question) => Promise<Answer>;
+
+/** Who waits is bounded by the requests that are taken. */
+export function askTokens(catalog: Pick<Catalog, 'asked'>): Ask {
+  /** By database; one that has an entry is being asked. */
+  const waiting = new Map<string, Waiting[]>();
+  const run = async (database: string, queue: Waiting[]): Promise<void> => {
+    while (queue.length > 0) {
+      const batch = queue.splice(0, limits.tokensAskedMax);
+      try {
+        const rows = await catalog.asked<RightsRow>(database, rightsSql(batch));
+        batch.forEach(({ resolve }, index) => resolve(answerOf(rows?.[index])));
+      } catch (error) {
+        for (const { reject } of batch) reject(error);
+      }
+    }
+    waiting.delete(database);
+  };
+  return (database, question) =>
+    new Promise((resolve, reject) => {
+      const asking = { ...question, resolve, reject };
+      const queue = waiting.get(database);
+      if (queue !== undefined) return void queue.push(asking);
+      const begun = [asking];
+      waiting.set(database, begun);
+      void run(database, begun);
+    });
+}
+
+function answerOf(row: RightsRow | undefined): Answer {
+  if (row === undefined || row.id === null) return { grant: null, originKnown: row?.origin_known ?? false };
+  const { id, origins, rate, relations, origin_known: originKnown } = row;
+  return { grant: { id, origins, rate, relations: new Set(relations) }, originKnown };
+}
+
+function rightsSql(batch: readonly Question[]): string {
+  const list = (texts: readonly (string | null)[]) =>
+    `array[${texts.map((text) => (text === null ? 'null' : quoteLiteral(text))).join(', ')}]::pg_catalog.text[]`;
+  const hashes = list(batch.map(({ hash }) => hash));
+  const origins = list(batch.map(({ origin }) => origin));
+  return `select id, origins, rate, relations, origin_known from headgate.token_rights(${hashes}, ${origins}) order by n`;
+}

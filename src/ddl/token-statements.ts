@@ -1,0 +1,82 @@
+/**
+ * CREATE and DROP TOKEN. Takes tokens of the statement, gives a SELECT or a CALL; the token itself is made by the engine and stands in
+ * the answer alone. Refuses names, tables, origins and rates that are too long, too many or none (42622, 54000, 22023). Pure.
+ */
+import { parseRate } from '../kit/rate.ts';
+import { limits } from '../tables/limits.ts';
+import { StatementError, type Cursor, type Name } from './cursor.ts';
+import { parseOptions, refuseUnknown, type Option } from './options.ts';
+import { answeringPlan, callPlan, relationOrError, type Plan } from './plan.ts';
+
+const nameBytesMax = 63;
+
+export function createToken(cursor: Cursor): Plan {
+  cursor.refuseForeign('CREATE TOKEN');
+  cursor.expect('create', 'token');
+  const name = tokenName(cursor);
+  cursor.expect('for', 'insert', 'on');
+  const at = cursor.offset;
+  const tables: Name[] = [];
+  do tables.push(cursor.qualifiedName(3));
+  while (cursor.accept(','));
+  if (tables.length > limits.tokenTablesMax)
+    throw new StatementError('54000', `a token is for at most ${limits.tokenTablesMax} tables`, at);
+  const options = cursor.accept('with') ? parseOptions(cursor) : [];
+  cursor.expectEnd();
+  refuseUnknown(options, ['origins', 'rate'], 'a token');
+  const named = (word: string) => options.find((option) => option.name === word);
+  const relations = { sql: `ARRAY[${tables.map(relationOrError).join(', ')}]` };
+  const args = [name, relations, { json: originsOf(named('origins')) }, rateOf(named('rate'))];
+  return answeringPlan('CREATE TOKEN', 'create_token', args, cursor.lexical.text);
+}
+
+export function dropToken(cursor: Cursor): Plan {
+  cursor.refuseForeign('DROP TOKEN');
+  cursor.expect('drop', 'token');
+  const ifExists = cursor.accept('if', 'exists');
+  const name = tokenName(cursor);
+  cursor.expectEnd();
+  return callPlan('DROP TOKEN', 'drop_token', [name, ifExists], cursor.lexical.text);
+}
+
+function tokenName(cursor: Cursor): string {
+  const at = cursor.offset;
+  const name = cursor.identifier();
+  if (Buffer.byteLength(name, 'utf8') > nameBytesMax)
+    throw new StatementError('42622', `a token's name has at most ${nameBytesMax} bytes`, at);
+  return name;
+}
+
+/** As a browser writes them: it is compared letter by letter, and there is none that means all. */
+function originsOf(option: Option | undefined): readonly string[] {
+  if (option === undefined) return [];
+  const { value, valueAt } = option;
+  const origins = value.split(',').map((it) => it.trim());
+  if (origins.length > limits.tokenOriginsMax)
+    throw new StatementError('54000', `a token has at most ${limits.tokenOriginsMax} origins`, valueAt);
+  for (const origin of origins) {
+    const meant = originMeant(origin);
+    if (meant === origin && origin.length <= limits.originCharsMax) continue;
+    const hint =
+      meant === null || meant === origin
+        ? `The form is https://host or https://host:port, in at most ${limits.originCharsMax} characters; several with commas.`
+        : `A browser writes it ${meant}.`;
+    throw new StatementError('22023', `"${origin}" is no origin of web pages`, valueAt, { hint });
+  }
+  return origins;
+}
+
+function originMeant(text: string): string | null {
+  if (text.includes('*') || !URL.canParse(text)) return null;
+  const { protocol, origin } = new URL(text);
+  return protocol === 'https:' || protocol === 'http:' ? origin : null;
+}
+
+function rateOf(option: Option | undefined): string | null {
+  if (option === undefined) return null;
+  const { value, valueAt } = option;
+  if (value.length <= limits.tokenRateCharsMax && parseRate(value) !== null) return value.trim();
+  throw new StatementError('22023', `rate "${value}" is not known`, valueAt, {
+    hint: "For example '100/s', '600/min' or '5000/h burst 100'.",
+  });
+}

@@ -1,0 +1,78 @@
+/**
+ * One row as a JSON object, with every digit as the engine printed it. Takes the texts of its values and their columns' names and
+ * types, gives text; refuses nothing. Pure.
+ */
+import { builtinTypes, encodeText } from './sql-types.ts';
+import type { SqlType } from './sql-types.ts';
+
+export interface Field {
+  readonly name: string;
+  readonly dataTypeID: number;
+}
+
+export type TypeLookup = (oid: number) => SqlType | undefined;
+
+/** `"name":` for each column, and its type. */
+export type Encoders = readonly { readonly key: string; readonly type: SqlType }[];
+
+export interface RowSink {
+  add(text: string): void;
+  /** The inside of a JSON string, not encoded yet. */
+  addLarge(value: string): void;
+}
+
+/** A value of so many characters is encoded in slices of so many. */
+export const largeChars = 1024 * 1024;
+
+/** null: a type is not known. */
+export function encodersOf(fields: readonly Field[], known: TypeLookup): Encoders | null {
+  const names = uniqueNames(fields);
+  const encoders: { key: string; type: SqlType }[] = [];
+  for (const [index, field] of fields.entries()) {
+    const type = builtinTypes.get(field.dataTypeID) ?? known(field.dataTypeID);
+    if (type === undefined) return null;
+    encoders.push({ key: `${JSON.stringify(names[index])}:`, type });
+  }
+  return encoders;
+}
+
+/** A row is an object: the second column called `a` becomes `a_2`. */
+export function uniqueNames(fields: readonly Field[]): string[] {
+  const taken = new Set(fields.map((field) => field.name));
+  const given = new Set<string>();
+  return fields.map(({ name }) => {
+    let unique = name;
+    for (let n = 2; given.has(unique) || (unique !== name && taken.has(unique)); n++) unique = `${name}_${n}`;
+    given.add(unique);
+    return unique;
+  });
+}
+
+export function addRow(
+  to: RowSink,
+  encoders: Encoders,
+  values: readonly (string | null)[],
+  first: boolean,
+): void {
+  let text = first ? '{' : ',{';
+  for (let i = 0; i < values.length; i++) {
+    const value = values[i] ?? null;
+    const column = encoders[i];
+    if (i > 0) text += ',';
+    text += column?.key ?? `${encodeText(String(i))}:`;
+    const encode = column?.type.encode ?? encodeText;
+    if (value === null) text += 'null';
+    else if (encode !== encodeText || value.length < largeChars) text += encode(value);
+    else {
+      to.add(`${text}"`);
+      to.addLarge(value);
+      text = '"';
+    }
+  }
+  to.add(`${text}}`);
+}
+
+/** What a JSON string has between its quotes. */
+export function inside(text: string): string {
+  return encodeText(text).slice(1, -1);
+}

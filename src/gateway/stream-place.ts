@@ -1,0 +1,122 @@
+/**
+ * How far a reader has come in a table: for each part of its file, the number of PostgreSQL's transactions (kit/position.ts) up to
+ * which it was read. New rows mostly lie at the end of the file, so the end is read often and the rest seldom, and nothing is
+ * passed over: the parts are the whole file. Takes and gives places; refuses (null) a text that is none. Pure.
+ */
+
+/** A row's address: its block, times 65536, and its number in there. */
+export type Address = number;
+
+/** Rows from `at` up to the next part are read up to the transaction `xid`; 0: not at all. */
+export interface Part {
+  readonly at: Address;
+  readonly xid: bigint;
+}
+
+export interface Place {
+  readonly oid: number;
+  /** The file of the table: rewritten, its rows have other addresses. */
+  readonly file: number;
+  /** By address; the first is at 0. */
+  readonly parts: readonly Part[];
+}
+
+/** What is to be read. */
+export interface Gap {
+  readonly from: Address;
+  /** Infinity: the end, wherever that is. */
+  readonly to: Address;
+  /** null: from the beginning of time. */
+  readonly since: bigint | null;
+  readonly until: bigint;
+}
+
+export const blockOf = (at: Address): number => Math.floor(at / 65_536);
+export const addressOf = (block: number, row = 0): Address => block * 65_536 + row;
+
+/** PostgreSQL's `(block,row)`; throws nothing: it is PostgreSQL's own. */
+export function parseAddress(text: string): Address {
+  const [, block = '0', row = '0'] = /^\((\d+),(\d+)\)$/.exec(text) ?? [];
+  return addressOf(Number(block), Number(row));
+}
+
+export const printAddress = (at: Address): string => `(${blockOf(at)},${at % 65_536})`;
+
+export const wholly = (oid: number, file: number, xid: bigint): Place => ({
+  oid,
+  file,
+  parts: [{ at: 0, xid }],
+});
+
+/** What lies from `from` up to `to` has been read up to `until`, where it was not further already. */
+export function advanced(place: Place, from: Address, to: Address, until: bigint): Place {
+  const { parts } = place;
+  const cuts = new Set([...parts.map(({ at }) => at), from, to]);
+  const next: Part[] = [];
+  for (const at of [...cuts].filter(Number.isFinite).toSorted((a, b) => a - b)) {
+    const before = xidAt(place, at);
+    const xid = at >= from && at < to && before < until ? until : before;
+    if (next.at(-1)?.xid !== xid) next.push({ at, xid });
+  }
+  return { ...place, parts: next };
+}
+
+export function xidAt({ parts }: Place, at: Address): bigint {
+  return parts.findLast((part) => part.at <= at)?.xid ?? 0n;
+}
+
+/** The first part of the file in which `goal` is further than `place`; null: there is none. */
+export function gapTo(place: Place, goal: Place): Gap | null {
+  const cuts = [...new Set([...place.parts, ...goal.parts].map(({ at }) => at))].toSorted((a, b) => a - b);
+  let gap: Gap | null = null;
+  for (const at of cuts) {
+    const since = xidAt(place, at);
+    const until = xidAt(goal, at);
+    if (gap !== null) {
+      if (since !== (gap.since ?? 0n) || until !== gap.until) return { ...gap, to: at };
+    } else if (since < until) gap = { from: at, to: Infinity, since: since === 0n ? null : since, until };
+  }
+  return gap;
+}
+
+/** The two neighbours before `end` that hold the least together, as one range; null: there are no two. */
+export function cheapestPair({ parts }: Place, end: Address): { from: Address; to: Address } | null {
+  let cheapest: { from: Address; to: Address } | null = null;
+  for (const [index, { at: from }] of parts.entries()) {
+    const [second, third] = [parts[index + 1]?.at ?? Infinity, parts[index + 2]?.at ?? Infinity];
+    const to = Math.min(third, end);
+    if (second >= end) break;
+    if (cheapest === null || to - from < cheapest.to - cheapest.from) cheapest = { from, to };
+  }
+  return cheapest;
+}
+
+/** The part that was read the least. */
+export const leastXid = ({ parts }: Place): bigint =>
+  parts.reduce((least, { xid }) => (xid < least ? xid : least), parts[0]?.xid ?? 0n);
+
+export const furthestXid = ({ parts }: Place): bigint =>
+  parts.reduce((most, { xid }) => (xid > most ? xid : most), 0n);
+
+const partsMax = 64;
+const form = /^(\d{1,10})\.(\d{1,10})-(\d{1,19})((?:-\d{1,15}\.\d{1,19})*)$/;
+
+export function printPlace({ oid, file, parts }: Place): string {
+  const [first, ...rest] = parts;
+  return `${oid}.${file}-${first?.xid ?? 0n}${rest.map(({ at, xid }) => `-${at}.${xid}`).join('')}`;
+}
+
+/** null: it is none. */
+export function parsePlace(text: string): Place | null {
+  const [whole, oid, file, xid = '0', rest = ''] = form.exec(text) ?? [];
+  if (whole === undefined) return null;
+  const parts: Part[] = [{ at: 0, xid: BigInt(xid) }];
+  for (const pair of rest.split('-').slice(1)) {
+    const [at = '0', of = '0'] = pair.split('.');
+    if (Number(at) <= (parts.at(-1)?.at ?? 0) || parts.length >= partsMax) return null;
+    parts.push({ at: Number(at), xid: BigInt(of) });
+  }
+  // No address of PostgreSQL is beyond 32 bits of blocks.
+  if ((parts.at(-1)?.at ?? 0) >= addressOf(2 ** 32)) return null;
+  return { oid: Number(oid), file: Number(file), parts };
+}

@@ -1,0 +1,262 @@
+/**
+ * What the stream of a table's rows asks the engine. Takes a lent session, gives what the table is now, and pages of its rows
+ * by their addresses; refuses with `relation_not_found`, `relation_not_streamed`, `engine_unavailable`, `table_changed` and
+ * `result_too_large`. No transaction outlives a page.
+ */
+import { setTimeout as pause } from 'node:timers/promises';
+import type { Connection, DatabaseError, PoolClient } from 'pg';
+import { cutOff } from '../engine/hang-up.ts';
+import { sqlstateOf } from '../engine/sqlstate.ts';
+import { writtenBetween } from '../kit/position.ts';
+import { quoteIdentifier, quoteLiteral } from '../kit/sql-text.ts';
+import { limits } from '../tables/limits.ts';
+import { Refused } from '../tables/refusals.ts';
+import { addRow, inside } from './row-text.ts';
+import type { Encoders, Field } from './row-text.ts';
+import { Run } from './sql-run.ts';
+import { SqlRefused } from './sql-sessions.ts';
+import type { Lent } from './sql-sessions.ts';
+import { addressOf, blockOf, parseAddress, printAddress } from './stream-place.ts';
+import type { Address, Gap } from './stream-place.ts';
+import { bind, describePortal, execute, flush, parse, sync } from './wire-messages.ts';
+
+/** A table at a moment. */
+export interface TableNow {
+  readonly oid: number;
+  readonly file: number;
+  readonly blocks: number;
+  /** `"schema"."table"` */
+  readonly name: string;
+  /** All transactions below it have ended, and what says so is on the disk: no crash gives their numbers out again. */
+  readonly position: bigint;
+  /** None from it on had begun when the file had so many blocks. */
+  readonly next: bigint;
+}
+
+interface NowRow {
+  readonly oid: string;
+  readonly kind: string;
+  readonly readable: string;
+  readonly schema: string;
+  readonly table: string;
+  readonly file: string | null;
+  readonly blocks: string;
+  readonly position: string;
+  readonly begun: string;
+  readonly written: string | null;
+  readonly flushed: string | null;
+}
+
+/**
+ * The snapshot is taken first. Then come the size of the file, which numbers of transactions were given out, the end of the log, and how
+ * much of that is on the disk, in this order. (A snapshot's xmax does not tell of those that are given out.)
+ */
+const nowOf = (oid: string): string => `
+  select c.oid::pg_catalog.text as oid, c.relkind::pg_catalog.text as kind,
+    pg_catalog.has_table_privilege(c.oid, 'SELECT')::pg_catalog.text as readable, n.nspname::pg_catalog.text as schema,
+    c.relname::pg_catalog.text as table, pg_catalog.pg_relation_filenode(c.oid)::pg_catalog.text as file,
+    (pg_catalog.pg_relation_size(c.oid) / pg_catalog.current_setting('block_size')::pg_catalog.int8)::pg_catalog.text as blocks,
+    pg_catalog.pg_snapshot_xmin(pg_catalog.pg_current_snapshot())::pg_catalog.text as position,
+    pg_catalog.age(pg_catalog.mod(pg_catalog.pg_snapshot_xmin(pg_catalog.pg_current_snapshot())::pg_catalog.text::pg_catalog.numeric,
+      4294967296)::pg_catalog.text::pg_catalog.xid)::pg_catalog.text as begun,
+    case when not pg_catalog.pg_is_in_recovery()
+      then pg_catalog.pg_wal_lsn_diff(pg_catalog.pg_current_wal_insert_lsn(), '0/0')::pg_catalog.text end as written,
+    case when not pg_catalog.pg_is_in_recovery()
+      then pg_catalog.pg_wal_lsn_diff(pg_catalog.pg_current_wal_flush_lsn(), '0/0')::pg_catalog.text end as flushed
+  from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace where c.oid = ${oid}`;
+
+export const byOid = (oid: number): string => `${oid}`;
+export const byName = (name: string): string => `pg_catalog.to_regclass(${quoteLiteral(name)})`;
+
+/** What a name means that is none. */
+const misnamed = /^(?:42601|42602|0A000|22023)$/;
+
+/** `which`: `byOid` or `byName`. Waits until what was committed is on the disk. */
+export async function tableNow({ client }: Lent, which: string): Promise<TableNow> {
+  const query = nowOf(which);
+  let first: NowRow | null = null;
+  for (let waitedMs = 0; waitedMs <= limits.streamFlushMs; waitedMs += limits.streamFlushPauseMs) {
+    const { rows } = await client.query<NowRow>(query).catch((error: unknown) => {
+      throw misnamed.test(sqlstateOf(error) ?? '') ? new Refused('relation_not_found') : error;
+    });
+    const [now] = rows;
+    if (now === undefined) throw new Refused('relation_not_found');
+    if (now.kind !== 'r' || now.file === null) throw new Refused('relation_not_streamed');
+    const name = `${quoteIdentifier(now.schema)}.${quoteIdentifier(now.table)}`;
+    if (now.readable !== 'true')
+      throw new SqlRefused({ sqlstate: '42501', message: `permission denied for table ${name}` });
+    first ??= now;
+    if (first.written === null || BigInt(now.flushed ?? 0) >= BigInt(first.written))
+      return {
+        oid: Number(first.oid),
+        file: Number(first.file),
+        blocks: Number(first.blocks),
+        name,
+        position: BigInt(first.position),
+        next: BigInt(first.position) + BigInt(first.begun),
+      };
+    await pause(limits.streamFlushPauseMs);
+  }
+  throw new Refused('engine_unavailable');
+}
+
+export interface Page {
+  /** Each as a JSON object in one line. */
+  readonly rows: readonly string[];
+  /** Up to where everything was read. */
+  readonly to: Address;
+}
+
+/** Reads tables page by page, as much at a time as their rows allow. */
+export class Pager {
+  #blocks: number = limits.streamChunkBlocksMax;
+  /** How many rows are asked for at first, and at once. */
+  #rows = 16;
+  #rowsMax: number = limits.streamRowsMax;
+
+  /** A page of the gap, from its beginning. Refuses with `table_changed` what is not the table, or not its file, any more. */
+  async read({ client, encoders }: Lent, table: TableNow, gap: Gap): Promise<Page> {
+    const chunkEnd = addressOf(blockOf(gap.from) + this.#blocks);
+    // Behind the last block that there is nothing is but what comes: it is read with it.
+    const to = blockOf(chunkEnd) >= table.blocks ? gap.to : Math.min(gap.to, chunkEnd);
+    const run = new PageRun(
+      client,
+      pageSql(table, gap, to),
+      Math.min(this.#rows, this.#rowsMax),
+      this.#rowsMax,
+    );
+    const { fields, rows, bytes, whole } = await run.ended.catch((error: unknown) => {
+      if (error instanceof Error && error.message.includes(moved)) throw new Refused('table_changed');
+      if (!run.overflowed) throw error;
+      if (this.#rowsMax === 1) throw new Refused('result_too_large');
+      // Nothing says how large rows are before they have come.
+      this.#rowsMax = 1;
+      throw new Refused('engine_unavailable');
+    });
+    this.#rowsMax = Math.min(limits.streamRowsMax, this.#rowsMax * 4);
+    if (rows.length > 0) this.#rows = Math.ceil(limits.streamPageBytes / (bytes / rows.length + 1));
+    this.#blocks = whole
+      ? Math.min(limits.streamChunkBlocksMax, this.#blocks * 2)
+      : Math.max(16, Math.ceil(this.#blocks / 2));
+    const last = rows.at(-1)?.[0];
+    const columns = await encoders(fields.slice(1));
+    return {
+      rows: rows.map((row) => textOf(columns, row.slice(1))),
+      to: whole || typeof last !== 'string' ? to : parseAddress(last) + 1,
+    };
+  }
+}
+
+/** A setting that nobody has. */
+const moved = 'headgate.table_moved';
+
+/**
+ * Names and files are looked at while the table is locked against their change, once and before its rows: a table of that name that
+ * came in its place is another one, and rows of another file have other addresses.
+ */
+function pageSql({ name, oid, file }: TableNow, { from, since, until }: Gap, to: Address): string {
+  const upTo = to === Infinity ? '' : ` AND t.ctid < '${printAddress(to)}'::pg_catalog.tid`;
+  return `SELECT t.ctid, t.* FROM ONLY ${name} t
+WHERE CASE WHEN ${quoteLiteral(name)}::pg_catalog.regclass::pg_catalog.oid = ${oid} AND pg_catalog.pg_relation_filenode(${oid}) = ${file}
+  THEN true ELSE pg_catalog.current_setting('${moved}') = '' END
+AND t.ctid >= '${printAddress(from)}'::pg_catalog.tid${upTo}
+AND ${writtenBetween(since, until)} ORDER BY t.ctid`;
+}
+
+/** In one line: JSON has line ends between its tokens only. */
+function textOf(columns: Encoders, values: readonly (string | null)[]): string {
+  let text = '';
+  addRow(
+    { add: (more) => void (text += more), addLarge: (value) => void (text += inside(value)) },
+    columns,
+    values,
+    true,
+  );
+  return /[\r\n]/.test(text) ? text.replaceAll(/[\r\n]+/g, ' ') : text;
+}
+
+interface PageEnd {
+  readonly fields: readonly Field[];
+  readonly rows: readonly (readonly (string | null)[])[];
+  readonly bytes: number;
+  /** All rows of the statement have come. */
+  readonly whole: boolean;
+}
+
+/** One statement, of whose rows only so many are asked for as fill a page. */
+class PageRun extends Run {
+  readonly ended: Promise<PageEnd>;
+  overflowed = false;
+  readonly #rowsMax: number;
+  readonly #rows: (readonly (string | null)[])[] = [];
+  #fields: readonly Field[] = [];
+  #bytes = 0;
+  #whole = false;
+  #synced = false;
+  readonly #stopWatching: () => void;
+  #resolve: (end: PageEnd) => void = () => {};
+  #reject: (error: Error) => void = () => {};
+
+  constructor(client: PoolClient, sql: string, rowsFirst: number, rowsMax: number) {
+    super([parse(Buffer.from(sql)), bind([]), describePortal(), execute(rowsFirst), flush()]);
+    this.#rowsMax = rowsMax;
+    const { stream } = (client as unknown as { connection: Connection }).connection;
+    let received = 0;
+    // One message is held until it is whole, and one value may be a gigabyte.
+    const count = (chunk: Buffer): void => {
+      received += chunk.length;
+      if (received <= limits.streamReceivedBytesMax) return;
+      this.overflowed = true;
+      cutOff(client);
+    };
+    stream.on('data', count);
+    this.#stopWatching = () => void stream.off('data', count);
+    this.ended = new Promise((resolve, reject) => {
+      this.#resolve = resolve;
+      this.#reject = reject;
+    });
+    client.query(this);
+  }
+
+  override handleRowDescription({ fields }: { readonly fields: readonly Field[] }): void {
+    this.#fields = fields;
+  }
+
+  override handleDataRow({ fields }: { readonly fields: readonly (string | null)[] }): void {
+    this.#rows.push(fields);
+    for (const value of fields) this.#bytes += value?.length ?? 0;
+  }
+
+  override handlePortalSuspended(connection: Connection): void {
+    const room = limits.streamPageBytes - this.#bytes;
+    if (room <= 0) return this.#sync(connection);
+    const each = this.#bytes / this.#rows.length + 1;
+    connection.stream.write(
+      Buffer.concat([execute(Math.ceil(Math.min(this.#rowsMax, room / each))), flush()]),
+    );
+  }
+
+  override handleCommandComplete(_message: { readonly text: string }, connection: Connection): void {
+    this.#whole = true;
+    this.#sync(connection);
+  }
+
+  handleReadyForQuery(): void {
+    this.#stopWatching();
+    this.giveBackMessages();
+    this.#resolve({ fields: this.#fields, rows: this.#rows, bytes: this.#bytes, whole: this.#whole });
+  }
+
+  handleError(error: Error | DatabaseError, connection: Connection): void {
+    this.#stopWatching();
+    this.#sync(connection);
+    this.#reject(error);
+  }
+
+  /** The engine reads nothing else behind an error. */
+  #sync(connection: Connection): void {
+    if (this.#synced || connection.stream.destroyed) return;
+    this.#synced = true;
+    connection.stream.write(sync());
+  }
+}

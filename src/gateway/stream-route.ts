@@ -1,0 +1,32 @@
+/** GET /v1/events: the rows of a table as server-sent events. Takes requests, gives what streams.ts gives; refuses as that does. */
+import { limits } from '../tables/limits.ts';
+import { Refused } from '../tables/refusals.ts';
+import type { GatewayExchange } from './exchange.ts';
+import { readQuery, streamParameters } from './query.ts';
+import type { Streams } from './streams.ts';
+
+export interface StreamRouteDeps {
+  readonly streams: Streams;
+  readonly database: (name: string | undefined) => string;
+  /** How long the reader of a stream may read nothing of what was sent, in ms. */
+  readonly readPauseMs: number;
+}
+
+export function streamRoute(deps: StreamRouteDeps): (exchange: GatewayExchange) => Promise<void> {
+  const { streams, database, readPauseMs } = deps;
+  return async (exchange) => {
+    const given = readQuery(exchange.target, streamParameters);
+    // Whoever comes again has the newer one in its header, and the older one still in its address.
+    const after = exchange.headers['last-event-id'] ?? given.after ?? null;
+    if (Array.isArray(after) || (after?.length ?? 0) > limits.streamPositionCharsMax)
+      throw new Refused('malformed_query', 'the position is none that an event has had as its id');
+    const gone = new AbortController();
+    exchange.onEnded(() => gone.abort());
+    const request = {
+      database: database(given.database),
+      name: given.name ?? '',
+      after: after === '' ? null : after,
+    };
+    await exchange.answerStream(await streams.follow(request, gone.signal), readPauseMs);
+  };
+}

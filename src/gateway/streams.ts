@@ -1,0 +1,253 @@
+/**
+ * Who follows which table. Takes a name and a position, gives the rows behind it as they are sent, for ever: at least once, and
+ * none left out. Refuses with `relation_not_found`, `relation_not_streamed`, `position_lost`, `malformed_query`, `overloaded`,
+ * `draining`, `engine_unavailable` and what the engine says. Touches sessions of its own.
+ */
+import { performance } from 'node:perf_hooks';
+import { setTimeout as pause } from 'node:timers/promises';
+import { distanceMax } from '../kit/position.ts';
+import { Semaphore } from '../kit/semaphore.ts';
+import { limits } from '../tables/limits.ts';
+import { Refused } from '../tables/refusals.ts';
+import { answerTo } from './answers.ts';
+import type { Budget } from './budget.ts';
+import type { SqlSessions } from './sql-sessions.ts';
+import { Feed, passes } from './stream-feed.ts';
+import { advanced, furthestXid, gapTo, leastXid, parsePlace, printPlace, wholly } from './stream-place.ts';
+import type { Place } from './stream-place.ts';
+import { byName, byOid, Pager, tableNow } from './stream-read.ts';
+import type { TableNow } from './stream-read.ts';
+
+export interface StreamRequest {
+  readonly database: string;
+  /** As SQL writes it. */
+  readonly name: string;
+  /** What an event's id said; `0`: from the beginning; null: from now on. */
+  readonly after: string | null;
+}
+
+/** What a stream gives next. */
+export interface Piece {
+  readonly frame: Buffer;
+  readonly rows: number;
+}
+
+interface Followed {
+  readonly feed: Feed;
+  readers: number;
+}
+
+export class Streams {
+  readonly #sessions: SqlSessions;
+  readonly #memory: Budget;
+  /** By database and oid. */
+  readonly #feeds = new Map<string, Followed>();
+  readonly #catchingUp = new Semaphore(limits.streamCatchUpsMax);
+  readonly #open = new Set<AbortController>();
+  #draining = false;
+
+  /** `memory`: what all results may hold together. */
+  constructor(sessions: SqlSessions, memory: Budget) {
+    this.#sessions = sessions;
+    this.#memory = memory;
+  }
+
+  get open(): number {
+    return this.#open.size;
+  }
+
+  /**
+   * Its pieces end when `gone` says that nobody reads them, with a drain, and with a refusal, which they tell. Whoever asks for them
+   * has to read on until then, or to return.
+   */
+  async follow(request: StreamRequest, gone: AbortSignal): Promise<AsyncGenerator<Piece, void, undefined>> {
+    const after = request.after === null ? null : placeOf(request.after);
+    if (this.#draining) throw new Refused('draining');
+    if (this.#open.size >= limits.streamsMax) throw new Refused('overloaded', 'too many streams are open');
+    const ending = new AbortController();
+    const end = (): void => ending.abort();
+    this.#open.add(ending);
+    try {
+      gone.addEventListener('abort', end, { once: true });
+      if (gone.aborted) end();
+      const now = await this.#sessions.lend(request.database, ending.signal, (lent) =>
+        tableNow(lent, byName(request.name)),
+      );
+      const place = after === null ? wholly(now.oid, now.file, now.position) : resumed(after, now);
+      const followed = this.#feed(request.database, now);
+      followed.readers += 1;
+      return this.#pieces(followed, place, ending, () => gone.removeEventListener('abort', end));
+    } catch (error) {
+      this.#open.delete(ending);
+      throw error;
+    }
+  }
+
+  /** Ends all streams, with a word to come again. */
+  drain(): void {
+    this.#draining = true;
+    for (const ending of this.#open) ending.abort();
+  }
+
+  /** Lets go of a database, so that it can be dropped or renamed: its readers come again. */
+  async release(database: string): Promise<void> {
+    for (const [key, { feed }] of this.#feeds) {
+      if (feed.options.database !== database) continue;
+      feed.end(new Refused('database_unknown'));
+      this.#feeds.delete(key);
+    }
+    await this.#sessions.release(database);
+  }
+
+  close(): Promise<void> {
+    this.drain();
+    for (const { feed } of this.#feeds.values()) feed.end(new Refused('draining'));
+    return this.#sessions.close();
+  }
+
+  #feed(database: string, now: TableNow): Followed {
+    const key = `${now.oid} ${database}`;
+    const known = this.#feeds.get(key);
+    if (known !== undefined && known.feed.failure === null) return known;
+    if (this.#feeds.size >= limits.streamTablesMax)
+      throw new Refused('overloaded', 'streams follow too many tables');
+    const feed = new Feed({ database, sessions: this.#sessions, now, frame });
+    const made = { feed, readers: 0 };
+    this.#feeds.set(key, made);
+    return made;
+  }
+
+  async *#pieces(
+    followed: Followed,
+    from: Place,
+    ending: AbortController,
+    settle: () => void,
+  ): AsyncGenerator<Piece, void, undefined> {
+    const { feed } = followed;
+    const { signal } = ending;
+    const pager = new Pager();
+    let place = from;
+    try {
+      yield piece(`retry: ${limits.streamAgainMs}\n${idOf(place)}`);
+      let saidMs = performance.now();
+      for (let number = feed.join(place); !signal.aborted;) {
+        if (feed.failure !== null) throw feed.failure;
+        const found = number === null ? 'too late' : feed.at(number);
+        let rows: Piece | null = null;
+        if (found === 'nothing yet') {
+          place = feed.place;
+          await feed.more(limits.streamKeepAliveMs, signal);
+        } else if (found === 'too late') {
+          ({ place, rows } = await this.#page(feed, place, pager, signal));
+          number = feed.join(place);
+        } else {
+          number = (number ?? 0) + 1;
+          place = found.after;
+          rows = found;
+        }
+        const silentMs = performance.now() - saidMs;
+        if (rows === null && silentMs < limits.streamKeepAliveMs) continue;
+        yield* this.#inItsRoom(rows ?? piece(`:\n${idOf(place)}`));
+        saidMs = performance.now();
+      }
+      // Whoever has left reads it no more.
+      yield piece(comeAgain);
+    } catch (error) {
+      const answer = answerTo(error);
+      if (answer === null) throw error;
+      yield piece(passes(error) ? comeAgain : `event: refused\ndata: ${answer.text}\n\n`);
+    } finally {
+      settle();
+      this.#open.delete(ending);
+      followed.readers -= 1;
+      if (followed.readers === 0) this.#forget(followed);
+    }
+  }
+
+  /** A large piece is held until its reader has read it. */
+  *#inItsRoom(next: Piece): Generator<Piece, void, undefined> {
+    const { length } = next.frame;
+    if (length <= limits.streamLargeBytes) return yield next;
+    if (!this.#memory.take(length)) throw new Refused('results_full');
+    try {
+      yield next;
+    } finally {
+      this.#memory.give(length);
+    }
+  }
+
+  /** One page of what lies between a reader and the others. */
+  async #page(
+    feed: Feed,
+    from: Place,
+    pager: Pager,
+    signal: AbortSignal,
+  ): Promise<{ readonly place: Place; readonly rows: Piece | null }> {
+    // Rewritten, the table has its rows elsewhere.
+    const place = from.file === feed.place.file ? from : wholly(from.oid, feed.place.file, leastXid(from));
+    const gap = gapTo(place, feed.place);
+    if (gap === null) return { place, rows: null };
+    const read = () =>
+      this.#sessions.lend(feed.options.database, signal, (lent) => pager.read(lent, feed.table, gap));
+    try {
+      const { rows, to } = await this.#catchingUp.run(limits.streamPageMs, read);
+      const after = advanced(place, gap.from, to, gap.until);
+      return {
+        place: after,
+        rows: rows.length === 0 ? null : { frame: frame(rows, after), rows: rows.length },
+      };
+    } catch (error) {
+      if (!passes(error)) throw error;
+      if (error instanceof Refused && error.refusal.code === 'table_changed') await this.#renew(feed, signal);
+      else await pause(limits.streamAgainMs, undefined, { signal }).catch(() => undefined);
+      return { place, rows: null };
+    }
+  }
+
+  /** Of one that nobody waits for at its end, which does not look by itself. */
+  async #renew(feed: Feed, signal: AbortSignal): Promise<void> {
+    const { options, place } = feed;
+    const now = this.#sessions.lend(options.database, signal, (lent) => tableNow(lent, byOid(place.oid)));
+    feed.renew(await now);
+  }
+
+  #forget(followed: Followed): void {
+    followed.feed.end(null);
+    for (const [key, it] of this.#feeds) if (it === followed) this.#feeds.delete(key);
+  }
+}
+
+/** Throws Refused. */
+function placeOf(text: string): Place {
+  if (text === '0') return wholly(0, 0, 0n);
+  const place = parsePlace(text);
+  if (place === null)
+    throw new Refused('malformed_query', 'the position is none that an event has had as its id');
+  return place;
+}
+
+/** Where a reader goes on that has been there before; throws Refused. */
+function resumed(after: Place, { oid, file, position }: TableNow): Place {
+  if (after.oid === 0) return wholly(oid, file, 0n);
+  const least = leastXid(after);
+  const tooOld = least > 0n && position - least > distanceMax;
+  if (after.oid !== oid || furthestXid(after) > position || tooOld) throw new Refused('position_lost');
+  return after.file === file ? after : wholly(oid, file, least);
+}
+
+/** Server-sent events: each row is one, and the last one of a batch has the place behind it. */
+function frame(rows: readonly string[], after: Place): Buffer {
+  return Buffer.from(
+    rows
+      .map((row, index) =>
+        index < rows.length - 1 ? `data: ${row}\n\n` : `id: ${printPlace(after)}\ndata: ${row}\n\n`,
+      )
+      .join(''),
+  );
+}
+
+const comeAgain = ': come again\n\n';
+const piece = (text: string): Piece => ({ frame: Buffer.from(text), rows: 0 });
+
+/** An event without data is no event, and tells its reader where it is. */
+const idOf = (place: Place): string => `id: ${printPlace(place)}\n\n`;

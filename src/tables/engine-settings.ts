@@ -1,0 +1,13 @@
+/** The rows of settings for the embedded engine. */
+import { bool, setting } from './setting.ts';
+
+export const engineSettings = {
+  logicalReplication: setting(
+    'logical-replication',
+    'HEADGATE_LOGICAL_REPLICATION',
+    'BOOL',
+    false as boolean,
+    bool,
+    'let other databases follow rows of the embedded engine (wal_level = logical)',
+  ),
+} as const;

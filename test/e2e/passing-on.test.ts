@@ -1,0 +1,128 @@
+/** docs/passing-on.md, command by command: a trigger that tells, a subscription of an older PostgreSQL, a reader of changes. */
+import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { Client } from 'pg';
+import type { ClientConfig } from 'pg';
+import { onEnd } from '../support/cleanup.ts';
+import { commandsOf } from '../support/docs.ts';
+import { spawnHeadgate, startHeadgate, temporaryFolder } from '../support/headgate.ts';
+import { run } from '../support/run.ts';
+import { debianBin, startServer } from '../support/server.ts';
+import { skipFor } from '../support/tools.ts';
+import { within } from '../support/within.ts';
+
+const page = 'docs/passing-on.md';
+
+test('rows are passed on to who listens, to another PostgreSQL and to a reader of changes, each once', async (t) => {
+  if (!existsSync(join(debianBin, 'pg_recvlogical'))) return skipFor(t, 'PostgreSQL 15');
+  const folder = await temporaryFolder(t);
+  const dataDir = join(folder, 'data');
+  let headgate = await startHeadgate(t, { dataDir, args: ['--logical-replication'] });
+  const port = headgate.ports.sql.port;
+  const again = async (signal: NodeJS.Signals): Promise<number> => {
+    const began = Date.now();
+    await headgate.signal(signal);
+    const tookMs = Date.now() - began;
+    headgate = await startHeadgate(t, { dataDir, args: ['--logical-replication', `--sql-port=${port}`] });
+    return tookMs;
+  };
+  let sent = 0;
+  const post = async (count: number): Promise<void> => {
+    for (const end = sent + count; sent < end;)
+      assert.equal((await headgate.post('dev/public/deliveries', `{"n":${++sent}}`)).status, 200);
+  };
+  const client = await headgate.client(t);
+  await client.query("CREATE TABLE deliveries (data JSONB) WITH (connector = 'webhook')");
+  await post(5);
+
+  await t.test('LISTEN', async () => {
+    await client.query(await commandsOf(page, 'notify'));
+    const told = new Promise<string | undefined>((resolve) =>
+      client.on('notification', (it) => resolve(it.payload)),
+    );
+    await client.query('LISTEN new_rows');
+    await post(1);
+    assert.equal(await told, 'deliveries');
+    await client.query('DROP TRIGGER tell_of_rows ON deliveries');
+  });
+
+  const other = await startServer(debianBin, ['wal_retrieve_retry_interval=100']);
+  onEnd(t, 'the other server', () => other.close());
+  const subscriber = new Client({ host: other.socketDir, user: 'root', database: 'postgres' });
+  await subscriber.connect();
+  onEnd(t, 'subscriber', () => subscriber.end());
+  const arrived = () =>
+    within(30_000, async () => {
+      const { rows } = await subscriber.query<{ n: string }>("SELECT data->>'n' AS n FROM deliveries");
+      const found = rows.map(({ n }) => Number(n)).toSorted((a, b) => a - b);
+      assert.deepEqual(
+        found,
+        Array.from({ length: sent }, (_, i) => i + 1),
+      );
+    });
+
+  await t.test('a subscription, through a stop, a kill and a table that goes on', async () => {
+    await client.query(await commandsOf(page, 'publish'));
+    const commands = (await commandsOf(page, 'subscribe')).replace('port=4567', `port=${port}`);
+    // One by one, as psql sends them: no slot is made in a transaction.
+    for (const command of commands.split(/(?<=;)\n/)) await subscriber.query(command);
+    await arrived();
+    await post(20);
+    await arrived();
+    assert.ok((await again('SIGTERM')) < 5_000, 'a stop waits for nobody who follows');
+    await post(20);
+    await arrived();
+    // What was committed while it was away, and what a kill cut off.
+    await subscriber.query('ALTER SUBSCRIPTION deliveries DISABLE');
+    await post(20);
+    await again('SIGKILL');
+    await subscriber.query('ALTER SUBSCRIPTION deliveries ENABLE');
+    await post(20);
+    await arrived();
+  });
+
+  await t.test('a role without REPLICATION follows nothing', async () => {
+    const owner = await headgate.client(t);
+    await owner.query('CREATE ROLE stranger LOGIN');
+    const stranger = new Client({
+      host: '127.0.0.1',
+      port,
+      user: 'stranger',
+      database: 'dev',
+      replication: 'database',
+    } as ClientConfig);
+    stranger.on('error', () => undefined);
+    await assert.rejects(stranger.connect(), { code: '42501' });
+    await subscriber.query('DROP SUBSCRIPTION deliveries');
+    const { rows } = await owner.query('SELECT slot_name FROM pg_replication_slots');
+    assert.deepEqual(rows, []);
+  });
+
+  await t.test('a reader of changes; and with its slot the setting cannot be turned off', async () => {
+    const owner = await headgate.client(t);
+    const [make = '', read = ''] = (await commandsOf(page, 'changes')).split(/\n(?=pg_recvlogical)/);
+    const file = join(folder, 'changes');
+    const env = { PATH: `${debianBin}:${process.env['PATH']}`, SQL_PORT: String(port), FILE: file };
+    const shell = async (command: string, more: Record<string, string> = {}): Promise<void> => {
+      const ran = await run('sh', ['-euc', command], { env: { ...env, ...more } });
+      assert.equal(ran.code, 0, ran.stderr);
+    };
+    await shell(make);
+    await post(3);
+    const { rows } = await owner.query<{ at: string }>('SELECT pg_current_wal_flush_lsn()::text AS at');
+    await post(1);
+    await shell(read, { END: rows[0]?.at ?? '' });
+    const changes = (await readFile(file)).toString('latin1');
+    assert.deepEqual(
+      [...changes.matchAll(/\{"n": (\d+)\}/g)].map(([, n]) => Number(n)),
+      [sent - 3, sent - 2, sent - 1],
+    );
+    await headgate.signal('SIGTERM');
+    const without = await spawnHeadgate(t, { dataDir });
+    assert.equal((await without.ended).code, 1);
+    assert.match(without.stderr, /slot "changes" exists, but "?wal_level"? < "?logical/);
+  });
+});
