@@ -47,10 +47,15 @@ async function placeIn(dataDir: string): Promise<Place> {
   };
 }
 
-/** What else the machine has to do; as long as there is somebody who asks for it, however that ends. */
+/**
+ * What else the machine has to do, each in a session of its own as services and terminals have; as long as there is somebody who asks for
+ * it, however that ends.
+ */
 function keepBusy(): ChildProcess[] {
   const loop = 'const { ppid } = process; while (process.ppid === ppid);';
-  return Array.from({ length: busyLoops }, () => spawn(process.execPath, ['-e', loop], { stdio: 'ignore' }));
+  return Array.from({ length: busyLoops }, () =>
+    spawn(process.execPath, ['-e', loop], { stdio: 'ignore', detached: true }),
+  );
 }
 
 /** What a process has had of the processors, and how long it stood ready and did not get one, in ms (Linux alone). */
