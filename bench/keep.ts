@@ -2,13 +2,12 @@
  * What senders notice while old rows of their table are removed: an open loop of requests to a table of ten million rows, first with nothing to remove,
  * then while Headgate removes nine tenths of them (keep = '1 day'); and how large the table becomes meanwhile.
  */
-import { runJson, script } from './processes.ts';
-import type { RawJob } from './raw-load.ts';
+import { openLoop } from './open-loop.ts';
 import type { Bench } from './report.ts';
 import { stamp, table } from './report.ts';
 import { startService } from './service.ts';
 import type { LoadResult, Service } from './service.ts';
-import { body, check, secret, signedHeaders } from './signed.ts';
+import { body, check, secret } from './signed.ts';
 
 const rows = 10_000_000;
 const perSecond = 3_000;
@@ -27,17 +26,7 @@ async function number(service: Service, sql: string): Promise<number> {
 async function phase(service: Service, seconds: number): Promise<Phase> {
   const removed = () => number(service, 'select coalesce(sum(rows), 0) as n from headgate.kept');
   const before = await removed();
-  const url = service.url('aged');
-  const job: RawJob = {
-    url,
-    headers: signedHeaders(body),
-    body,
-    connections: 64,
-    seconds,
-    warmUpSeconds: 1,
-    perSecond,
-  };
-  const load = await runJson<LoadResult>(script('./raw-load.js'), job);
+  const load = await openLoop({ url: service.url('aged'), connections: 64, seconds, perSecond });
   const bytes = await number(service, `select pg_table_size('aged') as n`);
   return { load, removed: (await removed()) - before, mebibytes: bytes / 2 ** 20 };
 }

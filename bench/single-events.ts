@@ -2,8 +2,8 @@
  * Signed, durable single events into a webhook table beside the same requests to a bare node:http server that checks
  * the same signature and stores nothing; then half of what the table took at 256 connections, as an open loop.
  */
-import { runJson, script, start } from './processes.ts';
-import type { RawJob } from './raw-load.ts';
+import { openLoop } from './open-loop.ts';
+import { script, start } from './processes.ts';
 import { inTurns, spread, stamp, table } from './report.ts';
 import type { Bench, Effort } from './report.ts';
 import { measure, startService } from './service.ts';
@@ -30,8 +30,7 @@ async function halfLoad(
   seconds: number,
   warmUpSeconds: number,
 ): Promise<LoadResult> {
-  const job: RawJob = { url, headers, body, connections: counted, seconds, warmUpSeconds, perSecond };
-  const result = await runJson<LoadResult>(script('./raw-load.js'), job);
+  const result = await openLoop({ url, connections: counted, seconds, warmUpSeconds, perSecond });
   if (result.other > 0) throw new Error(`${result.other} requests at half load were not answered 200`);
   console.error(`half load, ${perSecond.toFixed(0)}/s: p50 ${result.p50} ms, p99 ${result.p99} ms`);
   return result;

@@ -9,13 +9,12 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { Client } from 'pg';
 import { fillSpool } from '../test/support/filled-spool.ts';
 import type { MortalServer } from '../test/support/mortal-server.ts';
-import { runJson, script } from './processes.ts';
-import type { RawJob } from './raw-load.ts';
+import { openLoop } from './open-loop.ts';
 import { spread } from './report.ts';
 import type { Effort } from './report.ts';
 import { figure, startIn } from './service.ts';
 import type { LoadResult, Service, ServiceOptions } from './service.ts';
-import { body, createSigned, signedHeaders } from './signed.ts';
+import { body, createSigned } from './signed.ts';
 import { median } from './statistics.ts';
 
 /** More than is handed over in the time that is measured. */
@@ -30,17 +29,7 @@ interface Beside {
 }
 
 function load(service: Service, seconds: number): Promise<LoadResult> {
-  const url = service.url('beside');
-  const job: RawJob = {
-    url,
-    headers: signedHeaders(body),
-    body,
-    connections: 64,
-    seconds,
-    warmUpSeconds: 1,
-    perSecond,
-  };
-  return runJson<LoadResult>(script('./raw-load.js'), job);
+  return openLoop({ url: service.url('beside'), connections: 64, seconds, perSecond });
 }
 
 async function round(server: MortalServer, dataDir: string, options: ServiceOptions, seconds: number) {

@@ -36,7 +36,7 @@ const nothingExpected: Expected = { bytes: 0, inOrder: false };
 export class Lanes {
   readonly #options: LanesOptions;
   /** What was learnt of a table's speed outlives its lane. */
-  readonly #paces = new WeakMap<Target, Pace>();
+  readonly #paceOf = rememberedOf((_: Target) => new Pace(this.#options.limits));
   readonly #lanes = new Map<string, { readonly lane: Lane; readonly table: Target }>();
   /** For the large requests of all tables together. */
   readonly #passes: Semaphore;
@@ -118,14 +118,6 @@ export class Lanes {
     this.#draining = true;
     clearInterval(this.#sweeper);
     for (const { lane } of this.#lanes.values()) lane.abort('draining');
-  }
-
-  #paceOf(target: Target): Pace {
-    const known = this.#paces.get(target);
-    if (known !== undefined) return known;
-    const pace = new Pace(this.#options.limits);
-    this.#paces.set(target, pace);
-    return pace;
   }
 
   #forget(key: string): void {
