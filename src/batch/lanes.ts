@@ -36,7 +36,7 @@ const nothingExpected: Expected = { bytes: 0, inOrder: false };
 export class Lanes {
   readonly #options: LanesOptions;
   /** What was learnt of a table's speed outlives its lane. */
-  readonly #paceOf = rememberedOf((_: Target) => new Pace(this.#options.limits));
+  readonly #paceOf = rememberedOf<Target, Pace>(() => new Pace(this.#options.limits));
   readonly #lanes = new Map<string, { readonly lane: Lane; readonly table: Target }>();
   /** For the large requests of all tables together. */
   readonly #passes: Semaphore;
