@@ -7,7 +7,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { Connection, DatabaseError, PoolClient } from 'pg';
 import { cutOff } from '../engine/hang-up.ts';
 import { sqlstateOf } from '../engine/sqlstate.ts';
-import { writtenBetween } from '../kit/position.ts';
+import { flushSoon, writtenBetween } from '../kit/position.ts';
 import { quoteIdentifier, quoteLiteral } from '../kit/sql-text.ts';
 import { limits } from '../tables/limits.ts';
 import { Refused } from '../tables/refusals.ts';
@@ -95,6 +95,7 @@ export async function tableNow({ client }: Lent, which: string): Promise<TableNo
         position: BigInt(first.position),
         next: BigInt(first.position) + BigInt(first.begun),
       };
+    if (waitedMs === limits.streamFlushAskMs) await client.query(flushSoon);
     await pause(limits.streamFlushPauseMs);
   }
   throw new Refused('engine_unavailable');

@@ -4,12 +4,12 @@
  */
 import { setTimeout as pause } from 'node:timers/promises';
 import { Client } from 'pg';
-import type { QueryResultRow } from 'pg';
+import type { QueryArrayResult, QueryResultRow } from 'pg';
 import { parseDsn } from '../../engine/dsn.ts';
 import { hangUp } from '../../engine/hang-up.ts';
 import { wantsPlain } from '../../engine/servers.ts';
 import { PlainError } from '../../kit/plain-error.ts';
-import { positionNow } from '../../kit/position.ts';
+import { flushSoon, positionNow } from '../../kit/position.ts';
 import { limits } from '../../tables/limits.ts';
 
 /** Every value of a row. */
@@ -29,7 +29,19 @@ export class Session {
     }
   }
 
-  /** A position (kit/position.ts), once what says that its transactions have ended is on the disk: a crash may give other numbers out again. */
+  /** The same with its columns, and rows in their order. */
+  async cells(text: string): Promise<QueryArrayResult<(string | null)[]>> {
+    try {
+      return await this.client.query({ text, rowMode: 'array' });
+    } catch (error) {
+      throw databaseError(error);
+    }
+  }
+
+  /**
+   * A position (kit/position.ts), once what says that its transactions have ended is on the disk: a crash may give other numbers out again.
+   * Outside of a transaction.
+   */
   async position(): Promise<bigint> {
     const [first] = await this.rows(positionNow);
     const written = BigInt(first?.['written'] ?? '0');
@@ -37,6 +49,7 @@ export class Session {
     for (let waitedMs = 0; flushed < written; waitedMs += limits.streamFlushPauseMs) {
       if (waitedMs > limits.streamFlushMs)
         throw new DatabaseFailure('its log does not reach the disk', undefined);
+      if (waitedMs === limits.streamFlushAskMs) await this.rows(flushSoon);
       await pause(limits.streamFlushPauseMs);
       const [now] = await this.rows(positionNow);
       flushed = BigInt(now?.['flushed'] ?? '0');
