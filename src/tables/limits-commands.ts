@@ -21,6 +21,10 @@ export const commandLimits = {
   /** So many without an answer one after the other, and nobody is there. */
   replayFailuresMax: 10,
 
+  /** What one row group of a Parquet file is made of: rows, and characters as PostgreSQL writes them, one look more at most. */
+  parquetGroupRowsMax: 100_000,
+  parquetGroupCharsMax: 32 * 1024 * 1024,
+
   /** What `infer` looks at. */
   inferLinesMax: 10_000,
   inferLineBytesMax: 16 * 1024 * 1024,

@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import type { TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { asyncBufferFromFile, parquetReadObjects } from 'hyparquet';
 import { onEnd } from '../support/cleanup.ts';
 import { commandsOf } from '../support/docs.ts';
 import { startHeadgate, temporaryFolder } from '../support/headgate.ts';
@@ -250,6 +251,13 @@ test('day two, in a terminal', { timeout: 240_000 }, async (t) => {
     );
     const { stdout } = await person.pipes('headgate export pushes --format csv');
     assert.equal(rows(stdout).length, 9);
+    await person.runs(step, await commandsOf(page, 'parquet'));
+    const parquet = await asyncBufferFromFile(join(person.home, 'pushes.parquet'));
+    assert.equal((await parquetReadObjects({ file: parquet })).length, 8);
+    assert.match(
+      await person.runs(step, 'headgate export pushes --format parquet', 1),
+      /nothing for a terminal/,
+    );
   });
 
   await t.test('infer, and the table that it prints', async (step) => {

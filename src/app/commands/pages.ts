@@ -53,12 +53,13 @@ credentials were left out when the request was kept.
   headgate explain 42 --json
 ${elsewhere}`,
   export: `
-Every row of one picture of the table, in JSON that keeps each digit, or in CSV as COPY writes it. With --state each run writes what was committed since
-the last one, each row once; rows that were updated are written again, and rows that were deleted are not told. The table is read from end
-to end each time.
+Every row of one picture of the table, in JSON that keeps each digit, in CSV as COPY writes it, or as a Parquet file. With --state each run writes what
+was committed since the last one, each row once; rows that were updated are written again, and rows that were deleted are not told. The
+table is read from end to end each time. With --output the file is there when it is complete and on the disk, and not before.
 
   headgate export events > events.ndjson
   headgate export events --format csv --state events.position --output events.csv
+  headgate export events --format parquet --output events.parquet
 ${elsewhere}`,
   infer: `
 Looks at 10,000 documents at most. Numbers become BIGINT or NUMERIC, never a floating one; what has two types becomes TEXT or JSONB. The key

@@ -121,7 +121,7 @@ function readingCommands({ shell, command, placed, where }: Making): void {
     });
 
   placed(command('export <table>', 'write the rows of a table to standard output or a file'))
-    .option('--format <format>', 'ndjson or csv', 'ndjson')
+    .option('--format <format>', 'ndjson, csv or parquet', 'ndjson')
     .option('--since <position>', 'only what is new since then; each export says its position at the end')
     .option('--state <file>', 'keep the position in this file: each run writes what is new')
     .option('--output <file>', 'the file to write; it is there when it is complete')
