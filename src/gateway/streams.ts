@@ -15,7 +15,7 @@ import type { SqlSessions } from './sql-sessions.ts';
 import { Feed, passes } from './stream-feed.ts';
 import { advanced, furthestXid, gapTo, leastXid, parsePlace, printPlace, wholly } from './stream-place.ts';
 import type { Place } from './stream-place.ts';
-import { byName, byOid, Pager, tableNow } from './stream-read.ts';
+import { allColumns, byName, byOid, Pager, tableNow } from './stream-read.ts';
 import type { TableNow } from './stream-read.ts';
 
 export interface StreamRequest {
@@ -188,7 +188,9 @@ export class Streams {
     const gap = gapTo(place, feed.place);
     if (gap === null) return { place, rows: null };
     const read = () =>
-      this.#sessions.lend(feed.options.database, signal, (lent) => pager.read(lent, feed.table, gap));
+      this.#sessions.lend(feed.options.database, signal, (lent) =>
+        pager.read(lent, feed.table, gap, allColumns),
+      );
     try {
       const { rows, to } = await this.#catchingUp.run(limits.streamPageMs, read);
       const after = advanced(place, gap.from, to, gap.until);

@@ -20,12 +20,6 @@ export const flushSoon = 'SELECT pg_catalog.pg_current_xact_id()';
 /** What age() can tell apart, in transactions. */
 export const distanceMax = 2n ** 31n - 1n;
 
-/** How many transactions behind `from` a row of `t` was written. */
-export function distanceFrom(from: bigint): string {
-  const low = from % 4_294_967_296n;
-  return `mod(t.xmin::text::bigint - ${low} + 4294967296, 4294967296)`;
-}
-
 /** A condition of WHERE on the rows of `t`. `from`: null, or further away than can be told, is all that was written before `until`. */
 export function writtenBetween(from: bigint | null, until: bigint): string {
   if (from === null || until - from > distanceMax)

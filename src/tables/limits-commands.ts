@@ -7,6 +7,8 @@ export const commandLimits = {
   /** Files that a command reads whole: profiles, positions, in bytes. */
   commandFileBytesMax: 1024 * 1024,
 
+  /** What may come for one page of rows that are followed, in bytes: the largest body, twice. */
+  listenReceivedBytesMax: 384 * 1024 * 1024,
   /** How often `listen` looks, in ms, and how many times as long as looking took it rests at least. */
   listenPauseMs: 250,
   listenRestTimes: 10,

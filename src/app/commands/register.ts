@@ -11,6 +11,7 @@ import type { CommandIo } from '../../kit/terminal.ts';
 import type { ListenOptions } from './listen.ts';
 import { pages } from './pages.ts';
 import type { ReplayOptions } from './replay.ts';
+import type { TailOptions } from '../console-commands.ts';
 import type { SqlOptions } from './sql.ts';
 import type { WebsubOptions } from '../../senders/websub.ts';
 import type { Where, WhereOptions } from './where.ts';
@@ -113,6 +114,20 @@ function sendingCommands({ shell, command, placed, where }: Making): void {
 }
 
 function readingCommands({ shell, command, placed, where }: Making): void {
+  placed(command('tail [table]', 'show what becomes of requests, as they come'))
+    .option('--json', 'one JSON object a line')
+    .option('--failed', 'only those that were refused')
+    .option('--body', "with what they held; here of tables with inspect = 'bodies'")
+    .action(async (table: string | undefined, options: Placed & TailOptions) => {
+      const given = { ...options, table };
+      if (options.dsn !== undefined || options.profile !== undefined) {
+        const { tailElsewhere } = await import('./tail.ts');
+        return end(tailElsewhere(await where(options), given, shell.io()));
+      }
+      const { tailCommand } = await import('../console-commands.ts');
+      await tailCommand(shell.settings({ dataDir: options.dataDir }).dataDir, given, shell.io());
+    });
+
   placed(command('explain [id]', 'say why a request was refused, and what to do'))
     .option('--json', 'one JSON object')
     .action(async (id: string | undefined, options: Placed & { json?: boolean }) => {

@@ -8,8 +8,10 @@ import type { QueryArrayResult, QueryResultRow } from 'pg';
 import { parseDsn } from '../../engine/dsn.ts';
 import { hangUp } from '../../engine/hang-up.ts';
 import { wantsPlain } from '../../engine/servers.ts';
+import { backoffMs } from '../../kit/backoff.ts';
 import { PlainError } from '../../kit/plain-error.ts';
 import { flushSoon, positionNow } from '../../kit/position.ts';
+import type { CommandIo } from '../../kit/terminal.ts';
 import { limits } from '../../tables/limits.ts';
 
 /** Every value of a row. */
@@ -123,4 +125,38 @@ export async function within<T>(
   } finally {
     await session.close();
   }
+}
+
+/**
+ * Works on a connection, and on the next one when that breaks, until it is interrupted. What is wrong before `work` says that it has begun
+ * ends it; what comes later and may pass is waited for. `begin` is told once for each connection, and gives whether it was the first.
+ */
+export async function staying(
+  dsn: string,
+  command: string,
+  io: CommandIo,
+  work: (session: Session, begin: () => boolean) => Promise<void>,
+): Promise<void> {
+  let [begun, failures] = [false, 0];
+  const begin = (): boolean => {
+    const first = !begun;
+    [begun, failures] = [true, 0];
+    return first;
+  };
+  while (!io.signal.aborted) {
+    try {
+      await within(dsn, command, (session) => work(session, begin));
+    } catch (error) {
+      if (io.signal.aborted) return;
+      if (!begun || !(error instanceof DatabaseFailure && error.mayPass)) throw error;
+      if (failures === 0) io.note(`waiting for Headgate: ${error.message.split('\n', 1)[0] ?? ''}\n`);
+      failures += 1;
+      await rest(io, backoffMs(failures, limits.listenPauseMs, limits.listenRetryMs, Math.random));
+    }
+  }
+}
+
+/** The only way this pause fails is the signal. */
+export async function rest({ signal }: CommandIo, ms: number): Promise<void> {
+  await pause(ms, undefined, { signal }).catch(() => undefined);
 }
