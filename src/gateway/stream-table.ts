@@ -10,8 +10,8 @@ import { limits } from '../tables/limits.ts';
 import type { Lent } from './sql-sessions.ts';
 import { addressOf, advanced, cheapestPair, gapTo, leastXid, wholly } from './stream-place.ts';
 import type { Address, Place } from './stream-place.ts';
-import { byOid, Pager, tableNow } from './stream-read.ts';
-import type { Page, TableNow } from './stream-read.ts';
+import { byOid, tableNow } from './stream-read.ts';
+import type { Page, Pager, TableNow } from './stream-read.ts';
 
 /** What its reader has read before, and has read with it. */
 export interface TablePage extends Page {
