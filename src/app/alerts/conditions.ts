@@ -66,6 +66,11 @@ export class Conditions {
     }
   }
 
+  /** What is so, as far as anybody was told. */
+  get standing(): readonly Condition[] {
+    return [...this.#all.values()].filter(({ told, state }) => told && state !== 'over');
+  }
+
   /** What was told and is not over. */
   get kept(): readonly Kept[] {
     return [...this.#all.values()]
