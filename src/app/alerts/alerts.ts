@@ -47,6 +47,8 @@ export interface AlertDeps extends Receiver {
   readonly clock: () => number;
 }
 
+const sharedRules = rules.filter(({ shared }) => shared === true);
+
 export class Alerts implements Closable {
   readonly #deps: AlertDeps;
   readonly #conditions = new Conditions();
@@ -175,7 +177,7 @@ export class Alerts implements Closable {
     for (const database of databases.slice(0, limits.alertDatabasesMax)) {
       const before = this.#silent.filter(({ labels }) => labels['database'] === database);
       all.push(...((await silent(database, isKnown)) ?? before));
-      this.#conditions.restore(await sharing.left(database), rules, nowMs());
+      this.#conditions.restore(await sharing.left(database), sharedRules, nowMs());
     }
     this.#silent = all;
   }

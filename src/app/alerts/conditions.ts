@@ -61,7 +61,7 @@ export class Conditions {
     for (const { rule: name, labels, says, sinceMs } of kept) {
       const rule = rules.find((it) => it.name === name);
       const key = JSON.stringify([name, labels]);
-      if (rule === undefined || this.#all.has(key)) continue;
+      if (rule === undefined || this.#all.has(key) || this.#all.size >= limits.alertConditionsMax) continue;
       this.#all.set(key, { rule, labels, says, sinceMs, lastMs: nowMs, state: 'firing', told: true });
     }
   }
