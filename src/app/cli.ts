@@ -17,7 +17,6 @@ import { resolveSettings, settingsTable } from '../tables/settings.ts';
 import type { ResolvedSettings, SettingName, Settings } from '../tables/settings.ts';
 import { registerCommands } from './commands/register.ts';
 import type { CommandIo } from '../kit/terminal.ts';
-import type { TailOptions } from './console-commands.ts';
 import { tellUnprinted } from './printed.ts';
 import type { Stopped } from './stopping.ts';
 import type { Terminal } from './terminal.ts';
@@ -303,15 +302,6 @@ withDataDir(
   const { consoleCommand } = await import('./console-commands.ts');
   process.stdout.write(`${await consoleCommand(settingsOf(options).settings.dataDir)}\n`);
 });
-withDataDir(program.command('tail [table]').description('show what becomes of requests, as they come'))
-  .option('--json', 'one JSON object a line')
-  .option('--failed', 'only those that were refused')
-  .option('--body', "with what accepted ones held, of tables with inspect = 'bodies'")
-  .addHelpText('after', '\nA table is named as table, schema.table or database.schema.table.')
-  .action(async (table: string | undefined, { dataDir, ...options }: TailOptions & { dataDir?: string }) => {
-    const { tailCommand } = await import('./console-commands.ts');
-    await tailCommand(settingsOf({ dataDir }).settings.dataDir, { ...options, table }, commandIo());
-  });
 registerCommands(program, {
   withDataDir,
   withSettings,

@@ -53,7 +53,7 @@ export class SqlRefused extends Error {
 
 /** A session that is lent. */
 export interface Lent {
-  readonly client: PoolClient;
+  readonly client: ClientBase;
   /** Of the columns of a result. */
   readonly encoders: (fields: readonly Field[]) => Promise<Encoders>;
 }

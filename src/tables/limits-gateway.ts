@@ -113,9 +113,10 @@ export const gatewayLimits = {
   streamPageMs: 5_000,
   /** Silence in a stream before a comment, in ms. */
   streamKeepAliveMs: 15_000,
-  /** How long what was committed may take to be on the disk before a look is given up, and how often that is asked, in ms. */
+  /** How long what was committed may take to be on the disk before a look is given up, how often that is asked, and when it is asked for, in ms. */
   streamFlushMs: 5_000,
   streamFlushPauseMs: 20,
+  streamFlushAskMs: 100,
   /** Longest pause before a database that is away is asked again, in ms. */
   streamRetryMs: 5_000,
   /** Length of a position, in characters. */
