@@ -23,6 +23,8 @@ export interface AdminOptions {
   readonly ready: () => string | null;
   /** Webhooks that are taken while the database is away; null: nothing is kept here. */
   readonly spool?: () => SpoolDetail | null;
+  /** How the certificate stands that an authority makes; null: none does. */
+  readonly certificate?: () => object | null;
   readonly metrics: Pick<Metrics, 'text' | 'contentType'>;
   /** What else the port serves. */
   readonly handler?: AdminHandler | null;
@@ -82,7 +84,7 @@ export async function openAdmin(options: AdminOptions): Promise<Admin> {
 
 type Routes = ReadonlyMap<string, () => Answer | Promise<Answer>>;
 
-function routesOf({ health, ready, spool, metrics }: AdminOptions): Routes {
+function routesOf({ health, ready, spool, certificate, metrics }: AdminOptions): Routes {
   return new Map<string, () => Answer | Promise<Answer>>([
     ['/healthz', () => json(200, { status: 'ok', ...health() })],
     [
@@ -90,7 +92,11 @@ function routesOf({ health, ready, spool, metrics }: AdminOptions): Routes {
       () => {
         const reason = ready();
         const kept = spool?.() ?? null;
-        const detail = kept === null ? {} : { spool: kept };
+        const made = certificate?.() ?? null;
+        const detail = {
+          ...(kept === null ? {} : { spool: kept }),
+          ...(made === null ? {} : { certificate: made }),
+        };
         if (reason === null) return json(200, { status: 'ready', ...detail });
         // Who stands in front of Headgate must not turn away what it is there to take.
         if (kept?.takes === true) return json(200, { status: 'spooling', reason, ...detail });

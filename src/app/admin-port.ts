@@ -32,6 +32,7 @@ export interface AdminParts {
   readonly held: (of: HeldQuestion) => Promise<HeldRequest | null>;
   readonly ready: () => string | null;
   readonly spool: () => SpoolDetail | null;
+  readonly certificate: () => object | null;
   readonly observe: Observe;
 }
 
@@ -75,6 +76,7 @@ export async function openAdminPort(parts: AdminParts, closer: Closer): Promise<
     health: () => ({ engine: engine.kind }),
     ready,
     spool: parts.spool,
+    certificate: parts.certificate,
     metrics: { contentType: metrics.contentType, text },
     handler: opened === null ? null : (request, response) => opened.handle(request, response),
   });

@@ -31,6 +31,15 @@ export function doorsOf(settings: Settings, doors: readonly Door[]): readonly Do
     }));
 }
 
+/** All that `headgate start` opens. */
+export function allDoors(settings: Settings): readonly DoorAt[] {
+  const doors = doorsOf(settings, ['listen', 'sql', 'gateway', 'admin']);
+  if (settings.listenAcmeDomains.length === 0 || settings.listenAcmeChallenge !== 'http-01') return doors;
+  const { listenHost: host, listenAcmeHttpPort: port } = settings;
+  const { listenHost, listenAcmeHttpPort } = settingsTable;
+  return [...doors, { host, port, hostName: listenHost.env, portName: listenAcmeHttpPort.env }];
+}
+
 /** Two of Headgate's own doors on one port. */
 export function sharedPorts(doors: readonly DoorAt[]): string[] {
   return doors.flatMap((door, i) =>

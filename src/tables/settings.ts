@@ -3,6 +3,7 @@
  * help text. Read once at start; nothing else in Headgate looks at the environment or at the command line.
  */
 import { PlainError } from '../kit/plain-error.ts';
+import { acmeSettings } from './acme-settings.ts';
 import { alertSettings } from './alert-settings.ts';
 import { guardSettings, password } from './access-settings.ts';
 import { commitSettings } from './commit-settings.ts';
@@ -301,6 +302,7 @@ export const settingsTable = {
   ...commitSettings,
   ...gatewaySettings,
   ...guardSettings,
+  ...acmeSettings,
   ...consoleSettings,
   ...spoolSettings,
   ...alertSettings,
