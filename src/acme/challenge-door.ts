@@ -7,12 +7,11 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { createHttpServer } from '../http/server.ts';
 import type { Closable } from '../kit/closer.ts';
+import { listenAt } from '../kit/listen-at.ts';
+import type { ListenAt } from '../kit/listen-at.ts';
 import { limits } from '../tables/limits.ts';
 
-export interface ChallengeDoorOptions {
-  readonly host: string;
-  /** 0 picks a free one. */
-  readonly port: number;
+export interface ChallengeDoorOptions extends ListenAt {
   readonly domains: readonly string[];
   readonly answer: (token: string) => string | null;
 }
@@ -35,7 +34,7 @@ export async function openChallengeDoor(options: ChallengeDoorOptions): Promise<
   server.on('clientError', (_error, socket) => socket.destroy());
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
-    server.listen({ host: options.host, port: options.port }, resolve);
+    server.listen(listenAt(options), resolve);
   });
   // A failing accept costs that client its connection, not the port.
   server.on('error', () => {});

@@ -8,15 +8,14 @@ import type { AddressInfo, Socket } from 'node:net';
 import { createHttpServer } from '../http/server.ts';
 import { protocolRefusal, refusalForParserError } from '../http/protocol.ts';
 import type { Closable } from '../kit/closer.ts';
+import { listenAt } from '../kit/listen-at.ts';
+import type { ListenAt } from '../kit/listen-at.ts';
 import { limits } from '../tables/limits.ts';
 import { refusal, refusals } from '../tables/refusals.ts';
 import type { Refusal } from '../tables/refusals.ts';
 import type { Metrics } from './metrics.ts';
 
-export interface AdminOptions {
-  readonly host: string;
-  /** 0 picks a free one. */
-  readonly port: number;
+export interface AdminOptions extends ListenAt {
   /** What `/healthz` tells besides that the process answers, e.g. its version. */
   readonly health: () => Readonly<Record<string, string | number>>;
   /** null: requests can be taken; otherwise why not, in one line without credentials. */
@@ -69,7 +68,7 @@ export async function openAdmin(options: AdminOptions): Promise<Admin> {
   server.on('clientError', (error, socket) => refuseBytes(error, socket as Socket));
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
-    server.listen({ host: options.host, port: options.port }, resolve);
+    server.listen(listenAt(options), resolve);
   });
   // A failing accept costs that client its connection, not the port.
   server.on('error', () => {});

@@ -15,6 +15,7 @@ import { openConsoleOf } from './console.ts';
 import type { ReplayDeps } from './console-replay.ts';
 import { healthOf } from './console-health.ts';
 import { createMachine } from './console-machine.ts';
+import { doorAt } from './ports.ts';
 import type { WebhookDoor } from './webhook-doors.ts';
 
 export interface AdminParts {
@@ -71,8 +72,7 @@ export async function openAdminPort(parts: AdminParts, closer: Closer): Promise<
     closer,
   );
   const admin = await openAdmin({
-    host: settings.adminHost,
-    port: settings.adminPort,
+    ...doorAt(settings, 'admin'),
     health: () => ({ engine: engine.kind }),
     ready,
     spool: parts.spool,

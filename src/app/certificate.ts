@@ -65,6 +65,7 @@ export async function openCertificate(
       ? await openChallengeDoor({
           host,
           port: settings.listenAcmeHttpPort,
+          fd: settings.sockets.challenge,
           domains,
           answer: (token) => keeper?.answer(token) ?? null,
         })

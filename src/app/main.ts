@@ -20,7 +20,7 @@ import { boundsOf } from './bounds.ts';
 import type { CertificateOfDomains } from './certificate.ts';
 import { openGuards } from './door-guards.ts';
 import { Endpoints } from './endpoints.ts';
-import { writePorts } from './ports.ts';
+import { doorAt, writePorts } from './ports.ts';
 import type { DoorGuards } from './door-guards.ts';
 import type { Engine } from '../engine/engine.ts';
 import { GatewayRole } from '../engine/gateway-role.ts';
@@ -180,8 +180,7 @@ async function openSqlAndEvents(
   const { settings, engine, guards, keys, observe } = deps;
   const rewrite = createSqlRewriter(deps, (database) => gateway.release(database));
   const sqlDoor = await openSqlDoor({
-    host: settings.sqlHost,
-    port: settings.sqlPort,
+    ...doorAt(settings, 'sql'),
     endpoint: () => engine.endpoint(),
     unavailable: () => engine.unavailable,
     tls: guards.sqlTls,

@@ -119,11 +119,13 @@ export async function startPebble(t: TestContext, options: PebbleOptions): Promi
       await within(10_000, () => get('/roots/0'));
     },
     at: async (domain, address) => {
-      const body = JSON.stringify({ host: domain, addresses: [address] });
-      await within(5_000, async () => {
-        const { ok } = await fetch(`http://127.0.0.1:${dnsManagement}/add-a`, { method: 'POST', body });
-        if (!ok) throw new Error('the name server took no address');
-      });
+      const ask = async (path: string, body: object) => {
+        const url = `http://127.0.0.1:${dnsManagement}/${path}`;
+        const { ok } = await fetch(url, { method: 'POST', body: JSON.stringify(body) });
+        if (!ok) throw new Error(`the name server did not take ${path}`);
+      };
+      await within(5_000, () => ask('clear-a', { host: domain }));
+      await ask('add-a', { host: domain, addresses: [address] });
     },
   };
   onEnd(t, 'pebble', () => pebble.stop());
