@@ -7,6 +7,7 @@ import type { DatabaseError } from 'pg';
 import { createTypeNameRewriter } from '../ddl/type-names.ts';
 import { withoutCopy } from '../ddl/no-copy.ts';
 import type { GatewayGuards } from './door-guards.ts';
+import { doorAt } from './ports.ts';
 import { EngineError } from '../engine/engine.ts';
 import type { Engine } from '../engine/engine.ts';
 import type { GatewayRole } from '../engine/gateway-role.ts';
@@ -23,10 +24,12 @@ import { translateFields } from '../wire/errors.ts';
 export function doorOptions(
   settings: Settings,
   { tls, gate }: GatewayGuards,
-): Pick<GatewayOptions, 'host' | 'port' | 'fastPath' | 'token' | 'origins' | 'hosts' | 'tls' | 'gate'> {
+): Pick<
+  GatewayOptions,
+  'host' | 'port' | 'fd' | 'fastPath' | 'token' | 'origins' | 'hosts' | 'tls' | 'gate'
+> {
   return {
-    host: settings.gatewayHost,
-    port: settings.gatewayPort,
+    ...doorAt(settings, 'gateway'),
     fastPath: settings.fastPath,
     token: settings.gatewayToken,
     origins: settings.gatewayOrigins,

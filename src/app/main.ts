@@ -17,9 +17,10 @@ import { askTokens } from '../catalog/tokens.ts';
 import { StatementError } from '../ddl/cursor.ts';
 import { createRewriter } from '../ddl/rewrite.ts';
 import { boundsOf } from './bounds.ts';
+import type { CertificateOfDomains } from './certificate.ts';
 import { openGuards } from './door-guards.ts';
 import { Endpoints } from './endpoints.ts';
-import { writePorts } from './ports.ts';
+import { doorAt, writePorts } from './ports.ts';
 import type { DoorGuards } from './door-guards.ts';
 import type { Engine } from '../engine/engine.ts';
 import { GatewayRole } from '../engine/gateway-role.ts';
@@ -94,9 +95,7 @@ export async function openService({
   starting.heardBy(observers((observation) => writes?.observe(observation), metrics.observe, ring.observe));
   const guarding = openGuards(several ? withoutListenTls(settings) : settings, observe, closer);
   const [engine, [guards]] = await together(starting.opened, together(guarding, loadParser()));
-  const watched = watchWrites(engine, settings);
-  writes = watched;
-  closer.add('watch of writes', () => watched.close());
+  writes = watchWrites(engine, settings, closer);
   const keys = masterKeys(settings);
   const desk = new SpoolDesk();
   const openDoor = webhookDoorOf({ settings, engine, log: heard, observe, desk });
@@ -108,7 +107,8 @@ export async function openService({
   const { sqlDoor, gateway, eventLanes } = await openSqlAndEvents({ ...deps, ...shared }, closer);
   const [listen, sql] = [listener.address, sqlDoor.address];
   const doorsSoFar = { listener, sql, gateway: gateway.address, metrics };
-  const seen = { catalog, signs, tail: ring, ready: whyNotReady };
+  const made = await openCertificate({ ...deps, ...shared }, reloadOf(guards, listener, settings), closer);
+  const seen = { catalog, signs, tail: ring, ready: whyNotReady, certificate: made.standing };
   const { admin, console } = await openAdminPort(
     {
       ...shared,
@@ -122,7 +122,7 @@ export async function openService({
 
   const tls = settings.listenTlsCert !== null;
   const doors = { listen: listen && { ...listen, tls }, sql, gateway: gateway.address, admin: admin.address };
-  await writePorts(settings.dataDir, doors, closer);
+  await writePorts(settings.dataDir, { ...doors, ...made.doors }, closer);
   observe({ kind: 'service.ready' });
 
   let stopping: Promise<Stopped> | null = null;
@@ -138,7 +138,7 @@ export async function openService({
     doors,
     console,
     stop: (reason) => (stopping ??= stop(reason)),
-    reload: reloadOf(guards, listener, settings),
+    reload: made.reload,
   };
 }
 
@@ -147,6 +147,20 @@ function unavailableOf(engine: Engine, writes: WriteWatch | null, deps: WebhookD
   return (
     engine.unavailable ?? engine.readOnly ?? writes?.unavailable ?? deps.catalog.unavailable ?? inProcesses
   );
+}
+
+/** Where an authority makes the listener's certificate. */
+async function openCertificate(
+  { pools, sealing, settings, engine, observe }: DoorDeps,
+  reload: Service['reload'],
+  closer: Closer,
+): Promise<CertificateOfDomains> {
+  if (settings.listenAcmeDomains.length === 0) return { standing: () => null, doors: {}, reload };
+  const certificate = await import('./certificate.ts');
+  const connect = (database: string) => pools.connect(database);
+  const reread = async () => reload?.();
+  const parts = { settings, engine, connect, sealing, reload: reread, observe };
+  return certificate.openCertificate(parts, closer);
 }
 
 interface DoorDeps extends WebhookDeps<WebhookDoor> {
@@ -166,8 +180,7 @@ async function openSqlAndEvents(
   const { settings, engine, guards, keys, observe } = deps;
   const rewrite = createSqlRewriter(deps, (database) => gateway.release(database));
   const sqlDoor = await openSqlDoor({
-    host: settings.sqlHost,
-    port: settings.sqlPort,
+    ...doorAt(settings, 'sql'),
     endpoint: () => engine.endpoint(),
     unavailable: () => engine.unavailable,
     tls: guards.sqlTls,
@@ -290,13 +303,15 @@ function openParts(
   return { engine, ready: refuseImpossible, pools: deps.pools, lanes: deps.lanes, clock };
 }
 
-function watchWrites(engine: Engine, { dataDir }: Settings): WriteWatch {
+function watchWrites(engine: Engine, { dataDir }: Settings, closer: Closer): WriteWatch {
   const embedded = engine.kind === 'embedded';
-  return new WriteWatch({
+  const watch = new WriteWatch({
     clientConfig: () => engine.clientConfig(embedded ? 'postgres' : engine.defaultDatabase),
     engineAway: () => engine.unavailable !== null,
     folder: embedded ? resolve(dataDir) : null,
   });
+  closer.add('watch of writes', () => watch.close());
+  return watch;
 }
 
 /** Why a statement cannot be sent, as its client would read it from PostgreSQL. */
