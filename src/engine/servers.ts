@@ -82,7 +82,7 @@ export class Servers {
   /** Rejects when the server at the other end is not what is wanted. */
   async check(client: Client): Promise<void> {
     const { sessions } = this.#dsn;
-    if (sessions === 'any') return void (await client.query('select'));
+    if (sessions === 'any') return void (await client.query('select 1'));
     const refuses = await readOnlyReason(client);
     if (refuses === 'standby') throw new EngineError('the server is a standby');
     if (refuses === 'read-only' && sessions === 'read-write')
