@@ -93,8 +93,12 @@ function risingWaveEvents(
   const lanes = new Lanes({ commit, limits: bounds, clock, endOfTurn: setImmediate });
   closer.add('RisingWave lanes of the gateway', () => lanes.close());
   const databases = new Map<string, ReturnType<typeof openRwRelations>>();
-  const ask = async (database: string, sql: string): Promise<readonly object[]> => {
-    const answer = await sessions.run(database, sql, limits.engineAnswerMs);
+  const ask = async (
+    database: string,
+    sql: string,
+    ms: number = limits.engineAnswerMs,
+  ): Promise<readonly object[]> => {
+    const answer = await sessions.run(database, sql, ms);
     if (answer.kind === 'done') return answer.result.rows;
     throw answer.error instanceof Refused ? answer.error : new Refused('engine_unavailable');
   };
@@ -125,9 +129,11 @@ function risingWaveEvents(
       return rows === null ? { rows: 0, skipped } : submitGood({ rows, skipped, badRows, lanes });
     },
     readable: (database) => {
-      const own = flushes.get(database) ?? new Flushes(() => ask(database, 'flush'));
+      const own = flushes.get(database) ?? new Flushes(() => ask(database, 'flush', limits.eventsDeadlineMs));
       flushes.set(database, own);
-      return own.next();
+      return own.next().catch(() => {
+        throw new Refused('commit_unknown', 'the rows are stored, and whether they can be read is not known');
+      });
     },
   };
 }

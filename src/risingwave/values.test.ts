@@ -95,7 +95,8 @@ test('a numeric is refused exactly when 96 bits and 28 digits behind the point d
       },
     ),
   );
-  assert.throws(() => said('numeric', `0.${'1'.repeat(500_000)}`), Misfit);
+  for (const long of [`0.${'1'.repeat(500_000)}`, `0.${'0'.repeat(500_000)}1`, `"${'0'.repeat(500_000)}x"`])
+    assert.throws(() => said('numeric', long), Misfit);
 });
 
 test('no text leaves its literal', () => {

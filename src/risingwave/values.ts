@@ -7,7 +7,7 @@
  */
 import { arrayText } from '../kit/array-text.ts';
 import type { ArrayValue } from '../kit/array-text.ts';
-import { arrayItems, objectMembers } from '../kit/json-values.ts';
+import { arrayItems, objectMembers, stringOf } from '../kit/json-values.ts';
 import { literal } from './literal.ts';
 import { printType } from './types.ts';
 import type { RwType } from './types.ts';
@@ -89,8 +89,12 @@ const decimal = /^[+-]?0*(\d*)(?:\.(\d*))?(?:[eE]([+-]?\d{1,6}))?$/;
 const mantissaMax = 2n ** 96n - 1n;
 const scaleMax = 28;
 
+/** A longer text is no number that could be kept; the expressions below take the square of its length. */
+const decimalCharsMax = 400;
+
 /** RisingWave rounds what it cannot hold; what is no number at all it refuses itself. */
 function keepsDigits(text: string): boolean {
+  if (text.length > decimalCharsMax) return false;
   const [all, whole = '', part = '', exponent = '0'] = decimal.exec(text) ?? [];
   if (all === undefined) return true;
   // Most are short, and of these nothing can be lost.
@@ -113,10 +117,6 @@ function membersOf(type: RwType, raw: string): Map<string, string> {
 function itemsOf(type: RwType, raw: string): string[] {
   if (raw.startsWith('[')) return arrayItems(raw);
   throw new Misfit(`the value of a ${printType(type)} is an array`);
-}
-
-function stringOf(raw: string): string {
-  return raw.includes('\\') ? (JSON.parse(raw) as string) : raw.slice(1, -1);
 }
 
 function quoted(text: string): string {

@@ -277,6 +277,9 @@ suite('events into RisingWave', () => {
     standIn.fault = ({ word }) =>
       word === 'insert' || word === 'values' ? { kind: 'fail', causes: ['no available compute node'] } : null;
     assert.deepEqual(await send(), [503, 'commit_unknown']);
+    standIn.fault = ({ word }) => (word === 'flush' ? { kind: 'fail', causes: ['no checkpoint'] } : null);
+    const unread = await gateway.events(`name=${name}&flush=true`, '{"id": 1}');
+    assert.deepEqual([unread.status, unread.json.code], [503, 'commit_unknown']);
     standIn.fault = () => null;
     await standIn.leave();
     // The one connection that there was may be found out to be lost only now.

@@ -7,7 +7,7 @@ import { int32, message, zeroEnded } from '../../../src/kit/postgres-message.ts'
 import { splitStatements } from '../../../src/ddl/statements.ts';
 import type { Backend, Message } from './backend.ts';
 import { Messages } from './backend.ts';
-import { planOf } from './statements.ts';
+import { planOf, plansOf } from './statements.ts';
 import type { Plan } from './statements.ts';
 import type { Struct } from './tables.ts';
 import { errorResponse, failed, noticeResponse, notParsed, serverVersion } from './words.ts';
@@ -25,7 +25,6 @@ export interface Shared {
 export interface SaidStatement {
   /** `insert`, `flush`, `set`, … */
   readonly word: string;
-  readonly sql: string;
   /** Its answer waits for a checkpoint. */
   readonly persistent: boolean;
 }
@@ -122,7 +121,7 @@ export class Session {
   }
 
   async #simple(text: string): Promise<void> {
-    const plans = splitStatements(text, true).map((statement) => planOf(text, statement));
+    const plans = plansOf(text);
     const broken = plans.find((plan) => plan.kind === 'unparsed');
     if (plans.length === 0) this.#write(message('I'));
     // inner_process_query_msg: all of it is parsed first, and then each is run by itself.
@@ -137,7 +136,7 @@ export class Session {
     const word =
       plan.kind === 'run' ? plan.word : plan.kind === 'answered' ? plan.tag.toLowerCase() : plan.kind;
     const persistent = this.#waits();
-    const fault = this.#shared.said({ word, sql, persistent });
+    const fault = this.#shared.said({ word, persistent });
     if (fault?.kind === 'fail') {
       this.#write(errorResponse(failed(how, fault.causes)));
       return false;
@@ -218,7 +217,7 @@ export class Session {
     if (plan === null || plan.kind !== 'run')
       return void (plan !== null && (await this.#run(plan, 'execute the statement')));
     const persistent = this.#waits();
-    this.#shared.said({ word: plan.word, sql: plan.sql, persistent });
+    this.#shared.said({ word: plan.word, persistent });
     // Each statement commits by itself, also where the client has put several before its Sync.
     this.#backend.write(Buffer.concat([bytes, message('S')]));
     if (

@@ -2,6 +2,7 @@
  * What becomes of one statement in front of the stand-in: refused as RisingWave refuses it, answered without the database, or run there in
  * PostgreSQL's words. Each rule says where it stands in RisingWave's source. Takes latin1 views of bytes; pure.
  */
+import { splitStatements } from '../../../src/ddl/statements.ts';
 import type { Statement } from '../../../src/ddl/statements.ts';
 import { createTable, structs } from './tables.ts';
 import type { Struct } from './tables.ts';
@@ -31,6 +32,17 @@ const known = new Set(
 
 /** Session parameters of RisingWave that change what a statement promises (src/common/src/session_config/mod.rs). */
 const ownParameters = new Set(['dml_wait_persistence', 'implicit_flush', 'rw_implicit_flush']);
+
+/** Words without which there is nothing about an INSERT to refuse or to say otherwise. */
+const telling =
+  /;|\b(?:on|default|select|struct|version|current_setting|rw_int256|map_from_key_values|returning)\b|pg_|--|\/\*|\$\$/i;
+
+/** The statements of a text, in order. Rows in their thousands are not taken apart. */
+export function plansOf(text: string): Plan[] {
+  if (/^\s*insert\s+into\b/i.test(text) && !telling.test(text))
+    return [{ kind: 'run', sql: text, structs: [], word: 'insert' }];
+  return splitStatements(text, true).map((statement) => planOf(text, statement));
+}
 
 export function planOf(text: string, statement: Statement): Plan {
   const words = statement.tokens.map(({ start, end }) => text.slice(start, end));
