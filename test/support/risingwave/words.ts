@@ -8,7 +8,7 @@ import { message, zeroEnded } from '../../../src/kit/postgres-message.ts';
 
 /** src/common/src/lib.rs: PG_VERSION and current_cluster_version(). */
 export const serverVersion = '13.14.0';
-export const versionText = `PostgreSQL ${serverVersion}-RisingWave-3.1.0 (stand-in)`;
+export const versionText = `PostgreSQL ${serverVersion}-RisingWave-3.2.0-alpha (stand-in)`;
 
 /** BEGIN without READ ONLY (handle_begin, src/frontend/src/handler/transaction.rs). */
 export const noTransaction =
