@@ -30,17 +30,10 @@ import { createExplain } from '../ingest/explain.ts';
 import type { RewriteSql } from '../tables/sql-flow.ts';
 import { openGateway } from '../gateway/door.ts';
 import type { Gateway } from '../gateway/door.ts';
-import { asOneEngine, asRole, eventRooms, openEventParts } from './gateway-events.ts';
-import type { EventParts } from './gateway-events.ts';
-import {
-  doorOptions,
-  engineOf,
-  openEventEngines,
-  otherSqlRooms,
-  ownSqlRooms,
-  refuseImpossible,
-} from './gateway-rooms.ts';
-import type { NamedEngine } from './gateway-rooms.ts';
+import { asRole, eventRooms, openEventParts } from './gateway-events.ts';
+import { doorOptions, engineOf, openEventEngines, ownSqlRooms, refuseImpossible } from './gateway-rooms.ts';
+import { otherRooms } from './other-rooms.ts';
+import type { OtherOptions, OtherRooms } from './other-rooms.ts';
 import type { Closer } from '../kit/closer.ts';
 import { together } from '../kit/together.ts';
 import { limits } from '../tables/limits.ts';
@@ -79,7 +72,7 @@ export async function openService({
   const several = listenerCount(settings) > 1;
   // What is measured opens later than what measures it; nobody asks before the admin port is open.
   const metrics = createMetrics({
-    lanes: () => [...new Set([deps.lanes, eventLanes])].flatMap((lanes) => [...lanes.depths()]),
+    lanes: () => [...deps.lanes.depths(), ...eventDepths()],
     load: () => deps.listener.load,
     ready: () => whyNotReady() === null,
     spool: () => deps.spool?.state() ?? null,
@@ -104,7 +97,7 @@ export async function openService({
   const spoolOpened = (kept: DatabaseSpool) => desk.opened(kept);
   const deps = await openWebhookRooms({ ...shared, ...bounds, openDoor, spoolOpened }, closer);
   const { listener, catalog } = deps;
-  const { sqlDoor, gateway, eventLanes } = await openSqlAndEvents({ ...deps, ...shared }, closer);
+  const { sqlDoor, gateway, eventDepths } = await openSqlAndEvents({ ...deps, ...shared }, closer);
   const [listen, sql] = [listener.address, sqlDoor.address];
   const doorsSoFar = { listener, sql, gateway: gateway.address, metrics };
   const made = await openCertificate({ ...deps, ...shared }, reloadOf(guards, listener, settings), closer);
@@ -176,7 +169,7 @@ interface DoorDeps extends WebhookDeps<WebhookDoor> {
 async function openSqlAndEvents(
   deps: DoorDeps,
   closer: Closer,
-): Promise<{ sqlDoor: SqlDoor; gateway: Gateway; eventLanes: Lanes }> {
+): Promise<{ sqlDoor: SqlDoor; gateway: Gateway; eventDepths: Lanes['depths'] }> {
   const { settings, engine, guards, keys, observe } = deps;
   const rewrite = createSqlRewriter(deps, (database) => gateway.release(database));
   const sqlDoor = await openSqlDoor({
@@ -191,8 +184,8 @@ async function openSqlAndEvents(
     rewrite,
   });
   closer.add('SQL door', () => sqlDoor.close());
-  const { gateway, lanes } = await openEvents(deps, rewrite, closer);
-  return { sqlDoor, gateway, eventLanes: lanes };
+  const { gateway, depths } = await openEvents(deps, rewrite, closer);
+  return { sqlDoor, gateway, eventDepths: depths };
 }
 
 /** Of the SQL door and of POST /v1/sql. `releaseMore`: lets go of connections to a database that opened later. */
@@ -247,12 +240,13 @@ async function openEvents(
   deps: DoorDeps,
   rewrite: RewriteSql,
   closer: Closer,
-): Promise<{ gateway: Gateway; lanes: Lanes }> {
+): Promise<{ gateway: Gateway; depths: Lanes['depths'] }> {
   const { settings, engine, version, observe } = deps;
   const others = await openEventEngines(settings.eventDatabases, observe, closer);
   const own = others.length === 0;
   const role = own ? await openGatewayRole(settings, engine, closer) : null;
-  const parts = openParts(deps, others, role, closer);
+  const options = { observe, clock: () => performance.now(), bounds: boundsOf(settings) };
+  const rooms = own ? ownRooms(deps, rewrite, role, options, closer) : otherRooms(others, options, closer);
   const gateway = await openGateway({
     ...doorOptions(settings, deps.guards.gateway),
     version,
@@ -261,8 +255,8 @@ async function openEvents(
       unavailable: () =>
         (own ? [engine] : others.map((it) => it.engine)).find((it) => it.unavailable !== null)?.unavailable ??
         null,
-      sql: own ? ownSqlRooms(engine, rewrite, role) : otherSqlRooms(others),
-      events: eventRooms(parts, closer),
+      sql: rooms.sql,
+      events: rooms.events,
       tokens: own ? askTokens(deps.catalog) : null,
     },
     metrics: null,
@@ -273,7 +267,7 @@ async function openEvents(
     role?.forget(database);
     await gateway.release(database);
   };
-  return { gateway: { ...gateway, release }, lanes: parts.lanes };
+  return { gateway: { ...gateway, release }, depths: rooms.depths };
 }
 
 /** null: where the engine is not Headgate's own, the gateway is whom Headgate is there. */
@@ -289,18 +283,22 @@ async function openGatewayRole(
   return role;
 }
 
-function openParts(
-  deps: DoorDeps,
-  others: readonly NamedEngine[],
+/** Through the lanes of the webhooks, or, as another role, through lanes of their own. */
+function ownRooms(
+  { engine, pools, lanes }: DoorDeps,
+  rewrite: RewriteSql,
   role: GatewayRole | null,
+  options: OtherOptions,
   closer: Closer,
-): EventParts {
-  const { engine, observe } = deps;
-  const bounds = boundsOf(deps.settings);
-  const clock = () => performance.now();
-  if (others.length > 0) return openEventParts(asOneEngine(others), observe, clock, closer, bounds);
-  if (role !== null) return openEventParts(asRole(engine, role), observe, clock, closer, bounds);
-  return { engine, ready: refuseImpossible, pools: deps.pools, lanes: deps.lanes, clock };
+): OtherRooms {
+  const { observe, clock, bounds } = options;
+  const sql = ownSqlRooms(engine, rewrite, role);
+  if (role === null) {
+    const events = eventRooms({ engine, ready: refuseImpossible, pools, lanes, clock }, closer);
+    return { sql, events, depths: () => [] };
+  }
+  const parts = openEventParts(asRole(engine, role), observe, clock, closer, bounds);
+  return { sql, events: eventRooms(parts, closer), depths: () => parts.lanes.depths() };
 }
 
 function watchWrites(engine: Engine, { dataDir }: Settings, closer: Closer): WriteWatch {

@@ -161,7 +161,7 @@ export class EngineWatch implements Closable {
       const reason = await readOnlyReason(client);
       this.readOnly = reason === null ? null : `nothing can be written: the database is ${words[reason]}`;
     }
-    return this.#options.check?.(client) ?? client.query('select');
+    return this.#options.check?.(client) ?? client.query('select 1');
   }
 
   async #readVersion(client: Client): Promise<string> {

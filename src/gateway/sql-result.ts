@@ -180,6 +180,11 @@ export class SqlResult {
     return true;
   }
 
+  /** How many are complete. */
+  get statements(): number {
+    return this.#statements.length;
+  }
+
   get rows(): number {
     return this.#statements.reduce((sum, statement) => sum + statement.affected, 0);
   }

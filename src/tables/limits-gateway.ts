@@ -24,6 +24,12 @@ export const gatewayLimits = {
   eventsSkippedMax: 1_000,
   /** Bodies of the events gateway that are held in memory at one time, in bytes. */
   gatewayBodiesBytesMax: 128 * 1024 * 1024,
+  /** Connections for rows that go to a RisingWave, per database: so many of its tables are written at one time. */
+  risingwaveConnectionsMax: 8,
+  /** Rows of one INSERT into RisingWave: each waits for a checkpoint, whatever it holds. */
+  risingwaveGroupRowsMax: 8_192,
+  /** What such an INSERT may take before its groups become smaller, in ms; a checkpoint is due every second. */
+  risingwaveGroupTargetMs: 5_000,
   /** Requests of the events gateway at one time. */
   gatewayRequestsMax: 1_000,
   /** Connections of the events gateway; one more is closed as it arrives. */

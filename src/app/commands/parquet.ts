@@ -5,7 +5,7 @@
  */
 import { ByteWriter, ParquetWriter } from 'hyparquet-writer';
 import type { SchemaElement } from 'hyparquet-writer';
-import { arrayTextToJson } from '../../gateway/array-text.ts';
+import { arrayTextToJson } from '../../kit/array-text.ts';
 import { PlainError } from '../../kit/plain-error.ts';
 import { plain } from '../../kit/terminal.ts';
 import { limits } from '../../tables/limits.ts';
