@@ -17,6 +17,14 @@ export function relationName({ schema, table }: Pick<Target, 'schema' | 'table'>
 export const safePath = 'pg_catalog, pg_temp';
 
 /**
+ * Rows go to each server of a Citus cluster over one connection, so that servers and not shards take part in a commit (decision 0188).
+ * Where there is no Citus it is a setting like any other that nobody reads. `local`: until the end of the transaction.
+ */
+export function oneConnectionSql(local: boolean): string {
+  return `pg_catalog.set_config('citus.max_adaptive_executor_pool_size', '1', ${local})`;
+}
+
+/**
  * A condition that is true and, before the first row is looked at, sets the path that the table's own functions see: what
  * ordinary clients have. The statement itself, with its defaults as PostgreSQL prints them, has been read under
  * `safePath` by then. Left out where no code runs.

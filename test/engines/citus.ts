@@ -12,7 +12,7 @@ import { startTcpServer } from '../support/tls-server.ts';
 import type { TcpServer } from '../support/tls-server.ts';
 import { within } from '../support/within.ts';
 import type { Condition } from './places.ts';
-import type { Place } from './trial.ts';
+import type { Place, Post } from './trial.ts';
 
 const { CITUS_BIN: bin = '' } = process.env;
 export const hasCitus = existsSync(join(bin, 'postgres'));
@@ -73,10 +73,7 @@ const changes: readonly [table: string, sql: string][] = [
   ['u', `SELECT alter_distributed_table('hooks.u', shard_count => 8)`],
 ];
 
-async function change(
-  post: (table: string, body: string) => Promise<number>,
-  direct: Client,
-): Promise<string> {
+async function change(post: Post, direct: Client): Promise<string> {
   let id = 1_000_000;
   for (const [table, sql] of changes) {
     await direct.query(sql);
@@ -86,6 +83,71 @@ async function change(
     });
   }
   return 'distributed, taken back and distributed anew';
+}
+
+/** What stands behind CREATE TABLE or ALTER TABLE, and what is shown of it. */
+const made: readonly [sql: string, shown: RegExp][] = [
+  [
+    `CREATE TABLE spread.a (id INT PRIMARY KEY, x TEXT) WITH (connector = 'webhook', distribute = 'id')`,
+    /'id',\s+shards = '4'/,
+  ],
+  [`ALTER TABLE spread.a SET (shards = 3)`, /'id',\s+shards = '3'/],
+  [`ALTER TABLE spread.a SET (distribute = 'reference')`, /'reference'/],
+  [
+    `ALTER TABLE spread.a SET (distribute = 'single', on_type_error = 'null')`,
+    /'single',\s+on_type_error = 'null'/,
+  ],
+  [`ALTER TABLE spread.a SET (distribute = 'off')`, /'webhook',\s+on_type_error/],
+  [
+    `ALTER TABLE spread.a SET (distribute = 'id', shards = 1)`,
+    /'id',\s+on_type_error = 'null',\s+shards = '1'/,
+  ],
+  [
+    `CREATE TABLE spread.b (data JSONB, g BIGINT DEFAULT txid_current()) WITH (connector = 'webhook', distribute = 'g')`,
+    /'g'/,
+  ],
+  [
+    `CREATE TABLE spread.c (data JSONB) INCLUDE TIMESTAMP AS at WITH (connector = 'webhook', distribute = 'at')`,
+    /'at'/,
+  ],
+  [
+    `CREATE TABLE spread.d (id INT, "single" INT) WITH (connector = 'webhook', distribute = '"single"')`,
+    /'"single"'/,
+  ],
+  [`CREATE TABLE tenant.a (data JSONB) WITH (connector = 'webhook')`, /'schema'/],
+  [`CREATE TABLE tenant.b (data JSONB) WITH (connector = 'webhook', distribute = 'off')`, /'webhook'\s+\)/],
+];
+const refused: readonly [columns: string, options: string, why: RegExp][] = [
+  ['id INT PRIMARY KEY, x INT', `distribute = 'x'`, /"x" has to be part of the primary key/],
+  ['id INT, x INT UNIQUE', `distribute = 'id'`, /"id" has to be part of the primary key/],
+  ['id INT, x INT', `distribute = 'y'`, /"y", by which rows would be distributed, does not exist/],
+  ['data JSONB, x INT', `document = 'data', distribute = 'x'`, /no request fills column "x"/],
+  ['id INT, x INT GENERATED ALWAYS AS (id) STORED', `distribute = 'x'`, /"x" is generated/],
+  ['data JSONB', `distribute = 'schema'`, /schema spread is not distributed/],
+];
+
+async function distribute(post: Post, client: Client): Promise<void> {
+  await client.query('CREATE SCHEMA spread; CREATE SCHEMA tenant');
+  await client.query(`SELECT citus_schema_distribute('tenant')`);
+  await assert.rejects(
+    client.query(`CREATE TABLE tenant.a (data JSONB) WITH (connector = 'webhook')`),
+    /schema tenant is distributed and has no table/,
+  );
+  await client.query('CREATE TABLE tenant.first (id INT)');
+  for (const [sql, shown] of made) {
+    await client.query(sql);
+    const [, table = ''] = /TABLE (\S+)/.exec(sql) ?? [];
+    const { rows } = await client.query<Record<string, string>>(`SHOW CREATE TABLE ${table}`);
+    assert.match(JSON.stringify(rows).replaceAll('\\n', ' ').replaceAll('\\"', '"'), shown, sql);
+    await within(3_000, async () => assert.equal(await post(table, '{"id":1,"single":2}'), 200, sql));
+  }
+  for (const [columns, options, why] of refused)
+    await assert.rejects(
+      client.query(`CREATE TABLE spread.no (${columns}) WITH (connector = 'webhook', ${options})`),
+      why,
+    );
+  await assert.rejects(client.query('ALTER TABLE tenant.b SET (shards = 2)'), /has no shards/);
+  await client.query('DROP SCHEMA spread, tenant CASCADE');
 }
 
 export const citus: readonly Condition[] = hasCitus
@@ -104,7 +166,10 @@ export const citus: readonly Condition[] = hasCitus
             `SELECT create_distributed_table('hooks.d', 'id', shard_count => 4, colocate_with => 'none')`,
             `SELECT create_reference_table('hooks.t')`,
           ],
-          more: change,
+          more: async (post, direct, client) => {
+            await distribute(post, client);
+            return change(post, direct);
+          },
         }),
       },
       {
