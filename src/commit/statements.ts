@@ -46,26 +46,44 @@ export function storeDocumentsStatement(target: Target): string {
 
 /** Stores the rows of `$1`, `$2`: see underPath; a row that is there already keeps its columns of the names `kept`. */
 export function storeStatement(target: Target, kept: readonly string[] = []): string {
+  const { into, rows, conflict } = storing(target, kept);
+  return `${into} ${rows}${conflict}`;
+}
+
+/**
+ * The same of a table that Citus distributes. Rows of a query that may meet others would go to each shard over a connection of its own: they
+ * are decoded first, and go as values (decision 0188).
+ */
+export function storeValuesStatement(target: Target, kept: readonly string[] = []): string {
+  const { into, rows, conflict } = storing(target, kept);
+  const { columns } = target.shape;
+  const row = `(${columns.map(() => '%L').join(', ')})`;
+  const values = `select pg_catalog.string_agg(pg_catalog.format('${row}', ${names(columns)}), ', ') from (${rows}) as v`;
+  const texts = [into, rows, values, conflict].map(quoteLiteral);
+  return `select headgate.store_values(${texts.join(', ')}, $1, $2)`;
+}
+
+function storing(target: Target, kept: readonly string[]): Record<'into' | 'rows' | 'conflict', string> {
   const { shape } = target;
   const code = where(underPath(target));
   const written = names(shape.columns);
-  const into = `insert into ${relationName(target)} (${written}) `;
+  const into = `insert into ${relationName(target)} (${written})`;
   const key = sortKey(shape);
   if (key === null) {
     const conflict = shape.writeMode === 'ignore' ? ' on conflict do nothing' : '';
-    return `${into}select ${written} from ${filled(shape)}${code}${conflict}`;
+    return { into, rows: `select ${written} from ${filled(shape)}${code}`, conflict };
   }
   const order = key.join(', ');
   const ord = internalName(shape, 'ord');
   // Every Headgate takes the rows of one statement in the order of their keys: none waits for another in a circle
   // (see `lockStatements`).
-  if (shape.writeMode === 'ignore')
-    return `${into}select ${written} from ${keyed(shape)}${code} order by ${order}, ${ord} on conflict (${order}) do nothing`;
+  if (shape.writeMode === 'ignore') {
+    const rows = `select ${written} from ${keyed(shape)}${code} order by ${order}, ${ord}`;
+    return { into, rows, conflict: ` on conflict (${order}) do nothing` };
+  }
   // The last row of a key is the one that stays: one statement may touch a row only once.
-  return (
-    `${into}select distinct on (${order}) ${written} from ${keyed(shape)}${code} order by ${order}, ${ord} desc ` +
-    `on conflict (${order}) ${replacement(shape, kept)}`
-  );
+  const rows = `select distinct on (${order}) ${written} from ${keyed(shape)}${code} order by ${order}, ${ord} desc`;
+  return { into, rows, conflict: ` on conflict (${order}) ${replacement(shape, kept)}` };
 }
 
 /**

@@ -33,6 +33,7 @@ import {
   settingStatements,
   storeDocumentsStatement,
   storeStatement,
+  storeValuesStatement,
   typeOids,
 } from './statements.ts';
 import { executeMessages, parseMessage } from './wire-message.ts';
@@ -199,8 +200,7 @@ export class TableStatements {
     let storing = this.#store.get(key);
     if (storing === undefined) {
       const { target } = this;
-      const raw = target.shape.writeMode === 'copy';
-      storing = sql(raw ? storeDocumentsStatement(target) : storeStatement(target, kept), rowTypes);
+      storing = sql(storingSql(target, kept), rowTypes);
       if (this.#store.size < keptVariantsMax) this.#store.set(key, storing);
     }
     return storing;
@@ -261,6 +261,13 @@ function staysStep(target: Target): Step | null {
   if (as !== 'headgate' || !inert || !catalogued) return null;
   const statement = staysStatement(target);
   return fixed({ statement, messages: () => executeMessages(statement.name, []), checks: true });
+}
+
+function storingSql(target: Target, kept: readonly string[]): string {
+  const { shape, code } = target;
+  if (shape.writeMode === 'copy') return storeDocumentsStatement(target);
+  const byValues = shape.distributed === true && shape.writeMode !== 'insert' && code.catalogued;
+  return byValues ? storeValuesStatement(target, kept) : storeStatement(target, kept);
 }
 
 function confirmParameters({ schema, table, oid: place, shape, code }: Target) {

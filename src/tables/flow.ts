@@ -230,6 +230,8 @@ export interface Shape {
   readonly document: string | null;
   /** A value that does not fit its column: refuses the request, or is stored as NULL and counted. */
   readonly onTypeError: 'reject' | 'null';
+  /** Citus keeps its rows on other servers. */
+  readonly distributed?: boolean;
 }
 
 export interface Column {
