@@ -203,7 +203,7 @@ export function toShape(row: RelationRow, choice: ShapeChoice): Shape | string {
     key,
     document,
     onTypeError,
-    ...(row.distributed && { distributed: true }),
+    ...(row.distributed && { distributedByCitus: true }),
   };
 }
 

@@ -266,7 +266,7 @@ function staysStep(target: Target): Step | null {
 function storingSql(target: Target, kept: readonly string[]): string {
   const { shape, code } = target;
   if (shape.writeMode === 'copy') return storeDocumentsStatement(target);
-  const byValues = shape.distributed === true && shape.writeMode !== 'insert' && code.catalogued;
+  const byValues = shape.distributedByCitus === true && shape.writeMode !== 'insert' && code.catalogued;
   return byValues ? storeValuesStatement(target, kept) : storeStatement(target, kept);
 }
 
