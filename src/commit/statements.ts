@@ -17,11 +17,13 @@ export function relationName({ schema, table }: Pick<Target, 'schema' | 'table'>
 export const safePath = 'pg_catalog, pg_temp';
 
 /**
- * Rows go to each server of a Citus cluster over one connection, so that servers and not shards take part in a commit (decision 0188).
- * Where there is no Citus it is a setting like any other that nobody reads. `local`: until the end of the transaction.
+ * What holds on Citus, and elsewhere is a setting like any other that nobody reads. Rows go to each server over one connection, so that servers and not
+ * shards take part in a commit (decision 0188). And LOCK TABLE stays here: on all servers it would be as many round trips, and behind it
+ * Citus commits rows on several of them without two-phase commit (decision 0190). `local`: until the end of the transaction.
  */
-export function oneConnectionSql(local: boolean): string {
-  return `pg_catalog.set_config('citus.max_adaptive_executor_pool_size', '1', ${local})`;
+export function forCitus(local: boolean): string {
+  const set = (name: string, to: string) => `pg_catalog.set_config('citus.${name}', '${to}', ${local})`;
+  return `${set('max_adaptive_executor_pool_size', '1')}, ${set('enable_ddl_propagation', 'off')}`;
 }
 
 /**
@@ -59,7 +61,7 @@ export function storeValuesStatement(target: Target, kept: readonly string[] = [
   const { columns } = target.shape;
   const row = `(${columns.map(() => '%L').join(', ')})`;
   const values = `select pg_catalog.string_agg(pg_catalog.format('${row}', ${names(columns)}), ', ') from (${rows}) as v`;
-  const texts = [into, rows, values, conflict].map(quoteLiteral);
+  const texts = [into, values, conflict].map(quoteLiteral);
   return `select headgate.store_values(${texts.join(', ')}, $1, $2)`;
 }
 

@@ -6,7 +6,7 @@ import { StatementError } from './cursor.ts';
 import { type Option, optionOf } from './options.ts';
 
 /** Ways that are no column; a column of such a name is written "in quotes". */
-export const ways = ['off', 'single', 'reference', 'schema'];
+const ways = ['off', 'single', 'reference', 'schema'];
 const shardsMax = 1_024;
 
 export function waysOf({ value, valueAt }: Option): string {

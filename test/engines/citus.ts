@@ -42,6 +42,8 @@ async function run(server: TcpServer, ...statements: readonly string[]): Promise
 async function openCluster(t: TestContext): Promise<Cluster> {
   const settings = [
     'shared_preload_libraries=citus',
+    // So that more can fail.
+    'citus.enable_unsafe_triggers=on',
     'wal_level=logical',
     'citus.node_conninfo=sslmode=disable',
   ];
@@ -126,6 +128,67 @@ const refused: readonly [columns: string, options: string, why: RegExp][] = [
   ['data JSONB', `distribute = 'schema'`, /schema spread is not distributed/],
 ];
 
+/** One of each class, and those that mean something to Headgate or to Citus. */
+const states = (
+  '01000 02000 03000 08000 08006 09000 0A000 0B000 0F000 0L000 0P000 0Z000 20000 21000 22000 22P02 22P04 23000 23502 23505 23514 24000 ' +
+  '25000 25006 25P02 25P03 26000 27000 28000 2B000 2D000 2F000 34000 38000 39000 3B000 3D000 3F000 40000 40001 40003 40P01 42000 42501 ' +
+  '42P01 44000 53000 53100 53300 54000 55000 55P03 57000 57014 57P01 58000 58030 72000 F0000 HV000 P0000 P0001 P0004 XX000 XX001 HG001 ZZ999'
+).split(' ');
+const hooks: Readonly<Record<string, (table: string) => string>> = {
+  check: (table) => `ALTER TABLE ${table} ADD CHECK (poison.fail(c))`,
+  domain: (table) =>
+    `CREATE DOMAIN ${table}_word AS text CHECK (poison.fail(value)); ALTER TABLE ${table} ALTER c TYPE ${table}_word`,
+  generated: (table) => `ALTER TABLE ${table} ADD made BOOLEAN GENERATED ALWAYS AS (poison.fail(c)) STORED`,
+  before: (table) =>
+    `CREATE TRIGGER t BEFORE INSERT ON ${table} FOR EACH ROW EXECUTE FUNCTION poison.trigger()`,
+  commit: (table) =>
+    `CREATE CONSTRAINT TRIGGER t AFTER INSERT ON ${table} DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION poison.trigger()`,
+};
+const tables: Readonly<Record<string, string>> = {
+  insert: '(id INT, c TEXT)',
+  upsert: '(id INT PRIMARY KEY, c TEXT)',
+  documents: '(data JSONB, part BIGINT DEFAULT txid_current(), c TEXT)',
+};
+
+/** Whatever a row fails with on another server, its sender alone is refused. */
+async function poison(post: Post, client: Client): Promise<void> {
+  await client.query(`CREATE SCHEMA poison`);
+  await client.query(`CREATE FUNCTION poison.fail(v text) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN
+      IF v IS NULL THEN RETURN true; END IF;
+      RAISE EXCEPTION 'no' USING ERRCODE = v; END $$`);
+  await client.query(`CREATE FUNCTION poison.trigger() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+      PERFORM poison.fail(new.c); RETURN new; END $$`);
+  const wrong: string[] = [];
+  let ids = 0;
+  for (const [way, columns] of Object.entries(tables))
+    for (const [hook, make] of Object.entries(hooks)) {
+      const table = `poison.${way}_${hook}`;
+      const includes = way === 'documents' ? `INCLUDE HEADER 'c' AS c` : '';
+      const by = way === 'documents' ? 'part' : 'id';
+      const document = way === 'documents' ? `, document = 'data'` : '';
+      await client.query(
+        `CREATE TABLE ${table} ${columns} ${includes} WITH (connector = 'webhook'${document})`,
+      );
+      await client.query(make(table));
+      await client.query(`ALTER TABLE ${table} SET (distribute = '${by}')`);
+      await within(3_000, async () => assert.equal(await post(table, `{"id":${++ids}}`), 200, table));
+      const send = async (c: string | null, status: number) => {
+        const body = c === null ? `{"id":${++ids}}` : `{"id":${++ids},"c":"${c}"}`;
+        const said = await post(table, body, c === null ? {} : { c });
+        if (said !== status) wrong.push(`${table}: ${c}: ${said}`);
+      };
+      // As many at a time as are told apart before their senders have waited for too long.
+      for (let from = 0; from < states.length; from += 8)
+        await Promise.all(
+          states.slice(from, from + 8).flatMap((c) => [send(null, 200), send(c, 422), send(null, 200)]),
+        );
+      const { rows } = await client.query<{ n: number }>(`SELECT count(*)::int AS n FROM ${table}`);
+      if (rows[0]?.n !== 2 * states.length + 1) wrong.push(`${table}: ${rows[0]?.n} rows`);
+    }
+  assert.deepEqual(wrong, []);
+  await client.query('DROP SCHEMA poison CASCADE');
+}
+
 async function distribute(post: Post, client: Client): Promise<void> {
   await client.query('CREATE SCHEMA spread; CREATE SCHEMA tenant');
   await client.query(`SELECT citus_schema_distribute('tenant')`);
@@ -168,6 +231,7 @@ export const citus: readonly Condition[] = hasCitus
           ],
           more: async (post, direct, client) => {
             await distribute(post, client);
+            await poison(post, client);
             return change(post, direct);
           },
         }),

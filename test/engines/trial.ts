@@ -33,7 +33,7 @@ export interface Place {
 }
 
 /** Gives the status. A table without its schema is one of the trial. */
-export type Post = (table: string, body: string) => Promise<number>;
+export type Post = (table: string, body: string, headers?: Record<string, string>) => Promise<number>;
 
 export interface Fault {
   readonly name: string;
@@ -79,7 +79,7 @@ export async function tryPlace(t: TestContext, name: string, place: Place): Prom
   });
   const ingest = await cell(() => tryRequests(headgate, client, path));
   const fresh = await cell(() => tryFreshness(headgate, client, direct, path('t')));
-  const post: Post = async (table, body) => (await headgate.post(path(table), body)).status;
+  const post: Post = async (table, body, headers) => (await headgate.post(path(table), body, headers)).status;
   const more = await cell(() => place.more?.(post, direct, client));
   const ddl = stated === '●' ? more : stated;
   const faults = await cell(() => tryFaults(t, headgate, place, path('ledger')));

@@ -205,19 +205,13 @@ END
 $body$;
 
 -- How rows that may meet others are stored in a table that Citus distributes: `decoded` makes the list of values of the documents, and what Citus is
--- sent is a list of values. Of very many, or none, it is a query.
-CREATE OR REPLACE FUNCTION headgate.store_values(place text, query text, decoded text, conflict text, documents json, code_path text) RETURNS void
+-- sent is that list.
+CREATE OR REPLACE FUNCTION headgate.store_values(place text, decoded text, conflict text, documents json, code_path text) RETURNS void
 LANGUAGE plpgsql AS $body$
 DECLARE
   list text;
 BEGIN
-  IF pg_catalog.json_array_length(documents) OPERATOR(pg_catalog.<=) 1000 THEN
-    EXECUTE decoded INTO list USING documents, code_path;
-  END IF;
-  IF list IS NULL THEN
-    EXECUTE pg_catalog.concat(place, ' ', query, conflict) USING documents, code_path;
-  ELSE
-    EXECUTE pg_catalog.concat(place, ' values ', list, conflict);
-  END IF;
+  EXECUTE decoded INTO list USING documents, code_path;
+  EXECUTE pg_catalog.concat(place, ' values ', list, conflict);
 END
 $body$;
