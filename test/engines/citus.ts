@@ -8,9 +8,11 @@ import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { Client } from 'pg';
 import { onEnd } from '../support/cleanup.ts';
+import { FaultyProxy } from '../support/faulty-proxy.ts';
 import { startTcpServer } from '../support/tls-server.ts';
 import type { TcpServer } from '../support/tls-server.ts';
 import { within } from '../support/within.ts';
+import { cutLinks } from './citus-links.ts';
 import type { Condition } from './places.ts';
 import type { Place, Post } from './trial.ts';
 
@@ -39,7 +41,11 @@ async function run(server: TcpServer, ...statements: readonly string[]): Promise
   }
 }
 
-async function openCluster(t: TestContext): Promise<Cluster> {
+/** `reach`: the port by which the others reach a worker. */
+async function openCluster(
+  t: TestContext,
+  reach: (worker: TcpServer) => number | Promise<number> = ({ port }) => port,
+): Promise<Cluster> {
   const settings = [
     'shared_preload_libraries=citus',
     // So that more can fail.
@@ -58,7 +64,8 @@ async function openCluster(t: TestContext): Promise<Cluster> {
   const [coordinator, ...workers] = servers;
   if (coordinator === undefined) throw new Error('no server');
   await run(coordinator, `select citus_set_coordinator_host('127.0.0.1', ${coordinator.port})`);
-  for (const { port } of workers) await run(coordinator, `select citus_add_node('127.0.0.1', ${port})`);
+  for (const worker of workers)
+    await run(coordinator, `select citus_add_node('127.0.0.1', ${await reach(worker)})`);
   return { coordinator, workers };
 }
 
@@ -81,7 +88,7 @@ async function change(post: Post, direct: Client): Promise<string> {
     await direct.query(sql);
     await within(3_000, async () => {
       id += 1;
-      assert.equal(await post(table, `{"id":${id},"n":1}`), 200, `after ${sql}`);
+      assert.equal((await post(table, `{"id":${id},"n":1}`)).status, 200, `after ${sql}`);
     });
   }
   return 'distributed, taken back and distributed anew';
@@ -171,11 +178,13 @@ async function poison(post: Post, client: Client): Promise<void> {
       );
       await client.query(make(table));
       await client.query(`ALTER TABLE ${table} SET (distribute = '${by}')`);
-      await within(3_000, async () => assert.equal(await post(table, `{"id":${++ids}}`), 200, table));
+      await within(3_000, async () =>
+        assert.equal((await post(table, `{"id":${++ids}}`)).status, 200, table),
+      );
       const send = async (c: string | null, status: number) => {
         const body = c === null ? `{"id":${++ids}}` : `{"id":${++ids},"c":"${c}"}`;
         const said = await post(table, body, c === null ? {} : { c });
-        if (said !== status) wrong.push(`${table}: ${c}: ${said}`);
+        if (said.status !== status) wrong.push(`${table}: ${c}: ${said.status}`);
       };
       // As many at a time as are told apart before their senders have waited for too long.
       for (let from = 0; from < states.length; from += 8)
@@ -202,7 +211,9 @@ async function distribute(post: Post, client: Client): Promise<void> {
     const [, table = ''] = /TABLE (\S+)/.exec(sql) ?? [];
     const { rows } = await client.query<Record<string, string>>(`SHOW CREATE TABLE ${table}`);
     assert.match(JSON.stringify(rows).replaceAll('\\n', ' ').replaceAll('\\"', '"'), shown, sql);
-    await within(3_000, async () => assert.equal(await post(table, '{"id":1,"single":2}'), 200, sql));
+    await within(3_000, async () =>
+      assert.equal((await post(table, '{"id":1,"single":2}')).status, 200, sql),
+    );
   }
   for (const [columns, options, why] of refused)
     await assert.rejects(
@@ -235,6 +246,24 @@ export const citus: readonly Condition[] = hasCitus
             return change(post, direct);
           },
         }),
+      },
+      {
+        name: 'Citus, each answer of a worker cut off',
+        open: async (t) => {
+          const proxies: FaultyProxy[] = [];
+          const { coordinator } = await openCluster(t, async ({ port }) => {
+            const proxy = await FaultyProxy.open(
+              { kind: 'tcp', host: '127.0.0.1', port, tls: false },
+              'citus_internal',
+            );
+            onEnd(t, 'proxy', () => proxy.close());
+            proxies.push(proxy);
+            return proxy.port;
+          });
+          const more: Place['more'] = (post, direct, client) =>
+            cutLinks(proxies[0] as FaultyProxy, post, client, direct);
+          return { ...placeOf(coordinator), more };
+        },
       },
       {
         name: 'Citus worker',

@@ -32,8 +32,12 @@ export interface Place {
   readonly more?: (post: Post, direct: Client, client: Client) => Promise<string>;
 }
 
-/** Gives the status. A table without its schema is one of the trial. */
-export type Post = (table: string, body: string, headers?: Record<string, string>) => Promise<number>;
+/** A table without its schema is one of the trial. */
+export type Post = (
+  table: string,
+  body: string,
+  headers?: Record<string, string>,
+) => Promise<{ readonly status: number; readonly text: string }>;
 
 export interface Fault {
   readonly name: string;
@@ -79,7 +83,7 @@ export async function tryPlace(t: TestContext, name: string, place: Place): Prom
   });
   const ingest = await cell(() => tryRequests(headgate, client, path));
   const fresh = await cell(() => tryFreshness(headgate, client, direct, path('t')));
-  const post: Post = async (table, body, headers) => (await headgate.post(path(table), body, headers)).status;
+  const post: Post = (table, body, headers) => headgate.post(path(table), body, headers);
   const more = await cell(() => place.more?.(post, direct, client));
   const ddl = stated === '●' ? more : stated;
   const faults = await cell(() => tryFaults(t, headgate, place, path('ledger')));
