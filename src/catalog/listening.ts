@@ -1,7 +1,7 @@
 /**
  * LISTEN, and whether the engine really tells. Behind a pooler that gives a server away after each transaction LISTEN
  * lands on a session that others use next: notifications are lost, or told to strangers. So a notification of our own is
- * sent over a second connection: what waits for it is idle, and gets it only where the session is its own. Where it does
+ * sent over a second connection: what waits for it has to be idle, and gets it only where the session is its own. Where it does
  * not come LISTEN is taken back, as far as it is found.
  */
 import { randomUUID } from 'node:crypto';
@@ -56,26 +56,40 @@ export async function hears(
   const token = randomUUID();
   const over = new AbortController();
   let heard = false;
+  // Nothing has been asked on this connection since the notification was sent: a session that is lent for that brings it, too.
+  let isQuiet = false;
+  const onDrain = () => void (isQuiet = false);
+  const sender = new Client(other);
+  const tell = async () => {
+    isQuiet = isIdle(client);
+    await sender.query('select pg_catalog.pg_notify($1, $2)', [channel, token]);
+  };
   const onNotification = ({ channel: on, payload }: Notification): void => {
-    if (on !== channel || payload !== token) return;
+    if (on !== channel || payload !== token || heard) return;
+    if (!isQuiet || !isIdle(client)) return void tell().catch(() => {});
     heard = true;
     over.abort();
   };
   client.on('notification', onNotification);
-  const sender = new Client(other);
+  client.on('drain', onDrain);
   sender.on('error', () => {});
   try {
     await sender.connect();
-    await sender.query('select pg_catalog.pg_notify($1, $2)', [channel, token]);
+    await tell();
     const { signal } = over;
     await delay(boundMs, undefined, { signal: AbortSignal.any([signal, closing]) }).catch(() => {});
   } catch {
     // There may be no second connection to be had.
   } finally {
     client.off('notification', onNotification);
+    client.off('drain', onDrain);
     await hangUp(sender);
   }
   return heard;
+}
+
+function isIdle(client: Client): boolean {
+  return (client as unknown as { readonly readyForQuery: boolean }).readyForQuery;
 }
 
 /** Throws what breaks the connection. */

@@ -110,6 +110,8 @@ const harmless = [
   'uuidv4',
   'uuidv7',
   'nextval',
+  'txid_current',
+  'pg_current_xact_id',
   'to_char',
   'date',
   'timestamp',

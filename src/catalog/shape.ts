@@ -35,6 +35,8 @@ export interface RelationRow {
   /** How the index of the key compares its columns, in the same order. */
   readonly equalities: readonly Equality[];
   readonly code: CodeRow;
+  /** Citus keeps its rows on other servers. */
+  readonly distributed: boolean;
 }
 
 /** Whose code runs when rows are stored. */
@@ -73,7 +75,7 @@ export interface ColumnRow {
 
 /** What the columns of `relationsSql` are called, for lists of them. */
 export const relationColumns =
-  'relation, schema_name, table_name, relation_kind, insertable, version, columns, key, equalities, code';
+  'relation, schema_name, table_name, relation_kind, insertable, version, columns, key, equalities, code, distributed';
 
 /**
  * A query for RelationRows. `asked` is a query that yields oids as `relation`.
@@ -90,7 +92,8 @@ select c.oid as relation, n.nspname::text as schema_name, c.relname::text as tab
   c.relkind::text as relation_kind,
   c.relkind in ('r', 'p') or pg_catalog.pg_relation_is_updatable(c.oid, false) & 8 = 8 as insertable,
   ${versionSql('c')} as version, coalesce(attributes.columns, '[]') as columns, coalesce(primary_key.columns, '[]') as key,
-  coalesce(primary_key.equalities, '[]') as equalities, ${codeSql} as code
+  coalesce(primary_key.equalities, '[]') as equalities, ${codeSql} as code,
+  ${distributedSql} as distributed
 from asked
 join pg_catalog.pg_class c on c.oid = asked.relation
 join pg_catalog.pg_namespace n on n.oid = c.relnamespace
@@ -131,6 +134,11 @@ const codeSql = `pg_catalog.json_build_object(
     'inert', ${inertSql('c')},
     'late', (select t.tgname from pg_catalog.pg_trigger t
       where t.tgrelid in (${involvedSql('c.oid')}) and ${lateCodeSql('t')} order by t.tgname limit 1))`;
+
+/** Citus puts a trigger of its own on such a table: without Citus there are no tables that could be asked. */
+const distributedSql = `exists (
+    select from pg_catalog.pg_trigger t join pg_catalog.pg_proc p on p.oid = t.tgfoid
+    where t.tgrelid = c.oid and t.tgisinternal and p.proname = 'citus_truncate_trigger')`;
 
 const expressionSql = 'pg_catalog.pg_get_expr(d.adbin, d.adrelid)';
 
@@ -195,6 +203,7 @@ export function toShape(row: RelationRow, choice: ShapeChoice): Shape | string {
     key,
     document,
     onTypeError,
+    ...(row.distributed && { distributedByCitus: true }),
   };
 }
 

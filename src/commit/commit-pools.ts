@@ -20,7 +20,7 @@ import { quoteLiteral } from '../kit/sql-text.ts';
 import { KeptSessions } from './kept-sessions.ts';
 import { forgetPrepared, preparedForMany } from './prepared.ts';
 import type { PreparedStatements } from './prepared.ts';
-import { safePath } from './statements.ts';
+import { forCitus, safePath } from './statements.ts';
 
 interface Open {
   readonly pool: Pool;
@@ -321,7 +321,8 @@ async function prepareSession(client: ClientBase, isOther: () => Promise<boolean
 
 const sessionSql = `select pg_catalog.set_config('search_path', '${safePath}', false),
   pg_catalog.set_config('default_transaction_isolation', 'read committed', false), pg_catalog.set_config('jit', 'off', false),
-  pg_catalog.set_config('synchronous_commit', $1, false), pg_catalog.set_config('client_min_messages', 'warning', false)`;
+  pg_catalog.set_config('synchronous_commit', $1, false), pg_catalog.set_config('client_min_messages', 'warning', false),
+  ${forCitus(false)}`;
 
 /** Of a session that others use too, and in which nothing is set. */
 async function lookAtSession(client: ClientBase): Promise<void> {

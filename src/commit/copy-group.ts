@@ -157,10 +157,10 @@ function isTriedAgain(attempt: Attempt): boolean {
 
 /**
  * Of a row that neither way stores: a COPY names the words that a group would read, and an engine that spreads its tables
- * over servers hides there which constraint it was.
+ * over servers hides there what it was.
  */
 function better(single: Failed, copy: Failed): Failed {
-  return verdictOf(copy) === 'suspect' && /^(23|P0)/.test(single.sqlstate) ? single : copy;
+  return verdictOf(copy) === 'suspect' ? single : copy;
 }
 
 function statementOf(session: Session, target: Target, settings: Settings): CopyStatement {

@@ -19,7 +19,8 @@
  *
  * Who raised an ERROR is told by its field `routine`, the name of a C function, which no lc_messages translates and no code in
  * SQL can choose. PL/pgSQL's RAISE without parameters hands on the error that it has caught with the routine that it came from,
- * so that a full disk stays one.
+ * so that a full disk stays one. Of another server of a Citus cluster the coordinator tells no routine; its context says that it
+ * was a RAISE, and what is said of that server as a whole is `beyond`.
  */
 import { faultOf } from '../engine/sqlstate.ts';
 import type { Fault } from '../engine/sqlstate.ts';
@@ -27,6 +28,7 @@ import type { Outcome } from '../tables/flow.ts';
 import { refusal } from '../tables/refusals.ts';
 import type { Refusal } from '../tables/refusals.ts';
 import { executorUnfit, lateCode } from './executor.ts';
+import { handedOn } from './round-trip.ts';
 import type { Failed } from './round-trip.ts';
 
 export type Verdict = Fault | 'table';
@@ -39,6 +41,8 @@ export const deliveredBefore = 'HG004';
 /** Stands where the engine names its routine: Headgate has found it out without an ERROR of the engine. */
 const ours = 'headgate';
 const raising: ReadonlySet<string> = new Set(['exec_stmt_raise', 'exec_stmt_assert']);
+/** PL/pgSQL's own words for where it was, innermost first; no lc_messages translates what stands at the end. */
+const raisedThere = /^.* (?:RAISE|ASSERT)(?:\n|$)/;
 
 const noExecutor = refusal(
   'table_unusable',
@@ -49,7 +53,7 @@ const runsLate = refusal(
   'a deferrable trigger or constraint of a table that takes part would run at COMMIT, with other rights than its owner has',
 );
 
-type Said = Pick<Failed, 'sqlstate' | 'routine'>;
+type Said = Pick<Failed, 'sqlstate' | 'routine'> & Partial<Pick<Failed, 'where'>>;
 
 export function verdictOf(failed: Said): Verdict {
   if (isDelivered(failed)) return 'row';
@@ -57,7 +61,9 @@ export function verdictOf(failed: Said): Verdict {
   if (isRaised(failed)) return 'row';
   // Cancelled, or out of time: lock_timeout has the SQLSTATE of a NOWAIT.
   if (failed.routine === 'ProcessInterrupts') return 'engine';
-  return faultOf(failed.sqlstate);
+  const fault = faultOf(failed.sqlstate);
+  // Of another server, to which other rows may not have to go.
+  return fault === 'engine' && failed.routine === handedOn ? 'beyond' : fault;
 }
 
 /** Whether it was Headgate's own claim of a delivery that found it known (deliveries.ts). */
@@ -66,8 +72,8 @@ export function isDelivered({ sqlstate, routine }: Said): boolean {
 }
 
 /** Whether code of the table's owner said it, and not the engine. */
-export function isRaised({ routine }: Pick<Failed, 'routine'>): boolean {
-  return routine !== null && raising.has(routine);
+export function isRaised({ routine, where = '' }: Omit<Said, 'sqlstate'>): boolean {
+  return routine === handedOn ? raisedThere.test(where) : routine !== null && raising.has(routine);
 }
 
 /**

@@ -78,7 +78,7 @@ export function roundTrip(
       answer = new Answer(client, write, expected[replies.length] ?? 0, isLast, end);
       client.query(answer);
     };
-    const notice = (said: Said) => void (isCutShort(said) && answer.cutShort());
+    const notice = (said: Said) => answer.heard(said);
     client.on('notice', notice);
     const timer = setTimeout(() => {
       cutOff(client);
@@ -99,10 +99,20 @@ function isCutShort({ routine }: Said): boolean {
   return routine === 'SyncRepWaitForLSN';
 }
 
-/** A notice of the engine. */
-interface Said {
-  readonly routine?: string | undefined;
-}
+/** A notice of the engine, or an ERROR. */
+type Said = {
+  readonly [field in 'routine' | 'code' | 'message' | 'constraint' | 'column' | 'position' | 'where']?:
+    | string
+    | undefined;
+};
+
+/** By which the coordinator of a Citus cluster hands on what another server has said, with its SQLSTATE and its context. */
+export const handedOn = 'ReportResultError';
+/**
+ * By which it says that the one server that stores the rows has not committed. What that server has said comes before, as a
+ * WARNING: with it, it is as certain as an ERROR of the coordinator's own commit (Citus, transaction/remote_transaction.c).
+ */
+const notCommitted = 'ErrorIfPostCommitFailedShardPlacements';
 
 /** A query object for node-postgres that reads up to one ReadyForQuery. */
 class Answer {
@@ -117,6 +127,8 @@ class Answer {
   #isCutShort = false;
   /** What the engine has refused with, until it is ready again. */
   #error: DatabaseError | null = null;
+  /** What another server has said, as the engine's warning. */
+  #elsewhere: Said | null = null;
   /** Whether the statement that is running has returned a row. */
   #hasRow = false;
   #ended = false;
@@ -135,8 +147,9 @@ class Answer {
     this.#end = end;
   }
 
-  cutShort(): void {
-    this.#isCutShort = true;
+  heard(said: Said): void {
+    if (isCutShort(said)) this.#isCutShort = true;
+    if (said.routine === handedOn) this.#elsewhere = said;
   }
 
   lose(reason: string): void {
@@ -182,8 +195,8 @@ class Answer {
 
   /** The engine is ready for what comes next, behind an ERROR. */
   readonly #ready = (): void => {
-    const error = this.#error;
-    if (error === null) return;
+    if (this.#error === null) return;
+    const error = (this.#error.routine === notCommitted ? this.#elsewhere : null) ?? this.#error;
     if (this.#isLast && this.#client.getTransactionStatus() !== 'I')
       return this.lose('the backend was left in a transaction');
     // The last statement of a Query completes behind the commit; that it has returned its row says that it has ended.
@@ -191,7 +204,7 @@ class Answer {
     this.#finish({
       kind: 'failed',
       sqlstate: error.code ?? '',
-      message: error.message,
+      message: error.message ?? '',
       completed: this.#completed,
       atCommit: left === 0 || (left === 1 && this.#hasRow),
       xid: this.#xid,

@@ -5,7 +5,7 @@
 import { quoteLiteral } from '../kit/sql-text.ts';
 import type { Target } from '../tables/flow.ts';
 import type { SessionFacts } from './commit-pools.ts';
-import { cleanUpStatements, safePath } from './statements.ts';
+import { cleanUpStatements, forCitus, safePath } from './statements.ts';
 import { executeMessages, parseMessage, queryMessage } from './wire-message.ts';
 
 /** Messages that are always the same, and how many statements they are. */
@@ -22,7 +22,9 @@ function inOrder(...statements: readonly string[]): Fixed {
 }
 
 /** Nothing is known of a session that others use: the path is set before anything is parsed. */
-export const pathIsSafe = inOrder(`select pg_catalog.set_config('search_path', '${safePath}', true)`);
+export const pathIsSafe = inOrder(
+  `select pg_catalog.set_config('search_path', '${safePath}', true), ${forCitus(true)}`,
+);
 
 /** Others use the session next: what code has left in it goes with its own transaction. */
 export function cleanUp(commit: string): Fixed {

@@ -17,6 +17,16 @@ export function relationName({ schema, table }: Pick<Target, 'schema' | 'table'>
 export const safePath = 'pg_catalog, pg_temp';
 
 /**
+ * What holds on Citus, and elsewhere is a setting like any other that nobody reads. Rows go to each server over one connection, so that servers and not
+ * shards take part in a commit (decision 0188). And LOCK TABLE stays here: on all servers it would be as many round trips, and behind it
+ * Citus commits rows on several of them without two-phase commit (decision 0190). `local`: until the end of the transaction.
+ */
+export function forCitus(local: boolean): string {
+  const set = (name: string, to: string) => `pg_catalog.set_config('citus.${name}', '${to}', ${local})`;
+  return `${set('max_adaptive_executor_pool_size', '1')}, ${set('enable_ddl_propagation', 'off')}`;
+}
+
+/**
  * A condition that is true and, before the first row is looked at, sets the path that the table's own functions see: what
  * ordinary clients have. The statement itself, with its defaults as PostgreSQL prints them, has been read under
  * `safePath` by then. Left out where no code runs.
@@ -38,26 +48,44 @@ export function storeDocumentsStatement(target: Target): string {
 
 /** Stores the rows of `$1`, `$2`: see underPath; a row that is there already keeps its columns of the names `kept`. */
 export function storeStatement(target: Target, kept: readonly string[] = []): string {
+  const { into, rows, conflict } = storing(target, kept);
+  return `${into} ${rows}${conflict}`;
+}
+
+/**
+ * The same of a table that Citus distributes. Rows of a query that may meet others would go to each shard over a connection of its own: they
+ * are decoded first, and go as values (decision 0188).
+ */
+export function storeValuesStatement(target: Target, kept: readonly string[] = []): string {
+  const { into, rows, conflict } = storing(target, kept);
+  const { columns } = target.shape;
+  const row = `(${columns.map(() => '%L').join(', ')})`;
+  const values = `select pg_catalog.string_agg(pg_catalog.format('${row}', ${names(columns)}), ', ') from (${rows}) as v`;
+  const texts = [into, values, conflict].map(quoteLiteral);
+  return `select headgate.store_values(${texts.join(', ')}, $1, $2)`;
+}
+
+function storing(target: Target, kept: readonly string[]): Record<'into' | 'rows' | 'conflict', string> {
   const { shape } = target;
   const code = where(underPath(target));
   const written = names(shape.columns);
-  const into = `insert into ${relationName(target)} (${written}) `;
+  const into = `insert into ${relationName(target)} (${written})`;
   const key = sortKey(shape);
   if (key === null) {
     const conflict = shape.writeMode === 'ignore' ? ' on conflict do nothing' : '';
-    return `${into}select ${written} from ${filled(shape)}${code}${conflict}`;
+    return { into, rows: `select ${written} from ${filled(shape)}${code}`, conflict };
   }
   const order = key.join(', ');
   const ord = internalName(shape, 'ord');
   // Every Headgate takes the rows of one statement in the order of their keys: none waits for another in a circle
   // (see `lockStatements`).
-  if (shape.writeMode === 'ignore')
-    return `${into}select ${written} from ${keyed(shape)}${code} order by ${order}, ${ord} on conflict (${order}) do nothing`;
+  if (shape.writeMode === 'ignore') {
+    const rows = `select ${written} from ${keyed(shape)}${code} order by ${order}, ${ord}`;
+    return { into, rows, conflict: ` on conflict (${order}) do nothing` };
+  }
   // The last row of a key is the one that stays: one statement may touch a row only once.
-  return (
-    `${into}select distinct on (${order}) ${written} from ${keyed(shape)}${code} order by ${order}, ${ord} desc ` +
-    `on conflict (${order}) ${replacement(shape, kept)}`
-  );
+  const rows = `select distinct on (${order}) ${written} from ${keyed(shape)}${code} order by ${order}, ${ord} desc`;
+  return { into, rows, conflict: ` on conflict (${order}) ${replacement(shape, kept)}` };
 }
 
 /**

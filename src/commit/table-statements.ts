@@ -5,6 +5,7 @@
  */
 import type { Column, Target } from '../tables/flow.ts';
 import type { SessionFacts } from './commit-pools.ts';
+import { limits } from '../tables/limits.ts';
 import { executorCall, executorCheck, permissionCheck } from './executor.ts';
 import type { Privilege } from './executor.ts';
 import {
@@ -33,6 +34,7 @@ import {
   settingStatements,
   storeDocumentsStatement,
   storeStatement,
+  storeValuesStatement,
   typeOids,
 } from './statements.ts';
 import { executeMessages, parseMessage } from './wire-message.ts';
@@ -156,7 +158,7 @@ export class TableStatements {
 
   /** The step that stores no rows. */
   noRows(facts: SessionFacts, commit: string): Step[] {
-    return this.#pinned(this.#rows(this.#storing([]), [], null, facts), commit);
+    return this.#pinned(this.#rows(this.#storing([], 0), [], null, facts), commit);
   }
 
   /** The steps that store these rows, in order. */
@@ -165,12 +167,12 @@ export class TableStatements {
     const add = (step: Step) => steps.push(...this.#pinned(step, commit));
     for (const { kept, parts, rows, deletes } of runs) {
       if (deletes === null) {
-        add(this.#rows(this.#storing(kept), parts, null, facts));
+        add(this.#rows(this.#storing(kept, rows), parts, null, facts));
         continue;
       }
       // What is stored and deleted again is stored first; a key whose last row stores it is not deleted.
       const removed = deletes.reduce((sum, flag) => sum + flag, 0);
-      if (removed < rows) add(this.#rows(this.#storing(kept), parts, null, facts));
+      if (removed < rows) add(this.#rows(this.#storing(kept, rows - removed), parts, null, facts));
       if (this.#remove === null) throw new Error('rows of a table without a key are not deleted');
       const all = parts.map((part) => ({ ...part, without: null }));
       add({ ...this.#rows(this.#remove, all, deletes, facts), deletes: true });
@@ -194,13 +196,12 @@ export class TableStatements {
     return [step, named(pinned, [textOf(commit)])];
   }
 
-  #storing(kept: readonly string[]): Sql {
-    const key = kept.join('\0');
+  #storing(kept: readonly string[], rows: number): Sql {
+    const byValues = goesByValues(this.target, rows);
+    const key = [String(byValues), ...kept].join('\0');
     let storing = this.#store.get(key);
     if (storing === undefined) {
-      const { target } = this;
-      const raw = target.shape.writeMode === 'copy';
-      storing = sql(raw ? storeDocumentsStatement(target) : storeStatement(target, kept), rowTypes);
+      storing = sql(storingSql(this.target, kept, byValues), rowTypes);
       if (this.#store.size < keptVariantsMax) this.#store.set(key, storing);
     }
     return storing;
@@ -261,6 +262,17 @@ function staysStep(target: Target): Step | null {
   if (as !== 'headgate' || !inert || !catalogued) return null;
   const statement = staysStatement(target);
   return fixed({ statement, messages: () => executeMessages(statement.name, []), checks: true });
+}
+
+/** Of a row that meets no other it is the SQLSTATE that counts: Citus loses it where it copies. */
+function goesByValues({ shape, code }: Target, rows: number): boolean {
+  if (shape.distributedByCitus !== true || shape.writeMode === 'copy' || !code.catalogued) return false;
+  return rows > 0 && rows <= (shape.writeMode === 'insert' ? 1 : limits.distributedValuesMax);
+}
+
+function storingSql(target: Target, kept: readonly string[], byValues: boolean): string {
+  if (target.shape.writeMode === 'copy') return storeDocumentsStatement(target);
+  return byValues ? storeValuesStatement(target, kept) : storeStatement(target, kept);
 }
 
 function confirmParameters({ schema, table, oid: place, shape, code }: Target) {

@@ -88,6 +88,19 @@ const refused: [string, string, RegExp][] = [
     '0A000',
     /keep needs a column for the time of arrival/,
   ],
+  ...[
+    '¶shards = 4',
+    "distribute = 'reference', ¶shards = 4",
+    "distribute = 'OFF', ¶shards = 4",
+    "distribute = 'id', shards = ¶0",
+    "distribute = 'id', shards = ¶1025",
+    "distribute = 'id', shards = ¶'many'",
+    "distribute = ¶''",
+  ].map((options): [string, string, RegExp] => [
+    `CREATE TABLE t (id INT, n INT) WITH (connector = 'webhook', ${options})`,
+    '22023',
+    /shards|distribute/,
+  ]),
   [
     "CREATE TABLE t (data JSONB) INCLUDE REMOTE ¶AS id WITH (connector = 'webhook')",
     '42601',

@@ -5,9 +5,10 @@
 import { type ColumnList, parseColumns } from './columns.ts';
 import { StatementError, type Cursor } from './cursor.ts';
 import { dedupeValue, subscriptionsValue, topicsValue, windowValue } from './dedupe-option.ts';
+import { refuseShards, shardsOf, waysOf } from './distribute-option.ts';
 import { type Include, parseIncludes, refuseGenerated, undeclared } from './includes.ts';
 import { keepOf, refuseUntimedKeep } from './keep-option.ts';
-import { type Option, booleanOf, oneOf, parseOptions, refuseUnknown } from './options.ts';
+import { type Option, booleanOf, oneOf, optionOf, parseOptions, refuseUnknown } from './options.ts';
 import { type Piece, type Plan, callPlan, callerPath, callerSchemas } from './plan.ts';
 import { answerFollows, parseAnswers } from './answer-clause.ts';
 import { guardOf, sealAnswers } from './answer-sealing.ts';
@@ -28,6 +29,8 @@ export const changeableOptions = [
   'event_grid_subscriptions',
   'keep',
   'inspect',
+  'distribute',
+  'shards',
 ];
 
 /** What CREATE TABLE alone may say: what a row is. */
@@ -111,7 +114,7 @@ export function createTable(cursor: Cursor, deps: ValidateDeps): Plan {
     ifNotExists,
     { json: storable },
     { json: includes.map(({ what, header, column }) => ({ what, header, column })) },
-    options.find(({ name: option }) => option === 'document')?.value ?? null,
+    optionOf(options, 'document')?.value ?? null,
     { json: clause === null ? null : sealValidation(clause, deps, answers?.caution) },
   ];
   const caller = [callerPath, callerSchemas];
@@ -128,8 +131,8 @@ export function createTable(cursor: Cursor, deps: ValidateDeps): Plan {
 }
 
 function formatOf(options: readonly Option[]): (typeof formats)[number] {
-  const given = options.find(({ name }) => name === 'format');
-  const name = given === undefined ? 'json' : oneOf(given, ...formats);
+  const given = optionOf(options, 'format');
+  const name = given === null ? 'json' : oneOf(given, ...formats);
   return formats.find((it) => it === name) ?? 'json';
 }
 
@@ -169,8 +172,8 @@ function refuseOther(cursor: Cursor): void {
 }
 
 /**
- * As they stand in the catalog: what was given, with values of their own type. What `document` says is kept apart, and the
- * catalog keeps the column of `collect_into` apart.
+ * As they stand in the catalog: what was given, with values of their own type. What `document` says is kept apart, the
+ * catalog keeps the column of `collect_into` apart, and how a table is distributed Citus knows.
  */
 function storedOptions(
   options: readonly Option[],
@@ -200,17 +203,19 @@ export function changeableValue(option: Option, { using, deliveryIdOf }: DedupeD
   if (option.name === 'sns_topics') return topicsValue(option);
   if (option.name === 'event_grid_subscriptions') return subscriptionsValue(option);
   if (option.name === 'keep') return keepOf(option);
+  if (option.name === 'distribute') return waysOf(option);
+  if (option.name === 'shards') return shardsOf(option);
   if (option.name === 'inspect') return oneOf(option, 'off', 'bodies');
   return option.name === 'on_unknown' ? oneOf(option, 'ignore', 'reject', 'collect') : option.value;
 }
 
 /** Keys that are no columns are collected, and into a column: one without the other means nothing. */
 export function refuseHalfCollect(options: readonly Option[]): void {
-  const unknown = options.find(({ name }) => name === 'on_unknown');
-  const into = options.find(({ name }) => name === 'collect_into');
+  const unknown = optionOf(options, 'on_unknown');
+  const into = optionOf(options, 'collect_into');
   const collects = unknown?.value.toLowerCase() === 'collect';
   const hint = "The form is: on_unknown = 'collect', collect_into = 'column'.";
-  if (into !== undefined && unknown !== undefined && !collects)
+  if (into !== null && unknown !== null && !collects)
     throw new StatementError('22023', "collect_into needs on_unknown = 'collect'", into.nameAt, { hint });
 }
 
@@ -224,10 +229,11 @@ function refuseUnusable(
   const refuse = (message: string, at: number): never => {
     throw new StatementError('0A000', message, at);
   };
-  const option = (name: string): Option | null => options.find((it) => it.name === name) ?? null;
+  const option = (name: string) => optionOf(options, name);
   const connector = option('connector');
   if (connector !== null) oneOf(connector, 'webhook');
   refuseHalfCollect(options);
+  refuseShards(options, false);
   refuseUntimedKeep(option('keep'), includes);
   const given = option('format');
   const format = given === null ? 'json' : oneOf(given, ...formats);

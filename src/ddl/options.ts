@@ -43,6 +43,10 @@ function parseValue(cursor: Cursor): string {
   return cursor.unexpected();
 }
 
+export function optionOf(options: readonly Option[], name: string): Option | null {
+  return options.find((it) => it.name === name) ?? null;
+}
+
 export function refuseUnknown(options: readonly Option[], known: readonly string[], of: string): void {
   const unknown = options.find((option) => !known.includes(option.name));
   if (unknown === undefined) return;

@@ -4,6 +4,7 @@
  */
 import { changeableOptions, changeableValue, refuseHalfCollect } from './create-table.ts';
 import type { Cursor, Name } from './cursor.ts';
+import { refuseShards } from './distribute-option.ts';
 import { parseOptions, refuseUnknown } from './options.ts';
 import {
   type Plan,
@@ -46,6 +47,7 @@ function setOptions(cursor: Cursor, name: Name, ifExists: boolean, { deliveryIdO
   cursor.expectEnd();
   refuseUnknown(options, changeableOptions, 'ALTER TABLE of a webhook table');
   refuseHalfCollect(options);
+  refuseShards(options, true);
   const asked = { using: null, deliveryIdOf };
   const changes = Object.fromEntries(options.map((option) => [option.name, changeableValue(option, asked)]));
   const args = [relationArgument(name), displayName(name), ifExists, { json: changes }];

@@ -42,7 +42,7 @@ export function createRewriter(deps: DdlDeps): RewriteSql {
 
 /** Each of our statements holds one of these words. */
 const ourWords =
-  /secret|token|connector|validate|answer|show|describe|flush|database|string|on_unknown|on_type_error|collect_into|spool|dedupe|sns_topics|event_grid|keep|inspect/i;
+  /secret|token|connector|validate|answer|show|describe|flush|database|string|on_unknown|on_type_error|collect_into|spool|dedupe|sns_topics|event_grid|keep|inspect|distribute|shards/i;
 /** How one of our statements, or white space or a comment before it, begins. */
 const ourFirst = /^(?:[cCaAdDfF\s;/-]|[sS][hH]|[eE][xX][pP])/;
 

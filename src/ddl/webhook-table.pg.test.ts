@@ -17,6 +17,7 @@ const tables: readonly (readonly [string, string])[] = [
   [`(data JSONB) ${hook}`, 'copy (data jsonb) document data'],
   [`(data app.doc) ${hook}`, 'copy (data app.doc) document data'],
   [`(data JSON) ${hook}`, 'insert (data json) document data'],
+  ["(data JSONB) WITH (connector = 'webhook', distribute = 'off')", 'copy (data jsonb) document data'],
   [`(data JSONB PRIMARY KEY) ${hook}`, 'upsert (data jsonb) key (data) document data'],
   [
     `(data JSONB, kind TEXT GENERATED ALWAYS AS (data->>'type') STORED) ${hook}`,
@@ -122,6 +123,14 @@ const refused: readonly (readonly [string, string, RegExp])[] = [
     '0A000',
     /"n" is NOT NULL and never filled/,
   ],
+  ...['data', 'reference', 'single', 'schema'].map(
+    (way) =>
+      [
+        `(data JSONB) WITH (connector = 'webhook', distribute = '${way}')`,
+        '0A000',
+        /no extension citus/,
+      ] as const,
+  ),
   [`(a INT, data JSONB) ${hook} VALIDATE AS f(data)`, '42703', /column "data" does not exist/],
   [`(data JSONB) INCLUDE HEADER 'x' AS ¶xmin ${hook}`.replace('¶', ''), '42701', /system column/],
 ];

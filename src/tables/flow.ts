@@ -230,6 +230,7 @@ export interface Shape {
   readonly document: string | null;
   /** A value that does not fit its column: refuses the request, or is stored as NULL and counted. */
   readonly onTypeError: 'reject' | 'null';
+  readonly distributedByCitus?: boolean;
 }
 
 export interface Column {

@@ -55,6 +55,8 @@ export const commitLimits = {
   apartMaxMs: 30_000,
   /** How long a database that had no more connections for commits is not asked for more, in ms. */
   commitConnectionsAgainMs: 30_000,
+  /** Rows with a key that go to Citus as one list of values; more go as a query, which costs the same for any number of rows. */
+  distributedValuesMax: 1_000,
   /** Connections kept for the tables whose code has run in them, per database; below `commitConnectionsMax`. */
   keptSessionsMax: 4,
   /** How long one is kept for its table, in ms; then its session is made as new. */

@@ -29,8 +29,15 @@ export interface Place {
   /** What is done to the tables of the trial before rows come; as the superuser. */
   readonly prepare?: readonly string[];
   /** More that is tried before the faults. */
-  readonly more?: (post: (table: string, body: string) => Promise<number>, direct: Client) => Promise<string>;
+  readonly more?: (post: Post, direct: Client, client: Client) => Promise<string>;
 }
+
+/** A table without its schema is one of the trial. */
+export type Post = (
+  table: string,
+  body: string,
+  headers?: Record<string, string>,
+) => Promise<{ readonly status: number; readonly text: string }>;
 
 export interface Fault {
   readonly name: string;
@@ -66,7 +73,8 @@ export async function tryPlace(t: TestContext, name: string, place: Place): Prom
   const direct = await connect(t, place.direct());
   const client = await connect(t, ownOf(headgate, place));
   const { database } = dsnOf(place.url);
-  const path = (table: string) => `${database}/${schema}/${table}`;
+  const path = (table: string) =>
+    `${database}/${(table.includes('.') ? table : `${schema}.${table}`).replace('.', '/')}`;
   const start = '●';
   const stated = await cell(async () => {
     await tryStatements(client, direct);
@@ -75,8 +83,8 @@ export async function tryPlace(t: TestContext, name: string, place: Place): Prom
   });
   const ingest = await cell(() => tryRequests(headgate, client, path));
   const fresh = await cell(() => tryFreshness(headgate, client, direct, path('t')));
-  const post = async (table: string, body: string) => (await headgate.post(path(table), body)).status;
-  const more = await cell(() => place.more?.(post, direct));
+  const post: Post = (table, body, headers) => headgate.post(path(table), body, headers);
+  const more = await cell(() => place.more?.(post, direct, client));
   const ddl = stated === '●' ? more : stated;
   const faults = await cell(() => tryFaults(t, headgate, place, path('ledger')));
   if ([ddl, ingest, fresh, faults].some((it) => it.startsWith('○')))

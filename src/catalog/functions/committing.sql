@@ -203,3 +203,15 @@ BEGIN
     CASE WHEN alone THEN 'EXCLUSIVE' ELSE 'ROW SHARE' END);
 END
 $body$;
+
+-- How rows that may meet others are stored in a table that Citus distributes: `decoded` makes the list of values of the documents, and what Citus is
+-- sent is that list.
+CREATE OR REPLACE FUNCTION headgate.store_values(place text, decoded text, conflict text, documents json, code_path text) RETURNS void
+LANGUAGE plpgsql AS $body$
+DECLARE
+  list text;
+BEGIN
+  EXECUTE decoded INTO list USING documents, code_path;
+  EXECUTE pg_catalog.concat(place, ' values ', list, conflict);
+END
+$body$;

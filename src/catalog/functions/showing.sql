@@ -81,7 +81,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
       CROSS JOIN LATERAL headgate.placed(w.relation, i.value) AS p (name) WHERE p.name IS NOT NULL), ' ')
     || E'WITH (\n  ' || (
       SELECT string_agg(format('%s = %L', o.key, o.value), E',\n  ' ORDER BY o.key <> 'connector', o.key)
-      FROM jsonb_each_text(w.options || headgate.document_option(w.relation, w.options, w.document, w.includes)
+      FROM jsonb_each_text(w.options || headgate.document_option(w.relation, w.options, w.document, w.includes) || headgate.distribution(w.relation)
         || jsonb_strip_nulls(jsonb_build_object('collect_into', headgate.placed(w.relation, w.collect)))) o)
     || E'\n)' || coalesce(E'\nVALIDATE ' || (
       SELECT 'SECRET ' || string_agg(format('%I.%I', s.schema_name, s.name), ', ' ORDER BY b.position) || ' '

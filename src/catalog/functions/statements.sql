@@ -108,8 +108,9 @@ BEGIN
   placed := headgate.place_includes(made, includes);
   chosen := headgate.choose_document(made, placed, coalesce(options ->> 'format', 'json'), document);
   CALL headgate.refuse_unfilled_key(made, placed, chosen);
+  made := headgate.distribute(made, placed, chosen, headgate.natural_distribution(made) || options);
   INSERT INTO headgate.request (action, given) VALUES ('register', jsonb_build_object(
-    'relation', made::oid::bigint, 'options', options - 'collect_into', 'includes', placed, 'document', chosen,
+    'relation', made::oid::bigint, 'options', options - '{collect_into,distribute,shards}'::text[], 'includes', placed, 'document', chosen,
     'collect', headgate.choose_collect(made, placed, chosen, options), 'validation', validation,
     'schemas', caller_schemas));
   IF validation IS NULL THEN
@@ -177,7 +178,8 @@ BEGIN
     RAISE EXCEPTION USING ERRCODE = '42809', MESSAGE = format('"%s" is not a webhook table', table_name),
       HINT = 'A webhook table is made with CREATE TABLE ... WITH (connector = ''webhook'').';
   END IF;
-  merged := made.options || changes;
+  relation := headgate.distribute(relation, made.includes, made.document, changes);
+  merged := made.options || changes - '{distribute,shards}'::text[];
   IF merged ->> 'dedupe' LIKE '%$%'
     AND (merged ->> 'is_batched' = 'true' OR coalesce(merged ->> 'format', 'json') IN ('text', 'bytes'))
   THEN

@@ -1,0 +1,1 @@
+-- No table changes: functions do, by which Citus distributes a webhook table (distributing.sql).

@@ -1,0 +1,33 @@
+/**
+ * The options `distribute` and `shards`: how Citus spreads the rows of a webhook table. Takes options, gives what
+ * headgate.distribute() takes; refuses with StatementError where they stand. Pure.
+ */
+import { StatementError } from './cursor.ts';
+import { type Option, optionOf } from './options.ts';
+
+/** Ways that are no column; a column of such a name is written "in quotes". */
+const ways = ['off', 'single', 'reference', 'schema'];
+const shardsMax = 1_024;
+
+export function waysOf({ value, valueAt }: Option): string {
+  const word = value.toLowerCase();
+  if (ways.includes(word)) return word;
+  if (value.trim() !== '') return value;
+  throw new StatementError('22023', 'distribute names a column, or a way', valueAt, {
+    hint: `The ways are: ${ways.join(', ')}.`,
+  });
+}
+
+export function shardsOf({ value, valueAt }: Option): string {
+  if (/^[1-9]\d{0,3}$/.test(value) && Number(value) <= shardsMax) return value;
+  throw new StatementError('22023', `shards is a number from 1 to ${shardsMax}`, valueAt);
+}
+
+/** Only rows that go by a column are in several shards. `alone`: the table may be distributed by one already. */
+export function refuseShards(options: readonly Option[], alone: boolean): void {
+  const [shards, distribute] = [optionOf(options, 'shards'), optionOf(options, 'distribute')];
+  if (shards === null || (distribute === null ? alone : !ways.includes(waysOf(distribute)))) return;
+  throw new StatementError('22023', 'shards needs a column to distribute by', shards.nameAt, {
+    hint: "The form is: distribute = 'column', shards = 8.",
+  });
+}
