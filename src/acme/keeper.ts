@@ -55,6 +55,8 @@ export class CertificateKeeper implements Closable {
   readonly #closing = new AbortController();
   #state: State = nothing;
   #asking = false;
+  /** After a failure, also where that could not be kept. */
+  #notBeforeMs = 0;
   /** Its owner does not want to wait for the pause to be over. */
   #isImpatient = false;
   #unreadable: string | null = null;
@@ -116,7 +118,7 @@ export class CertificateKeeper implements Closable {
     this.#isImpatient = false;
     await this.#take(await store.read());
     const isTime = (state: State) =>
-      this.#dueMs(state) <= now() && (state.notBeforeMs <= now() || isImpatient);
+      this.#dueMs(state) <= now() && (Math.max(state.notBeforeMs, this.#notBeforeMs) <= now() || isImpatient);
     if (!isTime(this.#state)) return;
     const state = await store.begin();
     if (state === null) return;
@@ -155,7 +157,8 @@ export class CertificateKeeper implements Closable {
       // Who stops has not failed: the next start goes on.
       const isOver = this.#closing.signal.aborted;
       const reason = line(error);
-      const failed = isOver ? {} : { failures, reason, notBeforeMs: now() + pauseMs };
+      this.#notBeforeMs = now() + pauseMs;
+      const failed = isOver ? {} : { failures, reason, notBeforeMs: this.#notBeforeMs };
       await keep({ ...state, challenges: [], ...failed }, true).catch(() => undefined);
       if (!isOver) observe({ kind: 'certificate.failed', domains, reason, failures, pauseMs });
     } finally {
@@ -176,7 +179,7 @@ export class CertificateKeeper implements Closable {
   #restMs(): number {
     const { store, now } = this.#options;
     if (store.isShared || this.#unreadable !== null) return limits.acmeLookMs;
-    const dueMs = Math.max(this.#dueMs(this.#state), this.#state.notBeforeMs);
+    const dueMs = Math.max(this.#dueMs(this.#state), this.#state.notBeforeMs, this.#notBeforeMs);
     // Not at once: where nothing can be kept, the last attempt is forgotten.
     return Math.min(Math.max(dueMs - now(), limits.acmeLookMs), limits.acmeLookMsMax);
   }

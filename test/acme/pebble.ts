@@ -15,9 +15,10 @@ import type { ConnectionOptions, PeerCertificate } from 'node:tls';
 import { onEnd } from '../support/cleanup.ts';
 import { spawnHeadgate, startHeadgate, temporaryFolder } from '../support/headgate.ts';
 import type { Headgate } from '../support/headgate.ts';
-import { freePort, startPebble } from '../support/pebble.ts';
+import { startPebble } from '../support/pebble.ts';
 import type { Pebble } from '../support/pebble.ts';
 import { testDatabase } from '../support/postgres.ts';
+import { freePort } from '../support/proxy.ts';
 import { run } from '../support/run.ts';
 import { within } from '../support/within.ts';
 

@@ -7,13 +7,12 @@ import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { request } from 'node:https';
-import { createServer } from 'node:net';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { makeAuthority } from './certificates.ts';
 import { onEnd } from './cleanup.ts';
 import { temporaryFolder } from './headgate.ts';
+import { freePort } from './proxy.ts';
 import { within } from './within.ts';
 
 export interface Pebble {
@@ -39,16 +38,6 @@ export interface PebbleOptions {
   readonly badNonces?: number;
   /** Accounts elsewhere: key identifier → key. */
   readonly accounts?: Readonly<Record<string, string>>;
-}
-
-/** A port that was free a moment ago. */
-export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, 'close');
-  return port;
 }
 
 export async function startPebble(t: TestContext, options: PebbleOptions): Promise<Pebble> {
