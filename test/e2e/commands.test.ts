@@ -326,7 +326,12 @@ test('day two, in a terminal', { timeout: 240_000 }, async (t) => {
 
   await t.test('doctor', async (step) => {
     const screen = await person.runs(step, await commandsOf(page, 'doctor'));
-    for (const what of ['disk', 'flush', 'webhooks']) assert.match(screen, new RegExp(what));
+    for (const what of ['disk', 'flush', 'webhooks', 'clock', 'versions'])
+      assert.match(screen, new RegExp(`^ok +${what} `, 'm'));
+    assert.match(screen, /^ok +ports +open: listen \d+, sql \d+, gateway \d+, admin \d+$/m);
+    const taken = `--listen-host=127.0.0.1 --listen-port=${headgate.ports.listen.port}`;
+    const none = await person.runs(step, `headgate doctor --data-dir ${person.home}/none ${taken}`, 1);
+    assert.match(none, /^WRONG +ports +127\.0\.0\.1:\d+ is in use by another program/m);
   });
 
   await t.test('completions, sourced by the shells themselves', async (step) => {
