@@ -242,6 +242,12 @@ test('day two, in a terminal', { timeout: 240_000 }, async (t) => {
     assert.match(slow.screen, /of 7 sent/);
     const refused = await person.runs(step, 'headgate replay pushes --to pushes', 1);
     assert.match(refused, /401: 7/);
+    await sql(`CREATE SECRET again WITH (backend = 'meta') AS '${secret}';
+      CREATE TABLE again (data JSONB) WITH (connector = 'webhook') VALIDATE SECRET again USING github; SELECT 1 AS made;`);
+    const signed = `headgate replay pushes --to again --sender github --secret ${secret}`;
+    const only = `--where "data->>'n' >= '4' -- those"`;
+    assert.match(await person.runs(step, `${signed} ${only}`), /3 of 3 sent\n +200: 3/);
+    assert.deepEqual(await sql(`SELECT sum((data->>'n')::int) AS n FROM again;`), [{ n: '15' }]);
   });
 
   await t.test('explain', async (step) => {
@@ -326,7 +332,12 @@ test('day two, in a terminal', { timeout: 240_000 }, async (t) => {
 
   await t.test('doctor', async (step) => {
     const screen = await person.runs(step, await commandsOf(page, 'doctor'));
-    for (const what of ['disk', 'flush', 'webhooks']) assert.match(screen, new RegExp(what));
+    for (const what of ['disk', 'flush', 'webhooks', 'clock', 'versions'])
+      assert.match(screen, new RegExp(`^ok +${what} `, 'm'));
+    assert.match(screen, /^ok +ports +open: listen \d+, sql \d+, gateway \d+, admin \d+$/m);
+    const taken = `--listen-host=127.0.0.1 --listen-port=${headgate.ports.listen.port}`;
+    const none = await person.runs(step, `headgate doctor --data-dir ${person.home}/none ${taken}`, 1);
+    assert.match(none, /^WRONG +ports +127\.0\.0\.1:\d+ is in use by another program/m);
   });
 
   await t.test('completions, sourced by the shells themselves', async (step) => {

@@ -12,12 +12,12 @@ import type { Session } from './session.ts';
 class Follower {
   saved = '';
   readonly got: string[] = [];
-  #following: Following;
-  readonly #session: Session;
+  following: Following;
+  readonly session: Session;
 
   constructor(session: Session, names: readonly string[]) {
-    this.#session = session;
-    this.#following = this.#made(names);
+    this.session = session;
+    this.following = this.#made(names);
   }
 
   #made(names: readonly string[]): Following {
@@ -26,15 +26,15 @@ class Follower {
 
   /** As after a restart of the command; `state` null: without a file. */
   async restart(names: readonly string[], state: string | null = this.saved): Promise<boolean> {
-    this.#following = this.#made(names);
-    if (state !== null && state !== '') assert.equal(this.#following.resume(state), true);
-    return (await this.#following.begin(this.#session)).isAnother;
+    this.following = this.#made(names);
+    if (state !== null && state !== '') assert.equal(this.following.resume(state), true);
+    return (await this.following.begin(this.session)).isAnother;
   }
 
   /** What is new, of at most so many rows; the one behind them is cut off while it is being sent. */
   async look(max = Infinity): Promise<string[]> {
     const rows: string[] = [];
-    for await (const { table, request } of this.#following.look(this.#session)) {
+    for await (const { table, request } of this.following.look(this.session)) {
       if (rows.length === max) break;
       rows.push(`${table.table} ${request.body.toString()}`);
     }
@@ -118,6 +118,33 @@ test(
     assert.deepEqual(await follower.look(), []);
   },
 );
+
+test('a request is as it came where the table keeps it, and as large', { timeout: 60_000 }, async (t) => {
+  const { client, follower } = await stage(t);
+  await runOurs(
+    client,
+    `CREATE TABLE whole (data JSONB) INCLUDE BODY AS raw INCLUDE METHOD AS method INCLUDE QUERY AS query
+      INCLUDE HEADERS AS headers INCLUDE HEADER 'x-signature' AS signature WITH (connector = 'webhook')`,
+  );
+  const body = `{"a":  1.0, "b": "${'x'.repeat(24 * 1024 * 1024)}"}`;
+  await client.query(
+    `INSERT INTO whole (data, raw, method, query, headers, signature) VALUES ('{}', $1, 'PUT', 'a=1&b=%20', '{"x-kind": "push", "host": "elsewhere"}', 'sha256=1')`,
+    [Buffer.from(body)],
+  );
+  const requests = [];
+  for await (const { request } of follower.following.look(follower.session)) requests.push(request);
+  const [request, ...others] = requests;
+  assert.equal(others.length, 0);
+  assert.deepEqual(
+    { ...request, body: request?.body.toString() === body },
+    {
+      method: 'PUT',
+      query: 'a=1&b=%20',
+      headers: { 'x-kind': 'push', 'x-signature': 'sha256=1' },
+      body: true,
+    },
+  );
+});
 
 test('a place of another database is told to be one', { timeout: 60_000 }, async (t) => {
   const { follower } = await stage(t);

@@ -89,7 +89,7 @@ Statements end with a semicolon and may have several lines. \\d lists tables, \\
   headgate sql -c "SELECT count(*) FROM github_events" --json
 ${elsewhere}`,
   doctor: `
-Settings that start would refuse, the disk and how long a flush takes, the database, its clock, whether the listener and HEADGATE_PUBLIC_URL answer as
+Settings that start would refuse, ports, the disk and how long a flush takes, the database, its clock, whether the listener and HEADGATE_PUBLIC_URL answer as
 Headgate, how long the certificate there lasts, tables without VALIDATE, and tables that refuse everything. Each line begins with ok,
 look or WRONG; one WRONG makes the exit status 1.
 
