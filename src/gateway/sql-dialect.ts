@@ -13,6 +13,8 @@ export interface SqlDialect {
   readonly renews: boolean;
   /** Several statements of one text are one transaction. */
   readonly transactions: boolean;
+  /** What a statement is called, as PostgreSQL calls it; `tag`: the server's own word. */
+  readonly command: (tag: string) => string;
   /** Rows have addresses, so that they can be followed. */
   readonly streams: boolean;
   /** All types beside those that it shares with every other; null: it is asked for them. */
@@ -20,7 +22,7 @@ export interface SqlDialect {
 }
 
 export function postgresDialect(rewrite: RewriteSql): SqlDialect {
-  return { rewrite, renews: true, transactions: true, streams: true, types: null };
+  return { rewrite, renews: true, transactions: true, command: (tag) => tag, streams: true, types: null };
 }
 
 /** Names without oids of their own are told by what they are, and shown as RisingWave prints them. */
@@ -37,5 +39,7 @@ const risingwaveTypes: ReadonlyMap<number, SqlType> = new Map([
 ]);
 
 export function risingwaveDialect(rewrite: RewriteSql): SqlDialect {
-  return { rewrite, renews: false, transactions: false, streams: false, types: risingwaveTypes };
+  // CREATE_TABLE, SET_VARIABLE
+  const command = (tag: string): string => tag.replaceAll('_', ' ').replace(/^SET VARIABLE$/, 'SET');
+  return { rewrite, renews: false, transactions: false, command, streams: false, types: risingwaveTypes };
 }

@@ -180,6 +180,7 @@ export class SqlSessions {
       values = request.params.map((param, index) => paramText(param, types[index] ?? 0));
     }
     const ran = await runSql(client, { sql, values, result, large: this.#large });
+    result.spell(database.dialect.command);
     if (rewritten !== null) result.rename(rewritten.tags);
     return { ...ran, rewritten, translate };
   }

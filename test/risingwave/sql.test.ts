@@ -10,7 +10,8 @@ suite('SQL of RisingWave over HTTP', () => {
     const made = await gateway.sql(
       `CREATE TABLE ${name} (id BIGINT, s STRING, big RW_INT256, tags MAP(VARCHAR, INT), list INT[], b BOOLEAN, doc JSONB)`,
     );
-    assert.equal(made.status, 200, made.text);
+    assert.deepEqual([made.status, made.json['command']], [200, 'CREATE TABLE'], made.text);
+    assert.equal((await fetch(`${gateway.url}/v1/healthz`)).status, 200);
     const { json } = await gateway.sql(
       `INSERT INTO ${name} (id, s, big, b) VALUES (12345678901234567, 'é', '5'::rw_int256, true)`,
     );
