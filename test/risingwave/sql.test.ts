@@ -59,6 +59,13 @@ suite('SQL of RisingWave over HTTP', () => {
     assert.deepEqual(await gateway.rows(`SELECT count(*) AS n FROM ${name}`), [{ n: 3 }]);
   });
 
+  test('more parameters than RisingWave can count are refused', async (t) => {
+    const { gateway } = await openRisingWave(t);
+    const params = Array.from({ length: 32_768 }, () => 1);
+    const { status, json } = await gateway.sql(JSON.stringify({ sql: 'SELECT $1::int', params }));
+    assert.deepEqual([status, json.error], [400, 'a statement has at most 32767 parameters here']);
+  });
+
   test('COPY from a client is refused before it is sent', async (t) => {
     const { gateway } = await openRisingWave(t);
     const { status, json } = await gateway.sql('COPY x FROM STDIN');
