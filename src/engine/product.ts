@@ -10,6 +10,9 @@ import { notConnected } from './not-connected.ts';
 
 export type Product = 'postgresql' | 'risingwave';
 
+/** `version`: what version() says; RisingWave calls itself PostgreSQL 13 everywhere else. */
+export const isRisingWave = (version: string): boolean => version.includes('-RisingWave-');
+
 export class Products {
   readonly #clientConfig: (database: string) => ClientConfig;
   readonly #known = new Map<string, Product>();
@@ -44,7 +47,7 @@ export class Products {
     try {
       await client.connect();
       const { rows } = await client.query<{ version: string }>('select version()');
-      const product = rows[0]?.version.includes('-RisingWave-') === true ? 'risingwave' : 'postgresql';
+      const product = isRisingWave(rows[0]?.version ?? '') ? 'risingwave' : 'postgresql';
       this.#known.set(database, product);
       return product;
     } catch (error) {

@@ -2,6 +2,7 @@
  * What POST /v1/sql and streams have to know of a kind of server. Types and data only: one for PostgreSQL, and one for RisingWave, of
  * which each line says what it does not have (src/common/src/types/postgres_type.rs and src/frontend/src/handler of its repository).
  */
+import { limits } from '../tables/limits.ts';
 import type { RewriteSql } from '../tables/sql-flow.ts';
 import { encodeText, integerTypes } from './sql-types.ts';
 import type { SqlType } from './sql-types.ts';
@@ -13,6 +14,10 @@ export interface SqlDialect {
   readonly renews: boolean;
   /** Several statements of one text are one transaction. */
   readonly transactions: boolean;
+  /** Parameters of one statement. */
+  readonly paramsMax: number;
+  /** What a statement is called, as PostgreSQL calls it; `tag`: the server's own word. */
+  readonly command: (tag: string) => string;
   /** Rows have addresses, so that they can be followed. */
   readonly streams: boolean;
   /** All types beside those that it shares with every other; null: it is asked for them. */
@@ -20,7 +25,15 @@ export interface SqlDialect {
 }
 
 export function postgresDialect(rewrite: RewriteSql): SqlDialect {
-  return { rewrite, renews: true, transactions: true, streams: true, types: null };
+  return {
+    rewrite,
+    renews: true,
+    transactions: true,
+    paramsMax: limits.gatewaySqlParamsMax,
+    command: (tag) => tag,
+    streams: true,
+    types: null,
+  };
 }
 
 /** Names without oids of their own are told by what they are, and shown as RisingWave prints them. */
@@ -37,5 +50,15 @@ const risingwaveTypes: ReadonlyMap<number, SqlType> = new Map([
 ]);
 
 export function risingwaveDialect(rewrite: RewriteSql): SqlDialect {
-  return { rewrite, renews: false, transactions: false, streams: false, types: risingwaveTypes };
+  // CREATE_TABLE, SET_VARIABLE
+  const command = (tag: string): string => tag.replaceAll('_', ' ').replace(/^SET VARIABLE$/, 'SET');
+  return {
+    rewrite,
+    renews: false,
+    transactions: false,
+    paramsMax: limits.risingwaveParamsMax,
+    command,
+    streams: false,
+    types: risingwaveTypes,
+  };
 }

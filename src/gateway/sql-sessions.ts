@@ -1,7 +1,7 @@
 /**
  * Sessions of the engine for POST /v1/sql, per database and apart from every other use of it. Takes a request, gives
  * the rows it yields or the error it met; refuses with `engine_unavailable`, `database_unknown`, `overloaded`,
- * `draining`, `result_too_large`, `relation_not_streamed` and `commit_unknown`. A session is lent to one request at a time and handed on only after DISCARD ALL; one in any doubt
+ * `draining`, `result_too_large`, `relation_not_streamed`, `malformed_query` and `commit_unknown`. A session is lent to one request at a time and handed on only after DISCARD ALL; one in any doubt
  * is cut off. Bounded in sessions, waiting requests, time and bytes.
  */
 import { Pool } from 'pg';
@@ -168,6 +168,9 @@ export class SqlSessions {
     const sql = rewritten === null ? request.sql : Buffer.from(rewritten.sql, 'latin1');
     let values: (string | null)[] | null = null;
     if (request.params !== null) {
+      const { paramsMax } = database.dialect;
+      if (request.params.length > paramsMax)
+        throw new Refused('malformed_query', `a statement has at most ${paramsMax} parameters here`);
       let types: readonly number[] = [];
       if (needsTypes(request.params)) {
         try {
@@ -180,6 +183,7 @@ export class SqlSessions {
       values = request.params.map((param, index) => paramText(param, types[index] ?? 0));
     }
     const ran = await runSql(client, { sql, values, result, large: this.#large });
+    result.spell(database.dialect.command);
     if (rewritten !== null) result.rename(rewritten.tags);
     return { ...ran, rewritten, translate };
   }

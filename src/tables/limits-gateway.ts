@@ -26,6 +26,8 @@ export const gatewayLimits = {
   gatewayBodiesBytesMax: 128 * 1024 * 1024,
   /** Connections for rows that go to a RisingWave, per database: so many of its tables are written at one time. */
   risingwaveConnectionsMax: 8,
+  /** Parameters of one statement there: it reads their number with a sign. */
+  risingwaveParamsMax: 32_767,
   /** Rows of one INSERT into RisingWave: each waits for a checkpoint, whatever it holds. */
   risingwaveGroupRowsMax: 8_192,
   /** What such an INSERT may take before its groups become smaller, in ms; a checkpoint is due every second. */

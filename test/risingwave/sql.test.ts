@@ -10,7 +10,8 @@ suite('SQL of RisingWave over HTTP', () => {
     const made = await gateway.sql(
       `CREATE TABLE ${name} (id BIGINT, s STRING, big RW_INT256, tags MAP(VARCHAR, INT), list INT[], b BOOLEAN, doc JSONB)`,
     );
-    assert.equal(made.status, 200, made.text);
+    assert.deepEqual([made.status, made.json['command']], [200, 'CREATE TABLE'], made.text);
+    assert.equal((await fetch(`${gateway.url}/v1/healthz`)).status, 200);
     const { json } = await gateway.sql(
       `INSERT INTO ${name} (id, s, big, b) VALUES (12345678901234567, 'é', '5'::rw_int256, true)`,
     );
@@ -56,6 +57,13 @@ suite('SQL of RisingWave over HTTP', () => {
     );
     await gateway.sql('FLUSH');
     assert.deepEqual(await gateway.rows(`SELECT count(*) AS n FROM ${name}`), [{ n: 3 }]);
+  });
+
+  test('more parameters than RisingWave can count are refused', async (t) => {
+    const { gateway } = await openRisingWave(t);
+    const params = Array.from({ length: 32_768 }, () => 1);
+    const { status, json } = await gateway.sql(JSON.stringify({ sql: 'SELECT $1::int', params }));
+    assert.deepEqual([status, json.error], [400, 'a statement has at most 32767 parameters here']);
   });
 
   test('COPY from a client is refused before it is sent', async (t) => {

@@ -8,6 +8,7 @@ import { connect } from 'node:net';
 import { suite, test } from 'node:test';
 import { Client } from 'pg';
 import type { DatabaseError } from 'pg';
+import { openPostgresEngine } from '../../src/engine/postgres.ts';
 import { int16, int32, message, zeroEnded } from '../../src/kit/postgres-message.ts';
 import { openRisingWave } from './support.ts';
 
@@ -97,12 +98,16 @@ suite('RisingWave, as it is believed to be', () => {
   });
 
   test('it calls itself PostgreSQL 13, and says what it is in version() alone', async (t) => {
-    const { client } = await openRisingWave(t);
+    const { client, dsn } = await openRisingWave(t);
     const { rows } = await client.query<{ version: string }>('SELECT version()');
     assert.match(rows[0]?.version ?? '', /^PostgreSQL 13\.14\.0-RisingWave-/);
     assert.deepEqual((await client.query("SELECT current_setting('server_version_num') AS n")).rows, [
       { n: '130014' },
     ]);
+    const engine = await openPostgresEngine({ databaseUrl: dsn, observe: () => undefined });
+    t.after(() => engine.close());
+    const why = /^the server is a RisingWave, which only headgate gateway stands in front of/;
+    assert.match(engine.unavailable ?? '', why);
   });
 
   test('what ends a connection: a protocol that is not 3.0, COPY data, more than 32,767 parameters', async (t) => {

@@ -131,7 +131,8 @@ export function structs(
     const word = (words[at] ?? '').toLowerCase();
     const token = all[at];
     if (token === undefined) continue;
-    if (word === 'struct' && words[at + 1] === '<') {
+    const isMap = word === 'map' && words[at - 1]?.startsWith(':') === true;
+    if (isMap || (word === 'struct' && words[at + 1] === '<')) {
       const reader = new TypeReader(words, at);
       const { postgres } = reader.type();
       pieces.push({ start: token.start, end: all[reader.at - 1]?.end ?? token.end, put: postgres });
