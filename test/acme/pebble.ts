@@ -12,6 +12,7 @@ import { suite, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import { connect } from 'node:tls';
 import type { ConnectionOptions, PeerCertificate } from 'node:tls';
+import { makeAuthority } from '../support/certificates.ts';
 import { onEnd } from '../support/cleanup.ts';
 import { spawnHeadgate, startHeadgate, temporaryFolder } from '../support/headgate.ts';
 import type { Headgate } from '../support/headgate.ts';
@@ -219,6 +220,21 @@ suite('a certificate of Pebble', () => {
     const headgate = await startHeadgate(t, settings(pebble, port, more));
     await within(60_000, async () => assert.equal((await standing(headgate)).failures, 1));
     assert.match((await standing(headgate)).reason ?? '', /^the authority refused: rejectedIdentifier: /);
+  });
+
+  test('clients must show certificates, and the authority, which has none, is let as far as it needs', async (t) => {
+    const port = await freePort();
+    const pebble = await startPebble(t, { tlsPort: port });
+    const own = makeAuthority(await temporaryFolder(t));
+    const more = { HEADGATE_LISTEN_TLS_CLIENT_CA: own.cert };
+    const headgate = await startHeadgate(t, settings(pebble, port, more));
+    await within(60_000, async () => assert.equal((await standing(headgate)).state, 'valid'));
+    const { cert, key } = own.issue('client', 'client');
+    const mine = { cert: readFileSync(cert), key: readFileSync(key) };
+    assert.match((await shown(port, mine)).subjectaltname ?? '', new RegExp(`DNS:${domain}`));
+    const client = await headgate.client(t);
+    await client.query(`CREATE TABLE t (data JSONB) WITH (connector = 'webhook')`);
+    assert.match(await posts(t, headgate, await pebble.root()), /^000.*certificate required/i);
   });
 
   test('with an account of the authority, and not without it', async (t) => {
