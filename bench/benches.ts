@@ -15,6 +15,7 @@ import { overload } from './overload.ts';
 import { parts } from './parts.ts';
 import type { Bench } from './report.ts';
 import { restarts } from './restarts.ts';
+import { risingwave } from './risingwave.ts';
 import { scale } from './scale.ts';
 import { tableShapes } from './shapes.ts';
 import { singleEvents } from './single-events.ts';
@@ -38,6 +39,7 @@ export const benches: readonly Bench[] = [
   watching,
   answers,
   events,
+  risingwave,
   stream,
   sqlDoor,
   parts,

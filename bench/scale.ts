@@ -165,24 +165,29 @@ export const scale: Bench = {
   name: 'scale',
   run: async (effort) => {
     const failed = Number.NaN;
-    const parts = [
-      await attempt(
-        async () => {
-          const { lines, one, all } = await manyTables(effort);
-          return { text: table(head, lines, 1), reached: { oneOfManyTables: one, manyTables: all } };
-        },
-        { oneOfManyTables: failed, manyTables: failed },
-      ),
-      await attempt(
-        async () => {
-          const { lines, rows, keys } = await manyRows(effort);
-          return { text: table(head, lines, 1), reached: { manyRows: rows, manyKeys: keys } };
-        },
-        { manyRows: failed, manyKeys: failed },
-      ),
-      await attempt(async () => ({ text: await firstAnswers(), reached: {} }), {}),
-      await attempt(async () => ({ text: await starts(), reached: {} }), {}),
-    ];
+    const { BENCH_PART: only = '' } = process.env;
+    const parts: { readonly text: string; readonly reached: Reached }[] = [];
+    const add = async (name: string, part: Parameters<typeof attempt>[0], own: Reached) => {
+      if (only === '' || only === name) parts.push(await attempt(part, own));
+    };
+    await add(
+      'tables',
+      async () => {
+        const { lines, one, all } = await manyTables(effort);
+        return { text: table(head, lines, 1), reached: { oneOfManyTables: one, manyTables: all } };
+      },
+      { oneOfManyTables: failed, manyTables: failed },
+    );
+    await add(
+      'rows',
+      async () => {
+        const { lines, rows, keys } = await manyRows(effort);
+        return { text: table(head, lines, 1), reached: { manyRows: rows, manyKeys: keys } };
+      },
+      { manyRows: failed, manyKeys: failed },
+    );
+    await add('first', async () => ({ text: await firstAnswers(), reached: {} }), {});
+    await add('starts', async () => ({ text: await starts(), reached: {} }), {});
     return {
       text: [
         `${stamp()}; ${effort.rounds} rounds of ${effort.seconds} s in turns after one to warm up; medians. ${connections} connections.`,

@@ -18,9 +18,12 @@ import { figure, measure, startIn, startService } from './service.ts';
 import type { Service } from './service.ts';
 import { body, createSigned, signedHeaders } from './signed.ts';
 import { beside } from './spool-beside.ts';
-import { median } from './statistics.ts';
+import { meanOf, median, standardError } from './statistics.ts';
 
 const connections = 256;
+
+/** Of processes, for each round that is asked for. */
+const idlePairs = 4;
 
 /** Handed over at one time. */
 const requests = 300_000;
@@ -117,20 +120,34 @@ async function drains({ rounds }: Effort, server: MortalServer, keyFile: string)
   }
 }
 
-async function idle({ rounds, seconds }: Effort, off: Service, on: Service): Promise<string> {
-  const turns = await inTurns(rounds, 'idle', {
-    off: () => load(off, 'events', seconds),
-    on: () => load(on, 'kept', seconds),
-  });
-  const ratio = spread(
-    turns.map((turn) => turn.on.perSecond / turn.off.perSecond),
-    3,
+/** Of fresh processes: how one happens to start makes more of a difference than the spool does. */
+async function idle({ rounds, seconds }: Effort, open: (spool: string) => Promise<Service>): Promise<string> {
+  const pairs: { readonly rate: number; readonly cpu: number }[] = [];
+  for (let pair = 1; pair <= idlePairs * rounds; pair++) {
+    const services: Service[] = [];
+    try {
+      const off = (services[0] = await open('off'));
+      const on = (services[1] = await open('fallback'));
+      const turns = await inTurns(2, `idle, pair ${pair}`, {
+        off: () => load(off, 'events', seconds),
+        on: () => load(on, 'kept', seconds),
+      });
+      const mean = (of: (turn: (typeof turns)[number]) => number) => meanOf(turns.map(of));
+      pairs.push({
+        rate: mean(({ on }) => on.perSecond) / mean(({ off }) => off.perSecond),
+        cpu: mean(({ off }) => off.nodeCpuUs) / mean(({ on }) => on.nodeCpuUs),
+      });
+    } finally {
+      await Promise.allSettled(services.map((service) => service.stop()));
+    }
+  }
+  const said = (ratios: readonly number[]) =>
+    `**${meanOf(ratios).toFixed(3)}** ± ${standardError(ratios).toFixed(3)}`;
+  const [rate, cpu] = [pairs.map((pair) => pair.rate), pairs.map((pair) => pair.cpu)];
+  return (
+    `Configured and idle, beside a Headgate without, ${pairs.length} pairs of fresh processes, mean and its standard error: ` +
+    `${said(rate)} of the requests a second; by CPU a request ${said(cpu)}.`
   );
-  const cpu = spread(
-    turns.map((turn) => turn.off.nodeCpuUs / turn.on.nodeCpuUs),
-    3,
-  );
-  return `Configured and idle, beside a Headgate without: ${ratio} of the requests a second; by CPU a request ${cpu}.`;
 }
 
 async function fallback(
@@ -175,16 +192,17 @@ export const spool: Bench = {
       await writeFile(keyFile, randomBytes(32).toString('base64'), { mode: 0o600 });
       if (only !== 'drain' && only !== 'beside') {
         const flags = [...flagsFor(server), `--master-key-file=${keyFile}`];
-        const off = await startService({ flags, database: 'postgres' });
-        const on = await startService({ flags: [...flags, '--spool=fallback'], database: 'postgres' });
-        // Their connection ends with the database.
-        for (const { client } of [off, on]) client.on('error', () => undefined);
+        const open = (kind: string) =>
+          startService({ flags: [...flags, `--spool=${kind}`], database: 'postgres' });
+        const service = await open('fallback');
+        // Its connection ends with the database.
+        service.client.on('error', () => undefined);
         try {
-          await createSigned(off.client, 'events', 'kept');
-          if (only !== 'fallback') texts.push(await idle(effort, off, on));
-          if (only !== 'idle') texts.push(await fallback(effort, on, server));
+          await createSigned(service.client, 'events', 'kept');
+          if (only !== 'fallback') texts.push(await idle(effort, open));
+          if (only !== 'idle') texts.push(await fallback(effort, service, server));
         } finally {
-          await Promise.allSettled([off.stop(), on.stop()]);
+          await service.stop();
         }
       }
       if (only === '' || only === 'drain') texts.push(await drains(effort, server, keyFile));

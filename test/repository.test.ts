@@ -21,7 +21,7 @@ const layers: readonly (readonly string[])[] = [
   ['engine', 'access'],
   ['http'],
   ['secrets', 'catalog'],
-  ['validate', 'senders', 'decode', 'batch', 'commit', 'reject', 'keep', 'spool'],
+  ['validate', 'senders', 'decode', 'batch', 'commit', 'reject', 'keep', 'spool', 'acme', 'risingwave'],
   ['ingest'],
   ['listen', 'gateway', 'wire', 'ddl', 'admin', 'console', 'operator'],
   ['app'],

@@ -1,11 +1,12 @@
 /**
  * The one way in which Headgate calls somebody over the network: because of a request a GET over TLS to a host that the caller has
- * pinned; for its owner a POST to a URL of the settings. Takes a URL; gives the body of the answer. Refuses (throws OutgoingError) whatever is not plain: a port that is not known, a user, an address
+ * pinned; for its owner a POST to a URL of the settings, and talks with the authority of the settings. Takes a URL; gives the answer. Refuses (throws OutgoingError) whatever is not plain: a port that is not known, a user, an address
  * that is not public, a redirect, a status other than 200, and what takes too long or is too large. Names are resolved once, and the very
  * address that was judged is dialled, with the certificate checked for the name. No proxy of the environment is used.
  */
 import { lookup } from 'node:dns/promises';
 import { request as requestPlain } from 'node:http';
+import type { IncomingHttpHeaders } from 'node:http';
 import { request } from 'node:https';
 import { canonicalAddress, isLoopbackHost } from '../kit/address.ts';
 import { Networks } from '../kit/networks.ts';
@@ -65,24 +66,44 @@ function ownersNetwork(isPlain: boolean): Network {
 export function createPost(bounds: Bounds): Post {
   return async (url, json, signal) => {
     const network = ownersNetwork(url.protocol === 'http:');
-    await call(network, bounds, url, { method: 'POST', body: Buffer.from(json, 'utf8'), signal });
+    const body = { type: 'application/json', text: json };
+    await call(network, bounds, url, { method: 'POST', body, signal, good: isDone });
   };
 }
 
+const isDone = (status: number) => status >= 200 && status < 300;
+
+/** Any status is an answer. */
+export type Exchange = (url: URL, sent: Omit<Sent, 'good'>) => Promise<Answer>;
+
+/** Over TLS to any host, of the settings alone. */
+export function createExchange(bounds: Bounds): Exchange {
+  return (url, sent) => call(ownersNetwork(false), bounds, url, { ...sent, good: () => true });
+}
+
 interface Sent {
-  readonly method: 'GET' | 'POST';
-  readonly body?: Buffer;
+  readonly method: 'GET' | 'HEAD' | 'POST';
+  readonly body?: { readonly type: string; readonly text: string };
   /** Whoever waits for it gives up. */
   readonly signal?: AbortSignal;
+  /** Of a status: whether the answer is read, or refused. */
+  readonly good: (status: number) => boolean;
+}
+
+export interface Answer {
+  readonly status: number;
+  readonly headers: IncomingHttpHeaders;
+  readonly body: Buffer;
 }
 
 type Bounds = Pick<Limits, 'outgoingMs' | 'outgoingBytesMax'>;
 
 export function createFetch(network: Network, bounds: Bounds): Fetch {
-  return (url) => call(network, bounds, url, { method: 'GET' });
+  return async (url) =>
+    (await call(network, bounds, url, { method: 'GET', good: (status) => status === 200 })).body;
 }
 
-async function call(network: Network, bounds: Bounds, url: URL, sent: Sent): Promise<Buffer> {
+async function call(network: Network, bounds: Bounds, url: URL, sent: Sent): Promise<Answer> {
   const { protocol, port, username, password, hash } = url;
   const dialled = network.port(port);
   const scheme = network.plain === true ? 'http:' : 'https:';
@@ -106,8 +127,8 @@ function ask(
   address: string,
   { port, ca, plain }: { readonly port: number } & Pick<Network, 'ca' | 'plain'>,
   bounds: Bounds,
-  { method, body, signal }: Sent & { readonly signal: AbortSignal },
-): Promise<Buffer> {
+  { method, body, signal, good }: Sent & { readonly signal: AbortSignal },
+): Promise<Answer> {
   return new Promise((resolve, reject) => {
     const fail = (message: string) => reject(new OutgoingError(`${url.hostname}: ${message}`));
     const asked = (plain === true ? requestPlain : request)({
@@ -121,7 +142,9 @@ function ask(
         Host: url.host,
         Accept: '*/*',
         'User-Agent': 'Headgate',
-        ...(body === undefined ? {} : { 'Content-Type': 'application/json', 'Content-Length': body.length }),
+        ...(body === undefined
+          ? {}
+          : { 'Content-Type': body.type, 'Content-Length': Buffer.byteLength(body.text) }),
       },
       agent: false,
       signal,
@@ -140,13 +163,13 @@ function ask(
         asked.destroy();
       });
       answer.once('error', (error) => fail(signal.aborted ? 'it took too long' : error.message));
-      answer.once('end', () => resolve(Buffer.concat(parts)));
-      const { statusCode = 0 } = answer;
-      if (statusCode === 200 || (method === 'POST' && statusCode > 200 && statusCode < 300)) return;
-      fail(`it answered ${statusCode}`);
+      const { statusCode: status = 0, headers } = answer;
+      answer.once('end', () => resolve({ status, headers, body: Buffer.concat(parts) }));
+      if (good(status)) return;
+      fail(`it answered ${status}`);
       asked.destroy();
     });
-    asked.end(body);
+    asked.end(body?.text);
   });
 }
 

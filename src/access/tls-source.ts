@@ -15,7 +15,7 @@
 import { X509Certificate } from 'node:crypto';
 import { readFile, stat } from 'node:fs/promises';
 import { createSecureContext } from 'node:tls';
-import type { SecureContextOptions, TLSSocket, TlsOptions } from 'node:tls';
+import type { SecureContext, SecureContextOptions, TLSSocket, TlsOptions } from 'node:tls';
 import type { Closable } from '../kit/closer.ts';
 import { limits } from '../tables/limits.ts';
 import type { Observe } from '../tables/observations.ts';
@@ -38,10 +38,15 @@ export interface TlsSourceOptions {
   readonly door: string;
   readonly files: TlsFiles;
   readonly observe: Observe;
+  /** What an authority is shown that asks for this name (RFC 8737); null: nothing. Not given: authorities do not ask here. */
+  readonly challenge?: ((servername: string) => SecureContext | null) | undefined;
   readonly pollMs?: number;
   /** ms since 1970 */
   readonly now?: () => number;
 }
+
+/** Of RFC 8737: with it, and nothing beside it, an authority asks for a name. */
+const challengeProtocol = 'acme-tls/1';
 
 /** A server that takes new certificates for the connections to come: `tls.Server` and `https.Server`. */
 export interface SecureServer {
@@ -87,6 +92,29 @@ export class TlsSource implements Closable {
       // What is optional is checked by `refuses`: Node would let a certificate of anybody's pass, or require one.
       rejectUnauthorized: clientCa !== null && clientCert === 'required',
     };
+  }
+
+  /** Which of these protocols a client and the door go on with, and what an authority is shown. */
+  alpn(protocols: readonly string[]): TlsOptions {
+    const { challenge } = this.#options;
+    if (challenge === undefined) return { ALPNProtocols: [...protocols] };
+    return {
+      // Node calls it as a method of the connection, for `setKeyCert`.
+      ALPNCallback(this: TLSSocket, offered: { servername: string | false; protocols: string[] }) {
+        if (offered.protocols.join() !== challengeProtocol)
+          return protocols.find((it) => offered.protocols.includes(it));
+        // Node says false of a client that names nobody, and its types do not.
+        const shown = offered.servername === false ? null : challenge(offered.servername.toLowerCase());
+        if (shown === null) return undefined;
+        this.setKeyCert(shown);
+        return challengeProtocol;
+      },
+    };
+  }
+
+  /** An authority has seen what it came for. */
+  isChallenge({ alpnProtocol }: TLSSocket): boolean {
+    return this.#options.challenge !== undefined && alpnProtocol === challengeProtocol;
   }
 
   /** From now on the server's new connections get the certificate of the day. */
@@ -199,9 +227,14 @@ export async function load(files: TlsFiles): Promise<Loaded> {
   }
   return {
     material,
-    subject: certificate.subject.replaceAll('\n', ', ').slice(0, 200),
+    subject: namesOf(certificate).replaceAll('\n', ', ').slice(0, 200),
     ...parsed(files.cert, () => validityOf(cert)),
   };
+}
+
+/** Many authorities leave the subject empty, which Node's types do not say. */
+function namesOf({ subject, subjectAltName }: X509Certificate): string {
+  return (subject as string | undefined) ?? subjectAltName ?? '';
 }
 
 async function pem(path: string): Promise<Buffer> {

@@ -8,21 +8,22 @@ import type { AddressInfo, Socket } from 'node:net';
 import { createHttpServer } from '../http/server.ts';
 import { protocolRefusal, refusalForParserError } from '../http/protocol.ts';
 import type { Closable } from '../kit/closer.ts';
+import { listenAt } from '../kit/listen-at.ts';
+import type { ListenAt } from '../kit/listen-at.ts';
 import { limits } from '../tables/limits.ts';
 import { refusal, refusals } from '../tables/refusals.ts';
 import type { Refusal } from '../tables/refusals.ts';
 import type { Metrics } from './metrics.ts';
 
-export interface AdminOptions {
-  readonly host: string;
-  /** 0 picks a free one. */
-  readonly port: number;
+export interface AdminOptions extends ListenAt {
   /** What `/healthz` tells besides that the process answers, e.g. its version. */
   readonly health: () => Readonly<Record<string, string | number>>;
   /** null: requests can be taken; otherwise why not, in one line without credentials. */
   readonly ready: () => string | null;
   /** Webhooks that are taken while the database is away; null: nothing is kept here. */
   readonly spool?: () => SpoolDetail | null;
+  /** How the certificate stands that an authority makes; null: none does. */
+  readonly certificate?: () => object | null;
   readonly metrics: Pick<Metrics, 'text' | 'contentType'>;
   /** What else the port serves. */
   readonly handler?: AdminHandler | null;
@@ -67,7 +68,7 @@ export async function openAdmin(options: AdminOptions): Promise<Admin> {
   server.on('clientError', (error, socket) => refuseBytes(error, socket as Socket));
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
-    server.listen({ host: options.host, port: options.port }, resolve);
+    server.listen(listenAt(options), resolve);
   });
   // A failing accept costs that client its connection, not the port.
   server.on('error', () => {});
@@ -82,7 +83,7 @@ export async function openAdmin(options: AdminOptions): Promise<Admin> {
 
 type Routes = ReadonlyMap<string, () => Answer | Promise<Answer>>;
 
-function routesOf({ health, ready, spool, metrics }: AdminOptions): Routes {
+function routesOf({ health, ready, spool, certificate, metrics }: AdminOptions): Routes {
   return new Map<string, () => Answer | Promise<Answer>>([
     ['/healthz', () => json(200, { status: 'ok', ...health() })],
     [
@@ -90,7 +91,11 @@ function routesOf({ health, ready, spool, metrics }: AdminOptions): Routes {
       () => {
         const reason = ready();
         const kept = spool?.() ?? null;
-        const detail = kept === null ? {} : { spool: kept };
+        const made = certificate?.() ?? null;
+        const detail = {
+          ...(kept === null ? {} : { spool: kept }),
+          ...(made === null ? {} : { certificate: made }),
+        };
         if (reason === null) return json(200, { status: 'ready', ...detail });
         // Who stands in front of Headgate must not turn away what it is there to take.
         if (kept?.takes === true) return json(200, { status: 'spooling', reason, ...detail });

@@ -38,6 +38,7 @@ export function registerWatch(registry: Registry, options: WatchOptions): (obser
     rejected(registry),
     handshakes(registry),
     deliveries(registry),
+    certificates(registry),
     restarts(registry),
     registerSpool(registry, options.spool),
   ];
@@ -206,6 +207,20 @@ function deliveries(registry: Registry): (observation: Observation) => void {
   });
   return (observation) => {
     if (observation.kind === 'deliveries.repeated') repeated.inc(observation.deliveries);
+  };
+}
+
+function certificates(registry: Registry): (observation: Observation) => void {
+  const attempts = new Counter({
+    name: 'headgate_certificate_attempts_total',
+    help: 'Times an authority was asked for a certificate, by what became of it',
+    labelNames: ['outcome'],
+    registers: [registry],
+  });
+  for (const outcome of ['made', 'failed']) attempts.inc({ outcome }, 0);
+  return ({ kind }) => {
+    if (kind === 'certificate.made' || kind === 'certificate.failed')
+      attempts.inc({ outcome: kind === 'certificate.made' ? 'made' : 'failed' });
   };
 }
 

@@ -15,6 +15,7 @@ import { openConsoleOf } from './console.ts';
 import type { ReplayDeps } from './console-replay.ts';
 import { healthOf } from './console-health.ts';
 import { createMachine } from './console-machine.ts';
+import { doorAt } from './ports.ts';
 import type { WebhookDoor } from './webhook-doors.ts';
 
 export interface AdminParts {
@@ -32,6 +33,7 @@ export interface AdminParts {
   readonly held: (of: HeldQuestion) => Promise<HeldRequest | null>;
   readonly ready: () => string | null;
   readonly spool: () => SpoolDetail | null;
+  readonly certificate: () => object | null;
   readonly observe: Observe;
 }
 
@@ -70,11 +72,11 @@ export async function openAdminPort(parts: AdminParts, closer: Closer): Promise<
     closer,
   );
   const admin = await openAdmin({
-    host: settings.adminHost,
-    port: settings.adminPort,
+    ...doorAt(settings, 'admin'),
     health: () => ({ engine: engine.kind }),
     ready,
     spool: parts.spool,
+    certificate: parts.certificate,
     metrics: { contentType: metrics.contentType, text },
     handler: opened === null ? null : (request, response) => opened.handle(request, response),
   });

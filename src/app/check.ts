@@ -21,11 +21,10 @@ import {
   sqlDoorAsks,
   sqlPassword,
 } from './door-settings.ts';
-import { doorsOf, sharedPorts } from './ports.ts';
+import { allDoors, sharedPorts } from './ports.ts';
 
 /** Of `headgate start`. */
 export async function problemsOf(settings: Settings): Promise<string[]> {
-  const doors = doorsOf(settings, ['listen', 'sql', 'gateway', 'admin']);
   const found = await Promise.all([
     ...(['listen', 'sql', 'gateway'] as const).map((door) => told(null, () => checkTls(settings, door))),
     told(null, () => sqlPassword(settings)),
@@ -37,7 +36,7 @@ export async function problemsOf(settings: Settings): Promise<string[]> {
     openDoors(settings),
     eventsRoleProblem(settings) ?? [],
     consoleProblem(settings) ?? [],
-    sharedPorts(doors),
+    sharedPorts(allDoors(settings)),
     spoolProblems(settings),
     ...found,
   ].flat();

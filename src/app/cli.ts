@@ -14,10 +14,9 @@ import { PlainError } from '../kit/plain-error.ts';
 import type { SendOptions } from '../senders/send-options.ts';
 import { limits } from '../tables/limits.ts';
 import { resolveSettings, settingsTable } from '../tables/settings.ts';
-import type { ResolvedSettings, SettingName, Settings } from '../tables/settings.ts';
+import type { ResolvedSettings, SettingName, Settings, SocketName } from '../tables/settings.ts';
 import { registerCommands } from './commands/register.ts';
 import type { CommandIo } from '../kit/terminal.ts';
-import type { TailOptions } from './console-commands.ts';
 import { tellUnprinted } from './printed.ts';
 import type { Stopped } from './stopping.ts';
 import type { Terminal } from './terminal.ts';
@@ -71,15 +70,28 @@ function settingsToRun(options: Record<string, string | true | undefined>): Sett
   return { ...settings, logFormat: process.stderr.isTTY ? 'pretty' : 'json' };
 }
 
+/** With the sockets of whoever started this process, which hardly anybody hands on. */
+async function withSockets(settings: Settings, doors: readonly SocketName[]): Promise<Settings> {
+  if (process.env['LISTEN_FDS'] === undefined) return settings;
+  const sockets = await import('./sockets.ts');
+  return sockets.withSockets(settings, process, doors);
+}
+
 async function terminalOf(settings: Settings): Promise<Terminal> {
   const { openTerminal } = await import('./terminal.ts');
   return openTerminal(settings);
 }
 
 async function start(options: Record<string, string | true | undefined>): Promise<void> {
-  const settings = settingsToRun(options);
   // Before the first await: a signal during the start must not leave an engine behind.
   const stopped = firstSignal();
+  const settings = await withSockets(settingsToRun(options), [
+    'listen',
+    'challenge',
+    'sql',
+    'gateway',
+    'admin',
+  ]);
   const [{ startService }, { banner }] = await Promise.all([import('./start.ts'), import('./banner.ts')]);
   const terminal = await terminalOf(settings);
   const service = await startService(settings, terminal.log, version());
@@ -89,8 +101,8 @@ async function start(options: Record<string, string | true | undefined>): Promis
 }
 
 async function gateway(options: Record<string, string | true | undefined>): Promise<void> {
-  const settings = settingsToRun(options);
   const stopped = firstSignal();
+  const settings = await withSockets(settingsToRun(options), ['gateway']);
   const [{ startGateway }, { gatewayBanner }] = await Promise.all([
     import('./gateway-main.ts'),
     import('./banner.ts'),
@@ -303,15 +315,6 @@ withDataDir(
   const { consoleCommand } = await import('./console-commands.ts');
   process.stdout.write(`${await consoleCommand(settingsOf(options).settings.dataDir)}\n`);
 });
-withDataDir(program.command('tail [table]').description('show what becomes of requests, as they come'))
-  .option('--json', 'one JSON object a line')
-  .option('--failed', 'only those that were refused')
-  .option('--body', "with what accepted ones held, of tables with inspect = 'bodies'")
-  .addHelpText('after', '\nA table is named as table, schema.table or database.schema.table.')
-  .action(async (table: string | undefined, { dataDir, ...options }: TailOptions & { dataDir?: string }) => {
-    const { tailCommand } = await import('./console-commands.ts');
-    await tailCommand(settingsOf({ dataDir }).settings.dataDir, { ...options, table }, commandIo());
-  });
 registerCommands(program, {
   withDataDir,
   withSettings,

@@ -132,7 +132,14 @@ async function printEvent(
 }
 
 /** Its lines, indented. */
-function requestText({ method, target, headers, masked, body, bodyBytes }: HeldRequest): string {
+export function requestText({
+  method,
+  target,
+  headers,
+  masked,
+  body,
+  bodyBytes,
+}: Omit<HeldRequest, keyof TailLine | 'remoteAddress' | 'leftOut'>): string {
   const bytes = Buffer.from(body, 'base64');
   const cut = bytes.length < bodyBytes;
   const lines = [

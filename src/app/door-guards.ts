@@ -3,6 +3,7 @@
  * refuses with GuardError what cannot work together. Reads the files that the settings name.
  */
 import { hkdfSync } from 'node:crypto';
+import { resolve } from 'node:path';
 import type { Engine } from '../engine/engine.ts';
 import { RolePasswords } from '../engine/role-passwords.ts';
 import { Gate } from '../access/gate.ts';
@@ -88,9 +89,15 @@ async function openTls(
 ): Promise<TlsSource | null> {
   const files = tlsFiles(settings, door);
   if (files === null) return null;
-  const source = await namingFile(settings, door, () => TlsSource.open({ door, files, observe }));
+  const challenge = door === 'listen' ? await challengeOf(settings) : undefined;
+  const source = await namingFile(settings, door, () => TlsSource.open({ door, files, observe, challenge }));
   closer.add(`TLS of the ${door} door`, () => source.close());
   return source;
+}
+
+async function challengeOf({ dataDir, listenAcmeDomains, listenAcmeChallenge }: Settings) {
+  if (listenAcmeDomains.length === 0 || listenAcmeChallenge !== 'tls-alpn-01') return undefined;
+  return (await import('../acme/folder.ts')).challengeShower(resolve(dataDir));
 }
 
 function createGate(settings: Settings, shared: boolean): Gate {

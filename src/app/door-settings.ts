@@ -15,6 +15,8 @@ export type Door = 'listen' | 'sql' | 'gateway';
 
 /** Throws GuardError where the door's TLS cannot be opened. */
 export async function checkTls(settings: Settings, door: Door): Promise<void> {
+  // Looked at when the door is opened: an authority makes the certificate.
+  if (door === 'listen' && settings.listenAcmeDomains.length > 0) return;
   const files = tlsFiles(settings, door);
   if (files !== null) await namingFile(settings, door, () => load(files));
 }

@@ -4,7 +4,7 @@
  */
 import type { PoolClient } from 'pg';
 import { Lanes } from '../batch/lanes.ts';
-import { Relations } from '../catalog/relations.ts';
+import { openRelations } from '../catalog/relations.ts';
 import { createCommit } from '../commit/commit.ts';
 import { CommitPools, factsOf } from '../commit/commit-pools.ts';
 import { askOn } from '../commit/fate.ts';
@@ -18,9 +18,10 @@ import type { Engine } from '../engine/engine.ts';
 import type { GatewayRole } from '../engine/gateway-role.ts';
 import { notConnected } from '../engine/not-connected.ts';
 import { isConnectionLost, sqlstateOf } from '../engine/sqlstate.ts';
+import { streamEvents } from '../gateway/events-stream.ts';
 import { within } from '../kit/within.ts';
 import type { Column } from '../tables/flow.ts';
-import type { EventCodec, EventDeps, FailedRow, OnConflict } from '../gateway/event-deps.ts';
+import type { EventCodec, EventDeps, EventStreamDeps, FailedRow, OnConflict } from '../gateway/event-deps.ts';
 import type { NamedEngine } from './gateway-rooms.ts';
 import { engineOf } from './gateway-rooms.ts';
 import type { Closer } from '../kit/closer.ts';
@@ -96,19 +97,19 @@ export function eventRooms(parts: EventParts, closer: Closer): EventDeps {
     commitStatementTimeoutMs: limits.eventsDeadlineMs,
   });
   closer.add('connections of large bodies', () => streams.close());
-  const databases = new Map<string, Relations>();
+  const databases = new Map<string, ReturnType<typeof openRelations>>();
   const release = async (database: string): Promise<void> => {
     databases.delete(database);
     // A body that is still arriving is not waited for; its connection keeps the database as any other session does.
     const released = Promise.all([streams.release(database), pools.release(database)]);
     await within(limits.engineFarewellMs, released, undefined);
   };
-  const relationsOf = (database: string): Relations => {
+  const relationsOf = (database: string) => {
     const known = databases.get(database);
     if (known !== undefined) return known;
     // What is remembered of a database can be asked for again.
     for (const [oldest] of databases) if (databases.size >= limits.databasesMax) databases.delete(oldest);
-    const relations = new Relations({ database, query: ask(parts, database), limits, clock });
+    const relations = openRelations({ database, query: ask(parts, database), limits, clock });
     databases.set(database, relations);
     return relations;
   };
@@ -121,18 +122,9 @@ export function eventRooms(parts: EventParts, closer: Closer): EventDeps {
     if (isConnectionLost(error) || sqlstateOf(error) !== null) throw new Refused('engine_unavailable');
     throw error;
   };
-  return {
-    find: (database, name, onConflict) => {
-      const found = relationsOf(database).find(name, ways[onConflict]);
-      return found instanceof Promise
-        ? found.catch((error: unknown) => refuseLookup(database, error))
-        : found;
-    },
-    forget: (database, name) => databases.get(database)?.forget(name),
-    admit: (target) => lanes.admit(target, limits.eventsDeadlineMs),
-    submit: (rows) => lanes.submit(rows),
-    release,
-    codec,
+  const forget: EventDeps['forget'] = (database, name) => databases.get(database)?.forget(name);
+  const apart: EventStreamDeps = {
+    forget,
     streams: new Semaphore(limits.eventsStreamsMax),
     transaction: {
       turns: new Semaphore(Math.max(1, Math.floor(resources().cores / 2))),
@@ -152,6 +144,23 @@ export function eventRooms(parts: EventParts, closer: Closer): EventDeps {
       },
       clock,
     },
+  };
+  return {
+    find: (database, name, onConflict) => {
+      const found = relationsOf(database).find(name, ways[onConflict ?? 'error']);
+      return found instanceof Promise
+        ? found.catch((error: unknown) => refuseLookup(database, error))
+        : found;
+    },
+    forget,
+    admit: (target) => lanes.admit(target, limits.eventsDeadlineMs),
+    submit: (rows) => lanes.submit(rows),
+    release,
+    codec,
+    large: (target, request, body) => streamEvents(apart, target, request, body),
+    skipping: (target, request, body, small) => streamEvents(apart, target, request, body.again(small)),
+    // What is committed can be read.
+    readable: () => Promise.resolve(),
   };
 }
 
@@ -173,7 +182,7 @@ function ask({ ready, pools }: Pick<EventParts, 'ready' | 'pools'>, database: st
   };
 }
 
-const codec: EventCodec = {
+export const codec: EventCodec = {
   opening: (text) => {
     const problem = scanJson(text, { depthMax: limits.jsonDepthMax });
     if (problem === null) return 'whole';

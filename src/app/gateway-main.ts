@@ -9,8 +9,8 @@ import { openGatewayGuards } from './door-guards.ts';
 import { openGateway } from '../gateway/door.ts';
 import type { Gateway } from '../gateway/door.ts';
 import { boundsOf } from './bounds.ts';
-import { asOneEngine, eventRooms, openEventParts } from './gateway-events.ts';
-import { doorOptions, engineOf, openEventEngines, otherSqlRooms } from './gateway-rooms.ts';
+import { doorOptions, engineOf, openEventEngines } from './gateway-rooms.ts';
+import { otherRooms } from './other-rooms.ts';
 import { Closer } from '../kit/closer.ts';
 import { gatewayProblemsOf } from './check.ts';
 import { refuse, StartError } from './start.ts';
@@ -59,14 +59,15 @@ async function open(
   closer: Closer,
 ): Promise<GatewayService> {
   const metrics = createMetrics({
-    lanes: () => parts.lanes.depths(),
+    lanes: () => depths(),
     load: () => ({ connections: 0, bytesInFlight: 0 }),
   });
   const observe = observers(log, metrics.observe);
   const guards = await openGatewayGuards(settings, observe, closer);
   const engines = await openEventEngines(settings.eventDatabases, observe, closer);
   const clock = () => performance.now();
-  const parts = openEventParts(asOneEngine(engines), observe, clock, closer, boundsOf(settings));
+  const bounds = boundsOf(settings);
+  const { depths, ...rooms } = otherRooms(engines, { observe, clock, bounds }, closer);
   const gateway = await openGateway({
     ...doorOptions(settings, guards),
     version,
@@ -74,8 +75,7 @@ async function open(
       database: (name) => engineOf(engines, name).name,
       unavailable: () =>
         engines.find(({ engine }) => engine.unavailable !== null)?.engine.unavailable ?? null,
-      sql: otherSqlRooms(engines),
-      events: eventRooms(parts, closer),
+      ...rooms,
       tokens: null,
     },
     metrics,

@@ -7,10 +7,13 @@ import type { DatabaseError } from 'pg';
 import { createTypeNameRewriter } from '../ddl/type-names.ts';
 import { withoutCopy } from '../ddl/no-copy.ts';
 import type { GatewayGuards } from './door-guards.ts';
+import { doorAt } from './ports.ts';
 import { EngineError } from '../engine/engine.ts';
 import type { Engine } from '../engine/engine.ts';
 import type { GatewayRole } from '../engine/gateway-role.ts';
 import { openPostgresEngine } from '../engine/postgres.ts';
+import type { Products } from '../engine/product.ts';
+import { postgresDialect, risingwaveDialect } from '../gateway/sql-dialect.ts';
 import type { RewriteSql, Rewritten } from '../tables/sql-flow.ts';
 import type { GatewayOptions, GatewayDeps } from '../gateway/door.ts';
 import type { Closer } from '../kit/closer.ts';
@@ -23,10 +26,12 @@ import { translateFields } from '../wire/errors.ts';
 export function doorOptions(
   settings: Settings,
   { tls, gate }: GatewayGuards,
-): Pick<GatewayOptions, 'host' | 'port' | 'fastPath' | 'token' | 'origins' | 'hosts' | 'tls' | 'gate'> {
+): Pick<
+  GatewayOptions,
+  'host' | 'port' | 'fd' | 'fastPath' | 'token' | 'origins' | 'hosts' | 'tls' | 'gate'
+> {
   return {
-    host: settings.gatewayHost,
-    port: settings.gatewayPort,
+    ...doorAt(settings, 'gateway'),
     fastPath: settings.fastPath,
     token: settings.gatewayToken,
     origins: settings.gatewayOrigins,
@@ -42,10 +47,11 @@ export function ownSqlRooms(
   rewrite: RewriteSql,
   role: GatewayRole | null,
 ): GatewayDeps['sql'] {
+  const dialect = postgresDialect(withoutCopy(rewrite));
   return {
     clientConfig: (database) => (role ?? engine).clientConfig(database),
     ready: (database) => role?.ready(database) ?? refuseImpossible(database),
-    rewrite: withoutCopy(rewrite),
+    dialect: () => dialect,
     translate:
       role === null
         ? translate
@@ -94,15 +100,19 @@ export async function openEventEngines(
 /** json_to_recordset and to_regclass; RisingWave says that it is 13. */
 const serverVersionMin = 100_000;
 
-export function otherSqlRooms(engines: readonly NamedEngine[]): GatewayDeps['sql'] {
+export function otherSqlRooms(engines: readonly NamedEngine[], products: Products): GatewayDeps['sql'] {
+  const dialects = {
+    postgresql: postgresDialect(withoutCopy(createTypeNameRewriter())),
+    // STRING is a type of RisingWave's own.
+    risingwave: risingwaveDialect(withoutCopy(() => null)),
+  };
   return {
     clientConfig: (database) => {
       const { engine } = engineOf(engines, database);
       return engine.clientConfig(engine.defaultDatabase);
     },
-    // Their names are the gateway's own settings.
-    ready: () => Promise.resolve(),
-    rewrite: withoutCopy(createTypeNameRewriter()),
+    ready: async (database) => void (await products.of(database)),
+    dialect: (database) => dialects[products.known(database)],
     translate,
   };
 }

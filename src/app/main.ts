@@ -17,9 +17,10 @@ import { askTokens } from '../catalog/tokens.ts';
 import { StatementError } from '../ddl/cursor.ts';
 import { createRewriter } from '../ddl/rewrite.ts';
 import { boundsOf } from './bounds.ts';
+import type { CertificateOfDomains } from './certificate.ts';
 import { openGuards } from './door-guards.ts';
 import { Endpoints } from './endpoints.ts';
-import { writePorts } from './ports.ts';
+import { doorAt, writePorts } from './ports.ts';
 import type { DoorGuards } from './door-guards.ts';
 import type { Engine } from '../engine/engine.ts';
 import { GatewayRole } from '../engine/gateway-role.ts';
@@ -29,17 +30,10 @@ import { createExplain } from '../ingest/explain.ts';
 import type { RewriteSql } from '../tables/sql-flow.ts';
 import { openGateway } from '../gateway/door.ts';
 import type { Gateway } from '../gateway/door.ts';
-import { asOneEngine, asRole, eventRooms, openEventParts } from './gateway-events.ts';
-import type { EventParts } from './gateway-events.ts';
-import {
-  doorOptions,
-  engineOf,
-  openEventEngines,
-  otherSqlRooms,
-  ownSqlRooms,
-  refuseImpossible,
-} from './gateway-rooms.ts';
-import type { NamedEngine } from './gateway-rooms.ts';
+import { asRole, eventRooms, openEventParts } from './gateway-events.ts';
+import { doorOptions, engineOf, openEventEngines, ownSqlRooms, refuseImpossible } from './gateway-rooms.ts';
+import { otherRooms } from './other-rooms.ts';
+import type { OtherOptions, OtherRooms } from './other-rooms.ts';
 import type { Closer } from '../kit/closer.ts';
 import { together } from '../kit/together.ts';
 import { limits } from '../tables/limits.ts';
@@ -78,7 +72,7 @@ export async function openService({
   const several = listenerCount(settings) > 1;
   // What is measured opens later than what measures it; nobody asks before the admin port is open.
   const metrics = createMetrics({
-    lanes: () => [...new Set([deps.lanes, eventLanes])].flatMap((lanes) => [...lanes.depths()]),
+    lanes: () => [...deps.lanes.depths(), ...eventDepths()],
     load: () => deps.listener.load,
     ready: () => whyNotReady() === null,
     spool: () => deps.spool?.state() ?? null,
@@ -94,9 +88,7 @@ export async function openService({
   starting.heardBy(observers((observation) => writes?.observe(observation), metrics.observe, ring.observe));
   const guarding = openGuards(several ? withoutListenTls(settings) : settings, observe, closer);
   const [engine, [guards]] = await together(starting.opened, together(guarding, loadParser()));
-  const watched = watchWrites(engine, settings);
-  writes = watched;
-  closer.add('watch of writes', () => watched.close());
+  writes = watchWrites(engine, settings, closer);
   const keys = masterKeys(settings);
   const desk = new SpoolDesk();
   const openDoor = webhookDoorOf({ settings, engine, log: heard, observe, desk });
@@ -105,10 +97,11 @@ export async function openService({
   const spoolOpened = (kept: DatabaseSpool) => desk.opened(kept);
   const deps = await openWebhookRooms({ ...shared, ...bounds, openDoor, spoolOpened }, closer);
   const { listener, catalog } = deps;
-  const { sqlDoor, gateway, eventLanes } = await openSqlAndEvents({ ...deps, ...shared }, closer);
+  const { sqlDoor, gateway, eventDepths } = await openSqlAndEvents({ ...deps, ...shared }, closer);
   const [listen, sql] = [listener.address, sqlDoor.address];
   const doorsSoFar = { listener, sql, gateway: gateway.address, metrics };
-  const seen = { catalog, signs, tail: ring, ready: whyNotReady };
+  const made = await openCertificate({ ...deps, ...shared }, reloadOf(guards, listener, settings), closer);
+  const seen = { catalog, signs, tail: ring, ready: whyNotReady, certificate: made.standing };
   const { admin, console } = await openAdminPort(
     {
       ...shared,
@@ -122,7 +115,7 @@ export async function openService({
 
   const tls = settings.listenTlsCert !== null;
   const doors = { listen: listen && { ...listen, tls }, sql, gateway: gateway.address, admin: admin.address };
-  await writePorts(settings.dataDir, doors, closer);
+  await writePorts(settings.dataDir, { ...doors, ...made.doors }, closer);
   observe({ kind: 'service.ready' });
 
   let stopping: Promise<Stopped> | null = null;
@@ -138,7 +131,7 @@ export async function openService({
     doors,
     console,
     stop: (reason) => (stopping ??= stop(reason)),
-    reload: reloadOf(guards, listener, settings),
+    reload: made.reload,
   };
 }
 
@@ -147,6 +140,20 @@ function unavailableOf(engine: Engine, writes: WriteWatch | null, deps: WebhookD
   return (
     engine.unavailable ?? engine.readOnly ?? writes?.unavailable ?? deps.catalog.unavailable ?? inProcesses
   );
+}
+
+/** Where an authority makes the listener's certificate. */
+async function openCertificate(
+  { pools, sealing, settings, engine, observe }: DoorDeps,
+  reload: Service['reload'],
+  closer: Closer,
+): Promise<CertificateOfDomains> {
+  if (settings.listenAcmeDomains.length === 0) return { standing: () => null, doors: {}, reload };
+  const certificate = await import('./certificate.ts');
+  const connect = (database: string) => pools.connect(database);
+  const reread = async () => reload?.();
+  const parts = { settings, engine, connect, sealing, reload: reread, observe };
+  return certificate.openCertificate(parts, closer);
 }
 
 interface DoorDeps extends WebhookDeps<WebhookDoor> {
@@ -162,12 +169,11 @@ interface DoorDeps extends WebhookDeps<WebhookDoor> {
 async function openSqlAndEvents(
   deps: DoorDeps,
   closer: Closer,
-): Promise<{ sqlDoor: SqlDoor; gateway: Gateway; eventLanes: Lanes }> {
+): Promise<{ sqlDoor: SqlDoor; gateway: Gateway; eventDepths: Lanes['depths'] }> {
   const { settings, engine, guards, keys, observe } = deps;
   const rewrite = createSqlRewriter(deps, (database) => gateway.release(database));
   const sqlDoor = await openSqlDoor({
-    host: settings.sqlHost,
-    port: settings.sqlPort,
+    ...doorAt(settings, 'sql'),
     endpoint: () => engine.endpoint(),
     unavailable: () => engine.unavailable,
     tls: guards.sqlTls,
@@ -178,8 +184,8 @@ async function openSqlAndEvents(
     rewrite,
   });
   closer.add('SQL door', () => sqlDoor.close());
-  const { gateway, lanes } = await openEvents(deps, rewrite, closer);
-  return { sqlDoor, gateway, eventLanes: lanes };
+  const { gateway, depths } = await openEvents(deps, rewrite, closer);
+  return { sqlDoor, gateway, eventDepths: depths };
 }
 
 /** Of the SQL door and of POST /v1/sql. `releaseMore`: lets go of connections to a database that opened later. */
@@ -234,12 +240,13 @@ async function openEvents(
   deps: DoorDeps,
   rewrite: RewriteSql,
   closer: Closer,
-): Promise<{ gateway: Gateway; lanes: Lanes }> {
+): Promise<{ gateway: Gateway; depths: Lanes['depths'] }> {
   const { settings, engine, version, observe } = deps;
   const others = await openEventEngines(settings.eventDatabases, observe, closer);
   const own = others.length === 0;
   const role = own ? await openGatewayRole(settings, engine, closer) : null;
-  const parts = openParts(deps, others, role, closer);
+  const options = { observe, clock: () => performance.now(), bounds: boundsOf(settings) };
+  const rooms = own ? ownRooms(deps, rewrite, role, options, closer) : otherRooms(others, options, closer);
   const gateway = await openGateway({
     ...doorOptions(settings, deps.guards.gateway),
     version,
@@ -248,8 +255,8 @@ async function openEvents(
       unavailable: () =>
         (own ? [engine] : others.map((it) => it.engine)).find((it) => it.unavailable !== null)?.unavailable ??
         null,
-      sql: own ? ownSqlRooms(engine, rewrite, role) : otherSqlRooms(others),
-      events: eventRooms(parts, closer),
+      sql: rooms.sql,
+      events: rooms.events,
       tokens: own ? askTokens(deps.catalog) : null,
     },
     metrics: null,
@@ -260,7 +267,7 @@ async function openEvents(
     role?.forget(database);
     await gateway.release(database);
   };
-  return { gateway: { ...gateway, release }, lanes: parts.lanes };
+  return { gateway: { ...gateway, release }, depths: rooms.depths };
 }
 
 /** null: where the engine is not Headgate's own, the gateway is whom Headgate is there. */
@@ -276,27 +283,33 @@ async function openGatewayRole(
   return role;
 }
 
-function openParts(
-  deps: DoorDeps,
-  others: readonly NamedEngine[],
+/** Through the lanes of the webhooks, or, as another role, through lanes of their own. */
+function ownRooms(
+  { engine, pools, lanes }: DoorDeps,
+  rewrite: RewriteSql,
   role: GatewayRole | null,
+  options: OtherOptions,
   closer: Closer,
-): EventParts {
-  const { engine, observe } = deps;
-  const bounds = boundsOf(deps.settings);
-  const clock = () => performance.now();
-  if (others.length > 0) return openEventParts(asOneEngine(others), observe, clock, closer, bounds);
-  if (role !== null) return openEventParts(asRole(engine, role), observe, clock, closer, bounds);
-  return { engine, ready: refuseImpossible, pools: deps.pools, lanes: deps.lanes, clock };
+): OtherRooms {
+  const { observe, clock, bounds } = options;
+  const sql = ownSqlRooms(engine, rewrite, role);
+  if (role === null) {
+    const events = eventRooms({ engine, ready: refuseImpossible, pools, lanes, clock }, closer);
+    return { sql, events, depths: () => [] };
+  }
+  const parts = openEventParts(asRole(engine, role), observe, clock, closer, bounds);
+  return { sql, events: eventRooms(parts, closer), depths: () => parts.lanes.depths() };
 }
 
-function watchWrites(engine: Engine, { dataDir }: Settings): WriteWatch {
+function watchWrites(engine: Engine, { dataDir }: Settings, closer: Closer): WriteWatch {
   const embedded = engine.kind === 'embedded';
-  return new WriteWatch({
+  const watch = new WriteWatch({
     clientConfig: () => engine.clientConfig(embedded ? 'postgres' : engine.defaultDatabase),
     engineAway: () => engine.unavailable !== null,
     folder: embedded ? resolve(dataDir) : null,
   });
+  closer.add('watch of writes', () => watch.close());
+  return watch;
 }
 
 /** Why a statement cannot be sent, as its client would read it from PostgreSQL. */

@@ -8,27 +8,39 @@ import { createServer } from 'node:net';
 import type { Server } from 'node:net';
 import { join } from 'node:path';
 import type { Closer } from '../kit/closer.ts';
+import type { ListenAt } from '../kit/listen-at.ts';
 import { settingsTable } from '../tables/settings.ts';
 import type { Settings } from '../tables/settings.ts';
 
 type Door = 'listen' | 'sql' | 'gateway' | 'admin';
 
-interface DoorAt {
-  readonly host: string;
-  readonly port: number;
+interface DoorAt extends ListenAt {
   readonly hostName: string;
   readonly portName: string;
+}
+
+export function doorAt(settings: Settings, door: Door): ListenAt {
+  return { host: settings[`${door}Host`], port: settings[`${door}Port`], fd: settings.sockets[door] };
 }
 
 export function doorsOf(settings: Settings, doors: readonly Door[]): readonly DoorAt[] {
   return doors
     .filter((door) => door !== 'listen' || settings.listenEnabled)
     .map((door) => ({
-      host: settings[`${door}Host`],
-      port: settings[`${door}Port`],
+      ...doorAt(settings, door),
       hostName: settingsTable[`${door}Host`].env,
       portName: settingsTable[`${door}Port`].env,
     }));
+}
+
+/** All that `headgate start` opens. */
+export function allDoors(settings: Settings): readonly DoorAt[] {
+  const doors = doorsOf(settings, ['listen', 'sql', 'gateway', 'admin']);
+  if (settings.listenAcmeDomains.length === 0 || settings.listenAcmeChallenge !== 'http-01') return doors;
+  const { listenHost: host, listenAcmeHttpPort: port } = settings;
+  const { listenHost, listenAcmeHttpPort } = settingsTable;
+  const { challenge: fd } = settings.sockets;
+  return [...doors, { host, port, fd, hostName: listenHost.env, portName: listenAcmeHttpPort.env }];
 }
 
 /** Two of Headgate's own doors on one port. */
@@ -49,7 +61,7 @@ function overlap(a: string, b: string): boolean {
 export async function takenPorts(doors: readonly DoorAt[]): Promise<string[]> {
   const servers: Server[] = [];
   const problems: string[] = [];
-  for (const door of doors) {
+  for (const door of doors.filter(({ fd }) => fd === undefined)) {
     // Nobody is served: who comes in this moment is to come again.
     const server = createServer((socket) => socket.destroy());
     const error = await new Promise<NodeJS.ErrnoException | null>((resolve) => {

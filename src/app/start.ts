@@ -14,7 +14,7 @@ import { observers } from '../tables/observations.ts';
 import type { Observation, Observe } from '../tables/observations.ts';
 import type { Settings } from '../tables/settings.ts';
 import { problemsOf } from './check.ts';
-import { doorsOf, takenPorts } from './ports.ts';
+import { allDoors, takenPorts } from './ports.ts';
 import type { Stopped } from './stopping.ts';
 
 export interface Address {
@@ -60,9 +60,10 @@ export interface Starting {
 }
 
 /** `version`: what the gateway's OpenAPI document says. */
-export async function startService(settings: Settings, log: Observe, version = 'unknown'): Promise<Service> {
-  await refuse(problemsOf(settings));
-  await refuse(takenPorts(doorsOf(settings, ['listen', 'sql', 'gateway', 'admin'])));
+export async function startService(given: Settings, log: Observe, version = 'unknown'): Promise<Service> {
+  await refuse(problemsOf(given));
+  await refuse(takenPorts(allDoors(given)));
+  const settings = await withCertificate(given);
   const closer = new Closer();
   try {
     const engine = startEngine(settings, log, closer);
@@ -72,6 +73,12 @@ export async function startService(settings: Settings, log: Observe, version = '
     await closer.close();
     throw error;
   }
+}
+
+/** With the file in which the certificate is, or will be, that an authority makes. */
+async function withCertificate(settings: Settings): Promise<Settings> {
+  if (settings.listenAcmeDomains.length === 0) return settings;
+  return (await import('./certificate.ts')).withTlsFile(settings);
 }
 
 /** Throws all of them together, one a line. */

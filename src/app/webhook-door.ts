@@ -2,6 +2,7 @@
  * The webhook listener joined with the stages that a request and a batch go through, and the same stages for a refused
  * request that its owner tries again. Part of the composition root.
  */
+import { doorAt } from './ports.ts';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Lanes } from '../batch/lanes.ts';
 import type { Catalog } from '../catalog/catalog.ts';
@@ -88,8 +89,7 @@ export async function openWebhooks<Door extends Closable>(
   const route = remembered((target) => orRefuse(parseWebhookTarget(target)), limits.targetsKnownMax);
   const handshakes = handshakesOf(deps, route);
   const listener = await openDoor({
-    host: settings.listenHost,
-    port: settings.listenPort,
+    ...doorAt(settings, 'listen'),
     bodyBytesMax: settings.bodyBytesMax,
     fastPath: settings.fastPath,
     websocketOrigins: settings.websocketOrigins,

@@ -13,6 +13,7 @@ import { Listeners } from './listeners/listeners.ts';
 import { listenersOf } from './listeners/share.ts';
 import type { SpoolDesk } from './listeners/spool-desk.ts';
 import { settingsOfListener } from './listeners/settings-of-listener.ts';
+import { doorAt } from './ports.ts';
 import type { Observe } from '../tables/observations.ts';
 import type { Settings } from '../tables/settings.ts';
 
@@ -75,8 +76,7 @@ async function openProcesses(
   const closing = new AbortController();
   const [clock, random] = [() => performance.now(), Math.random];
   const listeners = await Listeners.open({
-    host: settings.listenHost,
-    port: settings.listenPort,
+    ...doorAt(settings, 'listen'),
     assignment: {
       settings: settingsOfListener(settings),
       reach: engine.kind === 'embedded' ? reachOf(engine) : null,

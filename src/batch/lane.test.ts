@@ -348,4 +348,29 @@ suite('lanes', () => {
     ]);
     lanes.close();
   });
+
+  test('what a lane has learnt of its table is kept while requests come, and a minute or two behind the last', async (t) => {
+    t.mock.timers.enable({ apis: ['setInterval'] });
+    const { options, groups, at, endTurn, finish } = bench({ groupTargetMs: 100 });
+    const lanes = new Lanes(options);
+    /** How many of three rows the first group takes; each group takes a second. */
+    const firstOfThree = async () => {
+      for (let i = 0; i < 3; i++) void lanes.submit(rowsOf(one, 1, 1, 60_000));
+      endTurn();
+      const first = groups[0]?.group.rows;
+      while (groups.length > 0) {
+        at.now += 1_000;
+        await finish();
+        await Promise.resolve();
+      }
+      return first;
+    };
+    assert.equal(await firstOfThree(), 3);
+    assert.equal(await firstOfThree(), 1);
+    t.mock.timers.tick(61_000);
+    assert.equal(await firstOfThree(), 1);
+    t.mock.timers.tick(121_000);
+    assert.equal(await firstOfThree(), 3);
+    lanes.close();
+  });
 });

@@ -45,7 +45,7 @@ export interface LaneOptions {
   readonly endOfTurn: (run: () => void) => void;
   /** Only who holds one of them commits a group; null: every lane does when it has one. */
   readonly passes: Semaphore | null;
-  /** Told when the lane has nothing left, so that its owner may forget it. */
+  /** Told when the lane has nothing left. */
   readonly onIdle: () => void;
 }
 
@@ -172,7 +172,7 @@ export class Lane {
       const members = this.#takeGroup();
       if (members.length > 0) await this.#commit(members);
       done?.();
-      if (this.#watchers.length > 0) this.#tellWatchers();
+      this.#tellWatchers();
     }
     this.#tellWatchers();
     this.#become('idle');
@@ -181,6 +181,7 @@ export class Lane {
 
   /** Nothing is at the engine. */
   #tellWatchers(): void {
+    if (this.#watchers.length === 0) return;
     const first = this.#queue[this.#head]?.ordinal ?? Infinity;
     const passed = this.#watchers.filter(({ upTo }) => upTo < first);
     this.#watchers = this.#watchers.filter(({ upTo }) => upTo >= first);

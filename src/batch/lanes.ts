@@ -1,5 +1,6 @@
 /**
- * The lanes of all tables. A lane exists while it has work; an idle table costs nothing.
+ * The lanes of all tables. A lane begins with its table's first request, and goes, with what it has learnt of the table's speed, when
+ * none came for a minute.
  *
  * Takes Rows and gives receipts (see lane.ts); refuses with `lane_full`,
  * `draining`, `deadline`, `chain_broken`.
@@ -18,6 +19,8 @@ import { goesAside } from './side-track.ts';
 
 /** How often receipts are compared with their deadline, ms: the answer comes at most this much late. */
 const sweepIntervalMs = 50;
+/** How often lanes are looked for that no request came to since, in sweeps: a minute. To make one costs more than to keep it. */
+const sweepsToRest = 1_200;
 
 export interface LanesOptions extends Omit<LaneOptions, 'onIdle' | 'pace' | 'passes' | 'limits'> {
   readonly limits: LaneOptions['limits'] &
@@ -33,14 +36,23 @@ export interface Expected {
 
 const nothingExpected: Expected = { bytes: 0, inOrder: false };
 
+interface Open {
+  readonly lane: Lane;
+  /** As of its last request. */
+  table: Target;
+  /** A request came since lanes at rest were looked for. */
+  used: boolean;
+}
+
 export class Lanes {
   readonly #options: LanesOptions;
-  /** What was learnt of a table's speed outlives its lane. */
-  readonly #paceOf = rememberedOf<Target, Pace>(() => new Pace(this.#options.limits));
-  readonly #lanes = new Map<string, { readonly lane: Lane; readonly table: Target }>();
+  readonly #lanes = new Map<string, Open>();
   /** For the large requests of all tables together. */
   readonly #passes: Semaphore;
   readonly #sweeper: NodeJS.Timeout;
+  /** Lanes that are not idle. */
+  #busy = 0;
+  #sweeps = 0;
   #taken = 0;
   #draining = false;
   #whenIdle: (() => void)[] = [];
@@ -56,6 +68,7 @@ export class Lanes {
   depths(): Iterable<{ readonly table: TableName; readonly rows: number }> {
     const depths = new Map<string, { readonly table: Target; readonly rows: number }>();
     for (const { lane, table } of this.#lanes.values()) {
+      if (lane.state === 'idle') continue;
       const key = laneKey(table, false);
       depths.set(key, { table, rows: lane.depth + (depths.get(key)?.rows ?? 0) });
     }
@@ -89,16 +102,26 @@ export class Lanes {
       return Promise.resolve({ kind: 'aborted', refusal: refusal('draining') });
     }
     const aside = goesAside(rows, this.#options.limits);
-    const key = laneKey(rows.target, aside);
-    let open = this.#lanes.get(key);
-    if (open === undefined) {
-      const pace = aside ? new Pace(this.#options.limits) : this.#paceOf(rows.target);
-      const passes = aside ? this.#passes : null;
-      const lane = new Lane({ ...this.#options, pace, passes, onIdle: () => this.#forget(key) });
-      open = { lane, table: rows.target };
-      this.#lanes.set(key, open);
-    }
-    return open.lane.submit(rows);
+    const open = this.#open(rows.target, aside);
+    open.table = rows.target;
+    open.used = true;
+    const { lane } = open;
+    const wasIdle = lane.state === 'idle';
+    const outcome = lane.submit(rows);
+    if (wasIdle && lane.state !== 'idle') this.#busy += 1;
+    return outcome;
+  }
+
+  #open(target: Target, aside: boolean): Open {
+    const key = laneKey(target, aside);
+    const known = this.#lanes.get(key);
+    if (known !== undefined) return known;
+    const pace = new Pace(this.#options.limits);
+    const passes = aside ? this.#passes : null;
+    const lane = new Lane({ ...this.#options, pace, passes, onIdle: this.#onIdle });
+    const made = { lane, table: target, used: true };
+    this.#lanes.set(key, made);
+    return made;
   }
 
   /** Resolves when the rows of chains that are held for this table now are stored, or never will be. */
@@ -109,7 +132,7 @@ export class Lanes {
   /** Refuses what comes, commits what waits, and resolves when nothing is left. */
   drain(): Promise<void> {
     this.#draining = true;
-    if (this.#lanes.size === 0) return Promise.resolve();
+    if (this.#busy === 0) return Promise.resolve();
     return new Promise((resolve) => this.#whenIdle.push(resolve));
   }
 
@@ -120,15 +143,24 @@ export class Lanes {
     for (const { lane } of this.#lanes.values()) lane.abort('draining');
   }
 
-  #forget(key: string): void {
-    this.#lanes.delete(key);
-    if (this.#lanes.size > 0) return;
+  readonly #onIdle = (): void => {
+    this.#busy -= 1;
+    if (this.#busy > 0) return;
     for (const resolve of this.#whenIdle.splice(0)) resolve();
-  }
+  };
 
   #sweep(): void {
     const now = this.#options.clock();
     for (const { lane } of this.#lanes.values()) lane.expire(now);
+    this.#sweeps += 1;
+    if (this.#sweeps % sweepsToRest === 0) this.#forgetRested();
+  }
+
+  #forgetRested(): void {
+    for (const [key, open] of this.#lanes) {
+      if (!open.used && open.lane.state === 'idle') this.#lanes.delete(key);
+      open.used = false;
+    }
   }
 }
 

@@ -269,9 +269,11 @@ export class DatabaseCatalog {
       // Compiling what is asked of a few rows of the catalog would take longer than the wait for it.
       await client.query(`select pg_catalog.set_config('jit', 'off', false)`);
       this.#client = client;
+      let migrated = false;
       if (this.#create) {
         const { from, to } = await migrate(client, migrations);
-        if (from !== to) observe({ kind: 'catalog.migrated', database, from, to });
+        migrated = from !== to;
+        if (migrated) observe({ kind: 'catalog.migrated', database, from, to });
       } else if ((await catalogVersion(client)) === 0) {
         this.#become('absent', 'this database has no webhook tables');
         return;
@@ -287,6 +289,7 @@ export class DatabaseCatalog {
       this.#become('watching', '');
       onWatching();
       this.#options.served?.(database);
+      if (migrated) engine.checkpoint?.();
       await Promise.race([lost, this.#keepComparing(client, channels, pid)]);
     } finally {
       this.#client = null;

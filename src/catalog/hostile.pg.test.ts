@@ -313,6 +313,7 @@ function hostileOn(bin: string): void {
       'lock_keys',
       'stays',
       'store_together',
+      'store_values',
       'trusts',
     ];
     assert.deepEqual(paths.flat(), own);

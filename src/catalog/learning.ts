@@ -86,17 +86,18 @@ function isSame(one: string, other: string): boolean {
   return a.length === b.length && timingSafeEqual(a, b);
 }
 
-async function asked<Row>(
-  { connect }: LearningDeps,
+/** Rows of one statement, or Refused: the database cannot be asked. */
+export async function asked<Row>(
+  { connect }: Pick<LearningDeps, 'connect'>,
   database: string,
   text: string,
-  values: unknown[],
+  values: readonly unknown[],
 ): Promise<readonly Row[]> {
   let usable = false;
   const client = await connect(database).catch(() => null);
   if (client === null) throw new Refused('engine_unavailable');
   try {
-    const { rows } = await client.query({ text, values, query_timeout: limits.learnMs });
+    const { rows } = await client.query({ text, values: [...values], query_timeout: limits.learnMs });
     usable = true;
     return rows as Row[];
   } catch {

@@ -73,7 +73,7 @@ suite('migrate', () => {
     const client = await database.connect();
     const migrations = await readMigrations();
     await migrate(client, migrations);
-    await client.query(`delete from headgate.migration where version > 10; drop table headgate.keeping, headgate.keep_log, headgate.token, headgate.token_table cascade;
+    await client.query(`delete from headgate.migration where version > 10; drop table headgate.keeping, headgate.keep_log, headgate.token, headgate.token_table, headgate.alert, headgate.alert_seen, headgate.acme cascade;
       create view public.mine as select * from headgate.endpoints`);
     const reader = await database.connect();
     await reader.query(

@@ -132,11 +132,7 @@ export function inertSql(c: string): string {
     and not exists (select from pg_catalog.pg_trigger t where t.tgrelid = ${c}.oid and not t.tgisinternal)
     and not exists (select from pg_catalog.pg_attribute a
       where a.attrelid = ${c}.oid and a.attnum > 0 and not a.attisdropped and ${typeRunsCode('a.atttypid')})
-    and not exists (select from pg_catalog.pg_constraint k join pg_catalog.pg_attribute a
-      on a.attrelid = k.conrelid and a.attnum = any (k.conkey) or a.attrelid = k.confrelid and a.attnum = any (k.confkey)
-      where k.contype = 'f' and (k.conrelid = ${c}.oid or k.confrelid = ${c}.oid) and a.atttypid >= ${firstUserOid}::pg_catalog.oid)
-    and not exists (select from pg_catalog.pg_constraint k
-      where k.contype = 'f' and k.confrelid = ${c}.oid and k.confdeltype in ('c', 'n', 'd'))
+    and case when ${c}.relhastriggers then ${plainForeignKeysSql(c)} else true end
     and not exists (
       select from (
         select d.adbin::pg_catalog.text as tree from pg_catalog.pg_attrdef d where d.adrelid = ${c}.oid
@@ -153,6 +149,18 @@ export function inertSql(c: string): string {
         else p.oid >= ${firstUserOid}::pg_catalog.oid or not (p.provolatile = 'i'
           or p.proname in (${harmless.map((name) => `'${name}'`).join(', ')})
           or p.proname ~ '^(timestamptz|timestamp|date|timetz|time|interval)_') end))`;
+}
+
+/**
+ * Both sides of a foreign key have triggers: only of relations that have some is this asked, because it reads all constraints of
+ * the database.
+ */
+function plainForeignKeysSql(c: string): string {
+  return `not exists (select from pg_catalog.pg_constraint k join pg_catalog.pg_attribute a
+        on a.attrelid = k.conrelid and a.attnum = any (k.conkey) or a.attrelid = k.confrelid and a.attnum = any (k.confkey)
+        where k.contype = 'f' and (k.conrelid = ${c}.oid or k.confrelid = ${c}.oid) and a.atttypid >= ${firstUserOid}::pg_catalog.oid)
+      and not exists (select from pg_catalog.pg_constraint k
+        where k.contype = 'f' and k.confrelid = ${c}.oid and k.confdeltype in ('c', 'n', 'd'))`;
 }
 
 /**

@@ -5,6 +5,7 @@
  */
 import type { ClientBase, QueryResult } from 'pg';
 import { quoteLiteral } from '../kit/sql-text.ts';
+import { limits } from '../tables/limits.ts';
 import { catalogRowsSql, unreadRowsSql } from './snapshot.ts';
 import type { CatalogRow, UnreadRow } from './snapshot.ts';
 
@@ -17,12 +18,16 @@ export async function pinned<Row extends object>(
   return (results.at(-1)?.rows ?? []) as Row[];
 }
 
+/** `timeoutMs`: where it is not that of the connection. */
 export async function pinnedAll(
   client: ClientBase,
   statements: readonly string[],
+  timeoutMs?: number,
 ): Promise<readonly QueryResult<object>[]> {
   const path = `select pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true)`;
-  const answer: unknown = await client.query([path, ...statements].join(';\n'));
+  const text = [path, ...statements].join(';\n');
+  const query = timeoutMs === undefined ? { text } : { text, query_timeout: timeoutMs };
+  const answer: unknown = await client.query(query);
   return (answer as QueryResult<object>[]).slice(1);
 }
 
@@ -41,7 +46,7 @@ export interface TableRows {
 }
 
 export async function readTables(client: ClientBase): Promise<TableRows> {
-  const [rows, unread] = await pinnedAll(client, [catalogRowsSql(), unreadRowsSql]);
+  const [rows, unread] = await pinnedAll(client, [catalogRowsSql(), unreadRowsSql], limits.catalogReadMs);
   return { rows: (rows?.rows ?? []) as CatalogRow[], unread: (unread?.rows ?? []) as UnreadRow[] };
 }
 

@@ -5,7 +5,7 @@ import { Client } from 'pg';
 import { debianBin, embeddedBin, startServer, type TestServer } from '../../test/support/server.ts';
 import { summary } from '../../test/support/webhook-targets.ts';
 import { limits } from '../tables/limits.ts';
-import { Relations } from './relations.ts';
+import { openRelations } from './relations.ts';
 import type { WriteMode } from './relations.ts';
 
 function relationsOn(bin: string): void {
@@ -16,8 +16,8 @@ function relationsOn(bin: string): void {
   /** What the server gives a client: SET below. */
   const path = 'app, public';
 
-  const open = (bounds: { relationsMax?: number } = {}): Relations =>
-    new Relations({
+  const open = (bounds: { relationsMax?: number } = {}) =>
+    openRelations({
       database: 'postgres',
       query: async (sql, values) => {
         asked++;
@@ -169,7 +169,7 @@ function relationsOn(bin: string): void {
   });
 
   test("trouble of the engine's is no missing table", async () => {
-    const broken = new Relations({
+    const broken = openRelations({
       database: 'postgres',
       query: () => Promise.reject(Object.assign(new Error('too many connections'), { code: '53300' })),
       limits,

@@ -4,12 +4,12 @@
  *
  * Takes a name as SQL writes it (`orders`, `app.orders`, `"Orders"`), resolved as any session of that role resolves it;
  * gives Targets; refuses with `relation_not_found`, `relation_not_writable` and `key_missing`. Touches the database
- * through the one function it is given, whose every call is a transaction of its own. What was found is remembered for a
- * moment, what was not is looked for again.
+ * through the one function it is given, whose every call is a transaction of its own.
  */
 import type { Target } from '../tables/flow.ts';
 import type { Limits } from '../tables/limits.ts';
 import { Refused } from '../tables/refusals.ts';
+import { KnownRelations } from './known-relations.ts';
 import { relationColumns, relationsSql, toCode, toShape } from './shape.ts';
 import type { RelationRow } from './shape.ts';
 
@@ -23,13 +23,6 @@ export interface RelationsOptions {
   readonly limits: Pick<Limits, 'relationsMax' | 'relationAgeMs'>;
   /** A monotonic clock, ms. */
   readonly clock: () => number;
-}
-
-interface Known {
-  readonly row: FoundRow;
-  readonly until: number;
-  /** By mode, so that a relation that did not change is the same object. */
-  readonly targets: Map<WriteMode, Target>;
 }
 
 /** Lock tables that somebody else has made are his to lock. */
@@ -56,96 +49,31 @@ interface FoundRow extends RelationRow {
 /** Schemas of PostgreSQL's own, with those of temporary tables, and of Headgate's. */
 const systemSchemas = /^(?:pg_.*|information_schema|headgate)$/;
 
-export class Relations {
-  readonly #options: RelationsOptions;
-  /** In the order in which they were found: the first is the oldest. */
-  readonly #known = new Map<string, Known>();
-  readonly #looking = new Map<string, Promise<Known>>();
+/** Finds them, and remembers what it found. */
+export function openRelations(options: RelationsOptions): KnownRelations<FoundRow, WriteMode> {
+  return new KnownRelations({
+    ...options,
+    look: (name) => look(options, name),
+    toTarget: (name, row, writeMode) => toTarget(options.database, name, row, writeMode),
+  });
+}
 
-  constructor(options: RelationsOptions) {
-    this.#options = options;
+async function look({ query }: RelationsOptions, name: string): Promise<FoundRow> {
+  // to_regclass() of later versions takes a number for an oid.
+  if (name.includes('\0') || /^\s*[-+\d]/.test(name)) throw notFound(name);
+  let rows: readonly FoundRow[];
+  try {
+    rows = (await query(lookup, [name])) as readonly FoundRow[];
+  } catch (error) {
+    if (isBadName(error)) throw notFound(name);
+    throw error;
   }
-
-  /** At once what is remembered. Throws Refused, or the engine's error. */
-  find(name: string, writeMode: WriteMode): Target | Promise<Target> {
-    const known = this.#remembered(name);
-    if (known !== null) return this.#targetOf(name, known, writeMode);
-    return this.#lookTogether(name).then((found) => this.#targetOf(name, found, writeMode));
-  }
-
-  #targetOf(name: string, known: Known, writeMode: WriteMode): Target {
-    let target = known.targets.get(writeMode);
-    if (target === undefined) {
-      target = toTarget(this.#options.database, name, known.row, writeMode);
-      known.targets.set(writeMode, target);
-    }
-    return target;
-  }
-
-  /** The engine has said that it is not what it was. */
-  forget(name: string): void {
-    this.#known.delete(name);
-    this.#looking.delete(name);
-  }
-
-  #remembered(name: string): Known | null {
-    const known = this.#known.get(name);
-    return known !== undefined && known.until > this.#options.clock() ? known : null;
-  }
-
-  #remember(name: string, row: FoundRow): Known {
-    const { limits, clock } = this.#options;
-    const before = this.#known.get(name);
-    // The Targets of a relation that did not change stay as they are.
-    const same = before !== undefined && JSON.stringify(before.row) === JSON.stringify(row);
-    const targets = same ? before.targets : new Map<WriteMode, Target>();
-    const known = { row, until: clock() + limits.relationAgeMs, targets };
-    this.#known.delete(name);
-    const [oldest] = this.#known.keys();
-    if (oldest !== undefined && this.#known.size >= limits.relationsMax) this.#known.delete(oldest);
-    this.#known.set(name, known);
-    return known;
-  }
-
-  /** One question for all who ask at the same time; what it did not find may have been made since it was put. */
-  async #lookTogether(name: string): Promise<Known> {
-    const underway = this.#looking.get(name);
-    if (underway !== undefined) {
-      try {
-        return await underway;
-      } catch (error) {
-        if (!(error instanceof Refused)) throw error;
-      }
-      // One that another of those who waited has begun since is as good as one's own.
-      const next = this.#looking.get(name);
-      if (next !== undefined && next !== underway) return next;
-    }
-    const look = this.#look(name).then((row) => this.#remember(name, row));
-    this.#looking.set(name, look);
-    try {
-      return await look;
-    } finally {
-      if (this.#looking.get(name) === look) this.#looking.delete(name);
-    }
-  }
-
-  async #look(name: string): Promise<FoundRow> {
-    // to_regclass() of later versions takes a number for an oid.
-    if (name.includes('\0') || /^\s*[-+\d]/.test(name)) throw notFound(name);
-    let rows: readonly FoundRow[];
-    try {
-      rows = (await this.#options.query(lookup, [name])) as readonly FoundRow[];
-    } catch (error) {
-      if (isBadName(error)) throw notFound(name);
-      throw error;
-    }
-    const [row] = rows;
-    if (row === undefined || systemSchemas.test(row.schema_name)) throw notFound(name);
-    if (!['r', 'p', 'v'].includes(row.relation_kind)) throw notWritable(name, 'is no table');
-    if (!row.insertable) throw notWritable(name, 'is a view that is not updatable');
-    if (!row.permitted) throw notWritable(name, 'may not be written by the role that the gateway logs in as');
-    return row;
-  }
+  const [row] = rows;
+  if (row === undefined || systemSchemas.test(row.schema_name)) throw notFound(name);
+  if (!['r', 'p', 'v'].includes(row.relation_kind)) throw notWritable(name, 'is no table');
+  if (!row.insertable) throw notWritable(name, 'is a view that is not updatable');
+  if (!row.permitted) throw notWritable(name, 'may not be written by the role that the gateway logs in as');
+  return row;
 }
 
 function toTarget(database: string, name: string, row: FoundRow, writeMode: WriteMode): Target {

@@ -15,6 +15,8 @@ export const identities = {
   answer: (sealId: string) => `answer:${sealId}`,
   /** The text of an expression alone, as catalogs of version 2 and before have it. */
   expression: (sealId: string) => `expression:${sealId}`,
+  /** headgate.acme */
+  acme: (sealId: string) => `acme:${sealId}`,
   /** headgate.key_check */
   key: (sealId: string) => `key:${sealId}`,
 };

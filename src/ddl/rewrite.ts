@@ -13,6 +13,7 @@ import { type ExplainDeps, explainValidate } from './explain-statement.ts';
 import type { Lexical } from './literal.ts';
 import { alterTable, databaseStatement, describe, flush, show } from './other-statements.ts';
 import { type Piece, type Plan, assemble } from './plan.ts';
+import { mayNameRwCatalog, rwCatalog } from './rw-catalog.ts';
 import { alterSecret, createSecret, dropSecret } from './secret-statements.ts';
 import { type Statement, splitStatements } from './statements.ts';
 import { lexable } from './text.ts';
@@ -47,6 +48,7 @@ const ourFirst = /^(?:[cCaAdDfF\s;/-]|[sS][hH]|[eE][xX][pP])/;
 
 /** Costs a look at the first characters for most single statements, and one search through the text for others. */
 function mayBeOurs(sql: string): boolean {
+  if (mayNameRwCatalog(sql)) return true;
   if (!ourFirst.test(sql)) {
     const semicolon = sql.indexOf(';');
     if (semicolon < 0 || semicolon === sql.length - 1) return false;
@@ -112,7 +114,7 @@ function planOf(statement: Statement, lexical: Lexical, session: SqlSession, dep
     case 'explain':
       return explainValidate(cursor, session, deps);
     default:
-      return null;
+      return rwCatalog(statement, lexical);
   }
 }
 

@@ -22,7 +22,7 @@ const format = 1;
 const postgresMajor = 18;
 /** Names that may stand in the folder before its first cluster is made; lost+found is a fresh file system's. */
 const ownNames =
-  /^(lock|bin|master\.key(\.[0-9a-f]{8}\.old)?|ports\.json|console\.key|pg\.new-.*|lost\+found)$/;
+  /^(lock|bin|master\.key(\.[0-9a-f]{8}\.old)?|ports\.json|acme|console\.key|pg\.new-.*|lost\+found)$/;
 
 export interface DataDir {
   readonly path: string;

@@ -90,7 +90,8 @@ async function open(options: EmbeddedOptions, closer: Closer): Promise<Engine> {
   closer.add('server', () => supervisor.close());
   // The server starts while its clients' package is loaded. What keeps it from that is met again by the watch.
   const starting = supervisor.begin().catch(() => undefined);
-  const [{ EngineWatch }] = await together(import('./engine-watch.ts'), starting);
+  const clients = Promise.all([import('./engine-watch.ts'), import('./checkpoint.ts')]);
+  const [[{ EngineWatch }, { Checkpoints }]] = await together(clients, starting);
 
   const clientConfigAs = (database: string, user: string): ClientConfig => ({
     host: join(short.path, 'pg', 'run'),
@@ -113,6 +114,8 @@ async function open(options: EmbeddedOptions, closer: Closer): Promise<Engine> {
     ...(random === undefined ? {} : { random }),
   });
   closer.add('watch', () => watch.close());
+  const checkpoints = new Checkpoints(() => clientConfig('postgres'));
+  closer.add('checkpoint', () => checkpoints.close());
   await firstStart(watch, supervisor);
   return {
     kind: 'embedded',
@@ -129,6 +132,7 @@ async function open(options: EmbeddedOptions, closer: Closer): Promise<Engine> {
     get readOnly() {
       return watch.readOnly;
     },
+    checkpoint: () => checkpoints.ask(),
     cutOff: () => supervisor.kill(),
     close: async () => {
       await closer.close();

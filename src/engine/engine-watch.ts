@@ -15,6 +15,7 @@ import { within } from '../kit/within.ts';
 import { limits } from '../tables/limits.ts';
 import type { Observe } from '../tables/observations.ts';
 import { EngineError } from './engine.ts';
+import { isRisingWave } from './product.ts';
 import { hangUp } from './hang-up.ts';
 import { readOnlyReason } from './writability.ts';
 
@@ -161,19 +162,23 @@ export class EngineWatch implements Closable {
       const reason = await readOnlyReason(client);
       this.readOnly = reason === null ? null : `nothing can be written: the database is ${words[reason]}`;
     }
-    return this.#options.check?.(client) ?? client.query('select');
+    return this.#options.check?.(client) ?? client.query('select 1');
   }
 
   async #readVersion(client: Client): Promise<string> {
-    const answer = await client.query<{ number: number; name: string }>({
-      text: `select current_setting('server_version_num')::int as number, current_setting('server_version') as name`,
+    const answer = await client.query<{ number: number; name: string; product: string }>({
+      text: `select current_setting('server_version_num')::int as number, current_setting('server_version') as name, version() as product`,
     });
-    const { number, name } = answer.rows[0] ?? { number: 0, name: 'unknown' };
+    const { number, name, product } = answer.rows[0] ?? { number: 0, name: 'unknown', product: '' };
     const { serverVersionMin = versionMin } = this.#options;
-    if (number < serverVersionMin)
+    if (number < serverVersionMin) {
+      const min = Math.floor(serverVersionMin / 10_000);
       throw new EngineError(
-        `the server is PostgreSQL ${name}; Headgate needs ${Math.floor(serverVersionMin / 10_000)} or later`,
+        isRisingWave(product)
+          ? `the server is a RisingWave, which only headgate gateway stands in front of; Headgate's own tables need PostgreSQL ${min} or later`
+          : `the server is PostgreSQL ${name}; Headgate needs ${min} or later`,
       );
+    }
     this.serverVersion = number;
     return name;
   }

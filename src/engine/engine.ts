@@ -33,6 +33,8 @@ export interface Engine {
   endpoint(): Endpoint;
   /** A write was refused because the server is read-only (25006): looks at once whether another is to be used. */
   doubt?(): void;
+  /** Much was written that a start after an unclean end need not replay: sees to that beside everything else, where the engine is ours. */
+  checkpoint?(): void;
   /** `server_version_num` of the engine as last seen, e.g. 180004; 0 before the first connection. */
   readonly serverVersion: number;
   /** null: reachable; otherwise why not, in one line without credentials. */

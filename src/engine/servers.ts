@@ -5,6 +5,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client, type ClientConfig } from 'pg';
+import { deferred } from '../kit/deferred.ts';
 import { limits } from '../tables/limits.ts';
 import type { Dsn, Server } from './dsn.ts';
 import { EngineError } from './engine.ts';
@@ -82,7 +83,7 @@ export class Servers {
   /** Rejects when the server at the other end is not what is wanted. */
   async check(client: Client): Promise<void> {
     const { sessions } = this.#dsn;
-    if (sessions === 'any') return void (await client.query('select'));
+    if (sessions === 'any') return void (await client.query('select 1'));
     const refuses = await readOnlyReason(client);
     if (refuses === 'standby') throw new EngineError('the server is a standby');
     if (refuses === 'read-only' && sessions === 'read-write')
@@ -93,11 +94,13 @@ export class Servers {
   async #probe(server: Server, signal: AbortSignal): Promise<Found> {
     const client = new Client({ ...configOf(server), connectionTimeoutMillis: limits.engineAnswerMs });
     client.on('error', () => {});
-    const stop = (): void => void hangUp(client);
+    const stopped = deferred<never>();
+    stopped.promise.catch(() => undefined);
+    // A client of `pg` that is ended while it logs in may never say so.
+    const stop = (): void => stopped.reject(new EngineError('closed'));
     signal.addEventListener('abort', stop, { once: true });
     try {
-      await client.connect();
-      await this.check(client);
+      await Promise.race([client.connect().then(() => this.check(client)), stopped.promise]);
       return { server, reason: '' };
     } catch (error) {
       const said = error instanceof AggregateError ? error.errors.map(textOf).join('; ') : textOf(error);

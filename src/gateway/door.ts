@@ -9,6 +9,7 @@ import type { Gate } from '../access/gate.ts';
 import type { TlsSource } from '../access/tls-source.ts';
 import { Front } from '../http/front.ts';
 import type { Closable } from '../kit/closer.ts';
+import type { ListenAt } from '../kit/listen-at.ts';
 import { limits as allLimits } from '../tables/limits.ts';
 import type { Limits } from '../tables/limits.ts';
 import type { Observe } from '../tables/observations.ts';
@@ -35,6 +36,7 @@ export interface GatewayOptions extends Omit<GuardOptions, 'secure'> {
   readonly fastPath?: boolean;
   /** 0 picks a free one. */
   readonly port: number;
+  readonly fd?: ListenAt['fd'];
   readonly version: string;
   /** Monotonic, ms. */
   readonly clock?: () => number;
@@ -93,7 +95,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     },
     http,
   );
-  const address = await front.listen(options.host, options.port);
+  const address = await front.listen(options);
   const drain = (): Promise<void> => {
     streams.drain();
     return front.close(null);

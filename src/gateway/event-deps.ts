@@ -6,14 +6,16 @@ import type { PoolClient } from 'pg';
 import type { Column, Documents, Outcome, Rows, Target } from '../tables/flow.ts';
 import type { Semaphore } from '../kit/semaphore.ts';
 import type { Refusal } from '../tables/refusals.ts';
+import type { EventBody } from './event-body.ts';
 import type { Skipped } from './skipped.ts';
 
 export const conflicts = ['error', 'update', 'ignore'] as const;
 export type OnConflict = (typeof conflicts)[number];
 
+/** How rows get into the tables of a database: one for each kind of server (app/gateway-events.ts, app/other-rooms.ts). */
 export interface EventDeps {
   /** The table that a name means now, as SQL would; throws `relation_not_found`, `relation_not_writable`, `key_missing`. */
-  readonly find: (database: string, name: string, onConflict: OnConflict) => Target | Promise<Target>;
+  readonly find: (database: string, name: string, onConflict: OnConflict | null) => Target | Promise<Target>;
   /** The engine says that the table is not what it was. */
   readonly forget: (database: string, name: string) => void;
   /** Throws `lane_full`, `draining`, before the body is read. */
@@ -21,18 +23,36 @@ export interface EventDeps {
   readonly submit: (rows: Rows) => Promise<Outcome>;
   /** Lets go of a database, so that it can be dropped or renamed. */
   readonly release: (database: string) => Promise<void>;
+  readonly codec: EventCodec;
+  /** What is too large for a lane; throws Refused or LineRefused. */
+  readonly large: (target: Target, request: EventRequest, body: EventBody) => Promise<EventAnswer>;
+  /** A body of which the engine has refused rows that are to be left out. */
+  readonly skipping: (
+    target: Target,
+    request: EventRequest,
+    body: EventBody,
+    small: Buffer,
+  ) => Promise<EventAnswer>;
+  /** Resolves when everything that was answered before can be read; throws Refused. */
+  readonly readable: (database: string) => Promise<void>;
+}
+
+/** What a large body goes through on PostgreSQL. */
+export interface EventStreamDeps extends Pick<EventDeps, 'forget'> {
   /** One for each large body that is under way. */
   readonly streams: Semaphore;
-  readonly codec: EventCodec;
   readonly transaction: TransactionDeps;
 }
 
 export interface EventRequest {
   readonly database: string;
   readonly name: string;
-  readonly onConflict: OnConflict;
+  /** null: nothing was said. */
+  readonly onConflict: OnConflict | null;
   /** Commit the good lines and list the bad ones. */
   readonly skips: boolean;
+  /** Answer when the rows can be read. */
+  readonly flush: boolean;
 }
 
 export interface EventAnswer {

@@ -34,12 +34,13 @@ export function eventsRoute({ events, eventOf }: EventsRouteDeps): (it: GatewayE
 /** Throws Refused. */
 export function readEvent(target: string, database: (name: string | undefined) => string): EventRequest {
   const given = readQuery(target, eventParameters);
-  const { name = '', on_error: onError, on_conflict: onConflict } = given;
+  const { name = '', on_error: onError, on_conflict: onConflict, flush } = given;
   return {
     database: database(given.database),
     name,
-    onConflict: conflicts.find((it) => it === onConflict) ?? 'error',
+    onConflict: conflicts.find((it) => it === onConflict) ?? null,
     skips: onError === 'skip',
+    flush: flush === 'true',
   };
 }
 

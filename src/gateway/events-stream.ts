@@ -9,12 +9,12 @@ import { freeStore } from '../kit/free-buffer.ts';
 import { limits } from '../tables/limits.ts';
 import { Refused } from '../tables/refusals.ts';
 import type { EventBody } from './event-body.ts';
-import type { EventAnswer, EventRequest, EventDeps } from './event-deps.ts';
+import type { EventAnswer, EventRequest, EventStreamDeps } from './event-deps.ts';
 import { EventTransaction } from './events-transaction.ts';
 import { Skipped } from './skipped.ts';
 
 export async function streamEvents(
-  deps: EventDeps,
+  deps: EventStreamDeps,
   target: Target,
   request: EventRequest,
   body: EventBody,

@@ -3,8 +3,8 @@
  *
  *   find the table → admit → read the body → decode → the lane's receipt, or a transaction of its own
  *
- * A body of up to `eventsLaneBytesMax` goes the way of webhooks, with those of others; a larger one streams through a
- * transaction of its own (events-stream.ts), and so does, with on_error=skip, one whose rows the engine has refused.
+ * A body of up to `eventsLaneBytesMax` goes the way of webhooks, with those of others; a larger one, and, with on_error=skip,
+ * one whose rows the engine has refused, goes apart: on PostgreSQL through a transaction of its own (events-stream.ts).
  * Takes the request's parameters and its body; gives how many rows are committed, or throws Refused, or LineRefused
  * where the line at fault is known. Touches nothing itself.
  */
@@ -13,7 +13,6 @@ import { limits } from '../tables/limits.ts';
 import { Refused } from '../tables/refusals.ts';
 import { EventBody } from './event-body.ts';
 import type { BodySource, EventAnswer, EventRequest, EventDeps } from './event-deps.ts';
-import { streamEvents } from './events-stream.ts';
 import { LineRefused, lineOf } from './line-refused.ts';
 import { Skipped } from './skipped.ts';
 import type { Scope } from './tokens.ts';
@@ -27,6 +26,17 @@ export async function ingestEvents(
   source: BodySource,
   scope: Scope | null = null,
 ): Promise<EventAnswer> {
+  const answer = await storeEvents(deps, request, source, scope);
+  if (request.flush) await deps.readable(request.database);
+  return answer;
+}
+
+async function storeEvents(
+  deps: EventDeps,
+  request: EventRequest,
+  source: BodySource,
+  scope: Scope | null,
+): Promise<EventAnswer> {
   const { database, name, onConflict } = request;
   const find = () => (scope === null ? deps.find(database, name, onConflict) : scope.find(deps, request));
   const sought = find();
@@ -34,7 +44,7 @@ export async function ingestEvents(
   deps.admit(target);
   const body = new EventBody(source, deps.codec);
   const small = await body.small();
-  if (small === null) return streamEvents(deps, target, request, body);
+  if (small === null) return deps.large(target, request, body);
   for (let attempt = 1, found = target; ; attempt++) {
     const skipped = request.skips ? new Skipped(limits.eventsSkippedMax) : null;
     const rows = body.decodeSmall(found, small, skipped);
@@ -47,7 +57,7 @@ export async function ingestEvents(
       found = await find();
       continue;
     }
-    if (skipped !== null && rowCodes.has(code)) return streamEvents(deps, found, request, body.again(small));
+    if (skipped !== null && rowCodes.has(code)) return deps.skipping(found, request, body, small);
     throw refusedBy(outcome, rows);
   }
 }

@@ -142,13 +142,13 @@ export class GatewayExchange extends Exchange {
   }
 
   /** Each piece is asked for when its reader has read what came before; whoever reads nothing for `readPauseMs` is cut off. */
-  async answerStream(pieces: AsyncIterable<Piece>, readPauseMs: number): Promise<void> {
+  async answerStream(type: string, pieces: AsyncIterable<Piece>, readPauseMs: number): Promise<void> {
     const { requestId, remoteAddress } = this;
     this.#observe({ kind: 'stream.opened', requestId, remoteAddress });
     let rows = 0;
     this.onEnded(() => this.#tell({ code: 'ok', status: 200 }, rows));
     const headers = {
-      'content-type': 'text/event-stream',
+      'content-type': type,
       'cache-control': 'no-store',
       'x-accel-buffering': 'no',
     };

@@ -8,6 +8,7 @@ import { lineMember, refusalSchema, requestIdMember, schemas } from './openapi-s
 import type { Parameter } from './query.ts';
 import { routes } from './routes.ts';
 import type { Operation } from './routes.ts';
+import { streamTypes } from './stream-forms.ts';
 
 const everywhere = [
   'malformed_request',
@@ -101,7 +102,7 @@ function done({ answer }: Operation): object {
     headers: requestId,
     content: content(
       answer.schema === null
-        ? { 'text/event-stream': { type: 'string' } }
+        ? Object.fromEntries(streamTypes.map((type) => [type, { type: 'string' }]))
         : { 'application/json': ref(answer.schema) },
     ),
   };

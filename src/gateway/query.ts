@@ -20,6 +20,7 @@ export const eventParameters = {
   database,
   on_error: { description: 'skip: commit the good lines and list the bad ones', values: ['fail', 'skip'] },
   on_conflict: { description: 'what becomes of a row whose primary key is there already', values: conflicts },
+  flush: { description: 'true: answer when the rows can be read', values: ['false', 'true'] },
 } as const satisfies Record<string, Parameter>;
 
 export const streamParameters = {

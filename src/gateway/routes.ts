@@ -97,9 +97,10 @@ export const routes: readonly Route[] = [
     path: eventsPath,
     operation: {
       operationId: 'followRows',
-      summary: 'Rows of a table as they are committed, as server-sent events',
+      summary:
+        'Rows of a table as they are committed, as server-sent events, or as JSON a line where Accept begins with it',
       description:
-        'At least once, and none left out. `data` is a row as one JSON object, `id` the position behind it and those before it: send it as Last-Event-ID, or as `after`, to go on from there. An event `refused` ends the stream.',
+        'At least once, and none left out. `data` is a row as one JSON object, `id` the position behind it and those before it: send it as Last-Event-ID, or as `after`, to go on from there. An event `refused` ends the stream. In a line `row` is the row, `position` the id, `refused` the end.',
       parameters: streamParameters,
       answer: { description: 'rows, until one side leaves', schema: null },
       refusals: ofStream,

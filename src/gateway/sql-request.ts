@@ -6,9 +6,9 @@
 import { isUtf8 } from 'node:buffer';
 import { limits } from '../tables/limits.ts';
 import { Refused } from '../tables/refusals.ts';
-import { arrayText } from './array-text.ts';
-import type { ArrayValue } from './array-text.ts';
-import { arrayItems, objectMembers } from './json-values.ts';
+import { arrayText } from '../kit/array-text.ts';
+import type { ArrayValue } from '../kit/array-text.ts';
+import { arrayItems, objectMembers } from '../kit/json-values.ts';
 import { isJson } from './sql-types.ts';
 
 export interface SqlRequest {

@@ -142,6 +142,11 @@ export class SqlResult {
     this.#statements.push(statement);
   }
 
+  /** Calls each command otherwise. */
+  spell(command: (tag: string) => string): void {
+    for (const statement of this.#statements) statement.command = command(statement.command);
+  }
+
   /** The tag to tell in place of the engine's; null: the engine's own. */
   rename(tags: readonly (string | null)[]): void {
     tags.forEach((tag, index) => {
@@ -178,6 +183,11 @@ export class SqlResult {
       }
     }
     return true;
+  }
+
+  /** How many are complete. */
+  get statements(): number {
+    return this.#statements.length;
   }
 
   get rows(): number {

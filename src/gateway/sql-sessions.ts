@@ -1,7 +1,7 @@
 /**
  * Sessions of the engine for POST /v1/sql, per database and apart from every other use of it. Takes a request, gives
  * the rows it yields or the error it met; refuses with `engine_unavailable`, `database_unknown`, `overloaded`,
- * `draining`, `result_too_large` and `commit_unknown`. A session is lent to one request at a time and handed on only after DISCARD ALL; one in any doubt
+ * `draining`, `result_too_large`, `relation_not_streamed`, `malformed_query` and `commit_unknown`. A session is lent to one request at a time and handed on only after DISCARD ALL; one in any doubt
  * is cut off. Bounded in sessions, waiting requests, time and bytes.
  */
 import { Pool } from 'pg';
@@ -10,13 +10,14 @@ import { Cancellation } from '../engine/cancellation.ts';
 import { notConnected } from '../engine/not-connected.ts';
 import { isConnectionLost, sqlstateOf } from '../engine/sqlstate.ts';
 import { within } from '../kit/within.ts';
-import type { RewriteSql, Rewritten } from '../tables/sql-flow.ts';
+import type { Rewritten } from '../tables/sql-flow.ts';
 import { Semaphore } from '../kit/semaphore.ts';
 import { limits } from '../tables/limits.ts';
 import { Refused } from '../tables/refusals.ts';
 import type { SqlError } from '../tables/refusals.ts';
 import { SqlFailure } from '../tables/refusals.ts';
 import { encodersOf } from './row-text.ts';
+import type { SqlDialect } from './sql-dialect.ts';
 import type { Encoders, Field } from './row-text.ts';
 import { needsTypes, paramText } from './sql-request.ts';
 import type { SqlRequest } from './sql-request.ts';
@@ -34,7 +35,8 @@ export interface SqlDeps {
   readonly clientConfig: (database: string) => ClientConfig;
   /** Resolves when there is such a database and its role may work in it; throws Refused. */
   readonly ready: (database: string) => Promise<void>;
-  readonly rewrite: RewriteSql;
+  /** Of a database that is ready. */
+  readonly dialect: (database: string) => SqlDialect;
   /** An error of the engine as if it had read the client's own text; null: it has. */
   readonly translate: (error: DatabaseError, original: Buffer, rewritten: Rewritten | null) => SqlError;
   readonly memory: ResultMemory;
@@ -53,7 +55,7 @@ export class SqlRefused extends Error {
 
 /** A session that is lent. */
 export interface Lent {
-  readonly client: PoolClient;
+  readonly client: ClientBase;
   /** Of the columns of a result. */
   readonly encoders: (fields: readonly Field[]) => Promise<Encoders>;
 }
@@ -68,6 +70,7 @@ interface Database {
   readonly pool: Pool;
   readonly config: ClientConfig;
   readonly shared: boolean;
+  readonly dialect: SqlDialect;
   readonly types: Map<number, SqlType>;
 }
 
@@ -94,25 +97,27 @@ export class SqlSessions {
       const ran = await this.#rewriteAndRun(database, client, request, result);
       clean = ran.clean && !watch.cancelled;
       if (ran.end.kind === 'done') {
+        if (!database.dialect.transactions && result.statements > 1) result.notice(eachByItself);
         if (clean) await learnTypes(client, database, result.unknownTypes());
         if (!result.settleTypes() || !(await result.settleLarge())) throw new Refused(result.refused);
         return result;
       }
-      throw failureOf(ran, request, result, watch.late);
+      throw failureOf(ran, request, result, watch.late, database.dialect);
     } catch (error) {
       result.release();
       throw error;
     } finally {
       watch.end();
       // A cancel request that is still on its way would hit whoever comes next.
-      client.release(!clean || watch.cancelled);
+      client.release(!clean || watch.cancelled || !database.dialect.renews);
     }
   }
 
-  /** Lends a session to work that only reads. Throws Refused or SqlRefused. `signal`: nobody waits for it any more. */
+  /** Lends a session to a stream, which only reads. Throws Refused or SqlRefused. `signal`: nobody waits for it any more. */
   async lend<T>(name: string, signal: AbortSignal, work: (lent: Lent) => Promise<T>): Promise<T> {
     await this.#deps.ready(name);
     const database = this.#open(name);
+    if (!database.dialect.streams) throw new Refused('relation_not_streamed', notStreamed);
     const client = await this.#borrow(database);
     const watch = new Cancellation(client, database.config, signal, cancellation);
     let clean = false;
@@ -163,6 +168,9 @@ export class SqlSessions {
     const sql = rewritten === null ? request.sql : Buffer.from(rewritten.sql, 'latin1');
     let values: (string | null)[] | null = null;
     if (request.params !== null) {
+      const { paramsMax } = database.dialect;
+      if (request.params.length > paramsMax)
+        throw new Refused('malformed_query', `a statement has at most ${paramsMax} parameters here`);
       let types: readonly number[] = [];
       if (needsTypes(request.params)) {
         try {
@@ -175,13 +183,14 @@ export class SqlSessions {
       values = request.params.map((param, index) => paramText(param, types[index] ?? 0));
     }
     const ran = await runSql(client, { sql, values, result, large: this.#large });
+    result.spell(database.dialect.command);
     if (rewritten !== null) result.rename(rewritten.tags);
     return { ...ran, rewritten, translate };
   }
 
   /** The statements that the engine does not know, in its words; null: it knows them all. */
   async #rewrite(database: Database, client: PoolClient, sql: Buffer): Promise<Rewritten | null> {
-    const rewrite = this.#deps.rewrite(sql.toString('latin1'), {
+    const rewrite = database.dialect.rewrite(sql.toString('latin1'), {
       database: database.config.database ?? database.name,
       user: database.config.user ?? '',
       standardConformingStrings: this.#sessions.get(client)?.standardConformingStrings ?? true,
@@ -227,7 +236,8 @@ export class SqlSessions {
     // A session that breaks while it is lent tells its request; as an event the error is nobody's.
     pool.on('error', () => {});
     pool.on('connect', (client) => client.on('error', () => {}));
-    const database = { name, pool, config, shared, types: new Map() };
+    const dialect = this.#deps.dialect(name);
+    const database = { name, pool, config, shared, dialect, types: new Map(dialect.types) };
     this.#databases.set(name, database);
     return database;
   }
@@ -261,12 +271,26 @@ function refusesParameters(error: unknown): boolean {
 }
 
 /** Asks for the names of types that are new here; what the engine does not know stays unknown. */
-async function learnTypes(client: PoolClient, { types }: Database, oids: readonly number[]): Promise<void> {
-  if (oids.length === 0) return;
+async function learnTypes(
+  client: PoolClient,
+  { types, dialect }: Database,
+  oids: readonly number[],
+): Promise<void> {
+  if (oids.length === 0 || dialect.types !== null) return;
   if (types.size + oids.length > limits.gatewayTypesMax) types.clear();
   const { rows } = await client.query<TypeRow>(typeQuery, [oids.join(',')]);
   for (const row of rows) types.set(Number(row.oid), typeOf(row));
 }
+
+const notStreamed =
+  'RisingWave gives rows no position that a stream could go on from: read them with a subscription or a sink of RisingWave';
+
+const eachByItself = {
+  severity: 'WARNING',
+  message: 'each statement was committed by itself: RisingWave has no transactions',
+  detail: undefined,
+  hint: undefined,
+};
 
 /** Classes of SQLSTATE that say nothing against the SQL: the same can succeed later. */
 const transient = /^(?:08|40|53|57P|58)/;
@@ -280,6 +304,7 @@ function failureOf(
   request: SqlRequest,
   result: SqlResult,
   late: boolean,
+  { transactions }: SqlDialect,
 ): Error {
   const { end, rewritten, translate } = ran;
   const timeout = `the SQL ran longer than ${limits.gatewaySqlTimeoutMs / 1_000} s and was cancelled`;
@@ -288,7 +313,10 @@ function failureOf(
       const { error } = end;
       if (isConnectionLost(error)) return new Refused('engine_unavailable');
       if (late) return new SqlRefused({ sqlstate: '57014', message: timeout });
-      return new SqlRefused(translate(error, request.sql, rewritten));
+      const told = translate(error, request.sql, rewritten);
+      if (transactions || result.statements === 0) return new SqlRefused(told);
+      const hint = `${result.statements} statements before it were committed by themselves: RisingWave has no transactions.`;
+      return new SqlRefused({ ...told, hint });
     }
     case 'open_transaction':
       return new SqlRefused({

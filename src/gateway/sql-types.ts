@@ -3,7 +3,7 @@
  * functions from PostgreSQL's text to JSON; refuses nothing: what it does not know is a JSON string. Types that are not
  * PostgreSQL's own are asked of the engine once (`typeQuery`) and remembered by whoever asks. Pure.
  */
-import { arrayTextToJson } from './array-text.ts';
+import { arrayTextToJson } from '../kit/array-text.ts';
 
 export type Encode = (text: string) => string;
 
@@ -77,6 +77,18 @@ export const builtinTypes: ReadonlyMap<number, SqlType> = new Map(
     return [scalar, [array, { name: `${name}[]`, encode: arrayOf(oid, ','), element: oid }]];
   }),
 );
+
+/** A type of whole numbers, and its array. */
+export function integerTypes(
+  oid: number,
+  name: string,
+  array: number,
+): readonly (readonly [number, SqlType])[] {
+  return [
+    [oid, { name, encode: encodeNumber, element: null }],
+    [array, { name: `${name}[]`, encode: arrayOf(20, ','), element: oid }],
+  ];
+}
 
 /** Of a type that the engine does not have (any more): it was made and dropped in the same request. */
 export const goneType: SqlType = { name: 'unknown', encode: encodeText, element: null };

@@ -3,23 +3,20 @@
  * told so, and reads the table by itself up to where this is (`streams.ts`). Reads only while somebody waits, and holds nothing of
  * the database between two looks.
  *
- * A look reads the end of the table's file, where new rows mostly come; then, seldom, a piece of the rest, where they come once space is used
- * again. The place (stream-place.ts) knows how far each part was read, so that a row is new once wherever it lies.
- *
  *   resting ──somebody waits──► looking ──rows──► held for the others ──nobody waits──► resting
  *                 ▲                │
  *                 └──── away ◄─────┘ (the database; a refusal that stays ends it, and its readers)
  */
-import { performance } from 'node:perf_hooks';
 import { setTimeout as pause } from 'node:timers/promises';
 import { backoffMs } from '../kit/backoff.ts';
 import { limits } from '../tables/limits.ts';
 import { Refused, refusals } from '../tables/refusals.ts';
 import type { Lent, SqlSessions } from './sql-sessions.ts';
-import { addressOf, advanced, cheapestPair, gapTo, leastXid, wholly } from './stream-place.ts';
-import type { Address, Place } from './stream-place.ts';
-import { byOid, Pager, tableNow } from './stream-read.ts';
+import { gapTo, wholly } from './stream-place.ts';
+import type { Place } from './stream-place.ts';
+import { allColumns, Pager } from './stream-read.ts';
 import type { TableNow } from './stream-read.ts';
+import { TableReader } from './stream-table.ts';
 
 export interface Batch {
   /** What its reader has read before, and has read with it. */
@@ -42,51 +39,34 @@ export interface FeedOptions {
 
 export class Feed {
   readonly options: FeedOptions;
-  readonly #pager = new Pager();
+  readonly #reader: TableReader;
   readonly #ended = new AbortController();
   readonly #waiting = new Set<() => void>();
   /** The newest are held. The number of the first one that is. */
   readonly #held: Batch[] = [];
   #first = 0;
   #heldBytes = 0;
-  #place: Place;
-  #table: TableNow;
-  /** From here on the file is looked at often. */
-  #tail: Address;
-  /** Looks, the first of them the latest in which no transaction had begun that may still have rows to show. */
-  #looks: TableNow[];
-  /** Up to which transaction the rest is being read now, and when the next piece of it may be. */
-  #sweepUntil = 0n;
-  #sweepAtMs = 0;
   #failure: unknown = null;
   #wake: () => void = () => {};
 
   constructor(options: FeedOptions) {
     const { oid, file, position } = options.now;
     this.options = options;
-    this.#table = options.now;
-    this.#place = wholly(oid, file, position);
-    this.#looks = [options.now];
-    this.#tail = tailOf(options.now);
+    this.#reader = new TableReader(options.now, wholly(oid, file, position), new Pager());
     void this.#run();
   }
 
   /** How far it has read. */
   get place(): Place {
-    return this.#place;
+    return this.#reader.place;
   }
 
   get table(): TableNow {
-    return this.#table;
+    return this.#reader.table;
   }
 
-  /** What the table is now. Rewritten, its rows lie elsewhere: what may not have been read is read again. */
   renew(now: TableNow): void {
-    this.#table = now;
-    if (now.file === this.#place.file) return;
-    this.#place = wholly(now.oid, now.file, leastXid(this.#place));
-    this.#looks = [now];
-    this.#tail = tailOf(now);
+    this.#reader.renew(now);
   }
 
   /** Why it has ended; null: it goes on. */
@@ -96,7 +76,7 @@ export class Feed {
 
   /** The number of the batch to go on with for a reader that is at `place`; null: it has to read by itself. */
   join(place: Place): number | null {
-    if (place.file === this.#place.file && gapTo(place, this.#place) === null)
+    if (place.file === this.place.file && gapTo(place, this.place) === null)
       return this.#first + this.#held.length;
     const found = this.#held.findLastIndex(
       ({ before }) => before.file === place.file && gapTo(place, before) === null,
@@ -173,53 +153,13 @@ export class Feed {
 
   /** false: nobody waits any more, and there may be more. */
   async #look(lent: Lent): Promise<boolean> {
-    const now = await tableNow(lent, byOid(this.#place.oid));
-    this.renew(now);
-    const { position } = now;
-    while (await this.#readPage(lent, advanced(this.#place, this.#tail, Infinity, position)))
+    for await (const { rows, before, after, take } of this.#reader.look(lent, allColumns, false)) {
+      take();
+      if (rows.length > 0)
+        this.#hold({ before, after, frame: this.options.frame(rows, after), rows: rows.length });
       if (!(await this.#wanted(limits.streamLookMs))) return false;
-    this.#moveTail(now);
-    await this.#sweep(lent, position);
-    return true;
-  }
-
-  /** What a transaction appends lies behind the end that the file had before it began, however long it takes to commit. */
-  #moveTail(now: TableNow): void {
-    const looks = this.#looks;
-    if (looks.length < limits.streamLooksMax) looks.push(now);
-    looks.splice(
-      0,
-      looks.findLastIndex(({ next }) => next <= now.position),
-    );
-    this.#tail = Math.min(tailOf(looks[0] ?? now), tailOf(now));
-  }
-
-  /** false: there was nothing left to read. */
-  async #readPage(lent: Lent, goal: Place): Promise<boolean> {
-    const gap = gapTo(this.#place, goal);
-    if (gap === null) return false;
-    const { rows, to } = await this.#pager.read(lent, this.#table, gap);
-    const before = this.#place;
-    const after = advanced(before, gap.from, to, gap.until);
-    this.#place = after;
-    if (rows.length > 0) {
-      const frame = this.options.frame(rows, after);
-      this.#hold({ before, after, frame, rows: rows.length });
     }
     return true;
-  }
-
-  /** A piece of what lies before the end, or of what makes the place long. */
-  async #sweep(lent: Lent, position: bigint): Promise<void> {
-    const began = performance.now();
-    if (began < this.#sweepAtMs) return;
-    const place = this.#place;
-    const pair = place.parts.length > limits.streamPartsMax ? cheapestPair(place, this.#tail) : null;
-    if (pair !== null) await this.#readPage(lent, advanced(place, pair.from, pair.to, position));
-    else if (!(await this.#readPage(lent, advanced(place, 0, this.#tail, this.#sweepUntil))))
-      this.#sweepUntil = position;
-    const now = performance.now();
-    this.#sweepAtMs = now + (now - began) * limits.streamRestTimes;
   }
 
   #hold(batch: Batch): void {
@@ -236,11 +176,6 @@ export class Feed {
   #tell(): void {
     for (const done of this.#waiting) done();
   }
-}
-
-/** Where the end of the file begins that is looked at often. */
-function tailOf({ blocks }: TableNow): Address {
-  return addressOf(Math.max(0, blocks - limits.streamTailBlocks));
 }
 
 /** Whether it may be over in a moment. */

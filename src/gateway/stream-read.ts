@@ -4,10 +4,10 @@
  * `result_too_large`. No transaction outlives a page.
  */
 import { setTimeout as pause } from 'node:timers/promises';
-import type { Connection, DatabaseError, PoolClient } from 'pg';
+import type { ClientBase, Connection, DatabaseError } from 'pg';
 import { cutOff } from '../engine/hang-up.ts';
 import { sqlstateOf } from '../engine/sqlstate.ts';
-import { writtenBetween } from '../kit/position.ts';
+import { flushSoon, writtenBetween } from '../kit/position.ts';
 import { quoteIdentifier, quoteLiteral } from '../kit/sql-text.ts';
 import { limits } from '../tables/limits.ts';
 import { Refused } from '../tables/refusals.ts';
@@ -95,6 +95,7 @@ export async function tableNow({ client }: Lent, which: string): Promise<TableNo
         position: BigInt(first.position),
         next: BigInt(first.position) + BigInt(first.begun),
       };
+    if (waitedMs === limits.streamFlushAskMs) await client.query(flushSoon);
     await pause(limits.streamFlushPauseMs);
   }
   throw new Refused('engine_unavailable');
@@ -103,28 +104,35 @@ export async function tableNow({ client }: Lent, which: string): Promise<TableNo
 export interface Page {
   /** Each as a JSON object in one line. */
   readonly rows: readonly string[];
+  /** Where each of them lies. */
+  readonly at: readonly Address[];
   /** Up to where everything was read. */
   readonly to: Address;
 }
 
+/** Of a row of `t`. */
+export const allColumns = 't.*';
+
 /** Reads tables page by page, as much at a time as their rows allow. */
 export class Pager {
+  readonly #receivedBytesMax: number;
   #blocks: number = limits.streamChunkBlocksMax;
   /** How many rows are asked for at first, and at once. */
   #rows = 16;
   #rowsMax: number = limits.streamRowsMax;
 
+  /** What may come for a page. */
+  constructor(receivedBytesMax: number = limits.streamReceivedBytesMax) {
+    this.#receivedBytesMax = receivedBytesMax;
+  }
+
   /** A page of the gap, from its beginning. Refuses with `table_changed` what is not the table, or not its file, any more. */
-  async read({ client, encoders }: Lent, table: TableNow, gap: Gap): Promise<Page> {
+  async read({ client, encoders }: Lent, table: TableNow, gap: Gap, columns: string): Promise<Page> {
     const chunkEnd = addressOf(blockOf(gap.from) + this.#blocks);
     // Behind the last block that there is nothing is but what comes: it is read with it.
     const to = blockOf(chunkEnd) >= table.blocks ? gap.to : Math.min(gap.to, chunkEnd);
-    const run = new PageRun(
-      client,
-      pageSql(table, gap, to),
-      Math.min(this.#rows, this.#rowsMax),
-      this.#rowsMax,
-    );
+    const sql = pageSql(table, gap, to, columns);
+    const run = new PageRun(client, sql, this.#rows, this.#rowsMax, this.#receivedBytesMax);
     const { fields, rows, bytes, whole } = await run.ended.catch((error: unknown) => {
       if (error instanceof Error && error.message.includes(moved)) throw new Refused('table_changed');
       if (!run.overflowed) throw error;
@@ -138,11 +146,13 @@ export class Pager {
     this.#blocks = whole
       ? Math.min(limits.streamChunkBlocksMax, this.#blocks * 2)
       : Math.max(16, Math.ceil(this.#blocks / 2));
-    const last = rows.at(-1)?.[0];
-    const columns = await encoders(fields.slice(1));
+    const texts = await encoders(fields.slice(1));
+    const at = rows.map(([address]) => parseAddress(address ?? ''));
+    const last = at.at(-1);
     return {
-      rows: rows.map((row) => textOf(columns, row.slice(1))),
-      to: whole || typeof last !== 'string' ? to : parseAddress(last) + 1,
+      rows: rows.map((row) => textOf(texts, row.slice(1))),
+      at,
+      to: whole || last === undefined ? to : last + 1,
     };
   }
 }
@@ -154,9 +164,14 @@ const moved = 'headgate.table_moved';
  * Names and files are looked at while the table is locked against their change, once and before its rows: a table of that name that
  * came in its place is another one, and rows of another file have other addresses.
  */
-function pageSql({ name, oid, file }: TableNow, { from, since, until }: Gap, to: Address): string {
+function pageSql(
+  { name, oid, file }: TableNow,
+  { from, since, until }: Gap,
+  to: Address,
+  columns: string,
+): string {
   const upTo = to === Infinity ? '' : ` AND t.ctid < '${printAddress(to)}'::pg_catalog.tid`;
-  return `SELECT t.ctid, t.* FROM ONLY ${name} t
+  return `SELECT t.ctid, ${columns} FROM ONLY ${name} t
 WHERE CASE WHEN ${quoteLiteral(name)}::pg_catalog.regclass::pg_catalog.oid = ${oid} AND pg_catalog.pg_relation_filenode(${oid}) = ${file}
   THEN true ELSE pg_catalog.current_setting('${moved}') = '' END
 AND t.ctid >= '${printAddress(from)}'::pg_catalog.tid${upTo}
@@ -197,15 +212,16 @@ class PageRun extends Run {
   #resolve: (end: PageEnd) => void = () => {};
   #reject: (error: Error) => void = () => {};
 
-  constructor(client: PoolClient, sql: string, rowsFirst: number, rowsMax: number) {
-    super([parse(Buffer.from(sql)), bind([]), describePortal(), execute(rowsFirst), flush()]);
+  constructor(client: ClientBase, sql: string, rows: number, rowsMax: number, receivedBytesMax: number) {
+    const first = execute(Math.min(rows, rowsMax));
+    super([parse(Buffer.from(sql)), bind([]), describePortal(), first, flush()]);
     this.#rowsMax = rowsMax;
     const { stream } = (client as unknown as { connection: Connection }).connection;
     let received = 0;
     // One message is held until it is whole, and one value may be a gigabyte.
     const count = (chunk: Buffer): void => {
       received += chunk.length;
-      if (received <= limits.streamReceivedBytesMax) return;
+      if (received <= receivedBytesMax) return;
       this.overflowed = true;
       cutOff(client);
     };

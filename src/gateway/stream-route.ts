@@ -1,8 +1,9 @@
-/** GET /v1/events: the rows of a table as server-sent events. Takes requests, gives what streams.ts gives; refuses as that does. */
+/** GET /v1/events: the rows of a table as server-sent events or as JSON a line. Takes requests, gives what streams.ts gives; refuses as that does. */
 import { limits } from '../tables/limits.ts';
 import { Refused } from '../tables/refusals.ts';
 import type { GatewayExchange } from './exchange.ts';
 import { readQuery, streamParameters } from './query.ts';
+import { formFor } from './stream-forms.ts';
 import type { Streams } from './streams.ts';
 
 export interface StreamRouteDeps {
@@ -22,11 +23,13 @@ export function streamRoute(deps: StreamRouteDeps): (exchange: GatewayExchange) 
       throw new Refused('malformed_query', 'the position is none that an event has had as its id');
     const gone = new AbortController();
     exchange.onEnded(() => gone.abort());
+    const form = formFor(exchange.headers.accept);
     const request = {
+      form,
       database: database(given.database),
       name: given.name ?? '',
       after: after === '' ? null : after,
     };
-    await exchange.answerStream(await streams.follow(request, gone.signal), readPauseMs);
+    await exchange.answerStream(form.type, await streams.follow(request, gone.signal), readPauseMs);
   };
 }

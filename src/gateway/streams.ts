@@ -13,9 +13,10 @@ import { answerTo } from './answers.ts';
 import type { Budget } from './budget.ts';
 import type { SqlSessions } from './sql-sessions.ts';
 import { Feed, passes } from './stream-feed.ts';
-import { advanced, furthestXid, gapTo, leastXid, parsePlace, printPlace, wholly } from './stream-place.ts';
+import type { StreamForm } from './stream-forms.ts';
+import { advanced, furthestXid, gapTo, leastXid, parsePlace, wholly } from './stream-place.ts';
 import type { Place } from './stream-place.ts';
-import { byName, byOid, Pager, tableNow } from './stream-read.ts';
+import { allColumns, byName, byOid, Pager, tableNow } from './stream-read.ts';
 import type { TableNow } from './stream-read.ts';
 
 export interface StreamRequest {
@@ -24,6 +25,7 @@ export interface StreamRequest {
   readonly name: string;
   /** What an event's id said; `0`: from the beginning; null: from now on. */
   readonly after: string | null;
+  readonly form: StreamForm;
 }
 
 /** What a stream gives next. */
@@ -40,7 +42,7 @@ interface Followed {
 export class Streams {
   readonly #sessions: SqlSessions;
   readonly #memory: Budget;
-  /** By database and oid. */
+  /** By oid, form and database. */
   readonly #feeds = new Map<string, Followed>();
   readonly #catchingUp = new Semaphore(limits.streamCatchUpsMax);
   readonly #open = new Set<AbortController>();
@@ -74,9 +76,11 @@ export class Streams {
         tableNow(lent, byName(request.name)),
       );
       const place = after === null ? wholly(now.oid, now.file, now.position) : resumed(after, now);
-      const followed = this.#feed(request.database, now);
+      const followed = this.#feed(request.database, now, request.form);
       followed.readers += 1;
-      return this.#pieces(followed, place, ending, () => gone.removeEventListener('abort', end));
+      return this.#pieces(followed, request.form, place, ending, () =>
+        gone.removeEventListener('abort', end),
+      );
     } catch (error) {
       this.#open.delete(ending);
       throw error;
@@ -105,12 +109,14 @@ export class Streams {
     return this.#sessions.close();
   }
 
-  #feed(database: string, now: TableNow): Followed {
-    const key = `${now.oid} ${database}`;
+  /** Whoever reads another form follows by himself: what is held for all is as it is sent. */
+  #feed(database: string, now: TableNow, { type, rows }: StreamForm): Followed {
+    const key = `${now.oid} ${type} ${database}`;
     const known = this.#feeds.get(key);
     if (known !== undefined && known.feed.failure === null) return known;
     if (this.#feeds.size >= limits.streamTablesMax)
       throw new Refused('overloaded', 'streams follow too many tables');
+    const frame = (texts: readonly string[], after: Place) => Buffer.from(rows(texts, after));
     const feed = new Feed({ database, sessions: this.#sessions, now, frame });
     const made = { feed, readers: 0 };
     this.#feeds.set(key, made);
@@ -119,6 +125,7 @@ export class Streams {
 
   async *#pieces(
     followed: Followed,
+    form: StreamForm,
     from: Place,
     ending: AbortController,
     settle: () => void,
@@ -128,7 +135,7 @@ export class Streams {
     const pager = new Pager();
     let place = from;
     try {
-      yield piece(`retry: ${limits.streamAgainMs}\n${idOf(place)}`);
+      yield piece(form.begin(place));
       let saidMs = performance.now();
       for (let number = feed.join(place); !signal.aborted;) {
         if (feed.failure !== null) throw feed.failure;
@@ -147,15 +154,15 @@ export class Streams {
         }
         const silentMs = performance.now() - saidMs;
         if (rows === null && silentMs < limits.streamKeepAliveMs) continue;
-        yield* this.#inItsRoom(rows ?? piece(`:\n${idOf(place)}`));
+        yield* this.#inItsRoom(rows ?? piece(form.silence(place)));
         saidMs = performance.now();
       }
       // Whoever has left reads it no more.
-      yield piece(comeAgain);
+      yield piece(form.comeAgain);
     } catch (error) {
       const answer = answerTo(error);
       if (answer === null) throw error;
-      yield piece(passes(error) ? comeAgain : `event: refused\ndata: ${answer.text}\n\n`);
+      yield piece(passes(error) ? form.comeAgain : form.refused(answer.text));
     } finally {
       settle();
       this.#open.delete(ending);
@@ -188,13 +195,15 @@ export class Streams {
     const gap = gapTo(place, feed.place);
     if (gap === null) return { place, rows: null };
     const read = () =>
-      this.#sessions.lend(feed.options.database, signal, (lent) => pager.read(lent, feed.table, gap));
+      this.#sessions.lend(feed.options.database, signal, (lent) =>
+        pager.read(lent, feed.table, gap, allColumns),
+      );
     try {
       const { rows, to } = await this.#catchingUp.run(limits.streamPageMs, read);
       const after = advanced(place, gap.from, to, gap.until);
       return {
         place: after,
-        rows: rows.length === 0 ? null : { frame: frame(rows, after), rows: rows.length },
+        rows: rows.length === 0 ? null : { frame: feed.options.frame(rows, after), rows: rows.length },
       };
     } catch (error) {
       if (!passes(error)) throw error;
@@ -235,19 +244,4 @@ function resumed(after: Place, { oid, file, position }: TableNow): Place {
   return after.file === file ? after : wholly(oid, file, least);
 }
 
-/** Server-sent events: each row is one, and the last one of a batch has the place behind it. */
-function frame(rows: readonly string[], after: Place): Buffer {
-  return Buffer.from(
-    rows
-      .map((row, index) =>
-        index < rows.length - 1 ? `data: ${row}\n\n` : `id: ${printPlace(after)}\ndata: ${row}\n\n`,
-      )
-      .join(''),
-  );
-}
-
-const comeAgain = ': come again\n\n';
 const piece = (text: string): Piece => ({ frame: Buffer.from(text), rows: 0 });
-
-/** An event without data is no event, and tells its reader where it is. */
-const idOf = (place: Place): string => `id: ${printPlace(place)}\n\n`;

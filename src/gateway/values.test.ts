@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import { arrayText, arrayTextToJson } from './array-text.ts';
-import type { ArrayValue } from './array-text.ts';
-import { arrayItems, objectMembers } from './json-values.ts';
+import { arrayText, arrayTextToJson } from '../kit/array-text.ts';
+import type { ArrayValue } from '../kit/array-text.ts';
+import { arrayItems, objectMembers } from '../kit/json-values.ts';
 import { needsTypes, paramText, parseSqlRequest } from './sql-request.ts';
 
 const blanks = fc.constantFrom('', ' ', '\n', '\t\r\n ');

@@ -1,82 +1,12 @@
 /** What stays on the fast path, what leaves it with which bytes, and when. That it is served alike: src/listen, over both paths. */
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
-import { createServer } from 'node:net';
-import type { AddressInfo, Socket } from 'node:net';
 import { suite, test } from 'node:test';
-import type { TestContext } from 'node:test';
-import { onEnd } from '../../test/support/cleanup.ts';
+import { FastBench, ok, path } from '../../test/support/fast-bench.ts';
 import { chunked, post, RawClient } from '../../test/support/raw-http.ts';
-import { PerTurn } from '../kit/per-turn.ts';
-import { limits } from '../tables/limits.ts';
-import type { Limits } from '../tables/limits.ts';
-import { Connection } from './connection.ts';
-import { FastConnections } from './fast-connection.ts';
-import type { FastAnswer } from './fast-connection.ts';
-import type { WholeRequest } from './whole-request.ts';
-
-const path = '/webhook/dev/public/t';
-const ok = { status: 200, headers: ['Content-Length', '1'], body: '1' };
-
-interface Begun {
-  readonly body: string;
-  readonly request: WholeRequest;
-  readonly answer: FastAnswer;
-}
-
-class Bench {
-  readonly begun: Begun[] = [];
-  /** What Node's parser would have read, by connection. */
-  readonly handed: string[] = [];
-  expired = 0;
-  all!: FastConnections;
-  port = 0;
-
-  static async open(t: TestContext, own: Partial<Limits> = {}, answersHalfClosed = true): Promise<Bench> {
-    const bench = new Bench();
-    bench.all = new FastConnections({
-      prefixes: ['/webhook/'],
-      limits: { ...limits, ...own },
-      silenceMs: null,
-      answersHalfClosed,
-      begin: (_connection, request, answer) => {
-        bench.begun.push({ body: request.body.toString(), request, answer });
-      },
-      handOver: (socket) => bench.#take(socket),
-      expired: (socket) => {
-        bench.expired += 1;
-        socket.destroy();
-      },
-    });
-    const server = createServer({ allowHalfOpen: true, noDelay: true }, (socket) => {
-      onEnd(t, 'socket', () => void socket.destroy());
-      bench.all.add(socket, new Connection(socket, limits, new PerTurn(100, setImmediate)));
-    });
-    server.listen(0, '127.0.0.1');
-    await once(server, 'listening');
-    onEnd(t, 'server', () => void server.close());
-    bench.port = (server.address() as AddressInfo).port;
-    return bench;
-  }
-
-  async until(fits: () => boolean): Promise<void> {
-    while (!fits()) await new Promise(setImmediate);
-  }
-
-  #take(socket: Socket): void {
-    const at = this.handed.push('') - 1;
-    socket.on('data', (piece: Buffer) => {
-      this.handed[at] += piece.toString('latin1');
-    });
-    socket.on('end', () => {
-      this.handed[at] += '<end>';
-    });
-  }
-}
 
 suite('a connection of the fast path', () => {
   test('stays there while its requests are plain, in whatever pieces they come', async (t) => {
-    const bench = await Bench.open(t, { fastHoldMs: 60_000 });
+    const bench = await FastBench.open(t, { fastHoldMs: 60_000 });
     const client = await RawClient.connect(bench.port);
     const first = post(path, '{"n":1}');
     const pieces = [
@@ -99,7 +29,7 @@ suite('a connection of the fast path', () => {
   });
 
   test('answers in the order of its requests, each in one piece', async (t) => {
-    const bench = await Bench.open(t);
+    const bench = await FastBench.open(t);
     const client = await RawClient.connect(bench.port);
     client.send(
       post(path, '1') + post(path, '2') + post(path, '3', 'Connection: close\r\n') + post(path, '4'),
@@ -121,7 +51,7 @@ suite('a connection of the fast path', () => {
   });
 
   test('leaves with the first request of another kind, behind the answers that are owed', async (t) => {
-    const bench = await Bench.open(t);
+    const bench = await FastBench.open(t);
     const client = await RawClient.connect(bench.port);
     const other = chunked(path, ['{}']);
     client.send(post(path, '1') + other + post(path, '2'));
@@ -145,7 +75,7 @@ suite('a connection of the fast path', () => {
       [{ fastHoldMs: 60_000, fastHeldBytesMax: 500 }, [half]],
       [{ fastHoldMs: 60_000 }, [half.replace('1000', '70000')]],
     ] as const) {
-      const bench = await Bench.open(t, own);
+      const bench = await FastBench.open(t, own);
       const client = await RawClient.connect(bench.port);
       for (const [i, piece] of pieces.entries()) {
         client.send(piece);
@@ -159,7 +89,7 @@ suite('a connection of the fast path', () => {
   });
 
   test('leaves when its sender ends in the middle of a request, and is ended when nothing is owed', async (t) => {
-    const bench = await Bench.open(t, { fastHoldMs: 60_000 });
+    const bench = await FastBench.open(t, { fastHoldMs: 60_000 });
     const [early, late] = [await RawClient.connect(bench.port), await RawClient.connect(bench.port)];
     early.socket.end('POST /webhook/dev');
     await bench.until(() => bench.handed[0]?.endsWith('<end>') === true);
@@ -173,7 +103,7 @@ suite('a connection of the fast path', () => {
   });
 
   test('ends when nothing comes for long, before its first request or behind its last', async (t) => {
-    const bench = await Bench.open(t, { headersTimeoutMs: 20, keepAliveTimeoutMs: 20 });
+    const bench = await FastBench.open(t, { headersTimeoutMs: 20, keepAliveTimeoutMs: 20 });
     const [silent, idle] = [await RawClient.connect(bench.port), await RawClient.connect(bench.port)];
     idle.send(post(path, '1'));
     await bench.until(() => bench.begun.length === 1);

@@ -4,20 +4,19 @@
  * `encoding_unsupported`, `headers_too_large`, `path_too_long`, `expectation_failed`, `request_timeout`, `request_aborted`,
  * `method_not_allowed` (CONNECT) and `overloaded` (too many requests on one connection). Touches nothing but its sockets.
  */
-import { lookup } from 'node:dns/promises';
 import { once } from 'node:events';
 import type { IncomingMessage } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import type { Gate } from '../access/gate.ts';
 import type { TlsSource } from '../access/tls-source.ts';
 import { deferred } from '../kit/deferred.ts';
+import { alsoAt, listenAt, type ListenAt } from '../kit/listen-at.ts';
 import { longWork } from '../kit/long-work.ts';
 import { PerTurn } from '../kit/per-turn.ts';
 import { nobodyWaits, quietTurn } from '../kit/quiet-turn.ts';
 import { within } from '../kit/within.ts';
 import type { Limits } from '../tables/limits.ts';
-import type { Refusal } from '../tables/refusals.ts';
-import { refusal } from '../tables/refusals.ts';
+import { refusal, type Refusal } from '../tables/refusals.ts';
 import { BytesInFlight } from './budget.ts';
 import { Connection } from './connection.ts';
 import type { LiveRequest } from './connection.ts';
@@ -123,11 +122,10 @@ export class Front<E extends Exchange> {
     return this.#owed;
   }
 
-  /** Port 0 picks a free one. `localhost` is a name of two addresses, of which the second need not be there. */
-  async listen(host: string, port: number): Promise<{ readonly host: string; readonly port: number }> {
-    const bound = await this.#listen(host, port);
-    for (const { address } of host === 'localhost' ? await lookup(host, { all: true }).catch(() => []) : [])
-      if (address !== bound.address) await this.#listen(address, bound.port).catch(() => undefined);
+  /** Port 0 picks a free one. */
+  async listen(at: ListenAt): Promise<{ readonly host: string; readonly port: number }> {
+    const bound = await this.#listen(at);
+    for (const other of await alsoAt(at, bound)) await this.#listen(other).catch(() => undefined);
     return { host: bound.address, port: bound.port };
   }
 
@@ -208,10 +206,10 @@ export class Front<E extends Exchange> {
     for (const socket of this.#connections.keys()) socket.destroy();
   }
 
-  async #listen(host: string, port: number): Promise<AddressInfo> {
+  async #listen(at: ListenAt): Promise<AddressInfo> {
     const { sockets } = this.#create();
     const listening = once(sockets, 'listening');
-    sockets.listen({ host, port, backlog: 4096 });
+    sockets.listen({ ...listenAt(at), backlog: 4096 });
     await listening;
     sockets.on('error', (error) => this.#options.failed(error));
     return sockets.address() as AddressInfo;

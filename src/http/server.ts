@@ -83,7 +83,7 @@ function overTls(tls: TlsSource, handshakeTimeout: number): Omit<HttpServer, 'pa
     ...options,
     ...tls.serverOptions,
     // Senders that offer either; without the second, `curl --http1.0` would be turned away by the handshake.
-    ALPNProtocols: ['http/1.1', 'http/1.0'],
+    ...tls.alpn(['http/1.1', 'http/1.0']),
     // A handshake counts as the beginning of the headers.
     handshakeTimeout,
   });
@@ -95,7 +95,10 @@ function overTls(tls: TlsSource, handshakeTimeout: number): Omit<HttpServer, 'pa
     sockets,
     connected: (use) =>
       sockets.on('secureConnection', (socket: TLSSocket) => {
-        if (handshakes.done(socket) === undefined || tls.refuses(socket)) socket.destroy();
+        const isOpen = handshakes.done(socket) !== undefined;
+        // The last words of the handshake are still to be written.
+        if (isOpen && tls.isChallenge(socket)) socket.destroySoon();
+        else if (!isOpen || tls.refuses(socket)) socket.destroy();
         else use(socket);
       }),
     endHandshakes: () => handshakes.destroyAll(),

@@ -166,6 +166,45 @@ suite('keep', () => {
     assert.deepEqual(await kept(root, 'parts'), [[2, true, null]]);
   });
 
+  test('a partition whose time is over is emptied at once, unless that would run code or somebody needs its rows', async () => {
+    await root.run(`CREATE TABLE days (data JSONB) INCLUDE TIMESTAMP AS arrived PARTITION BY RANGE (arrived)
+      WITH (connector = 'webhook', keep = '1 day')`);
+    const partition = (name: string, from: string, to: string) =>
+      root.run(`CREATE TABLE ${name} PARTITION OF days FOR VALUES FROM ('${from}') TO (${to})`);
+    await partition('days_old', '2025-06-01', "'2025-06-02'");
+    await partition('days_needed', '2025-06-02', "'2025-06-03'");
+    await partition('days_since', '2025-06-03', 'MAXVALUE');
+    await root.run(
+      `CREATE UNIQUE INDEX one ON days_needed (arrived); CREATE TABLE needs (arrived timestamptz REFERENCES days_needed (arrived))`,
+    );
+    await root.run(`INSERT INTO days SELECT '1', timestamptz '2025-06-01' + i * interval '10 s' FROM generate_series(0, 8000) i;
+      INSERT INTO days VALUES ('2', '2025-06-02'), ('3', '2025-06-04'), ('4', now())`);
+    await root.run('ANALYZE days_old');
+    await pass();
+    assert.deepEqual(await root.run('SELECT data FROM days'), [[4]]);
+    assert.deepEqual(
+      await root.run(
+        `SELECT pg_relation_size('days_old')::int, pg_relation_size('days_needed') > 0, pg_relation_size('days_since') > 0`,
+      ),
+      [[0, true, true]],
+    );
+    const [[rows, , reason] = [], ...others] = await kept(root, 'days');
+    assert.ok(Number(rows) > 7_000 && reason === null && others.length === 0, JSON.stringify([rows, reason]));
+    // While somebody reads it its rows go one by one.
+    await root.run(`INSERT INTO days VALUES ('5', '2025-06-01')`);
+    const reader = new Door(server.socketDir, 'root');
+    await reader.client.connect();
+    try {
+      await reader.client.query('BEGIN; SELECT FROM days');
+      await pass();
+      await reader.client.query('COMMIT');
+    } finally {
+      await reader.client.end();
+    }
+    assert.deepEqual(await root.run('SELECT data FROM days'), [[4]]);
+    assert.deepEqual(await root.run(`SELECT pg_relation_size('days_old') > 0`), [[true]]);
+  });
+
   test('who holds the table is not waited for, and what cannot be is told once', async () => {
     await root.run(table('held', '1 minute'));
     await fill('held', 5, '1 hour');

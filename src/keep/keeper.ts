@@ -140,9 +140,12 @@ class Keeping {
       for (const leaf of await this.transaction(() => this.rows<Leaf>(sql.leaves, [table.oid]))) {
         const cutoff = await this.#cutoff(table, leaf);
         if (cutoff === null) continue;
+        pass.rows += await this.transaction(() => this.#remove(table, leaf, cutoff, pass, this.#empty)).catch(
+          ifHeld,
+        );
         while (clock() < until && !this.#signal.aborted) {
           const began = clock();
-          const removed = await this.transaction(() => this.#remove(table, leaf, cutoff, pass));
+          const removed = await this.transaction(() => this.#remove(table, leaf, cutoff, pass, this.#delete));
           pass.rows += removed;
           if (removed < limits.keepBatchRowsMax) break;
           await this.#rest(Math.max(limits.keepRestMs, (clock() - began) * limits.keepRestTimes));
@@ -202,11 +205,12 @@ class Keeping {
     leaf: Leaf,
     cutoff: string,
     pass: { id: string | null; readonly rows: number },
+    how: (leaf: Leaf, arrival: string, cutoff: string) => Promise<number>,
   ): Promise<number> {
     const { oid, schema, table: name, keep, arrival } = table;
     if (arrival === null || (await this.#client.query(sql.myTurn)).rowCount === 0) return 0;
     await this.#safe(leaf, arrival);
-    const removed = (await this.#client.query(sql.remove(leaf.name, arrival), [cutoff])).rowCount ?? 0;
+    const removed = await how(leaf, arrival, cutoff);
     if (removed === 0) return 0;
     if (pass.id !== null) await this.rows(sql.loggedMore, [pass.id, removed]);
     else {
@@ -224,6 +228,16 @@ class Keeping {
     return removed;
   }
 
+  readonly #delete = async ({ name }: Leaf, arrival: string, cutoff: string): Promise<number> =>
+    (await this.#client.query(sql.remove(name, arrival), [cutoff])).rowCount ?? 0;
+
+  /** A partition whose time is over, as a whole. Gives about how many rows that were. */
+  readonly #empty = async ({ oid, name }: Leaf, arrival: string, cutoff: string): Promise<number> => {
+    const [found] = await this.rows<{ rows: string }>(sql.outlived(name), [oid, arrival, cutoff]);
+    if (found !== undefined) await this.rows(sql.empty(name));
+    return Number(found?.rows ?? 0);
+  };
+
   async #told(table: KeptTable, error: unknown): Promise<void> {
     const { oid, schema, table: name, keep } = table;
     const reason = error instanceof Left ? error.why : error instanceof Error ? error.message : String(error);
@@ -238,6 +252,12 @@ class Keeping {
   async #rest(ms: number): Promise<void> {
     await pause(ms, undefined, { signal: this.#signal }).catch(() => undefined);
   }
+}
+
+/** Somebody reads the partition: its rows go one by one. */
+function ifHeld(error: unknown): number {
+  if ((error as { code?: string }).code === '55P03') return 0;
+  throw error;
 }
 
 interface Cutoff {

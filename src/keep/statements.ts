@@ -75,6 +75,23 @@ export const rowsCutoff = (name: string, arrival: string, keep: string): string 
   `select t.${quote(arrival)}::text as cutoff from only ${name} t where t.${quote(arrival)} is not null
 order by t.${quote(arrival)} offset greatest((select count(*) from only ${name}) - ${keep}, 0) limit 1`;
 
+/**
+ * A partition that is made for a range of the arrival alone: about how many rows it has, where all of them are older because the range ends
+ * before, and no trigger and no other table wants to know of each. $1 oid, $2 the column, $3 cutoff.
+ */
+export const outlived = (
+  name: string,
+): string => `select greatest(1, pg_stat_get_live_tuples(c.oid))::text as rows
+from pg_class c join pg_inherits i on i.inhrelid = c.oid join pg_partitioned_table p on p.partrelid = i.inhparent
+join pg_attribute a on a.attrelid = p.partrelid and a.attnum = p.partattrs[0]
+where c.oid = $1::oid and c.relispartition and p.partstrat = 'r' and p.partnatts = 1 and a.attname = $2
+  and (regexp_match(pg_get_expr(c.relpartbound, c.oid), 'TO \\(''([^'']+)''\\)$'))[1]::timestamptz <= $3::timestamptz
+  and not exists (select from pg_trigger t where t.tgrelid = c.oid and not t.tgisinternal)
+  and not exists (select from pg_constraint k where k.contype = 'f' and k.confrelid = c.oid) and exists (select from only ${name})`;
+
+/** All of its rows at once, and their space. Nobody waits for it longer than it may wait itself. */
+export const empty = (name: string): string => `truncate table only ${name}`;
+
 /** A row that is changed meanwhile is another one, and stays. */
 export const remove = (name: string, arrival: string): string =>
   `delete from only ${name} where ctid = any (array(

@@ -11,14 +11,14 @@ export const positionNow = `SELECT pg_snapshot_xmin(pg_current_snapshot())::text
   CASE WHEN NOT pg_is_in_recovery() THEN pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::text END AS written,
   CASE WHEN NOT pg_is_in_recovery() THEN pg_wal_lsn_diff(pg_current_wal_flush_lsn(), '0/0')::text END AS flushed`;
 
+/**
+ * Whoever only reads may write to the log as well (dead rows are cleared away), and nobody waits for that: where nothing commits it comes to
+ * the disk late. A transaction with a number and nothing else has the log written soon, and does not wait itself, for no standby either.
+ */
+export const flushSoon = 'SELECT pg_catalog.pg_current_xact_id()';
+
 /** What age() can tell apart, in transactions. */
 export const distanceMax = 2n ** 31n - 1n;
-
-/** How many transactions behind `from` a row of `t` was written. */
-export function distanceFrom(from: bigint): string {
-  const low = from % 4_294_967_296n;
-  return `mod(t.xmin::text::bigint - ${low} + 4294967296, 4294967296)`;
-}
 
 /** A condition of WHERE on the rows of `t`. `from`: null, or further away than can be told, is all that was written before `until`. */
 export function writtenBetween(from: bigint | null, until: bigint): string {

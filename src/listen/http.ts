@@ -17,6 +17,7 @@ import type { Handshakes } from '../ingest/handshake.ts';
 import type { Ingest } from '../ingest/ingest.ts';
 import type { OpenStream } from '../ingest/ingest-stream.ts';
 import type { Closable } from '../kit/closer.ts';
+import type { ListenAt } from '../kit/listen-at.ts';
 import type { Limits } from '../tables/limits.ts';
 import { limits as allLimits } from '../tables/limits.ts';
 import type { Observe } from '../tables/observations.ts';
@@ -36,6 +37,7 @@ export interface ListenerOptions {
   readonly host: string;
   /** 0 picks a free one; null: it does not listen, and is handed its connections (`take`). */
   readonly port: number | null;
+  readonly fd?: ListenAt['fd'];
   readonly ingest: Ingest;
   /** Answers the questions of senders; null, or not given: nobody does. */
   readonly handshakes?: Handshakes | null;
@@ -75,7 +77,7 @@ export interface Listener extends Closable {
 
 export async function openListener(options: ListenerOptions): Promise<Listener> {
   const listener = new HttpListener(options);
-  await listener.open(options.host, options.port);
+  await listener.open(options);
   return listener;
 }
 
@@ -131,9 +133,9 @@ class HttpListener implements Listener, Door<WebhookExchange> {
     return this.#front.load;
   }
 
-  async open(host: string, port: number | null): Promise<void> {
+  async open({ host, port, fd }: Pick<ListenerOptions, 'host' | 'port' | 'fd'>): Promise<void> {
     if (port === null) this.#front.standBy();
-    this.address = port === null ? { host, port: 0 } : await this.#front.listen(host, port);
+    this.address = port === null ? { host, port: 0 } : await this.#front.listen({ host, port, fd });
   }
 
   take(socket: Socket): void {

@@ -45,6 +45,7 @@ export interface Identities {
   check(sealId: string): string;
   answer(sealId: string): string;
   expression(sealId: string): string;
+  acme(sealId: string): string;
   key(sealId: string): string;
 }
 
@@ -55,7 +56,7 @@ export interface Resealed {
 }
 
 interface SealedRow {
-  readonly what: 'secret' | 'check' | 'expression' | 'answer' | 'key';
+  readonly what: 'secret' | 'check' | 'expression' | 'answer' | 'acme' | 'key';
   readonly id: string;
   readonly name: string;
   readonly seal_id: string;
@@ -65,6 +66,7 @@ interface SealedRow {
 /** Requests go on meanwhile: the locks are against those who seal, and wait for those who have not committed yet. */
 const lock =
   'lock table headgate.secret, headgate.webhook_table, headgate.webhook_answer in share row exclusive mode';
+const lockAcme = 'lock table headgate.acme in share row exclusive mode';
 const readSealed = `
   select 'secret' as what, s.id::text as id, s.name, s.seal_id::text, s.sealed from headgate.secret s
   union all
@@ -75,11 +77,15 @@ const readSealed = `
   select 'answer', a.seal_id::text, a.relation::text, a.seal_id::text, a.sealed from headgate.webhook_answer a
   union all
   select 'key', '', 'of the master key''s own', k.seal_id::text, k.sealed from headgate.key_check k`;
+/** Catalogs of before have no such table. */
+const readAcme = `
+  select 'acme' as what, c.name as id, '' as name, c.seal_id::text, c.sealed from headgate.acme c where c.sealed is not null`;
 const writeSealed = {
   secret: 'update headgate.secret set sealed = $2 where id = $1::uuid',
   check: 'update headgate.webhook_table set sealed_expression = $2 where relation = $1::oid',
   expression: 'update headgate.webhook_table set sealed_expression = $2 where relation = $1::oid',
   answer: 'update headgate.webhook_answer set sealed = $2 where seal_id = $1::uuid',
+  acme: 'update headgate.acme set sealed = $2 where name = $1',
   key: `update headgate.key_check set sealed = $2 where $1 = ''`,
 };
 
@@ -88,6 +94,7 @@ const shownAs = {
   check: 'VALIDATE of',
   expression: 'VALIDATE of',
   answer: 'ANSWER of',
+  acme: 'the certificate of the webhook listener',
   key: 'VALIDATE of',
 };
 
@@ -97,15 +104,19 @@ export async function resealDatabase(
   sealing: Sealing,
   identities: Identities,
 ): Promise<Resealed | null> {
-  const { rows: found } = await client.query<{ there: boolean }>(
-    `select pg_catalog.to_regclass('headgate.secret') is not null as there`,
+  const { rows: found } = await client.query<{ there: boolean; acme: boolean }>(
+    `select pg_catalog.to_regclass('headgate.secret') is not null as there, pg_catalog.to_regclass('headgate.acme') is not null as acme`,
   );
-  if (found[0]?.there !== true) return null;
+  const [has] = found;
+  if (has?.there !== true) return null;
   await client.query('begin');
   try {
     await client.query(`set local lock_timeout = ${limits.rotationLockMs}`);
     await client.query(lock);
-    const { rows } = await client.query<SealedRow>(readSealed);
+    if (has.acme) await client.query(lockAcme);
+    const { rows } = await client.query<SealedRow>(
+      has.acme ? `${readSealed} union all ${readAcme}` : readSealed,
+    );
     const unopened: string[] = [];
     let resealed = 0;
     for (const row of rows) {

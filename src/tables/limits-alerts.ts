@@ -19,8 +19,8 @@ export const alertLimits = {
   /** How long nothing is tried after one that failed, at first and at most, in ms. */
   alertRetryMinMs: 15_000,
   alertRetryMs: 30 * 60 * 1_000,
-  /** How often the database is asked which tables have gone silent, in ms. */
-  alertSilentEveryMs: 60_000,
+  /** How often the database is asked which tables have gone silent and what others have told, in ms. */
+  alertAskedEveryMs: 60_000,
   /** Databases that are asked. */
   alertDatabasesMax: 16,
   /** The disk is almost full with less than this, in bytes, or less than a tenth of it. */

@@ -7,6 +7,8 @@ export const commandLimits = {
   /** Files that a command reads whole: profiles, positions, in bytes. */
   commandFileBytesMax: 1024 * 1024,
 
+  /** What may come for one page of rows that are followed, in bytes: the largest body, twice. */
+  listenReceivedBytesMax: 384 * 1024 * 1024,
   /** How often `listen` looks, in ms, and how many times as long as looking took it rests at least. */
   listenPauseMs: 250,
   listenRestTimes: 10,
@@ -20,6 +22,10 @@ export const commandLimits = {
   replayRateMax: 10_000,
   /** So many without an answer one after the other, and nobody is there. */
   replayFailuresMax: 10,
+
+  /** What one row group of a Parquet file is made of: rows, and characters as PostgreSQL writes them, one look more at most. */
+  parquetGroupRowsMax: 100_000,
+  parquetGroupCharsMax: 32 * 1024 * 1024,
 
   /** What `infer` looks at. */
   inferLinesMax: 10_000,

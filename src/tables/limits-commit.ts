@@ -94,6 +94,8 @@ export const commitLimits = {
   catalogHoldMs: 5_000,
   /** Longest wait for the catalog on behalf of one request, in ms; past it the sender reads 503. */
   catalogWaitMs: 2_000,
+  /** Longest time to read all of the catalog, in ms: some tenths of one for each table, and more where the machine is busy. */
+  catalogReadMs: 30_000,
   /** Relations that the events gateway remembers, per database. */
   relationsMax: 1_000,
   /** How long it believes that a name means the relation that it meant, in ms. */

@@ -24,6 +24,14 @@ export const gatewayLimits = {
   eventsSkippedMax: 1_000,
   /** Bodies of the events gateway that are held in memory at one time, in bytes. */
   gatewayBodiesBytesMax: 128 * 1024 * 1024,
+  /** Connections for rows that go to a RisingWave, per database: so many of its tables are written at one time. */
+  risingwaveConnectionsMax: 8,
+  /** Parameters of one statement there: it reads their number with a sign. */
+  risingwaveParamsMax: 32_767,
+  /** Rows of one INSERT into RisingWave: each waits for a checkpoint, whatever it holds. */
+  risingwaveGroupRowsMax: 8_192,
+  /** What such an INSERT may take before its groups become smaller, in ms; a checkpoint is due every second. */
+  risingwaveGroupTargetMs: 5_000,
   /** Requests of the events gateway at one time. */
   gatewayRequestsMax: 1_000,
   /** Connections of the events gateway; one more is closed as it arrives. */
@@ -113,9 +121,10 @@ export const gatewayLimits = {
   streamPageMs: 5_000,
   /** Silence in a stream before a comment, in ms. */
   streamKeepAliveMs: 15_000,
-  /** How long what was committed may take to be on the disk before a look is given up, and how often that is asked, in ms. */
+  /** How long what was committed may take to be on the disk before a look is given up, how often that is asked, and when it is asked for, in ms. */
   streamFlushMs: 5_000,
   streamFlushPauseMs: 20,
+  streamFlushAskMs: 100,
   /** Longest pause before a database that is away is asked again, in ms. */
   streamRetryMs: 5_000,
   /** Length of a position, in characters. */

@@ -2,6 +2,7 @@
  * Every bound of Headgate: name, value, unit last. A bound that a user may move is also a setting (settings.ts) whose
  * default stands here; crossing any of them is a refusal from refusals.ts. Each part has a file of its own.
  */
+import { acmeLimits } from './limits-acme.ts';
 import { alertLimits } from './limits-alerts.ts';
 import { answerLimits } from './limits-answers.ts';
 import { checkLimits } from './limits-checks.ts';
@@ -27,6 +28,7 @@ export const limits = {
   ...processLimits,
   ...spoolLimits,
   ...answerLimits,
+  ...acmeLimits,
   ...alertLimits,
   ...keepLimits,
   ...operatorLimits,

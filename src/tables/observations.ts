@@ -253,6 +253,24 @@ type What =
     }
   /** The files of a door's certificate have changed and cannot be used: it goes on with what it had. */
   | { readonly kind: 'tls.unusable'; readonly door: string; readonly reason: string }
+  /** An authority is asked for a certificate. */
+  | { readonly kind: 'certificate.asked'; readonly domains: readonly string[] }
+  | {
+      readonly kind: 'certificate.made';
+      readonly domains: readonly string[];
+      readonly expiresAtMs: number;
+    }
+  /** It gave none; it is asked again after `pauseMs`. */
+  | {
+      readonly kind: 'certificate.failed';
+      readonly domains: readonly string[];
+      readonly reason: string;
+      /** In a row. */
+      readonly failures: number;
+      readonly pauseMs: number;
+    }
+  /** Where certificates are kept cannot be read or written; said once for a row of failures that are all the same. */
+  | { readonly kind: 'certificate.unkept'; readonly reason: string }
   | { readonly kind: 'door.opened'; readonly door: string; readonly address: string }
   /** Somebody was told of what is wrong, and of what is over. */
   | { readonly kind: 'alerts.told'; readonly firing: number; readonly over: number }

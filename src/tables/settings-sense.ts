@@ -60,9 +60,34 @@ export function contradictions(settings: Settings, origins: Origins): string[] {
         `${origins[`${door}TlsClientCert`]} is set, but no client is asked for a certificate: the door has no client authorities`,
       );
   }
+  problems.push(...acmeContradictions(settings, origins));
   if (settings.sqlTlsOptional && settings.sqlTlsCert === null)
     problems.push(`${origins.sqlTlsOptional} is set, but the SQL door has no TLS at all`);
   return problems;
+}
+
+function acmeContradictions(settings: Settings, origins: Origins): string[] {
+  const { listenAcmeDomains: domains, listenAcmeEabId: id, listenAcmeEabKey: key } = settings;
+  const names = ['Agree', 'Directory', 'Contact', 'Challenge', 'HttpPort', 'EabId', 'EabKey'] as const;
+  const more = names.find((it) => origins[`listenAcme${it}`] !== 'default');
+  if (domains.length === 0)
+    return more === undefined
+      ? []
+      : [
+          `${origins[`listenAcme${more}`]} is set, and HEADGATE_LISTEN_ACME_DOMAIN is not: there is no domain to ask for`,
+        ];
+  const asked = origins.listenAcmeDomains;
+  const files = (['listenTlsCert', 'listenTlsKey'] as const).find((it) => settings[it] !== null);
+  return [
+    files === undefined ? [] : `${asked} and ${origins[files]} are both set: only one of them can be meant`,
+    settings.listenEnabled ? [] : `${asked} is set, but the webhook listener is switched off`,
+    settings.listenAcmeAgree
+      ? []
+      : `${asked} is set: read the authority's terms of service, and set HEADGATE_LISTEN_ACME_AGREE=true when you agree to them`,
+    (id === null) === (key === null)
+      ? []
+      : 'HEADGATE_LISTEN_ACME_EAB_ID and HEADGATE_LISTEN_ACME_EAB_KEY belong together: one of them is not set',
+  ].flat();
 }
 
 /** null: none is near. Of two as near the first. */

@@ -3,6 +3,7 @@
  * help text. Read once at start; nothing else in Headgate looks at the environment or at the command line.
  */
 import { PlainError } from '../kit/plain-error.ts';
+import { acmeSettings } from './acme-settings.ts';
 import { alertSettings } from './alert-settings.ts';
 import { guardSettings, password } from './access-settings.ts';
 import { commitSettings } from './commit-settings.ts';
@@ -301,6 +302,7 @@ export const settingsTable = {
   ...commitSettings,
   ...gatewaySettings,
   ...guardSettings,
+  ...acmeSettings,
   ...consoleSettings,
   ...spoolSettings,
   ...alertSettings,
@@ -312,7 +314,11 @@ export type Settings = {
 } & {
   /** The databases of the events gateway, in the order of their names; the first is its default. Empty: none are set. */
   readonly eventDatabases: readonly EventDatabase[];
+  /** Sockets that were open before (app/sockets.ts): their file descriptors. */
+  readonly sockets: { readonly [door in SocketName]?: number };
 };
+
+export type SocketName = 'listen' | 'challenge' | 'sql' | 'gateway' | 'admin';
 
 /** EVENTS_API_<DB>_DSN */
 export interface EventDatabase {
@@ -362,6 +368,7 @@ export function resolveSettings(source: SettingSource): ResolvedSettings {
     ...strangeVariables(source.env, [...rows.map(({ env }) => env), ...pairs.map(([, it]) => it)]),
   );
   problems.push(...twoNames(source.env, pairs));
+  values['sockets'] = {};
   values['eventDatabases'] = eventDatabasesOf(source.env, problems);
   const read = { settings: values as Settings, origins: origins as ResolvedSettings['origins'] };
   // What could not be read cannot contradict.

@@ -12,6 +12,8 @@ import type { Endpoint } from '../engine/engine.ts';
 import type { TlsSource } from '../access/tls-source.ts';
 import type { RewriteSql } from '../tables/sql-flow.ts';
 import type { Closable } from '../kit/closer.ts';
+import { listenAt } from '../kit/listen-at.ts';
+import type { ListenAt } from '../kit/listen-at.ts';
 import { type Limits, limits as standardLimits } from '../tables/limits.ts';
 import type { Observe } from '../tables/observations.ts';
 import { authenticate, type Passwords } from './authenticate.ts';
@@ -23,10 +25,7 @@ import { type Opened, readClientOpening } from './opening.ts';
 import { Relay, shuttingDown } from './relay.ts';
 import { Startup } from './startup.ts';
 
-export interface SqlDoorOptions {
-  readonly host: string;
-  /** 0 picks a free one. */
-  readonly port: number;
+export interface SqlDoorOptions extends ListenAt {
   readonly endpoint: () => Endpoint;
   /** null: the engine can be reached; otherwise why not, in one line. */
   readonly unavailable: () => string | null;
@@ -52,7 +51,7 @@ export interface SqlDoor extends Closable {
 /** Rejects when the port cannot be listened on. */
 export async function openSqlDoor(options: SqlDoorOptions): Promise<SqlDoor> {
   const door = new Door(options);
-  await door.listen(options.host, options.port);
+  await door.listen(options);
   return door;
 }
 
@@ -86,10 +85,10 @@ class Door implements SqlDoor {
     );
   }
 
-  listen(host: string, port: number): Promise<void> {
+  listen(at: ListenAt): Promise<void> {
     return new Promise((resolve, reject) => {
       this.#server.once('error', reject);
-      this.#server.listen({ host, port }, () => {
+      this.#server.listen(listenAt(at), () => {
         this.#server.off('error', reject);
         // A failing accept (no file descriptors left) costs that client its connection, not the door.
         this.#server.on('error', () => {});

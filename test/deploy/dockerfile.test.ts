@@ -3,16 +3,12 @@ import assert from 'node:assert/strict';
 import { cp, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
-import type { TestContext } from 'node:test';
-import { onEnd } from '../support/cleanup.ts';
 import { parseDockerfile } from '../support/dockerfile.ts';
 import type { Stage } from '../support/dockerfile.ts';
-import { Headgate, temporaryFolder } from '../support/headgate.ts';
-import { buildImage, container, innerPid, namespacesRefused, spawnIn } from '../support/image.ts';
-import type { Container, Image } from '../support/image.ts';
+import { temporaryFolder } from '../support/headgate.ts';
+import { serves } from '../support/image-serves.ts';
+import { buildImage, namespacesRefused } from '../support/image.ts';
 import { root } from '../support/package.ts';
-import { freePort } from '../support/proxy.ts';
-import { run } from '../support/run.ts';
 import { isLong } from '../support/sample.ts';
 
 const file = parseDockerfile(await readFile(join(root, 'Dockerfile'), 'utf8'));
@@ -131,56 +127,3 @@ suite('the Dockerfile', () => {
 /** A folder that is not sent itself may hold one that is. */
 const isAbove = (path: string) =>
   ignoreLines.some((line) => line.startsWith('!') && line.slice(1).startsWith(`${path}/`));
-
-async function serves(t: TestContext, image: Image, volume: string): Promise<void> {
-  // As Docker fills a fresh volume: with the owner and the mode that the image has at that place.
-  const copied = await run('cp', ['-a', join(image.root, image.volume), volume]);
-  assert.equal(copied.code, 0, copied.stderr);
-  const [listen, sql, admin] = [await freePort(), await freePort(), await freePort()];
-  const env = {
-    HEADGATE_LISTEN_PORT: String(listen),
-    HEADGATE_SQL_PORT: String(sql),
-    HEADGATE_ADMIN_PORT: String(admin),
-    HEADGATE_GATEWAY_PORT: '0',
-  };
-  const box = container(image, volume, env);
-  const inside = (command: readonly string[]) => run('unshare', box.arguments(command), { env: box.env });
-  assert.equal((await inside(image.healthcheck)).code, 1);
-
-  const first = await started(t, box, image, volume);
-  const client = await first.headgate.client(t);
-  await client.query(`CREATE TABLE kept (data JSONB) WITH (connector = 'webhook')
-    VALIDATE AS secure_compare(headers->>'signature', 'test')`);
-  const post = (to: Headgate) => to.post('dev/public/kept', '{"a":1}', { signature: 'test' });
-  assert.equal((await post(first.headgate)).text, '{"rows":1}');
-  assert.equal((await inside(image.healthcheck)).code, 0);
-  const status = await readFile(`/proc/${first.pid}/status`, 'utf8');
-  assert.match(status, /^Uid:\s+10001\s+10001\s+10001\s+10001$/m);
-  assert.match(status, /^Groups:\s*$/m);
-  assert.match(status, /^CapEff:\s+0+$/m);
-  const written = await inside(['sh', '-c', 'touch /opt/headgate/x /etc/x /tmp/x /x 2>&1']);
-  assert.equal(written.stdout.match(/Read-only file system/g)?.length, 4, written.stdout);
-  // Killed, as by the kernel for want of memory, and started again: again as pid 1, on the same volume.
-  process.kill(first.pid, 'SIGKILL');
-  await first.headgate.ended;
-  const second = await started(t, box, image, volume);
-  assert.equal((await post(second.headgate)).text, '{"rows":1}');
-  const { rows } = await (
-    await second.headgate.client(t)
-  ).query<{ n: number }>('select count(*)::int as n from kept');
-  assert.equal(rows[0]?.n, 2);
-  process.kill(second.pid, 'SIGTERM');
-  assert.deepEqual(await second.headgate.ended, { code: 0, signal: null });
-  assert.equal((await inside(image.healthcheck)).code, 1);
-}
-
-async function started(t: TestContext, box: Container, image: Image, volume: string) {
-  const child = spawnIn(box, image.command);
-  const headgate = new Headgate(child, volume);
-  // Ending `unshare` ends what it forked, and with that every process of its namespace.
-  onEnd(t, 'container', async () => {
-    if (child.exitCode === null && child.signalCode === null) await headgate.signal('SIGTERM');
-  });
-  await headgate.ready();
-  return { headgate, pid: await innerPid(child) };
-}

@@ -1,7 +1,7 @@
 /** The unit file, by systemd's own checks, which need no running systemd, and against Headgate's own bounds. */
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { suite, test } from 'node:test';
 import { limits } from '../../src/tables/limits.ts';
 import { root } from '../support/package.ts';
@@ -13,13 +13,14 @@ const lines = (await readFile(path, 'utf8')).split('\n').filter((line) => /^\w+=
 const values = (name: string) =>
   lines.filter((line) => line.startsWith(`${name}=`)).map((line) => line.slice(name.length + 1));
 
-const isAboutOurs = (line: string): boolean => line.includes('headgate.service');
+const isAboutOurs = (line: string): boolean => /headgate[\w-]*\.(service|socket)/.test(line);
 
 suite('the systemd unit', () => {
-  test('is understood by systemd, every line of it', async (t) => {
+  test('is understood by systemd, every line of it, and so are its sockets', async (t) => {
     const analyze = requireTool(t, 'systemd-analyze');
     if (analyze === null) return;
-    const ran = await run(analyze, ['verify', '--man=no', path]);
+    const sockets = ['headgate.socket', 'headgate-challenge.socket'].map((it) => join(dirname(path), it));
+    const ran = await run(analyze, ['verify', '--man=no', path, ...sockets]);
     // It reads the machine's own units too, and has its say about them, in lines that begin with their paths.
     assert.deepEqual(ran.stderr.split('\n').filter(isAboutOurs), []);
     if (ran.code !== 0)

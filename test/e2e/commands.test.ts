@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import type { TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { asyncBufferFromFile, parquetReadObjects } from 'hyparquet';
 import { onEnd } from '../support/cleanup.ts';
 import { commandsOf } from '../support/docs.ts';
 import { startHeadgate, temporaryFolder } from '../support/headgate.ts';
@@ -153,7 +154,7 @@ test('day two, in a terminal', { timeout: 240_000 }, async (t) => {
   });
 
   await t.test('tail', async (step) => {
-    const terminal = person.open(step, 'headgate tail pushes');
+    const terminal = person.open(step, await commandsOf(page, 'tail'));
     const line = terminal.shows(/401 +dev\.public\.pushes +signature_failed/);
     let isThere = false;
     void line.then(() => (isThere = true)).catch(() => (isThere = true));
@@ -165,6 +166,30 @@ test('day two, in a terminal', { timeout: 240_000 }, async (t) => {
     await line;
     terminal.type(keys.interrupt);
     await terminal.ended;
+  });
+
+  await t.test('tail of one elsewhere: what was stored, and what was refused', async (step) => {
+    const dsn = `postgresql://root@127.0.0.1:${headgate.ports.sql.port}/dev`;
+    const terminal = person.open(step, `headgate tail pushes --body --dsn ${dsn}`);
+    const stored = terminal.shows(/stored +dev\.public\.pushes +\d+ B\n[^]*"n": 0/);
+    let isThere = false;
+    void stored.then(() => (isThere = true)).catch(() => (isThere = true));
+    await until(async () => {
+      await deliver(person, secret, headgate, 0);
+      return isThere;
+    });
+    await stored;
+    const refused = terminal.shows(/401 +dev\.public\.pushes +signature_failed +\d+ B[^]*"who": 1/);
+    let isRefused = false;
+    void refused.then(() => (isRefused = true)).catch(() => (isRefused = true));
+    await until(async () => {
+      await headgate.post('dev/public/pushes', '{"who": 1}');
+      return isRefused;
+    });
+    await refused;
+    terminal.type(keys.interrupt);
+    assert.equal(await terminal.ended, 130, terminal.screen);
+    await sql(`DELETE FROM pushes WHERE data->>'n' = '0' RETURNING 1 AS n;`);
   });
 
   await t.test('listen, through restarts of all three sides', async (step) => {
@@ -217,6 +242,12 @@ test('day two, in a terminal', { timeout: 240_000 }, async (t) => {
     assert.match(slow.screen, /of 7 sent/);
     const refused = await person.runs(step, 'headgate replay pushes --to pushes', 1);
     assert.match(refused, /401: 7/);
+    await sql(`CREATE SECRET again WITH (backend = 'meta') AS '${secret}';
+      CREATE TABLE again (data JSONB) WITH (connector = 'webhook') VALIDATE SECRET again USING github; SELECT 1 AS made;`);
+    const signed = `headgate replay pushes --to again --sender github --secret ${secret}`;
+    const only = `--where "data->>'n' >= '4' -- those"`;
+    assert.match(await person.runs(step, `${signed} ${only}`), /3 of 3 sent\n +200: 3/);
+    assert.deepEqual(await sql(`SELECT sum((data->>'n')::int) AS n FROM again;`), [{ n: '15' }]);
   });
 
   await t.test('explain', async (step) => {
@@ -250,6 +281,13 @@ test('day two, in a terminal', { timeout: 240_000 }, async (t) => {
     );
     const { stdout } = await person.pipes('headgate export pushes --format csv');
     assert.equal(rows(stdout).length, 9);
+    await person.runs(step, await commandsOf(page, 'parquet'));
+    const parquet = await asyncBufferFromFile(join(person.home, 'pushes.parquet'));
+    assert.equal((await parquetReadObjects({ file: parquet })).length, 8);
+    assert.match(
+      await person.runs(step, 'headgate export pushes --format parquet', 1),
+      /nothing for a terminal/,
+    );
   });
 
   await t.test('infer, and the table that it prints', async (step) => {
@@ -294,7 +332,12 @@ test('day two, in a terminal', { timeout: 240_000 }, async (t) => {
 
   await t.test('doctor', async (step) => {
     const screen = await person.runs(step, await commandsOf(page, 'doctor'));
-    for (const what of ['disk', 'flush', 'webhooks']) assert.match(screen, new RegExp(what));
+    for (const what of ['disk', 'flush', 'webhooks', 'clock', 'versions'])
+      assert.match(screen, new RegExp(`^ok +${what} `, 'm'));
+    assert.match(screen, /^ok +ports +open: listen \d+, sql \d+, gateway \d+, admin \d+$/m);
+    const taken = `--listen-host=127.0.0.1 --listen-port=${headgate.ports.listen.port}`;
+    const none = await person.runs(step, `headgate doctor --data-dir ${person.home}/none ${taken}`, 1);
+    assert.match(none, /^WRONG +ports +127\.0\.0\.1:\d+ is in use by another program/m);
   });
 
   await t.test('completions, sourced by the shells themselves', async (step) => {

@@ -20,13 +20,14 @@ test('rows are passed on to who listens, to another PostgreSQL and to a reader o
   if (!existsSync(join(debianBin, 'pg_recvlogical'))) return skipFor(t, 'PostgreSQL 15');
   const folder = await temporaryFolder(t);
   const dataDir = join(folder, 'data');
-  let headgate = await startHeadgate(t, { dataDir, args: ['--logical-replication'] });
+  const [flag = ''] = /--\S+/.exec(await commandsOf(page, 'logical')) ?? [];
+  let headgate = await startHeadgate(t, { dataDir, args: [flag] });
   const port = headgate.ports.sql.port;
   const again = async (signal: NodeJS.Signals): Promise<number> => {
     const began = Date.now();
     await headgate.signal(signal);
     const tookMs = Date.now() - began;
-    headgate = await startHeadgate(t, { dataDir, args: ['--logical-replication', `--sql-port=${port}`] });
+    headgate = await startHeadgate(t, { dataDir, args: [flag, `--sql-port=${port}`] });
     return tookMs;
   };
   let sent = 0;

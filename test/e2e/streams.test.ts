@@ -1,22 +1,69 @@
-/** Rows that are followed while Headgate and its engine are killed: each that was answered 200 is told to every reader. */
+/**
+ * Rows that are followed while Headgate and its engine are killed: each that was answered 200 is told to every reader of the stream, and sent on once by
+ * `headgate listen`.
+ */
 import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import type { TestContext } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
 import { createClient } from '../../src/client/client.ts';
+import { onEnd } from '../support/cleanup.ts';
 import { startHeadgate, temporaryFolder } from '../support/headgate.ts';
 import { until } from '../support/until.ts';
+
+const cli = fileURLToPath(new URL('../../src/app/cli.js', import.meta.url));
+
+/** The numbers that a program of the developer's got of `headgate listen`, in turn. */
+async function listening(t: TestContext, sqlPort: number, dataDir: string): Promise<readonly number[]> {
+  const got: number[] = [];
+  const hook = createServer((request, response) => {
+    let body = '';
+    request.setEncoding('utf8').on('data', (part: string) => (body += part));
+    request.on('end', () => {
+      got.push((JSON.parse(body) as { n: number }).n);
+      response.end();
+    });
+  }).listen(0, '127.0.0.1');
+  await once(hook, 'listening');
+  onEnd(t, 'hook', () => {
+    hook.closeAllConnections();
+    hook.close();
+  });
+  const to = `http://127.0.0.1:${(hook.address() as AddressInfo).port}/`;
+  const dsn = `postgresql://root@127.0.0.1:${sqlPort}/dev`;
+  const args = [cli, 'listen', 'single', '--forward-to', to, '--dsn', dsn, '--state', `${dataDir}.place`];
+  const child = spawn(process.execPath, args, { stdio: ['ignore', 'ignore', 'pipe'] });
+  const ended = once(child, 'exit');
+  onEnd(t, 'listen', async () => {
+    child.kill('SIGINT');
+    await ended;
+  });
+  let said = '';
+  child.stderr.setEncoding('utf8').on('data', (text: string) => (said += text));
+  await until(() => said.includes('listening to') || child.exitCode !== null);
+  assert.equal(child.exitCode, null, said);
+  return got;
+}
 
 test('killed under load, Headgate and its engine leave no gap for three readers, one of them slow', async (t) => {
   const dataDir = join(await temporaryFolder(t), 'data');
   let headgate = await startHeadgate(t, { dataDir });
-  const { gateway, listen } = headgate.ports;
-  const again = () =>
-    startHeadgate(t, { dataDir, args: [`--gateway-port=${gateway.port}`, `--listen-port=${listen.port}`] });
+  const { gateway, listen, sql } = headgate.ports;
+  const ports = [`--gateway-port=${gateway.port}`, `--listen-port=${listen.port}`, `--sql-port=${sql.port}`];
+  const again = () => startHeadgate(t, { dataDir, args: ports });
   const url = headgate.gatewayUrl;
   const client = createClient({ url, retries: 1_000, retryMs: 60_000 });
   await client.query("CREATE TABLE followed (data JSONB) WITH (connector = 'webhook', is_batched = true)");
+
+  await client.query("CREATE TABLE single (data JSONB) WITH (connector = 'webhook')");
+  const sentOn = await listening(t, sql.port, dataDir);
 
   const ending = new AbortController();
   const readers = [0, 0, 40].map((slowMs) => {
@@ -50,6 +97,14 @@ test('killed under load, Headgate and its engine leave no gap for three readers,
       else await pause(20);
     }
   });
+  const answered: number[] = [];
+  const lone = (async () => {
+    for (let n = 1; !enough.signal.aborted; n++) {
+      const answer = await headgate.post('dev/public/single', `{"n":${n}}`).catch(() => null);
+      if (answer?.status === 200) answered.push(n);
+      else await pause(20);
+    }
+  })();
   const more = async (): Promise<void> => {
     const wanted = stored.length + 4_000;
     await until(() => stored.length >= wanted);
@@ -64,11 +119,14 @@ test('killed under load, Headgate and its engine leave no gap for three readers,
     await more();
   }
   enough.abort();
-  await Promise.all(senders);
+  await Promise.all([...senders, lone]);
   for (const { seen, told } of readers) {
     await until(() => stored.every((n) => seen.has(n)));
     assert.ok(told() < 3 * stored.length, `${told()} events for ${stored.length} rows`);
   }
+  await until(() => answered.every((n) => sentOn.includes(n)));
+  assert.equal(new Set(sentOn).size, sentOn.length, 'sent on twice');
+  assert.ok(answered.length > 20, `${answered.length}`);
   ending.abort();
   await Promise.all(readers.map(({ reading }) => reading));
 });

@@ -1,13 +1,14 @@
 /** An events gateway in this process, in front of one test database, with its requests said in one line each. */
 import { performance } from 'node:perf_hooks';
 import type { TestContext } from 'node:test';
-import { asOneEngine, eventRooms, openEventParts } from '../../src/app/gateway-events.ts';
-import { engineOf, otherSqlRooms } from '../../src/app/gateway-rooms.ts';
+import { engineOf } from '../../src/app/gateway-rooms.ts';
+import { otherRooms } from '../../src/app/other-rooms.ts';
 import { openGateway } from '../../src/gateway/door.ts';
 import type { Gateway, GatewayOptions, GatewayDeps } from '../../src/gateway/door.ts';
 import { Gate } from '../../src/access/gate.ts';
 import type { GateOptions } from '../../src/access/gate.ts';
 import { Closer } from '../../src/kit/closer.ts';
+import { limits } from '../../src/tables/limits.ts';
 import { isFastPath } from './both-paths.ts';
 import { onEnd } from './cleanup.ts';
 import { Spy } from './postgres.ts';
@@ -85,7 +86,7 @@ export function openGate(options: Partial<GateOptions> = {}): Gate {
 
 export async function openTestGateway(
   t: TestContext,
-  database: TestDatabase,
+  database: Pick<TestDatabase, 'engine'>,
   options: Partial<GatewayOptions> & {
     readonly clock?: () => number;
     /** What is put in the place of its rooms. */
@@ -97,7 +98,7 @@ export async function openTestGateway(
   const spy = new Spy();
   const engines = [{ name: 'test', engine: database.engine }];
   const { clock = () => performance.now(), instead = (deps) => deps, ...given } = options;
-  const parts = openEventParts(asOneEngine(engines), spy.observe, clock, closer);
+  const { sql, events } = otherRooms(engines, { observe: spy.observe, clock, bounds: limits }, closer);
   const gateway = await openGateway({
     host: '127.0.0.1',
     port: 0,
@@ -114,8 +115,8 @@ export async function openTestGateway(
     deps: instead({
       database: (name) => engineOf(engines, name).name,
       unavailable: () => database.engine.unavailable,
-      sql: otherSqlRooms(engines),
-      events: eventRooms(parts, closer),
+      sql,
+      events,
       tokens: null,
     }),
     ...given,

@@ -15,6 +15,8 @@ import { run } from './run.ts';
 
 export interface Image {
   readonly root: string;
+  /** The base image is in `root`; false: this machine's /usr takes its place. */
+  readonly isWhole: boolean;
   readonly workdir: string;
   readonly env: Readonly<Record<string, string>>;
   readonly user: string;
@@ -41,7 +43,8 @@ async function buildStage(
   built: ReadonlyMap<string, Image>,
 ): Promise<Image> {
   await baseImage(root);
-  let image: Image = { root, workdir: '/', env: {}, user: '0:0', volume: '', healthcheck: [], command: [] };
+  const none = { volume: '', healthcheck: [], command: [] };
+  let image: Image = { root, isWhole: false, workdir: '/', env: {}, user: '0:0', ...none };
   for (const instruction of stage.instructions) {
     const { name, text, words, flags } = instruction;
     if (name === 'WORKDIR') {
@@ -111,8 +114,9 @@ export interface Container {
 
 /** How to start something in the image, with `volume` in place of its volume: `unshare ARGUMENTS`. */
 export function container(image: Image, volume: string, env: Readonly<Record<string, string>>): Container {
+  const base = image.isWhole ? '' : 'mount --rbind /usr "$1/usr" && mount -o remount,bind,ro "$1/usr" &&';
   const script = `
-    mount --bind "$1" "$1" && mount --rbind /usr "$1/usr" && mount -o remount,bind,ro "$1/usr" &&
+    mount --bind "$1" "$1" && ${base}
     mount --rbind /dev "$1/dev" && mount -t proc proc "$1/proc" && mount --bind "$2" "$1$3" &&
     mount -o remount,bind,ro "$1" &&
     root=$1 && workdir=$4 && uid=$5 && gid=$6 && shift 6 &&

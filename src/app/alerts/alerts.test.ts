@@ -1,13 +1,11 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { createServer } from 'node:http';
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { test } from 'node:test';
-import type { TestContext } from 'node:test';
+import { test, type TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { parse } from 'yaml';
 import { onEnd } from '../../../test/support/cleanup.ts';
@@ -22,6 +20,7 @@ import { keptIn } from './kept.ts';
 import type { Kept } from './kept.ts';
 import { rules } from './rules.ts';
 import type { SilentTable, View } from './rules.ts';
+import { SharedAlerts } from './sharing.ts';
 import { Signs } from './signs.ts';
 
 interface Told {
@@ -68,6 +67,7 @@ class Stage {
       ready: () => this.notReady,
       disk: async () => this.disk,
       silent: async () => this.silent,
+      sharing: new SharedAlerts({ asked: async () => null }),
       observe: (observation) => void this.said.push(observation),
       nowMs: () => this.nowMs,
       clock: () => this.nowMs,

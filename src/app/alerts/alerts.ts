@@ -21,6 +21,7 @@ import { messageFor } from './message.ts';
 import type { Receiver } from './message.ts';
 import { rules } from './rules.ts';
 import type { Labels, SilentTable, View } from './rules.ts';
+import type { Sharing } from './sharing.ts';
 import type { Signs } from './signs.ts';
 
 export interface AlertDeps extends Receiver {
@@ -38,12 +39,15 @@ export interface AlertDeps extends Receiver {
     database: string,
     isKnown: (labels: Labels) => boolean,
   ) => Promise<readonly SilentTable[] | null>;
+  readonly sharing: Sharing;
   readonly observe: Observe;
   /** ms since 1970. */
   readonly nowMs: () => number;
   /** A monotonic clock, ms. */
   readonly clock: () => number;
 }
+
+const sharedRules = rules.filter(({ shared }) => shared === true);
 
 export class Alerts implements Closable {
   readonly #deps: AlertDeps;
@@ -59,7 +63,7 @@ export class Alerts implements Closable {
   #failure = '';
   #againAtMs = -Infinity;
   #silent: readonly SilentTable[] = [];
-  #silentAtMs = -Infinity;
+  #askedAtMs = -Infinity;
 
   constructor(deps: AlertDeps) {
     this.#deps = deps;
@@ -92,8 +96,21 @@ export class Alerts implements Closable {
     const clockMs = this.#deps.clock();
     const seen = rules.map((rule) => ({ rule, wrong: rule.wrong(view) }));
     const changed = this.#conditions.step(seen, this.#deps.nowMs());
-    if (changed.length === 0 || clockMs < this.#againAtMs || this.#perHour.take('', clockMs) > 0) return;
-    await this.#tell(changed);
+    if (changed.length === 0 || clockMs < this.#againAtMs) return;
+    const own = await this.#ownOf(changed);
+    if (own.length > 0 && this.#perHour.take('', clockMs) === 0) await this.#tell(own);
+  }
+
+  /** Of what several Headgates see one tells; what others have told is told. */
+  async #ownOf(changed: readonly Condition[]): Promise<readonly Condition[]> {
+    const { sharing, file } = this.#deps;
+    const verdicts = await sharing.claim(changed);
+    const told = changed.filter((_, i) => verdicts[i] === 'told');
+    if (told.length > 0) {
+      this.#conditions.told(told);
+      await file.write(this.#conditions.kept);
+    }
+    return changed.filter((_, i) => verdicts[i] === 'tell');
   }
 
   async #tell(changed: readonly Condition[]): Promise<void> {
@@ -106,6 +123,7 @@ export class Alerts implements Closable {
     }
     this.#failures = 0;
     this.#failure = '';
+    await this.#deps.sharing.told(changed);
     this.#conditions.told(changed);
     await file.write(this.#conditions.kept);
     const over = changed.filter(({ state }) => state === 'over').length;
@@ -133,7 +151,7 @@ export class Alerts implements Closable {
       else known.push(sample);
     }
     const atMs = clock();
-    await this.#askForSilent(
+    await this.#askDatabases(
       (samples.get('headgate_tables') ?? []).map(({ labels }) => labels.get('database') ?? ''),
     );
     return {
@@ -147,17 +165,19 @@ export class Alerts implements Closable {
     };
   }
 
-  /** What is known stays until the database says something else. */
-  async #askForSilent(databases: readonly string[]): Promise<void> {
-    const { silent, clock } = this.#deps;
-    if (clock() - this.#silentAtMs < limits.alertSilentEveryMs) return;
-    this.#silentAtMs = clock();
+  /** Which tables are silent, and what others have told; and that what was told is so still. What is known stays until the database says something else. */
+  async #askDatabases(databases: readonly string[]): Promise<void> {
+    const { silent, sharing, clock, nowMs } = this.#deps;
+    if (clock() - this.#askedAtMs < limits.alertAskedEveryMs) return;
+    this.#askedAtMs = clock();
+    await sharing.claim(this.#conditions.standing);
     const all: SilentTable[] = [];
     const known = new Set(this.#conditions.kept.map(({ rule, labels }) => JSON.stringify([rule, labels])));
     const isKnown = (labels: Labels) => known.has(JSON.stringify(['HeadgateTableSilent', labels]));
     for (const database of databases.slice(0, limits.alertDatabasesMax)) {
       const before = this.#silent.filter(({ labels }) => labels['database'] === database);
       all.push(...((await silent(database, isKnown)) ?? before));
+      this.#conditions.restore(await sharing.left(database), sharedRules, nowMs());
     }
     this.#silent = all;
   }

@@ -61,9 +61,14 @@ export class Conditions {
     for (const { rule: name, labels, says, sinceMs } of kept) {
       const rule = rules.find((it) => it.name === name);
       const key = JSON.stringify([name, labels]);
-      if (rule === undefined || this.#all.has(key)) continue;
+      if (rule === undefined || this.#all.has(key) || this.#all.size >= limits.alertConditionsMax) continue;
       this.#all.set(key, { rule, labels, says, sinceMs, lastMs: nowMs, state: 'firing', told: true });
     }
+  }
+
+  /** What is so, as far as anybody was told. */
+  get standing(): readonly Condition[] {
+    return [...this.#all.values()].filter(({ told, state }) => told && state !== 'over');
   }
 
   /** What was told and is not over. */

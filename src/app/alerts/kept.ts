@@ -48,7 +48,7 @@ async function readKept(path: string): Promise<readonly Kept[]> {
   }
 }
 
-function isKept(it: unknown): it is Kept {
+export function isKept(it: unknown): it is Kept {
   const { rule, labels, sinceMs, says } = (it ?? {}) as Record<string, unknown>;
   return (
     typeof rule === 'string' &&

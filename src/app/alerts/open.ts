@@ -11,6 +11,7 @@ import { diskSpace } from '../disk.ts';
 import type { WebhookDoor } from '../webhook-doors.ts';
 import { Alerts } from './alerts.ts';
 import { keptIn } from './kept.ts';
+import { SharedAlerts } from './sharing.ts';
 import type { Signs } from './signs.ts';
 import { silentTables } from './silent.ts';
 
@@ -47,6 +48,7 @@ export function openAlerts(parts: AlertParts, closer: Closer): void {
     disk: () => diskSpace(dataDir),
     // While it did not listen nothing could come.
     silent: (database, isKnown) => silentTables(catalog, database, (clock() - beganMs) / 60_000, isKnown),
+    sharing: new SharedAlerts(catalog),
     nowMs: Date.now,
     clock,
   }).start();

@@ -17,6 +17,8 @@ export interface Rule {
   readonly severity: 'critical' | 'warning';
   /** How long it has to be so before anybody is told, in ms. */
   readonly holdMs: number;
+  /** Of the database that its labels name, and not of this Headgate: of several that see it one tells. */
+  readonly shared?: boolean;
   readonly wrong: (view: View) => readonly Wrong[];
 }
 
@@ -102,6 +104,7 @@ export const rules: readonly Rule[] = [
     name: 'HeadgateTableUnusable',
     severity: 'critical',
     holdMs: minutes(1),
+    shared: true,
     wrong: ({ of }) =>
       of('headgate_tables_unusable').flatMap(({ labels, value }) =>
         when(value > 0, `${value} tables answer 503: a secret does not open, or a column is gone`, {
@@ -113,6 +116,7 @@ export const rules: readonly Rule[] = [
     name: 'HeadgateSignaturesFail',
     severity: 'warning',
     holdMs: minutes(15),
+    shared: true,
     wrong: ({ of, grown }) =>
       byTable(of('headgate_requests_total')).flatMap(({ id, labels, samples }) => {
         const failing = samples.filter((it) => it.labels.get('code') === 'signature_failed');
@@ -129,6 +133,7 @@ export const rules: readonly Rule[] = [
     name: 'HeadgateRowsRefused',
     severity: 'warning',
     holdMs: 0,
+    shared: true,
     wrong: ({ of, grown }) =>
       byTable(of('headgate_requests_total')).flatMap(({ id, labels, samples }) => {
         const refused = samples.filter((it) => it.labels.get('status') === '422');
@@ -223,6 +228,7 @@ export const rules: readonly Rule[] = [
     name: 'HeadgateHandshakeMissed',
     severity: 'warning',
     holdMs: 0,
+    shared: true,
     wrong: ({ of, grown, unconfirmed }) => [
       ...byTable(of('headgate_handshakes_total')).flatMap(({ id, labels, samples }) => {
         const answered = samples.filter((it) => it.labels.get('outcome') === 'answered');
@@ -248,6 +254,7 @@ export const rules: readonly Rule[] = [
     name: 'HeadgateTableSilent',
     severity: 'warning',
     holdMs: 0,
+    shared: true,
     wrong: ({ silent, notReady }) =>
       notReady !== null
         ? []

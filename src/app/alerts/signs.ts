@@ -28,6 +28,10 @@ export class Signs implements Pick<View, 'certificates' | 'unconfirmed'> {
       case 'tls.unusable':
         this.certificates.set(observation.door, 'the files have changed and cannot be used');
         break;
+      case 'certificate.failed':
+        if (observation.failures >= limits.acmeFailuresToldMin)
+          this.certificates.set('listen', `no new one can be had: ${observation.reason}`);
+        break;
       case 'sns.failed':
       case 'event_grid.failed':
         this.#fail(observation.table);

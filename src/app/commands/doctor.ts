@@ -2,21 +2,26 @@
  * `headgate doctor`: what is wrong with this machine, its settings and its tables, one line each. Gives the exit status: 1 when
  * something has to be put right; what only deserves a look is told as well. Changes nothing but a file of 8 KiB in the data directory, for a moment.
  */
+import { once } from 'node:events';
+import { connect } from 'node:net';
 import { hostname } from 'node:os';
 import { connect as connectTls } from 'node:tls';
 import { createPost } from '../../access/outgoing.ts';
+import { reachable } from '../../kit/address.ts';
 import { PlainError } from '../../kit/plain-error.ts';
 import { limits } from '../../tables/limits.ts';
 import type { Settings } from '../../tables/settings.ts';
 import { trialMessage } from '../alerts/message.ts';
 import { problemsOf } from '../check.ts';
 import { diskSpace, flushTime } from '../disk.ts';
+import { doorsOf, takenPorts } from '../ports.ts';
 import { certificateDays } from './certificate.ts';
 import { plain } from '../../kit/terminal.ts';
 import type { CommandIo } from '../../kit/terminal.ts';
 import { within } from './session.ts';
 import type { Session } from './session.ts';
-import type { Where } from './where.ts';
+import { portsAt } from './where.ts';
+import type { DoorAt, Where } from './where.ts';
 
 type Verdict = 'ok' | 'look' | 'wrong';
 
@@ -44,6 +49,7 @@ export async function doctorCommand(
   const findings: Finding[] = [found('versions', 'ok', `Headgate ${version}, Node ${process.versions.node}`)];
   if (local) {
     findings.push(...(await settingsFindings(settings)), ...(await diskFindings(settings.dataDir, io)));
+    findings.push(...(await portFindings(settings, where !== null)));
   }
   if (where === null)
     findings.push(found('headgate', 'wrong', `none runs on ${settings.dataDir}: headgate start`));
@@ -69,6 +75,35 @@ async function settingsFindings(settings: Settings): Promise<Finding[]> {
   const problems = await problemsOf(settings);
   if (problems.length === 0) return [found('settings', 'ok', 'start would take them')];
   return problems.map((problem) => found('settings', 'wrong', problem));
+}
+
+/** Whether each door of the Headgate that runs here can be reached; of one that does not run, whether they could be opened. */
+async function portFindings(settings: Settings, runs: boolean): Promise<Finding[]> {
+  if (!runs) {
+    const doors = doorsOf(settings, ['listen', 'sql', 'gateway', 'admin']).filter(({ port }) => port !== 0);
+    const problems = await takenPorts(doors);
+    if (problems.length > 0) return problems.map((problem) => found('ports', 'wrong', problem));
+    return [found('ports', 'ok', `free: ${doors.map(({ port }) => port).join(', ')}`)];
+  }
+  const doors = await portsAt(settings.dataDir);
+  const silent = await Promise.all(doors.map(async (door) => ((await connects(door)) ? [] : [door])));
+  if (silent.flat().length === 0)
+    return [found('ports', 'ok', `open: ${doors.map(({ name, port }) => `${name} ${port}`).join(', ')}`)];
+  return silent
+    .flat()
+    .map(({ name, host, port }) => found('ports', 'wrong', `${name}: nobody listens on ${host}:${port}`));
+}
+
+async function connects({ host, port }: DoorAt): Promise<boolean> {
+  const socket = connect({ host: reachable(host), port, signal: AbortSignal.timeout(limits.doctorAnswerMs) });
+  try {
+    await once(socket, 'connect');
+    return true;
+  } catch {
+    return false;
+  } finally {
+    socket.destroy();
+  }
 }
 
 async function diskFindings(dataDir: string, io: CommandIo): Promise<Finding[]> {

@@ -1,16 +1,16 @@
 /**
- * `headgate export`: the rows of a table as newline-delimited JSON or CSV, all of them or what is new since a position, with every digit.
- * Any table or view that the role may read; --since needs a table. Gives the exit status.
+ * `headgate export`: the rows of a table as newline-delimited JSON, CSV or Parquet, all of them or what is new since a position, with every
+ * digit. Any table or view that the role may read; --since needs a table. Gives the exit status.
  */
-import { once } from 'node:events';
 import { createWriteStream } from 'node:fs';
-import { readFile, rename, writeFile } from 'node:fs/promises';
+import { readFile, rename, rm, writeFile } from 'node:fs/promises';
 import type { Writable } from 'node:stream';
 import { PlainError } from '../../kit/plain-error.ts';
 import { limits } from '../../tables/limits.ts';
 import { interrupted } from './io.ts';
 import type { CommandIo } from '../../kit/terminal.ts';
 import { parsePosition, writtenBetween } from '../../kit/position.ts';
+import type { Column } from './parquet.ts';
 import { within } from './session.ts';
 import type { Session } from './session.ts';
 import type { Where } from './where.ts';
@@ -23,41 +23,89 @@ export interface ExportOptions {
   readonly json?: boolean;
 }
 
+type Cells = readonly (string | null)[];
+
+/** What makes a file of rows, piece by piece. */
+interface Encoder {
+  readonly add: (rows: readonly Cells[]) => string | Buffer;
+  readonly end: () => string | Buffer;
+}
+
+interface Format {
+  /** What is selected of a row of `t`. */
+  readonly columns: string;
+  readonly encoder: (columns: readonly Column[], session: Session) => Encoder | Promise<Encoder>;
+  readonly isBinary: boolean;
+}
+
+const formats: Readonly<Record<string, Format>> = {
+  ndjson: {
+    columns: 'row_to_json(t)::text AS line',
+    encoder: () => ({ add: (rows) => rows.map(([line]) => `${line ?? ''}\n`).join(''), end: () => '' }),
+    isBinary: false,
+  },
+  csv: {
+    columns: 't.*',
+    encoder: (columns) => {
+      let head = csvLine(columns.map(({ name }) => name));
+      const begun = (text: string): string => {
+        const all = head + text;
+        head = '';
+        return all;
+      };
+      return { add: (rows) => begun(rows.map(csvLine).join('')), end: () => begun('') };
+    },
+    isBinary: false,
+  },
+  parquet: {
+    columns: 't.*',
+    encoder: async (columns, session) => {
+      const { Parquet, parquetSettings, arraysOf } = await import('./parquet.ts');
+      await session.rows(parquetSettings);
+      const types = `{${columns.map(({ dataTypeID }) => dataTypeID).join()}}`;
+      const arrays = await session.rows(arraysOf, [types]);
+      const elements = arrays.map(({ array, element }) => [Number(array), Number(element)] as const);
+      return new Parquet(columns, new Map(elements));
+    },
+    isBinary: true,
+  },
+};
+
 export async function exportCommand(
   where: Where,
   name: string,
   options: ExportOptions,
-  output: Writable,
+  output: Writable & { readonly isTTY?: boolean },
   io: CommandIo,
 ): Promise<number> {
-  const { format } = options;
-  if (format === 'parquet')
+  const format = Object.hasOwn(formats, options.format) ? formats[options.format] : undefined;
+  if (format === undefined)
     throw new PlainError(
-      'parquet is not written: export ndjson or csv, which DuckDB turns into it: COPY (FROM read_json(…)) TO … (FORMAT parquet)',
+      `--format: "${options.format}" is not known: ${Object.keys(formats).join(', ')} are`,
     );
-  if (format !== 'ndjson' && format !== 'csv')
-    throw new PlainError(`--format: "${format}" is not known: ndjson or csv`);
   if (options.since !== undefined && options.state !== undefined)
     throw new PlainError('--since and --state both say where to begin: give one of them');
+  if (format.isBinary && options.output === undefined && output.isTTY === true)
+    throw new PlainError(`${options.format} is nothing for a terminal: name a file with --output`);
   const since = options.since === undefined ? await readState(options.state) : sinceOf(options.since);
   return within(where.dsn, 'export', async (session) => {
-    await session.rows('BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY');
     const until = await session.position();
     if (since !== null && since > until)
       throw new PlainError(
         `position ${since} has not come yet: the database is at ${until}, so it is another one, or was restored`,
       );
     const relation = await relationOf(session, name, since !== null || options.state !== undefined);
+    await session.rows('BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY');
     const condition =
       since === null && options.state === undefined ? '' : ` WHERE ${writtenBetween(since, until)}`;
-    const to = options.output === undefined ? output : createWriteStream(`${options.output}.part`);
-    const rows = await writeRows(session, format, relation, condition, to, io);
-    if (io.signal.aborted) return interrupted;
-    if (options.output !== undefined) {
-      to.end();
-      await once(to, 'finish');
-      await rename(`${options.output}.part`, options.output);
-    }
+    await session.rows(
+      `DECLARE exported NO SCROLL CURSOR FOR SELECT ${format.columns} FROM ${relation} t${condition}`,
+    );
+    const rows =
+      options.output === undefined
+        ? await writeRows(session, format, output, io)
+        : await intoFile(options.output, (to) => writeRows(session, format, to, io));
+    if (rows === null) return interrupted;
     // Only now: who was interrupted begins where the last one began.
     if (options.state !== undefined) {
       await writeFile(`${options.state}.next`, `${until}\n`);
@@ -108,36 +156,64 @@ JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = to_regcla
   return row['name'] ?? '';
 }
 
-async function writeRows(
-  session: Session,
-  format: 'ndjson' | 'csv',
-  relation: string,
-  condition: string,
-  to: Writable,
-  io: CommandIo,
-): Promise<number> {
-  const what = format === 'ndjson' ? 'row_to_json(t)::text AS line' : 't.*';
-  await session.rows(`DECLARE exported NO SCROLL CURSOR FOR SELECT ${what} FROM ${relation} t${condition}`);
-  let failure: Error | null = null;
-  to.on('error', (error) => (failure ??= error));
-  for (let count = 0, head = format === 'csv'; ;) {
-    const { fields, rows } = await session.client.query<(string | null)[]>({
-      text: `FETCH ${limits.commandRowsMax} FROM exported`,
-      rowMode: 'array',
-    });
-    const lines = rows.map((row) => (format === 'ndjson' ? `${row[0] ?? ''}\n` : csvLine(row)));
-    if (head) lines.unshift(csvLine(fields.map((field) => field.name)));
-    head = false;
-    if (!to.write(lines.join('')) && failure === null)
-      await Promise.race([once(to, 'drain'), once(to, 'close')]);
-    if (failure !== null) throw new PlainError(`the rows cannot be written: ${(failure as Error).message}`);
-    count += rows.length;
-    if (rows.length < limits.commandRowsMax || io.signal.aborted) return count;
+/** The file has its name once it is whole and on the disk; `write` gives null where it was interrupted. */
+async function intoFile(
+  file: string,
+  write: (to: Writable) => Promise<number | null>,
+): Promise<number | null> {
+  const part = `${file}.part`;
+  const to = createWriteStream(part, { flush: true });
+  const closed = new Promise<void>((resolve) => void to.once('close', resolve));
+  try {
+    const rows = await write(to);
+    if (rows === null) return null;
+    await written(to, (done) => to.end(done));
+    await closed;
+    if (to.errored !== null) throw unwritten(to.errored);
+    await rename(part, file);
+    return rows;
+  } finally {
+    to.destroy();
+    await closed;
+    await rm(part, { force: true });
   }
 }
 
+/** How many; null: interrupted. */
+async function writeRows(
+  session: Session,
+  format: Format,
+  to: Writable,
+  io: CommandIo,
+): Promise<number | null> {
+  // What goes wrong is told by the write that was waiting.
+  to.on('error', () => {});
+  const { fields } = await session.cells('FETCH 0 FROM exported');
+  const encoder = await format.encoder(fields, session);
+  for (let count = 0; ;) {
+    const { rows } = await session.cells(`FETCH ${limits.commandRowsMax} FROM exported`);
+    count += rows.length;
+    await written(to, (done) => to.write(encoder.add(rows), done));
+    if (io.signal.aborted) return null;
+    if (rows.length === limits.commandRowsMax) continue;
+    await written(to, (done) => to.write(encoder.end(), done));
+    return count;
+  }
+}
+
+async function written(to: Writable, ask: (done: (error?: Error | null) => void) => void): Promise<void> {
+  await new Promise<void>((resolve, reject) =>
+    ask((error) =>
+      error === undefined || error === null ? resolve() : reject(unwritten(to.errored ?? error)),
+    ),
+  );
+}
+
+const unwritten = ({ message }: Error): PlainError =>
+  new PlainError(`the rows cannot be written: ${message}`);
+
 /** As COPY … CSV writes it: an empty cell is NULL, an empty text stands in quotes. */
-function csvLine(cells: readonly (string | null)[]): string {
+function csvLine(cells: Cells): string {
   const text = (cell: string | null) =>
     cell === null
       ? ''

@@ -18,13 +18,26 @@ signs, and says what is left to do at the sender. A table that is there already 
   headgate init github
   headgate init stripe --table payments --secret-file whsec.txt
 ${elsewhere}`,
+  tail: `
+Of a Headgate on this machine, with the rights of whoever runs it: every answer as it is given, refused ones first where there are more than ten in
+200 ms, and of the others their number. --body shows what accepted requests held, of tables with inspect = 'bodies'.
+
+Of one elsewhere (--dsn, --profile), with the rights of that role: rows of its tables as they are committed, and refused requests as they are
+written down, which of many are some. --body shows them as the table keeps them. What breaks is waited for, and no row is left out meanwhile.
+
+A table is named as table, schema.table or database.schema.table.
+
+  headgate tail --failed
+  headgate tail github_events --body --dsn postgresql://ops@db.example.com:4567/app
+${elsewhere}`,
   listen: `
 Each row that is committed from now on is sent to the URL as the request that it was made of, one after the other, and the answer is
 shown. With INCLUDE BODY, METHOD, QUERY and HEADERS it is the request as it came; otherwise a POST of the document. Headers that
 VALIDATE reads are not kept by INCLUDE HEADERS: include them by name, or let --sender sign anew.
 
 What does not answer is waited for, and so is Headgate: nothing is left out, and only a request whose answer was lost is sent twice. With
---state that holds for a restart of this command as well. A transaction that writes and stays open holds everything behind it up.
+--state that holds for a restart of this command as well. A transaction that writes and stays open holds everything behind it up. Of a table that is
+rewritten (VACUUM FULL, ALTER … TYPE) rows may be sent again.
 
   headgate listen --forward-to http://localhost:3000/hook
   headgate listen github_events --forward-to http://localhost:3000/hook --sender github --secret-file key.txt
@@ -53,12 +66,13 @@ credentials were left out when the request was kept.
   headgate explain 42 --json
 ${elsewhere}`,
   export: `
-Every row of one picture of the table, in JSON that keeps each digit, or in CSV as COPY writes it. With --state each run writes what was committed since
-the last one, each row once; rows that were updated are written again, and rows that were deleted are not told. The table is read from end
-to end each time.
+Every row of one picture of the table, in JSON that keeps each digit, in CSV as COPY writes it, or as a Parquet file. With --state each run writes what
+was committed since the last one, each row once; rows that were updated are written again, and rows that were deleted are not told. The
+table is read from end to end each time. With --output the file is there when it is complete and on the disk, and not before.
 
   headgate export events > events.ndjson
   headgate export events --format csv --state events.position --output events.csv
+  headgate export events --format parquet --output events.parquet
 ${elsewhere}`,
   infer: `
 Looks at 10,000 documents at most. Numbers become BIGINT or NUMERIC, never a floating one; what has two types becomes TEXT or JSONB. The key
@@ -75,7 +89,7 @@ Statements end with a semicolon and may have several lines. \\d lists tables, \\
   headgate sql -c "SELECT count(*) FROM github_events" --json
 ${elsewhere}`,
   doctor: `
-Settings that start would refuse, the disk and how long a flush takes, the database, its clock, whether the listener and HEADGATE_PUBLIC_URL answer as
+Settings that start would refuse, ports, the disk and how long a flush takes, the database, its clock, whether the listener and HEADGATE_PUBLIC_URL answer as
 Headgate, how long the certificate there lasts, tables without VALIDATE, and tables that refuse everything. Each line begins with ok,
 look or WRONG; one WRONG makes the exit status 1.
 

@@ -11,6 +11,7 @@ import type { CommandIo } from '../../kit/terminal.ts';
 import type { ListenOptions } from './listen.ts';
 import { pages } from './pages.ts';
 import type { ReplayOptions } from './replay.ts';
+import type { TailOptions } from '../console-commands.ts';
 import type { SqlOptions } from './sql.ts';
 import type { WebsubOptions } from '../../senders/websub.ts';
 import type { Where, WhereOptions } from './where.ts';
@@ -113,6 +114,20 @@ function sendingCommands({ shell, command, placed, where }: Making): void {
 }
 
 function readingCommands({ shell, command, placed, where }: Making): void {
+  placed(command('tail [table]', 'show what becomes of requests, as they come'))
+    .option('--json', 'one JSON object a line')
+    .option('--failed', 'only those that were refused')
+    .option('--body', "with what they held; here of tables with inspect = 'bodies'")
+    .action(async (table: string | undefined, options: Placed & TailOptions) => {
+      const given = { ...options, table };
+      if (options.dsn !== undefined || options.profile !== undefined) {
+        const { tailElsewhere } = await import('./tail.ts');
+        return end(tailElsewhere(await where(options), given, shell.io()));
+      }
+      const { tailCommand } = await import('../console-commands.ts');
+      await tailCommand(shell.settings({ dataDir: options.dataDir }).dataDir, given, shell.io());
+    });
+
   placed(command('explain [id]', 'say why a request was refused, and what to do'))
     .option('--json', 'one JSON object')
     .action(async (id: string | undefined, options: Placed & { json?: boolean }) => {
@@ -121,7 +136,7 @@ function readingCommands({ shell, command, placed, where }: Making): void {
     });
 
   placed(command('export <table>', 'write the rows of a table to standard output or a file'))
-    .option('--format <format>', 'ndjson or csv', 'ndjson')
+    .option('--format <format>', 'ndjson, csv or parquet', 'ndjson')
     .option('--since <position>', 'only what is new since then; each export says its position at the end')
     .option('--state <file>', 'keep the position in this file: each run writes what is new')
     .option('--output <file>', 'the file to write; it is there when it is complete')

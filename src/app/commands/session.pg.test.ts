@@ -4,7 +4,8 @@ import { Client } from 'pg';
 import { onEnd } from '../../../test/support/cleanup.ts';
 import { startServer } from '../../../test/support/server.ts';
 import { until } from '../../../test/support/until.ts';
-import { Session } from './session.ts';
+import { testDatabase } from '../../../test/support/postgres.ts';
+import { within, Session } from './session.ts';
 
 test('a position is told when the log that speaks of it is on the disk', async (t) => {
   const server = await startServer(undefined, ['wal_writer_delay=10s']);
@@ -44,4 +45,13 @@ test('a position is told when the log that speaks of it is on the disk', async (
   assert.equal(isTold, false);
   await writes.query('set synchronous_commit = on; insert into t values (2)');
   assert.ok((await told) > 0n);
+});
+
+test('a position is told although a transaction has written, and rests', async (t) => {
+  const database = await testDatabase(t);
+  const writes = await database.connect();
+  await writes.query('create table t (n int); begin; insert into t select generate_series(1, 3)');
+  const position = await within(database.connectionString, 'test', (session) => session.position());
+  const { rows } = await writes.query<{ xid: string }>('select pg_current_xact_id()::text as xid');
+  assert.ok(position <= BigInt(rows[0]?.xid ?? 0));
 });

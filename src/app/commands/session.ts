@@ -4,12 +4,14 @@
  */
 import { setTimeout as pause } from 'node:timers/promises';
 import { Client } from 'pg';
-import type { QueryResultRow } from 'pg';
+import type { QueryArrayResult, QueryResultRow } from 'pg';
 import { parseDsn } from '../../engine/dsn.ts';
 import { hangUp } from '../../engine/hang-up.ts';
 import { wantsPlain } from '../../engine/servers.ts';
+import { backoffMs } from '../../kit/backoff.ts';
 import { PlainError } from '../../kit/plain-error.ts';
-import { positionNow } from '../../kit/position.ts';
+import { flushSoon, positionNow } from '../../kit/position.ts';
+import type { CommandIo } from '../../kit/terminal.ts';
 import { limits } from '../../tables/limits.ts';
 
 /** Every value of a row. */
@@ -29,7 +31,19 @@ export class Session {
     }
   }
 
-  /** A position (kit/position.ts), once what says that its transactions have ended is on the disk: a crash may give other numbers out again. */
+  /** The same with its columns, and rows in their order. */
+  async cells(text: string): Promise<QueryArrayResult<(string | null)[]>> {
+    try {
+      return await this.client.query({ text, rowMode: 'array' });
+    } catch (error) {
+      throw databaseError(error);
+    }
+  }
+
+  /**
+   * A position (kit/position.ts), once what says that its transactions have ended is on the disk: a crash may give other numbers out again.
+   * Outside of a transaction.
+   */
   async position(): Promise<bigint> {
     const [first] = await this.rows(positionNow);
     const written = BigInt(first?.['written'] ?? '0');
@@ -37,6 +51,7 @@ export class Session {
     for (let waitedMs = 0; flushed < written; waitedMs += limits.streamFlushPauseMs) {
       if (waitedMs > limits.streamFlushMs)
         throw new DatabaseFailure('its log does not reach the disk', undefined);
+      if (waitedMs === limits.streamFlushAskMs) await this.rows(flushSoon);
       await pause(limits.streamFlushPauseMs);
       const [now] = await this.rows(positionNow);
       flushed = BigInt(now?.['flushed'] ?? '0');
@@ -110,4 +125,38 @@ export async function within<T>(
   } finally {
     await session.close();
   }
+}
+
+/**
+ * Works on a connection, and on the next one when that breaks, until it is interrupted. What is wrong before `work` says that it has begun
+ * ends it; what comes later and may pass is waited for. `begin` is told once for each connection, and gives whether it was the first.
+ */
+export async function staying(
+  dsn: string,
+  command: string,
+  io: CommandIo,
+  work: (session: Session, begin: () => boolean) => Promise<void>,
+): Promise<void> {
+  let [begun, failures] = [false, 0];
+  const begin = (): boolean => {
+    const first = !begun;
+    [begun, failures] = [true, 0];
+    return first;
+  };
+  while (!io.signal.aborted) {
+    try {
+      await within(dsn, command, (session) => work(session, begin));
+    } catch (error) {
+      if (io.signal.aborted) return;
+      if (!begun || !(error instanceof DatabaseFailure && error.mayPass)) throw error;
+      if (failures === 0) io.note(`waiting for Headgate: ${error.message.split('\n', 1)[0] ?? ''}\n`);
+      failures += 1;
+      await rest(io, backoffMs(failures, limits.listenPauseMs, limits.listenRetryMs, Math.random));
+    }
+  }
+}
+
+/** The only way this pause fails is the signal. */
+export async function rest({ signal }: CommandIo, ms: number): Promise<void> {
+  await pause(ms, undefined, { signal }).catch(() => undefined);
 }

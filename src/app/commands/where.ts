@@ -78,6 +78,21 @@ async function readProfile(name: string): Promise<{ dsn?: string; url?: string }
   return { ...(typeof dsn === 'string' ? { dsn } : {}), ...(typeof url === 'string' ? { url } : {}) };
 }
 
+export interface DoorAt {
+  readonly name: string;
+  readonly host: string;
+  readonly port: number;
+}
+
+/** The doors of the Headgate that runs on this directory; none: none runs there. */
+export async function portsAt(dataDir: string): Promise<readonly DoorAt[]> {
+  const ports = jsonObject(await readFile(join(dataDir, 'ports.json'), 'utf8').catch(() => '{}')) ?? {};
+  return Object.entries(ports).flatMap(([name, at]) => {
+    const { host, port } = (at ?? {}) as { host?: unknown; port?: unknown };
+    return typeof host === 'string' && typeof port === 'number' ? [{ name, host, port }] : [];
+  });
+}
+
 /** null: none runs there. */
 async function localAt(dataDir: string): Promise<{ dsn: string; url: string | null } | null> {
   try {

@@ -17,6 +17,8 @@ import type { Metrics } from '../../admin/metrics.ts';
 import type { ListenerState } from '../../admin/watch-metrics.ts';
 import type { Passed } from '../../access/gate.ts';
 import type { Closable } from '../../kit/closer.ts';
+import { listenAt } from '../../kit/listen-at.ts';
+import type { ListenAt } from '../../kit/listen-at.ts';
 import { nobodyWaits } from '../../kit/quiet-turn.ts';
 import { limits } from '../../tables/limits.ts';
 import type { Observe } from '../../tables/observations.ts';
@@ -28,10 +30,7 @@ import { JoinedTail } from './joined-tail.ts';
 import { Slot } from './slot.ts';
 import type { SpoolDesk } from './spool-desk.ts';
 
-export interface ListenersOptions {
-  readonly host: string;
-  /** 0 picks a free one. */
-  readonly port: number;
+export interface ListenersOptions extends ListenAt {
   readonly assignment: ChildOptions['assignment'];
   readonly observe: Observe;
   /** Told of what the processes say, which they have counted themselves. */
@@ -122,9 +121,9 @@ export class Listeners implements Closable {
   }
 
   async #open(): Promise<void> {
-    const { host, port, observe } = this.#options;
+    const { observe } = this.#options;
     const listening = once(this.#server, 'listening');
-    this.#server.listen({ host, port, backlog: 4096 });
+    this.#server.listen({ ...listenAt(this.#options), backlog: 4096 });
     await listening;
     // Accepting failed, e.g. for want of file descriptors; the others go on.
     this.#server.on('error', (error) => observe({ kind: 'request.failed', requestId: randomUUID(), error }));

@@ -6,6 +6,7 @@ export function settingsOfListener(settings: Settings): Settings {
   return {
     ...settings,
     eventDatabases: [],
+    listenAcmeEabKey: null,
     gatewayToken: null,
     sqlPassword: null,
     sqlPasswordFile: null,

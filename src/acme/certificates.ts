@@ -1,0 +1,121 @@
+/**
+ * Keys, requests for certificates, certificates that Headgate signs itself, and whether what an authority gave is what was asked of it.
+ * Takes names and keys; gives PEM, or what is wrong in one line. Pure but for the randomness of keys.
+ */
+import {
+  createHash,
+  createPrivateKey,
+  createPublicKey,
+  generateKeyPairSync,
+  sign,
+  X509Certificate,
+} from 'node:crypto';
+import { limits } from '../tables/limits.ts';
+import { bits, der, integer, octets, oid, sequence, set, tagged, time, utf8 } from './der.ts';
+
+export interface Certificate {
+  /** It, and those that lead to its authority (PEM). */
+  readonly chain: string;
+  readonly key: string;
+}
+
+/** PKCS #8, PEM: ECDSA on P-256, which every authority and every sender knows. */
+export function newKey(): string {
+  return generateKeyPairSync('ec', { namedCurve: 'P-256' })
+    .privateKey.export({ type: 'pkcs8', format: 'pem' })
+    .toString();
+}
+
+const ecdsaWithSha256 = sequence(oid('1.2.840.10045.4.3.2'));
+
+/** PKCS #10, DER. The names are in it as names alone: an authority needs no subject. */
+export function certificateRequest(domains: readonly string[], key: string): Buffer {
+  const wanted = set(sequence(namesOf(domains)));
+  return signed(
+    sequence(
+      integer(0),
+      sequence(),
+      publicPart(key),
+      tagged(0, sequence(oid('1.2.840.113549.1.9.14'), wanted)),
+    ),
+    key,
+  );
+}
+
+/** What an authority is shown that asks for a domain over TLS (RFC 8737 §3). */
+export function challengeCertificate(domain: string, authorization: string, nowMs: number): Certificate {
+  const digest = octets(createHash('sha256').update(authorization).digest());
+  const asked = sequence(oid('1.3.6.1.5.5.7.1.31'), der(0x01, Buffer.of(0xff)), octets(digest));
+  return selfSigned('ACME challenge', nowMs, nowMs + limits.acmeAttemptMs, [namesOf([domain]), asked]);
+}
+
+/** What is shown as long as no authority has given anything: it has expired, so that whatever looks at certificates says that something is wrong. */
+export function placeholder(nowMs: number): Certificate {
+  return selfSigned('Headgate has no certificate yet', nowMs - 2 * hourMs, nowMs - hourMs, []);
+}
+
+const hourMs = 3_600_000;
+
+function selfSigned(
+  name: string,
+  fromMs: number,
+  untilMs: number,
+  extensions: readonly Buffer[],
+): Certificate {
+  const key = newKey();
+  const called = sequence(set(sequence(oid('2.5.4.3'), utf8(name))));
+  const certificate = signed(
+    sequence(
+      tagged(0, integer(2)),
+      integer(1),
+      ecdsaWithSha256,
+      called,
+      sequence(time(fromMs), time(untilMs)),
+      called,
+      publicPart(key),
+      ...(extensions.length === 0 ? [] : [tagged(3, sequence(...extensions))]),
+    ),
+    key,
+  );
+  return { chain: new X509Certificate(certificate).toString(), key };
+}
+
+/** subjectAltName */
+function namesOf(domains: readonly string[]): Buffer {
+  const names = domains.map((domain) => der(0x82, Buffer.from(domain, 'latin1')));
+  return sequence(oid('2.5.29.17'), octets(sequence(...names)));
+}
+
+function publicPart(key: string): Buffer {
+  return createPublicKey(key).export({ type: 'spki', format: 'der' });
+}
+
+function signed(content: Buffer, key: string): Buffer {
+  return sequence(content, ecdsaWithSha256, bits(sign('sha256', content, key)));
+}
+
+const blocks = /-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\s]+-----END CERTIFICATE-----/g;
+
+/** The certificates of an authority's answer and nothing else of it. Throws what is wrong with them. */
+export function chainOf(answer: string, domains: readonly string[], key: string, nowMs: number): string {
+  const found = answer.match(blocks) ?? [];
+  if (found.length === 0 || found.length > limits.acmeChainMax)
+    throw new Error(`${found.length} certificates came where one and its issuers were asked for`);
+  const [own = '', ...issuers] = found;
+  const certificate = readable(own);
+  for (const issuer of issuers) readable(issuer);
+  if (!certificate.checkPrivateKey(createPrivateKey(key)))
+    throw new Error('the certificate is of another key');
+  const missing = domains.find((domain) => certificate.checkHost(domain) === undefined);
+  if (missing !== undefined) throw new Error(`the certificate is not for ${missing}`);
+  if (Date.parse(certificate.validTo) <= nowMs) throw new Error('the certificate has expired');
+  return `${found.join('\n')}\n`;
+}
+
+function readable(pem: string): X509Certificate {
+  try {
+    return new X509Certificate(pem);
+  } catch {
+    throw new Error('what came is no certificate');
+  }
+}

@@ -1,0 +1,93 @@
+/**
+ * Alerts that each Headgate of a database sees, told by one of them: who tells is claimed in the database that they are about
+ * (catalog/functions/alerts.sql). Takes conditions, gives what to do with each; refuses nothing. While that database cannot be asked, each
+ * Headgate tells what it sees by itself; and what is about this Headgate alone, it always does.
+ */
+import { randomUUID } from 'node:crypto';
+import type { Catalog } from '../../catalog/catalog.ts';
+import { quoteLiteral } from '../../kit/sql-text.ts';
+import { limits } from '../../tables/limits.ts';
+import type { Condition } from './conditions.ts';
+import { isKept } from './kept.ts';
+import type { Kept } from './kept.ts';
+
+/** `told`: somebody has. `wait`: somebody is at it, or sees it still. */
+export type Verdict = 'tell' | 'told' | 'wait';
+
+export interface Sharing {
+  /** A verdict for each. To be asked of what was told as well, now and then: who sees it still says so by that. */
+  readonly claim: (conditions: readonly Condition[]) => Promise<readonly Verdict[]>;
+  /** The receiver has taken them. */
+  readonly told: (conditions: readonly Condition[]) => Promise<void>;
+  /** What others have told who are gone. */
+  readonly left: (database: string) => Promise<readonly Kept[]>;
+}
+
+export class SharedAlerts implements Sharing {
+  readonly #catalog: Pick<Catalog, 'asked'>;
+  readonly #me = randomUUID();
+
+  constructor(catalog: Pick<Catalog, 'asked'>) {
+    this.#catalog = catalog;
+  }
+
+  async claim(conditions: readonly Condition[]): Promise<readonly Verdict[]> {
+    const verdicts = new Map<string, Verdict>();
+    for (const [database, shared] of byDatabase(conditions)) {
+      const call = `select condition, verdict from headgate.claim_alerts('${this.#me}', ${jsonOf(shared)})`;
+      for (const { condition, verdict } of await this.#rows<{ condition: string; verdict: Verdict }>(
+        database,
+        call,
+      ))
+        verdicts.set(condition, verdict);
+    }
+    return conditions.map((condition) => verdicts.get(keyOf(condition)) ?? 'tell');
+  }
+
+  async told(conditions: readonly Condition[]): Promise<void> {
+    for (const [database, shared] of byDatabase(conditions))
+      await this.#rows(database, `select headgate.told_alerts('${this.#me}', ${jsonOf(shared)})`);
+  }
+
+  async left(database: string): Promise<readonly Kept[]> {
+    const rows = await this.#rows<{ condition: string; since: string; says: string }>(
+      database,
+      'select condition, (extract(epoch from since) * 1000)::bigint::text as since, says from headgate.left_alerts()',
+    );
+    return rows.flatMap(({ condition, since, says }) => {
+      const [rule, labels] = JSON.parse(condition) as unknown[];
+      const kept = { rule, labels, sinceMs: Number(since), says };
+      return isKept(kept) && kept.labels['database'] === database ? [kept] : [];
+    });
+  }
+
+  /** None where it cannot be asked. */
+  async #rows<Row extends object>(database: string, sql: string): Promise<readonly Row[]> {
+    return (await this.#catalog.asked<Row>(database, sql).catch(() => null)) ?? [];
+  }
+}
+
+const keyOf = ({ rule, labels }: Condition): string => JSON.stringify([rule.name, labels]);
+
+function byDatabase(conditions: readonly Condition[]): ReadonlyMap<string, readonly Condition[]> {
+  const found = new Map<string, Condition[]>();
+  for (const condition of conditions) {
+    const { database } = condition.labels;
+    if (condition.rule.shared !== true || database === undefined) continue;
+    const known = found.get(database);
+    if (known !== undefined) known.push(condition);
+    else if (found.size < limits.alertDatabasesMax) found.set(database, [condition]);
+  }
+  return found;
+}
+
+function jsonOf(conditions: readonly Condition[]): string {
+  const given = conditions.map((condition) => ({
+    condition: keyOf(condition),
+    firing: condition.state !== 'over',
+    told: condition.told,
+    since: new Date(condition.sinceMs).toISOString(),
+    says: condition.says.slice(0, 500),
+  }));
+  return `${quoteLiteral(JSON.stringify(given))}::pg_catalog.jsonb`;
+}

@@ -1,0 +1,129 @@
+/**
+ * The certificate of the webhook listener that an authority makes, joined: where it is kept (the data directory, or the catalog that
+ * Headgates share), who is asked, what is shown, and the port for HTTP. Takes Settings and rooms that are open; gives how it stands. Loaded only
+ * where domains are set. Part of the composition root.
+ */
+import { randomUUID } from 'node:crypto';
+import { resolve } from 'node:path';
+import { createExchange } from '../access/outgoing.ts';
+import { Authority } from '../acme/authority.ts';
+import { openChallengeDoor } from '../acme/challenge-door.ts';
+import { ensureTlsFile, storeInFolder, tlsFile, writeChallenges, writeTlsFile } from '../acme/folder.ts';
+import { issue } from '../acme/issue.ts';
+import { CertificateKeeper } from '../acme/keeper.ts';
+import type { KeeperOptions, Standing } from '../acme/keeper.ts';
+import { storeInCatalog } from '../acme/shared.ts';
+import type { Store } from '../acme/store.ts';
+import { asked } from '../catalog/learning.ts';
+import type { LearningDeps } from '../catalog/learning.ts';
+import { identities } from '../catalog/seals.ts';
+import type { Engine } from '../engine/engine.ts';
+import type { Closer } from '../kit/closer.ts';
+import type { Sealing } from '../secrets/sealing.ts';
+import { limits } from '../tables/limits.ts';
+import type { Observe } from '../tables/observations.ts';
+import type { Settings } from '../tables/settings.ts';
+
+/** The same settings, with the files of a door that has them. The file is there then. */
+export async function withTlsFile(settings: Settings): Promise<Settings> {
+  const dataDir = resolve(settings.dataDir);
+  await ensureTlsFile(dataDir, Date.now());
+  const file = tlsFile(dataDir);
+  return { ...settings, listenTlsCert: file, listenTlsKey: file };
+}
+
+export interface CertificateParts {
+  readonly settings: Settings;
+  readonly engine: Engine;
+  readonly connect: LearningDeps['connect'];
+  readonly sealing: Sealing;
+  /** Has the listener read its certificate again. */
+  readonly reload: () => Promise<void>;
+  readonly observe: Observe;
+}
+
+export interface CertificateOfDomains {
+  /** null: no authority makes one. */
+  readonly standing: () => Standing | null;
+  /** The port for HTTP, where the authority comes there. */
+  readonly doors: { readonly challenge?: { readonly host: string; readonly port: number } };
+  /** Has the doors read their certificates again, and asks again at once if that is what is waited for. */
+  readonly reload: (() => Promise<void>) | null;
+}
+
+/** Closed by `closer`. The listener is open. */
+export async function openCertificate(
+  parts: CertificateParts,
+  closer: Closer,
+): Promise<CertificateOfDomains> {
+  const { settings, observe, reload } = parts;
+  const { listenAcmeDomains: domains, listenHost: host } = settings;
+  const dataDir = resolve(settings.dataDir);
+  let keeper: CertificateKeeper | null = null;
+  const door =
+    settings.listenAcmeChallenge === 'http-01'
+      ? await openChallengeDoor({
+          host,
+          port: settings.listenAcmeHttpPort,
+          fd: settings.sockets.challenge,
+          domains,
+          answer: (token) => keeper?.answer(token) ?? null,
+        })
+      : null;
+  if (door !== null) closer.add('port of the authority', () => door.close());
+  const opened = new CertificateKeeper({
+    domains,
+    store: storeOf(parts, dataDir),
+    make: makerOf(settings),
+    show: async (certificate, challenges) => {
+      await writeChallenges(dataDir, challenges);
+      if (certificate !== null && (await writeTlsFile(dataDir, certificate))) await reload();
+    },
+    observe,
+    now: Date.now,
+    random: Math.random,
+  });
+  keeper = opened;
+  closer.add('certificate', () => opened.close());
+  return {
+    standing: () => opened.standing,
+    doors: door === null ? {} : { challenge: { host, port: door.port } },
+    reload: async () => {
+      opened.retry();
+      await reload();
+    },
+  };
+}
+
+function storeOf({ settings, engine, connect, sealing }: CertificateParts, dataDir: string): Store {
+  const of = `${settings.listenAcmeDirectory} ${settings.listenAcmeDomains.toSorted().join()}`;
+  if (engine.kind === 'embedded') return storeInFolder(dataDir, of);
+  return storeInCatalog({
+    of,
+    asker: randomUUID(),
+    newId: randomUUID,
+    open: (sealed, id) => sealing.open(sealed, identities.acme(id)),
+    seal: (text, id) => sealing.seal(text, identities.acme(id)),
+    ask: (sql, values) => asked({ connect }, engine.defaultDatabase, sql, values),
+  });
+}
+
+function makerOf(settings: Settings): KeeperOptions['make'] {
+  const { listenAcmeDomains: domains, listenAcmeChallenge: challenge, listenAcmeEabId: id } = settings;
+  const key = settings.listenAcmeEabKey;
+  const exchange = createExchange({
+    outgoingMs: limits.acmeAnswerMs,
+    outgoingBytesMax: limits.acmeAnswerBytesMax,
+  });
+  return async (accountKey, publish, signal) => {
+    const authority = await Authority.open({
+      exchange,
+      directory: settings.listenAcmeDirectory,
+      accountKey,
+      contact: settings.listenAcmeContact,
+      external: id === null || key === null ? null : { id, key },
+      signal,
+    });
+    return issue({ authority, domains, challenge, publish, now: Date.now });
+  };
+}

@@ -1,0 +1,118 @@
+/**
+ * Sockets that are open before Headgate is, as systemd hands them on (`sd_listen_fds`): LISTEN_FDS of them from number 3 on, for the process
+ * LISTEN_PID, called LISTEN_FDNAMES. So a port below 1024 takes no right of Headgate's, and whoever connects during a restart waits
+ * instead of being refused. Takes Settings and the environment; gives Settings whose doors are where the sockets are, so that whatever is asked of
+ * an address is asked of the real one. Throws SocketsError, in one sentence. Reads /proc. Part of the composition root.
+ */
+import { readFileSync, readlinkSync } from 'node:fs';
+import { PlainError } from '../kit/plain-error.ts';
+import type { Settings, SocketName } from '../tables/settings.ts';
+
+class SocketsError extends PlainError {
+  override readonly name = 'SocketsError';
+}
+
+const ports = {
+  listen: 'listenPort',
+  challenge: 'listenAcmeHttpPort',
+  sql: 'sqlPort',
+  gateway: 'gatewayPort',
+  admin: 'adminPort',
+} as const satisfies Record<SocketName, keyof Settings>;
+const hosts = { listen: 'listenHost', sql: 'sqlHost', gateway: 'gatewayHost', admin: 'adminHost' } as const;
+
+/** The first of those that are handed on. */
+const firstFd = 3;
+
+interface Given {
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly pid: number;
+}
+
+/** `doors`: those that this command opens; a single socket without a name of its own is the first one's. */
+export function withSockets(settings: Settings, given: Given, doors: readonly SocketName[]): Settings {
+  let found = settings;
+  for (const [i, name] of namesOf(given, doors).entries()) {
+    const door = doors.find((it) => it === name);
+    const fd = firstFd + i;
+    if (door === undefined)
+      throw new SocketsError(
+        `a socket called ${JSON.stringify(name)} was handed to Headgate: FileDescriptorName must be one of ${doors.join(', ')}`,
+      );
+    if (found.sockets[door] !== undefined)
+      throw new SocketsError(`two sockets called ${door} were handed to Headgate, which takes one`);
+    if (!isOpened(settings, door))
+      throw new SocketsError(
+        `a socket called ${door} was handed to Headgate, whose settings open no such door`,
+      );
+    const { host, port } = addressOf(fd, door);
+    const at = door === 'challenge' ? {} : { [hosts[door]]: host };
+    found = { ...found, ...at, [ports[door]]: port, sockets: { ...found.sockets, [door]: fd } };
+  }
+  return found;
+}
+
+function isOpened(settings: Settings, door: SocketName): boolean {
+  if (door === 'listen') return settings.listenEnabled;
+  if (door !== 'challenge') return true;
+  return settings.listenAcmeDomains.length > 0 && settings.listenAcmeChallenge === 'http-01';
+}
+
+function namesOf({ env, pid }: Given, doors: readonly SocketName[]): readonly string[] {
+  const { LISTEN_FDS: fds = '', LISTEN_PID: whose = '', LISTEN_FDNAMES: text = '' } = env;
+  // They may be meant for a process above this one, which has left its environment as it was.
+  if (fds === '' || whose !== String(pid)) return [];
+  if (!/^\d{1,2}$/.test(fds)) throw new SocketsError('LISTEN_FDS must be a number of sockets');
+  const names = text === '' ? [] : text.split(':');
+  const count = Number(fds);
+  // By themselves systemd calls a socket like its unit, and systemd-socket-activate calls it unknown.
+  if (count === 1 && doors.every((door) => door !== names[0])) {
+    const [name = ''] = names;
+    if (name === '' || name === 'unknown' || name.endsWith('.socket')) return doors.slice(0, 1);
+  }
+  return Array.from({ length: count }, (_, i) => names[i] ?? '');
+}
+
+/** Where a socket listens, as the kernel has it. */
+function addressOf(fd: number, door: string): { readonly host: string; readonly port: number } {
+  const [, inode] = /^socket:\[(\d+)\]$/.exec(linkOf(fd)) ?? [];
+  for (const table of inode === undefined ? [] : ['tcp', 'tcp6']) {
+    for (const line of tableOf(table)) {
+      const [, local = '', , state, , , , , , of] = line.trim().split(/\s+/);
+      // 0A: it listens.
+      if (of === inode && state === '0A') return parseAddress(local);
+    }
+  }
+  throw new SocketsError(
+    `what was handed to Headgate as the socket called ${door} is no TCP socket that listens`,
+  );
+}
+
+function linkOf(fd: number): string {
+  try {
+    return readlinkSync(`/proc/self/fd/${fd}`);
+  } catch {
+    return '';
+  }
+}
+
+function tableOf(name: string): readonly string[] {
+  try {
+    return readFileSync(`/proc/self/net/${name}`, 'latin1').split('\n');
+  } catch {
+    return [];
+  }
+}
+
+/** As /proc/net/tcp and tcp6 have it: words of 32 bits in the machine's order. */
+function parseAddress(text: string): { readonly host: string; readonly port: number } {
+  const [words = '', port = ''] = text.split(':');
+  const bytes = Buffer.from(words, 'hex').swap32();
+  const groups = bytes.toString('hex').match(/.{4}/g) ?? [];
+  const host =
+    bytes.length === 4 ? bytes.join('.') : bytes.every((it) => it === 0) ? '::' : plainOf(groups.join(':'));
+  return { host, port: Number.parseInt(port, 16) };
+}
+
+/** As everybody writes it. */
+const plainOf = (host: string): string => new URL(`http://[${host}]/`).hostname.slice(1, -1);

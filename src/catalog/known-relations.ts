@@ -1,0 +1,99 @@
+/**
+ * What is remembered of relations, by the names that applications give them. Takes how to look for one and what it means for a
+ * way of writing; gives Targets, at once where it is known. What was found is remembered for a moment, what was not is looked for
+ * again. Refuses with what looking refuses with.
+ */
+import type { Target } from '../tables/flow.ts';
+import type { Limits } from '../tables/limits.ts';
+import { Refused } from '../tables/refusals.ts';
+
+export interface KnownOptions<Row, Mode> {
+  /** Throws Refused, or the engine's error. */
+  readonly look: (name: string) => Promise<Row>;
+  /** Throws Refused. */
+  readonly toTarget: (name: string, row: Row, mode: Mode) => Target;
+  readonly limits: Pick<Limits, 'relationsMax' | 'relationAgeMs'>;
+  /** A monotonic clock, ms. */
+  readonly clock: () => number;
+}
+
+interface Known<Row, Mode> {
+  readonly row: Row;
+  readonly until: number;
+  /** By mode, so that a relation that did not change is the same object. */
+  readonly targets: Map<Mode, Target>;
+}
+
+export class KnownRelations<Row, Mode> {
+  readonly #options: KnownOptions<Row, Mode>;
+  /** In the order in which they were found: the first is the oldest. */
+  readonly #known = new Map<string, Known<Row, Mode>>();
+  readonly #looking = new Map<string, Promise<Known<Row, Mode>>>();
+
+  constructor(options: KnownOptions<Row, Mode>) {
+    this.#options = options;
+  }
+
+  /** At once what is remembered. Throws Refused, or the engine's error. */
+  find(name: string, mode: Mode): Target | Promise<Target> {
+    const known = this.#remembered(name);
+    if (known !== null) return this.#targetOf(name, known, mode);
+    return this.#lookTogether(name).then((found) => this.#targetOf(name, found, mode));
+  }
+
+  #targetOf(name: string, known: Known<Row, Mode>, mode: Mode): Target {
+    let target = known.targets.get(mode);
+    if (target === undefined) {
+      target = this.#options.toTarget(name, known.row, mode);
+      known.targets.set(mode, target);
+    }
+    return target;
+  }
+
+  /** The engine has said that it is not what it was. */
+  forget(name: string): void {
+    this.#known.delete(name);
+    this.#looking.delete(name);
+  }
+
+  #remembered(name: string): Known<Row, Mode> | null {
+    const known = this.#known.get(name);
+    return known !== undefined && known.until > this.#options.clock() ? known : null;
+  }
+
+  #remember(name: string, row: Row): Known<Row, Mode> {
+    const { limits, clock } = this.#options;
+    const before = this.#known.get(name);
+    // The Targets of a relation that did not change stay as they are.
+    const same = before !== undefined && JSON.stringify(before.row) === JSON.stringify(row);
+    const targets = same ? before.targets : new Map<Mode, Target>();
+    const known = { row, until: clock() + limits.relationAgeMs, targets };
+    this.#known.delete(name);
+    const [oldest] = this.#known.keys();
+    if (oldest !== undefined && this.#known.size >= limits.relationsMax) this.#known.delete(oldest);
+    this.#known.set(name, known);
+    return known;
+  }
+
+  /** One question for all who ask at the same time; what it did not find may have been made since it was put. */
+  async #lookTogether(name: string): Promise<Known<Row, Mode>> {
+    const underway = this.#looking.get(name);
+    if (underway !== undefined) {
+      try {
+        return await underway;
+      } catch (error) {
+        if (!(error instanceof Refused)) throw error;
+      }
+      // One that another of those who waited has begun since is as good as one's own.
+      const next = this.#looking.get(name);
+      if (next !== undefined && next !== underway) return next;
+    }
+    const look = this.#options.look(name).then((row) => this.#remember(name, row));
+    this.#looking.set(name, look);
+    try {
+      return await look;
+    } finally {
+      if (this.#looking.get(name) === look) this.#looking.delete(name);
+    }
+  }
+}

@@ -1,0 +1,128 @@
+/**
+ * The new rows of one table, for one who reads them in turn: the events gateway for all readers of a stream (stream-feed.ts), `headgate listen`
+ * for itself. Takes a lent session for each look, gives pages; refuses as stream-read.ts does. Holds nothing of the database between two looks.
+ *
+ * A look reads the end of the table's file, where new rows mostly come; then, seldom, a piece of the rest, where they come once space is used
+ * again. The place (stream-place.ts) knows how far each part was read, so that a row is new once wherever it lies.
+ */
+import { performance } from 'node:perf_hooks';
+import { limits } from '../tables/limits.ts';
+import type { Lent } from './sql-sessions.ts';
+import { addressOf, advanced, cheapestPair, gapTo, leastXid, wholly } from './stream-place.ts';
+import type { Address, Place } from './stream-place.ts';
+import { byOid, tableNow } from './stream-read.ts';
+import type { Page, Pager, TableNow } from './stream-read.ts';
+
+/** What its reader has read before, and has read with it. */
+export interface TablePage extends Page {
+  readonly before: Place;
+  readonly after: Place;
+  /** What has been read with the row of this number, and not with the next one. */
+  readonly behind: (index: number) => Place;
+  /** It is read: the next page is another one. */
+  readonly take: () => void;
+}
+
+export class TableReader {
+  readonly #pager: Pager;
+  #place: Place;
+  #table: TableNow;
+  /** From here on the file is looked at often. */
+  #tail: Address;
+  /** Looks, the first of them the latest in which no transaction had begun that may still have rows to show. */
+  #looks: TableNow[];
+  /** Up to which transaction the rest is being read now, and when the next piece of it may be. */
+  #sweepUntil = 0n;
+  #sweepAtMs = 0;
+
+  constructor(now: TableNow, place: Place, pager: Pager) {
+    this.#table = now;
+    this.#place = place;
+    this.#looks = [now];
+    this.#tail = tailOf(now);
+    this.#pager = pager;
+  }
+
+  /** How far it has read. */
+  get place(): Place {
+    return this.#place;
+  }
+
+  get table(): TableNow {
+    return this.#table;
+  }
+
+  /** What the table is now. Rewritten, its rows lie elsewhere: what may not have been read is read again. */
+  renew(now: TableNow): void {
+    this.#table = now;
+    if (now.file === this.#place.file) return;
+    this.#place = wholly(now.oid, now.file, leastXid(this.#place));
+    this.#looks = [now];
+    this.#tail = tailOf(now);
+  }
+
+  /**
+   * Each page is to be taken before the next one. `whole`: all parts of the file, one after the other. Whoever has enough leaves, and goes
+   * on with the next look.
+   */
+  async *look(lent: Lent, columns: string, whole: boolean): AsyncGenerator<TablePage, void, undefined> {
+    const now = await tableNow(lent, byOid(this.#place.oid));
+    this.renew(now);
+    const { oid, file, position } = now;
+    const goal = whole ? wholly(oid, file, position) : advanced(this.#place, this.#tail, Infinity, position);
+    for (let page = await this.#read(lent, columns, goal); page !== null;) {
+      yield page;
+      page = await this.#read(lent, columns, goal);
+    }
+    this.#moveTail(now);
+    const began = performance.now();
+    if (began < this.#sweepAtMs) return;
+    const piece = await this.#read(lent, columns, this.#sweepGoal(position));
+    const tookMs = performance.now() - began;
+    this.#sweepAtMs = began + tookMs + tookMs * limits.streamRestTimes;
+    if (piece !== null) yield piece;
+  }
+
+  /** null: there is nothing left to read. */
+  async #read(lent: Lent, columns: string, goal: Place): Promise<TablePage | null> {
+    const before = this.#place;
+    const gap = gapTo(before, goal);
+    if (gap === null) return null;
+    const page = await this.#pager.read(lent, this.#table, gap, columns);
+    const upTo = (to: Address): Place => advanced(before, gap.from, to, gap.until);
+    const after = upTo(page.to);
+    return {
+      ...page,
+      before,
+      after,
+      behind: (index) => upTo((page.at[index] ?? -1) + 1),
+      take: () => void (this.#place = after),
+    };
+  }
+
+  /** What a transaction appends lies behind the end that the file had before it began, however long it takes to commit. */
+  #moveTail(now: TableNow): void {
+    const looks = this.#looks;
+    if (looks.length < limits.streamLooksMax) looks.push(now);
+    looks.splice(
+      0,
+      looks.findLastIndex(({ next }) => next <= now.position),
+    );
+    this.#tail = Math.min(tailOf(looks[0] ?? now), tailOf(now));
+  }
+
+  /** A piece of what makes the place long, or of what lies before the end. */
+  #sweepGoal(position: bigint): Place {
+    const place = this.#place;
+    const pair = place.parts.length > limits.streamPartsMax ? cheapestPair(place, this.#tail) : null;
+    if (pair !== null) return advanced(place, pair.from, pair.to, position);
+    const goal = advanced(place, 0, this.#tail, this.#sweepUntil);
+    if (gapTo(place, goal) === null) this.#sweepUntil = position;
+    return goal;
+  }
+}
+
+/** Where the end of the file begins that is looked at often. */
+function tailOf({ blocks }: TableNow): Address {
+  return addressOf(Math.max(0, blocks - limits.streamTailBlocks));
+}

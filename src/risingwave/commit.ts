@@ -1,0 +1,212 @@
+/**
+ * A group of requests → one INSERT → one outcome a request. Takes groups, gives outcomes; refuses with `payload_undecodable`,
+ * `row_refused`, `engine_unavailable`, `table_changed`, `relation_not_writable` and `commit_unknown`. Touches sessions of RisingWave.
+ *
+ * There are no transactions: one INSERT is stored as a whole or not at all, and two are two. So a request is never spread over two. When
+ * an INSERT fails, rows at fault are looked for without storing any (judge.ts). Where there are such rows, it failed of them, before anything
+ * was written, and goes again without them. Where there are none, it is not known whether it was stored, unless RisingWave's words say
+ * that it was never begun.
+ */
+import type { CommitGroup, Group, Outcome, Rows } from '../tables/flow.ts';
+import type { Limits } from '../tables/limits.ts';
+import type { Observe } from '../tables/observations.ts';
+import { refusal, refusals } from '../tables/refusals.ts';
+import type { Refusal } from '../tables/refusals.ts';
+import { encodeRows, insertSql } from './encode.ts';
+import type { BadRow, Encoded } from './encode.ts';
+import { causeOf, Judge } from './judge.ts';
+import type { Place, Probe } from './judge.ts';
+import type { RwSessions } from './sessions.ts';
+
+export interface RwCommitOptions {
+  readonly sessions: Pick<RwSessions, 'run'>;
+  readonly limits: Pick<Limits, 'eventsDeadlineMs'>;
+  readonly observe: Observe;
+  /** A monotonic clock, ms. */
+  readonly clock: () => number;
+}
+
+export interface RwCommit {
+  readonly commit: CommitGroup;
+  /** The rows that RisingWave would refuse, in order; nothing is stored. null: that could not be found out. */
+  readonly badRows: (rows: Rows) => Promise<readonly BadRow[] | null>;
+}
+
+/** A request that waits for its INSERT. */
+interface Member {
+  readonly place: number;
+  readonly rows: Rows;
+  readonly encoded: Encoded;
+}
+
+export function createRwCommit(options: RwCommitOptions): RwCommit {
+  return { commit: (group) => commitGroup(options, group), badRows: (rows) => badRows(options, rows) };
+}
+
+async function commitGroup(options: RwCommitOptions, group: Group): Promise<readonly Outcome[]> {
+  const started = options.clock();
+  const leftMs = (): number => options.limits.eventsDeadlineMs - (options.clock() - started);
+  const outcomes: (Outcome | undefined)[] = group.members.map(() => undefined);
+  const batches = new Map<string, Member[]>();
+  for (const [place, rows] of group.members.entries()) {
+    const encoded = encodeRows(rows, null);
+    if ('refusal' in encoded) {
+      outcomes[place] = { kind: 'aborted', ...encoded };
+      continue;
+    }
+    const names = encoded.columns.map(({ name }) => name).join('\0');
+    const batch = batches.get(names);
+    if (batch === undefined) batches.set(names, [{ place, rows, encoded }]);
+    else batch.push({ place, rows, encoded });
+  }
+  for (const batch of batches.values()) {
+    for (const [place, outcome] of await insertAll(options, batch, leftMs)) outcomes[place] = outcome;
+  }
+  const settled = outcomes.map((outcome) => outcome ?? unknown);
+  tell(options, group, settled, (options.clock() - started) / 1_000);
+  return settled;
+}
+
+/** What has become of each place. */
+async function insertAll(
+  options: RwCommitOptions,
+  batch: readonly Member[],
+  leftMs: () => number,
+): Promise<Map<number, Outcome>> {
+  const outcomes = new Map<number, Outcome>();
+  let left = batch;
+  // Each round but the last refuses a request.
+  while (left.length > 0) {
+    const answer = await insert(options, left, leftMs());
+    if (!('failed' in answer)) {
+      for (const { place, rows } of left)
+        outcomes.set(place, answer.kind === 'committed' ? { kind: 'committed', rows: rows.count } : answer);
+      return outcomes;
+    }
+    const bad = await judge(options, left, leftMs());
+    if (bad === null || bad.length === 0) {
+      for (const { place } of left) outcomes.set(place, withoutFault(answer.failed));
+      return outcomes;
+    }
+    for (const { rows, row, refusal: why } of bad) {
+      const member = left.find((it) => it.rows === rows);
+      if (member !== undefined && !outcomes.has(member.place))
+        outcomes.set(member.place, { kind: 'aborted', refusal: why, row });
+    }
+    left = left.filter(({ place }) => !outcomes.has(place));
+  }
+  return outcomes;
+}
+
+async function insert(
+  { sessions }: RwCommitOptions,
+  members: readonly Member[],
+  timeoutMs: number,
+): Promise<Outcome | { readonly failed: string }> {
+  const [first] = members;
+  if (first === undefined) throw new Error('a group has at least one member');
+  const { rows, encoded } = first;
+  const tuples = members.flatMap((member) => member.encoded.tuples);
+  if (timeoutMs <= 0) return away;
+  const answer = await sessions.run(
+    rows.target.database,
+    insertSql(rows, encoded.columns, tuples),
+    timeoutMs,
+  );
+  switch (answer.kind) {
+    case 'done':
+      return { kind: 'committed', rows: tuples.length };
+    case 'failed':
+      return { failed: answer.error.message };
+    case 'lost':
+      return unknown;
+    case 'away':
+      return away;
+  }
+}
+
+/** null: nobody knows which rows it was. */
+function judge(
+  options: RwCommitOptions,
+  members: readonly Member[],
+  timeoutMs: number,
+): Promise<readonly (Place & BadRow)[] | null> {
+  const places = members.flatMap(({ rows }) =>
+    Array.from({ length: rows.count }, (_, row): Place => ({ rows, row })),
+  );
+  const [first] = members;
+  if (first === undefined) return Promise.resolve([]);
+  return new Judge(probeOf(options, first.rows, timeoutMs), first.encoded.columns).bad(places, 'one each');
+}
+
+function probeOf({ sessions, clock }: RwCommitOptions, { target }: Rows, timeoutMs: number): Probe {
+  const until = clock() + timeoutMs;
+  return async (sql) => {
+    const leftMs = until - clock();
+    if (leftMs <= 0) return undefined;
+    const answer = await sessions.run(target.database, sql, leftMs);
+    if (answer.kind === 'done') return null;
+    return answer.kind === 'failed' ? causeOf(answer.error.message) : undefined;
+  };
+}
+
+async function badRows(options: RwCommitOptions, rows: Rows): Promise<readonly BadRow[] | null> {
+  const bad: BadRow[] = [];
+  const encoded = encodeRows(rows, (it) => bad.push(it));
+  if ('refusal' in encoded) throw new Error('rows that are skipped are none that end it');
+  const without = new Set(bad.map(({ row }) => row));
+  const places = Array.from({ length: rows.count }, (_, row): Place => ({ rows, row })).filter(
+    ({ row }) => !without.has(row),
+  );
+  if (places.length === 0) return bad;
+  const probe = probeOf(options, rows, options.limits.eventsDeadlineMs);
+  const found = await new Judge(probe, encoded.columns).bad(places, 'all');
+  return found === null ? null : [...bad, ...found].toSorted((a, b) => a.row - b.row);
+}
+
+/** What RisingWave's frontend says before it has begun anything (ErrorCode in src/frontend/src/error.rs). */
+const neverBegun =
+  /Catalog error|Bind error|Failed to bind|Invalid input syntax|sql parser error|Item not found|Server throttled/;
+
+function withoutFault(report: string): Outcome {
+  if (report.includes('Permission denied'))
+    return aborted(
+      refusal('relation_not_writable', 'the role that the gateway logs in as may not insert into the table'),
+    );
+  if (report.includes('Server throttled')) return away;
+  return neverBegun.test(report) ? aborted(refusal('table_changed')) : unknown;
+}
+
+const aborted = (why: Refusal): Outcome => ({ kind: 'aborted', refusal: why });
+const away = aborted(refusal('engine_unavailable'));
+const unknown: Outcome = { kind: 'unknown', refusal: refusal('commit_unknown') };
+
+function tell(
+  { observe }: RwCommitOptions,
+  { target: table, members }: Group,
+  outcomes: readonly Outcome[],
+  seconds: number,
+): void {
+  let rows = 0;
+  let bytes = 0;
+  for (const [i, outcome] of outcomes.entries()) {
+    if (outcome.kind !== 'committed') continue;
+    rows += outcome.rows;
+    bytes += members[i]?.bytes ?? 0;
+  }
+  if (rows > 0) observe({ kind: 'group.committed', table, rows, bytes, seconds });
+  for (const [i, outcome] of outcomes.entries()) {
+    if (outcome.kind === 'committed') continue;
+    const { code, message: reason } = outcome.refusal;
+    const count = members[i]?.count ?? 0;
+    if (outcome.kind === 'unknown') return observe({ kind: 'group.unknown', table, rows: count, reason });
+    if (refusals[code].status >= 500)
+      return observe({
+        kind: 'group.aborted',
+        table,
+        rows: count,
+        sqlstate: refusals[code].sqlstate,
+        reason,
+      });
+  }
+}

@@ -1,0 +1,96 @@
+/**
+ * Documents as the tuples of `INSERT … VALUES`. Takes Rows, gives one tuple a row, all with the same columns, or the refusal of the first row
+ * that cannot be one; refuses with `payload_undecodable` and `row_refused`. Pure.
+ *
+ * VALUES knows no DEFAULT in RisingWave, and a NULL is no default: columns that have one are named only when the rows bring them. Rows of one
+ * request that do so differently would be two statements, of which one may be stored without the other.
+ */
+import { objectMembers } from '../kit/json-values.ts';
+import { quoteIdentifier } from '../kit/sql-text.ts';
+import type { Rows } from '../tables/flow.ts';
+import { refusal, refusals } from '../tables/refusals.ts';
+import type { Refusal } from '../tables/refusals.ts';
+import { columnsOf } from './relations.ts';
+import type { RwColumn } from './relations.ts';
+import { expression, Misfit } from './values.ts';
+
+/** Rows of one request, ready to be sent. */
+export interface Encoded {
+  readonly columns: readonly RwColumn[];
+  /** One a row, in order; `(…)`. */
+  readonly tuples: readonly string[];
+}
+
+/** A row that is refused, from 0. */
+export interface BadRow {
+  readonly row: number;
+  readonly refusal: Refusal;
+}
+
+/** `skip`: told of rows that cannot be tuples, which are left out; null: the first of them is the answer. */
+export function encodeRows(rows: Rows, skip: ((bad: BadRow) => void) | null): Encoded | BadRow {
+  const all = columnsOf(rows.target);
+  const tuples: string[] = [];
+  let columns: readonly RwColumn[] | null = null;
+  for (let row = 0; row < rows.count; row++) {
+    const members = objectMembers(documentOf(rows, row));
+    const own = all.filter((column) => !column.hasDefault || members.has(column.name));
+    columns ??= own;
+    const encoded =
+      own.length === columns.length && own.every((column, i) => column === columns?.[i])
+        ? tupleOf(own, members)
+        : refusal('row_refused', otherDefaults);
+    if (typeof encoded === 'string') tuples.push(encoded);
+    else if (skip === null) return { row, refusal: encoded };
+    else skip({ row, refusal: encoded });
+  }
+  return { columns: columns ?? all, tuples };
+}
+
+const otherDefaults =
+  'the rows of one request name the same columns that have a DEFAULT: RisingWave fills those that a whole statement leaves out';
+
+/** `INSERT INTO … VALUES (…), (…)` */
+export function insertSql(
+  { target }: Pick<Rows, 'target'>,
+  columns: readonly RwColumn[],
+  tuples: readonly string[],
+): string {
+  const names = columns.map(({ name }) => quoteIdentifier(name)).join(',');
+  const table = `${quoteIdentifier(target.schema)}.${quoteIdentifier(target.table)}`;
+  return `insert into ${table} (${names}) values ${tuples.join(',')}`;
+}
+
+/** The values of a document, each of its column's type; throws Misfit. */
+export function typedValues(rows: Rows, row: number, columns: readonly RwColumn[]): string[] {
+  const members = objectMembers(documentOf(rows, row));
+  return columns.map(({ name, type }) => expression(type, members.get(name) ?? 'null', true));
+}
+
+function tupleOf(columns: readonly RwColumn[], members: ReadonlyMap<string, string>): string | Refusal {
+  let tuple = '(';
+  for (const column of columns) {
+    const raw = members.get(column.name) ?? 'null';
+    if (raw === 'null' && !column.nullable)
+      return refusal('row_refused', `column "${column.name}" must not be null`);
+    try {
+      tuple += (tuple === '(' ? '' : ',') + expression(column.type, raw);
+    } catch (error) {
+      if (error instanceof Misfit) return misfitOf(column, error.message);
+      throw error;
+    }
+  }
+  return `${tuple})`;
+}
+
+/** As the sender of a value reads it. */
+export function misfitOf({ name }: RwColumn, reason: string): Refusal {
+  return refusal(
+    'payload_undecodable',
+    `${refusals.payload_undecodable.message}: column "${name}": ${reason}`,
+  );
+}
+
+function documentOf({ documents: { bytes, spans } }: Rows, row: number): string {
+  return spans === null ? bytes.toString('utf8') : bytes.toString('utf8', spans[2 * row], spans[2 * row + 1]);
+}

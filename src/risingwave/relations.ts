@@ -1,0 +1,179 @@
+/**
+ * Tables of one RisingWave database, by the names that applications give them. Takes a name as SQL writes it, gives Targets;
+ * refuses with `relation_not_found`, `relation_not_writable` and `key_missing`. Touches the database through the one function it is given.
+ */
+import { KnownRelations } from '../catalog/known-relations.ts';
+import type { Target } from '../tables/flow.ts';
+import type { Limits } from '../tables/limits.ts';
+import { Refused } from '../tables/refusals.ts';
+import { parseDefinition } from './definition.ts';
+import { literal } from './literal.ts';
+import { parseType } from './types.ts';
+import type { RwType } from './types.ts';
+
+export interface RwColumn {
+  readonly name: string;
+  readonly type: RwType;
+  readonly nullable: boolean;
+  /** A statement that does not name it fills it. */
+  readonly hasDefault: boolean;
+}
+
+/** null: as the table was made to do. */
+export type RwConflict = 'error' | 'update' | 'ignore' | null;
+
+export interface RwRelationsOptions {
+  readonly database: string;
+  /** Throws the engine's error, or Refused. */
+  readonly query: (sql: string) => Promise<readonly object[]>;
+  readonly limits: Pick<Limits, 'relationsMax' | 'relationAgeMs'>;
+  /** A monotonic clock, ms. */
+  readonly clock: () => number;
+}
+
+interface RelationRow {
+  readonly id: number;
+  readonly schema: string;
+  readonly name: string;
+  readonly kind: string;
+  readonly definition: string | null;
+}
+
+interface ColumnRow {
+  readonly name: string;
+  readonly is_primary_key: boolean;
+  readonly is_hidden: boolean;
+  readonly is_generated: boolean;
+  readonly is_nullable: boolean;
+  readonly data_type: string;
+  readonly type_oid: number;
+}
+
+interface Found {
+  readonly relation: RelationRow;
+  readonly columns: readonly ColumnRow[];
+}
+
+const columnsOfTargets = new WeakMap<Target, readonly RwColumn[]>();
+
+/** Of a Target that was found here. */
+export function columnsOf(target: Target): readonly RwColumn[] {
+  return columnsOfTargets.get(target) ?? [];
+}
+
+export function openRwRelations(options: RwRelationsOptions): KnownRelations<Found, RwConflict> {
+  return new KnownRelations({
+    ...options,
+    look: (name) => look(options, name),
+    toTarget: (name, found, conflict) => toTarget(options.database, name, found, conflict),
+  });
+}
+
+const systemSchemas = new Set(['rw_catalog', 'pg_catalog', 'information_schema']);
+
+async function look({ query, database }: RwRelationsOptions, name: string): Promise<Found> {
+  const { schema, table } = partsOf(name, database);
+  const where = schema === null ? 's.name = any(current_schemas(false))' : `s.name = ${literal(schema)}`;
+  const order = schema === null ? 'order by array_position(current_schemas(false), s.name)' : '';
+  const relations = (await query(
+    `select r.id, s.name as schema, r.name, r.relation_type as kind, r.definition
+     from rw_catalog.rw_relations r join rw_catalog.rw_schemas s on s.id = r.schema_id
+     where r.name = ${literal(table)} and ${where} ${order}`,
+  )) as readonly RelationRow[];
+  const [relation] = relations;
+  if (relation === undefined || systemSchemas.has(relation.schema)) throw notFound(name);
+  if (relation.kind !== 'table') throw notWritable(name, `is a ${relation.kind} of RisingWave, and no table`);
+  const columns = (await query(
+    `select name, is_primary_key, is_hidden, is_generated, is_nullable, data_type, type_oid
+     from rw_catalog.rw_columns where relation_id = ${relation.id} order by position`,
+  )) as readonly ColumnRow[];
+  return { relation, columns };
+}
+
+const part = /\s*(?:"((?:[^"]|"")+)"|([A-Za-z_\u0080-\uffff][\w$\u0080-\uffff]*))\s*(\.|$)/y;
+
+function partsOf(name: string, database: string): { readonly schema: string | null; readonly table: string } {
+  const parts: string[] = [];
+  part.lastIndex = 0;
+  for (let more = true; more;) {
+    const [all, quoted, plain, end] = part.exec(name) ?? [];
+    if (all === undefined || parts.length === 3 || name.includes('\0')) throw notFound(name);
+    parts.push(quoted?.replaceAll('""', '"') ?? plain?.toLowerCase() ?? '');
+    more = end === '.';
+  }
+  if (parts.length === 3 && parts.shift() !== database) throw notFound(name);
+  const [first = '', second] = parts;
+  return second === undefined ? { schema: null, table: first } : { schema: first, table: second };
+}
+
+function toTarget(
+  database: string,
+  name: string,
+  { relation, columns }: Found,
+  conflict: RwConflict,
+): Target {
+  const { defaults, conflict: own } = parseDefinition(relation.definition ?? '');
+  const hasKey = columns.some((it) => it.is_primary_key && !it.is_hidden);
+  if (conflict !== null) refuseConflict(name, conflict, hasKey ? own : null);
+  const written = columns.filter((it) => !it.is_hidden && !it.is_generated);
+  const known = written.map((it): RwColumn => {
+    const type = parseType(it.data_type);
+    if (type === null)
+      throw notWritable(name, `has a column "${it.name}" of a type that Headgate does not know`);
+    return { name: it.name, type, nullable: it.is_nullable, hasDefault: defaults.has(it.name) };
+  });
+  if (known.length === 0) throw notWritable(name, 'cannot take rows: it has no column that can be written');
+  const target: Target = {
+    database,
+    schema: relation.schema,
+    table: relation.name,
+    oid: relation.id,
+    check: null,
+    waitsForDisk: true,
+    hasLocks: false,
+    shape: {
+      version: JSON.stringify([relation.id, relation.definition, written]),
+      writeMode: 'insert',
+      columns: written.map((it) => ({
+        name: it.name,
+        type: it.data_type,
+        baseType: it.type_oid,
+        fallback: null,
+      })),
+      // RisingWave knows what becomes of a key that is there already.
+      key: [],
+      document: null,
+      onTypeError: 'reject',
+    },
+    code: { owner: 0, ownerName: '', as: 'headgate', inert: true, catalogued: false },
+    intake: {
+      format: 'json',
+      batched: false,
+      document: null,
+      unknown: 'ignore',
+      includes: [],
+      hiddenHeaders: new Set(),
+    },
+  };
+  columnsOfTargets.set(target, known);
+  return target;
+}
+
+/** `own`: what the table does; null: it has no key. */
+function refuseConflict(name: string, asked: 'error' | 'update' | 'ignore', own: string | null): void {
+  if (own === null && asked !== 'error')
+    throw new Refused('key_missing', `"${name}" has no primary key that a row could say`);
+  if (own === null || own === asked) return;
+  throw notWritable(
+    name,
+    `was not made for on_conflict=${asked}: in RisingWave a table says what becomes of a key that is there already (ON CONFLICT of CREATE TABLE)`,
+  );
+}
+
+function notFound(name: string): Refused {
+  return new Refused('relation_not_found', `no such table "${name}"`);
+}
+
+function notWritable(name: string, why: string): Refused {
+  return new Refused('relation_not_writable', `"${name}" ${why}`);
+}

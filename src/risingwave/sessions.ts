@@ -1,0 +1,88 @@
+/**
+ * Connections for rows that go to RisingWave, per database. Takes SQL, gives what came of it: `failed` when RisingWave answered with an
+ * error, `lost` when nobody knows, `away` when there is no connection. Refuses nothing; bounded by `risingwaveConnectionsMax`.
+ *
+ * Each session waits in its INSERTs until they are in a checkpoint (`dml_wait_persistence`; where a version does not know that,
+ * `rw_implicit_flush`, which waits longer). One that takes neither is not used: its 200 would promise nothing.
+ */
+import { Pool } from 'pg';
+import type { ClientBase, ClientConfig, PoolClient, QueryResult } from 'pg';
+import { sqlstateOf } from '../engine/sqlstate.ts';
+import { limits } from '../tables/limits.ts';
+
+export type RwAnswer =
+  | { readonly kind: 'done'; readonly result: QueryResult<object> }
+  | { readonly kind: 'failed' | 'lost' | 'away'; readonly error: Error };
+
+export class RwSessions {
+  readonly #clientConfig: (database: string) => ClientConfig;
+  readonly #pools = new Map<string, Pool>();
+
+  /** The configuration throws Refused where there is no such database. */
+  constructor(clientConfig: (database: string) => ClientConfig) {
+    this.#clientConfig = clientConfig;
+  }
+
+  /** On a session of its own; never rejects. */
+  async run(database: string, sql: string, timeoutMs: number): Promise<RwAnswer> {
+    let client: PoolClient;
+    try {
+      client = await this.#pool(database).connect();
+    } catch (error) {
+      return { kind: 'away', error: asError(error) };
+    }
+    try {
+      // Without parameters: the simple protocol, which has no bound on how many values a statement holds.
+      const result = await client.query<object>({ text: sql, query_timeout: timeoutMs } as { text: string });
+      client.release();
+      return { kind: 'done', result };
+    } catch (error) {
+      const answered = sqlstateOf(error) !== null && (error as { severity?: unknown }).severity === 'ERROR';
+      client.release(!answered);
+      return { kind: answered ? 'failed' : 'lost', error: asError(error) };
+    }
+  }
+
+  /** Lets go of a database. */
+  async release(database: string): Promise<void> {
+    const pool = this.#pools.get(database);
+    this.#pools.delete(database);
+    await pool?.end();
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([...this.#pools.keys()].map((database) => this.release(database)));
+  }
+
+  #pool(database: string): Pool {
+    const known = this.#pools.get(database);
+    if (known !== undefined) return known;
+    const pool = new Pool({
+      ...this.#clientConfig(database),
+      max: limits.risingwaveConnectionsMax,
+      connectionTimeoutMillis: limits.commitStatementTimeoutMs,
+      idleTimeoutMillis: 60_000,
+      application_name: 'headgate gateway',
+      // pg-pool awaits what onConnect gives; its types do not say so.
+      onConnect: waitForPersistence as (client: ClientBase) => void,
+    });
+    // One that breaks while it is lent tells who has it; as an event the error is nobody's.
+    pool.on('error', () => {});
+    pool.on('connect', (client) => client.on('error', () => {}));
+    this.#pools.set(database, pool);
+    return pool;
+  }
+}
+
+async function waitForPersistence(client: ClientBase): Promise<void> {
+  try {
+    await client.query('set dml_wait_persistence = true');
+  } catch (error) {
+    if (sqlstateOf(error) === null) throw error;
+    await client.query('set rw_implicit_flush = true');
+  }
+}
+
+function asError(error: unknown): Error {
+  return error instanceof Error ? error : new Error(String(error));
+}

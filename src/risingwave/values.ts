@@ -1,0 +1,125 @@
+/**
+ * JSON values as SQL expressions of RisingWave's types, with every digit as it was written. Takes a column's type and raw JSON;
+ * gives text for `INSERT … VALUES`; throws Misfit where no expression of that type says what the value says. Pure.
+ *
+ * Scalars and arrays of them are texts that RisingWave reads by the column's type. A STRUCT is `ROW(…)`, whose text form it cuts at
+ * every comma (`StructValue::from_str`), and a MAP is made by map_from_key_values, because it has no text form (`ScalarImpl::from_text`).
+ */
+import { arrayText } from '../kit/array-text.ts';
+import type { ArrayValue } from '../kit/array-text.ts';
+import { arrayItems, objectMembers, stringOf } from '../kit/json-values.ts';
+import { literal } from './literal.ts';
+import { printType } from './types.ts';
+import type { RwType } from './types.ts';
+
+/** A value that is none of its column's type; the message is for the sender. */
+export class Misfit extends Error {
+  override readonly name = 'Misfit';
+}
+
+/** `typed`: the expression has to say its type, because nothing around it does. */
+export function expression(type: RwType, raw: string, typed = false): string {
+  const text = raw === 'null' ? 'NULL' : valueOf(type, raw);
+  // ROW is read by the type that it is cast to, and a map says its own.
+  return typed && type.kind !== 'map' ? `${text}::${printType(type)}` : text;
+}
+
+function valueOf(type: RwType, raw: string): string {
+  const isText = raw.startsWith('"');
+  switch (type.kind) {
+    case 'scalar':
+      return quoted(scalarText(type.name, raw));
+    case 'list':
+      if (isText) return quoted(stringOf(raw));
+      return list(type, itemsOf(type, raw));
+    case 'struct': {
+      const members = membersOf(type, raw);
+      const fields = type.fields.map((field) => expression(field.type, members.get(field.name) ?? 'null'));
+      return `ROW(${fields.join(',')})`;
+    }
+    case 'map': {
+      const members = membersOf(type, raw);
+      const keys = [...members.keys()].map((key) => JSON.stringify(key));
+      const typedList = (element: RwType, items: readonly string[]): string => {
+        const of = { kind: 'list', element } as const;
+        return `${list(of, items)}::${printType(of)}`;
+      };
+      return `map_from_key_values(${typedList(type.key, keys)},${typedList(type.value, [...members.values()])})`;
+    }
+  }
+}
+
+function list(type: RwType & { kind: 'list' }, items: readonly string[]): string {
+  if (items.length === 0) return `'{}'`;
+  if (hasText(type.element)) return quoted(arrayText(textItems(type.element, items)));
+  return `ARRAY[${items.map((item) => expression(type.element, item, true)).join(',')}]`;
+}
+
+/** Whether a text says values of the type inside an array's. */
+function hasText(type: RwType): boolean {
+  return type.kind === 'scalar' || (type.kind === 'list' && hasText(type.element));
+}
+
+function textItems(type: RwType, items: readonly string[]): ArrayValue {
+  return items.map((raw) => {
+    if (raw === 'null') return null;
+    if (type.kind === 'list') return textItems(type.element, itemsOf(type, raw));
+    return scalarText(type.kind === 'scalar' ? type.name : '', raw);
+  });
+}
+
+function scalarText(name: string, raw: string): string {
+  if (name === 'jsonb') return raw;
+  const first = raw[0];
+  if (first === '"') return checked(name, stringOf(raw));
+  const isNested = first === '{' || first === '[';
+  if (!isNested) return checked(name, raw);
+  if (name === 'character varying' || (first === '[' && name.startsWith('vector'))) return raw;
+  throw new Misfit(`${first === '{' ? 'an object' : 'an array'} is no ${name}`);
+}
+
+function checked(name: string, text: string): string {
+  if (name === 'numeric' && !keepsDigits(text))
+    throw new Misfit('numeric has 28 digits, and would round the value');
+  return text;
+}
+
+const decimal = /^[+-]?0*(\d*)(?:\.(\d*))?(?:[eE]([+-]?\d{1,6}))?$/;
+/** What a rust_decimal holds: a whole number of 96 bits, of which up to 28 digits are behind the point. */
+const mantissaMax = 2n ** 96n - 1n;
+const scaleMax = 28;
+
+/** A longer text is no number that could be kept; the expressions below take the square of its length. */
+const decimalCharsMax = 400;
+
+/** RisingWave rounds what it cannot hold; what is no number at all it refuses itself. */
+function keepsDigits(text: string): boolean {
+  if (text.length > decimalCharsMax) return false;
+  const [all, whole = '', part = '', exponent = '0'] = decimal.exec(text) ?? [];
+  if (all === undefined) return true;
+  // Most are short, and of these nothing can be lost.
+  if (whole.length + part.length <= scaleMax && exponent === '0') return true;
+  const fraction = part.replace(/0+$/, '');
+  const scale = fraction.length - Number(exponent);
+  // A whole number that is too large is refused by RisingWave, in its words.
+  if (scale <= 0) return true;
+  const digits = (whole + fraction).replace(/^0+/, '');
+  const needless = Math.min(/0*$/.exec(digits)?.[0].length ?? 0, scale);
+  const mantissa = digits.slice(0, digits.length - needless);
+  return scale - needless <= scaleMax && mantissa.length <= scaleMax + 1 && BigInt(mantissa) <= mantissaMax;
+}
+
+function membersOf(type: RwType, raw: string): Map<string, string> {
+  if (raw.startsWith('{')) return objectMembers(raw);
+  throw new Misfit(`the value of a ${printType(type)} is an object`);
+}
+
+function itemsOf(type: RwType, raw: string): string[] {
+  if (raw.startsWith('[')) return arrayItems(raw);
+  throw new Misfit(`the value of a ${printType(type)} is an array`);
+}
+
+function quoted(text: string): string {
+  if (text.includes('\0')) throw new Misfit('a text cannot hold \\u0000');
+  return literal(text);
+}

@@ -1,0 +1,73 @@
+/** The image that buildah has made of the Dockerfile. `npm run test:image` builds it, and says here where it is. */
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { suite, test } from 'node:test';
+import { temporaryFolder } from '../support/headgate.ts';
+import { serves } from '../support/image-serves.ts';
+import type { Image } from '../support/image.ts';
+
+interface Built {
+  /** Where its file system is. */
+  readonly root: string;
+  readonly config: {
+    readonly User: string;
+    readonly Env: readonly string[];
+    readonly Entrypoint: readonly string[];
+    readonly Cmd: readonly string[];
+    readonly WorkingDir: string;
+    readonly StopSignal: string;
+    readonly Volumes: Readonly<Record<string, object>>;
+    readonly Healthcheck: { readonly Test: readonly string[] };
+  };
+  /** Of the packages, CycloneDX. */
+  readonly bills: readonly string[];
+}
+
+const { root, config, bills } = JSON.parse(
+  readFileSync(process.env['HEADGATE_IMAGE'] ?? '', 'utf8'),
+) as Built;
+
+suite('the image', () => {
+  test('serves, as uid 10001 on a read-only root, and stops in time', async (t) => {
+    const [kind, ...healthcheck] = config.Healthcheck.Test;
+    assert.deepEqual([kind, config.StopSignal, config.User], ['CMD', 'SIGTERM', '10001:10001']);
+    const image: Image = {
+      root,
+      isWhole: true,
+      workdir: config.WorkingDir,
+      env: Object.fromEntries(config.Env.map((it) => it.split(/=(.*)/s).slice(0, 2) as [string, string])),
+      user: config.User,
+      volume: Object.keys(config.Volumes)[0] ?? '',
+      healthcheck,
+      command: [...config.Entrypoint, ...config.Cmd],
+    };
+    await serves(t, image, join(await temporaryFolder(t), 'volume'));
+  });
+
+  test('holds the packages of its bill of materials, and no other', (t) => {
+    const listed = bills.map((path) => {
+      const { components } = JSON.parse(readFileSync(path, 'utf8')) as {
+        components: readonly { group?: string; name: string; version: string; purl: string }[];
+      };
+      assert(components.every(({ purl }) => purl.startsWith('pkg:npm/')));
+      return new Set(components.map(({ purl }) => decodeURIComponent(purl).replace('pkg:npm/', '')));
+    });
+    for (const [i, folder] of ['opt/headgate/node_modules', 'opt/node_modules'].entries()) {
+      const lock = readFileSync(join(root, folder, '.package-lock.json'), 'utf8');
+      const { packages } = JSON.parse(lock) as { packages: Record<string, { version: string }> };
+      const there = Object.entries(packages).map(
+        ([path, { version }]) => `${path.split('node_modules/').at(-1)}@${version}`,
+      );
+      assert(there.length > 30);
+      assert.deepEqual(
+        there.filter((it) => listed[i]?.has(it) !== true),
+        [],
+        folder,
+      );
+      t.diagnostic(
+        `${folder}: ${there.length} packages, of ${listed[i]?.size} in the bill (those of other platforms among them)`,
+      );
+    }
+  });
+});
