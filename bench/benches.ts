@@ -6,6 +6,7 @@ import { bodies } from './bodies.ts';
 import { comparison } from './comparison.ts';
 import { watching } from './consoles.ts';
 import { events } from './events.ts';
+import { headgates } from './headgates.ts';
 import { keep } from './keep.ts';
 import { listeners } from './listeners.ts';
 import { lone } from './lone.ts';
@@ -34,6 +35,7 @@ export const benches: readonly Bench[] = [
   batches,
   scale,
   listeners,
+  headgates,
   watching,
   answers,
   events,

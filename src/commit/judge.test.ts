@@ -1,0 +1,42 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { failedHere, isInDoubt, isRaised, verdictOf } from './judge.ts';
+
+const elsewhere = (sqlstate: string, where: string) => ({
+  ...failedHere(sqlstate, ''),
+  routine: 'ReportResultError',
+  where: `${where}\nwhile executing command on 10.0.0.1:5432`,
+});
+const raised =
+  'PL/pgSQL function app.check_it(text) line 3 at RAISE\nSQL statement "SELECT app.check_it(new.c)"';
+
+test('what another server of a Citus cluster has said is the row’s where its code has raised it, whatever the SQLSTATE', () => {
+  for (const sqlstate of ['08006', '53100', '57014', '57P01', '58030', 'XX000', '40001', '22P04', 'HG001']) {
+    const failed = elsewhere(sqlstate, raised);
+    assert.equal(isRaised(failed), true);
+    assert.equal(verdictOf(failed), 'row', sqlstate);
+    assert.equal(isInDoubt({ ...failed, atCommit: true }), false, sqlstate);
+  }
+});
+
+test('what that server is in trouble with itself costs the rows for it, and is in doubt at COMMIT', () => {
+  const called = 'PL/pgSQL function "line 1 at RAISE x"() line 2 at SQL statement';
+  for (const where of ['', called])
+    for (const [sqlstate, verdict] of [
+      ['53100', 'beyond'],
+      ['57P01', 'beyond'],
+      ['58030', 'beyond'],
+      ['08006', 'beyond'],
+      ['XX000', 'suspect'],
+      ['23514', 'row'],
+    ] as const) {
+      const failed = elsewhere(sqlstate, where);
+      assert.equal(verdictOf(failed), verdict, sqlstate);
+      assert.equal(isInDoubt({ ...failed, atCommit: true }), sqlstate !== '23514', sqlstate);
+    }
+});
+
+test('the engine’s own trouble ends the group, and a context alone is no proof', () => {
+  assert.equal(verdictOf({ sqlstate: '53100', routine: 'mdextend', where: raised }), 'engine');
+  assert.equal(verdictOf({ sqlstate: '53100', routine: 'exec_stmt_raise', where: '' }), 'row');
+});
