@@ -9,7 +9,7 @@
 // end, alone. Passing then, it is named as unsteady, its first output stays in the log, and the suite passes; more than a few
 // such files fail it all the same.
 import { spawn, spawnSync } from 'node:child_process';
-import { readdirSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { longestFirst, Pace } from './test-pace.mjs';
 import { temporary } from './test-folder.mjs';
@@ -48,6 +48,8 @@ const counts = new Map();
 /** How long each file took when it last ran, and how much of the processors, in s. */
 const took = new Map();
 const unsteadyMax = 3;
+/** What the header of PostgreSQL's shared memory takes, in bytes (PGShmemHeader). */
+const segmentBytes = 56;
 const failed = new Map();
 const unsteady = [];
 const running = new Set();
@@ -55,6 +57,7 @@ const pace = new Pace();
 const started = Date.now();
 await all();
 await again();
+removeSegments();
 report();
 
 async function all() {
@@ -162,6 +165,35 @@ function report() {
   for (const line of unsteady) console.log(`*** unsteady: ${line}`);
   for (const [file, why] of failed) console.log(`*** ${file} ${why}`);
   process.exitCode = failed.size === 0 ? 0 : 1;
+}
+
+/**
+ * Servers that were killed have left a small segment of shared memory each, of which a system has some thousands. Nobody is attached
+ * to it, and who made it is gone; a server that is started again on its data makes another one.
+ */
+function removeSegments() {
+  let lines = [];
+  try {
+    lines = readFileSync('/proc/sysvipc/shm', 'utf8').trim().split('\n').slice(1);
+  } catch {
+    // A system without them, or that shows them elsewhere.
+  }
+  const ids = lines
+    .map((line) => line.trim().split(/\s+/).map(Number))
+    .filter(
+      ([, , , bytes, creator, , attached, , , , , , , changed]) =>
+        bytes === segmentBytes &&
+        attached === 0 &&
+        changed * 1_000 >= started - 1_000 &&
+        !existsSync(`/proc/${creator}`),
+    )
+    .map(([, id]) => `${id}`);
+  if (ids.length > 0)
+    spawnSync(
+      'ipcrm',
+      ids.flatMap((id) => ['-m', id]),
+      { stdio: 'ignore' },
+    );
 }
 
 function kill(child) {

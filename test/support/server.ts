@@ -6,6 +6,7 @@ import { spawn, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import {
+  appendFileSync,
   chmodSync,
   chownSync,
   cpSync,
@@ -88,10 +89,14 @@ export function makeCluster(bin: string, programs: string, data: string): void {
   if (copied.status !== 0) throw new Error(`cp: ${copied.stderr}`);
 }
 
+/** Of a server that is killed and not started again: goes with its folder. The system would keep it until it is started itself. */
+export const sharedMemory = `dynamic_shared_memory_type = 'mmap'\n`;
+
 function initdb(programs: string, data: string): void {
   const args = ['-D', data, '-U', 'root', '-A', 'trust', '-E', 'UTF8', '--locale=C', '-N'];
   const init = spawnSync(join(programs, 'initdb'), args, { ...serverUser(), cwd: '/', encoding: 'utf8' });
   if (init.status !== 0) throw new Error(`initdb: ${init.stderr}`);
+  appendFileSync(join(data, 'postgresql.conf'), sharedMemory);
 }
 
 export interface RunningServer {

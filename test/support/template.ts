@@ -4,11 +4,12 @@
  * by itself finds none, and makes what it needs from nothing. Run as a program it makes the folder that it is given.
  */
 import { execFile } from 'node:child_process';
-import { cp, mkdir, rm } from 'node:fs/promises';
+import { appendFile, cp, mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
+import { sharedMemory } from './server.ts';
 
 const { HEADGATE_TEST_TEMPLATE: template = '' } = process.env;
 
@@ -25,6 +26,7 @@ async function make(dataDir: string): Promise<void> {
   await engine.close();
   // What is only there while a server runs.
   await rm(join(dataDir, 'lock'), { recursive: true, force: true });
+  await appendFile(join(dataDir, 'pg', 'postgresql.conf'), sharedMemory);
 }
 
 const [, program = '', folder = ''] = process.argv;
