@@ -58,7 +58,11 @@ async function cpuMs(...args: string[]): Promise<number> {
 }
 
 suite('a command loads what it needs', () => {
-  for (const args of [['--version'], ['--help'], ['start', '--help']]) {
+  test('headgate --version: nothing else', async () => {
+    assert.deepEqual(await loadedBy('--version'), { deps: ['app'], packages: [] });
+  });
+
+  for (const args of [['--help'], ['start', '--help']]) {
     test(`headgate ${args.join(' ')}: the tables`, async () => {
       assert.deepEqual(await loadedBy(...args), { deps: ['app', 'kit', 'tables'], packages: ['commander'] });
     });

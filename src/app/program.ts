@@ -1,0 +1,365 @@
+/**
+ * The command line and the environment → one command. The owner of signals and of the exit status: 0 after a clean stop, 1 with one line for
+ * everything that keeps Headgate from running. A command loads its rooms itself when it runs, so that --help, and a `send` in a loop,
+ * cost little.
+ */
+import { randomBytes } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import { performance } from 'node:perf_hooks';
+import { buffer } from 'node:stream/consumers';
+import { Command, InvalidArgumentError, Option } from 'commander';
+import { PlainError } from '../kit/plain-error.ts';
+import type { SendOptions } from '../senders/send-options.ts';
+import { limits } from '../tables/limits.ts';
+import { resolveSettings, settingsTable } from '../tables/settings.ts';
+import type { ResolvedSettings, SettingName, Settings, SocketName } from '../tables/settings.ts';
+import { registerCommands } from './commands/register.ts';
+import type { CommandIo } from '../kit/terminal.ts';
+import type { Stopped } from './stopping.ts';
+import type { Terminal } from './terminal.ts';
+
+/** As the system has called it. */
+export interface Invoked {
+  readonly argv: readonly string[];
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly version: string;
+}
+
+let invoked: Invoked = { argv: [], env: {}, version: 'unknown' };
+
+const rows = Object.entries(settingsTable) as [SettingName, (typeof settingsTable)[SettingName]][];
+
+function withSettings(command: Command): Command {
+  for (const [, row] of rows) {
+    if (row.flag === null) continue;
+    // What is off by default is switched on by naming it; what is on needs a word to be switched off.
+    const value = row.default === false ? '' : ` <${row.value}>`;
+    const none = row.default === null || row.default === false || String(row.default) === '';
+    const shown = none ? '' : `, default ${String(row.default)}`;
+    const option = new Option(`--${row.flag}${value}`, `${row.help} (${row.env}${shown})`);
+    command.addOption(value === '' ? option : option.argParser(once));
+  }
+  return command;
+}
+
+/** For the commands that speak to a Headgate that runs. */
+function withDataDir(command: Command): Command {
+  const { help, env, default: shown } = settingsTable.dataDir;
+  return command.addOption(
+    new Option('--data-dir <DIR>', `${help} (${env}, default ${shown})`).argParser(once),
+  );
+}
+
+function several(value: string, before: readonly string[] = []): readonly string[] {
+  return [...before, value];
+}
+
+/** Of a flag that is there twice nobody knows which one was meant. */
+function once(value: string, before: string | undefined): string {
+  if (before !== undefined) throw new InvalidArgumentError('It is there twice.');
+  return value;
+}
+
+function settingsOf(options: Readonly<Record<string, string | true | undefined>>): ResolvedSettings {
+  const flags: { [K in SettingName]?: string | true | undefined } = {};
+  for (const [name, row] of rows) {
+    const key = row.flag?.replaceAll(/-(.)/g, (_, letter: string) => letter.toUpperCase());
+    if (key !== undefined) flags[name] = options[key];
+  }
+  return resolveSettings({ env: invoked.env, flags });
+}
+
+/** As they are run with: `auto` has become the log's format here, where the terminal is known. */
+function settingsToRun(options: Record<string, string | true | undefined>): Settings {
+  const { settings } = settingsOf(options);
+  if (settings.logFormat !== 'auto') return settings;
+  return { ...settings, logFormat: process.stderr.isTTY ? 'pretty' : 'json' };
+}
+
+/** With the sockets of whoever started this process, which hardly anybody hands on. */
+async function withSockets(settings: Settings, doors: readonly SocketName[]): Promise<Settings> {
+  if (invoked.env['LISTEN_FDS'] === undefined) return settings;
+  const sockets = await import('./sockets.ts');
+  return sockets.withSockets(settings, { env: invoked.env, pid: process.pid }, doors);
+}
+
+async function terminalOf(settings: Settings): Promise<Terminal> {
+  const { openTerminal } = await import('./terminal.ts');
+  return openTerminal(settings);
+}
+
+async function start(options: Record<string, string | true | undefined>): Promise<void> {
+  // Before the first await: a signal during the start must not leave an engine behind.
+  const stopped = firstSignal();
+  const settings = await withSockets(settingsToRun(options), [
+    'listen',
+    'challenge',
+    'sql',
+    'gateway',
+    'admin',
+  ]);
+  const [{ startService }, { banner }] = await Promise.all([import('./start.ts'), import('./banner.ts')]);
+  const terminal = await terminalOf(settings);
+  const service = await startService(settings, terminal.log, invoked.version);
+  reloadOnSignal(service.reload);
+  terminal.print(banner(service, settings, process.stdout.isTTY));
+  await end(terminal, service.stop(await stopped));
+}
+
+async function gateway(options: Record<string, string | true | undefined>): Promise<void> {
+  const stopped = firstSignal();
+  const settings = await withSockets(settingsToRun(options), ['gateway']);
+  const [{ startGateway }, { gatewayBanner }] = await Promise.all([
+    import('./gateway-main.ts'),
+    import('./banner.ts'),
+  ]);
+  const terminal = await terminalOf(settings);
+  const service = await startGateway(settings, terminal.log, invoked.version);
+  reloadOnSignal(service.reload);
+  terminal.print(gatewayBanner(service, settings));
+  await end(terminal, service.stop(await stopped));
+}
+
+async function operator(options: Record<string, string | true | undefined>): Promise<void> {
+  const settings = settingsToRun(options);
+  const stopped = firstSignal();
+  const { startOperator } = await import('./operate.ts');
+  const terminal = await terminalOf(settings);
+  const running = await startOperator(settings, terminal.log);
+  await end(terminal, running.stop(await stopped));
+}
+
+/** Whatever is still open then, a connection to a hung server say, keeps the process no longer. */
+async function end(terminal: Terminal, stopping: Promise<Stopped>): Promise<void> {
+  await terminal.exit((await stopping) === 'in order' ? 0 : 1);
+}
+
+/** Without certificates SIGHUP means what it always means: the terminal is gone. */
+function reloadOnSignal(reload: (() => Promise<void>) | null): void {
+  if (reload !== null) process.on('SIGHUP', () => void reload());
+}
+
+/**
+ * The first signal asks for a clean stop, a second one ends the process at once; so does the first one some time after it,
+ * whatever the process is busy with, a start that does not get on included.
+ */
+function firstSignal(): Promise<string> {
+  return new Promise((resolve) => {
+    let asked = false;
+    for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+      process.on(signal, () => {
+        if (asked) process.exit(signal === 'SIGTERM' ? 143 : 130);
+        asked = true;
+        setTimeout(() => process.exit(1), limits.stopMs).unref();
+        resolve(signal);
+      });
+    }
+  });
+}
+
+async function config(options: Record<string, string | true | undefined>): Promise<void> {
+  const { settings, origins } = settingsOf(options);
+  const lines = rows.map(([name, row]) => {
+    const value = settings[name];
+    const none = value === null || (Array.isArray(value) && value.length === 0);
+    const shown = none ? '(none)' : row.secret ? '***' : String(value);
+    return [row.env, shown, origins[name]];
+  });
+  for (const { env } of settings.eventDatabases) lines.push([env, '***', env]);
+  const widths = [0, 1].map((column) => Math.max(...lines.map((line) => line[column]?.length ?? 0)));
+  for (const [env = '', shown = '', origin = ''] of lines) {
+    process.stdout.write(`${env.padEnd(widths[0] ?? 0)}  ${shown.padEnd(widths[1] ?? 0)}  ${origin}\n`);
+  }
+  const [{ refuse }, { problemsOf }] = await Promise.all([import('./start.ts'), import('./check.ts')]);
+  await refuse(problemsOf(settings));
+}
+
+async function rotate(options: Record<string, string | true | undefined>): Promise<void> {
+  const { rotateKey } = await import('./rotate-key.ts');
+  await rotateKey(settingsOf(options).settings, {
+    say: (line) => void process.stdout.write(`${line}\n`),
+    warn: (line) => void process.stderr.write(`headgate: ${line}\n`),
+  });
+}
+
+async function reveal(
+  name: string,
+  { database, ...rest }: Record<string, string | true | undefined>,
+): Promise<void> {
+  const { revealSecret } = await import('./reveal-secret.ts');
+  const value = await revealSecret(
+    settingsOf(rest).settings,
+    name,
+    typeof database === 'string' ? database : null,
+  );
+  process.stdout.write(`${value}\n`);
+}
+
+async function moveTo(options: Record<string, string | true | undefined>): Promise<void> {
+  const { to, database, leaveOut, ...rest } = options;
+  const { move } = await import('./move/move.ts');
+  await move(
+    settingsOf(rest).settings,
+    { to: String(to), database: database === true ? undefined : database, leaveOut: leaveOut === true },
+    {
+      say: (line) => void process.stdout.write(`${line}\n`),
+      warn: (line) => void process.stderr.write(`headgate: ${line}\n`),
+    },
+  );
+}
+
+async function spool(
+  what: 'check' | 'dump' | 'drain',
+  folder: string,
+  options: Record<string, string | true | undefined>,
+): Promise<void> {
+  const settings = settingsToRun(options);
+  const { checkSpool, drainSpool, dumpSpool } = await import('./spool-command.ts');
+  const say = (line: string): void => void process.stdout.write(`${line}\n`);
+  if (what === 'check') process.exitCode = (await checkSpool(folder, settings, say)) ? 0 : 1;
+  else if (what === 'dump') await dumpSpool(folder, settings, say);
+  else await drainSpool(folder, settings, (await terminalOf(settings)).log);
+}
+
+/** Ended by a signal. */
+function commandIo(): CommandIo {
+  const interrupt = new AbortController();
+  void firstSignal().then(() => interrupt.abort());
+  return {
+    print: (text) => void process.stdout.write(text),
+    note: (text) => void process.stderr.write(text),
+    terminal: process.stderr.isTTY,
+    read: (path) => (path === '-' ? buffer(process.stdin) : readFile(path)),
+    clock: Date.now,
+    elapsed: () => performance.now(),
+    random: randomBytes,
+    signal: interrupt.signal,
+  };
+}
+
+async function send(sender: string, options: Omit<SendOptions, 'sender'>): Promise<void> {
+  const { sendCommand } = await import('../senders/send.ts');
+  process.exitCode = await sendCommand({ ...options, sender }, commandIo());
+}
+
+/** Errors whose message was written for the terminal. Anything else is a bug and shows its stack. */
+function explain(error: unknown): string {
+  if (error instanceof PlainError) return error.message;
+  const { code, syscall, port, address } = error as NodeJS.ErrnoException & {
+    port?: number;
+    address?: string;
+  };
+  if (syscall === 'listen') {
+    const where = `${address ?? ''}:${port ?? ''}`;
+    if (code === 'EADDRINUSE')
+      return `${where} is in use by another program: choose another port (0 picks a free one)`;
+    return `cannot listen on ${where}: ${code ?? 'unknown error'}`;
+  }
+  if (syscall !== undefined && error instanceof Error) return error.message;
+  return error instanceof Error ? (error.stack ?? error.message) : String(error);
+}
+
+const program = new Command('headgate')
+  .description('A webhook destination that is a SQL database.')
+  .showHelpAfterError('(headgate --help tells more)');
+withSettings(program.command('start').description('start the service')).action(start);
+withSettings(
+  program
+    .command('gateway')
+    .description('start the events gateway alone, in front of the databases of EVENTS_API_<DB>_DSN'),
+).action(gateway);
+withSettings(
+  program
+    .command('operator')
+    .description(
+      'look after the Headgate resources of a Kubernetes cluster (KUBECONFIG, or the pod it runs in)',
+    ),
+).action(operator);
+withSettings(
+  program
+    .command('config')
+    .description('print every setting, its value and where it came from, and what start would refuse'),
+).action(config);
+const secrets = program.command('secrets').description('look after secrets and the key that seals them');
+withSettings(
+  secrets
+    .command('rotate-key')
+    .description('seal every secret with a new master key; Headgate may be running'),
+).action(rotate);
+withSettings(
+  secrets
+    .command('reveal')
+    .description('print a secret that its sender has brought, once')
+    .argument('<name>')
+    .option('--database <name>', 'which database; default: the one that is served when none is named'),
+).action(reveal);
+withSettings(
+  program
+    .command('move')
+    .description('move a database of this Headgate to another PostgreSQL; Headgate may be running')
+    .requiredOption('--to <dsn>', 'where to: postgresql://…, an empty database of PostgreSQL 14 to 18')
+    .option('--database <name>', 'which database; default: the one that is served when none is named')
+    .option('--leave-out', 'go on although some of it is not carried'),
+).action(moveTo);
+withDataDir(
+  program.command('console').description('print a link that lets a browser into the console'),
+).action(async (options) => {
+  const { consoleCommand } = await import('./console-commands.ts');
+  process.stdout.write(`${await consoleCommand(settingsOf(options).settings.dataDir)}\n`);
+});
+registerCommands(program, {
+  withDataDir,
+  withSettings,
+  settings: (flags) => settingsOf(flags).settings,
+  version: () => invoked.version,
+  io: commandIo,
+});
+const spools = program
+  .command('spool')
+  .description('look after a folder of webhooks that were kept while the database was away');
+for (const [what, description] of [
+  ['check', 'say what its files hold and whether they can be read; changes nothing'],
+  ['dump', 'print its requests, one JSON object a line; changes nothing'],
+  ['drain', 'hand its requests over to the database, and end'],
+] as const)
+  withSettings(spools.command(what).description(description).argument('<dir>')).action(
+    (folder: string, options: Record<string, string | true | undefined>) => spool(what, folder, options),
+  );
+program
+  .command('send')
+  .description('send a signed request as a known sender does, e.g. github (docs/senders lists them)')
+  .argument('<sender>')
+  .option('--url <url>', 'the URL of the table')
+  .option('--signed-url <url>', 'what the sender believes to call, where a proxy stands in front')
+  .option('--secret <secret>', 'what the sender signs with: the text of CREATE SECRET, or the private key')
+  .option('--secret-file <file>', 'the same, read from a file')
+  .option('--answer-secret <text>', 'the second secret that the answers to some questions need')
+  .option('--body <file>', 'this body instead of an example; - reads it from standard input')
+  .option('--id <text>', 'be one delivery that is repeated: the same text makes the same delivery id')
+  .option('--event <name>', "the event's name, e.g. push")
+  .option(
+    '--header <line>',
+    'one more header, e.g. "X-Test: yes", or another value for one; may be repeated',
+    several,
+  )
+  .option('--count <n>', 'how many requests (default: 1)')
+  .option('--rate <n/s>', 'begin at most so many a second')
+  .option('--now <time>', 'sign with this clock, e.g. 2026-03-04T05:06:07Z')
+  .option('--repeat <n>', 'the same delivery so many times, each signed anew, as a sender that tries again')
+  .option('--stale', 'sign with a time that is too old: the right answer is a refusal')
+  .option('--tamper', 'send another body than was signed: the right answer is a refusal')
+  .option('--handshake', 'ask what the sender asks before it delivers, and judge the answers as it would')
+  .option('--print', 'print the request as a command of curl, and send nothing')
+  .option('--make-secret', 'print a new secret and the key that belongs to it, and send nothing')
+  .action(send);
+
+export async function run(given: Invoked): Promise<void> {
+  invoked = given;
+  program.version(given.version);
+  try {
+    await program.parseAsync(given.argv);
+  } catch (error) {
+    for (const line of explain(error).split('\n')) process.stderr.write(`headgate: ${line}\n`);
+    process.exitCode = 1;
+  }
+}
