@@ -3,11 +3,10 @@
  * by their addresses; refuses with `relation_not_found`, `relation_not_streamed`, `engine_unavailable`, `table_changed` and
  * `result_too_large`. No transaction outlives a page.
  */
-import { setTimeout as pause } from 'node:timers/promises';
 import type { ClientBase, Connection, DatabaseError } from 'pg';
 import { cutOff } from '../engine/hang-up.ts';
 import { sqlstateOf } from '../engine/sqlstate.ts';
-import { flushSoon, writtenBetween } from '../kit/position.ts';
+import { onceOnDisk, writtenBetween } from '../kit/position.ts';
 import { quoteIdentifier, quoteLiteral } from '../kit/sql-text.ts';
 import { limits } from '../tables/limits.ts';
 import { Refused } from '../tables/refusals.ts';
@@ -74,32 +73,31 @@ const misnamed = /^(?:42601|42602|0A000|22023)$/;
 /** `which`: `byOid` or `byName`. Waits until what was committed is on the disk. */
 export async function tableNow({ client }: Lent, which: string): Promise<TableNow> {
   const query = nowOf(which);
-  let first: NowRow | null = null;
-  for (let waitedMs = 0; waitedMs <= limits.streamFlushMs; waitedMs += limits.streamFlushPauseMs) {
+  const ask = async (): Promise<NowRow> => {
     const { rows } = await client.query<NowRow>(query).catch((error: unknown) => {
       throw misnamed.test(sqlstateOf(error) ?? '') ? new Refused('relation_not_found') : error;
     });
     const [now] = rows;
     if (now === undefined) throw new Refused('relation_not_found');
     if (now.kind !== 'r' || now.file === null) throw new Refused('relation_not_streamed');
-    const name = `${quoteIdentifier(now.schema)}.${quoteIdentifier(now.table)}`;
     if (now.readable !== 'true')
-      throw new SqlRefused({ sqlstate: '42501', message: `permission denied for table ${name}` });
-    first ??= now;
-    if (first.written === null || BigInt(now.flushed ?? 0) >= BigInt(first.written))
-      return {
-        oid: Number(first.oid),
-        file: Number(first.file),
-        blocks: Number(first.blocks),
-        name,
-        position: BigInt(first.position),
-        next: BigInt(first.position) + BigInt(first.begun),
-      };
-    if (waitedMs === limits.streamFlushAskMs) await client.query(flushSoon);
-    await pause(limits.streamFlushPauseMs);
-  }
-  throw new Refused('engine_unavailable');
+      throw new SqlRefused({ sqlstate: '42501', message: `permission denied for table ${nameOf(now)}` });
+    return now;
+  };
+  const now = await onceOnDisk(ask, (sql) => client.query(sql), limits);
+  if (now === null) throw new Refused('engine_unavailable');
+  const { oid, file, blocks, position, begun } = now;
+  return {
+    oid: Number(oid),
+    file: Number(file),
+    blocks: Number(blocks),
+    name: nameOf(now),
+    position: BigInt(position),
+    next: BigInt(position) + BigInt(begun),
+  };
 }
+
+const nameOf = ({ schema, table }: NowRow): string => `${quoteIdentifier(schema)}.${quoteIdentifier(table)}`;
 
 export interface Page {
   /** Each as a JSON object in one line. */

@@ -10,7 +10,7 @@ import { hangUp } from '../../engine/hang-up.ts';
 import { wantsPlain } from '../../engine/servers.ts';
 import { backoffMs } from '../../kit/backoff.ts';
 import { PlainError } from '../../kit/plain-error.ts';
-import { flushSoon, positionNow } from '../../kit/position.ts';
+import { onceOnDisk, positionNow } from '../../kit/position.ts';
 import type { CommandIo } from '../../kit/terminal.ts';
 import { limits } from '../../tables/limits.ts';
 
@@ -45,18 +45,17 @@ export class Session {
    * Outside of a transaction.
    */
   async position(): Promise<bigint> {
-    const [first] = await this.rows(positionNow);
-    const written = BigInt(first?.['written'] ?? '0');
-    let flushed = BigInt(first?.['flushed'] ?? '0');
-    for (let waitedMs = 0; flushed < written; waitedMs += limits.streamFlushPauseMs) {
-      if (waitedMs > limits.streamFlushMs)
-        throw new DatabaseFailure('its log does not reach the disk', undefined);
-      if (waitedMs === limits.streamFlushAskMs) await this.rows(flushSoon);
-      await pause(limits.streamFlushPauseMs);
+    const ask = async () => {
       const [now] = await this.rows(positionNow);
-      flushed = BigInt(now?.['flushed'] ?? '0');
-    }
-    return BigInt(first?.['position'] ?? '0');
+      return {
+        position: now?.['position'] ?? '0',
+        written: now?.['written'] ?? null,
+        flushed: now?.['flushed'] ?? null,
+      };
+    };
+    const found = await onceOnDisk(ask, (sql) => this.rows(sql), limits);
+    if (found === null) throw new DatabaseFailure('its log does not reach the disk', undefined);
+    return BigInt(found.position);
   }
 
   async close(): Promise<void> {
