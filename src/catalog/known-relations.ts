@@ -3,7 +3,7 @@
  * way of writing; gives Targets, at once where it is known. What was found is remembered for a moment, what was not is looked for
  * again. Refuses with what looking refuses with.
  */
-import type { Target } from '../tables/flow.ts';
+import type { Intake, Target } from '../tables/flow.ts';
 import type { Limits } from '../tables/limits.ts';
 import { Refused } from '../tables/refusals.ts';
 
@@ -96,4 +96,26 @@ export class KnownRelations<Row, Mode> {
       if (this.#looking.get(name) === look) this.#looking.delete(name);
     }
   }
+}
+
+/** What a gateway takes of a request: one JSON document, whose keys fill the columns of the same name. */
+export const plainIntake: Intake = {
+  format: 'json',
+  batched: false,
+  document: null,
+  unknown: 'ignore',
+  includes: [],
+  hiddenHeaders: new Set(),
+};
+
+export function notFound(name: string): Refused {
+  return new Refused('relation_not_found', `no such table "${name}"`);
+}
+
+export function notWritable(name: string, why: string): Refused {
+  return new Refused('relation_not_writable', `"${name}" ${why}`);
+}
+
+export function keyMissing(name: string): Refused {
+  return new Refused('key_missing', `"${name}" has no primary key that a row could say`);
 }

@@ -8,8 +8,7 @@
  */
 import type { Target } from '../tables/flow.ts';
 import type { Limits } from '../tables/limits.ts';
-import { Refused } from '../tables/refusals.ts';
-import { KnownRelations } from './known-relations.ts';
+import { keyMissing, KnownRelations, notFound, notWritable, plainIntake } from './known-relations.ts';
 import { relationColumns, relationsSql, toCode, toShape } from './shape.ts';
 import type { RelationRow } from './shape.ts';
 
@@ -82,7 +81,7 @@ function toTarget(database: string, name: string, row: FoundRow, writeMode: Writ
   const code = toCode(row);
   if (typeof code === 'string') throw notWritable(name, `cannot take rows: ${code}`);
   if (writeMode !== 'insert' && shape.key.length === 0) {
-    throw new Refused('key_missing', `"${name}" has no primary key that a row could say`);
+    throw keyMissing(name);
   }
   return {
     database,
@@ -95,23 +94,8 @@ function toTarget(database: string, name: string, row: FoundRow, writeMode: Writ
     // With its key also where rows are only inserted: a commit takes a key that it did not know for a changed table.
     shape,
     code,
-    intake: {
-      format: 'json',
-      batched: false,
-      document: null,
-      unknown: 'ignore',
-      includes: [],
-      hiddenHeaders: new Set(),
-    },
+    intake: plainIntake,
   };
-}
-
-function notFound(name: string): Refused {
-  return new Refused('relation_not_found', `no such table "${name}"`);
-}
-
-function notWritable(name: string, why: string): Refused {
-  return new Refused('relation_not_writable', `"${name}" ${why}`);
 }
 
 /**

@@ -2,10 +2,15 @@
  * Tables of one RisingWave database, by the names that applications give them. Takes a name as SQL writes it, gives Targets;
  * refuses with `relation_not_found`, `relation_not_writable` and `key_missing`. Touches the database through the one function it is given.
  */
-import { KnownRelations } from '../catalog/known-relations.ts';
+import {
+  keyMissing,
+  KnownRelations,
+  notFound,
+  notWritable,
+  plainIntake,
+} from '../catalog/known-relations.ts';
 import type { Target } from '../tables/flow.ts';
 import type { Limits } from '../tables/limits.ts';
-import { Refused } from '../tables/refusals.ts';
 import { parseDefinition } from './definition.ts';
 import { literal } from './literal.ts';
 import { parseType } from './types.ts';
@@ -146,14 +151,7 @@ function toTarget(
       onTypeError: 'reject',
     },
     code: { owner: 0, ownerName: '', as: 'headgate', inert: true, catalogued: false },
-    intake: {
-      format: 'json',
-      batched: false,
-      document: null,
-      unknown: 'ignore',
-      includes: [],
-      hiddenHeaders: new Set(),
-    },
+    intake: plainIntake,
   };
   columnsOfTargets.set(target, known);
   return target;
@@ -161,19 +159,10 @@ function toTarget(
 
 /** `own`: what the table does; null: it has no key. */
 function refuseConflict(name: string, asked: 'error' | 'update' | 'ignore', own: string | null): void {
-  if (own === null && asked !== 'error')
-    throw new Refused('key_missing', `"${name}" has no primary key that a row could say`);
+  if (own === null && asked !== 'error') throw keyMissing(name);
   if (own === null || own === asked) return;
   throw notWritable(
     name,
     `was not made for on_conflict=${asked}: in RisingWave a table says what becomes of a key that is there already (ON CONFLICT of CREATE TABLE)`,
   );
-}
-
-function notFound(name: string): Refused {
-  return new Refused('relation_not_found', `no such table "${name}"`);
-}
-
-function notWritable(name: string, why: string): Refused {
-  return new Refused('relation_not_writable', `"${name}" ${why}`);
 }

@@ -1,7 +1,6 @@
 /** Sockets that are open before Headgate is, as systemd hands them on. */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
-import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { chownSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
@@ -15,7 +14,8 @@ import { suite, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { onEnd } from '../support/cleanup.ts';
-import { Headgate, temporaryFolder } from '../support/headgate.ts';
+import { freePorts, temporaryFolder, watched } from '../support/headgate.ts';
+import type { Headgate } from '../support/headgate.ts';
 import { requireTool } from '../support/tools.ts';
 import { within } from '../support/within.ts';
 
@@ -49,13 +49,6 @@ const fdOf = (socket: Server | number): number =>
 /** With these sockets from number 3 on. */
 async function start(t: TestContext, handed: Handed): Promise<Headgate> {
   const dataDir = await temporaryFolder(t);
-  const ports = [
-    '--listen-port=0',
-    '--listen-host=127.0.0.1',
-    '--sql-port=0',
-    '--gateway-port=0',
-    '--admin-port=0',
-  ];
   const env = `LISTEN_FDS=${handed.sockets.length} LISTEN_FDNAMES='${handed.names}'`;
   const child = spawn(
     '/bin/sh',
@@ -66,21 +59,13 @@ async function start(t: TestContext, handed: Handed): Promise<Headgate> {
       command,
       ...args,
       `--data-dir=${dataDir}`,
-    ].concat(ports, '--listeners=1'),
+    ].concat(freePorts, '--listeners=1'),
     {
       env: { PATH: process.env['PATH'] },
       stdio: ['ignore', 'pipe', 'pipe', ...handed.sockets.map(fdOf)],
     },
   );
   return watched(t, child, dataDir);
-}
-
-function watched(t: TestContext, child: ChildProcess, dataDir: string): Headgate {
-  const headgate = new Headgate(child, dataDir);
-  onEnd(t, 'headgate', async () => {
-    if (child.exitCode === null && child.signalCode === null) await headgate.signal('SIGTERM');
-  });
-  return headgate;
 }
 
 const table = `CREATE TABLE t (data JSONB) WITH (connector = 'webhook')`;

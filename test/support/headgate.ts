@@ -132,17 +132,22 @@ export interface Answer {
   readonly text: string;
 }
 
+/** On loopback. */
+export const freePorts: readonly string[] = [
+  '--listen-port=0',
+  '--listen-host=127.0.0.1',
+  '--sql-port=0',
+  '--gateway-port=0',
+  '--admin-port=0',
+];
+
 /** Starts the program without waiting for it. */
 export async function spawnHeadgate(t: TestContext, options: StartOptions = {}): Promise<Headgate> {
   const dataDir = options.dataDir ?? (await preparedFolder(t));
-  const ports = [
-    '--listen-port=0',
-    '--listen-host=127.0.0.1',
-    '--sql-port=0',
-    '--gateway-port=0',
-    '--admin-port=0',
-    // A flag that is there twice is refused.
-  ].filter((flag) => options.args?.some((arg) => arg.split('=')[0] === flag.split('=')[0]) !== true);
+  // A flag that is there twice is refused.
+  const ports = freePorts.filter(
+    (flag) => options.args?.some((arg) => arg.split('=')[0] === flag.split('=')[0]) !== true,
+  );
   const command = [
     process.execPath,
     cli,
@@ -157,7 +162,12 @@ export async function spawnHeadgate(t: TestContext, options: StartOptions = {}):
       stdio: ['ignore', 'pipe', 'pipe'],
     },
   );
-  const headgate = new Headgate(child, dataDir, options.unread);
+  return watched(t, child, dataDir, options.unread);
+}
+
+/** Ended with the test, where it has not ended by itself. */
+export function watched(t: TestContext, child: ChildProcess, dataDir: string, unread = false): Headgate {
+  const headgate = new Headgate(child, dataDir, unread);
   onEnd(t, 'headgate', async () => {
     if (child.exitCode === null && child.signalCode === null) await headgate.signal('SIGTERM');
   });

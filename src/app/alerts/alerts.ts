@@ -13,7 +13,7 @@ import { limits } from '../../tables/limits.ts';
 import type { Observe } from '../../tables/observations.ts';
 import { samplesOf } from '../metric-samples.ts';
 import type { Sample } from '../metric-samples.ts';
-import { Conditions } from './conditions.ts';
+import { Conditions, keyOf } from './conditions.ts';
 import type { Condition } from './conditions.ts';
 import { Growth } from './growth.ts';
 import type { KeptFile } from './kept.ts';
@@ -172,8 +172,8 @@ export class Alerts implements Closable {
     this.#askedAtMs = clock();
     await sharing.claim(this.#conditions.standing);
     const all: SilentTable[] = [];
-    const known = new Set(this.#conditions.kept.map(({ rule, labels }) => JSON.stringify([rule, labels])));
-    const isKnown = (labels: Labels) => known.has(JSON.stringify(['HeadgateTableSilent', labels]));
+    const known = new Set(this.#conditions.kept.map(({ rule, labels }) => keyOf(rule, labels)));
+    const isKnown = (labels: Labels) => known.has(keyOf('HeadgateTableSilent', labels));
     for (const database of databases.slice(0, limits.alertDatabasesMax)) {
       const before = this.#silent.filter(({ labels }) => labels['database'] === database);
       all.push(...((await silent(database, isKnown)) ?? before));

@@ -25,6 +25,11 @@ export interface Condition {
   told: boolean;
 }
 
+/** By which a condition is known, here and in the database. */
+export function keyOf(rule: string, labels: Labels): string {
+  return JSON.stringify([rule, labels]);
+}
+
 export class Conditions {
   readonly #all = new Map<string, Condition>();
 
@@ -36,7 +41,7 @@ export class Conditions {
     const now = new Set<string>();
     for (const { rule, wrong } of seen) {
       for (const { labels, says } of wrong) {
-        const key = JSON.stringify([rule.name, labels]);
+        const key = keyOf(rule.name, labels);
         const known = this.#all.get(key) ?? this.#begin(key, { rule, labels, says, nowMs });
         if (known === null) continue;
         now.add(key);
@@ -60,7 +65,7 @@ export class Conditions {
   restore(kept: readonly Kept[], rules: readonly Rule[], nowMs: number): void {
     for (const { rule: name, labels, says, sinceMs } of kept) {
       const rule = rules.find((it) => it.name === name);
-      const key = JSON.stringify([name, labels]);
+      const key = keyOf(name, labels);
       if (rule === undefined || this.#all.has(key) || this.#all.size >= limits.alertConditionsMax) continue;
       this.#all.set(key, { rule, labels, says, sinceMs, lastMs: nowMs, state: 'firing', told: true });
     }

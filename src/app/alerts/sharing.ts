@@ -7,6 +7,7 @@ import { randomUUID } from 'node:crypto';
 import type { Catalog } from '../../catalog/catalog.ts';
 import { quoteLiteral } from '../../kit/sql-text.ts';
 import { limits } from '../../tables/limits.ts';
+import { keyOf } from './conditions.ts';
 import type { Condition } from './conditions.ts';
 import { isKept } from './kept.ts';
 import type { Kept } from './kept.ts';
@@ -41,7 +42,7 @@ export class SharedAlerts implements Sharing {
       ))
         verdicts.set(condition, verdict);
     }
-    return conditions.map((condition) => verdicts.get(keyOf(condition)) ?? 'tell');
+    return conditions.map(({ rule, labels }) => verdicts.get(keyOf(rule.name, labels)) ?? 'tell');
   }
 
   async told(conditions: readonly Condition[]): Promise<void> {
@@ -67,8 +68,6 @@ export class SharedAlerts implements Sharing {
   }
 }
 
-const keyOf = ({ rule, labels }: Condition): string => JSON.stringify([rule.name, labels]);
-
 function byDatabase(conditions: readonly Condition[]): ReadonlyMap<string, readonly Condition[]> {
   const found = new Map<string, Condition[]>();
   for (const condition of conditions) {
@@ -83,7 +82,7 @@ function byDatabase(conditions: readonly Condition[]): ReadonlyMap<string, reado
 
 function jsonOf(conditions: readonly Condition[]): string {
   const given = conditions.map((condition) => ({
-    condition: keyOf(condition),
+    condition: keyOf(condition.rule.name, condition.labels),
     firing: condition.state !== 'over',
     told: condition.told,
     since: new Date(condition.sinceMs).toISOString(),

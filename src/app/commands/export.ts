@@ -10,7 +10,7 @@ import { limits } from '../../tables/limits.ts';
 import { interrupted } from './io.ts';
 import type { CommandIo } from '../../kit/terminal.ts';
 import { parsePosition, writtenBetween } from '../../kit/position.ts';
-import type { Column } from './parquet.ts';
+import type { Cells, Column } from './parquet.ts';
 import { within } from './session.ts';
 import type { Session } from './session.ts';
 import type { Where } from './where.ts';
@@ -22,8 +22,6 @@ export interface ExportOptions {
   readonly output?: string;
   readonly json?: boolean;
 }
-
-type Cells = readonly (string | null)[];
 
 /** What makes a file of rows, piece by piece. */
 interface Encoder {

@@ -17,7 +17,8 @@ export interface Column {
   readonly dataTypeModifier: number;
 }
 
-type Cells = readonly (string | null)[];
+/** Of a row, as PostgreSQL has written them. */
+export type Cells = readonly (string | null)[];
 
 interface Kind {
   readonly what: string;
