@@ -36,6 +36,9 @@ function run(command, args, options = {}) {
 const buildah = (args) => spawnSync('buildah', [...store, ...args], { encoding: 'utf8' });
 const build = (args) => run('buildah', [...store, ...args]);
 
+/** Where the build finds what npm needs. */
+const inside = { settings: '/usr/local/etc/npmrc', cache: '/var/cache/npm' };
+
 /** A Debian with this machine's Node, in the place of one from a registry. */
 function baseImage() {
   const given = process.env.HEADGATE_IMAGE_BASE;
@@ -57,16 +60,20 @@ function baseImage() {
   return 'localhost/node-base';
 }
 
-/** What npm needs on this machine to reach packages; nothing of it becomes part of the image. */
+/** What npm needs on this machine to reach packages, as one file of npm's own, and a cache; nothing of it becomes part of the image. */
 function mounts() {
   const get = (name) => run('npm', ['config', 'get', name]);
   const cache = join(folder, 'npm-cache');
+  const settings = join(folder, 'npmrc');
   mkdirSync(cache, { recursive: true });
+  // The user's come last, and count.
+  const texts = ['globalconfig', 'userconfig'].map(get).filter((path) => existsSync(path));
+  const lines = [...texts.map((path) => readFileSync(path, 'utf8')), `cache=${inside.cache}`];
+  writeFileSync(settings, `${lines.join('\n')}\n`, { mode: 0o600 });
   const pairs = [
-    [get('userconfig'), '/root/.npmrc:ro'],
-    [get('globalconfig'), '/usr/local/etc/npmrc:ro'],
+    [settings, `${inside.settings}:ro`],
+    [cache, `${inside.cache}:rw`],
     [get('cafile'), `${get('cafile')}:ro`],
-    [cache, '/root/.npm:rw'],
   ];
   return pairs.filter(([from]) => existsSync(from)).flatMap(([from, to]) => ['--volume', `${from}:${to}`]);
 }
