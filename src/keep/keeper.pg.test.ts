@@ -4,6 +4,7 @@ import { after, before, suite, test } from 'node:test';
 import { Door } from '../../test/support/ddl-door.ts';
 import { startServer } from '../../test/support/server.ts';
 import type { TestServer } from '../../test/support/server.ts';
+import { until } from '../../test/support/until.ts';
 import { migrate, readMigrations } from '../catalog/migrate.ts';
 import { limits } from '../tables/limits.ts';
 import type { Observation } from '../tables/observations.ts';
@@ -106,6 +107,30 @@ suite('keep', () => {
     await pass();
     assert.equal((await root.run('SELECT count(*)::int FROM roomy'))[0]?.[0], 100);
     assert.match(String((await root.run('SHOW CREATE TABLE roomy'))[0]?.[1]), /keep = '1 TB'/);
+  });
+
+  test('an index is gone through once, not for each transaction from its beginning', async () => {
+    const rows = 20_000;
+    await root.run(table('indexed', '1 minute'));
+    await fill('indexed', rows - 2_001, '1 hour');
+    // More of one time than a transaction removes, and the first time there is.
+    await root.run(`INSERT INTO indexed SELECT 'true', now() - interval '2 hours' FROM generate_series(1, 2000);
+      INSERT INTO indexed VALUES ('0', '-infinity'), ('1', now()), ('2', NULL); CREATE INDEX by_arrival ON indexed (arrived)`);
+    const blocks = async () => {
+      await root.run('SELECT pg_stat_force_next_flush(), pg_stat_clear_snapshot()');
+      const [[n] = []] = await root.run(
+        `SELECT (idx_blks_hit + idx_blks_read)::int FROM pg_statio_user_indexes WHERE indexrelname = 'by_arrival'`,
+      );
+      return Number(n);
+    };
+    const before = await blocks();
+    await pass();
+    assert.equal(await count('indexed'), 2);
+    assert.deepEqual(await kept(root, 'indexed'), [[rows, true, null]]);
+    let read = 0;
+    await until(async () => (read = (await blocks()) - before) > 0);
+    // A few for each of the 20 transactions; from the beginning each time it is four times as much.
+    assert.ok(read < 300, String(read));
   });
 
   test('by number: the oldest go', async () => {

@@ -140,12 +140,13 @@ class Keeping {
       for (const leaf of await this.transaction(() => this.rows<Leaf>(sql.leaves, [table.oid]))) {
         const cutoff = await this.#cutoff(table, leaf);
         if (cutoff === null) continue;
-        pass.rows += await this.transaction(() => this.#remove(table, leaf, cutoff, pass, this.#empty)).catch(
+        const bounds = { cutoff, from: '-infinity' };
+        pass.rows += await this.transaction(() => this.#remove(table, leaf, bounds, pass, this.#empty)).catch(
           ifHeld,
         );
         while (clock() < until && !this.#signal.aborted) {
           const began = clock();
-          const removed = await this.transaction(() => this.#remove(table, leaf, cutoff, pass, this.#delete));
+          const removed = await this.transaction(() => this.#remove(table, leaf, bounds, pass, this.#delete));
           pass.rows += removed;
           if (removed < limits.keepBatchRowsMax) break;
           await this.#rest(Math.max(limits.keepRestMs, (clock() - began) * limits.keepRestTimes));
@@ -190,27 +191,28 @@ class Keeping {
     return sized[0]?.rows ?? null;
   }
 
-  async #safe(leaf: Leaf, arrival: string): Promise<void> {
+  /** Gives whether an index finds the oldest rows. */
+  async #safe(leaf: Leaf, arrival: string): Promise<boolean> {
     await this.rows(sql.lock(leaf.name));
-    const [found] = await this.rows<{ same: boolean; safe: boolean; timed: boolean }>(
+    const [found] = await this.rows<{ same: boolean; safe: boolean; timed: boolean; indexed: boolean }>(
       sql.looked(leaf, arrival),
     );
     if (found?.same !== true) throw new Left(null);
     if (!found.safe) throw new Left(reasons.code);
     if (!found.timed) throw new Left(reasons.noTime);
+    return found.indexed;
   }
 
   async #remove(
     table: KeptTable,
     leaf: Leaf,
-    cutoff: string,
+    bounds: Bounds,
     pass: { id: string | null; readonly rows: number },
-    how: (leaf: Leaf, arrival: string, cutoff: string) => Promise<number>,
+    how: (leaf: Leaf, arrival: string, bounds: Bounds, indexed: boolean) => Promise<number>,
   ): Promise<number> {
     const { oid, schema, table: name, keep, arrival } = table;
     if (arrival === null || (await this.#client.query(sql.myTurn)).rowCount === 0) return 0;
-    await this.#safe(leaf, arrival);
-    const removed = await how(leaf, arrival, cutoff);
+    const removed = await how(leaf, arrival, bounds, await this.#safe(leaf, arrival));
     if (removed === 0) return 0;
     if (pass.id !== null) await this.rows(sql.loggedMore, [pass.id, removed]);
     else {
@@ -220,7 +222,7 @@ class Keeping {
         name,
         keep,
         removed,
-        cutoff,
+        bounds.cutoff,
         null,
       ]);
       pass.id = row?.id ?? null;
@@ -228,11 +230,22 @@ class Keeping {
     return removed;
   }
 
-  readonly #delete = async ({ name }: Leaf, arrival: string, cutoff: string): Promise<number> =>
-    (await this.#client.query(sql.remove(name, arrival), [cutoff])).rowCount ?? 0;
+  readonly #delete = async (
+    { name }: Leaf,
+    arrival: string,
+    bounds: Bounds,
+    indexed: boolean,
+  ): Promise<number> => {
+    const [gone] = await this.rows<{ rows: string; last: string | null }>(
+      sql.remove(name, arrival, indexed),
+      [bounds.cutoff, bounds.from],
+    );
+    bounds.from = gone?.last ?? bounds.from;
+    return Number(gone?.rows ?? 0);
+  };
 
   /** A partition whose time is over, as a whole. Gives about how many rows that were. */
-  readonly #empty = async ({ oid, name }: Leaf, arrival: string, cutoff: string): Promise<number> => {
+  readonly #empty = async ({ oid, name }: Leaf, arrival: string, { cutoff }: Bounds): Promise<number> => {
     const [found] = await this.rows<{ rows: string }>(sql.outlived(name), [oid, arrival, cutoff]);
     if (found !== undefined) await this.rows(sql.empty(name));
     return Number(found?.rows ?? 0);
@@ -262,6 +275,11 @@ function ifHeld(error: unknown): number {
 
 interface Cutoff {
   readonly cutoff: string;
+}
+
+/** Of the rows that are to be removed in a turn: all before `cutoff`; those before `from` are gone, or the next turn's. */
+interface Bounds extends Cutoff {
+  from: string;
 }
 
 /** Why a table is left alone for now; null: it is no longer the one that was meant. */

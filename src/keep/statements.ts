@@ -46,12 +46,14 @@ export const lock = (name: string): string => `lock table only ${name} in row ex
 
 /**
  * Under the lock: is it the table that was meant, may Headgate's role remove its rows itself, and does the column say when they
- * came? `safe`: removing a row runs nothing that could do more than who wrote it.
+ * came? `safe`: removing a row runs nothing that could do more than who wrote it. `indexed`: it finds the oldest by itself.
  */
 export function looked({ name, oid }: Leaf, arrival: string): string {
   return `select to_regclass(${quoteLiteral(name)})::oid = ${oid} as same,
   ${inertSql('c')} or not exists (select from (${ownersSql('c.oid')}) as o where not ${trustedSql('o.relowner')}) as safe,
-  exists (select from pg_attribute a where a.attrelid = c.oid and a.attname = ${quoteLiteral(arrival)} and a.atttypid = 'timestamptz'::regtype) as timed
+  exists (select from pg_attribute a where a.attrelid = c.oid and a.attname = ${quoteLiteral(arrival)} and a.atttypid = 'timestamptz'::regtype) as timed,
+  exists (select from pg_index i join pg_class ic on ic.oid = i.indexrelid join pg_am m on m.oid = ic.relam join pg_attribute a on a.attrelid = c.oid and a.attnum = i.indkey[0]
+    where i.indrelid = c.oid and i.indisvalid and i.indpred is null and m.amname = 'btree' and a.attname = ${quoteLiteral(arrival)}) as indexed
 from pg_class c where c.oid = ${oid}`;
 }
 
@@ -92,10 +94,15 @@ where c.oid = $1::oid and c.relispartition and p.partstrat = 'r' and p.partnatts
 /** All of its rows at once, and their space. Nobody waits for it longer than it may wait itself. */
 export const empty = (name: string): string => `truncate table only ${name}`;
 
-/** A row that is changed meanwhile is another one, and stays. */
-export const remove = (name: string, arrival: string): string =>
-  `delete from only ${name} where ctid = any (array(
-  select t.ctid from only ${name} t where t.${quote(arrival)} < $1::timestamptz limit ${limits.keepBatchRowsMax}))`;
+/**
+ * The next rows, and the arrival of the last of them; a row that is changed meanwhile is another one, and stays. With `indexed` they are the
+ * oldest: $2 spares the index what it still holds of those before. $1 cutoff, $2 from when on.
+ */
+export const remove = (name: string, arrival: string, indexed: boolean): string =>
+  `with gone as (delete from only ${name} where ctid = any (array(
+  select t.ctid from only ${name} t where t.${quote(arrival)} < $1::timestamptz and t.${quote(arrival)} >= $2::timestamptz
+  ${indexed ? `order by t.${quote(arrival)}` : ''} limit ${limits.keepBatchRowsMax})) returning ${quote(arrival)} as arrived)
+select count(*)::text as rows, ${indexed ? `max(g.arrived)::text` : `'-infinity'`} as last from gone g`;
 
 /** $1 oid, $2 and $3 its names, $4 keep, $5 rows, $6 cutoff, $7 reason. Of a reason that is told already no second row. */
 export const logged = `insert into headgate.keep_log (relation, schema_name, table_name, keep, rows, older_than, reason)
