@@ -137,7 +137,7 @@ function drainer(kept: DatabaseSpool, parts: SpoolParts): Drainer {
   return new Drainer(kept, {
     ready: () => engine.unavailable === null && catalog.isWatching(database),
     current: (oid) => catalog.current(database, oid),
-    refresh: () => catalog.refresh(database),
+    refresh: (table) => catalog.refresh(table),
     decode: (target, { method, requestTarget, rawHeaders, arrivedAtMs, remoteAddress }, body) =>
       decodeRequest(target, { method, target: requestTarget, rawHeaders, arrivedAtMs, remoteAddress, body }),
     decodeWholes,

@@ -71,7 +71,7 @@ export async function openWebhooks<Door extends Closable>(
   const stages = {
     find: (name: TableName) => catalog.find(name),
     submit: (rows: Rows) => lanes.submit(rows),
-    refresh: (database: string) => catalog.refresh(database),
+    refresh: (table: Pick<Target, 'database' | 'oid'>) => catalog.refresh(table),
   };
   const decode = (target: Target, request: DecodeRequest) =>
     decodeWhole(target, request) ?? longWork.slices(request.body.length, decodeInSlices(target, request));

@@ -158,7 +158,7 @@ function outward(
     seal: sealing.seal,
     newId: randomUUID,
     connect: (database) => pools.connect(database),
-    refresh: (database) => catalog.refresh(database),
+    refresh: (table) => catalog.refresh(table),
     observe,
   };
   const learn = createLearning(learning);

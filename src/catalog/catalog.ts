@@ -221,10 +221,11 @@ export class Catalog {
     }
   }
 
-  async refresh(database: string): Promise<void> {
+  /** The table is not what is known of it. */
+  async refresh({ database, oid }: Pick<Target, 'database' | 'oid'>): Promise<void> {
     await this.#databases
       .get(database)
-      ?.refresh()
+      ?.refresh(oid)
       .catch(() => {
         throw new Refused('engine_unavailable');
       });

@@ -30,17 +30,11 @@ import type { Migrations } from './migrate.ts';
 import { Refresher } from './refresher.ts';
 import { hears, listen, readChannels, unlisten } from './listening.ts';
 import type { ChannelNames } from './listening.ts';
-import {
-  pinned,
-  readFingerprint,
-  readForeignSecrets,
-  readOwned,
-  readOwnedBy,
-  readTables,
-} from './reading.ts';
+import { Picture } from './picture.ts';
+import { pinned, readForeignSecrets, readOwned, readOwnedBy } from './reading.ts';
 import { keyProblem, sealOldChecks } from './sealed.ts';
 import type { KeyDeps } from './sealed.ts';
-import { emptySnapshot, keyOfName, nextSnapshot } from './snapshot.ts';
+import { keyOfName } from './snapshot.ts';
 import type { CatalogRow, Snapshot, SnapshotDeps } from './snapshot.ts';
 
 export type CatalogState = 'connecting' | 'watching' | 'absent' | 'closed';
@@ -59,6 +53,9 @@ export interface DatabaseCatalogOptions {
     Limits,
     | 'catalogWaitMs'
     | 'catalogMissIntervalMs'
+    | 'catalogMissRestTimes'
+    | 'catalogWholeMax'
+    | 'catalogWholeMs'
     | 'catalogPollIntervalMs'
     | 'catalogHeartbeatMs'
     | 'catalogEchoMs'
@@ -84,12 +81,15 @@ export class DatabaseCatalog {
   readonly #ended: Promise<void>;
   #state: CatalogState = 'connecting';
   #changed = deferred<void>();
-  #snapshot: Snapshot = emptySnapshot;
-  #fingerprint: string | null = null;
+  readonly #picture: Picture;
   /** When the engine last said that the snapshot is what it has. */
   #confirmedAtMs = -Infinity;
-  /** The engine has said that a table is not what the snapshot knows: the next read is whole. */
-  #doubted = false;
+  /** Tables, by oid, of which the engine has said that they are not what the snapshot knows; null: any may be another. */
+  #doubted: ReadonlySet<number> | null = new Set();
+  /** The engine has told of a change. */
+  #isTold = false;
+  /** How long the last look took, in ms. */
+  #lookMs = 0;
   #client: Client | null = null;
   /** When the snapshot stopped being kept true, by the clock. */
   #lostAtMs = 0;
@@ -106,6 +106,7 @@ export class DatabaseCatalog {
   constructor(options: DatabaseCatalogOptions, create: boolean) {
     this.#options = options;
     this.#create = create;
+    this.#picture = new Picture(options);
     this.#refresher = new Refresher(() => this.#load(), options.clock);
     this.#ended = this.#supervise();
   }
@@ -120,26 +121,25 @@ export class DatabaseCatalog {
   }
 
   get snapshot(): Snapshot {
-    return this.#snapshot;
+    return this.#picture.snapshot;
   }
 
   /** The snapshot, and how long ago the engine last said that it is what it has, in ms. */
   get known(): Known {
-    return { snapshot: this.#snapshot, ageMs: this.#options.clock() - this.#confirmedAtMs };
+    return { snapshot: this.snapshot, ageMs: this.#options.clock() - this.#confirmedAtMs };
   }
 
   /** What an earlier process knew, where this one has not read the catalog yet. */
   remember(rows: readonly CatalogRow[], ageMs: number): void {
-    if (this.#snapshot.version > 0) return;
-    const { database, deps, clock } = this.#options;
-    this.#snapshot = nextSnapshot(this.#snapshot, database, rows, deps);
-    this.#confirmedAtMs = clock() - ageMs;
+    if (this.snapshot.version > 0) return;
+    this.#picture.remember(rows);
+    this.#confirmedAtMs = this.#options.clock() - ageMs;
   }
 
   /** Without a wait on the hot path; throws Refused. */
   find(name: TableName): Target | Promise<Target> {
     if (this.#state === 'watching') {
-      const target = this.#snapshot.tables.get(keyOfName(name));
+      const target = this.snapshot.tables.get(keyOfName(name));
       if (target !== undefined) return target;
     }
     return this.#findSlowly(name);
@@ -151,14 +151,14 @@ export class DatabaseCatalog {
    */
   lastKnown(name: TableName): Target | null | undefined {
     const { clock, limits } = this.#options;
-    if (this.#snapshot.version === 0 || this.#isFinal()) return undefined;
+    if (this.snapshot.version === 0 || this.#isFinal()) return undefined;
     if (this.#state !== 'watching' && clock() - this.#lostAtMs > limits.handshakeStaleMs) return undefined;
-    return this.#snapshot.tables.get(keyOfName(name)) ?? null;
+    return this.snapshot.tables.get(keyOfName(name)) ?? null;
   }
 
-  /** Resolves when the snapshot is newer than this call, also where nothing seems to have changed. */
-  refresh(): Promise<void> {
-    this.#doubted = true;
+  /** Resolves when what is known of a table is newer than this call, also where nothing seems to have changed. */
+  refresh(oid: number): Promise<void> {
+    this.#doubt(new Set([oid]));
     return this.#refresher.run(this.#options.limits.catalogMissIntervalMs);
   }
 
@@ -213,15 +213,16 @@ export class DatabaseCatalog {
     const key = keyOfName(name);
     // What has told of the table may be being read just now.
     await this.#refresher.current();
-    const known = this.#snapshot.tables.get(key);
+    const known = this.snapshot.tables.get(key);
     if (known !== undefined) return known;
-    // It may have been created a millisecond ago; strangers asking for nothing cost a bounded number of looks.
+    // It may have been created a millisecond ago; strangers asking for nothing cost a bounded part of the engine's time.
+    const { catalogMissIntervalMs, catalogMissRestTimes } = this.#options.limits;
     try {
-      await this.#refresher.run(this.#options.limits.catalogMissIntervalMs);
+      await this.#refresher.run(Math.max(catalogMissIntervalMs, this.#lookMs * catalogMissRestTimes));
     } catch {
       throw new Refused('engine_unavailable');
     }
-    const found = this.#snapshot.tables.get(key);
+    const found = this.snapshot.tables.get(key);
     if (found === undefined) throw new Refused('not_found');
     return found;
   }
@@ -284,7 +285,7 @@ export class DatabaseCatalog {
       const channels = await readChannels(client);
       client.on('notification', ({ channel }) => this.#hear(channel, channels));
       const pid = await listen(client, Object.values(channels));
-      this.#fingerprint = null;
+      this.#picture.begin();
       await this.#refresher.run();
       this.#become('watching', '');
       onWatching();
@@ -311,6 +312,7 @@ export class DatabaseCatalog {
   #hear(channel: string, channels: ChannelNames): void {
     if (channel === channels.rejected) this.#options.retryAsked?.(this.#options.database);
     if (channel !== channels.catalog) return;
+    this.#isTold = true;
     const next = this.#refresher.run();
     if (next === this.#told) return;
     this.#told = next;
@@ -333,7 +335,7 @@ export class DatabaseCatalog {
       await delay(pauseMs, undefined, { signal: this.#closing.signal });
       if (this.#keyProblem !== null) {
         await this.#lookAfterSeals(client);
-        this.#doubted = true;
+        this.#doubt(null);
       }
     }
   }
@@ -342,32 +344,35 @@ export class DatabaseCatalog {
   async #load(): Promise<void> {
     const client = this.#client;
     if (client === null) throw new Error(this.#reason);
-    const whatever = this.#doubted;
-    this.#doubted = false;
-    const askedAtMs = this.#options.clock();
-    const fingerprint = await readFingerprint(client);
-    if (fingerprint === this.#fingerprint && !whatever) return this.#confirm(askedAtMs);
-    // Roles that were renamed or dropped, too, have changed the fingerprint.
-    if (this.#fingerprint !== null) await pinned(client, 'call headgate.settle()');
-    const { rows, unread } = await readTables(client);
-    const { database, deps, observe } = this.#options;
-    const before = this.#snapshot;
-    const next = nextSnapshot(before, database, rows, deps, unread);
-    this.#snapshot = next;
-    this.#fingerprint = fingerprint;
+    const doubted = this.#doubted;
+    const why = { isTold: this.#isTold, doubted };
+    this.#isTold = false;
+    this.#doubted = new Set();
+    const { clock, database, observe } = this.#options;
+    const askedAtMs = clock();
+    const before = await this.#picture.update(client, why).catch((error: unknown) => {
+      this.#doubt(doubted);
+      throw error;
+    });
+    this.#lookMs = clock() - askedAtMs;
     this.#confirm(askedAtMs);
-    const { tables, unusable, version } = next;
+    if (before === null) return;
+    const { tables, unusable, unanswering, version } = this.snapshot;
     observe({ kind: 'catalog.loaded', database, tables: tables.size, unusable: unusable.size, version });
-    for (const [key, reason] of next.unusable) {
+    for (const [key, reason] of unusable) {
       if (before.unusable.get(key) === reason) continue;
-      const target = next.tables.get(key);
+      const target = tables.get(key);
       if (target !== undefined) observe({ kind: 'catalog.table_unusable', table: target, reason });
     }
-    for (const [key, reason] of next.unanswering) {
+    for (const [key, reason] of unanswering) {
       if (before.unanswering.get(key) === reason) continue;
-      const target = next.tables.get(key);
+      const target = tables.get(key);
       if (target !== undefined) observe({ kind: 'catalog.answer_unusable', table: target, reason });
     }
+  }
+
+  #doubt(oids: ReadonlySet<number> | null): void {
+    this.#doubted = oids === null || this.#doubted === null ? null : new Set([...this.#doubted, ...oids]);
   }
 
   #confirm(askedAtMs: number): void {

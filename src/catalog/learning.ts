@@ -21,7 +21,7 @@ export interface LearningDeps extends SealDeps {
   readonly newId: () => string;
   readonly connect: (database: string) => Promise<Lender>;
   /** Reads the catalog of a database again. */
-  readonly refresh: (database: string) => Promise<void>;
+  readonly refresh: (table: Pick<Target, 'database' | 'oid'>) => Promise<void>;
   readonly observe: Observe;
 }
 
@@ -52,7 +52,7 @@ export function createLearning(deps: LearningDeps): Learn {
     if (found?.outcome === 'learned') {
       deps.observe({ kind: 'secret.learned', table: target, secret: name, remoteAddress });
       // The next request is checked by it.
-      await deps.refresh(target.database).catch(() => undefined);
+      await deps.refresh(target).catch(() => undefined);
       return true;
     }
     if (found?.outcome !== 'taken' || found.seal_id === null || found.sealed === null) return false;

@@ -3,10 +3,11 @@
  * session's is, so that no operator or function of somebody else's is taken for PostgreSQL's own; and is one query
  * string, so that a pooler hands it to one server.
  */
+import { createHash } from 'node:crypto';
 import type { ClientBase, QueryResult } from 'pg';
 import { quoteLiteral } from '../kit/sql-text.ts';
 import { limits } from '../tables/limits.ts';
-import { catalogRowsSql, unreadRowsSql } from './snapshot.ts';
+import { catalogRowsSql, someCatalogRowsSql, unreadRowsSql } from './snapshot.ts';
 import type { CatalogRow, UnreadRow } from './snapshot.ts';
 
 /** The rows of the last of these statements, which are one transaction. */
@@ -31,13 +32,30 @@ export async function pinnedAll(
   return (answer as QueryResult<object>[]).slice(1);
 }
 
+/** Whether anything has changed; see catalog_versions. */
 export async function readFingerprint(client: ClientBase): Promise<string> {
   const [row] = await pinned<{ fingerprint: string }>(
     client,
-    // Of a table that was made and dropped unseen, where no event trigger sees it go, only the row tells.
-    `select concat_ws(' ', headgate.catalog_fingerprint(), count(*)) as fingerprint from headgate.webhook_table`,
+    'select headgate.catalog_fingerprint() as fingerprint',
   );
   return row?.fingerprint ?? '';
+}
+
+/** By oid. */
+export type TableVersions = ReadonlyMap<number, string>;
+
+export async function readVersions(client: ClientBase): Promise<TableVersions> {
+  const rows = await pinned<{ relation: number; version: string }>(
+    client,
+    'select v.relation, v.version from headgate.catalog_versions() as v order by v.relation',
+  );
+  return new Map(rows.map(({ relation, version }) => [relation, version]));
+}
+
+/** What headgate.catalog_fingerprint() makes of them. */
+export function fingerprintOf(versions: TableVersions): string {
+  const all = [...versions].map(([relation, version]) => `${relation} ${version}`).join(',');
+  return createHash('sha256').update(all).digest('hex');
 }
 
 export interface TableRows {
@@ -48,6 +66,18 @@ export interface TableRows {
 export async function readTables(client: ClientBase): Promise<TableRows> {
   const [rows, unread] = await pinnedAll(client, [catalogRowsSql(), unreadRowsSql], limits.catalogReadMs);
   return { rows: (rows?.rows ?? []) as CatalogRow[], unread: (unread?.rows ?? []) as UnreadRow[] };
+}
+
+/** Of a few tables, by oid; `unread`: of all. */
+export async function readSome(client: ClientBase, oids: readonly number[]): Promise<TableRows> {
+  const list = `'{${oids.join(',')}}'::pg_catalog.oid[]`;
+  const sizes = await pinned<UnreadRow & { fits: boolean }>(
+    client,
+    `select s.relation, s.schema_name, s.table_name, s.fits from headgate.catalog_sizes s where not s.fits or s.relation = any (${list})`,
+  );
+  const fitting = sizes.filter(({ fits }) => fits).map(({ relation }) => relation);
+  const rows = fitting.length === 0 ? [] : await pinned<CatalogRow>(client, someCatalogRowsSql(fitting));
+  return { rows, unread: sizes.filter(({ fits }) => !fits) };
 }
 
 /** The tables of that name that `user` may own, as they are committed. */

@@ -129,7 +129,7 @@ suite('shapes of tables that change', () => {
   });
 
   test('types, domains and functions that are renamed: the next reading has their new names', async (t) => {
-    const { client, catalog, database, find, change } = await room(t);
+    const { client, catalog, find, change } = await room(t);
     await client.query(`CREATE TYPE mood AS ENUM ('ok'); CREATE DOMAIN score AS int DEFAULT 1;
       CREATE FUNCTION one() RETURNS int LANGUAGE sql AS 'SELECT 1'`);
     await runOurs(client, `CREATE TABLE typed (m mood, s score, o int DEFAULT one()) ${hook}`);
@@ -145,7 +145,7 @@ suite('shapes of tables that change', () => {
     );
     // Nobody tells of a function; the engine does, when the statement that calls it fails, and then all is read again.
     await client.query('ALTER FUNCTION one RENAME TO two');
-    await catalog.refresh(database.name);
+    await catalog.refresh(await find('typed'));
     assert.equal(
       summary(await find('typed')),
       'insert (m public."Mood", s public.score = 2, o integer = public.two())',

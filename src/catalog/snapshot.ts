@@ -66,14 +66,24 @@ interface IncludeRow {
  * hashing: PostgreSQL takes both sides of thousands of tables for a handful, and would compare each of one with each of the other.
  */
 export function catalogRowsSql(asked = 'select relation from headgate.catalog_sizes where fits'): string {
-  const ofTable =
-    'payload, options, takes_document, document, collect, includes, expression, sealed_expression, seal_id, secrets';
   return `select ${relationColumns}, ${ofTable}, coalesce(a.answers, '[]') as answers
   from (select relation, ${ofTable} from headgate.catalog_rows) as t
   left join headgate.answer_rows a using (relation)
   full join (${relationsSql(asked)}) as s using (relation)
   where case when t.relation is null or s.relation is null then false else true end`;
 }
+
+/** The same of a few, of which each is looked up. */
+export function someCatalogRowsSql(oids: readonly number[]): string {
+  const list = `'{${oids.join(',')}}'::pg_catalog.oid[]`;
+  return `select ${relationColumns}, ${ofTable}, coalesce(a.answers, '[]') as answers
+  from (select relation, ${ofTable} from headgate.catalog_rows where relation = any (${list})) as t
+  left join (select relation, answers from headgate.answer_rows where relation = any (${list})) as a using (relation)
+  join (${relationsSql(`select o.relation from unnest(${list}) as o (relation)`)}) as s using (relation)`;
+}
+
+const ofTable =
+  'payload, options, takes_document, document, collect, includes, expression, sealed_expression, seal_id, secrets';
 
 export interface SealedSecret {
   /** The secret's name inside the expression. */
@@ -141,18 +151,24 @@ export const keyOfName = rememberedOf(({ schema, table }: Pick<TableName, 'schem
   tableKey(schema, table),
 );
 
-/** The next picture. Targets of tables that did not change are the same objects as before. */
+/**
+ * The next picture. Targets of tables that did not change are the same objects as before. `stays`: what is left as it was, and is not
+ * among the rows.
+ */
 export function nextSnapshot(
   before: Snapshot,
   database: string,
-  rows: readonly CatalogRow[],
+  { rows, unread }: { readonly rows: readonly CatalogRow[]; readonly unread: readonly UnreadRow[] },
   deps: SnapshotDeps,
-  unread: readonly UnreadRow[] = [],
+  stays: (target: Target) => boolean = () => false,
 ): Snapshot {
-  const tables = new Map<string, Target>();
-  const sources = new Map<string, string>();
-  const unusable = new Map<string, string>();
-  const unanswering = new Map<string, string>();
+  const left = <V>(all: ReadonlyMap<string, V>): Map<string, V> =>
+    new Map([...all].filter(([key]) => isLeft.has(key)));
+  const isLeft = new Set([...before.tables].filter(([, target]) => stays(target)).map(([key]) => key));
+  const tables = left(before.tables);
+  const sources = left(before.sources);
+  const unusable = left(before.unusable);
+  const unanswering = left(before.unanswering);
   for (const row of rows) {
     const key = tableKey(row.schema_name, row.table_name);
     const source = JSON.stringify(row);

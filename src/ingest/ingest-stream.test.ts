@@ -94,7 +94,7 @@ suite('ingest stream', () => {
       const refreshed: string[] = [];
       const stream = await open({
         submit: lane.submit,
-        refresh: async (database) => void refreshed.push(database),
+        refresh: async ({ database }) => void refreshed.push(database),
       });
       const answers = ['1', '2', '3'].map((text) => stream.submit(batch(text)));
       await lane.taken(3);

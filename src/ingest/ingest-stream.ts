@@ -49,7 +49,7 @@ export interface StreamDeps {
   decode(target: Target, items: ItemsRequest): Rows | Promise<Rows>;
   submit(rows: Rows): Promise<Outcome>;
   /** Reads the catalog again, because the engine says that a table is not what it was. */
-  refresh(database: string): Promise<void>;
+  refresh(table: Pick<Target, 'database' | 'oid'>): Promise<void>;
   /** Told of every stream and batch that was refused. Never throws, takes no time. */
   rejected?(request: RejectedRequest): void;
   /** Resolves after that long. */
@@ -369,7 +369,7 @@ class IngestStream implements Stream, FencedStream {
     const { streamRetryMinMs, streamRetryMs } = deps.limits;
     const code = failure.kind === 'aborted' ? failure.refusal.code : null;
     entry.attempts += 1;
-    if (code === 'table_changed') await deps.refresh(this.#target.database).catch(() => {});
+    if (code === 'table_changed') await deps.refresh(this.#target).catch(() => {});
     if (code === 'table_changed' && entry.attempts === 1) return;
     // A lane has room again after its next group; anything else takes its time.
     if (code === 'lane_full') return deps.pause(streamRetryMinMs);

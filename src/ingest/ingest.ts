@@ -38,7 +38,7 @@ export interface IngestDeps {
   /** `arrival`, `body`: what the rows were made of, for where that is kept instead (spooling.ts). */
   submit(rows: Rows, arrival: Arrival, body: Buffer): Promise<Outcome | Spooled>;
   /** Reads the catalog again, because the engine says that a table is not what it was. */
-  refresh(database: string): Promise<void>;
+  refresh(table: Pick<Target, 'database' | 'oid'>): Promise<void>;
   /** Told of every request to a table that was refused, before its sender is. Never throws, takes no time. */
   rejected?(request: RejectedRequest): void;
   /** Told of what a request to an inspected table held, once it is stored; gives by what it is known. Never throws. */
@@ -105,7 +105,7 @@ export function createIngest(deps: IngestDeps): Ingest {
           if (answer.kind === 'aborted') tellRejected(deps, arrival, got, answer.refusal);
           return answer;
         }
-        await deps.refresh(name.database);
+        await deps.refresh(target);
       }
     } catch (error) {
       const asked = error instanceof Refused ? await asksMeanwhile(error, deps, arrival, got) : null;
@@ -212,7 +212,7 @@ async function more(
   }
   if (sns === undefined || (typeof check === 'function' && check(request))) return null;
   if ((await deps.sns?.certify(target, request.body)) !== true) return null;
-  await deps.refresh(target.database);
+  await deps.refresh(target);
   return 'again';
 }
 

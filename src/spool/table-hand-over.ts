@@ -27,7 +27,7 @@ export interface HandOverDeps {
   current(oid: number): Target | null;
   ready(): boolean;
   /** Reads the catalog again. */
-  refresh(): Promise<void>;
+  refresh(table: Pick<Target, 'database' | 'oid'>): Promise<void>;
   /** Throws Refused. */
   decode(target: Target, head: KeptHead, body: Buffer): Rows;
   /** The rows of several bodies, where each is one as it is; null: one is not. */
@@ -211,7 +211,7 @@ export class TableHandOver {
       case 'moved':
         return this.#ask(end.kind, count, group.rows, last, target);
       case 'changed':
-        await this.#deps.refresh();
+        await this.#deps.refresh(target);
         this.#changed += 1;
         return this.#changed > limits.spoolChangedMax ? this.#stop(refusal('table_changed')) : 'again';
       case 'away':

@@ -82,6 +82,8 @@ export const commitLimits = {
   databasesMax: 64,
   /** Shortest pause between two reads of the catalog that unknown paths cause, in ms. */
   catalogMissIntervalMs: 50,
+  /** How many times as long as such a read took it rests. */
+  catalogMissRestTimes: 5,
   /** How often the catalog is compared with the engine where notifications may be missing, in ms. */
   catalogPollIntervalMs: 700,
   /** How often the catalog is compared where the engine tells of changes: also finds a connection that is dead, in ms. */
@@ -94,6 +96,10 @@ export const commitLimits = {
   catalogHoldMs: 5_000,
   /** Longest wait for the catalog on behalf of one request, in ms; past it the sender reads 503. */
   catalogWaitMs: 2_000,
+  /** Webhook tables up to which all of them are read when one has changed; of more, only what has changed, up to half as many. */
+  catalogWholeMax: 200,
+  /** How long after reading only what has changed all of it is read again, in ms. */
+  catalogWholeMs: 60_000,
   /** Longest time to read all of the catalog, in ms: some tenths of one for each table, and more where the machine is busy. */
   catalogReadMs: 30_000,
   /** Relations that the events gateway remembers, per database. */

@@ -33,7 +33,8 @@ export class Door {
   }
 
   async run(sql: string, extended = false): Promise<unknown[][]> {
-    const result = rewrite(toBytes(sql), session);
+    const made = rewrite(toBytes(sql), session);
+    const result = made?.kind === 'deferred' ? await made.prepare() : made;
     assert.notEqual(result?.kind, 'error', JSON.stringify(result));
     const text = result?.kind === 'rewritten' ? fromBytes(result.sql) : sql;
     const answer = await this.client.query({

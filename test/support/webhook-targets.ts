@@ -10,11 +10,16 @@ export async function readSnapshot(client: ClientBase, before: Snapshot = emptyS
   const { rows } = await client.query<CatalogRow>(`${catalogRowsSql()} order by relation`);
   // Inside a transaction the path would stay as the query has set it.
   await client.query(`select set_config('search_path', $1, true)`, [path.rows[0]?.path]);
-  return nextSnapshot(before, 'postgres', rows, {
-    open: () => '',
-    compileAnswers: createCompileAnswers(null),
-    compile: () => ({ check: () => true, headers: [] }),
-  });
+  return nextSnapshot(
+    before,
+    'postgres',
+    { rows, unread: [] },
+    {
+      open: () => '',
+      compileAnswers: createCompileAnswers(null),
+      compile: () => ({ check: () => true, headers: [] }),
+    },
+  );
 }
 
 /** One line: how rows are written, columns with type and what fills them, key, what goes where. */

@@ -1,73 +1,86 @@
 -- What Headgate reads to know whether the catalog has changed, and what it puts right.
 
--- The tables themselves: their columns, keys and secrets.
-CREATE OR REPLACE FUNCTION headgate.table_fingerprint() RETURNS text
+-- What changes whenever what is read of a webhook table does, at a fraction of the cost: xmin is the transaction that wrote a row's
+-- present version. Only what a default calls by name may be renamed unseen; the next row that needs it tells. Relation 0 has what
+-- headgate.settle() puts right: names of who owns secrets and tokens, and rows of tables that no event trigger has seen go.
+CREATE OR REPLACE FUNCTION headgate.catalog_versions() RETURNS TABLE (relation oid, version text)
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
-  SELECT md5(concat_ws(';', tables.versions, columns.versions, keys.versions, secrets.versions, owners.names))
-  FROM (
-    SELECT string_agg(concat_ws(' ', c.oid, w.xmin, c.xmin, n.xmin), ',' ORDER BY c.oid) AS versions
-    FROM headgate.webhook_table w
-    JOIN pg_class c ON c.oid = w.relation AND c.relkind IN ('r', 'p') AND c.relpersistence <> 't'
-    JOIN pg_namespace n ON n.oid = c.relnamespace
-  ) AS tables, (
-    SELECT string_agg(concat_ws(' ', a.xmin, d.xmin, t.xmin, n.xmin), ',' ORDER BY a.attrelid, a.attnum) AS versions
+  -- Whose code a table's rows run is a question of what its owners are and may.
+  WITH part AS MATERIALIZED (
+    SELECT w.relation::oid AS relation, p.relid::oid AS oid
+    FROM headgate.webhook_table w JOIN pg_class c ON c.oid = w.relation AND c.relkind = 'p' CROSS JOIN LATERAL pg_partition_tree(c.oid) AS p
+  ), owner AS MATERIALIZED (
+    SELECT o.oid, concat_ws(' ', o.oid, pg_get_userbyid(o.oid), headgate.trusts(o.oid), pg_has_role(o.oid, 'MEMBER')) AS rights
+    FROM (
+      SELECT c.relowner AS oid FROM headgate.webhook_table w JOIN pg_class c ON c.oid = w.relation
+      UNION
+      SELECT c.relowner FROM part p JOIN pg_class c ON c.oid = p.oid
+    ) AS o
+  )
+  SELECT c.oid, md5(concat_ws(';', concat_ws(' ', w.xmin, c.xmin, n.xmin, has_database_privilege(current_database(), 'CREATE')), owner.rights, parts.versions, columns.versions, keys.versions, code.versions,
+    secrets.versions, answers.versions, answer_secrets.versions))
+  FROM headgate.webhook_table w
+  JOIN pg_class c ON c.oid = w.relation AND c.relkind IN ('r', 'p') AND c.relpersistence <> 't'
+  JOIN pg_namespace n ON n.oid = c.relnamespace
+  JOIN owner ON owner.oid = c.relowner
+  LEFT JOIN (
+    SELECT p.relation, string_agg(concat_ws(' ', c.oid, o.rights), ',' ORDER BY c.oid) AS versions
+    FROM part p JOIN pg_class c ON c.oid = p.oid JOIN owner o ON o.oid = c.relowner
+    GROUP BY p.relation
+  ) AS parts ON parts.relation = c.oid
+  LEFT JOIN (
+    SELECT w.relation::oid AS relation, string_agg(concat_ws(' ', a.xmin, d.xmin, t.xmin, n.xmin), ',' ORDER BY a.attnum) AS versions
     FROM headgate.webhook_table w
     JOIN pg_attribute a ON a.attrelid = w.relation AND a.attnum > 0
     LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
     LEFT JOIN pg_type t ON t.oid = a.atttypid
     LEFT JOIN pg_namespace n ON n.oid = t.typnamespace
-  ) AS columns, (
-    SELECT string_agg(concat_ws(' ', i.indexrelid, i.xmin), ',' ORDER BY i.indrelid) AS versions
-    FROM headgate.webhook_table w JOIN pg_index i ON i.indrelid = w.relation AND i.indisprimary
-  ) AS keys, (
-    SELECT string_agg(concat_ws(' ', b.xmin, s.xmin), ',' ORDER BY b.relation::oid, b.position) AS versions
-    FROM headgate.webhook_table_secret b JOIN headgate.secret s ON s.id = b.secret_id
-  ) AS secrets, (
-    SELECT string_agg(concat_ws(' ', r.oid, r.rolname), ',' ORDER BY r.oid) AS names
-    FROM pg_roles r WHERE r.oid IN (SELECT s.owner_oid FROM headgate.secret s UNION SELECT t.owner_oid FROM headgate.token t)
-  ) AS owners
-$body$;
-
--- What decides whose code a table runs as well: what an owner is a member of, and the checks, triggers and index expressions
--- of the table.
-CREATE OR REPLACE FUNCTION headgate.checked_fingerprint() RETURNS text
-LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
-  SELECT md5(concat_ws(';', headgate.table_fingerprint(), owners.rights, code.versions))
-  FROM (
-    SELECT string_agg(concat_ws(' ', o.relowner, headgate.trusts(o.relowner), pg_has_role(o.relowner, 'MEMBER'),
-      has_database_privilege(current_database(), 'CREATE')),
-      ',' ORDER BY o.relowner) AS rights
+    GROUP BY w.relation
+  ) AS columns ON columns.relation = c.oid
+  LEFT JOIN (
+    SELECT i.indrelid AS relation, string_agg(concat_ws(' ', i.indexrelid, i.xmin), ',' ORDER BY i.indexrelid) AS versions
+    FROM headgate.webhook_table w JOIN pg_index i ON i.indrelid = w.relation
+      AND (i.indisprimary OR i.indexprs IS NOT NULL OR i.indpred IS NOT NULL)
+    GROUP BY i.indrelid
+  ) AS keys ON keys.relation = c.oid
+  -- Whose code a table runs as well: its checks and triggers.
+  LEFT JOIN (
+    SELECT found.relation, string_agg(concat(found.oid, '/', found.version), ',' ORDER BY found.oid) AS versions
     FROM (
-      SELECT c.relowner FROM headgate.webhook_table w JOIN pg_class c ON c.oid = w.relation
-      UNION
-      SELECT c.relowner FROM headgate.webhook_table w CROSS JOIN LATERAL pg_partition_tree(w.relation) AS p
-      JOIN pg_class c ON c.oid = p.relid
-    ) AS o
-  ) AS owners, (
-    SELECT string_agg(concat(found.oid, '/', found.version), ',' ORDER BY found.oid) AS versions
-    FROM headgate.webhook_table w CROSS JOIN LATERAL (
-      SELECT k.oid, k.xmin::text AS version FROM pg_constraint k WHERE k.conrelid = w.relation AND k.contype = 'c'
+      SELECT k.conrelid AS relation, k.oid, k.xmin::text AS version
+      FROM headgate.webhook_table w JOIN pg_constraint k ON k.conrelid = w.relation AND k.contype = 'c'
       UNION ALL
-      SELECT t.oid, t.xmin::text FROM pg_trigger t WHERE t.tgrelid = w.relation
-      UNION ALL
-      SELECT i.indexrelid, i.xmin::text FROM pg_index i
-      WHERE i.indrelid = w.relation AND (i.indexprs IS NOT NULL OR i.indpred IS NOT NULL)
+      SELECT t.tgrelid, t.oid, t.xmin::text FROM headgate.webhook_table w JOIN pg_trigger t ON t.tgrelid = w.relation
     ) AS found
-  ) AS code
+    GROUP BY found.relation
+  ) AS code ON code.relation = c.oid
+  LEFT JOIN (
+    SELECT b.relation::oid AS relation, string_agg(concat_ws(' ', b.xmin, s.xmin), ',' ORDER BY b.position) AS versions
+    FROM headgate.webhook_table_secret b JOIN headgate.secret s ON s.id = b.secret_id
+    GROUP BY b.relation
+  ) AS secrets ON secrets.relation = c.oid
+  LEFT JOIN (
+    SELECT a.relation::oid AS relation, string_agg(concat_ws(' ', a.xmin, a.seal_id), ',' ORDER BY a.position) AS versions
+    FROM headgate.webhook_answer a GROUP BY a.relation
+  ) AS answers ON answers.relation = c.oid
+  LEFT JOIN (
+    SELECT b.relation::oid AS relation, string_agg(concat_ws(' ', b.xmin, s.xmin), ',' ORDER BY b.answer, b.position) AS versions
+    FROM headgate.webhook_answer_secret b JOIN headgate.secret s ON s.id = b.secret_id
+    GROUP BY b.relation
+  ) AS answer_secrets ON answer_secrets.relation = c.oid
+  UNION ALL
+  SELECT 0::oid, md5(concat_ws(';', (
+    SELECT string_agg(concat_ws(' ', r.oid, r.rolname), ',' ORDER BY r.oid)
+    FROM pg_roles r WHERE r.oid IN (SELECT s.owner_oid FROM headgate.secret s UNION SELECT t.owner_oid FROM headgate.token t)), (
+    SELECT string_agg(w.relation::oid::text, ',' ORDER BY w.relation::oid)
+    FROM headgate.webhook_table w WHERE NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = w.relation))))
 $body$;
 
--- Changes whenever what is read of a webhook table does, at a fraction of the cost: xmin is the transaction that wrote a
--- row's present version. Only what a default calls by name may be renamed unseen; the next row that needs it tells.
+-- Of all of them together: whether anything has changed.
 CREATE OR REPLACE FUNCTION headgate.catalog_fingerprint() RETURNS text
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
-  SELECT md5(concat_ws(';', headgate.checked_fingerprint(), answers.versions, secrets.versions))
-  FROM (
-    SELECT string_agg(concat_ws(' ', a.xmin, a.seal_id), ',' ORDER BY a.relation::oid, a.position) AS versions
-    FROM headgate.webhook_answer a
-  ) AS answers, (
-    SELECT string_agg(concat_ws(' ', b.xmin, s.xmin), ',' ORDER BY b.relation::oid, b.answer, b.position) AS versions
-    FROM headgate.webhook_answer_secret b JOIN headgate.secret s ON s.id = b.secret_id
-  ) AS secrets
+  SELECT encode(sha256(convert_to(coalesce(string_agg(concat(v.relation, ' ', v.version), ',' ORDER BY v.relation), ''), 'UTF8')), 'hex')
+  FROM headgate.catalog_versions() AS v
 $body$;
 
 -- Citus takes a local table into its metadata by making it the one shard of a new table of its name, and shows no shards in pg_class

@@ -1,0 +1,163 @@
+/** Reading what has changed gives what reading all of it gives: after each of many statements, of the tables themselves and of what they are made of. */
+import assert from 'node:assert/strict';
+import { after, before, suite, test } from 'node:test';
+import { Door, webhook } from '../../test/support/ddl-door.ts';
+import { startServer } from '../../test/support/server.ts';
+import type { TestServer } from '../../test/support/server.ts';
+import { createCompileAnswers } from '../validate/answers.ts';
+import { migrate, readMigrations } from './migrate.ts';
+import { Picture } from './picture.ts';
+import type { Snapshot } from './snapshot.ts';
+
+const others = 20;
+const none = { isTold: false, doubted: new Set<number>() };
+
+function pictureOf(limits: { catalogWholeMax: number; catalogWholeMs: number }, clock = () => 0): Picture {
+  const deps = {
+    open: (sealed: string) => Buffer.from(sealed, 'base64').toString(),
+    compileAnswers: createCompileAnswers(null),
+    compile: () => ({ check: () => true, headers: [] }),
+  };
+  return new Picture({ database: 'postgres', deps, limits, clock });
+}
+
+const described = ({ tables, sources, unusable, unanswering }: Snapshot) => ({
+  tables: new Map(
+    [...tables].map(([key, { oid, check, shape, code }]) => [
+      key,
+      { oid, shape, code, isUsable: check !== 'unusable' },
+    ]),
+  ),
+  sources,
+  unusable,
+  unanswering,
+});
+
+suite('the picture of a catalog', () => {
+  let server: TestServer;
+  let root: Door;
+  let reader: Door;
+  /** What was asked over the reader's connection. */
+  const asked: string[] = [];
+  const readsAll = () => asked.splice(0).some((text) => text.includes('full join'));
+
+  before(async () => {
+    server = await startServer();
+    [root, reader] = [new Door(server.socketDir, 'root'), new Door(server.socketDir, 'root')];
+    for (const door of [root, reader]) await door.client.connect();
+    await migrate(root.client, await readMigrations());
+    // So that what changes is less than half.
+    for (let i = 0; i < others; i++) await root.run(webhook(`another_${i}`));
+    const { client } = reader;
+    const query = client.query.bind(client) as (given: unknown, ...rest: unknown[]) => unknown;
+    Object.assign(client, {
+      query: (given: string | { text: string }, ...rest: unknown[]) => {
+        asked.push(typeof given === 'string' ? given : given.text);
+        return query(given, ...rest);
+      },
+    });
+  });
+  after(async () => {
+    for (const door of [root, reader]) await door.client.end();
+    await server.close();
+  });
+
+  test('is the same by what has changed as by all', async () => {
+    for (const name of ['a', 'b', 'c', 'd']) await root.run(webhook(name));
+    await root.run(`CREATE ROLE alice LOGIN; CREATE ROLE carol; GRANT CREATE ON SCHEMA public TO alice;
+      CREATE TYPE mood AS ENUM ('x'); CREATE DOMAIN score AS int DEFAULT 1; CREATE SCHEMA other;
+      CREATE FUNCTION noted() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'`);
+    const [some, all] = [
+      pictureOf({ catalogWholeMax: 0, catalogWholeMs: Infinity }),
+      pictureOf({ catalogWholeMax: Infinity, catalogWholeMs: Infinity }),
+    ];
+    await some.update(reader.client, none);
+    assert.equal(some.snapshot.tables.size, others + 4);
+    readsAll();
+    const steps = [
+      webhook('e'),
+      "CREATE SECRET s WITH (backend = 'meta') AS 'one'",
+      "ALTER TABLE a VALIDATE SECRET s AS a = 'b'",
+      "ALTER SECRET s AS 'two'",
+      'ALTER TABLE a RENAME TO a2',
+      'ALTER TABLE a2 RENAME data TO body',
+      'ALTER TABLE b ADD m mood, ADD n score, ADD id int',
+      'ALTER TYPE mood RENAME TO temper',
+      'ALTER DOMAIN score SET DEFAULT 2',
+      'ALTER TABLE b ADD PRIMARY KEY (id)',
+      'ALTER TABLE b DROP CONSTRAINT b_pkey',
+      'CREATE TRIGGER noted BEFORE INSERT ON c FOR EACH ROW EXECUTE FUNCTION noted()',
+      'ALTER TABLE c ADD CHECK (data IS NOT NULL)',
+      'CREATE INDEX ON c ((data ->> $$x$$))',
+      'ALTER TABLE c OWNER TO alice',
+      'ALTER ROLE alice RENAME TO alicia',
+      'GRANT carol TO alicia',
+      'ALTER ROLE alicia SUPERUSER',
+      'ALTER ROLE alicia NOSUPERUSER',
+      `CREATE TABLE p (data jsonb, id int) PARTITION BY RANGE (id) WITH (connector = 'webhook')`,
+      'CREATE TABLE p1 PARTITION OF p FOR VALUES FROM (0) TO (9)',
+      'ALTER TABLE p1 OWNER TO alicia',
+      'ALTER TABLE d SET SCHEMA other',
+      'ALTER SCHEMA other RENAME TO another',
+      "ALTER TABLE another.d ANSWER UNCHECKED WHEN headers->>'a' = 'b' STATUS 204",
+      // What cannot be used, and can be again; what is too large to be read, and is not any more.
+      'ALTER TABLE e ALTER data TYPE int USING NULL',
+      'ALTER TABLE e ALTER data TYPE jsonb USING NULL',
+      `ALTER TABLE e ADD large text, ALTER large SET DEFAULT '${'x'.repeat(9_000_000)}'`,
+      'ALTER TABLE e DROP large',
+      'DROP TABLE e',
+      'DROP TABLE b, p',
+      'ALTER TABLE a2 DROP VALIDATE',
+    ];
+    for (const step of steps) {
+      const told = step.slice(0, 100);
+      await root.run(step);
+      const kept = some.snapshot.tables.get('public\0c');
+      await some.update(reader.client, none);
+      assert.ok(!readsAll(), told);
+      all.begin();
+      await all.update(reader.client, none);
+      readsAll();
+      assert.deepEqual(described(some.snapshot), described(all.snapshot), told);
+      if (step.includes('large text'))
+        assert.match(some.snapshot.unusable.get('public\0e') ?? '', /too much/);
+      if (/^\w+ TABLE [abep]/.test(step)) assert.equal(some.snapshot.tables.get('public\0c'), kept, told);
+    }
+    assert.deepEqual([...some.snapshot.tables.keys()].filter((key) => !key.includes('another_')).toSorted(), [
+      'another\0d',
+      'public\0a2',
+      'public\0c',
+    ]);
+  });
+
+  test('nothing is read where nothing has changed; what is doubted is; and all of it once in a while', async () => {
+    let nowMs = 0;
+    const picture = pictureOf({ catalogWholeMax: 0, catalogWholeMs: 1_000 }, () => nowMs);
+    await picture.update(reader.client, none);
+    assert.ok(readsAll());
+    assert.equal(await picture.update(reader.client, none), null);
+    assert.equal(await picture.update(reader.client, { ...none, isTold: true }), null);
+    // Of a function nobody tells.
+    await root.run('CREATE FUNCTION one() RETURNS int LANGUAGE sql AS $$SELECT 1$$');
+    await root.run("CREATE TABLE typed (n int DEFAULT one()) WITH (connector = 'webhook')");
+    await picture.update(reader.client, none);
+    const typed = () => picture.snapshot.tables.get('public\0typed');
+    await root.run('ALTER FUNCTION one RENAME TO two');
+    assert.equal(await picture.update(reader.client, none), null);
+    assert.ok(
+      (await picture.update(reader.client, { ...none, doubted: new Set([typed()?.oid ?? 0]) })) !== null,
+    );
+    assert.match(JSON.stringify(typed()?.shape), /two\(\)/);
+    await root.run('ALTER FUNCTION two RENAME TO three');
+    assert.ok(!readsAll());
+    nowMs = 2_000;
+    assert.ok((await picture.update(reader.client, none)) !== null);
+    assert.ok(readsAll());
+    assert.match(JSON.stringify(typed()?.shape), /three\(\)/);
+    nowMs = 4_000;
+    assert.equal(await picture.update(reader.client, none), null);
+    picture.begin();
+    await picture.update(reader.client, none);
+    assert.ok(readsAll(), 'another connection');
+  });
+});
