@@ -4,7 +4,7 @@
  * root.
  */
 import type { Catalog } from '../catalog/catalog.ts';
-import type { CatalogRow } from '../catalog/snapshot.ts';
+import type { CatalogRow } from '../catalog/catalog-rows.ts';
 import { doorUrl } from '../kit/address.ts';
 import { senderOf } from '../senders/senders.ts';
 import type { Sender } from '../senders/sender.ts';

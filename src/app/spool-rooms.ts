@@ -11,7 +11,7 @@ import { Pace } from '../batch/pace.ts';
 import type { SpoolDetail } from '../admin/admin.ts';
 import type { SpoolState } from '../admin/spool-metrics.ts';
 import type { Catalog } from '../catalog/catalog.ts';
-import type { CatalogRow } from '../catalog/snapshot.ts';
+import type { CatalogRow } from '../catalog/catalog-rows.ts';
 import type { CommitOptions } from '../commit/commit.ts';
 import { createHandOver, passWith, readArrived } from '../commit/hand-over.ts';
 import { decodeRequest, decodeWholes } from '../decode/decode.ts';

@@ -18,7 +18,8 @@ import { guardOf, makeAnswers, noAnswers } from './answers.ts';
 import type { TableGuard } from './answers.ts';
 import { dedupeOf } from '../tables/delivery-id.ts';
 import { openSource, shapeProblem } from './snapshot.ts';
-import type { CatalogRow, CheckSource } from './snapshot.ts';
+import type { CatalogRow } from './catalog-rows.ts';
+import type { CheckSource } from './snapshot.ts';
 
 export interface CatalogOptions extends Omit<DatabaseCatalogOptions, 'database' | 'migrations' | 'limits'> {
   readonly limits: DatabaseCatalogOptions['limits'] & {

@@ -35,7 +35,8 @@ import { pinned, readForeignSecrets, readOwned, readOwnedBy } from './reading.ts
 import { keyProblem, sealOldChecks } from './sealed.ts';
 import type { KeyDeps } from './sealed.ts';
 import { keyOfName } from './snapshot.ts';
-import type { CatalogRow, Snapshot, SnapshotDeps } from './snapshot.ts';
+import type { CatalogRow } from './catalog-rows.ts';
+import type { Snapshot, SnapshotDeps } from './snapshot.ts';
 
 export type CatalogState = 'connecting' | 'watching' | 'absent' | 'closed';
 

@@ -8,7 +8,8 @@ import type { Limits } from '../tables/limits.ts';
 import { fingerprintOf, pinned, readFingerprint, readSome, readTables, readVersions } from './reading.ts';
 import type { TableVersions } from './reading.ts';
 import { emptySnapshot, nextSnapshot } from './snapshot.ts';
-import type { CatalogRow, Snapshot, SnapshotDeps } from './snapshot.ts';
+import type { CatalogRow } from './catalog-rows.ts';
+import type { Snapshot, SnapshotDeps } from './snapshot.ts';
 
 interface PictureOptions {
   readonly database: string;

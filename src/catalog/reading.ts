@@ -7,8 +7,8 @@ import { createHash } from 'node:crypto';
 import type { ClientBase, QueryResult } from 'pg';
 import { quoteLiteral } from '../kit/sql-text.ts';
 import { limits } from '../tables/limits.ts';
-import { catalogRowsSql, someCatalogRowsSql, unreadRowsSql } from './snapshot.ts';
-import type { CatalogRow, UnreadRow } from './snapshot.ts';
+import { catalogRowsSql, someCatalogRowsSql, unreadRowsSql } from './catalog-rows.ts';
+import type { CatalogRow, UnreadRow } from './catalog-rows.ts';
 
 /** The rows of the last of these statements, which are one transaction. */
 export async function pinned<Row extends object>(

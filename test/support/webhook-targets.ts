@@ -1,7 +1,9 @@
 /** Webhook tables as the snapshot makes Targets of them, without the catalog's connection: for tests of what DDL leaves. */
 import type { ClientBase } from 'pg';
-import { catalogRowsSql, emptySnapshot, nextSnapshot } from '../../src/catalog/snapshot.ts';
-import type { CatalogRow, Snapshot } from '../../src/catalog/snapshot.ts';
+import { catalogRowsSql } from '../../src/catalog/catalog-rows.ts';
+import { emptySnapshot, nextSnapshot } from '../../src/catalog/snapshot.ts';
+import type { CatalogRow } from '../../src/catalog/catalog-rows.ts';
+import type { Snapshot } from '../../src/catalog/snapshot.ts';
 import { createCompileAnswers } from '../../src/validate/answers.ts';
 import type { Target } from '../../src/tables/flow.ts';
 

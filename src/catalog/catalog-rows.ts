@@ -1,0 +1,75 @@
+/** The rows of Headgate's own catalog, one a webhook table, and the queries that give them. */
+import type { Include } from '../tables/flow.ts';
+import type { SealedAnswerRow } from './answers.ts';
+import { relationColumns, relationsSql } from './shape.ts';
+import type { RelationRow } from './shape.ts';
+
+/** A table's row of the view headgate.catalog_rows, and its shape. */
+export interface CatalogRow extends RelationRow {
+  /** The name of the body's bytes in the expression. */
+  readonly payload: string;
+  readonly options: Readonly<Record<string, unknown>>;
+  /** The body goes into one column as a whole … */
+  readonly takes_document: boolean;
+  /** … this one; null: it is gone. */
+  readonly document: string | null;
+  /** The column that takes members whose keys are no columns; null: there is none, or it is gone. */
+  readonly collect: string | null;
+  readonly includes: readonly IncludeRow[];
+  /** As it is shown: masked where it holds a key; null: no VALIDATE. */
+  readonly expression: string | null;
+  /** What is believed, see seals.ts. */
+  readonly sealed_expression: string | null;
+  readonly seal_id: string | null;
+  readonly secrets: readonly SealedSecret[];
+  /** Its ANSWER clauses, in order. */
+  readonly answers: readonly SealedAnswerRow[];
+}
+
+interface IncludeRow {
+  readonly what: Include['what'];
+  readonly header: string | null;
+  readonly column: string;
+}
+
+/**
+ * `asked`: a query that yields oids of webhook tables as `relation`. A full join of which both sides have to be there is done by
+ * hashing: PostgreSQL takes both sides of thousands of tables for a handful, and would compare each of one with each of the other.
+ */
+export function catalogRowsSql(asked = 'select relation from headgate.catalog_sizes where fits'): string {
+  return `select ${relationColumns}, ${ofTable}, coalesce(a.answers, '[]') as answers
+  from (select relation, ${ofTable} from headgate.catalog_rows) as t
+  left join headgate.answer_rows a using (relation)
+  full join (${relationsSql(asked)}) as s using (relation)
+  where case when t.relation is null or s.relation is null then false else true end`;
+}
+
+/** The same of a few, of which each is looked up. */
+export function someCatalogRowsSql(oids: readonly number[]): string {
+  const list = `'{${oids.join(',')}}'::pg_catalog.oid[]`;
+  return `select ${relationColumns}, ${ofTable}, coalesce(a.answers, '[]') as answers
+  from (select relation, ${ofTable} from headgate.catalog_rows where relation = any (${list})) as t
+  left join (select relation, answers from headgate.answer_rows where relation = any (${list})) as a using (relation)
+  join (${relationsSql(`select o.relation from unnest(${list}) as o (relation)`)}) as s using (relation)`;
+}
+
+const ofTable =
+  'payload, options, takes_document, document, collect, includes, expression, sealed_expression, seal_id, secrets';
+
+export interface SealedSecret {
+  /** The secret's name inside the expression. */
+  readonly alias: string;
+  readonly name: string;
+  readonly seal_id: string;
+  readonly sealed: string;
+}
+
+/** A webhook table that is too large to be read. */
+export interface UnreadRow {
+  readonly relation: number;
+  readonly schema_name: string;
+  readonly table_name: string;
+}
+
+export const unreadRowsSql =
+  'select relation, schema_name, table_name from headgate.catalog_sizes where not fits';
