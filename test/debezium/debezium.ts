@@ -249,14 +249,9 @@ class Load {
 }
 
 const textOf = (values: readonly (string | null)[]): string => JSON.stringify(values);
+/** As PostgreSQL prints it, jsonb among it. */
 const textOfValue = (value: unknown): string | null =>
-  value === null || value === undefined
-    ? null
-    : typeof value === 'object'
-      ? documentOf(value)
-      : String(value);
-/** As PostgreSQL prints jsonb. */
-const documentOf = (value: object): string => JSON.stringify(value).replaceAll('":', '": ');
+  value === null || typeof value === 'string' ? value : JSON.stringify(value).replaceAll('":', '": ');
 
 const valuesOf = ({ op, before, after, source }: Event): readonly (string | null)[] => {
   const row = Object.entries((op === 'd' ? before : after) ?? {});
