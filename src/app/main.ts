@@ -180,6 +180,7 @@ async function openSqlAndEvents(
     tlsRequired: !settings.sqlTlsOptional,
     // Without a master key, which is then told by /readyz, salts of unknown roles change with each start.
     passwords: guards.passwords(engine, keys.keys()[0]?.key ?? randomBytes(32)),
+    ownEngine: engine.kind === 'embedded',
     observe,
     rewrite,
   });

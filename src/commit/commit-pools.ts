@@ -274,6 +274,8 @@ export interface SessionFacts {
   readonly path: string;
   /** The least of synchronous_commit that makes a row durable on this server. */
   readonly commit: string;
+  /** The server's log can be followed: each row of a COPY is then written apart (copy-message.ts). */
+  readonly apart: boolean;
 }
 
 const facts = new WeakMap<ClientBase, SessionFacts>();
@@ -285,13 +287,11 @@ export function factsOf(client: ClientBase): SessionFacts {
   return known;
 }
 
-interface Found {
-  readonly role: string;
-  readonly path: string;
-  readonly commit: string;
-}
+type Found = SessionFacts;
 
-const foundSql = `select current_user as role, pg_catalog.current_setting('synchronous_commit') as commit`;
+/** Citus takes no COPY with a WHERE into tables that it spreads. */
+const foundSql = `select current_user as role, pg_catalog.current_setting('synchronous_commit') as commit,
+  pg_catalog.texteq(pg_catalog.current_setting('wal_level'), 'logical') and pg_catalog.to_regclass('pg_catalog.pg_dist_partition') is null as apart`;
 
 /**
  * A 200 promises a durable row: a server configured for less still waits for its own disk here. And what ends a
@@ -334,8 +334,8 @@ async function lookAtSession(client: ClientBase): Promise<void> {
 }
 
 function remember(client: ClientBase, found: Found | undefined): SessionFacts {
-  const { role = '', path = '', commit = 'on' } = found ?? {};
-  const known = { role, path, commit: commit === 'off' ? 'on' : commit };
+  const { role = '', path = '', commit = 'on', apart = false } = found ?? {};
+  const known = { role, path, apart, commit: commit === 'off' ? 'on' : commit };
   facts.set(client, known);
   return known;
 }

@@ -24,6 +24,7 @@ import { executeMessages, queryMessage } from './wire-message.ts';
 const conflictAttemptsMax = 3;
 
 interface CopyStatement extends GroupStatement {
+  readonly apart: boolean;
   readonly message: Buffer;
 }
 
@@ -70,7 +71,7 @@ class CopyGroup {
     this.#settings = session.settings(target);
     this.#statement = statementOf(session, target, this.#settings);
     const { as, inert } = target.code;
-    this.#ways = hasOwn(this.#settings) && as === 'headgate' && inert ? waysOf(target) : null;
+    this.#ways = hasOwn(this.#settings) && as === 'headgate' && inert ? waysOf(target, session) : null;
   }
 
   async attempt(some: readonly Rows[]): Promise<Attempt> {
@@ -167,15 +168,17 @@ function statementOf(session: Session, target: Target, settings: Settings): Copy
   // Almost every group has the same settings: those of the connection.
   const usual = settings.timeoutMs === null && !session.shared;
   const known = usual ? statements.get(target) : undefined;
-  if (known !== undefined) return known;
+  const { apart } = session.facts;
+  if (known?.apart === apart) return known;
   const statement = groupStatement(target, settings, session.facts, session.shared);
-  const made = { ...statement, message: queryMessage(statement.sql) };
+  const made = { ...statement, apart, message: queryMessage(statement.sql) };
   if (usual) statements.set(target, made);
   return made;
 }
 
 /** What goes as prepared statements into a table of Headgate's own that runs no code. */
 interface Ways {
+  readonly apart: boolean;
   readonly stays: Statement;
   /** singleRowStatement */
   readonly row: Statement;
@@ -185,16 +188,17 @@ interface Ways {
   readonly group: Hold;
 }
 
-function waysOf(target: Target): Ways {
+function waysOf(target: Target, { facts }: Session): Ways {
   const known = ways.get(target);
-  if (known !== undefined) return known;
+  if (known?.apart === facts.apart) return known;
   const stays = staysStatement(target);
   const made = {
+    apart: facts.apart,
     stays,
     row: singleRowStatement(target),
     atOnce: holdAndLook(target, stays, 'nowait'),
     patiently: holdPatiently(target, stays),
-    copy: toStatement(copySql(target), []),
+    copy: toStatement(copySql(target, facts), []),
     group: holdAndLook(target, stays, ''),
   };
   ways.set(target, made);

@@ -43,18 +43,28 @@ test('the bytes are one CopyData and one CopyDone whose lengths and rows are exa
   );
 });
 
-const facts = { role: 'hg', path: '"$user", public', commit: 'on' };
+const facts = { role: 'hg', path: '"$user", public', commit: 'on', apart: false };
 
 test('names are quoted, and quoted again as text', () => {
   const { sql } = groupStatement(target, { commit: 'as it is', timeoutMs: null }, facts, false);
   assert(sql.includes(String.raw`copy "pu""blic"."o'rd\ers" ("da ta") from stdin (format binary)`), sql);
   assert(sql.includes(String.raw`headgate.confirm( E'"pu""blic"."o''rd\\ers"', 7, '750.751', 10)`), sql);
-  assert(!sql.includes('synchronous_commit'));
+  assert(!sql.includes('synchronous_commit') && !sql.includes('where'));
   assert(
     groupStatement(target, { commit: 'off', timeoutMs: null }, facts, false).sql.startsWith(
       'set local synchronous_commit = off; select headgate.hold(',
     ),
   );
+});
+
+test('where the log can be followed, each row is written into it apart', () => {
+  const { sql } = groupStatement(
+    target,
+    { commit: 'as it is', timeoutMs: null },
+    { ...facts, apart: true },
+    false,
+  );
+  assert.match(sql, /format binary\) where pg_catalog\.float8ge\(pg_catalog\.random\(\), '0'\);/);
 });
 
 test('a Query message holds its text as UTF-8 and its length', () => {

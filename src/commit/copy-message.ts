@@ -54,7 +54,7 @@ export function groupStatement(
       ? [lockSql(target), `${confirm}, pg_catalog.concat('xid ', pg_catalog.pg_current_xact_id())`]
       : [hold, ...(code.inert ? [] : [heldTextSql(target)])];
   const looking = new Set([...holding, confirm]);
-  const copy = copySql(target);
+  const copy = copySql(target, facts);
   const ending = commit === 'off' ? 'off' : facts.commit;
   // What the code of the table sees is the path of any client, and what it has set does not hold for COMMIT.
   const statements = code.inert
@@ -72,9 +72,15 @@ export function groupStatement(
   return { sql: statements.join('; '), count: statements.length, checks };
 }
 
-export function copySql(target: Target): string {
+/**
+ * Rows that PostgreSQL writes into its log together have one position there, and readers of changes that are killed between them take
+ * the rest for read (Debezium up to 3.6, and what embeds it). A condition that it must ask for each row keeps it from doing so
+ * (CopyFrom, src/backend/commands/copyfrom.c).
+ */
+export function copySql(target: Target, { apart }: Pick<SessionFacts, 'apart'>): string {
   const column = quoteIdentifier(target.shape.columns[0]?.name ?? '');
-  return `copy ${relationName(target)} (${column}) from stdin (format binary)`;
+  const copy = `copy ${relationName(target)} (${column}) from stdin (format binary)`;
+  return apart ? `${copy} where pg_catalog.float8ge(pg_catalog.random(), '0')` : copy;
 }
 
 /** The same in a transaction that stays open, for no rows whose storing is taken back. */

@@ -25,4 +25,6 @@ export const alertLimits = {
   alertDatabasesMax: 16,
   /** The disk is almost full with less than this, in bytes, or less than a tenth of it. */
   alertFreeBytesMin: 1024 * 1024 * 1024,
+  /** Log that waits for who follows it, where the server has no bound on that, in bytes. */
+  alertSlotBytesMax: 4 * 1024 * 1024 * 1024,
 } as const;

@@ -19,6 +19,7 @@ import type { Observe } from '../tables/observations.ts';
 import { authenticate, type Passwords } from './authenticate.ts';
 import { ClientTls } from './client-tls.ts';
 import { dialEngine } from './dial.ts';
+import { followerRefused } from './followers.ts';
 import { type FatalReason, writeFatal } from './messages.ts';
 import { Newcomers } from './newcomers.ts';
 import { type Opened, readClientOpening } from './opening.ts';
@@ -38,6 +39,8 @@ export interface SqlDoorOptions extends ListenAt {
   readonly tlsRequired?: boolean;
   /** null, or not given: the engine asks clients for what it wants to know. */
   readonly passwords?: Passwords | null;
+  /** Nobody but this door lets clients into the engine: who follows its log follows publications. Another server has rules of its own. */
+  readonly ownEngine?: boolean;
 }
 
 export interface SqlDoor extends Closable {
@@ -265,6 +268,7 @@ class Door implements SqlDoor {
       const message = `the database cannot be reached: ${(error as Error).message}`;
       return this.#refuse(client, this.#draining ? shuttingDown : { sqlstate: '57P03', message });
     }
+    const { ownEngine = false } = this.#options;
     const parameters = opening.kind === 'startup' ? opening.parameters : new Map<string, string>();
     const relay = new Relay({
       client,
@@ -272,6 +276,7 @@ class Door implements SqlDoor {
       authenticated: () => startup.leave(),
       database: parameters.get('database') ?? parameters.get('user') ?? '',
       user: parameters.get('user') ?? '',
+      followerRefused: parameters.has('replication') ? (sql) => followerRefused(sql, ownEngine) : null,
       rewrite: this.#options.rewrite,
       limits: this.#limits,
       rewritten: (statements) => this.#options.observe({ kind: 'sql.rewritten', session, statements }),

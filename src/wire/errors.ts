@@ -21,6 +21,8 @@ export const syntaxError = '42601';
  * the rest of the string and pipelined messages into the state that a refusal needs, and its text is replaced.
  */
 export const brokenSql = '!';
+/** The same on a connection with the parameter `replication`, where SQL may not be spoken at all. */
+export const brokenFollowing = 'IDENTIFY_SYSTEM !';
 
 /** The fields of a refusal of ours in place of the engine's syntax error. */
 export function refusalFields(ours: Ours, error: SqlError, encoding: string): ErrorFields {

@@ -14,7 +14,14 @@ import { deferred } from '../kit/deferred.ts';
 import type { Limits } from '../tables/limits.ts';
 import { type SqlError, SqlFailure } from '../tables/refusals.ts';
 import { Answers } from './answers.ts';
-import { brokenSql, type Ours, refusalFields, syntaxError, translateFields } from './errors.ts';
+import {
+  brokenFollowing,
+  brokenSql,
+  type Ours,
+  refusalFields,
+  syntaxError,
+  translateFields,
+} from './errors.ts';
 import { Framer, ProtocolViolation, unread, type Verdict } from './framing.ts';
 import * as wire from './messages.ts';
 import { plain } from './outstanding.ts';
@@ -26,6 +33,8 @@ const namesBytes = 1024;
 export interface SessionOptions {
   readonly database: string;
   readonly user: string;
+  /** Of a client that may follow the server's log: what it may not ask for, unless it is a superuser. */
+  readonly followerRefused?: ((sql: string) => SqlError | null) | null;
   readonly rewrite: RewriteSql;
   readonly limits: Limits;
   readonly toEngine: (bytes: Buffer) => void;
@@ -47,6 +56,7 @@ export class Session {
   #terminated = false;
   #fatal = false;
   #streams = false;
+  #superuser = false;
   #clientEncoding = 'UTF8';
   #standardConformingStrings = true;
 
@@ -122,6 +132,8 @@ export class Session {
     }
     if (type === fromClient.query || type === fromClient.parse) {
       if (length <= this.#options.limits.sqlStatementBytesMax) return length;
+      if (this.#options.followerRefused)
+        throw new ProtocolViolation('the statement is too large for a follower');
       return this.#answers.namesMatter ? Math.min(length, namesBytes) : this.#passes(type);
     }
     const named =
@@ -178,6 +190,11 @@ export class Session {
 
   #query(body: Buffer): Verdict | Promise<Verdict> {
     const sql = wire.readQuery(body);
+    const error = sql === null || this.#superuser ? null : this.#options.followerRefused?.(sql);
+    if (sql !== null && error) {
+      this.#answers.sent({ kind: 'query', ours: { original: sql, rewrite: { kind: 'error', error } } });
+      return wire.writeQuery(brokenFollowing);
+    }
     const rewrite = sql === null ? null : this.#ask(sql);
     if (sql === null || rewrite === null) {
       this.#answers.sent(plain.query);
@@ -371,6 +388,7 @@ export class Session {
   #parameterStatus(body: Buffer): void {
     const [name, value] = wire.readStrings(body, 2) ?? [];
     if (name === 'client_encoding' && value !== undefined) this.#clientEncoding = value;
+    if (name === 'is_superuser') this.#superuser = value === 'on';
     if (name === 'standard_conforming_strings') this.#standardConformingStrings = value !== 'off';
   }
 }

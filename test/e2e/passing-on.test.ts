@@ -85,18 +85,50 @@ test('rows are passed on to who listens, to another PostgreSQL and to a reader o
     await arrived();
   });
 
-  await t.test('a role without REPLICATION follows nothing', async () => {
+  await t.test('a role without REPLICATION follows nothing, and one with it copies nothing', async () => {
     const owner = await headgate.client(t);
     await owner.query('CREATE ROLE stranger LOGIN');
-    const stranger = new Client({
-      host: '127.0.0.1',
-      port,
-      user: 'stranger',
-      database: 'dev',
-      replication: 'database',
-    } as ClientConfig);
-    stranger.on('error', () => undefined);
-    await assert.rejects(stranger.connect(), { code: '42501' });
+    const follow = async (user: string, replication = 'database'): Promise<Client> => {
+      const client = new Client({
+        host: '127.0.0.1',
+        port,
+        user,
+        database: 'dev',
+        replication,
+      } as ClientConfig);
+      client.on('error', () => undefined);
+      await client.connect();
+      onEnd(t, user, () => client.end());
+      return client;
+    };
+    await assert.rejects(follow('stranger'), { code: '42501' });
+    for (const replication of ['database', 'true']) {
+      const follower = await follow('follower', replication);
+      for (const sql of [
+        "BASE_BACKUP (LABEL 'x', MANIFEST 'no')",
+        'START_REPLICATION 0/1000000',
+        'START_REPLICATION SLOT deliveries PHYSICAL 0/1000000',
+        'CREATE_REPLICATION_SLOT theirs LOGICAL test_decoding',
+        'CREATE_REPLICATION_SLOT theirs PHYSICAL',
+      ])
+        await assert.rejects(follower.query(sql), { code: '42501', message: /only superusers may/ }, sql);
+      assert.equal((await follower.query('IDENTIFY_SYSTEM')).rows.length, 1);
+      await assert.rejects(follower.query(`BASE_BACKUP${' '.repeat(17 * 2 ** 20)}`), /too large/);
+    }
+    const backup = ['-h', '127.0.0.1', '-p', `${port}`, '-U', 'follower', '-D', join(folder, 'backup')];
+    const { code, stderr } = await run(join(debianBin, 'pg_receivewal'), [...backup, '--no-loop']);
+    assert.notEqual(code, 0, stderr);
+    // As functions too, where the page's statement has been run.
+    const plain = await headgate.clientAs(t, 'follower');
+    await owner.query(await commandsOf(page, 'functions'));
+    for (const call of [
+      "pg_create_logical_replication_slot('theirs', 'test_decoding')",
+      "pg_create_physical_replication_slot('theirs')",
+      "pg_copy_logical_replication_slot('deliveries', 'theirs', false, 'test_decoding')",
+    ])
+      await assert.rejects(plain.query(`SELECT ${call}`), { code: '42501' }, call);
+    await assert.rejects(plain.query('SELECT * FROM headgate.secret'), { code: '42501' });
+    await assert.rejects(plain.query('INSERT INTO deliveries VALUES (NULL)'), { code: '42501' });
     await subscriber.query('DROP SUBSCRIPTION deliveries');
     const { rows } = await owner.query('SELECT slot_name FROM pg_replication_slots');
     assert.deepEqual(rows, []);

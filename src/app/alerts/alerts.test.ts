@@ -1,125 +1,20 @@
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { test, type TestContext } from 'node:test';
+import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { parse } from 'yaml';
 import { onEnd } from '../../../test/support/cleanup.ts';
+import { minute, stage, table } from '../../../test/support/alert-stage.ts';
+import type { Stage, Told } from '../../../test/support/alert-stage.ts';
 import { until } from '../../../test/support/until.ts';
 import { createMetrics } from '../../admin/metrics.ts';
 import { createPost } from '../../access/outgoing.ts';
 import { limits } from '../../tables/limits.ts';
-import type { Observation } from '../../tables/observations.ts';
-import { Alerts } from './alerts.ts';
-import type { AlertDeps } from './alerts.ts';
 import { keptIn } from './kept.ts';
-import type { Kept } from './kept.ts';
 import { rules } from './rules.ts';
-import type { SilentTable, View } from './rules.ts';
-import { SharedAlerts } from './sharing.ts';
-import { Signs } from './signs.ts';
-
-interface Told {
-  readonly alerts: readonly {
-    alert: string;
-    state: string;
-    labels: Record<string, string>;
-    summary: string;
-  }[];
-  readonly more: number;
-}
-
-const table = { database: 'dev', schema: 'public', table: 'gh' };
-const minute = 60_000;
-
-/** Alerts on a clock of the test, with a receiver that listens. */
-class Stage {
-  nowMs = 1_000_000;
-  readonly counts = new Map<string, number>();
-  notReady: string | null = null;
-  disk: View['disk'] = { freeBytes: 2 ** 40, totalBytes: 2 ** 41 };
-  silent: readonly SilentTable[] = [];
-  readonly signs = new Signs();
-  readonly bodies: string[] = [];
-  kept: readonly Kept[] = [];
-  looks = 0;
-  readonly said: Observation[] = [];
-  answer: (request: IncomingMessage, response: ServerResponse) => void = (_, response) => response.end('ok');
-  readonly alerts: Alerts;
-
-  constructor(url: URL, deps: Partial<AlertDeps> = {}) {
-    this.alerts = new Alerts({
-      url,
-      form: 'auto',
-      version: '0.0.0',
-      everyMs: 3_600_000,
-      post: createPost({ ...limits, outgoingMs: 300 }),
-      file: { read: async () => this.kept, write: async (kept) => void (this.kept = kept) },
-      signs: this.signs,
-      metrics: async () => {
-        this.looks += 1;
-        return [...this.counts].map(([name, value]) => `${name} ${value}`).join('\n');
-      },
-      ready: () => this.notReady,
-      disk: async () => this.disk,
-      silent: async () => this.silent,
-      sharing: new SharedAlerts({ asked: async () => null }),
-      observe: (observation) => void this.said.push(observation),
-      nowMs: () => this.nowMs,
-      clock: () => this.nowMs,
-      ...deps,
-    });
-  }
-
-  /** Looks every half minute. */
-  async pass(ms: number): Promise<void> {
-    for (const end = this.nowMs + ms; this.nowMs < end;) {
-      this.nowMs += 30_000;
-      await this.alerts.look();
-    }
-  }
-
-  add(name: string, labels: Record<string, string> = {}, more = 1): void {
-    const text = Object.entries(labels)
-      .map(([key, value]) => `${key}="${value}"`)
-      .join();
-    const sample = text === '' ? name : `${name}{${text}}`;
-    this.counts.set(sample, (this.counts.get(sample) ?? 0) + more);
-  }
-
-  /** What was told since this was asked last: `alert state`. */
-  told(): string[] {
-    return this.bodies
-      .splice(0)
-      .flatMap((body) => (JSON.parse(body) as Told).alerts.map(({ alert, state }) => `${alert} ${state}`));
-  }
-}
-
-async function stage(t: TestContext, deps: Partial<AlertDeps> = {}): Promise<Stage> {
-  const server = createServer((request, response) => {
-    let body = '';
-    request.setEncoding('utf8').on('data', (part: string) => (body += part));
-    request.on('end', () => {
-      it.bodies.push(body);
-      it.answer(request, response);
-    });
-  }).listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  onEnd(t, 'receiver', () => {
-    server.closeAllConnections();
-    server.close();
-  });
-  const it = new Stage(
-    new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}/hook?key=x`),
-    deps,
-  );
-  onEnd(t, 'alerts', () => it.alerts.close());
-  return it;
-}
+import type { Slot, View } from './rules.ts';
 
 /** How each begins, and how it ends. */
 const conditions: readonly (readonly [string, (it: Stage) => void, (it: Stage) => void])[] = [
@@ -200,7 +95,16 @@ const conditions: readonly (readonly [string, (it: Stage) => void, (it: Stage) =
     },
     (it) => (it.silent = []),
   ],
+  ['HeadgateSlotBehind', (it) => follow(it, { heldBytes: 600 }), (it) => follow(it, { heldBytes: 400 })],
+  ['HeadgateSlotBehind', (it) => follow(it, { lost: true }), (it) => (it.slots = [])],
+  ['HeadgateSlotUnread', (it) => follow(it, { active: false }), (it) => follow(it, { read: 8 })],
 ];
+
+function follow(it: Stage, slot: Partial<Slot>): void {
+  it.add('headgate_tables', { database: 'dev' });
+  const labels = { database: 'dev', slot: 's' };
+  it.slots = [{ labels, active: true, lost: false, heldBytes: 0, tooManyBytes: 500, read: 7, ...slot }];
+}
 
 for (const [name, begin, end] of conditions) {
   test(`${name}: begun, told once, and over`, async (t) => {
@@ -226,6 +130,7 @@ for (const [name, begin, end] of conditions) {
         'HeadgateSpoolTrouble',
         'HeadgateTableSilent',
         'HeadgateEngineRestarts',
+        'HeadgateSlotUnread',
       ].includes(name);
     assert.deepEqual(told.slice(0, 1), [`${name} firing`]);
     assert.equal(told.length, isOfAMoment && told.length > 1 ? 2 : 1, 'once');
@@ -245,7 +150,14 @@ test('every rule is tried above, and those that Prometheus has are the same ther
     groups: { rules: { alert: string; for?: string; labels: { severity: string } }[] }[];
   };
   const theirs = new Map(groups[0]?.rules.map((rule) => [rule.alert, rule]));
-  const own = ['HeadgateDiskFull', 'HeadgateCertificate', 'HeadgateHandshakeMissed', 'HeadgateTableSilent'];
+  const own = [
+    'HeadgateDiskFull',
+    'HeadgateCertificate',
+    'HeadgateHandshakeMissed',
+    'HeadgateTableSilent',
+    'HeadgateSlotBehind',
+    'HeadgateSlotUnread',
+  ];
   for (const { name, severity, holdMs } of rules) {
     if (own.includes(name)) continue;
     const rule = theirs.get(name);
@@ -269,6 +181,7 @@ test('every metric that a rule reads is there', async () => {
     certificates: new Map(),
     unconfirmed: [],
     silent: [],
+    slots: [],
   };
   for (const { wrong } of rules) assert.deepEqual(wrong(view), []);
   const text = await createMetrics({

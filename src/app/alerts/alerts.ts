@@ -20,7 +20,7 @@ import type { KeptFile } from './kept.ts';
 import { messageFor } from './message.ts';
 import type { Receiver } from './message.ts';
 import { rules } from './rules.ts';
-import type { Labels, SilentTable, View } from './rules.ts';
+import type { Labels, SilentTable, Slot, View } from './rules.ts';
 import type { Sharing } from './sharing.ts';
 import type { Signs } from './signs.ts';
 
@@ -39,6 +39,7 @@ export interface AlertDeps extends Receiver {
     database: string,
     isKnown: (labels: Labels) => boolean,
   ) => Promise<readonly SilentTable[] | null>;
+  readonly slots: (database: string) => Promise<readonly Slot[] | null>;
   readonly sharing: Sharing;
   readonly observe: Observe;
   /** ms since 1970. */
@@ -63,6 +64,7 @@ export class Alerts implements Closable {
   #failure = '';
   #againAtMs = -Infinity;
   #silent: readonly SilentTable[] = [];
+  #slots: readonly Slot[] = [];
   #askedAtMs = -Infinity;
 
   constructor(deps: AlertDeps) {
@@ -162,23 +164,28 @@ export class Alerts implements Closable {
       certificates: signs.certificates,
       unconfirmed: signs.unconfirmed,
       silent: this.#silent,
+      slots: this.#slots,
     };
   }
 
-  /** Which tables are silent, and what others have told; and that what was told is so still. What is known stays until the database says something else. */
+  /** Which tables are silent, who follows the log, and what others have told; and that what was told is so still. What is known stays until the database says something else. */
   async #askDatabases(databases: readonly string[]): Promise<void> {
-    const { silent, sharing, clock, nowMs } = this.#deps;
+    const { silent, slots, sharing, clock, nowMs } = this.#deps;
     if (clock() - this.#askedAtMs < limits.alertAskedEveryMs) return;
     this.#askedAtMs = clock();
     await sharing.claim(this.#conditions.standing);
     const all: SilentTable[] = [];
+    const followed: Slot[] = [];
     const known = new Set(this.#conditions.kept.map(({ rule, labels }) => keyOf(rule, labels)));
     const isKnown = (labels: Labels) => known.has(keyOf('HeadgateTableSilent', labels));
     for (const database of databases.slice(0, limits.alertDatabasesMax)) {
-      const before = this.#silent.filter(({ labels }) => labels['database'] === database);
-      all.push(...((await silent(database, isKnown)) ?? before));
+      const before = <T extends { readonly labels: Labels }>(known: readonly T[]): readonly T[] =>
+        known.filter(({ labels }) => labels['database'] === database);
+      all.push(...((await silent(database, isKnown)) ?? before(this.#silent)));
+      followed.push(...((await slots(database)) ?? before(this.#slots)));
       this.#conditions.restore(await sharing.left(database), sharedRules, nowMs());
     }
     this.#silent = all;
+    this.#slots = followed;
   }
 }

@@ -14,6 +14,7 @@ import { keptIn } from './kept.ts';
 import { SharedAlerts } from './sharing.ts';
 import type { Signs } from './signs.ts';
 import { silentTables } from './silent.ts';
+import { slotsOf } from './slots.ts';
 
 export interface AlertParts {
   readonly settings: Settings;
@@ -48,6 +49,7 @@ export function openAlerts(parts: AlertParts, closer: Closer): void {
     disk: () => diskSpace(dataDir),
     // While it did not listen nothing could come.
     silent: (database, isKnown) => silentTables(catalog, database, (clock() - beganMs) / 60_000, isKnown),
+    slots: (database) => slotsOf(catalog, database),
     sharing: new SharedAlerts(catalog),
     nowMs: Date.now,
     clock,

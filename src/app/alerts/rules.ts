@@ -37,6 +37,21 @@ export interface View {
   /** Confirmations of subscriptions that failed, by table, ever. */
   readonly unconfirmed: readonly { readonly labels: Labels; readonly count: number }[];
   readonly silent: readonly SilentTable[];
+  readonly slots: readonly Slot[];
+}
+
+/** A place in the log that somebody follows it from. */
+export interface Slot {
+  /** Database and slot. */
+  readonly labels: Labels;
+  readonly active: boolean;
+  /** The log that its reader still needs was removed. */
+  readonly lost: boolean;
+  /** Of the log; and with how many of them somebody should be told. */
+  readonly heldBytes: number;
+  readonly tooManyBytes: number;
+  /** How far its reader says that it has come, in bytes of the log. */
+  readonly read: number;
 }
 
 export interface SilentTable {
@@ -48,6 +63,7 @@ export interface SilentTable {
 
 const minutes = (count: number): number => count * 60_000;
 const sum = (samples: readonly Sample[]): number => samples.reduce((all, { value }) => all + value, 0);
+const mebibytes = (bytes: number): string => `${Math.ceil(bytes / 2 ** 20)} MiB`;
 const when = (isSo: boolean, says: string, labels: Labels = {}): readonly Wrong[] =>
   isSo ? [{ labels, says }] : [];
 
@@ -262,6 +278,33 @@ export const rules: readonly Rule[] = [
             labels,
             says: `nothing came for ${past} minutes; the longest pause of a day was ${usualMinutes}`,
           })),
+  },
+  {
+    name: 'HeadgateSlotBehind',
+    severity: 'critical',
+    holdMs: minutes(1),
+    shared: true,
+    wrong: ({ slots }) =>
+      slots.flatMap(({ labels, lost, heldBytes, tooManyBytes }) =>
+        lost
+          ? [{ labels, says: 'the log that its reader needs is gone: the reader has to copy anew' }]
+          : when(heldBytes > tooManyBytes, `${mebibytes(heldBytes)} of the log wait for its reader`, labels),
+      ),
+  },
+  {
+    name: 'HeadgateSlotUnread',
+    severity: 'warning',
+    holdMs: 0,
+    shared: true,
+    wrong: ({ slots, grown }) =>
+      slots.flatMap(({ labels, active, lost, heldBytes, read }) => {
+        const isRead = grown(`slot ${JSON.stringify(labels)}`, read, minutes(15)) > 0;
+        return when(
+          !active && !lost && !isRead,
+          `nobody has followed it for 15 minutes; it holds ${mebibytes(heldBytes)} of the log`,
+          labels,
+        );
+      }),
   },
 ];
 

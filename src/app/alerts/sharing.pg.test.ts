@@ -57,6 +57,7 @@ class Member {
       ready: () => null,
       disk: async () => null,
       silent: async () => this.silent,
+      slots: async () => [],
       sharing: new SharedAlerts({ asked }),
       observe: () => undefined,
       nowMs: () => stage.nowMs,
