@@ -2,6 +2,7 @@
 import type { ClientBase } from 'pg';
 import { catalogRowsSql, emptySnapshot, nextSnapshot } from '../../src/catalog/snapshot.ts';
 import type { CatalogRow, Snapshot } from '../../src/catalog/snapshot.ts';
+import { destinationOf } from '../../src/risingwave/destination.ts';
 import { createCompileAnswers } from '../../src/validate/answers.ts';
 import type { Target } from '../../src/tables/flow.ts';
 
@@ -13,6 +14,7 @@ export async function readSnapshot(client: ClientBase, before: Snapshot = emptyS
   return nextSnapshot(before, 'postgres', rows, {
     open: () => '',
     compileAnswers: createCompileAnswers(null),
+    destination: (value, trusted) => destinationOf(value, ['rw:4566'], trusted),
     compile: () => ({ check: () => true, headers: [] }),
   });
 }

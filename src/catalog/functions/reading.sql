@@ -20,8 +20,14 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
     SELECT string_agg(concat_ws(' ', i.indexrelid, i.xmin), ',' ORDER BY i.indrelid) AS versions
     FROM headgate.webhook_table w JOIN pg_index i ON i.indrelid = w.relation AND i.indisprimary
   ) AS keys, (
-    SELECT string_agg(concat_ws(' ', b.xmin, s.xmin), ',' ORDER BY b.relation::oid, b.position) AS versions
-    FROM headgate.webhook_table_secret b JOIN headgate.secret s ON s.id = b.secret_id
+    SELECT string_agg(concat_ws(' ', b.version, s.xmin), ',' ORDER BY b.relation::oid, b.position) AS versions
+    FROM (
+      SELECT v.relation, v.position, v.xmin::text AS version, v.secret_id FROM headgate.webhook_table_secret v
+      UNION ALL
+      -- A superuser's secret is believed more, see catalog_rows.
+      SELECT i.relation, 0, concat_ws(' ', i.xmin, r.rolsuper), i.secret_id FROM headgate.webhook_into i
+      JOIN headgate.secret t ON t.id = i.secret_id LEFT JOIN pg_roles r ON r.oid = t.owner_oid
+    ) AS b JOIN headgate.secret s ON s.id = b.secret_id
   ) AS secrets, (
     SELECT string_agg(concat_ws(' ', r.oid, r.rolname), ',' ORDER BY r.oid) AS names
     FROM pg_roles r WHERE r.oid IN (SELECT s.owner_oid FROM headgate.secret s UNION SELECT t.owner_oid FROM headgate.token t)
