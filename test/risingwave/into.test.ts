@@ -346,6 +346,11 @@ test('webhooks into RisingWave', async (t) => {
     },
   );
 
+  await t.test('each INSERT waited for its checkpoint', { skip: onStandInOnly }, () => {
+    const inserts = server.standIn.said.filter(({ word }) => word === 'insert');
+    assert.ok(inserts.length > 0 && inserts.every(({ persistent }) => persistent));
+  });
+
   await t.test('no password is told anywhere', async () => {
     const everywhere = [
       headgate.stderr,
