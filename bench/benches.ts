@@ -7,6 +7,7 @@ import { comparison } from './comparison.ts';
 import { watching } from './consoles.ts';
 import { events } from './events.ts';
 import { headgates } from './headgates.ts';
+import { into } from './into.ts';
 import { keep } from './keep.ts';
 import { listeners } from './listeners.ts';
 import { lone } from './lone.ts';
@@ -40,6 +41,7 @@ export const benches: readonly Bench[] = [
   answers,
   events,
   risingwave,
+  into,
   stream,
   sqlDoor,
   parts,

@@ -225,6 +225,7 @@ function createSqlRewriter(deps: DoorDeps, releaseMore: (database: string) => Pr
     demandsOf: (sender) => demandsOf(sender, settings.publicUrl),
     secretForms,
     deliveryIdOf,
+    sendsElsewhere: settings.intoHosts.length > 0,
     nearestSenders,
     explain: (question) => explain(question).catch(failStatement),
     spool: async (session) => {

@@ -83,7 +83,12 @@ function risingWaveEvents(
   const { observe, clock } = options;
   const sessions = new RwSessions(clientConfig);
   closer.add('RisingWave connections of the gateway', () => sessions.close());
-  const { commit, badRows } = createRwCommit({ sessions, limits, observe, clock });
+  const { commit, badRows } = createRwCommit({
+    sessions,
+    deadlineMs: limits.eventsDeadlineMs,
+    observe,
+    clock,
+  });
   // An INSERT takes as long as a checkpoint, whatever it holds.
   const bounds = {
     ...options.bounds,

@@ -11,17 +11,16 @@ import { createSpooling } from '../ingest/spooling.ts';
 import type { SpoolRoom } from '../ingest/spooling.ts';
 import type { TableGate } from '../spool/table-gate.ts';
 import type { Target } from '../tables/flow.ts';
-import type { Limits } from '../tables/limits.ts';
 import type { Observe } from '../tables/observations.ts';
 import { Refused } from '../tables/refusals.ts';
 import type { Settings } from '../tables/settings.ts';
+import { deadlineMsOf } from './into-rooms.ts';
 import { isSpooling } from './spool-rooms.ts';
 
 interface Surroundings {
   readonly settings: Settings;
   readonly catalog: Catalog;
   readonly lanes: Lanes;
-  readonly limits: Limits;
   readonly observe: Observe;
   /** A monotonic clock, ms. */
   readonly clock: () => number;
@@ -36,11 +35,11 @@ export interface Detour extends Pick<IngestDeps, 'find' | 'admit' | 'submit'> {
 
 /** Tables that have nothing to do with the disk go as they would without it. */
 export function detourOf(surroundings: Surroundings): Detour {
-  const { settings, catalog, lanes, limits, observe, clock, spoolOf } = surroundings;
+  const { settings, catalog, lanes, observe, clock, spoolOf } = surroundings;
   const trustMs = settings.spoolTrustSeconds * 1_000;
   const stages = createSpooling({
     find: (name) => catalog.find(name),
-    admit: (target, bytes) => lanes.admit(target, limits.ackDeadlineMs, { bytes, inOrder: false }),
+    admit: (target, bytes) => lanes.admit(target, deadlineMsOf(target), { bytes, inOrder: false }),
     submit: (rows) => lanes.submit(rows),
     isWatching: (database) => catalog.isWatching(database),
     remembered: (name) => {

@@ -19,6 +19,7 @@ import type { Engine } from '../engine/engine.ts';
 import { lockByKernel } from '../engine/folder-lock.ts';
 import type { Closable } from '../kit/closer.ts';
 import { segmentBytes } from './bounds.ts';
+import type { IntoRooms } from './into-rooms.ts';
 import type { Target } from '../tables/flow.ts';
 import type { Limits } from '../tables/limits.ts';
 import type { Observe, TableName } from '../tables/observations.ts';
@@ -40,6 +41,7 @@ export interface SpoolParts {
   readonly sealing: Sealing;
   readonly catalog: Catalog;
   readonly commit: CommitOptions;
+  readonly into: Pick<IntoRooms, 'handOver'>;
   readonly limits: Limits;
   readonly observe: Observe;
   /** A monotonic clock, ms. */
@@ -141,7 +143,7 @@ function drainer(kept: DatabaseSpool, parts: SpoolParts): Drainer {
     decode: (target, { method, requestTarget, rawHeaders, arrivedAtMs, remoteAddress }, body) =>
       decodeRequest(target, { method, target: requestTarget, rawHeaders, arrivedAtMs, remoteAddress, body }),
     decodeWholes,
-    handOver: restraint.handOver,
+    handOver: parts.into.handOver(restraint.handOver),
     groupRows: () => restraint.groupRows(),
     keepRefused: (request, oid, passage) =>
       passWith(pools, { database, oid }, passage, keepSpooled(request, limits), limits.ackDeadlineMs),

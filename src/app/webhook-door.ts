@@ -35,6 +35,7 @@ import { Refused } from '../tables/refusals.ts';
 import type { Refusal } from '../tables/refusals.ts';
 import { createRetry } from '../ingest/retry.ts';
 import type { Settings } from '../tables/settings.ts';
+import { boundInto, deadlineMsOf } from './into-rooms.ts';
 import type { Detour } from './spool-detour.ts';
 
 interface Stages {
@@ -73,14 +74,18 @@ export async function openWebhooks<Door extends Closable>(
     submit: (rows: Rows) => lanes.submit(rows),
     refresh: (table: Pick<Target, 'database' | 'oid'>) => catalog.refresh(table),
   };
-  const decode = (target: Target, request: DecodeRequest) =>
-    decodeWhole(target, request) ?? longWork.slices(request.body.length, decodeInSlices(target, request));
+  const decode = (target: Target, request: DecodeRequest) => {
+    const whole = decodeWhole(target, request);
+    if (whole !== null) return whole;
+    const rows = longWork.slices(request.body.length, decodeInSlices(target, request));
+    return rows instanceof Promise ? rows.then(boundInto) : boundInto(rows);
+  };
   const refuseTooMany = (target: Target) => {
     const tooMany = guards.gate.refusesTable(target);
     if (tooMany !== null) throw new Refused(tooMany);
   };
   const toLane = (inOrder: boolean) => (target: Target, bytes: number) =>
-    lanes.admit(target, limits.ackDeadlineMs, { bytes, inOrder });
+    lanes.admit(target, deadlineMsOf(target), { bytes, inOrder });
   const admitting = (inOrder: boolean) => (target: Target, bytes: number) => {
     refuseTooMany(target);
     detour.refuseOvertaking(target);

@@ -11,7 +11,6 @@ import { createKeeping, createLearning } from '../catalog/learning.ts';
 import type { Learn, LearningDeps } from '../catalog/learning.ts';
 import { Sns } from '../ingest/sns.ts';
 import { createFetch, publicNetwork } from '../access/outgoing.ts';
-import { createCommit } from '../commit/commit.ts';
 import { CommitPools } from '../commit/commit-pools.ts';
 import type { DoorGuards } from './door-guards.ts';
 import type { Engine } from '../engine/engine.ts';
@@ -24,6 +23,7 @@ import type { ListenerOptions } from '../listen/http.ts';
 import { observers } from '../tables/observations.ts';
 import type { Observe } from '../tables/observations.ts';
 import { Keeper } from '../keep/keeper.ts';
+import { destinationOf } from '../risingwave/destination.ts';
 import { Rejects } from '../reject/rejects.ts';
 import type { KeyRing } from '../secrets/key-ring.ts';
 import { loadMasterKeys, parseMasterKeys } from '../secrets/master-key.ts';
@@ -36,6 +36,7 @@ import { parseExpression } from '../validate/expression.ts';
 import type { DatabaseSpool } from '../spool/database-spool.ts';
 import type { SpoolLink } from './listeners/spool-link.ts';
 import { detourOf } from './spool-detour.ts';
+import { openInto, paceOf } from './into-rooms.ts';
 import { rememberTables, SpoolHolder } from './spool-rooms.ts';
 import type { SpoolParts } from './spool-rooms.ts';
 import { openWebhooks } from './webhook-door.ts';
@@ -121,12 +122,14 @@ export async function openWebhookRooms<Door extends Closable>(
     ignored: (target: Target, ignored: Ignored) => rejects.ignored(target, ignored),
     clock,
   };
-  const lanes = new Lanes({ commit: createCommit(commit), limits, clock, endOfTurn: setImmediate });
+  const into = openInto(commit, closer);
+  const lanes = new Lanes({ commit: into.commit, paceOf, limits, clock, endOfTurn: setImmediate });
   closer.add('lanes', () => lanes.close());
   const spool = await openSpool(
-    { ...options, sealing, catalog, commit, clock, direct: () => lanes.taken },
+    { ...options, sealing, catalog, commit, into, clock, direct: () => lanes.taken },
     closer,
   );
+  closer.add('hand-over into RisingWave', into.stop);
   confirmed = (database) => spool?.confirmed(database);
 
   // An engine that is there is waited for, so that ready means ready, and that a proxy finds this Headgate away and not
@@ -137,7 +140,7 @@ export async function openWebhookRooms<Door extends Closable>(
   const fence = options.oneOfSeveral?.fence ?? null;
   const asked = (handshake: AskedHandshake) => rejects.asked(handshake);
   const spoolOf = (database: string) => (spool ?? options.oneOfSeveral?.link)?.spoolOf(database) ?? null;
-  const detour = detourOf({ settings, catalog, lanes, limits, observe, clock, spoolOf });
+  const detour = detourOf({ settings, catalog, lanes, observe, clock, spoolOf });
   const told = observers(observe, rejects.observe);
   const doing = { rejected, hold: options.hold, asked, fence, clock, observe: told };
   const calling = outward({ sealing, pools, catalog, settings, limits, observe, clock });
@@ -212,6 +215,7 @@ function catalogRooms(sealing: Sealing, keys: KeyRing, settings: Settings) {
     seal: sealing.seal,
     makeKey: () => keys.make(),
     compileAnswers: createCompileAnswers(settings.publicUrl),
+    destination: (value: string, trusted: boolean) => destinationOf(value, settings.intoHosts, trusted),
     compile: (expression: string, payload: string, secrets: ReadonlyMap<string, string>) => {
       const parsed = parseExpression(expression, { secrets: [...secrets.keys()] });
       // What one more unknown name would mean was decided at CREATE; a renamed column changes nothing.

@@ -25,6 +25,8 @@ const sweepsToRest = 1_200;
 export interface LanesOptions extends Omit<LaneOptions, 'onIdle' | 'pace' | 'passes' | 'limits'> {
   readonly limits: LaneOptions['limits'] &
     Pick<Limits, 'ackDeadlineMs' | 'groupRowsMax' | 'groupTargetMs' | 'largeCommitsMax'>;
+  /** What groups of a table may be; null, or absent: as `limits` has it. */
+  readonly paceOf?: (target: Target) => Pick<Limits, 'groupRowsMax' | 'groupTargetMs'> | null;
 }
 
 /** What is known of a request before it is there. */
@@ -116,7 +118,7 @@ export class Lanes {
     const key = laneKey(target, aside);
     const known = this.#lanes.get(key);
     if (known !== undefined) return known;
-    const pace = new Pace(this.#options.limits);
+    const pace = new Pace(this.#options.paceOf?.(target) ?? this.#options.limits);
     const passes = aside ? this.#passes : null;
     const lane = new Lane({ ...this.#options, pace, passes, onIdle: this.#onIdle });
     const made = { lane, table: target, used: true };

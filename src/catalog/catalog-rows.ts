@@ -22,6 +22,8 @@ export interface CatalogRow extends RelationRow {
   readonly sealed_expression: string | null;
   readonly seal_id: string | null;
   readonly secrets: readonly SealedSecret[];
+  /** The secret that says where its rows go; null, or absent in what an older Headgate has kept: they stay. */
+  readonly target?: (Omit<SealedSecret, 'alias'> & { readonly trusted: boolean }) | null;
   /** Its ANSWER clauses, in order. */
   readonly answers: readonly SealedAnswerRow[];
 }
@@ -54,7 +56,7 @@ export function someCatalogRowsSql(oids: readonly number[]): string {
 }
 
 const ofTable =
-  'payload, options, takes_document, document, collect, includes, expression, sealed_expression, seal_id, secrets';
+  'payload, options, takes_document, document, collect, includes, expression, sealed_expression, seal_id, secrets, target';
 
 export interface SealedSecret {
   /** The secret's name inside the expression. */

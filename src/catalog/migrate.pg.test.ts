@@ -73,11 +73,11 @@ suite('migrate', () => {
     const client = await database.connect();
     const migrations = await readMigrations();
     await migrate(client, migrations);
-    await client.query(`delete from headgate.migration where version > 10; drop table headgate.keeping, headgate.keep_log, headgate.token, headgate.token_table, headgate.alert, headgate.alert_seen, headgate.acme cascade;
+    await client.query(`delete from headgate.migration where version > 10; drop table headgate.keeping, headgate.keep_log, headgate.token, headgate.token_table, headgate.alert, headgate.alert_seen, headgate.acme, headgate.webhook_into cascade;
       create view public.mine as select * from headgate.endpoints`);
     const reader = await database.connect();
     await reader.query(
-      'begin; select from headgate.endpoints; select from public.mine; select from headgate.catalog_rows',
+      'begin; select from headgate.endpoints; select from public.mine; select from headgate.answer_rows',
     );
     assert.deepEqual(await migrate(client, migrations), { from: 10, to: migrations.version });
     assert.equal((await reader.query('select from public.mine')).rowCount, 0);

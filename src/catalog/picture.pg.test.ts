@@ -4,6 +4,7 @@ import { after, before, suite, test } from 'node:test';
 import { Door, webhook } from '../../test/support/ddl-door.ts';
 import { startServer } from '../../test/support/server.ts';
 import type { TestServer } from '../../test/support/server.ts';
+import { destinationOf } from '../risingwave/destination.ts';
 import { createCompileAnswers } from '../validate/answers.ts';
 import { migrate, readMigrations } from './migrate.ts';
 import { Picture } from './picture.ts';
@@ -17,6 +18,7 @@ function pictureOf(limits: { catalogWholeMax: number; catalogWholeMs: number }, 
     open: (sealed: string) => Buffer.from(sealed, 'base64').toString(),
     compileAnswers: createCompileAnswers(null),
     compile: () => ({ check: () => true, headers: [] }),
+    destination: (value: string, trusted: boolean) => destinationOf(value, ['rw:4566'], trusted),
   };
   return new Picture({ database: 'postgres', deps, limits, clock });
 }
@@ -100,6 +102,10 @@ suite('the picture of a catalog', () => {
       'ALTER TABLE d SET SCHEMA other',
       'ALTER SCHEMA other RENAME TO another',
       "ALTER TABLE another.d ANSWER UNCHECKED WHEN headers->>'a' = 'b' STATUS 204",
+      `CREATE SECRET rw WITH (backend = 'meta') AS 'postgresql://root:one@rw:4566/dev'`,
+      `CREATE TABLE i (data JSONB) WITH (connector = 'webhook', into = 'rw')`,
+      `ALTER SECRET rw AS 'postgresql://root:two@rw:4566/dev'`,
+      'DROP TABLE i',
       // What cannot be used, and can be again; what is too large to be read, and is not any more.
       'ALTER TABLE e ALTER data TYPE int USING NULL',
       'ALTER TABLE e ALTER data TYPE jsonb USING NULL',

@@ -26,6 +26,7 @@ import {
 } from './answers.ts';
 import { rememberedOf } from '../kit/remembered.ts';
 import { dedupeOf } from '../tables/delivery-id.ts';
+import type { Into } from '../tables/into.ts';
 import type { TableName } from '../tables/observations.ts';
 import { openCheck } from './seals.ts';
 import { parseSubscriptions, parseTopics, readMessage, topicOf } from './sns-topics.ts';
@@ -40,6 +41,8 @@ export interface SnapshotDeps {
   open(sealed: string, identity: string): string;
   /** Compiles an expression; throws with the reason. */
   compile(expression: string, payload: string, secrets: ReadonlyMap<string, string>): CompiledCheck;
+  /** Where rows go, as a secret says; throws with the reason. `trusted`: it belongs to a superuser. */
+  destination(value: string, trusted: boolean): Into;
   /** Compiles the ANSWER clauses of a table; what cannot be used is left out, and told with its reason. */
   readonly compileAnswers: CompileAnswers;
 }
@@ -143,7 +146,7 @@ function shapeOf(row: CatalogRow): Shape | string {
   }
   const includes = row.includes.map(({ column }) => column);
   const shape = toShape(row, {
-    writeMode: null,
+    writeMode: (row.target ?? null) === null ? null : 'insert',
     document: row.takes_document ? row.document : null,
     includes,
     onTypeError: row.options['on_type_error'] === 'null' ? 'null' : 'reject',
@@ -187,10 +190,12 @@ function toTarget(
   let learns = false;
   const sns = snsOf(row, deps);
   let dedupe: Dedupe | undefined;
+  let into: Into | undefined;
   if (unusable === null) {
     try {
       compiled = makeCheck(row, deps);
-      dedupe = dedupeOf(row.options) ?? undefined;
+      into = intoOf(row, deps);
+      dedupe = into === undefined ? (dedupeOf(row.options) ?? undefined) : undefined;
       if (sns !== undefined && compiled !== null)
         compiled = { ...compiled, check: ofTopics(compiled.check, sns) };
     } catch (error) {
@@ -228,9 +233,16 @@ function toTarget(
       sns,
       eventGrid: parseSubscriptions(row.options['event_grid_subscriptions']) ?? undefined,
       inspected: row.options['inspect'] === 'bodies',
+      into,
     },
     unusable,
   };
+}
+
+function intoOf({ target }: CatalogRow, deps: SnapshotDeps): Into | undefined {
+  if (target === undefined || target === null) return undefined;
+  const [value = ''] = openSecrets([{ ...target, alias: target.name }], deps).values();
+  return deps.destination(value, target.trusted);
 }
 
 function snsOf({ options, secrets }: CatalogRow, deps: SnapshotDeps): SnsTopics | undefined {

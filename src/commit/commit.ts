@@ -244,8 +244,8 @@ function tell(observe: Observe, group: Group, outcomes: readonly Outcome[], seco
     });
 }
 
-function tellIgnored(
-  { observe, ignored: told }: CommitOptions,
+export function tellIgnored(
+  { observe, ignored: told }: Pick<CommitOptions, 'observe' | 'ignored'>,
   { target, members }: Group,
   outcomes: readonly Outcome[],
 ): void {

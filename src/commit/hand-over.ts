@@ -269,12 +269,12 @@ interface ArrivedRow {
   readonly position: string | null;
 }
 
-/** Takes requests for arrived together with what another statement does. Rejects with the engine's error. */
+/** Takes requests for arrived, together with what another statement does. Rejects with the engine's error. */
 export async function passWith(
   pools: CommitPools,
   { database, oid }: Pick<Target, 'database' | 'oid'>,
   { spool, first, last }: Passage,
-  statement: { readonly text: string; readonly values: unknown[] },
+  statement: { readonly text: string; readonly values: unknown[] } | null,
   timeoutMs: number,
 ): Promise<void> {
   await lent(pools, database, async (client) => {
@@ -289,7 +289,7 @@ export async function passWith(
       'select headgate.advance($1::pg_catalog.uuid, $2::pg_catalog.oid, $3::pg_catalog.int8, $4::pg_catalog.int8)',
       [spool, oid, String(first), String(last)],
     );
-    await query(statement.text, statement.values);
+    if (statement !== null) await query(statement.text, statement.values);
     await query('commit');
   });
 }

@@ -255,7 +255,9 @@ ORDER BY n.nspname <> 'public', n.nspname, c.relname
 LIMIT 500`;
 
 export const listSecrets = `SELECT x.schema_name, x.name, x.owner::text, x.created_at, x.altered_at,
-  (SELECT string_agg(DISTINCT b.relation::regclass::text, ', ') FROM headgate.webhook_table_secret b WHERE b.secret_id = x.id) AS used_by
+  (SELECT string_agg(DISTINCT b.relation::regclass::text, ', ') FROM (
+    SELECT relation, secret_id FROM headgate.webhook_table_secret UNION ALL SELECT relation, secret_id FROM headgate.webhook_into
+  ) b WHERE b.secret_id = x.id) AS used_by
 FROM headgate.secret x
 WHERE coalesce((SELECT pg_has_role(r.oid, 'USAGE') FROM pg_roles r WHERE r.rolname = x.owner),
   (SELECT r.rolsuper FROM pg_roles r WHERE r.rolname = current_user))

@@ -40,6 +40,7 @@ const optionNames = [
   'webhook.wait_for_persistence',
   'format',
   'document',
+  'into',
   ...changeableOptions,
 ];
 const formats = ['json', 'form', 'text', 'bytes'] as const;
@@ -177,16 +178,28 @@ function refuseOther(cursor: Cursor): void {
  */
 function storedOptions(
   options: readonly Option[],
-  asked: DedupeDeps,
+  asked: DedupeDeps & Pick<ValidateDeps, 'sendsElsewhere'>,
 ): { readonly [name: string]: string | boolean } {
   const stored: { [name: string]: string | boolean } = {};
   for (const option of options) {
     if (option.name === 'connector') stored[option.name] = 'webhook';
     else if (changeableOptions.includes(option.name)) stored[option.name] = changeableValue(option, asked);
     else if (option.name === 'format') stored[option.name] = oneOf(option, ...formats);
+    else if (option.name === 'into') stored[option.name] = targetOf(option, asked);
     else if (option.name !== 'document') stored[option.name] = booleanOf(option);
   }
   return stored;
+}
+
+/** As SQL names the secret that holds the connection string. */
+function targetOf(
+  { value, valueAt }: Option,
+  { sendsElsewhere }: Pick<ValidateDeps, 'sendsElsewhere'>,
+): string {
+  if (sendsElsewhere) return value;
+  throw new StatementError('0A000', 'the rows of this Headgate go nowhere else', valueAt, {
+    hint: 'The setting HEADGATE_INTO_HOSTS says which hosts they may go to.',
+  });
 }
 
 export interface DedupeDeps extends Pick<ValidateDeps, 'deliveryIdOf'> {

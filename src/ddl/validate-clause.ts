@@ -41,6 +41,8 @@ export interface ValidateDeps {
   readonly secretForms: (value: string) => readonly string[];
   /** Where a known sender keeps a delivery's id. */
   readonly deliveryIdOf: DeliveryIdOf;
+  /** Whether there is a host that rows of tables may go to (WITH (into = …)). */
+  readonly sendsElsewhere: boolean;
   /** Senders whose names are like this one, best first. */
   readonly nearestSenders: (name: string) => readonly string[];
 }

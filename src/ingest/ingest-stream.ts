@@ -110,7 +110,7 @@ export function createStreams(deps: StreamDeps): OpenStream {
     hooks.target(target);
     try {
       authenticate(target, opening);
-      refuseWithoutIds(target);
+      refuseUnfit(target);
     } catch (error) {
       if (error instanceof Refused) tellRejected(deps, opening, target, error.refusal, null);
       throw error;
@@ -154,8 +154,9 @@ function tellRejected(
   });
 }
 
-/** A header of the upgrade would make one delivery of all batches. */
-function refuseWithoutIds({ dedupe }: Target): void {
+/** Nothing keeps rows that go elsewhere in order; and a header of the upgrade would make one delivery of all batches. */
+function refuseUnfit({ dedupe, into }: Target): void {
+  if (into !== undefined) throw new Refused('websocket_unsupported');
   if (dedupe?.parts.every((part) => 'header' in part) !== true) return;
   throw new Refused(
     'delivery_id_missing',
@@ -261,7 +262,7 @@ class IngestStream implements Stream, FencedStream {
     // Another version of the table may have another check, or another secret: who is not accepted by it may not write.
     if (target !== this.#target) {
       authenticate(target, this.#opening);
-      refuseWithoutIds(target);
+      refuseUnfit(target);
     }
     this.#target = target;
     // Before it is read: it comes again every few ms for as long as there is no room.

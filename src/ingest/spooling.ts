@@ -185,12 +185,14 @@ class Spooling {
     return gate;
   }
 
-  /** The database has nothing of it; or it does not matter whether it has, because it stores a delivery once. */
-  #mayKeep(outcome: Outcome, { target: { dedupe }, delivery }: Rows): boolean {
+  /** The database has nothing of it; or it does not matter whether it has: it stores a delivery once, or is told at least once anyway. */
+  #mayKeep(outcome: Outcome, { target: { dedupe, into }, delivery }: Rows): boolean {
     if (outcome.kind === 'aborted') return away.has(outcome.refusal.code);
     const isOnce = delivery !== undefined && (dedupe?.windowS ?? 0) > this.#deps.ageS;
     // Its answer is lost, or did not come in time.
-    return isOnce && outcome.kind === 'unknown' && outcome.refusal.code !== 'internal';
+    return (
+      (isOnce || into !== undefined) && outcome.kind === 'unknown' && outcome.refusal.code !== 'internal'
+    );
   }
 
   #canKeep(target: Target, gate: TableGate): boolean {

@@ -7,30 +7,43 @@
  * was written, and goes again without them. Where there are none, it is not known whether it was stored, unless RisingWave's words say
  * that it was never begun.
  */
-import type { CommitGroup, Group, Outcome, Rows } from '../tables/flow.ts';
-import type { Limits } from '../tables/limits.ts';
+import { quoteIdentifier } from '../kit/sql-text.ts';
+import type { Group, Outcome, Rows, Target } from '../tables/flow.ts';
 import type { Observe } from '../tables/observations.ts';
 import { refusal, refusals } from '../tables/refusals.ts';
 import type { Refusal } from '../tables/refusals.ts';
-import { encodeRows, insertSql } from './encode.ts';
+import { encodeRows, insertSql, tableSql } from './encode.ts';
 import type { BadRow, Encoded } from './encode.ts';
 import { causeOf, Judge } from './judge.ts';
 import type { Place, Probe } from './judge.ts';
+import { columnsOf } from './relations.ts';
 import type { RwSessions } from './sessions.ts';
+import { printType } from './types.ts';
 
 export interface RwCommitOptions {
   readonly sessions: Pick<RwSessions, 'run'>;
-  readonly limits: Pick<Limits, 'eventsDeadlineMs'>;
+  /** How long a group may take, in ms. */
+  readonly deadlineMs: number;
   readonly observe: Observe;
   /** A monotonic clock, ms. */
   readonly clock: () => number;
 }
 
 export interface RwCommit {
-  readonly commit: CommitGroup;
+  /** `as`: the table that is told of; absent: that of the group. Never rejects. */
+  readonly commit: (group: Group, as?: Target) => Promise<readonly Outcome[]>;
+  /** All of a group, or nothing of it. Never rejects. */
+  readonly store: (group: Group) => Promise<Stored>;
   /** The rows that RisingWave would refuse, in order; nothing is stored. null: that could not be found out. */
   readonly badRows: (rows: Rows) => Promise<readonly BadRow[] | null>;
 }
+
+export type Stored =
+  | { readonly kind: 'stored' }
+  /** The table is not what it was. */
+  | { readonly kind: 'changed' }
+  /** `away`: it may pass. `slow`: it failed, and storing nothing does not. Of both nobody knows whether it is stored. */
+  | { readonly kind: 'away' | 'slow' | 'refused'; readonly refusal: Refusal };
 
 /** A request that waits for its INSERT. */
 interface Member {
@@ -40,12 +53,16 @@ interface Member {
 }
 
 export function createRwCommit(options: RwCommitOptions): RwCommit {
-  return { commit: (group) => commitGroup(options, group), badRows: (rows) => badRows(options, rows) };
+  return {
+    commit: (group, as = group.target) => commitGroup(options, group, as),
+    store: (group) => storeWhole(options, group),
+    badRows: (rows) => badRows(options, rows),
+  };
 }
 
-async function commitGroup(options: RwCommitOptions, group: Group): Promise<readonly Outcome[]> {
+async function commitGroup(options: RwCommitOptions, group: Group, as: Target): Promise<readonly Outcome[]> {
   const started = options.clock();
-  const leftMs = (): number => options.limits.eventsDeadlineMs - (options.clock() - started);
+  const leftMs = (): number => options.deadlineMs - (options.clock() - started);
   const outcomes: (Outcome | undefined)[] = group.members.map(() => undefined);
   const batches = new Map<string, Member[]>();
   for (const [place, rows] of group.members.entries()) {
@@ -63,8 +80,40 @@ async function commitGroup(options: RwCommitOptions, group: Group): Promise<read
     for (const [place, outcome] of await insertAll(options, batch, leftMs)) outcomes[place] = outcome;
   }
   const settled = outcomes.map((outcome) => outcome ?? unknown);
-  tell(options, group, settled, (options.clock() - started) / 1_000);
+  tell(options, { ...group, target: as }, settled, (options.clock() - started) / 1_000);
   return settled;
+}
+
+async function storeWhole(options: RwCommitOptions, group: Group): Promise<Stored> {
+  const until = options.clock() + options.deadlineMs;
+  const leftMs = (): number => until - options.clock();
+  const members: Member[] = [];
+  for (const [place, rows] of group.members.entries()) {
+    const encoded = encodeRows(rows, null);
+    if ('refusal' in encoded) return { kind: 'refused', refusal: encoded.refusal };
+    members.push({ place, rows, encoded });
+  }
+  const answer = await insert(options, members, leftMs());
+  if (!('failed' in answer) && answer.kind === 'committed') return { kind: 'stored' };
+  const [bad] = 'failed' in answer ? ((await judge(options, members, leftMs())) ?? []) : [];
+  if (bad !== undefined) return { kind: 'refused', refusal: bad.refusal };
+  const { kind, refusal: why } = 'failed' in answer ? withoutFault(answer.failed) : answer;
+  if (why.code === 'table_changed') return { kind: 'changed' };
+  const isAlone =
+    kind === 'unknown' && leftMs() > 0 && (await storesNothing(options, group.target, leftMs()));
+  return { kind: isAlone ? 'slow' : 'away', refusal: why };
+}
+
+/** Whether an INSERT of no rows succeeds: it needs all that one of rows needs. */
+async function storesNothing(
+  { sessions }: RwCommitOptions,
+  target: Target,
+  timeoutMs: number,
+): Promise<boolean> {
+  const column = columnsOf(target).find(({ type }) => type.kind === 'scalar');
+  if (column === undefined) return false;
+  const sql = `insert into ${tableSql(target)} (${quoteIdentifier(column.name)}) select NULL::${printType(column.type)} where false`;
+  return (await sessions.run(target.database, sql, timeoutMs)).kind === 'done';
 }
 
 /** What has become of each place. */
@@ -159,7 +208,7 @@ async function badRows(options: RwCommitOptions, rows: Rows): Promise<readonly B
     ({ row }) => !without.has(row),
   );
   if (places.length === 0) return bad;
-  const probe = probeOf(options, rows, options.limits.eventsDeadlineMs);
+  const probe = probeOf(options, rows, options.deadlineMs);
   const found = await new Judge(probe, encoded.columns).bad(places, 'all');
   return found === null ? null : [...bad, ...found].toSorted((a, b) => a.row - b.row);
 }
@@ -168,7 +217,7 @@ async function badRows(options: RwCommitOptions, rows: Rows): Promise<readonly B
 const neverBegun =
   /Catalog error|Bind error|Failed to bind|Invalid input syntax|sql parser error|Item not found|Server throttled/;
 
-function withoutFault(report: string): Outcome {
+function withoutFault(report: string): Exclude<Outcome, { kind: 'committed' }> {
   if (report.includes('Permission denied'))
     return aborted(
       refusal('relation_not_writable', 'the role that the gateway logs in as may not insert into the table'),
@@ -177,9 +226,9 @@ function withoutFault(report: string): Outcome {
   return neverBegun.test(report) ? aborted(refusal('table_changed')) : unknown;
 }
 
-const aborted = (why: Refusal): Outcome => ({ kind: 'aborted', refusal: why });
+const aborted = (why: Refusal) => ({ kind: 'aborted', refusal: why }) as const;
 const away = aborted(refusal('engine_unavailable'));
-const unknown: Outcome = { kind: 'unknown', refusal: refusal('commit_unknown') };
+const unknown = { kind: 'unknown', refusal: refusal('commit_unknown') } as const;
 
 function tell(
   { observe }: RwCommitOptions,

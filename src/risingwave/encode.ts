@@ -7,11 +7,12 @@
  */
 import { objectMembers } from '../kit/json-values.ts';
 import { quoteIdentifier } from '../kit/sql-text.ts';
-import type { Rows } from '../tables/flow.ts';
+import type { Rows, Target } from '../tables/flow.ts';
 import { refusal, refusals } from '../tables/refusals.ts';
 import type { Refusal } from '../tables/refusals.ts';
 import { columnsOf } from './relations.ts';
 import type { RwColumn } from './relations.ts';
+import { printType } from './types.ts';
 import { expression, Misfit } from './values.ts';
 
 /** Rows of one request, ready to be sent. */
@@ -38,7 +39,7 @@ export function encodeRows(rows: Rows, skip: ((bad: BadRow) => void) | null): En
     columns ??= own;
     const encoded =
       own.length === columns.length && own.every((column, i) => column === columns?.[i])
-        ? tupleOf(own, members)
+        ? tupleOf(own, members, rows.target.shape.document)
         : refusal('row_refused', otherDefaults);
     if (typeof encoded === 'string') tuples.push(encoded);
     else if (skip === null) return { row, refusal: encoded };
@@ -57,24 +58,43 @@ export function insertSql(
   tuples: readonly string[],
 ): string {
   const names = columns.map(({ name }) => quoteIdentifier(name)).join(',');
-  const table = `${quoteIdentifier(target.schema)}.${quoteIdentifier(target.table)}`;
-  return `insert into ${table} (${names}) values ${tuples.join(',')}`;
+  return `insert into ${tableSql(target)} (${names}) values ${tuples.join(',')}`;
+}
+
+export function tableSql({ schema, table }: Pick<Target, 'schema' | 'table'>): string {
+  return `${quoteIdentifier(schema)}.${quoteIdentifier(table)}`;
 }
 
 /** The values of a document, each of its column's type; throws Misfit. */
 export function typedValues(rows: Rows, row: number, columns: readonly RwColumn[]): string[] {
   const members = objectMembers(documentOf(rows, row));
-  return columns.map(({ name, type }) => expression(type, members.get(name) ?? 'null', true));
+  const { document } = rows.target.shape;
+  return columns.map((column) => expressionOf(column, members.get(column.name) ?? 'null', document, true));
 }
 
-function tupleOf(columns: readonly RwColumn[], members: ReadonlyMap<string, string>): string | Refusal {
+/** `null` as a whole document is a document. */
+function expressionOf(
+  { name, type }: RwColumn,
+  raw: string,
+  document: string | null,
+  typed: boolean,
+): string {
+  if (raw !== 'null' || name !== document) return expression(type, raw, typed);
+  return typed ? `'null'::${printType(type)}` : `'null'`;
+}
+
+function tupleOf(
+  columns: readonly RwColumn[],
+  members: ReadonlyMap<string, string>,
+  document: string | null,
+): string | Refusal {
   let tuple = '(';
   for (const column of columns) {
     const raw = members.get(column.name) ?? 'null';
-    if (raw === 'null' && !column.nullable)
+    if (raw === 'null' && !column.nullable && column.name !== document)
       return refusal('row_refused', `column "${column.name}" must not be null`);
     try {
-      tuple += (tuple === '(' ? '' : ',') + expression(column.type, raw);
+      tuple += (tuple === '(' ? '' : ',') + expressionOf(column, raw, document, false);
     } catch (error) {
       if (error instanceof Misfit) return misfitOf(column, error.message);
       throw error;

@@ -66,6 +66,21 @@ export function columnsOf(target: Target): readonly RwColumn[] {
   return columnsOfTargets.get(target) ?? [];
 }
 
+/** A table that was found, for rows of a table here: its columns are filled, with NULL where a row leaves one out. A text: it lacks that column. */
+export function fillingOnly(found: Target, { shape, into }: Target): Target | string {
+  const known = columnsOf(found);
+  const columns: RwColumn[] = [];
+  for (const { name } of shape.columns) {
+    const column = known.find((it) => it.name === name);
+    if (column === undefined) return name;
+    columns.push({ ...column, hasDefault: false });
+  }
+  // Whose server it is says the key.
+  const made = { ...found, database: into?.key ?? '', shape: { ...found.shape, document: shape.document } };
+  columnsOfTargets.set(made, columns);
+  return made;
+}
+
 export function openRwRelations(options: RwRelationsOptions): KnownRelations<Found, RwConflict> {
   return new KnownRelations({
     ...options,

@@ -6,31 +6,37 @@
  * `rw_implicit_flush`, which waits longer). One that takes neither is not used: its 200 would promise nothing.
  */
 import { Pool } from 'pg';
-import type { ClientBase, ClientConfig, PoolClient, QueryResult } from 'pg';
+import type { ClientBase, PoolClient, PoolConfig, QueryResult } from 'pg';
+import { cutOff } from '../engine/hang-up.ts';
 import { sqlstateOf } from '../engine/sqlstate.ts';
 import { limits } from '../tables/limits.ts';
+import { refuseUnasked } from './destination.ts';
 
 export type RwAnswer =
   | { readonly kind: 'done'; readonly result: QueryResult<object> }
   | { readonly kind: 'failed' | 'lost' | 'away'; readonly error: Error };
 
 export class RwSessions {
-  readonly #clientConfig: (database: string) => ClientConfig;
+  readonly #poolConfig: (database: string) => PoolConfig;
   readonly #pools = new Map<string, Pool>();
+  readonly #lent = new Set<PoolClient>();
+  #stopped = false;
 
   /** The configuration throws Refused where there is no such database. */
-  constructor(clientConfig: (database: string) => ClientConfig) {
-    this.#clientConfig = clientConfig;
+  constructor(poolConfig: (database: string) => PoolConfig) {
+    this.#poolConfig = poolConfig;
   }
 
   /** On a session of its own; never rejects. */
   async run(database: string, sql: string, timeoutMs: number): Promise<RwAnswer> {
     let client: PoolClient;
+    if (this.#stopped) return { kind: 'away', error: new Error('nothing is stored any more') };
     try {
       client = await this.#pool(database).connect();
     } catch (error) {
       return { kind: 'away', error: asError(error) };
     }
+    this.#lent.add(client);
     try {
       // Without parameters: the simple protocol, which has no bound on how many values a statement holds.
       const result = await client.query<object>({ text: sql, query_timeout: timeoutMs } as { text: string });
@@ -40,7 +46,15 @@ export class RwSessions {
       const answered = sqlstateOf(error) !== null && (error as { severity?: unknown }).severity === 'ERROR';
       client.release(!answered);
       return { kind: answered ? 'failed' : 'lost', error: asError(error) };
+    } finally {
+      this.#lent.delete(client);
     }
+  }
+
+  /** Cuts off what is under way, and takes nothing more. */
+  stop(): void {
+    this.#stopped = true;
+    for (const client of this.#lent) cutOff(client);
   }
 
   /** Lets go of a database. */
@@ -58,11 +72,11 @@ export class RwSessions {
     const known = this.#pools.get(database);
     if (known !== undefined) return known;
     const pool = new Pool({
-      ...this.#clientConfig(database),
+      application_name: 'headgate gateway',
+      ...this.#poolConfig(database),
       max: limits.risingwaveConnectionsMax,
       connectionTimeoutMillis: limits.commitStatementTimeoutMs,
       idleTimeoutMillis: 60_000,
-      application_name: 'headgate gateway',
       // pg-pool awaits what onConnect gives; its types do not say so.
       onConnect: waitForPersistence as (client: ClientBase) => void,
     });
@@ -75,6 +89,7 @@ export class RwSessions {
 }
 
 async function waitForPersistence(client: ClientBase): Promise<void> {
+  refuseUnasked(client);
   try {
     await client.query('set dml_wait_persistence = true');
   } catch (error) {

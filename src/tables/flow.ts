@@ -2,6 +2,7 @@
  * Types only: what the rooms hand each other. No room imports another stage; they meet here and are joined
  * in ingest.ts and main.ts.
  */
+import type { Into } from './into.ts';
 import type { Refusal } from './refusals.ts';
 
 /** A request as far as its headers, and the promise of its body. */
@@ -37,10 +38,7 @@ export interface CheckRequest {
 /** A compiled VALIDATE expression: true accepts; false, NULL and every error refuse. Never throws. */
 export type Check = (request: CheckRequest) => boolean;
 
-/**
- * The first thing that was not true, in one line for the owner of the table: with neither a secret in it nor what a header
- * or a query string of the sender's held. Costs far more than the check.
- */
+/** The first thing that was not true, in one line for the owner: without secrets and what the sender sent. Costs far more than the check. */
 export type WhyRefused = (request: CheckRequest) => string;
 
 /** What a question of a sender's is answered with; nothing is stored. */
@@ -141,6 +139,8 @@ export interface Target {
   readonly eventGrid?: ReadonlySet<string> | undefined;
   /** What accepted requests held may be looked at (console/held.ts). */
   readonly inspected?: boolean | undefined;
+  /** Absent: its rows go into the table itself. */
+  readonly into?: Into | undefined;
 }
 
 export interface SnsTopics {

@@ -26,6 +26,12 @@ export const gatewayLimits = {
   gatewayBodiesBytesMax: 128 * 1024 * 1024,
   /** Connections for rows that go to a RisingWave, per database: so many of its tables are written at one time. */
   risingwaveConnectionsMax: 8,
+  /** Other servers that rows of tables go to, of which connections are kept. */
+  intoServersMax: 32,
+  /** From the last byte of a request whose row goes there to its answer, in ms: a checkpoint is due every second. */
+  intoDeadlineMs: 8_000,
+  /** How long a group of the spool may take there, in ms; nobody waits for it. */
+  intoHandOverMs: 60_000,
   /** Parameters of one statement there: it reads their number with a sign. */
   risingwaveParamsMax: 32_767,
   /** Rows of one INSERT into RisingWave: each waits for a checkpoint, whatever it holds. */

@@ -89,6 +89,12 @@ export const refusals = {
     'the rows of this relation cannot be streamed: it is no ordinary table',
     'Name a table, or one partition of a partitioned table; views and foreign tables have no position.',
   ),
+  websocket_unsupported: kind(
+    400,
+    '0A000',
+    'this table takes no WebSockets, because its rows go elsewhere',
+    'Send each request over HTTP.',
+  ),
   position_lost: kind(
     410,
     '55000',

@@ -18,8 +18,7 @@ const realDsn = process.env['HEADGATE_RISINGWAVE_DSN'] ?? '';
 /** Why what only the stand-in shows is skipped; false: it is not. */
 export const onStandInOnly: string | false = realDsn === '' ? false : 'the stand-in alone shows it';
 
-export interface UnderTest {
-  readonly gateway: TestGateway;
+export interface ServerUnderTest {
   readonly dsn: string;
   /** Throws where the tests run on a real one. */
   readonly standIn: StandIn;
@@ -29,23 +28,31 @@ export interface UnderTest {
   readonly table: () => string;
 }
 
+export interface UnderTest extends ServerUnderTest {
+  readonly gateway: TestGateway;
+}
+
 export async function openRisingWave(t: TestContext, options: StandInOptions = {}): Promise<UnderTest> {
-  const standIn = realDsn === '' ? await StandIn.open((await testDatabase(t)).clientConfig, options) : null;
-  if (standIn !== null) onEnd(t, 'stand-in', () => standIn.close());
-  const dsn = standIn?.dsn ?? realDsn;
+  const server = await openServer(t, options);
   const engine = await openPostgresEngine({
-    databaseUrl: dsn,
+    databaseUrl: server.dsn,
     observe: () => undefined,
     serverVersionMin: 100_000,
   });
   onEnd(t, 'engine', () => engine.close());
   const gateway = await openTestGateway(t, { engine });
+  return Object.assign(server, { gateway });
+}
+
+export async function openServer(t: TestContext, options: StandInOptions = {}): Promise<ServerUnderTest> {
+  const standIn = realDsn === '' ? await StandIn.open((await testDatabase(t)).clientConfig, options) : null;
+  if (standIn !== null) onEnd(t, 'stand-in', () => standIn.close());
+  const dsn = standIn?.dsn ?? realDsn;
   const client = new Client(dsn);
   client.on('error', () => undefined);
   await client.connect();
   onEnd(t, 'client', () => client.end());
   return {
-    gateway,
     dsn,
     client,
     get standIn() {

@@ -4,6 +4,7 @@ import type { TestContext } from 'node:test';
 import { Catalog } from '../../src/catalog/catalog.ts';
 import type { Target } from '../../src/tables/flow.ts';
 import { limits } from '../../src/tables/limits.ts';
+import { destinationOf } from '../../src/risingwave/destination.ts';
 import { createCompileAnswers } from '../../src/validate/answers.ts';
 import { onEnd } from './cleanup.ts';
 import { Spy } from './postgres.ts';
@@ -23,6 +24,7 @@ export async function openCatalog(t: TestContext, database: TestDatabase) {
         return text.slice(identity.length + 1);
       },
       compileAnswers: createCompileAnswers(null),
+      destination: (value, trusted) => destinationOf(value, ['rw:4566'], trusted),
       compile: (expression, _payload, secrets) => ({
         check: (request) => expression === 'secret' && request.target === secrets.get('s'),
         headers: expression === 'all' ? null : ['x-signature'],

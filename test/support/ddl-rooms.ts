@@ -87,6 +87,7 @@ export function testRooms(): TestDeps {
     },
     demandsOf: () => ({ form: null, cautions: [] }),
     secretForms: () => [],
+    sendsElsewhere: true,
     deliveryIdOf: (sender) =>
       sender === 'github'
         ? { id: 'header:x-github-delivery' }

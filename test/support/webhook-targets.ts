@@ -1,5 +1,6 @@
 /** Webhook tables as the snapshot makes Targets of them, without the catalog's connection: for tests of what DDL leaves. */
 import type { ClientBase } from 'pg';
+import { destinationOf } from '../../src/risingwave/destination.ts';
 import { catalogRowsSql } from '../../src/catalog/catalog-rows.ts';
 import { emptySnapshot, nextSnapshot } from '../../src/catalog/snapshot.ts';
 import type { CatalogRow } from '../../src/catalog/catalog-rows.ts';
@@ -19,6 +20,7 @@ export async function readSnapshot(client: ClientBase, before: Snapshot = emptyS
     {
       open: () => '',
       compileAnswers: createCompileAnswers(null),
+      destination: (value, trusted) => destinationOf(value, ['rw:4566'], trusted),
       compile: () => ({ check: () => true, headers: [] }),
     },
   );

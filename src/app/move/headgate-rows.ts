@@ -17,6 +17,7 @@ const relations = [
   'secret_learning',
   'webhook_table',
   'webhook_table_secret',
+  'webhook_into',
   'webhook_answer',
   'webhook_answer_secret',
   'token',

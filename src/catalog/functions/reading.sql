@@ -18,7 +18,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
     ) AS o
   )
   SELECT c.oid, md5(concat_ws(';', concat_ws(' ', w.xmin, c.xmin, n.xmin, has_database_privilege(current_database(), 'CREATE')), owner.rights, parts.versions, columns.versions, keys.versions, code.versions,
-    secrets.versions, answers.versions, answer_secrets.versions))
+    secrets.versions, target.version, answers.versions, answer_secrets.versions))
   FROM headgate.webhook_table w
   JOIN pg_class c ON c.oid = w.relation AND c.relkind IN ('r', 'p') AND c.relpersistence <> 't'
   JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -59,6 +59,11 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
     FROM headgate.webhook_table_secret b JOIN headgate.secret s ON s.id = b.secret_id
     GROUP BY b.relation
   ) AS secrets ON secrets.relation = c.oid
+  -- A superuser's secret is believed more, see catalog_rows.
+  LEFT JOIN (
+    SELECT i.relation::oid AS relation, concat_ws(' ', i.xmin, s.xmin, r.rolsuper) AS version
+    FROM headgate.webhook_into i JOIN headgate.secret s ON s.id = i.secret_id LEFT JOIN pg_roles r ON r.oid = s.owner_oid
+  ) AS target ON target.relation = c.oid
   LEFT JOIN (
     SELECT a.relation::oid AS relation, string_agg(concat_ws(' ', a.xmin, a.seal_id), ',' ORDER BY a.position) AS versions
     FROM headgate.webhook_answer a GROUP BY a.relation

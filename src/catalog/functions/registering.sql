@@ -33,11 +33,12 @@ BEGIN
 END
 $body$;
 
--- `given`: {relation, options, includes, document, collect, validation, schemas}
+-- `given`: {relation, options, into, includes, document, collect, validation, schemas}; `into`: a secret, as SQL names it
 CREATE OR REPLACE FUNCTION headgate.do_register(me oid, relation oid, given jsonb, caller_schemas text[]) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
 DECLARE
   chosen jsonb := nullif(given -> 'document', 'null');
+  target text[] := CASE WHEN given ->> 'into' IS NOT NULL THEN parse_ident(given ->> 'into') END;
 BEGIN
   PERFORM headgate.refuse_strangers(me, relation);
   -- A row of an older table that had the same oid.
@@ -45,6 +46,12 @@ BEGIN
   INSERT INTO headgate.webhook_table (relation, payload, options, document, includes, collect, seal_form)
   VALUES (relation, coalesce(chosen ->> 'column', 'payload'), given -> 'options', chosen, given -> 'includes',
     nullif(given -> 'collect', 'null'), 2);
+  IF cardinality(target) > 2 THEN
+    RAISE EXCEPTION USING ERRCODE = '42704', MESSAGE = format('secret "%s" does not exist', given ->> 'into');
+  ELSIF target IS NOT NULL THEN
+    INSERT INTO headgate.webhook_into (relation, secret_id) VALUES (relation,
+      headgate.find_secret(me, (target)[cardinality(target) - 1], (target)[cardinality(target)], caller_schemas));
+  END IF;
   IF jsonb_typeof(given -> 'validation') = 'object' THEN
     PERFORM headgate.do_validate(me, relation, given -> 'validation', caller_schemas);
     PERFORM headgate.warn(relation, given -> 'validation');

@@ -82,7 +82,9 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
     || E'WITH (\n  ' || (
       SELECT string_agg(format('%s = %L', o.key, o.value), E',\n  ' ORDER BY o.key <> 'connector', o.key)
       FROM jsonb_each_text(w.options || headgate.document_option(w.relation, w.options, w.document, w.includes) || headgate.distribution(w.relation)
-        || jsonb_strip_nulls(jsonb_build_object('collect_into', headgate.placed(w.relation, w.collect)))) o)
+        || jsonb_strip_nulls(jsonb_build_object('collect_into', headgate.placed(w.relation, w.collect), 'into', (
+          SELECT format('%I.%I', s.schema_name, s.name) FROM headgate.webhook_into i JOIN headgate.secret s ON s.id = i.secret_id
+          WHERE i.relation = w.relation)))) o)
     || E'\n)' || coalesce(E'\nVALIDATE ' || (
       SELECT 'SECRET ' || string_agg(format('%I.%I', s.schema_name, s.name), ', ' ORDER BY b.position) || ' '
       FROM headgate.webhook_table_secret b JOIN headgate.secret s ON s.id = b.secret_id
@@ -108,6 +110,8 @@ BEGIN
     UNION ALL
     SELECT 2, position(k.contype::text IN 'pucxf'), format('CONSTRAINT %I %s', k.conname, pg_get_constraintdef(k.oid))
     FROM pg_constraint k WHERE k.conrelid = t.oid AND k.contype IN ('p', 'u', 'c', 'x', 'f')
+      -- What `into` makes.
+      AND NOT (k.conname = 'rows_are_elsewhere' AND EXISTS (SELECT FROM headgate.webhook_into i WHERE i.relation = t.oid))
   ) AS d;
   RETURN QUERY SELECT format('%s.%s', t.nspname, t.relname),
     CASE t.relpersistence WHEN 'u' THEN 'CREATE UNLOGGED TABLE ' WHEN 't' THEN 'CREATE TEMPORARY TABLE '

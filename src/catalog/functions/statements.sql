@@ -108,9 +108,14 @@ BEGIN
   placed := headgate.place_includes(made, includes);
   chosen := headgate.choose_document(made, placed, coalesce(options ->> 'format', 'json'), document);
   CALL headgate.refuse_unfilled_key(made, placed, chosen);
+  IF options ? 'into' THEN
+    PERFORM headgate.refuse_beside_into(made, options);
+    CALL headgate.keep_empty(made, options ->> 'into');
+  END IF;
   made := headgate.distribute(made, placed, chosen, headgate.natural_distribution(made) || options);
   INSERT INTO headgate.request (action, given) VALUES ('register', jsonb_build_object(
-    'relation', made::oid::bigint, 'options', options - '{collect_into,distribute,shards}'::text[], 'includes', placed, 'document', chosen,
+    'relation', made::oid::bigint, 'options', options - '{collect_into,distribute,shards,into}'::text[], 'into', options -> 'into',
+    'includes', placed, 'document', chosen,
     'collect', headgate.choose_collect(made, placed, chosen, options), 'validation', validation,
     'schemas', caller_schemas));
   IF validation IS NULL THEN
@@ -177,6 +182,9 @@ BEGIN
   IF NOT FOUND THEN
     RAISE EXCEPTION USING ERRCODE = '42809', MESSAGE = format('"%s" is not a webhook table', table_name),
       HINT = 'A webhook table is made with CREATE TABLE ... WITH (connector = ''webhook'').';
+  END IF;
+  IF EXISTS (SELECT FROM headgate.webhook_into i WHERE i.relation = alter_options.relation) THEN
+    PERFORM headgate.refuse_beside_into(relation, changes);
   END IF;
   relation := headgate.distribute(relation, made.includes, made.document, changes);
   merged := made.options || changes - '{distribute,shards}'::text[];

@@ -15,7 +15,11 @@ SELECT
   w.seal_id,
   coalesce(bound.secrets, '[]') AS secrets,
   -- NULL where there is none, or it is gone.
-  headgate.placed(c.oid, w.collect)::text AS collect
+  headgate.placed(c.oid, w.collect)::text AS collect,
+  -- The secret that says where its rows go; NULL: they stay here. `trusted`: it belongs to a superuser.
+  (SELECT jsonb_build_object('name', s.name, 'seal_id', s.seal_id, 'sealed', s.sealed, 'trusted', coalesce(r.rolsuper, false))
+    FROM headgate.webhook_into i JOIN headgate.secret s ON s.id = i.secret_id LEFT JOIN pg_roles r ON r.oid = s.owner_oid
+    WHERE i.relation = w.relation) AS target
 FROM headgate.webhook_table w
 JOIN pg_class c ON c.oid = w.relation AND c.relkind IN ('r', 'p') AND c.relpersistence <> 't'
 JOIN pg_namespace n ON n.oid = c.relnamespace

@@ -18,7 +18,10 @@ FROM (
   JOIN pg_namespace n ON n.oid = c.relnamespace
   CROSS JOIN LATERAL (
     SELECT sum(octet_length(b.alias) + octet_length(s.name) + octet_length(s.sealed)) AS bytes
-    FROM headgate.webhook_table_secret b JOIN headgate.secret s ON s.id = b.secret_id WHERE b.relation = w.relation
+    FROM (
+      SELECT v.relation, v.alias, v.secret_id FROM headgate.webhook_table_secret v
+      UNION ALL SELECT i.relation, '', i.secret_id FROM headgate.webhook_into i
+    ) AS b JOIN headgate.secret s ON s.id = b.secret_id WHERE b.relation = w.relation
   ) AS secrets
   CROSS JOIN LATERAL (
     SELECT sum(octet_length(a.expression) + octet_length(a.sealed) + coalesce((

@@ -29,8 +29,10 @@ export interface SaidStatement {
   readonly persistent: boolean;
 }
 
-/** `cut`: run, and then the connection ends; `fail`: not run, and refused with these causes. */
-export type Fault = { readonly kind: 'cut' } | { readonly kind: 'fail'; readonly causes: readonly string[] };
+/** `cut`: run, and then the connection ends; `hang`: not run, and never answered; `fail`: not run, and refused with these causes. */
+export type Fault =
+  | { readonly kind: 'cut' | 'hang' }
+  | { readonly kind: 'fail'; readonly causes: readonly string[] };
 
 const ready = message('Z', Buffer.from('I'));
 const complete = (tag: string): Buffer => message('C', zeroEnded(tag));
@@ -137,6 +139,7 @@ export class Session {
       plan.kind === 'run' ? plan.word : plan.kind === 'answered' ? plan.tag.toLowerCase() : plan.kind;
     const persistent = this.#waits();
     const fault = this.#shared.said({ word, persistent });
+    if (fault?.kind === 'hang') await new Promise(() => undefined);
     if (fault?.kind === 'fail') {
       this.#write(errorResponse(failed(how, fault.causes)));
       return false;

@@ -9,6 +9,7 @@ import type { Server, Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
 import type { ClientConfig } from 'pg';
+import { int32, message } from '../../../src/kit/postgres-message.ts';
 import { quoteLiteral } from '../../../src/kit/sql-text.ts';
 import { Backend } from './backend.ts';
 import { catalogSql, ownOidsSql } from './catalog.ts';
@@ -30,6 +31,8 @@ export class StandIn {
   readonly said: SaidStatement[] = [];
   /** Asked of each statement. */
   fault: (said: SaidStatement) => Fault | null = () => null;
+  /** Asked of who comes; null: nobody is asked. */
+  password: string | null = null;
   readonly #config: ClientConfig;
   readonly #admin: Client;
   readonly #server: Server;
@@ -113,6 +116,8 @@ export class StandIn {
   async #start(socket: Socket, packet: Buffer, rest: Buffer): Promise<void> {
     const given = packet.toString('utf8', 8).split('\0');
     const name = given.findIndex((it, i) => i % 2 === 0 && it === 'application_name');
+    if (this.password !== null && (await passwordOf(socket)) !== this.password)
+      return void socket.end(errorResponse({ code: '28P01', message: 'Invalid password' }, 'FATAL'));
     socket.pause();
     const backend = await Backend.connect(this.#config);
     socket.on('close', () => backend.close());
@@ -159,4 +164,11 @@ export class StandIn {
     }
     return made;
   }
+}
+
+/** AuthenticationCleartextPassword, and what comes back (UserAuthenticator::ClearText, src/utils/pgwire/src/pg_server.rs). */
+async function passwordOf(socket: Socket): Promise<string> {
+  socket.write(message('R', int32(3)));
+  const [given] = (await once(socket, 'data')) as [Buffer];
+  return given.toString('utf8', 5, given.length - 1);
 }

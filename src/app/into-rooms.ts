@@ -1,0 +1,73 @@
+/**
+ * Tables whose rows go into RisingWave, joined with the rooms of all others: the lanes' commit, what decode gives, and what the spool hands over.
+ * Part of the composition root.
+ */
+import { createCommit, tellIgnored } from '../commit/commit.ts';
+import type { CommitOptions } from '../commit/commit.ts';
+import { passWith } from '../commit/hand-over.ts';
+import type { HandOver } from '../commit/hand-over.ts';
+import type { Closer } from '../kit/closer.ts';
+import { IntoRisingWave } from '../risingwave/into.ts';
+import type { CommitGroup, Rows, Target } from '../tables/flow.ts';
+import { limits } from '../tables/limits.ts';
+import type { Limits } from '../tables/limits.ts';
+import { Refused, refusal } from '../tables/refusals.ts';
+
+export interface IntoRooms {
+  readonly commit: CommitGroup;
+  /** For groups of the spool; the others go the way that is given. */
+  readonly handOver: (others: HandOver) => HandOver;
+  /** Once the lanes are empty: a hand-over may take long. */
+  readonly stop: () => void;
+}
+
+export function openInto(options: CommitOptions, closer: Closer): IntoRooms {
+  const { pools, observe, clock } = options;
+  const elsewhere = new IntoRisingWave({ observe, clock });
+  closer.add('RisingWave connections', () => elsewhere.close());
+  const here = createCommit(options);
+  return {
+    stop: () => elsewhere.stop(),
+    commit: async (group) => {
+      if (group.target.into === undefined) return here(group);
+      const outcomes = await elsewhere.commit(group);
+      tellIgnored(options, group, outcomes);
+      return outcomes;
+    },
+    handOver: (others) => async (group, passage) => {
+      const { target, members } = group;
+      if (target.into === undefined) return others(group, passage);
+      const stored = await elsewhere.store(group);
+      if (stored.kind !== 'stored') return stored;
+      try {
+        await passWith(pools, target, passage, null, limits.catalogWaitMs);
+      } catch {
+        // The position is read again, and where it is the old one the rows are stored again.
+        return { kind: 'away', refusal: refusal('engine_unavailable') };
+      }
+      const committed = members.map(({ count }) => ({ kind: 'committed', rows: count }) as const);
+      tellIgnored(options, group, committed);
+      return { kind: 'committed' };
+    },
+  };
+}
+
+/** How long a request of this table is waited for at least, in ms. */
+export function deadlineMsOf({ into }: Target): number {
+  return into === undefined ? limits.ackDeadlineMs : limits.intoDeadlineMs;
+}
+
+/** What is known of the speed of its groups at first: a checkpoint takes as long whatever it holds. */
+export function paceOf({ into }: Target): Pick<Limits, 'groupRowsMax' | 'groupTargetMs'> | null {
+  if (into === undefined) return null;
+  return { groupRowsMax: limits.risingwaveGroupRowsMax, groupTargetMs: limits.risingwaveGroupTargetMs };
+}
+
+/** Rows of one request are one INSERT, of a bounded size. Throws Refused. */
+export function boundInto(rows: Rows): Rows {
+  if (rows.target.into === undefined) return rows;
+  if (rows.documents.bytes.length > limits.groupBytesMax) throw new Refused('body_too_large', tooLarge);
+  return { ...rows, ackTimeoutMs: Math.max(rows.ackTimeoutMs, limits.intoDeadlineMs) };
+}
+
+const tooLarge = `the rows of one request are one INSERT there, of at most ${limits.groupBytesMax} bytes`;

@@ -1,0 +1,79 @@
+/**
+ * Where the rows of a table go, as its secret says: postgresql://user:password@host:port/database[?sslmode=…]. Takes the text, and the hosts that
+ * the settings allow; gives an Into, or throws in one line why there is none, which shows nothing of the text but the host. Touches nothing.
+ */
+import { createHash } from 'node:crypto';
+import { isIPv6 } from 'node:net';
+import { Client } from 'pg';
+import type { ClientBase, ClientConfig, PoolConfig } from 'pg';
+import { parseDsn } from '../engine/dsn.ts';
+import type { Into } from '../tables/into.ts';
+
+const form = 'postgresql://user:password@host:port/database, with no other option than sslmode';
+/** Nothing that names a file, another host or another way to log in. */
+const shape =
+  /^postgres(?:ql)?:\/\/[^/?#@:,]+(?::[^/?#@]*)?@[^/?#@,%]+:\d+\/[^/?#]+(?:\?sslmode=(disable|require|verify-full))?$/;
+
+/** `trusted`: the secret belongs to a superuser. */
+export function destinationOf(text: string, hosts: readonly string[], trusted: boolean): Into {
+  const [isOfForm, sslmode = 'disable'] = shape.exec(text.trim()) ?? [];
+  if (isOfForm === undefined)
+    throw new Error(`the secret that says where its rows go is not of the form ${form}`);
+  const whole = isOfForm.includes('?') ? isOfForm : `${isOfForm}?sslmode=disable`;
+  const [server] = parseDsn(whole).servers;
+  const { host: given = '', port = 0, user = '', password, database = '' } = server?.config ?? {};
+  const host = given.toLowerCase();
+  const place = `${isIPv6(host) ? `[${host}]` : host}:${port}`;
+  if (!hosts.includes(place)) throw new Error(`HEADGATE_INTO_HOSTS does not name ${place}`);
+  return {
+    key: createHash('sha256')
+      .update(`${trusted ? 1 : 0}${whole}`)
+      .digest('hex'),
+    host,
+    port,
+    user,
+    password: typeof password === 'string' ? password : '',
+    database,
+    tls: sslmode === 'disable' ? 'none' : sslmode === 'require' ? 'encrypted' : 'verified',
+    passwordRequired: !trusted,
+  };
+}
+
+/** For `pg`. */
+export function poolConfigOf({
+  host,
+  port,
+  user,
+  password,
+  database,
+  tls,
+  passwordRequired,
+}: Into): PoolConfig {
+  const ssl = tls === 'none' ? false : { rejectUnauthorized: tls === 'verified' };
+  const config = { host, port, user, password, database, ssl, application_name: 'headgate' };
+  return passwordRequired ? { ...config, Client: AskedClient } : config;
+}
+
+/** Knows whether it was asked for the password: who is let in without one is let in for where Headgate stands. */
+class AskedClient extends Client {
+  readonly asked: { readonly is: boolean };
+
+  constructor(config: ClientConfig = {}) {
+    const asked = { is: false };
+    const { password } = config;
+    super({
+      ...config,
+      password: () => {
+        asked.is = true;
+        return typeof password === 'string' ? password : '';
+      },
+    });
+    this.asked = asked;
+  }
+}
+
+/** Throws where a connection is one that a role which is no superuser may not have. */
+export function refuseUnasked(client: ClientBase): void {
+  if (client instanceof AskedClient && !client.asked.is)
+    throw new Error("the server did not ask for the password, and the secret is not a superuser's");
+}

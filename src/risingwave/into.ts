@@ -1,0 +1,155 @@
+/**
+ * The commit stage of tables whose rows go into RisingWave (WITH (into = …)). Takes their groups, and gives outcomes to who waits for them, or what
+ * became of all of a group to the spool. Refuses with what commit.ts does, and with `engine_unavailable` for whatever is wrong there and no row's
+ * fault: its sender never hears of it, and the reason is observed. Touches sessions of the servers of the tables, `intoServersMax` of them.
+ */
+import type { KnownRelations } from '../catalog/known-relations.ts';
+import { quoteIdentifier } from '../kit/sql-text.ts';
+import type { CommitGroup, Group, Outcome, Target } from '../tables/flow.ts';
+import type { Into } from '../tables/into.ts';
+import { limits } from '../tables/limits.ts';
+import type { Observe } from '../tables/observations.ts';
+import { Refused, refusal } from '../tables/refusals.ts';
+import { createRwCommit } from './commit.ts';
+import type { RwCommit, Stored } from './commit.ts';
+import { poolConfigOf } from './destination.ts';
+import { fillingOnly, openRwRelations } from './relations.ts';
+import type { RwConflict } from './relations.ts';
+import { RwSessions } from './sessions.ts';
+
+export interface IntoOptions {
+  readonly observe: Observe;
+  /** A monotonic clock, ms. */
+  readonly clock: () => number;
+}
+
+interface Server {
+  readonly into: Into;
+  readonly relations: Pick<KnownRelations<unknown, RwConflict>, 'find' | 'forget'>;
+}
+
+export class IntoRisingWave {
+  readonly #options: IntoOptions;
+  /** By key; the first was not used for the longest. */
+  readonly #servers = new Map<string, Server>();
+  readonly #sessions = new RwSessions((key) => {
+    const server = this.#servers.get(key);
+    if (server === undefined) throw new Error('a connection to a server that is not known any more');
+    return poolConfigOf(server.into);
+  });
+  /** As it was found there, and what was made of it for a table here. */
+  readonly #made = new WeakMap<Target, { readonly found: Target; readonly target: Target | string }>();
+  readonly #awaited: RwCommit;
+  readonly #kept: RwCommit;
+
+  constructor(options: IntoOptions) {
+    this.#options = options;
+    const rooms = { ...options, sessions: this.#sessions };
+    this.#awaited = createRwCommit({ ...rooms, deadlineMs: limits.intoDeadlineMs });
+    this.#kept = createRwCommit({ ...rooms, deadlineMs: limits.intoHandOverMs });
+  }
+
+  readonly commit: CommitGroup = async (group) => {
+    const { target, rows } = group;
+    const there = await this.#find(target);
+    if (typeof there === 'string') return this.#away(group, there);
+    const outcomes = await this.#awaited.commit(movedTo(group, there), target);
+    if (outcomes.some((it) => codeOf(it) === 'table_changed')) this.#forget(target);
+    return outcomes.map((it) => {
+      if (it.kind !== 'aborted' || it.refusal.code !== 'relation_not_writable') return it;
+      return this.#away({ target, rows, members: [1] }, it.refusal.message)[0] ?? it;
+    });
+  };
+
+  /** All of a group, for the spool. Never rejects. */
+  async store(group: Group): Promise<Stored> {
+    const started = this.#options.clock();
+    const { target: table, rows, bytes } = group;
+    const there = await this.#find(table);
+    if (typeof there === 'string') return { kind: 'away', refusal: refusal('engine_unavailable', there) };
+    const stored = await this.#kept.store(movedTo(group, there));
+    if (stored.kind === 'changed') this.#forget(table);
+    const seconds = (this.#options.clock() - started) / 1_000;
+    if (stored.kind === 'stored')
+      this.#options.observe({ kind: 'group.committed', table, rows, bytes, seconds });
+    return stored;
+  }
+
+  /** Nobody waits for what is under way: the spool hands it over at the next start. */
+  stop(): void {
+    this.#sessions.stop();
+  }
+
+  async close(): Promise<void> {
+    this.stop();
+    await this.#sessions.close();
+  }
+
+  /** The table there, or why rows cannot go into it now. */
+  async #find(target: Target): Promise<Target | string> {
+    const { into, schema, table } = target;
+    if (into === undefined) return 'its rows stay here';
+    try {
+      const found = await this.#serverOf(into).relations.find(nameOf(target), null);
+      const known = this.#made.get(target);
+      if (known?.found === found) return known.target;
+      const made = fillingOnly(found, target);
+      // It may be given one meanwhile.
+      if (typeof made === 'string') this.#forget(target);
+      const why =
+        typeof made === 'string' ? `the table ${schema}.${table} there has no column "${made}"` : made;
+      this.#made.set(target, { found, target: why });
+      return why;
+    } catch (error) {
+      if (error instanceof Refused && error.refusal.code === 'relation_not_found')
+        return `there is no table ${schema}.${table} there`;
+      return error instanceof Error ? error.message : String(error);
+    }
+  }
+
+  #forget(target: Target): void {
+    if (target.into !== undefined) this.#servers.get(target.into.key)?.relations.forget(nameOf(target));
+    this.#made.delete(target);
+  }
+
+  #serverOf(into: Into): Server {
+    const known = this.#servers.get(into.key);
+    this.#servers.delete(into.key);
+    const server = known ?? { into, relations: this.#relationsOf(into) };
+    this.#servers.set(into.key, server);
+    const [oldest] = this.#servers.keys();
+    if (oldest !== undefined && this.#servers.size > limits.intoServersMax) {
+      this.#servers.delete(oldest);
+      void this.#sessions.release(oldest);
+    }
+    return server;
+  }
+
+  #relationsOf({ key, database }: Into): Server['relations'] {
+    const query = async (sql: string): Promise<readonly object[]> => {
+      const answer = await this.#sessions.run(key, sql, limits.engineAnswerMs);
+      if (answer.kind === 'done') return answer.result.rows;
+      throw answer.error;
+    };
+    return openRwRelations({ database, query, limits, clock: this.#options.clock });
+  }
+
+  #away(
+    group: { readonly target: Target; readonly rows: number; readonly members: readonly unknown[] },
+    reason: string,
+  ): readonly Outcome[] {
+    const { target: table, rows, members } = group;
+    this.#options.observe({ kind: 'group.aborted', table, rows, sqlstate: '08001', reason });
+    return members.map(() => ({ kind: 'aborted', refusal: refusal('engine_unavailable') }));
+  }
+}
+
+function nameOf({ schema, table }: Target): string {
+  return `${quoteIdentifier(schema)}.${quoteIdentifier(table)}`;
+}
+
+const codeOf = (it: Outcome): string => (it.kind === 'committed' ? '' : it.refusal.code);
+
+function movedTo(group: Group, target: Target): Group {
+  return { ...group, target, members: group.members.map((rows) => ({ ...rows, target })) };
+}
