@@ -50,10 +50,15 @@ test('rows are passed on to who listens, to another PostgreSQL and to a reader o
     await client.query('DROP TRIGGER tell_of_rows ON deliveries');
   });
 
-  const other = await startServer(debianBin, ['wal_retrieve_retry_interval=100']);
+  const other = await startServer(debianBin, ['wal_retrieve_retry_interval=100', 'restart_after_crash=on']);
   onEnd(t, 'the other server', () => other.close());
-  const subscriber = new Client({ host: other.socketDir, user: 'root', database: 'postgres' });
-  await subscriber.connect();
+  let subscriber = new Client();
+  const connect = async (): Promise<void> => {
+    subscriber = new Client({ host: other.socketDir, user: 'root', database: 'postgres' });
+    subscriber.on('error', () => undefined);
+    await subscriber.connect();
+  };
+  await connect();
   onEnd(t, 'subscriber', () => subscriber.end());
   const arrived = () =>
     within(30_000, async () => {
@@ -83,6 +88,41 @@ test('rows are passed on to who listens, to another PostgreSQL and to a reader o
     await subscriber.query('ALTER SUBSCRIPTION deliveries ENABLE');
     await post(20);
     await arrived();
+  });
+
+  await t.test('rows that are replaced and removed, while one of either side is killed', async (step) => {
+    const owner = await headgate.client(step);
+    await owner.query("CREATE TABLE orders (id INT PRIMARY KEY, n INT) WITH (connector = 'webhook')");
+    await owner.query('GRANT SELECT ON orders TO follower; ALTER PUBLICATION deliveries ADD TABLE orders');
+    await subscriber.query('CREATE TABLE orders (id INT PRIMARY KEY, n INT)');
+    await subscriber.query('ALTER SUBSCRIPTION deliveries REFRESH PUBLICATION');
+    const change = async (from: number): Promise<void> => {
+      for (let n = from; n < from + 40; n++) {
+        assert.equal((await headgate.post('dev/public/orders', `{"id":${n % 17},"n":${n}}`)).status, 200);
+        if (n % 5 === 0) await (await headgate.client(step)).query(`DELETE FROM orders WHERE id = ${n % 13}`);
+      }
+    };
+    const same = () =>
+      within(30_000, async () => {
+        const rows = 'SELECT * FROM orders ORDER BY id';
+        const stored = await (await headgate.client(step)).query(rows);
+        assert.deepEqual((await subscriber.query(rows)).rows, stored.rows);
+      });
+    await change(0);
+    await same();
+    // Whoever applies what arrives is killed: its server starts anew, and asks for what it has not committed.
+    const { rows } = await subscriber.query<{ pid: number }>(
+      "SELECT pid FROM pg_stat_activity WHERE backend_type = 'logical replication worker'",
+    );
+    const [worker] = rows;
+    assert.ok(worker !== undefined);
+    process.kill(worker.pid, 'SIGKILL');
+    await change(40);
+    await within(30_000, connect);
+    await same();
+    await again('SIGKILL');
+    await change(80);
+    await same();
   });
 
   await t.test('a role without REPLICATION follows nothing, and one with it copies nothing', async () => {
