@@ -351,7 +351,7 @@ function count(events: ReturnType<typeof registerEvents>, observation: Observati
     case 'group.committed':
       events.groupResults.inc({ result: 'committed' });
       events.groupRows.observe(observation.rows);
-      events.commitSeconds.observe(observation.seconds);
+      if (observation.elsewhere !== true) events.commitSeconds.observe(observation.seconds);
       break;
     case 'group.aborted':
       events.groupResults.inc({ result: 'aborted' });

@@ -43,8 +43,10 @@ export class IntoRisingWave {
   readonly #kept: RwCommit;
 
   constructor(options: IntoOptions) {
-    this.#options = options;
-    const rooms = { ...options, sessions: this.#sessions };
+    const observe: Observe = (it) =>
+      options.observe(it.kind === 'group.committed' ? { ...it, elsewhere: true } : it);
+    this.#options = { ...options, observe };
+    const rooms = { ...this.#options, sessions: this.#sessions };
     this.#awaited = createRwCommit({ ...rooms, deadlineMs: limits.intoDeadlineMs });
     this.#kept = createRwCommit({ ...rooms, deadlineMs: limits.intoHandOverMs });
   }

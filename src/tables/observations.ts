@@ -64,6 +64,8 @@ type What =
       readonly rows: number;
       readonly bytes: number;
       readonly seconds: number;
+      /** Not in the database of the table, and as fast as the server is that has the rows. */
+      readonly elsewhere?: true;
     }
   | {
       readonly kind: 'group.aborted';

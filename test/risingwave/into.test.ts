@@ -123,6 +123,11 @@ test('webhooks into RisingWave', async (t) => {
       [422, 422, 422, 422, 422, 422],
     );
     assert.equal(((await read(name, 'id')) as unknown[]).length, 54);
+    const shown = JSON.parse(await run('SHOW ENDPOINTS')) as Record<string, unknown>[];
+    assert.ok(shown.some((it) => JSON.stringify(it).includes(name)));
+    const metrics = await (await fetch(`${headgate.adminUrl}/metrics`)).text();
+    const rows = new RegExp(`^headgate_rows_total\\{[^}]*${name}[^}]*\\} 54$`, 'm');
+    assert.match(metrics, rows);
     const refused = `SELECT count(*)::int AS n FROM headgate.rejected_requests WHERE relation = '${name}'::regclass`;
     await until(async () => (await run(refused)) === '[{"n":6}]');
   });
