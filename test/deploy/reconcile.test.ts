@@ -207,6 +207,26 @@ suite('operator', () => {
     assert.deepEqual(writes, ['MODIFIED Service']);
   });
 
+  test('what others write between its reading and its applying is theirs, and no repair', async (t) => {
+    const server = await startApiServer(t);
+    startOperator(t, server);
+    createHeadgate(server, 'hooks', { enableWebhookListener: true });
+    await eventually(server, () => assert.match(condition(server, 'hooks', 'Ready'), /^False/));
+    let writes = 0;
+    server.fault = ({ verb, resource }) => {
+      if (verb === 'patch' && resource.kind === 'StatefulSet' && writes++ === 0)
+        settle(server, 'StatefulSet', 'hooks');
+      return null;
+    };
+    server.store.remove(server.where('Service', 'hooks'));
+    await eventually(server, () => assert.match(condition(server, 'hooks', 'Ready'), /^True/));
+    const events = server.store.list(server.where('Event', '').resource, 'hooks');
+    assert.deepEqual(
+      events.filter((it) => it['reason'] === 'Repaired').map((it) => it['note']),
+      ['Service hooks'],
+    );
+  });
+
   test('a generated master key is made once, outlives its Headgate, and is never replaced', async (t) => {
     const server = await startApiServer(t);
     startOperator(t, server);

@@ -285,8 +285,12 @@ function merged({ resource, object }: Entry, wanted: Fields, subresource: string
 
 function generationOf(resource: Resource, before: Stored | null, after: Stored): number {
   if (before === null) return 1;
-  const { metadata: _, status: __, ...was } = before;
-  const { metadata: ___, status: ____, ...is } = after;
+  // A Deployment's annotations count, too.
+  const counted = ({ metadata, status: _, ...rest }: Stored) => ({
+    ...rest,
+    ...(resource.kind === 'Deployment' && { annotations: metadata['annotations'] ?? {} }),
+  });
+  const [was, is] = [counted(before), counted(after)];
   if (resource.hasStatus === true && same(was, is)) return after.metadata.generation;
   return before.metadata.generation + (same(was, is) ? 0 : 1);
 }
