@@ -294,7 +294,10 @@ function changeOf(
   if (before?.metadata.resourceVersion === after.metadata.resourceVersion) return null;
   if (!wasApplied) return before === null ? 'Created' : 'Updated';
   // Between reading and applying others have written what is theirs, a status most of all: that is no repair.
-  return isDeepStrictEqual(fieldsLike(manifest, before), fieldsLike(manifest, after)) ? null : 'Repaired';
+  const isSame = before?.metadata.uid === after.metadata.uid;
+  return isSame && isDeepStrictEqual(fieldsLike(manifest, before), fieldsLike(manifest, after))
+    ? null
+    : 'Repaired';
 }
 
 /** What an object has in the fields that `like` names. A list counts as a whole. */

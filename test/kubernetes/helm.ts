@@ -3,20 +3,14 @@
  * that takes `restricted` ones alone. No node runs them, so `helm test` waits for its pod in vain.
  */
 import assert from 'node:assert/strict';
-import { mkdir } from 'node:fs/promises';
-import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import type { TestContext } from 'node:test';
-import { fileURLToPath } from 'node:url';
-import type { HeadgateSpec } from '../../src/operator/resource.ts';
 import { chartPath, specMatrix, valuesOf } from '../support/chart.ts';
-import { temporaryFolder } from '../support/headgate.ts';
+import { accountsAndClasses, deployedBefore, restricted } from '../support/kube/needed.ts';
 import { Kube, settleMs } from '../support/kube/shipped.ts';
-import { run } from '../support/run.ts';
 import { within } from '../support/within.ts';
 
 const listener = ['--set', 'frontendComponent.webhookListener=true'];
-const root = fileURLToPath(new URL('../../..', import.meta.url));
 
 /** One release in a namespace of its own. */
 class Release {
@@ -117,16 +111,7 @@ suite('the chart on a real control plane', () => {
     const release = await open(t, 'helm-matrix');
     const { kube } = release;
     const here = '--namespace=helm-matrix';
-    const account = (name: string) => ({ apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name } });
-    const priority = (name: string) => ({
-      apiVersion: 'scheduling.k8s.io/v1',
-      kind: 'PriorityClass',
-      metadata: { name },
-      value: 1,
-    });
-    await kube.apply([account('mine'), account('123')], here);
-    await kube.apply([priority('important'), priority('7')]);
-    t.after(() => kube.run('kubectl', ['delete', 'priorityclass', 'important', '7']));
+    await accountsAndClasses(t, kube, 'helm-matrix');
     for (const [name, given] of specMatrix()) {
       const spec = restricted(given);
       const values = JSON.stringify({ ...valuesOf(spec), ...lacking });
@@ -152,7 +137,7 @@ suite('the chart on a real control plane', () => {
   });
 
   test('a release of the chart before this one is upgraded', async (t) => {
-    const before = await chartBefore(t);
+    const before = await deployedBefore(t, 'helm/headgate');
     if (before === null) return t.skip('this checkout has no chart before this one');
     const release = await open(t, 'helm-upgrade');
     await release.helm('install', 'hooks', before, ...listener, '--set', 'gateway.enabled=true');
@@ -166,35 +151,6 @@ suite('the chart on a real control plane', () => {
     await release.hasPods(1);
   });
 });
-
-/** The chart of the commit before the one that changed it last, or null where git does not know. */
-async function chartBefore(t: TestContext): Promise<string | null> {
-  const git = (...args: string[]) => run('git', ['-C', root, ...args]);
-  const { code, stdout } = await git('log', '--no-merges', '--format=%H', '--max-count=2', '--', chartPath);
-  const [, commit = ''] = stdout.split('\n');
-  if (code !== 0 || commit === '') return null;
-  const folder = await temporaryFolder(t);
-  const archive = join(folder, 'chart.tar');
-  await mkdir(join(folder, 'chart'));
-  assert.equal((await git('archive', `--output=${archive}`, `${commit}:deploy/helm/headgate`)).code, 0);
-  assert.equal((await run('tar', ['-xf', archive, '-C', join(folder, 'chart')])).code, 0);
-  t.diagnostic(`upgraded from the chart of ${commit.slice(0, 7)}`);
-  return join(folder, 'chart');
-}
-
-/** What the spec leaves to its owner, as a namespace wants it that takes `restricted` pods alone. */
-function restricted(spec: HeadgateSpec): HeadgateSpec {
-  const securityContext = { allowPrivilegeEscalation: false, capabilities: { drop: ['ALL'] } };
-  return {
-    ...spec,
-    ...(spec.podSecurityContext !== undefined && {
-      podSecurityContext: { ...spec.podSecurityContext, seccompProfile: { type: 'RuntimeDefault' } },
-    }),
-    ...(spec.extraContainers !== undefined && {
-      extraContainers: spec.extraContainers.map((it) => ({ ...(it as object), securityContext })),
-    }),
-  };
-}
 
 /** Kinds that this cluster has not. */
 const lacking = { serviceMonitor: { enabled: false }, httpRoute: { enabled: false } };

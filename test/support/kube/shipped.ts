@@ -35,7 +35,6 @@ export interface AuditEvent {
 }
 
 export interface OperatorProcess {
-  readonly pid: number;
   log(): string;
   kill(signal: NodeJS.Signals): Promise<void>;
 }
@@ -91,8 +90,8 @@ export class Kube {
   }
 
   /** As the documentation has it; on what is there already, an upgrade. */
-  async deployOperator(): Promise<void> {
-    await this.run('kubectl', ['apply', '--server-side', '-k', deployFolder]);
+  async deployOperator(folder = deployFolder): Promise<void> {
+    await this.run('kubectl', ['apply', '--server-side', '-k', folder]);
     const established = ['wait', '--for=condition=Established', 'crd/headgates.headgate.dev'];
     await this.run('kubectl', [...established, '--timeout=60s']);
   }
@@ -128,7 +127,7 @@ export class Kube {
     };
     onEnd(t, identity, () => kill('SIGTERM'));
     await within(settleMs, async () => assert.match(log, /service\.ready/, log));
-    return { pid: child.pid ?? 0, log: () => log, kill };
+    return { log: () => log, kill };
   }
 
   /** Where the lease is; of the operator that leads. */
