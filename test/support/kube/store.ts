@@ -293,11 +293,10 @@ function kept({ kind }: Resource, { spec, ...rest }: Stored): Stored {
 function generationOf(resource: Resource, before: Stored | null, after: Stored): number {
   if (before === null) return 1;
   // A Deployment's annotations count, too.
-  const counted = ({ metadata, status: _, ...rest }: Stored) => ({
-    ...rest,
-    ...(resource.kind === 'Deployment' && { annotations: metadata['annotations'] ?? {} }),
-  });
-  const [was, is] = [counted(before), counted(after)];
+  const annotationsOf = ({ metadata }: Stored) =>
+    resource.kind === 'Deployment' && { annotations: metadata['annotations'] ?? {} };
+  const was = { ...before, metadata: annotationsOf(before), status: null };
+  const is = { ...after, metadata: annotationsOf(after), status: null };
   if (resource.hasStatus === true && same(was, is)) return after.metadata.generation;
   return before.metadata.generation + (same(was, is) ? 0 : 1);
 }
