@@ -1,5 +1,7 @@
 /** Webhooks whose rows go into RisingWave: one Headgate, and the stand-in, or the server of HEADGATE_RISINGWAVE_DSN. */
 import assert from 'node:assert/strict';
+import { createHmac } from 'node:crypto';
+import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { Client } from 'pg';
 import { startHeadgate } from '../support/headgate.ts';
@@ -91,6 +93,24 @@ test('webhooks into RisingWave', async (t) => {
       assert.equal(event.status, 422);
     },
   );
+
+  await t.test('the statements of the page make what it says', async () => {
+    const page = readFileSync(new URL('../../../docs/operating/into-risingwave.md', import.meta.url), 'utf8');
+    const [made = '', shown = ''] = [...page.matchAll(/```sql\n(.*?)```/gs)].map(([, sql]) => sql);
+    const name = server.table();
+    await there(made.replace('orders', name));
+    await ok(`CREATE SECRET shop WITH (backend = 'meta') AS 'key'`);
+    const [secret = '', table = ''] = shown.split(';\n');
+    await ok(secret.replace('SECRET rw', 'SECRET page').replace(/'postgresql:.*'/, `'${dsn}'`));
+    await ok(table.replace('orders', name).replace(`'rw'`, `'page'`));
+    const body = '{"id": 1, "status": "paid", "total": 12.50, "more": [1]}';
+    const signature = createHmac('sha256', 'key').update(body).digest('hex');
+    assert.equal(await post(name, body, { 'x-signature': signature }), 200);
+    assert.equal(await post(name, `${body} `, { 'x-signature': signature }), 401);
+    assert.deepEqual(await read(name, `id || ' ' || status || ' ' || total || ' ' || (raw ->> 'more')`), [
+      '1 paid 12.50 [1]',
+    ]);
+  });
 
   await t.test('whole documents, batches, and a body that is null', async () => {
     const name = await make('(data JSONB)', '(data JSONB)', ', is_batched = true');
