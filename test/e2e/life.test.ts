@@ -17,7 +17,7 @@ const headgateCommand = (args: string[], env: Record<string, string> = {}) =>
 suite('life', () => {
   test('SIGTERM answers what was taken, refuses what comes and exits 0; everything is there after a restart', async (t) => {
     const dataDir = await temporaryFolder(t);
-    const first = await startHeadgate(t, { dataDir });
+    const first = await startHeadgate(t, { dataDir, fromNothing: true });
     const client = await first.client(t);
     await client.query(`CREATE TABLE kept (data JSONB) WITH (connector = 'webhook')`);
     const answers = Array.from({ length: 50 }, (_, i) => first.post('dev/public/kept', `{"i":${i}}`));
@@ -35,7 +35,7 @@ suite('life', () => {
   });
 
   test('a start after an unclean end has little of the log to replay, also the one behind the first', async (t) => {
-    const headgate = await startHeadgate(t);
+    const headgate = await startHeadgate(t, { fromNothing: true });
     const client = await headgate.client(t);
     // The making of the schema writes some megabytes.
     const toReplay = async () => {

@@ -33,6 +33,8 @@ export interface Ports {
 export interface StartOptions {
   /** Kept by the caller across restarts; made and removed here when absent. */
   readonly dataDir?: string;
+  /** A data directory that is empty stays so, and the start makes the cluster: a second or two that other tests do without. */
+  readonly fromNothing?: boolean;
   readonly args?: readonly string[];
   /** These instead of the free ports on loopback: everything else comes from `env`. */
   readonly onlyArgs?: readonly string[];
@@ -134,7 +136,8 @@ export interface Answer {
 
 /** Starts the program without waiting for it. */
 export async function spawnHeadgate(t: TestContext, options: StartOptions = {}): Promise<Headgate> {
-  const dataDir = options.dataDir ?? (await preparedFolder(t));
+  const dataDir = options.dataDir ?? (await temporaryFolder(t));
+  if (options.fromNothing !== true && !isExternal(options)) await fromTemplate(dataDir);
   const ports = [
     '--listen-port=0',
     '--listen-host=127.0.0.1',
@@ -168,11 +171,8 @@ export async function startHeadgate(t: TestContext, options: StartOptions = {}):
   return (await spawnHeadgate(t, options)).ready();
 }
 
-/** A data directory as the first start leaves it, which saves that start's time. */
-async function preparedFolder(t: TestContext): Promise<string> {
-  const folder = await temporaryFolder(t);
-  await fromTemplate(folder);
-  return folder;
+function isExternal({ env, args = [] }: StartOptions): boolean {
+  return env?.['HEADGATE_DATABASE_URL'] !== undefined || args.some((arg) => arg.startsWith('--database-url'));
 }
 
 /** Removed at the end of the test, after whatever was opened in it. */
