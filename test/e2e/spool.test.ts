@@ -7,7 +7,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { test } from 'node:test';
 import { onEnd } from '../support/cleanup.ts';
 import { temporaryFolder } from '../support/headgate.ts';
-import type { Answer } from '../support/headgate.ts';
+import type { Answer } from '../support/asked.ts';
 import { MortalServer } from '../support/mortal-server.ts';
 import { SpoolStage } from '../support/spool-stage.ts';
 import { within } from '../support/within.ts';

@@ -11,6 +11,8 @@ import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { Client } from 'pg';
+import { asked } from './asked.ts';
+import type { Answer } from './asked.ts';
 import { onEnd } from './cleanup.ts';
 import { fromTemplate } from './template.ts';
 
@@ -117,21 +119,14 @@ export class Headgate {
     return client;
   }
 
-  async post(path: string, body: string | Buffer, headers: Record<string, string> = {}): Promise<Answer> {
-    const response = await fetch(`${this.webhookUrl}/${path}`, { method: 'POST', body, headers });
-    return { status: response.status, headers: response.headers, text: await response.text() };
+  post(path: string, body: string | Buffer, headers: Record<string, string> = {}): Promise<Answer> {
+    return asked(`${this.webhookUrl}/${path}`, { method: 'POST', body, headers });
   }
 
   signal(signal: NodeJS.Signals): Promise<Ended> {
     this.child.kill(signal);
     return this.ended;
   }
-}
-
-export interface Answer {
-  readonly status: number;
-  readonly headers: Headers;
-  readonly text: string;
 }
 
 /** Starts the program without waiting for it. */
