@@ -100,7 +100,7 @@ function run(together) {
     // their pipe.
     const child = spawn(
       '/bin/sh',
-      [...shell, process.execPath, '--enable-source-maps', ...reporter, ...program],
+      [...shell, process.execPath, '--enable-source-maps', '--liftoff-only', ...reporter, ...program],
       {
         stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
         detached: true,

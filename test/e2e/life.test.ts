@@ -5,6 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { asked } from '../support/asked.ts';
 import { onEnd } from '../support/cleanup.ts';
 import { spawnHeadgate, startHeadgate, temporaryFolder } from '../support/headgate.ts';
 import { run } from '../support/run.ts';
@@ -49,10 +50,7 @@ suite('life', () => {
 
   test("the admin port tells of health, readiness and metrics, and the master key is the owner's alone", async (t) => {
     const headgate = await startHeadgate(t);
-    const get = async (path: string) => {
-      const response = await fetch(`${headgate.adminUrl}${path}`);
-      return { status: response.status, text: await response.text() };
-    };
+    const get = (path: string) => asked(`${headgate.adminUrl}${path}`);
     assert.equal((await get('/healthz')).status, 200);
     assert.equal((await get('/readyz')).status, 200);
     const client = await headgate.client(t);
@@ -90,7 +88,7 @@ suite('life', () => {
     const second = await spawnHeadgate(t, { dataDir: first.dataDir });
     assert.deepEqual(await second.ended, { code: 1, signal: null });
     assert.match(second.stderr, /^headgate: .* in use by another Headgate/m);
-    assert.equal((await fetch(`${first.adminUrl}/readyz`)).status, 200);
+    assert.equal((await asked(`${first.adminUrl}/readyz`)).status, 200);
 
     const foreign = await temporaryFolder(t);
     await mkdir(join(foreign, 'photos'));

@@ -20,7 +20,7 @@ export interface Answer {
 /** What is idle for so long is closed here before it is there. */
 const agent = new Agent({ keepAlive: true, timeout: 4_000 });
 
-export function asked(url: string, question: Question): Promise<Answer> {
+export function asked(url: string, question: Question = {}): Promise<Answer> {
   const { method = 'GET', body, headers = {}, signal } = question;
   const sent = new Headers({ accept: '*/*', 'user-agent': 'node' });
   if (typeof body === 'string') sent.set('content-type', 'text/plain;charset=UTF-8');

@@ -143,6 +143,8 @@ export async function spawnHeadgate(t: TestContext, options: StartOptions = {}):
   ].filter((flag) => options.args?.some((arg) => arg.split('=')[0] === flag.split('=')[0]) !== true);
   const command = [
     process.execPath,
+    // The parser's WebAssembly is not worth a second compilation in a process of seconds.
+    '--liftoff-only',
     cli,
     'start',
     ...(options.onlyArgs ?? [`--data-dir=${dataDir}`, ...ports, ...(options.args ?? [])]),

@@ -22,7 +22,7 @@ export interface Tally {
   readonly surplus: readonly string[];
 }
 
-const pauseMs = times(10, 3);
+const pauseMs = times(20, 3);
 
 export class Ledger {
   readonly #secret: string;

@@ -32,19 +32,15 @@ io_method = 'sync'
 
 /** With the catalog, as every start leaves it that is not the first one. */
 async function make(dataDir: string): Promise<void> {
-  const made = `${dataDir}.made`;
-  const engine = await openEmbeddedEngine({ dataDir: made, observe: () => undefined });
+  const engine = await openEmbeddedEngine({ dataDir, observe: () => undefined });
   const client = new Client(engine.clientConfig(engine.defaultDatabase));
   await client.connect();
   await migrate(client, await readMigrations());
   await client.end();
   await engine.close();
   // What is only there while a server runs.
-  await rm(join(made, 'lock'), { recursive: true, force: true });
-  await appendFile(join(made, 'pg', 'postgresql.conf'), forTests);
-  // The log is mostly zeros, which need not be copied.
-  await promisify(execFile)('cp', ['-a', '--sparse=always', made, dataDir]);
-  await rm(made, { recursive: true });
+  await rm(join(dataDir, 'lock'), { recursive: true, force: true });
+  await appendFile(join(dataDir, 'pg', 'postgresql.conf'), forTests);
 }
 
 const [, program = '', folder = ''] = process.argv;
