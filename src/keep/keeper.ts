@@ -236,6 +236,7 @@ class Keeping {
     bounds: Bounds,
     indexed: boolean,
   ): Promise<number> => {
+    if (indexed) await this.rows(sql.byIndex);
     const [gone] = await this.rows<{ rows: string; last: string | null }>(
       sql.remove(name, arrival, indexed),
       [bounds.cutoff, bounds.from],

@@ -94,6 +94,9 @@ where c.oid = $1::oid and c.relispartition and p.partstrat = 'r' and p.partnatts
 /** All of its rows at once, and their space. Nobody waits for it longer than it may wait itself. */
 export const empty = (name: string): string => `truncate table only ${name}`;
 
+/** Until statistics tell how many old rows there are, PostgreSQL takes them for a few, and would read and sort them all for each transaction. */
+export const byIndex = 'set local enable_sort = off; set local enable_bitmapscan = off';
+
 /**
  * The next rows, and the arrival of the last of them; a row that is changed meanwhile is another one, and stays. With `indexed` they are the
  * oldest: $2 spares the index what it still holds of those before. $1 cutoff, $2 from when on.

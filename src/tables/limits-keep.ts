@@ -3,7 +3,7 @@ export const keepLimits = {
   /** How often the tables of a database are looked through, in ms. */
   keepEveryMs: 60_000,
   /** Rows that one transaction removes, and how long it may wait for a lock and run, in ms. */
-  keepBatchRowsMax: 1_000,
+  keepBatchRowsMax: 300,
   keepLockMs: 200,
   keepStatementMs: 5_000,
   /** Rows, about, from which is learnt what one takes. */
