@@ -43,10 +43,22 @@ function ticks() {
   return { idle, all };
 }
 
+const seconds = JSON.parse(readFileSync(new URL('test-seconds.json', import.meta.url), 'utf8'));
+
 /** By what test-seconds.json says; what is not in it is short, unless it starts the whole program. */
 export function longestFirst(files) {
-  const seconds = JSON.parse(readFileSync(new URL('test-seconds.json', import.meta.url), 'utf8'));
   const guess = (file) =>
     seconds[file] ?? (/^dist\/test\/(crash|e2e|deploy)\//.test(file) ? 6 : file.includes('.pg.') ? 3 : 0);
   return files.toSorted().toSorted((a, b) => guess(b) - guess(a));
+}
+
+const togetherMax = 20;
+
+/** The files of one process each: short ones that stand beside what they test, and start nothing, share one. */
+export function processes(files) {
+  const isAlone = (file) => !/^dist\/src\/.*(?<!\.pg)\.test\.js$/.test(file) || seconds[file] !== undefined;
+  const together = files.filter((file) => !isAlone(file));
+  const several = [];
+  for (let i = 0; i < together.length; i += togetherMax) several.push(together.slice(i, i + togetherMax));
+  return [...files.filter(isAlone).map((file) => [file]), ...several];
 }

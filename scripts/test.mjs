@@ -1,4 +1,4 @@
-// Runs the test files found in dist/, each in a process of its own. `--long` runs what takes minutes instead: the crash and
+// Runs the test files found in dist/, each in a process of its own, or with other short ones that need none. `--long` runs what takes minutes instead: the crash and
 // fuzz runs of *.long.ts, and all of what the suite tries a sample of (test/support/sample.ts). Any other argument is a part of
 // a file name: only files that contain one of them run.
 //
@@ -11,7 +11,8 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { longestFirst, Pace } from './test-pace.mjs';
+import { fileURLToPath } from 'node:url';
+import { longestFirst, Pace, processes } from './test-pace.mjs';
 import { temporary } from './test-folder.mjs';
 
 const args = process.argv.slice(2);
@@ -43,6 +44,8 @@ const env = {
   ...(made.status === 0 ? { HEADGATE_TEST_TEMPLATE: template } : {}),
 };
 
+/** Runs several files in one process. */
+const runner = fileURLToPath(new URL('test-together.mjs', import.meta.url));
 /** What each file counted when it last ran, by name. */
 const counts = new Map();
 /** How long each file took when it last ran, and how much of the processors, in s. */
@@ -61,11 +64,11 @@ removeSegments();
 report();
 
 async function all() {
-  const waiting = [...files];
+  const waiting = processes(files);
   const ends = new Set();
   while (waiting.length > 0 || ends.size > 0) {
     if (waiting.length > 0 && pace.allows(ends.size)) {
-      const end = runFile(waiting.shift()).then(() => ends.delete(end));
+      const end = run(waiting.shift()).then(() => ends.delete(end));
       ends.add(end);
     } else await Promise.race([...ends, ...(waiting.length > 0 ? [pace.next()] : [])]);
   }
@@ -76,25 +79,34 @@ async function again() {
   if (files.length === 1 || failed.size > unsteadyMax) return;
   const once = new Map(failed);
   failed.clear();
-  for (const [file, why] of once) {
-    console.log(`# again, alone: ${file} ${why}`);
-    await runFile(file);
-    if (!failed.has(file)) unsteady.push(`${file} ${why}, and passed alone`);
+  for (const [name, why] of once) {
+    console.log(`# again, alone: ${name} ${why}`);
+    counts.delete(name);
+    const each = name.split(' ');
+    for (const file of each) await run([file]);
+    if (!each.some((file) => failed.has(file))) unsteady.push(`${name} ${why}, and passed alone`);
   }
 }
 
-function runFile(file) {
+/** The files of one process. */
+function run(together) {
+  const name = together.join(' ');
+  const program = together.length === 1 ? together : [runner, ...together];
   return new Promise((resolve) => {
     const reporter = process.stdout.isTTY ? ['--test-reporter=spec'] : [];
     // The shell says on the last descriptor what the file and all that it waited for have taken of the processors.
     const shell = ['-c', '"$0" "$@"; code=$?; times >&3; exit $code'];
     // A group of its own, so that what it started can be ended with it; servers of tests end with the process that holds
     // their pipe.
-    const child = spawn('/bin/sh', [...shell, process.execPath, '--enable-source-maps', ...reporter, file], {
-      stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
-      detached: true,
-      env,
-    });
+    const child = spawn(
+      '/bin/sh',
+      [...shell, process.execPath, '--enable-source-maps', '--liftoff-only', ...reporter, ...program],
+      {
+        stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
+        detached: true,
+        env,
+      },
+    );
     running.add(child);
     let output = '';
     let times = '';
@@ -116,8 +128,8 @@ function runFile(file) {
       child.once('close', () => {
         clearTimeout(held);
         running.delete(child);
-        took.set(file, { wall: (Date.now() - began) / 1_000, cpu: secondsOf(times) });
-        tell(file, output, late, code, signal);
+        took.set(name, { wall: (Date.now() - began) / 1_000, cpu: secondsOf(times) });
+        tell(name, output, late, code, signal);
         resolve();
       });
     });

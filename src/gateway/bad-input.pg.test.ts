@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { gzipSync } from 'node:zlib';
+import type { Question } from '../../test/support/asked.ts';
 import { openGate, openTestGateway } from '../../test/support/gateway.ts';
 import { testDatabase } from '../../test/support/postgres.ts';
 import { RawClient } from '../../test/support/raw-http.ts';
@@ -166,9 +167,9 @@ test('bad encodings, methods, paths and bodies of /v1/sql', async (t) => {
   const gateway = await openTestGateway(t, await testDatabase(t));
   await gateway.rows('CREATE TABLE t (id int)');
   const gzip = { 'content-encoding': 'gzip' };
-  const send = (path: string, init: RequestInit) => gateway.sql('', path, init);
+  const send = (path: string, init: Question) => gateway.sql('', path, init);
   const zipped = new Uint8Array(gzipSync(good));
-  const cases: readonly (readonly [string, RequestInit, number, string])[] = [
+  const cases: readonly (readonly [string, Question, number, string])[] = [
     ['/v1/events?name=t', { body: good, headers: gzip }, 400, 'malformed_query'],
     ['/v1/events?name=t', { body: zipped.slice(0, -6), headers: gzip }, 400, 'malformed_query'],
     ['/v1/events?name=t', { body: good, headers: { 'content-encoding': 'br' } }, 415, 'encoding_unsupported'],

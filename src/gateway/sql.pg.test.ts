@@ -1,6 +1,7 @@
 /** POST /v1/sql on a real PostgreSQL. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import type { Question } from '../../test/support/asked.ts';
 import { openTestGateway, request } from '../../test/support/gateway.ts';
 import { testDatabase } from '../../test/support/postgres.ts';
 import { within } from '../../test/support/within.ts';
@@ -195,7 +196,7 @@ test('a result beyond the bound is refused, whether it is many rows or one value
 test('large results are read one after the other, those of clients that leave are passed over, and small ones go on', async (t) => {
   const gateway = await openTestGateway(t, await testDatabase(t));
   const leaving = new AbortController();
-  const ask = (i: number, init: RequestInit = {}) =>
+  const ask = (i: number, init: Question = {}) =>
     gateway.sql(`SELECT ${i} AS n, repeat('x', 8000000) AS x FROM generate_series(1, 2)`, '/v1/sql', init);
   const left = [ask(0, { signal: leaving.signal }), ask(1, { signal: leaving.signal })];
   const large = [2, 3, 4, 5].map((i) => ask(i));

@@ -102,7 +102,8 @@ function networkPolicy(deployment: Deployment): Manifest {
       : []),
   ];
   return object(deployment, 'networking.k8s.io/v1', 'NetworkPolicy', '', {
-    spec: { podSelector: { matchLabels: selector }, policyTypes: ['Ingress'], ingress: rules },
+    // An empty list is not kept, so that each apply of one would be another change.
+    spec: { podSelector: { matchLabels: selector }, policyTypes: ['Ingress'], ingress: filled(rules) },
   });
 }
 

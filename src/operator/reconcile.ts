@@ -27,7 +27,7 @@ import { manifestsOf } from './manifests.ts';
 import { NotOurs, Objects } from './objects.ts';
 import type { Applied } from './objects.ts';
 import { completeSpec, finalizer, problemsOf } from './resource.ts';
-import type { CompleteSpec, HeadgateResource } from './resource.ts';
+import type { CompleteSpec, HeadgateResource, JsonObject } from './resource.ts';
 import { MissingSecret, prepareSecrets } from './secrets.ts';
 import { isRolledOut, statusOf } from './status.ts';
 import type { Trouble } from './status.ts';
@@ -167,7 +167,7 @@ export class Reconciler {
       const id = `${manifest.kind} ${manifest.metadata.name}`;
       const digest = createHash('sha256').update(JSON.stringify(manifest)).digest('base64');
       try {
-        const what = changeOf(await objects.apply(manifest), known.get(id) === digest);
+        const what = changeOf(await objects.apply(manifest), manifest, known.get(id) === digest);
         if (what !== null) done[what].push(id);
         known.set(id, digest);
       } catch (error) {
@@ -288,12 +288,26 @@ function manifestsFor(
 /** null: it was as it should be. */
 function changeOf(
   { before, after }: Applied,
+  manifest: Manifest,
   wasApplied: boolean,
 ): 'Created' | 'Updated' | 'Repaired' | null {
   if (before?.metadata.resourceVersion === after.metadata.resourceVersion) return null;
-  if (wasApplied) return 'Repaired';
-  return before === null ? 'Created' : 'Updated';
+  if (!wasApplied) return before === null ? 'Created' : 'Updated';
+  // Between reading and applying others have written what is theirs, a status most of all: that is no repair.
+  const isSame = before?.metadata.uid === after.metadata.uid;
+  return isSame && isDeepStrictEqual(fieldsLike(manifest, before), fieldsLike(manifest, after))
+    ? null
+    : 'Repaired';
 }
+
+/** What an object has in the fields that `like` names. A list counts as a whole. */
+function fieldsLike(like: unknown, value: unknown): unknown {
+  if (!isPlain(like) || !isPlain(value)) return value;
+  return Object.fromEntries(Object.entries(like).map(([name, it]) => [name, fieldsLike(it, value[name])]));
+}
+
+const isPlain = (value: unknown): value is JsonObject =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
 
 /** What the owner has to mend; everything else is thrown on. */
 function troubleOf(error: unknown): Trouble {
@@ -310,5 +324,7 @@ function refusalOf(error: unknown, id?: string): Trouble | null {
   if (!isLasting) return null;
   const what = id === undefined ? '' : `${id}: `;
   const reason = error.status === 404 ? 'KindMissing' : 'Refused';
-  return { reason, message: `${what}${error.message}`.slice(0, 2_000) };
+  // Below the first line some refusals have the difference between two specs.
+  const [words = ''] = error.message.split('\n');
+  return { reason, message: `${what}${words}`.slice(0, 2_000) };
 }

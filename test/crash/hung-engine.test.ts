@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { performance } from 'node:perf_hooks';
 import { suite, test } from 'node:test';
 import type { TestContext } from 'node:test';
+import { asked } from '../support/asked.ts';
 import { childrenOf } from '../../src/engine/server-processes.ts';
 import { limits } from '../../src/tables/limits.ts';
 import { onEnd } from '../support/cleanup.ts';
@@ -114,5 +115,5 @@ test('a lock whose folder was deleted still holds', async (t) => {
     second.stderr,
     new RegExp(`^headgate: .* in use by another Headgate \\(pid ${first.child.pid}\\)$`, 'm'),
   );
-  assert.equal((await fetch(`${first.adminUrl}/readyz`)).status, 200);
+  assert.equal((await asked(`${first.adminUrl}/readyz`)).status, 200);
 });

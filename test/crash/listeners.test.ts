@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { setTimeout as delay } from 'node:timers/promises';
 import { suite, test } from 'node:test';
 import type { TestContext } from 'node:test';
+import { asked } from '../support/asked.ts';
 import { onEnd } from '../support/cleanup.ts';
 import { spawnHeadgate, startHeadgate, temporaryFolder } from '../support/headgate.ts';
 import type { Headgate } from '../support/headgate.ts';
@@ -56,7 +57,7 @@ suite('listener processes', () => {
         assert.match(lost?.reason ?? '', /SIGKILL/);
         assert.equal((await metricsOf(headgate)).get('headgate_listener_processes{state="serving"}'), 2);
       });
-      assert.equal((await fetch(`${headgate.adminUrl}/readyz`)).status, 200);
+      assert.equal((await asked(`${headgate.adminUrl}/readyz`)).status, 200);
     }
     assert.equal((await metricsOf(headgate)).get('headgate_listener_restarts_total'), rounds);
     ledger.stop();

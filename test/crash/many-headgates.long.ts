@@ -6,6 +6,7 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { test } from 'node:test';
 import { Client } from 'pg';
+import { asked } from '../support/asked.ts';
 import { onEnd } from '../support/cleanup.ts';
 import { FaultyProxy } from '../support/faulty-proxy.ts';
 import { startHeadgate } from '../support/headgate.ts';
@@ -132,7 +133,7 @@ test('four Headgates on one database: nothing is lost or doubled, and a revoked 
     const others = headgates.filter((it) => it !== headgates[3]);
     await revoke(others);
     // It has not heard of that, and knows that it might not have.
-    await until(async () => (await fetch(`${(headgates[3] as Headgate).adminUrl}/readyz`)).status === 503);
+    await until(async () => (await asked(`${(headgates[3] as Headgate).adminUrl}/readyz`)).status === 503);
     assert.notEqual(await guarded(headgates[3] as Headgate, `key ${version - 1}`), 200);
     await more(300);
     proxy.resume();

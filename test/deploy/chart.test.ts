@@ -170,7 +170,11 @@ suite('Helm chart', { skip: process.platform !== 'linux' || process.arch !== 'x6
       ),
       [{ grafanaDashboard: { labels: { 'helm.sh/chart': 'x' } } }, /grafanaDashboard.labels must not set/],
       [{ commonLabels: { a: 'b c' } }, /does not match pattern/i],
-      [{ commonAnnotations: { 'helm.sh/hook': 'test' } }, /commonAnnotations must not set helm.sh\/hook:/],
+      // With a hook's, or with any policy but `keep`, helm leaves the objects behind when the release goes.
+      ...['hook', 'resource-policy'].map((name): [object, RegExp] => [
+        { commonAnnotations: { [`helm.sh/${name}`]: 'test' } },
+        new RegExp(`commonAnnotations must not set helm.sh/${name}:`),
+      ]),
       [{ livenessProbe: null }, /livenessProbe is required/],
       [{ readinessProbe: { periodSeconds: null } }, /periodSeconds is required/],
       [{ commonLabels: { a: 1 } }, /Expected: string, given: integer/],

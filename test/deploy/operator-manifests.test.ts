@@ -21,6 +21,7 @@ import { eventually, startApiServer, startOperator } from '../support/kube/opera
 import { headgateSchema } from '../support/kube/resources.ts';
 import { conform } from '../support/kube/structural-schema.ts';
 import type { Schema } from '../support/kube/structural-schema.ts';
+import { wrongSpecs } from '../support/kube/wrong-specs.ts';
 import { requireKubeTool } from '../support/kube-tools.ts';
 import { schemaProblems } from '../support/kubernetes-schema.ts';
 import { run } from '../support/run.ts';
@@ -128,22 +129,7 @@ suite('deploy/operator', () => {
   });
 
   test('the CRD refuses what cannot be, by itself', () => {
-    const wrong: [spec: object, says: RegExp][] = [
-      [{ enableWebhookListener: 'true' }, /enableWebhookListener: must be of type boolean/],
-      [{ ports: { webhook: 80 } }, /ports.webhook: must be at least 1024/],
-      [{ storage: { size: 'much' } }, /storage.size: must match/],
-      [{ databaseUrlSecret: { name: 'a' } }, /databaseUrlSecret.key: is required/],
-      [{ ingress: { hosts: [] } }, /hosts: must have at least 1/],
-      [{ replicas: -1 }, /replicas: must be at least 0/],
-      [{ httpRoute: { hostnames: ['a.example'] } }, /httpRoute.parentRefs: is required/],
-      [{ httpRoute: { parentRefs: [{ name: 'a' }], hostnames: ['a:1'] } }, /hostnames\[0\]: must match/],
-      [{ commonLabels: { team: 'a b' } }, /commonLabels.team: must match/],
-      [{ nodePorts: { webhook: 70_000 } }, /nodePorts.webhook: must be at most 65535/],
-      [{ livenessProbe: { periodSeconds: 0 } }, /periodSeconds: must be at least 1/],
-      [{ logLevel: 'loud' }, /logLevel: must be one of/],
-      [{ networkPolicy: { webhookFrom: [{}] } }, /webhookFrom\[0\]: is empty/],
-    ];
-    for (const [spec, says] of wrong) {
+    for (const [spec, says] of wrongSpecs) {
       const problems: string[] = [];
       conform(spec, specSchema, 'spec', problems);
       assert.match(problems.join(), says);

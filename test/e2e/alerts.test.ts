@@ -6,6 +6,7 @@ import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { suite, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { asked } from '../support/asked.ts';
 import { silentTables } from '../../src/app/alerts/silent.ts';
 import { onEnd } from '../support/cleanup.ts';
 import { makeAuthority } from '../support/certificates.ts';
@@ -55,7 +56,7 @@ suite('alerts of a running Headgate', () => {
         ANSWER UNCHECKED WHEN method = 'GET' AND query->>'check' = 'so' BODY 'yes'`);
     for (let i = 0; i < 12; i++)
       assert.equal((await headgate.post('dev/public/strict', '{"n":"payload-x"}')).status, 422);
-    assert.equal((await fetch(`${headgate.webhookUrl}/dev/public/asked?check=no`)).status, 405);
+    assert.equal((await asked(`${headgate.webhookUrl}/dev/public/asked?check=no`)).status, 405);
     await until(() => told.flatMap(({ alerts }) => alerts).length === 2);
     const of = (table: string) => ({ database: 'dev', schema: 'public', table });
     assert.deepEqual(

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
 import { test } from 'node:test';
+import { asked } from '../support/asked.ts';
 import { childrenOf } from '../../src/engine/server-processes.ts';
 import { onEnd } from '../support/cleanup.ts';
 import { startHeadgate } from '../support/headgate.ts';
@@ -36,7 +37,7 @@ async function events(headgate: Headgate): Promise<number> {
 
 async function handshakes(headgate: Headgate): Promise<void> {
   const url = `${headgate.webhookUrl}/postgres/public`;
-  const got = async (path: string) => (await fetch(`${url}/${path}`)).text();
+  const got = async (path: string) => (await asked(`${url}/${path}`)).text;
   assert.equal(await got('x?crc_token=abc'), mac('abc', 'base64'));
   assert.equal(await got(`linkedin?challengeCode=${uuid}`), mac(uuid, 'base64'));
   const sheet = await headgate.post('postgres/public/smartsheet', '{}', { 'smartsheet-hook-challenge': 'c' });
@@ -46,7 +47,7 @@ async function handshakes(headgate: Headgate): Promise<void> {
   assert.deepEqual([zoom.status, zoom.text], [200, 't']);
   const forged = await headgate.post('postgres/public/zoom', question, { 'x-sig': mac('other') });
   assert.notEqual(forged.status, 200);
-  assert.equal((await fetch(`${url}/zoom`)).status, 405);
+  assert.equal((await asked(`${url}/zoom`)).status, 405);
 }
 
 for (const listeners of ['1', '2'])
@@ -74,7 +75,7 @@ for (const listeners of ['1', '2'])
       assert.equal(await events(headgate), 503);
       // By now it is known that the engine does not answer.
       await within(15_000, async () =>
-        assert.equal((await fetch(`${headgate.adminUrl}/readyz`)).status, 503),
+        assert.equal((await asked(`${headgate.adminUrl}/readyz`)).status, 503),
       );
       await handshakes(headgate);
     } finally {
@@ -86,5 +87,5 @@ for (const listeners of ['1', '2'])
     await server.close();
     await handshakes(headgate);
     assert.equal(await events(headgate), 503);
-    assert.equal((await fetch(`${headgate.webhookUrl}/postgres/public/unknown`)).status, 405);
+    assert.equal((await asked(`${headgate.webhookUrl}/postgres/public/unknown`)).status, 405);
   });

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { asked } from '../support/asked.ts';
 import { onEnd } from '../support/cleanup.ts';
 import { startHeadgate } from '../support/headgate.ts';
 import type { Headgate } from '../support/headgate.ts';
@@ -59,7 +60,7 @@ test('deliveries', async (t) => {
     assert.equal(await count('gh'), 1);
     assert.equal(await post(two, 'gh', body, { ...headers, 'X-GitHub-Delivery': 'd-2' }), '200 ');
     assert.equal(await count('gh'), 2);
-    const metrics = await (await fetch(`${two.adminUrl}/metrics`)).text();
+    const metrics = (await asked(`${two.adminUrl}/metrics`)).text;
     assert.match(metrics, /^headgate_deliveries_repeated_total 1$/m);
     // Nobody takes an id without the signature.
     assert.match(await post(one, 'gh', '{}', { ...headers, 'X-GitHub-Delivery': 'd-3' }), /^401/);

@@ -1,5 +1,6 @@
 /** A document is stored as the document it is, whatever stands beside its column and whatever type of JSON that is. */
 import assert from 'node:assert/strict';
+import { asked } from '../support/asked.ts';
 import { onEnd } from '../support/cleanup.ts';
 import type { Doors } from '../support/doors.ts';
 import { accepted, onEachEngine, refusedBy } from '../support/doors.ts';
@@ -128,11 +129,11 @@ onEachEngine('documents', async (t, doors) => {
     for (const [i, value] of values.entries()) {
       await accepted(post('members', `{"j": 1, "id":${i}, "j" :  ${value} ,"d":${value}}`));
       const url = `${doors.headgate.gatewayUrl}/v1/events?name=members&database=${doors.database}`;
-      const answer = await fetch(url, {
+      const answer = await asked(url, {
         method: 'POST',
         body: `{"d":${value},"id":${i + 100},"j":${value}}`,
       });
-      assert.equal(answer.status, 200, await answer.text());
+      assert.equal(answer.status, 200, answer.text);
       const wanted = value === 'null' ? null : value;
       for (const id of [i, i + 100]) {
         assert.deepEqual(await rows(`SELECT j, d FROM members WHERE id = ${id}`), [[wanted, wanted]]);

@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { suite, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import { Client } from 'pg';
+import { asked } from '../support/asked.ts';
 import { onEnd } from '../support/cleanup.ts';
 import { spawnHeadgate, startHeadgate } from '../support/headgate.ts';
 import type { Headgate } from '../support/headgate.ts';
@@ -75,12 +76,12 @@ suite('any PostgreSQL by DSN', () => {
     const refused = await a.post(path, '{}');
     assert.equal(refused.status, 503);
     assert.match(refused.headers.get('retry-after') ?? '', /^\d+$/);
-    assert.equal((await fetch(`${a.adminUrl}/readyz`)).status, 503);
+    assert.equal((await asked(`${a.adminUrl}/readyz`)).status, 503);
     await admin.query(`alter database ${database.name} allow_connections true`);
-    const deadline = Date.now() + 10_000;
-    while ((await a.post(path, '{}')).status !== 200) assert(Date.now() < deadline, 'back within 10 s');
-    while ((await fetch(`${a.adminUrl}/readyz`)).status !== 200)
-      assert(Date.now() < deadline, 'ready within 10 s');
+    await within(10_000, async () => {
+      assert.equal((await a.post(path, '{}')).status, 200);
+      assert.equal((await asked(`${a.adminUrl}/readyz`)).status, 200);
+    });
   });
 
   test('another master key: the table is refused with 503 and the log names the secret, never its value', async (t) => {

@@ -1,6 +1,7 @@
 /** `/readyz` on a disk without room: not ready, with the reason, whether anybody writes or not, and by itself back. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { asked } from '../support/asked.ts';
 import { startHeadgate } from '../support/headgate.ts';
 import { smallDisk } from '../support/small-disk.ts';
 import { within } from '../support/within.ts';
@@ -11,9 +12,9 @@ test('a full disk: not ready with the reason, and ready again when there is room
   const headgate = await startHeadgate(t, { dataDir: disk.dataDir });
   const client = await headgate.client(t);
   await client.query(`CREATE TABLE t (data JSONB) WITH (connector = 'webhook')`);
-  const readiness = async () => (await fetch(`${headgate.adminUrl}/readyz`)).text();
+  const readiness = async () => (await asked(`${headgate.adminUrl}/readyz`)).text;
   const metric = async () =>
-    /^headgate_ready (\d)/m.exec(await (await fetch(`${headgate.adminUrl}/metrics`)).text())?.[1];
+    /^headgate_ready (\d)/m.exec((await asked(`${headgate.adminUrl}/metrics`)).text)?.[1];
   assert.equal((await headgate.post('dev/public/t', '{}')).status, 200);
   assert.equal(await readiness(), '{"status":"ready"}');
   const makeRoom = await disk.fill();

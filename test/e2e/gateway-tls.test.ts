@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { test } from 'node:test';
 import { connect } from 'node:tls';
+import { asked } from '../support/asked.ts';
 import { makeAuthority } from '../support/certificates.ts';
 import type { Pair } from '../support/certificates.ts';
 import { onEnd } from '../support/cleanup.ts';
@@ -99,7 +100,7 @@ test('inside headgate start: curl and headgate/client verify the chain, and noth
     env: { PATH: process.env['PATH'], NODE_EXTRA_CA_CERTS: authority.cert },
   });
   assert.equal(trusted.stdout, '20000 [{"rows":19990,"last":19999}]\n', trusted.stderr);
-  const metrics = await (await fetch(`${headgate.adminUrl}/metrics`)).text();
+  const metrics = (await asked(`${headgate.adminUrl}/metrics`)).text;
   assert.match(metrics, /^headgate_tls_certificate_expires_seconds\{door="gateway"\} 1\d{9}$/m);
   assert.equal((await headgate.signal('SIGTERM')).code, 0);
 });

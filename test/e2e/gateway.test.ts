@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs';
 import { suite, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import { Client } from 'pg';
+import { asked } from '../support/asked.ts';
 import { onEnd } from '../support/cleanup.ts';
 import { request } from '../support/gateway.ts';
 import { Path, startGatewayProcess } from '../support/gateway-process.ts';
@@ -79,7 +80,7 @@ suite('the events gateway', () => {
     const headgate = await startHeadgate(t);
     await quickStart(headgate.gatewayUrl);
     assert.match(headgate.stdout, new RegExp(`events +${headgate.gatewayUrl}/v1/events`));
-    const metrics = await (await fetch(`${headgate.adminUrl}/metrics`)).text();
+    const metrics = (await asked(`${headgate.adminUrl}/metrics`)).text;
     assert.match(metrics, /headgate_gateway_requests_total\{route="events",status="200",code="ok"\} 2/);
   });
 
@@ -95,7 +96,7 @@ suite('the events gateway', () => {
       `select (select count(*)::int from clickstream) as events, to_regnamespace('headgate') as headgate`,
     );
     assert.deepEqual(rows, [{ events: 4, headgate: null }]);
-    const metrics = await (await fetch(`${gateway.url}/v1/metrics`)).text();
+    const metrics = (await asked(`${gateway.url}/v1/metrics`)).text;
     assert.match(metrics, /headgate_gateway_rows_total\{route="events"\} 4/);
     assert.equal(await gateway.end('SIGTERM'), 0);
   });

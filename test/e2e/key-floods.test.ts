@@ -5,6 +5,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { TestContext } from 'node:test';
+import { asked } from '../support/asked.ts';
 import { limits } from '../../src/tables/limits.ts';
 import { startHeadgate } from '../support/headgate.ts';
 import type { Headgate } from '../support/headgate.ts';
@@ -68,9 +69,8 @@ test('keys that collide, or are slow to sort, are stored through every door', as
     await to(`checked?${query.join('&')}`, body, { 'x-key': 'secret' });
     for (const events of [body, `${body}\n${body}`]) {
       const url = `${headgate.gatewayUrl}/v1/events?name=event`;
-      const response = await fetch(url, { method: 'POST', body: events });
-      const text = await response.text();
-      assert.equal(response.status, 200, text);
+      const { status, text } = await asked(url, { method: 'POST', body: events });
+      assert.equal(status, 200, text);
       took('event', (JSON.parse(text) as { rows: number }).rows);
     }
   }
@@ -102,7 +102,7 @@ test('an object of too many members is refused at every door, and so are many th
   const many = Array<string>(7).fill(large);
   /** With a key that is a column, without which a row is refused for that. */
   const known = (object: string) => `{"id":1,${object.slice(1)}`;
-  const asked: [table: string, body: string][] = [
+  const questions: [table: string, body: string][] = [
     ['doc', tooMany],
     ['doc', `[[{"a":${tooMany}}]]`],
     ['doc', `[${many.join()}]`],
@@ -111,7 +111,7 @@ test('an object of too many members is refused at every door, and so are many th
     ['lines', `{"id":1}\n${known(tooMany)}\n`],
     ['lines', many.map(known).join('\n')],
   ];
-  for (const [table, body] of asked) {
+  for (const [table, body] of questions) {
     const { status, text } = await headgate.post(`dev/public/${table}`, body);
     assert.equal(status, 422, `${table}: ${text}`);
     assert.match(text, reason);
@@ -121,9 +121,12 @@ test('an object of too many members is refused at every door, and so are many th
     assert.equal((await headgate.post(`dev/public/${table}`, fields)).status, 413);
   const events = [known(tooMany), `{"id":1}\n${known(tooMany)}`, many.map(known).join('\n')];
   for (const body of events) {
-    const response = await fetch(`${headgate.gatewayUrl}/v1/events?name=event`, { method: 'POST', body });
-    assert.equal(response.status, 422);
-    assert.match(await response.text(), reason);
+    const { status, text } = await asked(`${headgate.gatewayUrl}/v1/events?name=event`, {
+      method: 'POST',
+      body,
+    });
+    assert.equal(status, 422);
+    assert.match(text, reason);
   }
   const url = headgate.webhookUrl.replace(/^http(.*)webhook$/, 'ws$1ingest/dev/public/typed');
   for (const items of [[known(tooMany)], many.map(known)]) {

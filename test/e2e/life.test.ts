@@ -5,6 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { asked } from '../support/asked.ts';
 import { onEnd } from '../support/cleanup.ts';
 import { spawnHeadgate, startHeadgate, temporaryFolder } from '../support/headgate.ts';
 import { run } from '../support/run.ts';
@@ -17,7 +18,7 @@ const headgateCommand = (args: string[], env: Record<string, string> = {}) =>
 suite('life', () => {
   test('SIGTERM answers what was taken, refuses what comes and exits 0; everything is there after a restart', async (t) => {
     const dataDir = await temporaryFolder(t);
-    const first = await startHeadgate(t, { dataDir });
+    const first = await startHeadgate(t, { dataDir, fromNothing: true });
     const client = await first.client(t);
     await client.query(`CREATE TABLE kept (data JSONB) WITH (connector = 'webhook')`);
     const answers = Array.from({ length: 50 }, (_, i) => first.post('dev/public/kept', `{"i":${i}}`));
@@ -35,7 +36,7 @@ suite('life', () => {
   });
 
   test('a start after an unclean end has little of the log to replay, also the one behind the first', async (t) => {
-    const headgate = await startHeadgate(t);
+    const headgate = await startHeadgate(t, { fromNothing: true });
     const client = await headgate.client(t);
     // The making of the schema writes some megabytes.
     const toReplay = async () => {
@@ -49,10 +50,7 @@ suite('life', () => {
 
   test("the admin port tells of health, readiness and metrics, and the master key is the owner's alone", async (t) => {
     const headgate = await startHeadgate(t);
-    const get = async (path: string) => {
-      const response = await fetch(`${headgate.adminUrl}${path}`);
-      return { status: response.status, text: await response.text() };
-    };
+    const get = (path: string) => asked(`${headgate.adminUrl}${path}`);
     assert.equal((await get('/healthz')).status, 200);
     assert.equal((await get('/readyz')).status, 200);
     const client = await headgate.client(t);
@@ -90,7 +88,7 @@ suite('life', () => {
     const second = await spawnHeadgate(t, { dataDir: first.dataDir });
     assert.deepEqual(await second.ended, { code: 1, signal: null });
     assert.match(second.stderr, /^headgate: .* in use by another Headgate/m);
-    assert.equal((await fetch(`${first.adminUrl}/readyz`)).status, 200);
+    assert.equal((await asked(`${first.adminUrl}/readyz`)).status, 200);
 
     const foreign = await temporaryFolder(t);
     await mkdir(join(foreign, 'photos'));

@@ -5,6 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { readFile } from 'node:fs/promises';
 import { suite, test } from 'node:test';
+import { asked } from '../support/asked.ts';
 import { startHeadgate } from '../support/headgate.ts';
 
 /** A port that was free a moment ago. */
@@ -40,8 +41,8 @@ suite('the webhook listener is switched', () => {
     assert.equal('listen' in ports && ports.listen, null);
     assert.match(headgate.stdout, /webhooks {2}off/);
     assert.doesNotMatch(headgate.stdout, /curl/);
-    assert.equal((await fetch(`${headgate.adminUrl}/readyz`)).status, 200);
-    assert.equal((await fetch(`${headgate.adminUrl}/metrics`)).status, 200);
+    assert.equal((await asked(`${headgate.adminUrl}/readyz`)).status, 200);
+    assert.equal((await asked(`${headgate.adminUrl}/metrics`)).status, 200);
     const client = await headgate.client(t);
     await client.query(`CREATE TABLE later (data JSONB) WITH (connector = 'webhook')`);
     await client.end();

@@ -4,14 +4,12 @@ import { existsSync } from 'node:fs';
 import { readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { asked } from '../support/asked.ts';
 import { startHeadgate, temporaryFolder } from '../support/headgate.ts';
 import type { Headgate } from '../support/headgate.ts';
 import { within } from '../support/within.ts';
 
-const readiness = async (headgate: Headgate) => {
-  const answer = await fetch(`${headgate.adminUrl}/readyz`);
-  return { status: answer.status, text: await answer.text() };
-};
+const readiness = (headgate: Headgate) => asked(`${headgate.adminUrl}/readyz`);
 
 test('without its master key Headgate is not ready and says why; with the key back it goes on', async (t) => {
   const dataDir = await temporaryFolder(t);

@@ -7,6 +7,7 @@ import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import type { TestContext } from 'node:test';
+import { asked } from '../support/asked.ts';
 import { onEnd } from '../support/cleanup.ts';
 import { Headgate, temporaryFolder } from '../support/headgate.ts';
 import type { Ended } from '../support/headgate.ts';
@@ -122,7 +123,7 @@ test('the npm package', async (suite) => {
       });
       assert.equal(forged.status, 401);
       assert.equal(await sql('SELECT data FROM deliveries'), '{"action": "opened", "number": 1}\n');
-      const page = await (await fetch(`${headgate.adminUrl}/console/`)).text();
+      const page = (await asked(`${headgate.adminUrl}/console/`)).text;
       const script = await fetch(`${headgate.adminUrl}/console/${/main-\w+\.js/.exec(page)?.[0]}`);
       assert.equal(script.status, 200);
       assert.deepEqual(await terminate(headgate), { code: 0, signal: null });

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { Client } from 'pg';
+import { asked } from '../support/asked.ts';
 import { createClient } from '../../src/client/client.ts';
 import { onEnd } from '../support/cleanup.ts';
 import { revokedAfterMs } from '../support/freshness.ts';
@@ -43,7 +44,7 @@ suite('behind PgBouncer', () => {
       await door.query(`CREATE TABLE t (data JSONB) WITH (connector = 'webhook')
         VALIDATE SECRET s AS secure_compare(headers->>'x', s)`);
       await within(10_000, async () =>
-        assert.equal((await fetch(`${headgate.adminUrl}/readyz`)).status, 200),
+        assert.equal((await asked(`${headgate.adminUrl}/readyz`)).status, 200),
       );
       if (mode === 'transaction') {
         // Strangers on the same sessions are told nothing.

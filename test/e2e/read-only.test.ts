@@ -1,6 +1,7 @@
 /** A server that stops taking writes while Headgate is connected to it, as managed databases do when a disk is full. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { asked } from '../support/asked.ts';
 import { onEnd } from '../support/cleanup.ts';
 import { startHeadgate } from '../support/headgate.ts';
 import { startTcpServer } from '../support/tls-server.ts';
@@ -26,7 +27,7 @@ test('read-only for a while: 503, the connection is not kept, and by itself back
     await server.run(`alter system set default_transaction_read_only = ${is}`);
     await server.run('select pg_reload_conf()');
   };
-  const readiness = async () => (await fetch(`${headgate.adminUrl}/readyz`)).text();
+  const readiness = async () => (await asked(`${headgate.adminUrl}/readyz`)).text;
   assert.equal(await readiness(), '{"status":"ready"}');
   await readOnly('on');
   await within(10_000, async () => assert.match(await readiness(), /nothing can be written: .*read-only/));

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { performance } from 'node:perf_hooks';
 import { suite, test } from 'node:test';
+import { asked } from '../support/asked.ts';
 import { limits } from '../../src/tables/limits.ts';
 import { startHeadgate } from '../support/headgate.ts';
 import type { Headgate } from '../support/headgate.ts';
@@ -9,7 +10,7 @@ import { within } from '../support/within.ts';
 import { WsClient } from '../support/ws-client.ts';
 
 async function keptBy(headgate: Headgate): Promise<Record<string, number>> {
-  const text = await (await fetch(`${headgate.adminUrl}/metrics`)).text();
+  const text = (await asked(`${headgate.adminUrl}/metrics`)).text;
   const found = text.matchAll(/^headgate_rejected_requests_total\{result="(\w+)"\} (\d+)$/gm);
   return Object.fromEntries([...found].map(([, result = '', n]) => [result, Number(n)]));
 }

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { test } from 'node:test';
 import { Client } from 'pg';
+import { asked } from '../support/asked.ts';
 import { onEnd } from '../support/cleanup.ts';
 import { startHeadgate } from '../support/headgate.ts';
 import type { Headgate } from '../support/headgate.ts';
@@ -17,7 +18,7 @@ const rounds = 2;
 
 /** What this Headgate itself has answered 200. */
 async function committedBy(headgate: Headgate): Promise<number> {
-  const metrics = await (await fetch(`${headgate.adminUrl}/metrics`)).text();
+  const metrics = (await asked(`${headgate.adminUrl}/metrics`)).text;
   return Number(/^headgate_requests_total\{[^}]*committed[^}]*\} (\d+)$/m.exec(metrics)?.[1] ?? 0);
 }
 

@@ -7,6 +7,7 @@ import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { Client } from 'pg';
+import { asked } from '../support/asked.ts';
 import { onEnd } from '../support/cleanup.ts';
 import { startGatewayProcess } from '../support/gateway-process.ts';
 import { request } from '../support/gateway.ts';
@@ -181,7 +182,7 @@ test('no secret of any door is to be read anywhere', async (t) => {
   const { rows: kept } = await client.query('select query from pg_stat_statements');
   assert(kept.length > 10);
   seen.push(JSON.stringify(kept));
-  seen.push(await (await fetch(`${headgate.adminUrl}/metrics`)).text());
+  seen.push((await asked(`${headgate.adminUrl}/metrics`)).text);
   for (const pid of await readdir('/proc')) {
     if (!/^\d+$/.test(pid)) continue;
     // Programs come and go.

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { asked } from '../support/asked.ts';
 import { startHeadgate } from '../support/headgate.ts';
 import { within } from '../support/within.ts';
 
@@ -97,7 +98,7 @@ test('a key is nowhere in the clear: log, engine log, data directory, sessions, 
     seen.push((await client.query(`select * from headgate.${relation}`)).rows);
   }
   seen.push((await client.query('select query from pg_stat_activity')).rows);
-  seen.push(await (await fetch(`${headgate.adminUrl}/metrics`)).text());
+  seen.push((await asked(`${headgate.adminUrl}/metrics`)).text);
   await client.query('checkpoint');
   for (const name of await readdir(headgate.dataDir, { recursive: true })) {
     const bytes = await readFile(join(headgate.dataDir, name)).catch(() => Buffer.alloc(0));

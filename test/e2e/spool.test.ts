@@ -5,9 +5,10 @@ import { cpSync, existsSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { test } from 'node:test';
+import { asked } from '../support/asked.ts';
 import { onEnd } from '../support/cleanup.ts';
 import { temporaryFolder } from '../support/headgate.ts';
-import type { Answer } from '../support/headgate.ts';
+import type { Answer } from '../support/asked.ts';
 import { MortalServer } from '../support/mortal-server.ts';
 import { SpoolStage } from '../support/spool-stage.ts';
 import { within } from '../support/within.ts';
@@ -60,13 +61,13 @@ test('webhooks while the database is away', async (t) => {
       const answer = await stage.post('latest', body(1, { n }), { 'x-from': `b${n}` });
       assert.deepEqual([answer.status, answer.text], [200, '{"rows":0,"spooled":1}']);
     }
-    const ready = await fetch(`${stage.headgate.adminUrl}/readyz`);
-    const told = (await ready.json()) as { status: string; spool: { takes: boolean; tables: number } };
+    const ready = await asked(`${stage.headgate.adminUrl}/readyz`);
+    const told = JSON.parse(ready.text) as { status: string; spool: { takes: boolean; tables: number } };
     assert.deepEqual(
       [ready.status, told.status, told.spool.takes, told.spool.tables],
       [200, 'spooling', true, 2],
     );
-    const metrics = await (await fetch(`${stage.headgate.adminUrl}/metrics`)).text();
+    const metrics = (await asked(`${stage.headgate.adminUrl}/metrics`)).text;
     assert.match(
       metrics,
       /^headgate_spool_requests\{database="postgres",schema="public",table="kept"\} 39$/m,

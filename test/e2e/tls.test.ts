@@ -8,6 +8,7 @@ import type { TestContext } from 'node:test';
 import { test } from 'node:test';
 import { connect } from 'node:tls';
 import { Client } from 'pg';
+import { asked } from '../support/asked.ts';
 import type { Authority } from '../support/certificates.ts';
 import { makeAuthority } from '../support/certificates.ts';
 import { onEnd } from '../support/cleanup.ts';
@@ -147,7 +148,7 @@ test('a new certificate is taken up while running, a broken one is told and not 
   await told(6);
   assert.equal(await shownBy(port, authority.cert), 'second');
 
-  const metrics = await (await fetch(`${headgate.adminUrl}/metrics`)).text();
+  const metrics = (await asked(`${headgate.adminUrl}/metrics`)).text;
   assert.match(metrics, /^headgate_tls_certificate_expires_seconds\{door="sql"\} 1\d{9}$/m);
   assert.match(metrics, /^headgate_tls_unusable_total 2$/m);
 

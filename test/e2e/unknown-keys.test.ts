@@ -1,5 +1,6 @@
 /** What becomes of keys that are no columns: no 2xx without the data, and three ways for those beside known ones. */
 import assert from 'node:assert/strict';
+import { asked } from '../support/asked.ts';
 import { onEnd } from '../support/cleanup.ts';
 import { accepted, onEachEngine, refusedBy } from '../support/doors.ts';
 import { within } from '../support/within.ts';
@@ -17,8 +18,7 @@ onEachEngine('keys that are no columns', async (t, doors) => {
   client.on('notice', (notice) => notices.push(notice));
   const event = async (name: string, body: string, more = '') => {
     const url = `${headgate.gatewayUrl}/v1/events?name=${name}&database=${database}${more}`;
-    const answer = await fetch(url, { method: 'POST', body });
-    return { status: answer.status, text: await answer.text(), code: '' };
+    return { ...(await asked(url, { method: 'POST', body })), code: '' };
   };
 
   await t.test('a document of which nothing would be stored is refused, in every way to come', async (t) => {
@@ -93,7 +93,7 @@ onEachEngine('keys that are no columns', async (t, doors) => {
     await accepted(post('ignoring', '{"id":2,"more":1}'));
     await accepted(post('ignoring', '{"id":3}'));
     assert.deepEqual(await rows('SELECT * FROM ignoring ORDER BY id'), [['1', 'x'], ['2', null], ['3', null]]); // prettier-ignore
-    const metrics = await (await fetch(`${headgate.adminUrl}/metrics`)).text();
+    const metrics = (await asked(`${headgate.adminUrl}/metrics`)).text;
     assert.match(metrics, /^headgate_ignored_keys_documents_total\{[^}]*table="ignoring"[^}]*\} 2$/m);
     assert.doesNotMatch(metrics, /ignored_keys_documents_total\{[^}]*table="counted"/);
     await within(15_000, async () =>

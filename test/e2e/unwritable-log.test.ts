@@ -5,6 +5,7 @@ import { readFile, truncate } from 'node:fs/promises';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import type { TestContext } from 'node:test';
+import { asked } from '../support/asked.ts';
 import { startHeadgate, temporaryFolder } from '../support/headgate.ts';
 import type { Headgate, StartOptions } from '../support/headgate.ts';
 import { run } from '../support/run.ts';
@@ -19,7 +20,7 @@ async function serves(headgate: Headgate, requests: number): Promise<void> {
     const answers = Array.from({ length: 50 }, () => headgate.post('dev/public/nothing', '{}'));
     for (const { status } of await Promise.all(answers)) assert.equal(status, 404);
   }
-  assert.equal((await fetch(`${headgate.adminUrl}/readyz`)).status, 200);
+  assert.equal((await asked(`${headgate.adminUrl}/readyz`)).status, 200);
 }
 
 async function servesAndStops(t: TestContext, options: StartOptions, requests = 50): Promise<void> {

@@ -1,6 +1,7 @@
 /** The log and the metrics of the real program while people try to write into them. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { asked } from '../support/asked.ts';
 import { onEnd } from '../support/cleanup.ts';
 import { startHeadgate } from '../support/headgate.ts';
 import type { Headgate } from '../support/headgate.ts';
@@ -10,7 +11,7 @@ import { until } from '../support/until.ts';
 const hostile = 'x\n{"kind":"forged"}\r\u001b[31m\u009b31m\u202e\u2028\t';
 
 async function metricsOf(headgate: Headgate): Promise<readonly string[]> {
-  const text = await (await fetch(`${headgate.adminUrl}/metrics`)).text();
+  const text = (await asked(`${headgate.adminUrl}/metrics`)).text;
   return text.split('\n').filter((line) => line.startsWith('headgate_'));
 }
 

@@ -217,7 +217,7 @@ export function specMatrix(): ReadonlyMap<string, HeadgateSpec> {
         ingress: { className: '5', hosts: ['1.2'] },
         httpRoute: { parentRefs: [{ name: '9' }] },
         service: { type: 'NodePort' },
-        commonAnnotations: { 'helm.sh/resource-policy': 'delete', 'example.com/number': '1' },
+        commonAnnotations: { 'example.com/number': '1' },
       },
     ],
     ['under an account of its owner', { image, serviceAccount: { name: 'mine' } }],

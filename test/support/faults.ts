@@ -43,7 +43,7 @@ class Load {
         secure_compare(headers->>'x-hub-signature-256', 'sha256=' || encode(hmac(s, data, 'sha256'), 'hex'))`);
     const load = new Load(headgate, database, client);
     onEnd(t, 'ledger', () => load.ledger.close());
-    await load.#until200();
+    await load.ledger.accepted(load.#url);
     return load;
   }
 
@@ -62,7 +62,7 @@ class Load {
     const before = this.ledger.committed;
     while (this.ledger.committed < before + 50) await delay(2);
     const since = (await fault()) ?? performance.now();
-    await this.#until200();
+    await this.ledger.accepted(this.#url);
     const times = this.recoveredMs.get(kind) ?? [];
     times.push(performance.now() - since);
     this.recoveredMs.set(kind, times);
@@ -83,10 +83,6 @@ class Load {
       last = { committed, at: performance.now() };
     }
     return performance.now() - longestMs;
-  }
-
-  async #until200(): Promise<void> {
-    while ((await this.ledger.send(this.#url)) !== 200);
   }
 
   /** Resolves when somebody was answered 503. */

@@ -9,15 +9,14 @@ import { Gate } from '../../src/access/gate.ts';
 import type { GateOptions } from '../../src/access/gate.ts';
 import { Closer } from '../../src/kit/closer.ts';
 import { limits } from '../../src/tables/limits.ts';
+import { asked } from './asked.ts';
+import type { Answer as Plain, Question } from './asked.ts';
 import { isFastPath } from './both-paths.ts';
 import { onEnd } from './cleanup.ts';
 import { Spy } from './postgres.ts';
 import type { TestDatabase } from './postgres.ts';
 
-export interface Answer {
-  readonly status: number;
-  readonly headers: Headers;
-  readonly text: string;
+export interface Answer extends Plain {
   /** The parsed body; numbers lose digits in it. */
   readonly json: Said;
 }
@@ -40,7 +39,7 @@ export class TestGateway {
     this.door = door;
   }
 
-  sql(body: string, path = '/v1/sql', init: RequestInit = {}): Promise<Answer> {
+  sql(body: string, path = '/v1/sql', init: Question = {}): Promise<Answer> {
     return request(`${this.url}${path}`, { method: 'POST', body, ...init });
   }
 
@@ -60,16 +59,15 @@ export class TestGateway {
   }
 }
 
-export async function request(url: string, init: RequestInit): Promise<Answer> {
-  const response = await fetch(url, init);
-  const text = await response.text();
+export async function request(url: string, init: Question): Promise<Answer> {
+  const plain = await asked(url, init);
   let json: Said = {};
   try {
-    json = JSON.parse(text) as Said;
+    json = JSON.parse(plain.text) as Said;
   } catch {
     // The test that cares looks at the text.
   }
-  return { status: response.status, headers: response.headers, text, json };
+  return { ...plain, json };
 }
 
 /** Everybody may come, and nobody is believed, unless `options` say otherwise. */

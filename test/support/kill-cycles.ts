@@ -38,7 +38,7 @@ export async function killCycles(t: TestContext, cycles: number, random: () => n
     const started = performance.now();
     headgate = await (await spawnHeadgate(t, { dataDir })).ready();
     url = target();
-    while ((await ledger.send(url)) !== 200);
+    await ledger.accepted(url);
     restartsMs.push(performance.now() - started);
   }
   const sorted = restartsMs.toSorted((a, b) => a - b);

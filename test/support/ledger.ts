@@ -7,6 +7,7 @@ import { Agent, request } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Agent as TlsAgent, request as requestByTls } from 'node:https';
 import type { Client } from 'pg';
+import { isLong, times } from './sample.ts';
 
 export interface Tally {
   readonly sent: number;
@@ -20,6 +21,8 @@ export interface Tally {
   /** In the table more than once, or although refused. */
   readonly surplus: readonly string[];
 }
+
+const pauseMs = times(20, 3);
 
 export class Ledger {
   readonly #secret: string;
@@ -66,14 +69,17 @@ export class Ledger {
     return n;
   }
 
-  /** Sends requests one after the other on `senders` connections until `stop`, to whatever `url` then answers. */
+  /**
+   * Sends requests one after the other on `senders` connections until `stop`, to whatever `url` then answers: some hundred
+   * or thousand a second, and in the long run as fast as the machine can.
+   */
   async run(url: () => string | null, senders: number): Promise<void> {
     this.#stopped = false;
     await Promise.all(
       Array.from({ length: senders }, async () => {
         while (!this.#stopped) {
           const to = url();
-          if (to === null || (await this.send(to)) === 0) await delay(3);
+          if (to === null || (await this.send(to)) === 0 || !isLong) await delay(pauseMs);
         }
       }),
     );
@@ -105,6 +111,11 @@ export class Ledger {
       lost: answers.filter(([id, status]) => isTaken(status) && !stored.has(id)).map(([id]) => id),
       surplus: [...stored].filter(([id, n]) => n > 1 || isRefusal(this.#answers.get(id))).map(([id]) => id),
     };
+  }
+
+  /** Sends until one is answered 200. */
+  async accepted(url: string): Promise<void> {
+    while ((await this.send(url)) !== 200) await delay(3);
   }
 
   /** Sends one; gives its status, 0 when no answer was read. */

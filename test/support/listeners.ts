@@ -1,6 +1,7 @@
 /** The listener processes of a running Headgate, found where no client can see them. Linux only. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { request } from 'node:http';
+import { asked } from './asked.ts';
 import type { Headgate } from './headgate.ts';
 
 export interface ListenerProcess {
@@ -40,7 +41,7 @@ export function isRunning(pid: number): boolean {
 
 /** Samples of /metrics by their name and labels as they stand there. */
 export async function metricsOf(headgate: Headgate): Promise<ReadonlyMap<string, number>> {
-  const text = await (await fetch(`${headgate.adminUrl}/metrics`)).text();
+  const text = (await asked(`${headgate.adminUrl}/metrics`)).text;
   const samples = text.split('\n').flatMap((line) => {
     const [, name, value] = /^(\w+(?:\{.*\})?) (\S+)$/.exec(line) ?? [];
     return name === undefined ? [] : [[name, Number(value)] as const];

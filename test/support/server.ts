@@ -39,6 +39,9 @@ export const debianBin = '/usr/lib/postgresql/15/bin';
 /** Ends the server when the pipe at fd 3 does: with the process of the tests, however that ends. */
 const watched = '( (read -r _ <&3 || kill -INT $$) >/dev/null 2>&1 & ); exec "$0" "$@" 3<&-';
 
+/** A server that lives for seconds need not sync, nor compile what is asked once. */
+const cheap = ['listen_addresses=', 'fsync=off', 'jit=off'];
+
 /** `settings`: `name=value` of postgresql.conf. The superuser is root, the database postgres. */
 export async function startServer(
   bin: string = embeddedBin,
@@ -51,7 +54,7 @@ export async function startServer(
   const programs = reachable(bin, folder, user);
   const data = join(folder, 'data');
   makeCluster(bin, programs, data);
-  const running = await launch(programs, data, folder, ['listen_addresses=', 'fsync=off', ...settings]);
+  const running = await launch(programs, data, folder, [...cheap, ...settings]);
   const port = settings.find((setting) => setting.startsWith('port='))?.slice(5) ?? '5432';
   return {
     socketDir: folder,

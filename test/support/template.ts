@@ -4,29 +4,43 @@
  * by itself finds none, and makes what it needs from nothing. Run as a program it makes the folder that it is given.
  */
 import { execFile } from 'node:child_process';
-import { appendFile, cp, mkdir, rm } from 'node:fs/promises';
+import { appendFile, mkdir, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
+import { Client } from 'pg';
+import { migrate, readMigrations } from '../../src/catalog/migrate.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import { sharedMemory } from './server.ts';
 
 const { HEADGATE_TEST_TEMPLATE: template = '' } = process.env;
 
-/** Fills a data directory that is there and empty. A cluster's owner may be another user, and stays it. */
+/** Fills a data directory that is empty or absent. A cluster's owner may be another user, and stays it. */
 export async function fromTemplate(dataDir: string): Promise<void> {
   if (template === '') return;
   await mkdir(dataDir, { recursive: true, mode: 0o700 });
-  await promisify(execFile)('cp', ['-a', '--reflink=auto', join(template, 'pg'), dataDir]);
-  await cp(join(template, 'headgate.json'), join(dataDir, 'headgate.json'));
+  if ((await readdir(dataDir)).length === 0)
+    await promisify(execFile)('cp', ['-a', '--reflink=auto', `${template}/.`, dataDir]);
 }
 
+/** Of engines that live for seconds: what costs each start is less. */
+const forTests = `${sharedMemory}
+shared_buffers = '32MB'
+min_wal_size = '80MB'
+io_method = 'sync'
+`;
+
+/** With the catalog, as every start leaves it that is not the first one. */
 async function make(dataDir: string): Promise<void> {
   const engine = await openEmbeddedEngine({ dataDir, observe: () => undefined });
+  const client = new Client(engine.clientConfig(engine.defaultDatabase));
+  await client.connect();
+  await migrate(client, await readMigrations());
+  await client.end();
   await engine.close();
   // What is only there while a server runs.
   await rm(join(dataDir, 'lock'), { recursive: true, force: true });
-  await appendFile(join(dataDir, 'pg', 'postgresql.conf'), sharedMemory);
+  await appendFile(join(dataDir, 'pg', 'postgresql.conf'), forTests);
 }
 
 const [, program = '', folder = ''] = process.argv;

@@ -1,6 +1,6 @@
-/** Looks again every few ms until it is so: a loop without a pause takes a core from what it waits for. */
+/** Looks again until it is so, at first every few ms: a loop without a pause takes a core from what it waits for. */
 import { setTimeout as delay } from 'node:timers/promises';
 
 export async function until(isSo: () => boolean | Promise<boolean>): Promise<void> {
-  while (!(await isSo())) await delay(3);
+  for (let ms = 3; !(await isSo()); ms = Math.min(50, ms * 1.2)) await delay(ms);
 }

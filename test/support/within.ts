@@ -2,15 +2,15 @@
 import { performance } from 'node:perf_hooks';
 import { setTimeout as delay } from 'node:timers/promises';
 
-/** Rejects as the last `check` did when none has passed within `ms`. Asks a hundred times a second at most. */
+/** Rejects as the last `check` did when none has passed within `ms`. Asks a hundred times a second at most, and less often later. */
 export async function within<T>(ms: number, check: () => Promise<T>): Promise<T> {
   const deadline = performance.now() + ms;
-  for (;;) {
+  for (let pauseMs = 10; ; pauseMs = Math.min(50, pauseMs * 1.2)) {
     try {
       return await check();
     } catch (error) {
       if (performance.now() > deadline) throw error;
-      await delay(10);
+      await delay(pauseMs);
     }
   }
 }

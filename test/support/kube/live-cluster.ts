@@ -1,6 +1,7 @@
 /**
  * A cluster as tests see it that run on the stand-in and on a real one alike: through its API, in a namespace of their
- * own. `HEADGATE_TEST_KUBECONFIG` names a real one (scripts/test-cluster.mjs).
+ * own. `HEADGATE_TEST_KUBECONFIG` names a real one (scripts/test-cluster.ts). There the namespace takes `restricted` pods alone, and the
+ * operator is a service account with the rights of deploy/operator/rbac.yaml, in this namespace only.
  */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
@@ -8,7 +9,6 @@ import { readFile } from 'node:fs/promises';
 import { performance } from 'node:perf_hooks';
 import type { TestContext } from 'node:test';
 import { KubeConfig } from '@kubernetes/client-node';
-import { parse } from 'yaml';
 import { limits } from '../../../src/tables/limits.ts';
 import { isStatus, openCluster } from '../../../src/operator/cluster.ts';
 import type { Cluster } from '../../../src/operator/cluster.ts';
@@ -27,6 +27,7 @@ import { openOperator } from '../../../src/operator/operator.ts';
 import type { Operator } from '../../../src/operator/operator.ts';
 import type { HeadgateResource, HeadgateSpec } from '../../../src/operator/resource.ts';
 import type { Observation } from '../../../src/tables/observations.ts';
+import { manifestsIn } from '../chart.ts';
 import { onEnd } from '../cleanup.ts';
 import { within } from '../within.ts';
 import { quickLimits, startApiServer } from './operators.ts';
@@ -36,8 +37,13 @@ export const isReal = kubeconfig !== '';
 /** A real cluster has pods to start and to end. */
 const ackTimeoutMs = isReal ? 120_000 : 20_000;
 const never = new AbortController().signal;
-const kinds: readonly Kind[] = [headgates, secrets, leases, ...watchedKinds];
 const namespaces: Kind = { apiVersion: 'v1', kind: 'Namespace', plural: 'namespaces' };
+const rights: readonly Kind[] = ['Role', 'RoleBinding'].map((kind) => ({
+  apiVersion: 'rbac.authorization.k8s.io/v1',
+  kind,
+  plural: `${kind.toLowerCase()}s`,
+}));
+const kinds: readonly Kind[] = [headgates, secrets, leases, ...rights, ...watchedKinds];
 
 export interface RunningOperator {
   readonly operator: Operator;
@@ -47,9 +53,12 @@ export interface RunningOperator {
 export class LiveCluster {
   readonly namespace: string;
   readonly #cluster: Cluster;
+  /** As the operator's account sees it. */
+  #operators: Cluster;
 
   private constructor(cluster: Cluster, namespace: string) {
     this.#cluster = cluster;
+    this.#operators = cluster;
     this.namespace = namespace;
   }
 
@@ -59,17 +68,19 @@ export class LiveCluster {
     config.loadFromFile(kubeconfig);
     const live = new LiveCluster(openCluster(config), `headgate-test-${randomBytes(4).toString('hex')}`);
     await live.#prepare(t);
+    live.#operators = openCluster(await live.#asOperator(config));
     return live;
   }
 
   async #prepare(t: TestContext): Promise<void> {
-    const file = new URL('../../../../deploy/operator/crd.yaml', import.meta.url);
-    const crd = parse(await readFile(file, 'utf8')) as { metadata: { name: string } };
-    const path = `/apis/apiextensions.k8s.io/v1/customresourcedefinitions/${crd.metadata.name}`;
-    const query = { fieldManager: 'headgate-test', force: 'true' };
-    const contentType = 'application/apply-patch+yaml';
-    await this.#cluster.request({ method: 'PATCH', path, query, contentType, body: crd }, never);
-    const body = { apiVersion: 'v1', kind: 'Namespace', metadata: { name: this.namespace } };
+    for (const crd of await shipped('crd.yaml')) {
+      const path = `/apis/apiextensions.k8s.io/v1/customresourcedefinitions/${crd.metadata.name}`;
+      const query = { fieldManager: 'headgate-test', force: 'true' };
+      const contentType = 'application/apply-patch+yaml';
+      await this.#cluster.request({ method: 'PATCH', path, query, contentType, body: crd }, never);
+    }
+    const labels = { 'pod-security.kubernetes.io/enforce': 'restricted' };
+    const body = { apiVersion: 'v1', kind: 'Namespace', metadata: { name: this.namespace, labels } };
     await this.#cluster.request({ method: 'POST', path: pathOf(namespaces, null), body }, never);
     onEnd(t, 'namespace', async () => {
       await this.#cluster.request(
@@ -89,10 +100,41 @@ export class LiveCluster {
     });
   }
 
+  /** The account that rbac.yaml makes, and its rights, here: what it may do everywhere becomes what it may do in this namespace. */
+  async #asOperator(config: KubeConfig): Promise<KubeConfig> {
+    const account = 'headgate-operator';
+    for (const { kind, ...object } of await shipped('rbac.yaml')) {
+      const name = kind.startsWith('Cluster') ? `${account}-everywhere` : account;
+      const { roleRef, subjects } = object as { roleRef?: object; subjects?: readonly object[] };
+      const body = {
+        ...object,
+        kind: kind.replace('Cluster', ''),
+        metadata: { name },
+        ...(roleRef !== undefined && { roleRef: { ...roleRef, kind: 'Role', name } }),
+        ...(subjects !== undefined && {
+          subjects: subjects.map((it) => ({ ...it, namespace: this.namespace })),
+        }),
+      };
+      await this.#cluster.request(
+        { method: 'POST', path: pathOf(kindNamed(body.kind), this.namespace), body },
+        never,
+      );
+    }
+    const asked = { apiVersion: 'authentication.k8s.io/v1', kind: 'TokenRequest', spec: {} };
+    const path = `${pathOf(kindNamed('ServiceAccount'), this.namespace, account)}/token`;
+    const answer = await this.#cluster.request({ method: 'POST', path, body: asked }, never);
+    const { token } = answer['status'] as { token: string };
+    const cluster = config.getCurrentCluster();
+    assert(cluster !== null);
+    const made = new KubeConfig();
+    made.loadFromClusterAndUser(cluster, { name: account, token });
+    return made;
+  }
+
   operator(t: TestContext, identity: string): RunningOperator {
     const said: Observation[] = [];
     const operator = openOperator({
-      cluster: this.#cluster,
+      cluster: this.#operators,
       identity,
       leaseNamespace: this.namespace,
       namespace: this.namespace,
@@ -112,6 +154,17 @@ export class LiveCluster {
     await this.make('Headgate', name, { spec });
   }
 
+  /** What would be stored; nothing is. */
+  async tried(
+    spec: object,
+    { name = 'tried', validation = 'Ignore' }: { name?: string; validation?: 'Ignore' | 'Strict' } = {},
+  ): Promise<ClusterObject> {
+    const body = { apiVersion: headgates.apiVersion, kind: headgates.kind, metadata: { name }, spec };
+    const query = { dryRun: 'All', fieldValidation: validation };
+    const path = pathOf(headgates, this.namespace);
+    return (await this.#cluster.request({ method: 'POST', path, query, body }, never)) as ClusterObject;
+  }
+
   async make(kind: string, name: string, more: object): Promise<void> {
     const of = kindNamed(kind);
     const body = { apiVersion: of.apiVersion, kind, metadata: { name }, ...more };
@@ -128,8 +181,9 @@ export class LiveCluster {
     }
   }
 
+  /** `name` may lead to a subresource: `hooks/status`. */
   async patch(kind: string, name: string, body: object): Promise<void> {
-    const path = pathOf(kindNamed(kind), this.namespace, name);
+    const path = `${pathOf(kindNamed(kind), this.namespace)}/${name}`;
     const contentType = 'application/merge-patch+json';
     await this.#cluster.request({ method: 'PATCH', path, contentType, body }, never);
   }
@@ -172,6 +226,9 @@ export class LiveCluster {
     return (answer as unknown as { items: readonly ClusterObject[] }).items;
   }
 }
+
+const shipped = async (name: string) =>
+  manifestsIn(await readFile(new URL(`../../../../deploy/operator/${name}`, import.meta.url), 'utf8'));
 
 function kindNamed(name: string): Kind {
   const found = kinds.find(({ kind }) => kind === name);

@@ -190,7 +190,7 @@ export class Store {
     const version = ++this.#version;
     const generation = generationOf(where.resource, before, checked);
     const object: Stored = {
-      ...checked,
+      ...kept(where.resource, checked),
       metadata: { ...checked.metadata, resourceVersion: String(version), generation },
     };
     const next: Entry = { resource: where.resource, object, managed };
@@ -283,10 +283,20 @@ function merged({ resource, object }: Entry, wanted: Fields, subresource: string
   return { ...rest, ...(object['status'] !== undefined && { status: object['status'] }) } as Stored;
 }
 
+/** An empty list of rules is not kept, and whoever writes one changes a policy that has none. */
+function kept({ kind }: Resource, { spec, ...rest }: Stored): Stored {
+  const { ingress, ...others } = (spec ?? {}) as Fields;
+  const isEmpty = kind === 'NetworkPolicy' && Array.isArray(ingress) && ingress.length === 0;
+  return { ...rest, ...(spec !== undefined && { spec: isEmpty ? others : spec }) } as Stored;
+}
+
 function generationOf(resource: Resource, before: Stored | null, after: Stored): number {
   if (before === null) return 1;
-  const { metadata: _, status: __, ...was } = before;
-  const { metadata: ___, status: ____, ...is } = after;
+  // A Deployment's annotations count, too.
+  const annotationsOf = ({ metadata }: Stored) =>
+    resource.kind === 'Deployment' && { annotations: metadata['annotations'] ?? {} };
+  const was = { ...before, metadata: annotationsOf(before), status: null };
+  const is = { ...after, metadata: annotationsOf(after), status: null };
   if (resource.hasStatus === true && same(was, is)) return after.metadata.generation;
   return before.metadata.generation + (same(was, is) ? 0 : 1);
 }
@@ -311,7 +321,11 @@ function immutable(where: Where, before: Stored, after: Stored): void {
     throw invalid(where, 'spec.resources.requests.storage: field can not be less than previous value');
 }
 
-const managedJson = (managed: readonly ManagedFields[]) => JSON.parse(JSON.stringify(managed)) as Fields[];
+/** In an order of its own: who wrote last is not told by it. */
+const managedJson = (managed: readonly ManagedFields[]) =>
+  JSON.parse(
+    JSON.stringify(managed.toSorted((a, b) => (a.operation + a.manager < b.operation + b.manager ? -1 : 1))),
+  ) as Fields[];
 
 /** As an API server writes them: nested, each name behind `f:`. */
 function fieldsV1(leaves: readonly string[]): Fields {

@@ -176,7 +176,7 @@ app.kubernetes.io/name app.kubernetes.io/instance app.kubernetes.io/managed-by a
 {{- fail "ports must differ from each other" -}}
 {{- end -}}
 {{- range $name, $_ := .Values.commonAnnotations -}}
-{{- if hasPrefix "helm.sh/hook" $name -}}
+{{- if hasPrefix "helm.sh/" $name -}}
 {{- fail (printf "commonAnnotations must not set %s: it would take the release's objects out of the release" $name) -}}
 {{- end -}}
 {{- end -}}
