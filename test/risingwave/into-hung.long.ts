@@ -1,6 +1,11 @@
-/** RisingWave that takes INSERTs and never answers: what its senders read, what other tables notice, and that Headgate stops and starts beside it. */
+/**
+ * RisingWave that takes INSERTs and never answers: what its senders read, what other tables notice, and that Headgate stops and starts beside it; and
+ * a Headgate that is killed when what it hands over is stored there, and its position is not.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { Client } from 'pg';
+import { onEnd } from '../support/cleanup.ts';
 import { startHeadgate, temporaryFolder } from '../support/headgate.ts';
 import { until } from '../support/until.ts';
 import { onStandInOnly, openServer } from './support.ts';
@@ -47,4 +52,49 @@ test('RisingWave that does not answer', { skip: onStandInOnly }, async (t) => {
   standIn.fault = () => null;
   await startHeadgate(t, { env, dataDir });
   await until(async () => (await ids()).join() === '0,1,2');
+});
+
+test('a Headgate that is killed in the middle of a hand-over', { skip: onStandInOnly }, async (t) => {
+  const { standIn, dsn, client } = await openServer(t);
+  const env = { HEADGATE_INTO_HOSTS: new URL(dsn).host };
+  const dataDir = await temporaryFolder(t);
+  const first = await startHeadgate(t, { env, dataDir });
+  const root = await first.client(t);
+  await root.query(`CREATE SECRET rw WITH (backend = 'meta') AS '${dsn}'`);
+  for (const [name, key] of [
+    ['plain', ''],
+    ['keyed', 'PRIMARY KEY'],
+  ] as const) {
+    await client.query(`CREATE TABLE ${name} (id INT ${key})`);
+    await root.query(
+      `CREATE TABLE ${name} (id INT) WITH (connector = 'webhook', into = 'rw', spool = 'fallback')`,
+    );
+  }
+  await standIn.leave();
+  for (let id = 0; id < 200; id++)
+    for (const name of ['plain', 'keyed'])
+      await until(async () => (await first.post(`dev/public/${name}`, `{"id": ${id}}`)).status === 202);
+  standIn.fault = ({ word }) => {
+    if (word === 'insert') first.child.kill('SIGKILL');
+    return null;
+  };
+  await standIn.listen();
+  await first.ended;
+  standIn.fault = () => null;
+  await startHeadgate(t, { env, dataDir });
+  const there = new Client(dsn);
+  await there.connect();
+  onEnd(t, 'client', () => there.end());
+  const rows = async (name: string): Promise<readonly number[]> => {
+    const { rows: found } = await there.query<{ n: string; ids: string }>(
+      `SELECT count(*) AS n, count(DISTINCT id) AS ids FROM ${name}`,
+    );
+    return [Number(found[0]?.n), Number(found[0]?.ids)];
+  };
+  await until(async () => (await rows('plain'))[1] === 200 && (await rows('keyed'))[1] === 200);
+  assert.deepEqual(await rows('keyed'), [200, 200]);
+  const [all = 0] = await rows('plain');
+  t.diagnostic(`${all - 200} of 200 are there twice`);
+  // One group at most.
+  assert.ok(all >= 200 && all <= 400);
 });
