@@ -18,7 +18,7 @@ const atExit: (() => void)[] = [() => rmSync(folder, { recursive: true, force: t
 process.on('exit', () => atExit.forEach((end) => end()));
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => process.exit(1));
 
-const files = ['dist/test/deploy/cluster.test.js'];
+const files = ['dist/test/deploy/cluster.test.js', 'dist/test/kubernetes/crd.js'];
 const env: NodeJS.ProcessEnv = {
   ...process.env,
   TMPDIR: join(folder, 'tmp'),
@@ -33,7 +33,7 @@ if (given === '') {
   console.log(`a control plane is there after ${((Date.now() - startedMs) / 1_000).toFixed(1)} s`);
   env['HEADGATE_TEST_KUBECONFIG'] = plane.kubeconfig;
   env['HEADGATE_TEST_AUDIT_LOG'] = plane.auditLog;
-  const own = readdirSync('dist/test/kubernetes').filter((name) => name.endsWith('.js'));
+  const own = readdirSync('dist/test/kubernetes').filter((name) => /(?<!crd)\.js$/.test(name));
   files.push(...own.map((name) => join('dist/test/kubernetes', name)));
 }
 const chosen = files.filter((file) => wanted.length === 0 || wanted.some((word) => file.includes(word)));

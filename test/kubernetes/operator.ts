@@ -179,8 +179,8 @@ suite('the operator as it is shipped', () => {
     // With SIGTERM the lease is handed over, and nobody waits for it to run out.
     const third = await kube.startOperator(t, 'third');
     await operators.get(second)?.kill('SIGTERM');
-    await within(10_000, async () => assert.equal(await kube.leader(), 'third'));
-    assert.match(third.log(), /operator\.leading/);
+    await within(settleMs, async () => assert.equal(await kube.leader(), 'third'));
+    await within(settleMs, async () => assert.match(third.log(), /operator\.leading/));
     await kube.run('kubectl', ['delete', 'headgate', '--all', '--timeout=60s', '--namespace=election']);
   });
 
