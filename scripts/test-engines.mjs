@@ -56,9 +56,20 @@ function fetchServers() {
 
 function fetchClients() {
   const venv = join(folder, 'venv');
-  const packages = ['psycopg2-binary==2.9.13', 'psycopg[binary]==3.3.9', 'asyncpg==0.32.0'];
+  const packages = [
+    'psycopg2-binary==2.9.13',
+    'psycopg[binary]==3.3.9',
+    'asyncpg==0.32.0',
+    'SQLAlchemy==2.1.9',
+  ];
   const pip = ['install', '--quiet', '--no-input', ...packages];
-  if (fetched('psycopg2, psycopg, asyncpg', ['python3', ['-m', 'venv', venv]], [join(venv, 'bin/pip'), pip]))
+  if (
+    fetched(
+      'psycopg2, psycopg, asyncpg, SQLAlchemy',
+      ['python3', ['-m', 'venv', venv]],
+      [join(venv, 'bin/pip'), pip],
+    )
+  )
     env.HEADGATE_ENGINES_PYTHON = join(venv, 'bin/python');
   const jar = 'org.postgresql:postgresql:42.7.4';
   const maven = ['-q', 'dependency:copy', `-Dartifact=${jar}`, `-DoutputDirectory=${folder}`];

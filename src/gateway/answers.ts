@@ -22,14 +22,14 @@ export interface Answer {
 
 /** `more`: further members of the answer, e.g. the line at fault. */
 export function refusalAnswer(
-  { code, message, retryAfterSeconds }: Refusal,
+  { code, message, retryAfterSeconds, allow = 'POST' }: Refusal,
   more: Readonly<Record<string, unknown>> = {},
 ): Answer {
   const { status } = refusals[code];
   const headers: Record<string, string> = { 'content-type': json };
   if (status === 503 || status === 429) headers['retry-after'] = retryAfter(retryAfterSeconds);
   if (status === 401) headers['www-authenticate'] = 'Bearer realm="headgate"';
-  if (status === 405) headers['allow'] = 'POST';
+  if (status === 405) headers['allow'] = allow;
   return { code, status, headers, text: JSON.stringify({ error: message, code, ...more }) };
 }
 

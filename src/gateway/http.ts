@@ -149,7 +149,9 @@ function isEventsPreflight({ method, target }: GatewayExchange): boolean {
 }
 
 function preflight(exchange: GatewayExchange): void {
-  if (exchange.headers.origin === undefined) throw new Refused('method_not_allowed');
+  const route = routeOf(exchange.method, exchange.target);
+  const refused = 'code' in route && route.code === 'method_not_allowed' ? route : 'method_not_allowed';
+  if (exchange.headers.origin === undefined) throw new Refused(refused);
   const headers = {
     'access-control-allow-methods': 'GET, POST',
     'access-control-allow-headers':

@@ -141,7 +141,7 @@ const retryAfter = {
 
 const headersOf: Readonly<Record<number, object>> = {
   401: { 'WWW-Authenticate': { description: 'the kind of token', schema: { type: 'string' } } },
-  405: { Allow: { description: 'the method of the route', schema: { type: 'string' } } },
+  405: { Allow: { description: 'the methods of the path', schema: { type: 'string' } } },
   429: retryAfter,
   503: retryAfter,
 };

@@ -51,6 +51,7 @@ const ofEvents = [
   'relation_not_found',
   'body_not_json',
   'payload_undecodable',
+  'no_column_matched',
   'row_refused',
   'event_not_object',
   'deadline',
@@ -149,7 +150,13 @@ export function routeOf(method: string, target: string): Route | Refusal {
   const wanted = method === 'POST' ? 'post' : method === 'GET' || method === 'HEAD' ? 'get' : null;
   const route = there.find((it) => it.method === wanted && (it.name !== 'stream' || method === 'GET'));
   if (route !== undefined) return route;
-  return refusal(there.some((it) => it.method === 'post') ? 'method_not_allowed' : 'route_unknown');
+  if (there.length === 0) return refusal('route_unknown');
+  const allowed = there.flatMap(({ name, method }) =>
+    method === 'post' ? ['POST'] : name === 'stream' ? ['GET'] : ['GET', 'HEAD'],
+  );
+  const [only = '', other] = allowed.toSorted();
+  const message = `only ${other === undefined ? `${only} is` : `${only} and ${other} are`} allowed here`;
+  return { ...refusal('method_not_allowed', message), allow: allowed.toSorted().join(', ') };
 }
 
 /**

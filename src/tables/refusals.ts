@@ -346,6 +346,8 @@ export interface Refusal {
   readonly message: string;
   /** When trying again can help, where that is known better than for its kind. */
   readonly retryAfterSeconds?: number;
+  /** The methods that there are, of what is not allowed; POST where it is not given. */
+  readonly allow?: string;
 }
 
 const plain = Object.fromEntries(

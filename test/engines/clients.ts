@@ -28,7 +28,7 @@ const python = (driver: string): readonly Client[] =>
       ];
 const modes = ['simple', 'extended', 'extendedforprepared', 'extendedcacheeverything'];
 const clients: readonly Client[] = [
-  ...['psycopg2', 'psycopg', 'asyncpg'].flatMap(python),
+  ...['psycopg2', 'psycopg', 'asyncpg', 'sqlalchemy'].flatMap(python),
   ...(HEADGATE_ENGINES_JDBC === undefined
     ? []
     : [

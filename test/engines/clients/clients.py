@@ -1,4 +1,4 @@
-"""psycopg2, psycopg 3 and asyncpg at the SQL port: `clients.py <driver> <dsn>`. What is not as it should be ends with a traceback."""
+"""psycopg2, psycopg 3, asyncpg and SQLAlchemy at the SQL port: `clients.py <driver> <dsn>`. What is not as it should be ends with a traceback."""
 import asyncio
 import io
 import sys
@@ -71,5 +71,27 @@ async def with_asyncpg():
     await connection.close()
 
 
-ways = {"psycopg2": with_psycopg2, "psycopg": with_psycopg, "asyncpg": lambda: asyncio.run(with_asyncpg())}
+def with_sqlalchemy():
+    import sqlalchemy as sa
+
+    engine = sa.create_engine(dsn.replace("postgresql://", "postgresql+psycopg://"))
+    with engine.begin() as connection:
+        connection.execute(sa.text(create))
+    # What there is, as its reflection reads PostgreSQL's catalog.
+    reflected = sa.Table(table, sa.MetaData(), autoload_with=engine)
+    assert [column.name for column in reflected.primary_key] == ["id"]
+    with engine.begin() as connection:
+        connection.execute(reflected.insert(), [{"id": id, "v": "Zoë ☕"} for id in range(1010)])
+    try:
+        with engine.begin() as connection:
+            connection.execute(sa.text(bad))
+        raise AssertionError("a second row of the key")
+    except sa.exc.IntegrityError:
+        pass
+    with engine.connect() as connection:
+        assert connection.scalar(sa.select(sa.func.count()).select_from(reflected)) == 1010
+    engine.dispose()
+
+
+ways = {"psycopg2": with_psycopg2, "psycopg": with_psycopg, "asyncpg": lambda: asyncio.run(with_asyncpg()), "sqlalchemy": with_sqlalchemy}
 ways[driver]()
