@@ -55,7 +55,10 @@ export async function openConsoleOf(parts: ConsoleParts, closer: Closer): Promis
     door: () => doorAt(parts),
     tail,
     answers: {
-      senders: senderInfos(),
+      // Sorting by language loads what few starts need.
+      get senders() {
+        return senderInfos();
+      },
       makeSecret,
       send: (test) => sendTest(test, about(parts, '', database)),
       replay: (replay, who) =>

@@ -41,6 +41,7 @@ export function asked(url: string, question: Question = {}): Promise<Answer> {
       });
     });
     asking.on('error', reject);
-    asking.end(body);
+    // A string would be sent with the headers before it as one, in UTF-8, which they are not.
+    asking.end(typeof body === 'string' ? Buffer.from(body) : body);
   });
 }
