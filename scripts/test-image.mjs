@@ -5,9 +5,7 @@
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import {
-  existsSync,
   lstatSync,
-  mkdirSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
@@ -17,82 +15,20 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { baseImage, containerSettings, run } from './containers.mjs';
 
 const folder = mkdtempSync(join(tmpdir(), 'headgate-image-'));
-const store = ['--storage-driver', 'vfs', '--root', join(folder, 'store'), '--runroot', join(folder, 'run')];
+const env = { ...process.env, ...containerSettings(folder) };
 process.on('exit', () => {
-  buildah(['umount', '--all']);
+  spawnSync('buildah', ['umount', '--all'], { env });
   rmSync(folder, { recursive: true, force: true });
 });
-
-function run(command, args, options = {}) {
-  const ran = spawnSync(command, args, { encoding: 'utf8', maxBuffer: 2 ** 28, ...options });
-  if (ran.status === 0) return (ran.stdout ?? '').trim();
-  console.error(
-    `${command} ${args.join(' ')}: ${ran.error?.message ?? ''}\n${ran.stdout ?? ''}${ran.stderr ?? ''}`.trim(),
-  );
-  process.exit(1);
-}
-const buildah = (args) => spawnSync('buildah', [...store, ...args], { encoding: 'utf8' });
-const build = (args) => run('buildah', [...store, ...args]);
-
-/** Where the build finds what npm needs. */
-const inside = { settings: '/usr/local/etc/npmrc', cache: '/var/cache/npm' };
-
-/** A Debian with this machine's Node, in the place of one from a registry. */
-function baseImage() {
-  const given = process.env.HEADGATE_IMAGE_BASE;
-  if (given !== undefined) return given;
-  let debian = process.env.HEADGATE_IMAGE_DEBIAN;
-  if (debian === undefined) {
-    debian = join(folder, 'debian');
-    run('debootstrap', ['--variant=minbase', 'bookworm', debian]);
-  }
-  const container = build(['from', 'scratch']);
-  build(['add', '--quiet', container, debian, '/']);
-  build(['add', '--quiet', '--chmod', '755', container, process.execPath, '/usr/local/bin/node']);
-  const npm = run('npm', ['root', '--global']);
-  build(['add', '--quiet', container, join(npm, 'npm'), '/usr/local/lib/node_modules/npm']);
-  const root = build(['mount', container]);
-  run('ln', ['-s', '../lib/node_modules/npm/bin/npm-cli.js', join(root, 'usr/local/bin/npm')]);
-  build(['umount', container]);
-  build(['commit', '--quiet', '--rm', '--timestamp', '0', container, 'localhost/node-base']);
-  return 'localhost/node-base';
-}
-
-/** What npm needs on this machine to reach packages, as one file of npm's own, and a cache; nothing of it becomes part of the image. */
-function mounts() {
-  const get = (name) => run('npm', ['config', 'get', name]);
-  const cache = join(folder, 'npm-cache');
-  const settings = join(folder, 'npmrc');
-  mkdirSync(cache, { recursive: true });
-  // The user's come last, and count.
-  const texts = ['globalconfig', 'userconfig'].map(get).filter((path) => existsSync(path));
-  const lines = [...texts.map((path) => readFileSync(path, 'utf8')), `cache=${inside.cache}`];
-  writeFileSync(settings, `${lines.join('\n')}\n`, { mode: 0o600 });
-  const pairs = [
-    [settings, `${inside.settings}:ro`],
-    [cache, `${inside.cache}:rw`],
-    [get('cafile'), `${get('cafile')}:ro`],
-  ];
-  return pairs.filter(([from]) => existsSync(from)).flatMap(([from, to]) => ['--volume', `${from}:${to}`]);
-}
+const build = (args) => run('buildah', args, { env });
 
 function buildImage(base, name) {
   const began = Date.now();
-  const options = [
-    '--isolation',
-    'chroot',
-    '--network',
-    'host',
-    '--no-cache',
-    '--timestamp',
-    '0',
-    '--format',
-    'docker',
-    '--quiet',
-  ];
-  build(['bud', ...options, ...mounts(), '--build-arg', `NODE_IMAGE=${base}`, '--tag', name, '.']);
+  const options = ['--no-cache', '--timestamp', '0', '--format', 'docker', '--quiet'];
+  build(['bud', ...options, '--build-arg', `NODE_IMAGE=${base}`, '--tag', name, '.']);
   console.log(`${name}: built in ${Math.round((Date.now() - began) / 1_000)} s`);
 }
 
@@ -139,7 +75,7 @@ function tellSizes(files, base) {
     console.log(`  ${place === '' ? 'everything else' : place}: ${mib(bytes)}`);
 }
 
-const base = baseImage();
+const base = baseImage(env);
 for (const name of ['headgate-1', 'headgate-2']) buildImage(base, name);
 const inspected = (name) => JSON.parse(build(['inspect', '--type', 'image', name]));
 const layersOf = (name) => inspected(name).OCIv1.rootfs.diff_ids.join(' ');

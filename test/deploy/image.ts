@@ -5,21 +5,13 @@ import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import { temporaryFolder } from '../support/headgate.ts';
 import { serves } from '../support/image-serves.ts';
-import type { Image } from '../support/image.ts';
+import { builtImage } from '../support/image.ts';
+import type { ImageConfig } from '../support/image.ts';
 
 interface Built {
   /** Where its file system is. */
   readonly root: string;
-  readonly config: {
-    readonly User: string;
-    readonly Env: readonly string[];
-    readonly Entrypoint: readonly string[];
-    readonly Cmd: readonly string[];
-    readonly WorkingDir: string;
-    readonly StopSignal: string;
-    readonly Volumes: Readonly<Record<string, object>>;
-    readonly Healthcheck: { readonly Test: readonly string[] };
-  };
+  readonly config: ImageConfig;
   /** Of the packages, CycloneDX. */
   readonly bills: readonly string[];
 }
@@ -30,18 +22,8 @@ const { root, config, bills } = JSON.parse(
 
 suite('the image', () => {
   test('serves, as uid 10001 on a read-only root, and stops in time', async (t) => {
-    const [kind, ...healthcheck] = config.Healthcheck.Test;
-    assert.deepEqual([kind, config.StopSignal, config.User], ['CMD', 'SIGTERM', '10001:10001']);
-    const image: Image = {
-      root,
-      isWhole: true,
-      workdir: config.WorkingDir,
-      env: Object.fromEntries(config.Env.map((it) => it.split(/=(.*)/s).slice(0, 2) as [string, string])),
-      user: config.User,
-      volume: Object.keys(config.Volumes)[0] ?? '',
-      healthcheck,
-      command: [...config.Entrypoint, ...config.Cmd],
-    };
+    assert.deepEqual([config.StopSignal, config.User], ['SIGTERM', '10001:10001']);
+    const image = builtImage(root, config);
     await serves(t, image, join(await temporaryFolder(t), 'volume'));
   });
 

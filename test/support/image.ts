@@ -25,6 +25,34 @@ export interface Image {
   readonly command: readonly string[];
 }
 
+/** What an image says of itself, in Docker's words. */
+export interface ImageConfig {
+  readonly User: string;
+  readonly Env: readonly string[];
+  readonly Entrypoint: readonly string[];
+  readonly Cmd: readonly string[];
+  readonly WorkingDir: string;
+  readonly StopSignal: string;
+  readonly Volumes: Readonly<Record<string, object>>;
+  readonly Healthcheck: { readonly Test: readonly string[] };
+}
+
+/** An image that a builder has made, whose file system is at `root`. */
+export function builtImage(root: string, config: ImageConfig): Image {
+  const [kind, ...healthcheck] = config.Healthcheck.Test;
+  assert.equal(kind, 'CMD');
+  return {
+    root,
+    isWhole: true,
+    workdir: config.WorkingDir,
+    env: Object.fromEntries(config.Env.map((it) => it.split(/=(.*)/s).slice(0, 2) as [string, string])),
+    user: config.User,
+    volume: Object.keys(config.Volumes)[0] ?? '',
+    healthcheck,
+    command: [...config.Entrypoint, ...config.Cmd],
+  };
+}
+
 /** Builds every stage below `folder`, from what `context` holds, and gives the last. */
 export async function buildImage(file: Dockerfile, context: string, folder: string): Promise<Image> {
   const built = new Map<string, Image>();
