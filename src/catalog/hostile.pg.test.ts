@@ -49,6 +49,16 @@ function hostileOn(bin: string): void {
     await server.close();
   });
 
+  test('no webhook table and no secret comes into it, also where the search path of a role of that name leads there', async () => {
+    for (const path of ['headgate, public', 'public']) {
+      await root.client.query(`SET search_path = ${path}`);
+      const name = path === 'public' ? 'headgate.mine' : 'mine';
+      for (const sql of [webhook(name), `CREATE SECRET ${name} WITH (backend = 'meta') AS 'x'`])
+        assert.match((await root.fails(sql)).message, /the schema "headgate" is Headgate's own/);
+    }
+    await root.client.query('RESET search_path');
+  });
+
   test('nothing in the schema can be locked or written, in any mode', async () => {
     const relations = await rows(
       root,

@@ -10,6 +10,17 @@ BEGIN
 END
 $body$;
 
+-- Where "$user" of search_path leads a role that is called like it.
+CREATE OR REPLACE FUNCTION headgate.refuse_own_schema(place text) RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $body$
+BEGIN
+  IF place = 'headgate' THEN
+    RAISE EXCEPTION USING ERRCODE = '42501', MESSAGE = 'the schema "headgate" is Headgate''s own',
+      HINT = 'A role of that name finds it first on its search_path: write public.name, or SET search_path = public.';
+  END IF;
+END
+$body$;
+
 -- `validation` may hold `form`: {form, message, hint}, what its secrets have to be like, and `cautions`: [{message, hint}].
 -- Called where every secret is known to be the caller's to use.
 CREATE OR REPLACE FUNCTION headgate.warn(relation oid, validation jsonb) RETURNS void
@@ -41,6 +52,7 @@ DECLARE
   target text[] := CASE WHEN given ->> 'into' IS NOT NULL THEN parse_ident(given ->> 'into') END;
 BEGIN
   PERFORM headgate.refuse_strangers(me, relation);
+  PERFORM headgate.refuse_own_schema((SELECT c.relnamespace::regnamespace::text FROM pg_class c WHERE c.oid = do_register.relation));
   -- A row of an older table that had the same oid.
   DELETE FROM headgate.webhook_table w WHERE w.relation = do_register.relation;
   INSERT INTO headgate.webhook_table (relation, payload, options, document, includes, collect, seal_form)

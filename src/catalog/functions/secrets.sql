@@ -71,6 +71,7 @@ BEGIN
     AND NOT (SELECT r.rolsuper FROM pg_roles r WHERE r.oid = me) THEN
     RAISE EXCEPTION USING ERRCODE = '54000', MESSAGE = 'a role that is no superuser has at most 1000 secrets';
   END IF;
+  PERFORM headgate.refuse_own_schema(place);
   INSERT INTO headgate.secret (schema_name, name, owner, owner_oid, backend, seal_id, sealed)
   VALUES (place, secret_name, (SELECT r.rolname FROM pg_roles r WHERE r.oid = me), me, given ->> 'backend',
     (given ->> 'sealId')::uuid, given ->> 'sealed')
