@@ -213,7 +213,7 @@ for (const way of over) {
 }
 
 test('a door of TLS: a handshake that does not begin, or is none, ends, and costs the others nothing', async (t) => {
-  const opened = await open(t, 'tls', { headersTimeoutMs: 100 });
+  const opened = await open(t, 'tls', { headersTimeoutMs: 500 });
   if (opened === null) return;
   const strangers = [post(e, row), '\x16\x03\x01\x00\x05\x02\x00\x00\x01\x00', 'x'.repeat(50), ''];
   for (const bytes of strangers) {
