@@ -59,6 +59,7 @@ must(process.execPath, ['dist/src/app/cli.js', 'config'], {
   stdio: ['ignore', 'ignore', 'inherit'],
   env: { PATH: process.env.PATH, HEADGATE_DATA_DIR: resolve(folder), ...Object.fromEntries(given) },
 });
+console.log('An empty volume gets a file system, and any other stays as it is.');
 console.log(
   `sh reads the script, its ${new Set(units).size} units are here, and Headgate takes the settings.`,
 );
