@@ -1,10 +1,11 @@
 // Headgate in every place that it may run in: `npm run test:engines [-- word …] [-- --write]`, `word` a part of a place's name. What comes
 // from Debian (pgbouncer, pgpool2, patroni, etcd-server, postgresql-15) has to be installed; other versions of PostgreSQL come from npm,
-// clients from PyPI, Maven and the Go module proxy. Prints the table; `--write` puts it into docs/operating/engines.md.
+// clients from PyPI, Maven, the Go module proxy and crates.io. Prints the table; `--write` puts it into docs/operating/engines.md.
 import { spawnSync } from 'node:child_process';
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { cache } from './cache.mjs';
 
 const page = 'docs/operating/engines.md';
 const marks = ['<!-- engines: made by npm run test:engines -->\n', '<!-- engines: end -->'];
@@ -77,7 +78,7 @@ function fetchClients() {
     env.HEADGATE_ENGINES_JDBC = join(folder, 'postgresql-42.7.4.jar');
   const go = join(folder, 'go');
   const inGo = { cwd: go };
-  cpSync('test/engines/clients', go, { recursive: true });
+  cpSync('test/engines/clients/clients.go', join(go, 'clients.go'));
   const made = [
     ['mod', 'init', 'clients'],
     ['get', 'github.com/jackc/pgx/v5@v5.7.1'],
@@ -85,6 +86,14 @@ function fetchClients() {
   ];
   if (fetched('pgx', ...made.map((args) => ['go', args, inGo])))
     env.HEADGATE_ENGINES_PGX = join(folder, 'pgx');
+  const pq = ['build', '-mod=readonly', '-o', join(folder, 'pq')];
+  if (fetched('lib/pq', ['go', pq, { cwd: 'test/engines/clients/pq' }]))
+    env.HEADGATE_ENGINES_PQ = join(folder, 'pq');
+  // Rust takes a minute the first time: what it has built stays in the user's cache.
+  const target = join(cache, 'clients-rust');
+  const cargo = ['build', '--locked', '--quiet', '--target-dir', target];
+  if (fetched('tokio-postgres, sqlx', ['cargo', cargo, { cwd: 'test/engines/clients/rust' }]))
+    env.HEADGATE_ENGINES_RUST = join(target, 'debug', 'clients');
 }
 
 const about = (word) =>

@@ -33,6 +33,96 @@ WITH (
 VALIDATE SECRET public.s AS secure_compare(headers->>'x-hub-signature-256', 'sha256=' || encode(hmac(s, payload, 'sha256'), 'hex'))
 ANSWER STATUS 200`;
 
+// What these programs ask of a PostgreSQL's catalog to list what can be read: the relations, columns and functions of their queries, in
+// words of our own. Grafana: grafana/grafana 12f912a, grafana-postgresql-datasource/postgresMetaQuery.ts. Metabase: metabase/metabase
+// 008fd66, src/metabase/driver/postgres.clj. Both ask by the extended protocol.
+const path = `(SELECT trim(p) FROM unnest(string_to_array(replace(current_setting('search_path'), '"$user"', user), ',')) AS p)`;
+const asked: readonly (readonly [string, string, readonly unknown[], readonly unknown[]])[] = [
+  [
+    'Grafana: version',
+    `SELECT current_setting('server_version_num')::int / 100 >= 1400 AS v`,
+    [],
+    [{ v: true }],
+  ],
+  ['Grafana: TimescaleDB', `SELECT extversion FROM pg_extension WHERE extname = 'timescaledb'`, [], []],
+  [
+    'Grafana: schemas',
+    `SELECT schema_name AS name FROM information_schema.schemata WHERE schema_name IN ('public', 'shop') ORDER BY 1`,
+    [],
+    [{ name: 'public' }, { name: 'shop' }],
+  ],
+  [
+    'Grafana: tables',
+    `SELECT CASE WHEN quote_ident(table_schema) IN ${path} THEN '' ELSE quote_ident(table_schema) || '.' END || quote_ident(table_name) AS name
+      FROM information_schema.tables WHERE table_schema IN ('public', 'shop') ORDER BY 1`,
+    [],
+    [{ name: '"In box"' }, { name: 'shop.orders' }],
+  ],
+  [
+    'Grafana: columns',
+    `SELECT quote_ident(column_name) AS name, data_type AS type FROM information_schema.columns
+      WHERE quote_ident(table_schema) = (parse_ident($1))[1] AND quote_ident(table_name) = (parse_ident($1))[2] ORDER BY ordinal_position`,
+    ['shop.orders'],
+    [
+      { name: 'id', type: 'bigint' },
+      { name: 'data', type: 'jsonb' },
+      { name: '"At"', type: 'timestamp with time zone' },
+    ],
+  ],
+  [
+    'Metabase: tables',
+    `SELECT n.nspname AS schema, c.relname AS name, c.relkind AS kind, d.description, s.n_live_tup AS rows FROM pg_catalog.pg_class c
+      JOIN pg_catalog.pg_namespace n ON c.relnamespace = n.oid
+      LEFT JOIN pg_catalog.pg_description d ON c.oid = d.objoid AND d.objsubid = 0 AND d.classoid = 'pg_class'::regclass
+      LEFT JOIN pg_stat_user_tables s ON n.nspname = s.schemaname AND c.relname = s.relname
+      WHERE n.nspname !~ '^pg_' AND c.relkind IN ('r', 'p', 'v', 'f', 'm') AND n.nspname = ANY ($1) ORDER BY 1, 2`,
+    [['public', 'shop']],
+    [
+      { schema: 'public', name: 'In box', kind: 'r', description: null, rows: '0' },
+      { schema: 'shop', name: 'orders', kind: 'r', description: 'from the shop', rows: '0' },
+    ],
+  ],
+  [
+    'Metabase: columns and keys',
+    `SELECT c.column_name AS name, c.udt_name AS type, c.is_nullable = 'NO' AS required, k.column_name IS NOT NULL AS key,
+        col_description(format('%I.%I', c.table_schema, c.table_name)::regclass::oid, c.ordinal_position) AS comment
+      FROM information_schema.columns c
+      LEFT JOIN (information_schema.table_constraints t JOIN information_schema.key_column_usage k
+          USING (constraint_name, table_schema, table_name))
+        ON t.constraint_type = 'PRIMARY KEY' AND (c.table_schema, c.table_name, c.column_name) = (t.table_schema, t.table_name, k.column_name)
+      WHERE c.table_name = $1 ORDER BY c.ordinal_position`,
+    ['orders'],
+    [
+      { name: 'id', type: 'int8', required: true, key: true, comment: null },
+      { name: 'data', type: 'jsonb', required: false, key: false, comment: 'as it came' },
+      { name: 'At', type: 'timestamptz', required: false, key: false, comment: null },
+    ],
+  ],
+  [
+    'Metabase: enums',
+    `SELECT nspname, typname FROM pg_type t JOIN pg_namespace n ON n.oid = t.typnamespace
+      WHERE n.nspname = 'shop' AND t.oid IN (SELECT enumtypid FROM pg_enum)`,
+    [],
+    [],
+  ],
+  [
+    'Metabase: foreign keys',
+    `SELECT f.relname AS name, a.attname AS column FROM pg_constraint c JOIN pg_class f ON c.conrelid = f.oid
+      JOIN pg_attribute a ON a.attrelid = f.oid AND a.attnum = ANY (c.conkey) WHERE c.contype = 'f'::char AND f.relname = $1`,
+    ['orders'],
+    [],
+  ],
+  [
+    'Metabase: indexes',
+    `SELECT trim(both '"' FROM pg_get_indexdef(of.oid, of.at, false)) AS name FROM (
+        SELECT i.indexrelid AS oid, (information_schema._pg_expandarray(i.indkey)).n AS at FROM pg_index i
+        WHERE i.indrelid = $1::regclass AND pg_get_expr(i.indpred, i.indrelid) IS NULL) of WHERE at = 1`,
+    ['shop.orders'],
+    [{ name: 'id' }],
+  ],
+  ['Metabase: time zone', 'show timezone', [], [{ TimeZone: 'UTC' }]],
+];
+
 test('typed tables are made, shown and made again', async (t) => {
   const headgate = await startHeadgate(t);
   const client = await headgate.client(t);
@@ -47,6 +137,17 @@ test('typed tables are made, shown and made again', async (t) => {
   await client.query(`BEGIN; DROP TABLE orders; CREATE TABLE orders (a JSONB, PRIMARY KEY (b)) INCLUDE TIMESTAMP AS b
     WITH (connector = 'webhook') VALIDATE SECRET s AS secure_compare(headers->>'a', s) AND a IS NOT NULL; ROLLBACK`);
   assert.equal(await show(), shown);
+
+  await t.test(
+    'what Grafana and Metabase ask of the catalog names webhook tables and their columns',
+    async () => {
+      await client.query(`DROP TABLE orders; CREATE SCHEMA shop; CREATE TABLE "In box" (data JSONB) WITH (connector = 'webhook');
+      CREATE TABLE shop.orders (id BIGINT PRIMARY KEY, data JSONB) INCLUDE TIMESTAMP AS "At" WITH (connector = 'webhook');
+      COMMENT ON TABLE shop.orders IS 'from the shop'; COMMENT ON COLUMN shop.orders.data IS 'as it came'; SET timezone = 'UTC'`);
+      for (const [name, text, values, rows] of asked)
+        assert.deepEqual((await client.query({ name, text, values: [...values] })).rows, rows, name);
+    },
+  );
 });
 
 test('a table that cannot work is refused, and the error points at the place', async (t) => {

@@ -7,7 +7,15 @@ import { run } from '../support/run.ts';
 
 const file = (name: string) =>
   fileURLToPath(new URL(`../../../test/engines/clients/${name}`, import.meta.url));
-const { HEADGATE_ENGINES_PYTHON, HEADGATE_ENGINES_JDBC, HEADGATE_ENGINES_PGX } = process.env;
+const {
+  HEADGATE_ENGINES_PYTHON,
+  HEADGATE_ENGINES_JDBC,
+  HEADGATE_ENGINES_PGX,
+  HEADGATE_ENGINES_PQ,
+  HEADGATE_ENGINES_RUST,
+} = process.env;
+/** Asked for by SCRAM-SHA-256. */
+const password = 'for clients';
 
 interface Client {
   readonly name: string;
@@ -16,16 +24,18 @@ interface Client {
   readonly command: (at: string) => readonly string[];
 }
 
-const python = (driver: string): readonly Client[] =>
-  HEADGATE_ENGINES_PYTHON === undefined
+/** One that is a program and takes a DSN; nothing without the program. */
+const taking = (program: string | undefined, name: string, ...args: readonly string[]): readonly Client[] =>
+  program === undefined
     ? []
     : [
         {
-          name: driver,
-          tables: [`of_${driver}`],
-          command: (at) => [HEADGATE_ENGINES_PYTHON, file('clients.py'), driver, `postgresql://root@${at}`],
+          name,
+          tables: [`of_${name.replace('-', '_')}`],
+          command: (at) => [program, ...args, `postgresql://root:${encodeURIComponent(password)}@${at}`],
         },
       ];
+const python = (driver: string) => taking(HEADGATE_ENGINES_PYTHON, driver, file('clients.py'), driver);
 const modes = ['simple', 'extended', 'extendedforprepared', 'extendedcacheeverything'];
 const clients: readonly Client[] = [
   ...['psycopg2', 'psycopg', 'asyncpg', 'sqlalchemy'].flatMap(python),
@@ -35,22 +45,24 @@ const clients: readonly Client[] = [
         {
           name: 'JDBC',
           tables: modes.map((mode) => `of_jdbc_${mode}`),
-          command: (at: string) => ['java', '-cp', HEADGATE_ENGINES_JDBC, file('Clients.java'), at, 'root'],
+          command: (at: string) => [
+            'java',
+            '-cp',
+            HEADGATE_ENGINES_JDBC,
+            file('Clients.java'),
+            at,
+            'root',
+            password,
+          ],
         },
       ]),
-  ...(HEADGATE_ENGINES_PGX === undefined
-    ? []
-    : [
-        {
-          name: 'pgx',
-          tables: ['of_pgx'],
-          command: (at: string) => [HEADGATE_ENGINES_PGX, `postgresql://root@${at}`],
-        },
-      ]),
+  ...taking(HEADGATE_ENGINES_PGX, 'pgx'),
+  ...taking(HEADGATE_ENGINES_PQ, 'pq'),
+  ...['tokio-postgres', 'sqlx'].flatMap((driver) => taking(HEADGATE_ENGINES_RUST, driver, driver)),
 ];
 
 test('clients of other languages', async (t) => {
-  const headgate = await startHeadgate(t);
+  const headgate = await startHeadgate(t, { env: { HEADGATE_SQL_PASSWORD: password } });
   for (const { name, tables, command } of clients)
     await t.test(name, async () => {
       const [program = '', ...args] = command(`127.0.0.1:${headgate.ports.sql.port}/dev`);

@@ -4,13 +4,14 @@ import java.sql.SQLException;
 import java.util.Properties;
 import org.postgresql.PGConnection;
 
-/** JDBC at the SQL port in its four query modes: `Clients.java <host:port/database> <user>`. */
+/** JDBC at the SQL port in its four query modes: `Clients.java <host:port/database> <user> <password>`. */
 class Clients {
   public static void main(String[] args) throws Exception {
     for (var mode : new String[] {"simple", "extended", "extendedForPrepared", "extendedCacheEverything"}) {
       var table = "of_jdbc_" + mode.toLowerCase();
       var options = new Properties();
       options.setProperty("user", args[1]);
+      options.setProperty("password", args[2]);
       options.setProperty("preferQueryMode", mode);
       try (var connection = DriverManager.getConnection("jdbc:postgresql://" + args[0], options)) {
         connection.createStatement().execute(
