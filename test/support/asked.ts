@@ -20,6 +20,9 @@ export interface Answer {
 /** What is idle for so long is closed here before it is there. */
 const agent = new Agent({ keepAlive: true, timeout: 4_000 });
 
+/** Longer than any answer may take; without it a test that gets none says nothing of where it waits. */
+const answerMs = 120_000;
+
 export function asked(url: string, question: Question = {}): Promise<Answer> {
   const { method = 'GET', body, headers = {}, signal } = question;
   const sent = new Headers({ accept: '*/*', 'user-agent': 'node' });
@@ -28,7 +31,9 @@ export function asked(url: string, question: Question = {}): Promise<Answer> {
     sent.set('content-length', `${Buffer.byteLength(body ?? '')}`);
   for (const [name, value] of Object.entries(headers)) sent.set(name, value);
   return new Promise((resolve, reject) => {
-    const options = { method, agent, headers: Object.fromEntries(sent), ...(signal && { signal }) };
+    const late = AbortSignal.timeout(answerMs);
+    const until = signal === undefined ? late : AbortSignal.any([signal, late]);
+    const options = { method, agent, headers: Object.fromEntries(sent), signal: until };
     const asking = request(url, options, (response) => {
       let text = '';
       response.setEncoding('utf8').on('data', (piece: string) => (text += piece));
