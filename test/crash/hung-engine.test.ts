@@ -13,6 +13,7 @@ import { postmasterPid } from '../support/engine-process.ts';
 import { spawnHeadgate, startHeadgate, temporaryFolder } from '../support/headgate.ts';
 import type { Headgate } from '../support/headgate.ts';
 import { startTcpServer } from '../support/tls-server.ts';
+import { signalAll } from '../support/signal-all.ts';
 
 /** Whether the process is there, and not only its entry. */
 function lives(pid: number): Promise<boolean> {
@@ -26,7 +27,7 @@ function lives(pid: number): Promise<boolean> {
 async function hang(postmaster: number): Promise<number[]> {
   process.kill(postmaster, 'SIGSTOP');
   const pids = [postmaster, ...(await childrenOf(postmaster))];
-  for (const pid of pids) process.kill(pid, 'SIGSTOP');
+  signalAll(pids, 'SIGSTOP');
   return pids;
 }
 
@@ -73,7 +74,7 @@ suite('a stop with a hung engine', { skip: process.platform !== 'linux' }, () =>
     await makeBusy(t, headgate, 'postgres');
     const pids = await hang(server.pid);
     onEnd(t, 'hang', () => {
-      for (const pid of pids) process.kill(pid, 'SIGCONT');
+      signalAll(pids, 'SIGCONT');
     });
     const waiting = headgate.post('postgres/public/busy', '{}').catch(() => null);
     const started = performance.now();
@@ -89,7 +90,7 @@ suite('a stop with a hung engine', { skip: process.platform !== 'linux' }, () =>
     const headgate = await startHeadgate(t, { dataDir });
     const pids = await hang(await postmasterPid(dataDir));
     onEnd(t, 'hang', () => {
-      for (const pid of pids) process.kill(pid, 'SIGKILL');
+      signalAll(pids, 'SIGKILL');
     });
     headgate.child.kill('SIGTERM');
     const draining = new Promise<void>((resolve) =>

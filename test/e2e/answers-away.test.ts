@@ -8,6 +8,7 @@ import { onEnd } from '../support/cleanup.ts';
 import { startHeadgate } from '../support/headgate.ts';
 import type { Headgate } from '../support/headgate.ts';
 import { startServer } from '../support/server.ts';
+import { signalAll } from '../support/signal-all.ts';
 import { within } from '../support/within.ts';
 
 const mac = (text: string, form: 'hex' | 'base64' = 'hex') =>
@@ -69,7 +70,7 @@ for (const listeners of ['1', '2'])
     assert.equal(rows[0]?.n, 1);
 
     const pids = [server.pid, ...(await childrenOf(server.pid))];
-    for (const pid of pids) process.kill(pid, 'SIGSTOP');
+    signalAll(pids, 'SIGSTOP');
     try {
       await handshakes(headgate);
       assert.equal(await events(headgate), 503);
@@ -79,7 +80,7 @@ for (const listeners of ['1', '2'])
       );
       await handshakes(headgate);
     } finally {
-      for (const pid of pids) process.kill(pid, 'SIGCONT');
+      signalAll(pids, 'SIGCONT');
     }
     await within(15_000, async () => assert.equal(await events(headgate), 200));
 

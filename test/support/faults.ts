@@ -2,6 +2,7 @@
  * Things that go wrong under load, one after the other, with a ledger of every attempt. Gives how long it took from the
  * end of each fault until a request was answered 200 again; the ledger says whether anything was lost or is there twice.
  */
+import { signalAll } from './signal-all.ts';
 import { readdirSync, readFileSync } from 'node:fs';
 import { performance } from 'node:perf_hooks';
 import type { TestContext } from 'node:test';
@@ -114,9 +115,9 @@ export async function engineFaults(
     await load.meets('engine stopped and continued', async () => {
       const postmaster = await postmasterPid(dataDir);
       const pids = [postmaster, ...childrenOf(postmaster)];
-      for (const pid of pids) process.kill(pid, 'SIGSTOP');
+      signalAll(pids, 'SIGSTOP');
       await load.refused();
-      for (const pid of pids) process.kill(pid, 'SIGCONT');
+      signalAll(pids, 'SIGCONT');
     });
     if (fill !== null)
       await load.meets('disk full, and room again', async () => {
