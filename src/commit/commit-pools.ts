@@ -287,8 +287,6 @@ export function factsOf(client: ClientBase): SessionFacts {
   return known;
 }
 
-type Found = SessionFacts;
-
 /** Citus takes no COPY with a WHERE into tables that it spreads. */
 const foundSql = `select current_user as role, pg_catalog.current_setting('synchronous_commit') as commit,
   pg_catalog.texteq(pg_catalog.current_setting('wal_level'), 'logical') and pg_catalog.to_regclass('pg_catalog.pg_dist_partition') is null as apart`;
@@ -309,7 +307,7 @@ const foundSql = `select current_user as role, pg_catalog.current_setting('synch
 async function prepareSession(client: ClientBase, isOther: () => Promise<boolean>): Promise<void> {
   const own = 'pg_catalog.int4eq(pg_catalog.pg_backend_pid(), $1)';
   const { processID } = client as unknown as { readonly processID: number | null };
-  const { rows } = await client.query<Found & { readonly own: boolean }>(
+  const { rows } = await client.query<SessionFacts & { readonly own: boolean }>(
     `${foundSql}, ${own} as own, pg_catalog.current_setting('search_path') as path,
        case when ${own} then pg_catalog.set_config('search_path', '${safePath}', false) end`,
     [processID ?? 0],
@@ -326,14 +324,14 @@ const sessionSql = `select pg_catalog.set_config('search_path', '${safePath}', f
 
 /** Of a session that others use too, and in which nothing is set. */
 async function lookAtSession(client: ClientBase): Promise<void> {
-  const { rows } = await client.query<Found>(
+  const { rows } = await client.query<SessionFacts>(
     `${foundSql}, s.reset_val as path from pg_catalog.pg_settings s
      where s.name operator(pg_catalog.=) 'search_path'::pg_catalog.text`,
   );
   remember(client, rows[0]);
 }
 
-function remember(client: ClientBase, found: Found | undefined): SessionFacts {
+function remember(client: ClientBase, found: SessionFacts | undefined): SessionFacts {
   const { role = '', path = '', commit = 'on', apart = false } = found ?? {};
   const known = { role, path, apart, commit: commit === 'off' ? 'on' : commit };
   facts.set(client, known);

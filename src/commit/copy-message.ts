@@ -4,11 +4,11 @@
  * stray CopyData and CopyDone away), so a group costs one round trip.
  */
 import type { Group, Target } from '../tables/flow.ts';
-import { quoteIdentifier, quoteLiteral } from '../kit/sql-text.ts';
+import { quoteIdentifier, quoteLiteral, relationName } from '../kit/sql-text.ts';
 import { mergedBytes, Pieces } from './pieces.ts';
 import type { SessionFacts } from './commit-pools.ts';
 import { heldTextSql, lockSql } from './hold.ts';
-import { cleanUpStatements, relationName, safePath, settingStatements } from './statements.ts';
+import { cleanUpStatements, safePath, settingStatements } from './statements.ts';
 import type { Settings } from './table-statements.ts';
 import { documentCount, documentLength } from './wire-message.ts';
 

@@ -4,11 +4,11 @@
  * Headgate's role can. Without the lock the owner could change between question and row. Pure: a target in, steps out.
  */
 import { ownersSql, trustedSql } from '../catalog/owner-code.ts';
-import { quoteLiteral } from '../kit/sql-text.ts';
+import { quoteLiteral, relationName } from '../kit/sql-text.ts';
 import type { Target } from '../tables/flow.ts';
 import { toStatement } from './prepared.ts';
 import type { Statement } from './prepared.ts';
-import { relationName, typeOids } from './statements.ts';
+import { typeOids } from './statements.ts';
 import { executeMessages, flushMessage, parseMessage } from './wire-message.ts';
 import type { Parameter } from './wire-message.ts';
 

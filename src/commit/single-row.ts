@@ -7,10 +7,10 @@
  * row is judged in the same words whether it came alone or among others.
  */
 import type { Rows, Target } from '../tables/flow.ts';
-import { quoteIdentifier } from '../kit/sql-text.ts';
+import { quoteIdentifier, relationName } from '../kit/sql-text.ts';
 import { toStatement } from './prepared.ts';
 import type { PreparedRows, Statement } from './prepared.ts';
-import { relationName, typeOids } from './statements.ts';
+import { typeOids } from './statements.ts';
 import { executeMessages } from './wire-message.ts';
 
 /** Stores `$1` in a table of plain rows that is held. A plan of it is made anew when the table changes. */

@@ -4,14 +4,10 @@
  */
 import { versionSql } from '../catalog/owner-code.ts';
 import type { Column, KeyColumn, Shape, Target } from '../tables/flow.ts';
-import { quoteIdentifier as quote, quoteLiteral } from '../kit/sql-text.ts';
+import { quoteIdentifier as quote, quoteLiteral, relationName } from '../kit/sql-text.ts';
 
 /** pg_type.oid, fixed in every PostgreSQL. */
 export const typeOids = { bytea: 17, int8: 20, text: 25, oid: 26, json: 114, jsonb: 3802 } as const;
-
-export function relationName({ schema, table }: Pick<Target, 'schema' | 'table'>): string {
-  return `${quote(schema)}.${quote(table)}`;
-}
 
 /** What Headgate's own SQL is read under: nothing that others have made comes before PostgreSQL's. */
 export const safePath = 'pg_catalog, pg_temp';

@@ -3,6 +3,7 @@
  * The same holds for it as for a group (table-statements.ts): the owner is known before anything of the table runs, code of
  * an owner who is not trusted runs in that role's function, and what code has set does not hold for what comes next.
  */
+import { relationName } from '../kit/sql-text.ts';
 import type { Column, Target } from '../tables/flow.ts';
 import type { SessionFacts } from './commit-pools.ts';
 import { executorCall, executorCheck, makeExecutorSql, permissionCheck } from './executor.ts';
@@ -12,7 +13,6 @@ import {
   cleanUpStatements,
   confirmStatement,
   probeStatement,
-  relationName,
   safePath,
   settingStatements,
   storeStatement,

@@ -3,6 +3,7 @@
  * takes. Pure. Rows of a table whose code runs as its owner go through that role's function (executor.ts); between them
  * and COMMIT stands nothing that a session remembers by name, because such code could have put something else there.
  */
+import { relationName } from '../kit/sql-text.ts';
 import type { Column, Target } from '../tables/flow.ts';
 import type { SessionFacts } from './commit-pools.ts';
 import { limits } from '../tables/limits.ts';
@@ -28,7 +29,6 @@ import {
   isKeyed,
   lockStatements,
   probeStatement,
-  relationName,
   removeProbeStatement,
   removeStatement,
   settingStatements,

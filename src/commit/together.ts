@@ -12,12 +12,12 @@ import { trustedSql } from '../catalog/owner-code.ts';
 import type { Group, Rows, Target } from '../tables/flow.ts';
 import { limits } from '../tables/limits.ts';
 import type { Limits } from '../tables/limits.ts';
-import { quoteIdentifier } from '../kit/sql-text.ts';
+import { quoteIdentifier, relationName } from '../kit/sql-text.ts';
 import { numberSql, staysSql, textOf } from './hold.ts';
 import { toStatement } from './prepared.ts';
 import type { PreparedStatements, Statement } from './prepared.ts';
 import type { Session } from './session.ts';
-import { relationName, storeStatement, typeOids } from './statements.ts';
+import { storeStatement, typeOids } from './statements.ts';
 import type { Attempt } from './told.ts';
 import {
   documentCount,

@@ -2,6 +2,7 @@
  * What becomes of one statement: the text the engine is sent in its place, in pieces, and what has to happen before.
  * Gives the text of a whole query string with a map from its offsets back to the client's. Pure.
  */
+import { quoteIdentifier, relationName } from '../kit/sql-text.ts';
 import type { Name } from './cursor.ts';
 import { dollarQuote, encodeText } from './text.ts';
 
@@ -127,8 +128,7 @@ function quoteText(text: string): string {
 }
 
 function quoteName({ schema, name }: Name): string {
-  const quote = (part: string): string => `"${part.replaceAll('"', '""')}"`;
-  return schema === null ? quote(name) : `${quote(schema)}.${quote(name)}`;
+  return schema === null ? quoteIdentifier(name) : relationName({ schema, table: name });
 }
 
 function pieceText(piece: Piece, text: string): string {

@@ -7,7 +7,7 @@ import type { ClientBase, Connection, DatabaseError } from 'pg';
 import { cutOff } from '../engine/hang-up.ts';
 import { sqlstateOf } from '../engine/sqlstate.ts';
 import { onceOnDisk, writtenBetween } from '../kit/position.ts';
-import { quoteIdentifier, quoteLiteral } from '../kit/sql-text.ts';
+import { quoteLiteral, relationName } from '../kit/sql-text.ts';
 import { limits } from '../tables/limits.ts';
 import { Refused } from '../tables/refusals.ts';
 import { addRow, inside } from './row-text.ts';
@@ -81,7 +81,10 @@ export async function tableNow({ client }: Lent, which: string): Promise<TableNo
     if (now === undefined) throw new Refused('relation_not_found');
     if (now.kind !== 'r' || now.file === null) throw new Refused('relation_not_streamed');
     if (now.readable !== 'true')
-      throw new SqlRefused({ sqlstate: '42501', message: `permission denied for table ${nameOf(now)}` });
+      throw new SqlRefused({
+        sqlstate: '42501',
+        message: `permission denied for table ${relationName(now)}`,
+      });
     return now;
   };
   const now = await onceOnDisk(ask, (sql) => client.query(sql), limits);
@@ -91,13 +94,11 @@ export async function tableNow({ client }: Lent, which: string): Promise<TableNo
     oid: Number(oid),
     file: Number(file),
     blocks: Number(blocks),
-    name: nameOf(now),
+    name: relationName(now),
     position: BigInt(position),
     next: BigInt(position) + BigInt(begun),
   };
 }
-
-const nameOf = ({ schema, table }: NowRow): string => `${quoteIdentifier(schema)}.${quoteIdentifier(table)}`;
 
 export interface Page {
   /** Each as a JSON object in one line. */

@@ -3,6 +3,11 @@ export function quoteIdentifier(name: string): string {
   return `"${name.replaceAll('"', '""')}"`;
 }
 
+/** A relation's name with its schema. */
+export function relationName({ schema, table }: { readonly schema: string; readonly table: string }): string {
+  return `${quoteIdentifier(schema)}.${quoteIdentifier(table)}`;
+}
+
 /** A text as an SQL literal, whatever standard_conforming_strings is. */
 export function quoteLiteral(text: string): string {
   const quoted = `'${text.replaceAll("'", "''")}'`;

@@ -7,12 +7,12 @@
  * was written, and goes again without them. Where there are none, it is not known whether it was stored, unless RisingWave's words say
  * that it was never begun.
  */
-import { quoteIdentifier } from '../kit/sql-text.ts';
+import { quoteIdentifier, relationName } from '../kit/sql-text.ts';
 import type { Group, Outcome, Rows, Target } from '../tables/flow.ts';
 import type { Observe } from '../tables/observations.ts';
 import { refusal, refusals } from '../tables/refusals.ts';
 import type { Refusal } from '../tables/refusals.ts';
-import { encodeRows, insertSql, tableSql } from './encode.ts';
+import { encodeRows, insertSql } from './encode.ts';
 import type { BadRow, Encoded } from './encode.ts';
 import { causeOf, Judge } from './judge.ts';
 import type { Place, Probe } from './judge.ts';
@@ -112,7 +112,7 @@ async function storesNothing(
 ): Promise<boolean> {
   const column = columnsOf(target).find(({ type }) => type.kind === 'scalar');
   if (column === undefined) return false;
-  const sql = `insert into ${tableSql(target)} (${quoteIdentifier(column.name)}) select NULL::${printType(column.type)} where false`;
+  const sql = `insert into ${relationName(target)} (${quoteIdentifier(column.name)}) select NULL::${printType(column.type)} where false`;
   return (await sessions.run(target.database, sql, timeoutMs)).kind === 'done';
 }
 

@@ -6,8 +6,8 @@
  * request that do so differently would be two statements, of which one may be stored without the other.
  */
 import { objectMembers } from '../kit/json-values.ts';
-import { quoteIdentifier } from '../kit/sql-text.ts';
-import type { Rows, Target } from '../tables/flow.ts';
+import { quoteIdentifier, relationName } from '../kit/sql-text.ts';
+import type { Rows } from '../tables/flow.ts';
 import { refusal, refusals } from '../tables/refusals.ts';
 import type { Refusal } from '../tables/refusals.ts';
 import { columnsOf } from './relations.ts';
@@ -58,11 +58,7 @@ export function insertSql(
   tuples: readonly string[],
 ): string {
   const names = columns.map(({ name }) => quoteIdentifier(name)).join(',');
-  return `insert into ${tableSql(target)} (${names}) values ${tuples.join(',')}`;
-}
-
-export function tableSql({ schema, table }: Pick<Target, 'schema' | 'table'>): string {
-  return `${quoteIdentifier(schema)}.${quoteIdentifier(table)}`;
+  return `insert into ${relationName(target)} (${names}) values ${tuples.join(',')}`;
 }
 
 /** The values of a document, each of its column's type; throws Misfit. */

@@ -4,7 +4,7 @@
  * fault: its sender never hears of it, and the reason is observed. Touches sessions of the servers of the tables, `intoServersMax` of them.
  */
 import type { KnownRelations } from '../catalog/known-relations.ts';
-import { quoteIdentifier } from '../kit/sql-text.ts';
+import { relationName } from '../kit/sql-text.ts';
 import type { CommitGroup, Group, Outcome, Target } from '../tables/flow.ts';
 import type { Into } from '../tables/into.ts';
 import { limits } from '../tables/limits.ts';
@@ -92,7 +92,7 @@ export class IntoRisingWave {
     const { into, schema, table } = target;
     if (into === undefined) return 'its rows stay here';
     try {
-      const found = await this.#serverOf(into).relations.find(nameOf(target), null);
+      const found = await this.#serverOf(into).relations.find(relationName(target), null);
       const known = this.#made.get(target);
       if (known?.found === found) return known.target;
       const made = fillingOnly(found, target);
@@ -110,7 +110,7 @@ export class IntoRisingWave {
   }
 
   #forget(target: Target): void {
-    if (target.into !== undefined) this.#servers.get(target.into.key)?.relations.forget(nameOf(target));
+    if (target.into !== undefined) this.#servers.get(target.into.key)?.relations.forget(relationName(target));
     this.#made.delete(target);
   }
 
@@ -144,10 +144,6 @@ export class IntoRisingWave {
     this.#options.observe({ kind: 'group.aborted', table, rows, sqlstate: '08001', reason });
     return members.map(() => ({ kind: 'aborted', refusal: refusal('engine_unavailable') }));
   }
-}
-
-function nameOf({ schema, table }: Target): string {
-  return `${quoteIdentifier(schema)}.${quoteIdentifier(table)}`;
 }
 
 const codeOf = (it: Outcome): string => (it.kind === 'committed' ? '' : it.refusal.code);

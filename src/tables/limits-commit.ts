@@ -96,7 +96,7 @@ export const commitLimits = {
   catalogHoldMs: 5_000,
   /** Longest wait for the catalog on behalf of one request, in ms; past it the sender reads 503. */
   catalogWaitMs: 2_000,
-  /** Webhook tables up to which all of them are read when one has changed; of more, only what has changed, up to half as many. */
+  /** Webhook tables up to which all of them are read when one has changed; of more, only those that have, unless that is half of them. */
   catalogWholeMax: 200,
   /** How long after reading only what has changed all of it is read again, in ms. */
   catalogWholeMs: 60_000,
