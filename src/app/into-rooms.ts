@@ -26,14 +26,14 @@ export function openInto(options: CommitOptions, closer: Closer): IntoRooms {
   const elsewhere = new IntoRisingWave({ observe, clock });
   closer.add('RisingWave connections', () => elsewhere.close());
   const here = createCommit(options);
+  const away: CommitGroup = async (group) => {
+    const outcomes = await elsewhere.commit(group);
+    tellIgnored(options, group, outcomes);
+    return outcomes;
+  };
   return {
     stop: () => elsewhere.stop(),
-    commit: async (group) => {
-      if (group.target.into === undefined) return here(group);
-      const outcomes = await elsewhere.commit(group);
-      tellIgnored(options, group, outcomes);
-      return outcomes;
-    },
+    commit: (group) => (group.target.into === undefined ? here(group) : away(group)),
     handOver: (others) => async (group, passage) => {
       const { target, members } = group;
       if (target.into === undefined) return others(group, passage);

@@ -179,10 +179,9 @@ export class Alerts implements Closable {
     const known = new Set(this.#conditions.kept.map(({ rule, labels }) => keyOf(rule, labels)));
     const isKnown = (labels: Labels) => known.has(keyOf('HeadgateTableSilent', labels));
     for (const database of databases.slice(0, limits.alertDatabasesMax)) {
-      const before = <T extends { readonly labels: Labels }>(known: readonly T[]): readonly T[] =>
-        known.filter(({ labels }) => labels['database'] === database);
-      all.push(...((await silent(database, isKnown)) ?? before(this.#silent)));
-      followed.push(...((await slots(database)) ?? before(this.#slots)));
+      const ofDatabase = ({ labels }: { readonly labels: Labels }) => labels['database'] === database;
+      all.push(...((await silent(database, isKnown)) ?? this.#silent.filter(ofDatabase)));
+      followed.push(...((await slots(database)) ?? this.#slots.filter(ofDatabase)));
       this.#conditions.restore(await sharing.left(database), sharedRules, nowMs());
     }
     this.#silent = all;
