@@ -273,8 +273,11 @@ test('bodies that never end, as a whole or in pieces, give way to those of other
   const begun = (announced: number) =>
     post(e, ' '.repeat(100_000), 'X-Forwarded-For: 198.51.100.1\r\n').replace(/100000/, String(announced));
   const slow = await Promise.all(Array.from({ length: 10 }, () => RawClient.connect(opened.port)));
-  for (const [i, client] of slow.entries()) client.send(begun(i % 2 === 0 ? 200_000 : 5_000_000));
-  while (opened.gateway.door.load.bytesInFlight < 1_000_000) await new Promise(setImmediate);
+  // One after the other, so that those who began first are the first here.
+  for (const [i, client] of slow.entries()) {
+    client.send(begun(i % 2 === 0 ? 200_000 : 5_000_000));
+    while (opened.gateway.door.load.bytesInFlight < (i + 1) * 100_000) await new Promise(setImmediate);
+  }
   await check('tcp', opened, [post(e, row + ' '.repeat(250_000))], ['200'], 'stays');
   const refused = slow.slice(0, 3).map((client) => answers(client, opened, 1));
   assert.deepEqual(await Promise.race(refused), ['429 sender_overloaded']);
