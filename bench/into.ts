@@ -3,10 +3,10 @@
  * PostgreSQL (WITH (into = …)). The stand-in has no checkpoints here: what is compared is the way, not what waits at its end.
  */
 import { Client } from 'pg';
-import { script, start } from './processes.ts';
 import type { Bench } from './report.ts';
 import { inTurns, spread, stamp, table } from './report.ts';
 import { measure, startService } from './service.ts';
+import { standInBeside } from './stand-in.ts';
 import { body, check, secret, signedHeaders } from './signed.ts';
 import { median } from './statistics.ts';
 
@@ -20,20 +20,10 @@ export const into: Bench = {
     const engine = await startService();
     const stops: (() => Promise<unknown>)[] = [() => engine.stop()];
     try {
-      const { host, port, user } = engine.engine;
-      for (const name of ['plain', 'behind']) await engine.client.query(`CREATE DATABASE ${name}`);
-      const config = { host, port, user, database: 'behind' };
-      const standIn = await start([script('./risingwave-server.js'), JSON.stringify(config)], (text) =>
-        text.includes('\n'),
-      );
-      stops.push(() => standIn.stop());
-      const place = `127.0.0.1:${standIn.output.trim()}`;
+      const { plain, place } = await standInBeside(engine, stops);
       const service = await startService({
         database: 'plain',
-        flags: [
-          `--database-url=postgresql://${user}@/plain?host=${encodeURIComponent(host)}&port=${port}`,
-          `--into-hosts=${place}`,
-        ],
+        flags: [`--database-url=${plain}`, `--into-hosts=${place}`],
       });
       stops.push(() => service.stop());
       await service.client.query(
@@ -43,12 +33,7 @@ export const into: Bench = {
       const options = `connector = 'webhook'`;
       await service.client.query(`CREATE TABLE pg (${columns}) WITH (${options}) ${check}`);
       await service.client.query(`CREATE TABLE rw (${columns}) WITH (${options}, into = 'rw') ${check}`);
-      const there = new Client({
-        host: '127.0.0.1',
-        port: Number(standIn.output),
-        user: 'root',
-        database: 'dev',
-      });
+      const there = new Client(`postgresql://root@${place}/dev`);
       await there.connect();
       await there.query(`CREATE TABLE rw (${columns})`);
       await there.end();

@@ -6,6 +6,7 @@ import { script, start } from './processes.ts';
 import type { Bench } from './report.ts';
 import { inTurns, spread, stamp, table } from './report.ts';
 import { measure, startService } from './service.ts';
+import { standInBeside } from './stand-in.ts';
 import { median } from './statistics.ts';
 
 const columns = 'user_id VARCHAR, page VARCHAR, n INT, at TIMESTAMPTZ';
@@ -22,16 +23,10 @@ export const risingwave: Bench = {
     const service = await startService();
     const stops: (() => Promise<unknown>)[] = [() => service.stop()];
     try {
-      const { host, port, user } = service.engine;
-      for (const name of ['plain', 'behind']) await service.client.query(`CREATE DATABASE ${name}`);
-      const config = { host, port, user, database: 'behind' };
-      const standIn = await start([script('./risingwave-server.js'), JSON.stringify(config)], (text) =>
-        text.includes('\n'),
-      );
-      stops.push(() => standIn.stop());
+      const { plain, place } = await standInBeside(service, stops);
       const env = {
-        EVENTS_API_PG_DSN: `postgresql://${user}@/plain?host=${encodeURIComponent(host)}&port=${port}`,
-        EVENTS_API_RW_DSN: `postgresql://root@127.0.0.1:${standIn.output.trim()}/dev`,
+        EVENTS_API_PG_DSN: plain,
+        EVENTS_API_RW_DSN: `postgresql://root@${place}/dev`,
       };
       const gateway = await start(
         [script('../src/app/cli.js'), 'gateway', '--gateway-port=0'],

@@ -5,30 +5,11 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { ownedKinds } from '../../src/operator/kinds.ts';
-import type { HeadgateSpec } from '../../src/operator/resource.ts';
 import { specMatrix } from '../support/chart.ts';
 import { accountsAndClasses, deployedBefore, restricted } from '../support/kube/needed.ts';
-import { Kube, settleMs } from '../support/kube/shipped.ts';
+import { headgate, Kube, settleMs } from '../support/kube/shipped.ts';
+import type { Listed } from '../support/kube/shipped.ts';
 import { within } from '../support/within.ts';
-
-interface Listed {
-  readonly items: readonly {
-    readonly kind: string;
-    readonly metadata: {
-      readonly name: string;
-      readonly generation?: number;
-      readonly resourceVersion: string;
-      readonly labels?: Readonly<Record<string, string>>;
-    };
-  }[];
-}
-
-const headgate = (name: string, spec: HeadgateSpec) => ({
-  apiVersion: 'headgate.dev/v1alpha1',
-  kind: 'Headgate',
-  metadata: { name },
-  spec,
-});
 
 /** A kind of somebody else's, with any fields. */
 function definition(group: string, kind: string) {

@@ -4,32 +4,13 @@
  */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { auditOfOperator, isForbidden, isOfTool, Kube, settleMs } from '../support/kube/shipped.ts';
+import { auditOfOperator, headgate, isForbidden, isOfTool, Kube, settleMs } from '../support/kube/shipped.ts';
+import type { Listed } from '../support/kube/shipped.ts';
 import { within } from '../support/within.ts';
-
-interface Listed {
-  readonly items: readonly {
-    readonly kind: string;
-    readonly metadata: {
-      readonly name: string;
-      readonly generation?: number;
-      readonly resourceVersion: string;
-      readonly ownerReferences?: readonly { readonly kind: string }[];
-      readonly managedFields?: readonly { readonly manager: string; readonly operation: string }[];
-    };
-    readonly status?: { readonly phase?: string };
-  }[];
-}
 
 const kinds =
   'serviceaccounts,services,persistentvolumeclaims,statefulsets,deployments,horizontalpodautoscalers,poddisruptionbudgets,ingresses,networkpolicies';
 const ours = '--selector=app.kubernetes.io/managed-by=headgate-operator';
-const headgate = (name: string, spec: object) => ({
-  apiVersion: 'headgate.dev/v1alpha1',
-  kind: 'Headgate',
-  metadata: { name },
-  spec,
-});
 const asAskedFor = /^False AsAskedFor/;
 
 suite('the operator as it is shipped', () => {

@@ -34,6 +34,29 @@ export interface AuditEvent {
   readonly annotations?: Readonly<Record<string, string>>;
 }
 
+/** Objects as kubectl lists them. */
+export interface Listed {
+  readonly items: readonly {
+    readonly kind: string;
+    readonly metadata: {
+      readonly name: string;
+      readonly generation?: number;
+      readonly resourceVersion: string;
+      readonly labels?: Readonly<Record<string, string>>;
+      readonly ownerReferences?: readonly { readonly kind: string }[];
+      readonly managedFields?: readonly { readonly manager: string; readonly operation: string }[];
+    };
+    readonly status?: { readonly phase?: string };
+  }[];
+}
+
+export const headgate = (name: string, spec: object) => ({
+  apiVersion: 'headgate.dev/v1alpha1',
+  kind: 'Headgate',
+  metadata: { name },
+  spec,
+});
+
 export interface OperatorProcess {
   log(): string;
   kill(signal: NodeJS.Signals): Promise<void>;
