@@ -1,27 +1,9 @@
 // buildah for scripts that build the image, on a machine without a container engine: all that it keeps is below one folder, and what npm needs to
 // reach packages is mounted where the build finds it. Told by the environment, so that commands need no options for it. And a base
 // image for machines that reach no registry of images.
-import { spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
-import { homedir } from 'node:os';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-
-/** What a command printed; the process ends with a command that failed. */
-export function run(command, args, options = {}) {
-  const ran = spawnSync(command, args, { encoding: 'utf8', maxBuffer: 2 ** 28, ...options });
-  if (ran.status === 0) return (ran.stdout ?? '').trim();
-  console.error(
-    `${command} ${args.join(' ')}: ${ran.error?.message ?? ''}\n${ran.stdout ?? ''}${ran.stderr ?? ''}`.trim(),
-  );
-  return process.exit(1);
-}
-
-/** A folder of this user's in which things that take minutes to make outlive the run. */
-export function cached(name) {
-  const folder = join(process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'headgate');
-  mkdirSync(folder, { recursive: true });
-  return join(folder, name);
-}
+import { madeOnce, must, printed } from './commands.mjs';
 
 /** Settings for buildah below `folder`, as the environment to add. */
 export function containerSettings(folder) {
@@ -41,7 +23,7 @@ export function containerSettings(folder) {
 
 /** What npm needs on this machine to reach packages, as one file of npm's own, and a cache; nothing of it becomes part of the image. */
 function npmVolumes(folder, file) {
-  const get = (name) => run('npm', ['config', 'get', name]);
+  const get = (name) => printed('npm', ['config', 'get', name]);
   const inside = '/var/cache/npm';
   const cache = join(folder, 'npm-cache');
   mkdirSync(cache, { recursive: true });
@@ -63,25 +45,18 @@ function npmVolumes(folder, file) {
 export function baseImage(env) {
   const given = process.env.HEADGATE_IMAGE_BASE;
   if (given !== undefined) return given;
-  const build = (...args) => run('buildah', args, { env });
+  const build = (...args) => printed('buildah', args, { env });
+  const debian =
+    process.env.HEADGATE_IMAGE_DEBIAN ??
+    madeOnce('debian-bookworm', (folder) => must('debootstrap', ['--variant=minbase', 'bookworm', folder]));
   const container = build('from', 'scratch');
-  build('add', '--quiet', container, process.env.HEADGATE_IMAGE_DEBIAN ?? debian(), '/');
+  build('add', '--quiet', container, debian, '/');
   build('add', '--quiet', '--chmod', '755', container, process.execPath, '/usr/local/bin/node');
-  const npm = join(run('npm', ['root', '--global']), 'npm');
+  const npm = join(printed('npm', ['root', '--global']), 'npm');
   build('add', '--quiet', container, npm, '/usr/local/lib/node_modules/npm');
   const root = build('mount', container);
-  run('ln', ['-s', '../lib/node_modules/npm/bin/npm-cli.js', join(root, 'usr/local/bin/npm')]);
+  printed('ln', ['-s', '../lib/node_modules/npm/bin/npm-cli.js', join(root, 'usr/local/bin/npm')]);
   build('umount', container);
   build('commit', '--quiet', '--rm', '--timestamp', '0', container, 'localhost/node-base');
   return 'localhost/node-base';
-}
-
-/** By rename: a run that was ended leaves nothing that looks whole. */
-function debian() {
-  const folder = cached('debian-bookworm');
-  if (existsSync(folder)) return folder;
-  const beside = `${folder}.${process.pid}`;
-  run('debootstrap', ['--variant=minbase', 'bookworm', beside]);
-  renameSync(beside, folder);
-  return folder;
 }

@@ -2,11 +2,10 @@
 // Debian, with the modules for Python that it needs, into the user's cache folder; nothing is installed.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, join, resolve } from 'node:path';
 import { parse } from 'yaml';
-import { must, unpacked } from './cache.mjs';
+import { must, temporary, unpacked } from './commands.mjs';
 
 const file = 'deploy/cloud/cloud-init.yaml';
 const modules =
@@ -17,8 +16,7 @@ const debian = unpacked('cloud-init', ['cloud-init', ...python]);
 const env = { ...process.env, PYTHONPATH: join(debian, 'usr/lib/python3/dist-packages') };
 must('/usr/bin/python3', [join(debian, 'usr/bin/cloud-init'), 'schema', '-c', file], { env });
 
-const folder = mkdtempSync(join(tmpdir(), 'headgate-cloud-'));
-process.on('exit', () => rmSync(folder, { recursive: true, force: true }));
+const folder = temporary('cloud');
 const { bootcmd, runcmd, write_files: files } = parse(readFileSync(file, 'utf8'));
 must('sh', ['-nc', runcmd.join('\n')]);
 const units = runcmd.join(' ').match(/headgate[\w-]*\.(service|socket)/g);

@@ -2,11 +2,11 @@
 // Both are fetched, from Debian and npm, into the user's cache folder.
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { cache, must, unpacked } from './cache.mjs';
+import { cached, must, unpacked } from './commands.mjs';
 
 const text = readFileSync('deploy/grafana/headgate.json', 'utf8');
 const promtool = join(unpacked('prometheus', ['prometheus']), 'usr/bin/promtool');
-const grafana = join(cache, 'grafana-schema-13.2.3');
+const grafana = cached('grafana-schema-13.2.3');
 const quietly = ['--no-save', '--no-audit', '--no-fund', '--ignore-scripts'];
 if (!existsSync(join(grafana, 'node_modules/@grafana/schema')))
   must('npm', ['install', ...quietly, '--prefix', grafana, '@grafana/schema@13.2.3']);

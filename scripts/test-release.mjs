@@ -3,18 +3,15 @@
 // comes from the Go module proxy, or HEADGATE_REGISTRY names its program; the one of packages from npm. docs/deploy/image.md says what was found.
 import { spawnSync } from 'node:child_process';
 import { generateKeyPairSync } from 'node:crypto';
-import { existsSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { delimiter, dirname, join, resolve } from 'node:path';
 import { requireKubeTool } from '../dist/test/support/kube-tools.js';
-import { baseImage, cached, containerSettings, run } from './containers.mjs';
+import { cached, printed, temporary } from './commands.mjs';
+import { baseImage, containerSettings } from './containers.mjs';
 
-const folder = mkdtempSync(join(tmpdir(), 'headgate-release-'));
-const env = { ...process.env, ...containerSettings(folder) };
-process.on('exit', () => {
-  spawnSync('buildah', ['umount', '--all'], { env });
-  rmSync(folder, { recursive: true, force: true });
-});
+const env = { ...process.env };
+const folder = temporary('release', () => spawnSync('buildah', ['umount', '--all'], { env }));
+Object.assign(env, containerSettings(folder));
 
 /** Of CNCF's registry. */
 function registry() {
@@ -23,7 +20,7 @@ function registry() {
   const program = process.env.HEADGATE_REGISTRY ?? join(programs, 'registry');
   const from = `github.com/distribution/distribution/v3/cmd/registry@${version}`;
   if (!existsSync(program))
-    run('go', ['install', from], { env: { ...process.env, GOBIN: programs, CGO_ENABLED: '0' } });
+    printed('go', ['install', from], { env: { ...process.env, GOBIN: programs, CGO_ENABLED: '0' } });
   return program;
 }
 
@@ -37,7 +34,7 @@ function verdaccio() {
   // It asks for a release by a tag, which not every registry of packages hands on.
   const overrides = { 'node-fetch-cjs': 'npm:node-fetch@2.7.0', 'node-fetch': '2.7.0' };
   writeFileSync(join(programs, 'package.json'), JSON.stringify({ private: true, overrides }));
-  run('npm', ['install', '--no-audit', '--no-fund', `verdaccio@${version}`], { cwd: programs });
+  printed('npm', ['install', '--no-audit', '--no-fund', `verdaccio@${version}`], { cwd: programs });
   return script;
 }
 
@@ -48,7 +45,7 @@ tell('the registries are there');
 const base = baseImage(env);
 tell('the base image is there');
 const checkout = join(folder, 'checkout');
-run('git', ['checkout-index', '--all', `--prefix=${checkout}/`]);
+printed('git', ['checkout-index', '--all', `--prefix=${checkout}/`]);
 symlinkSync(resolve('node_modules'), join(checkout, 'node_modules'));
 const key = join(folder, 'release.key');
 writeFileSync(key, generateKeyPairSync('ed25519').privateKey.export({ type: 'pkcs8', format: 'pem' }), {
@@ -59,7 +56,7 @@ mkdirSync(made);
 const helm = await requireKubeTool({ name: 'a release', skip: () => process.exit(1) }, 'helm');
 const PATH = `${dirname(helm)}${delimiter}${process.env.PATH}`;
 console.log(
-  run(process.execPath, ['scripts/release.mjs', made, key], {
+  printed(process.execPath, ['scripts/release.mjs', made, key], {
     cwd: checkout,
     env: { ...env, PATH, HEADGATE_IMAGE_BASE: base },
   }),

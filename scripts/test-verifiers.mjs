@@ -1,10 +1,8 @@
 // Packages of senders for Python, one of Node that brings too much with it, and Twitch's command line tool where HEADGATE_TWITCH_CLI is its
 // path, against a running Headgate: `npm run test:verifiers`. The packages are installed in a temporary folder, which is gone afterwards.
 // docs/senders/verifiers.md says what was found.
-import { spawnSync } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { must, pip, temporary, tests } from './commands.mjs';
 
 const python = [
   'cryptography==50.0.2',
@@ -18,13 +16,8 @@ const python = [
 ];
 const node = ['event-notification-nodejs-sdk@1.0.3'];
 
-const folder = mkdtempSync(join(tmpdir(), 'headgate-verifiers-'));
-process.on('exit', () => rmSync(folder, { recursive: true, force: true }));
-const run = (command, args, env = {}) => {
-  const { status } = spawnSync(command, args, { stdio: 'inherit', env: { ...process.env, ...env } });
-  if (status !== 0) process.exit(1);
-};
-run('npm', [
+const folder = temporary('verifiers');
+must('npm', [
   'install',
   '--no-save',
   '--no-audit',
@@ -34,9 +27,8 @@ run('npm', [
   folder,
   ...node,
 ]);
-run('python3', ['-m', 'venv', join(folder, 'venv')]);
-run(join(folder, 'venv/bin/pip'), ['install', '--quiet', '--no-input', ...python]);
-run(process.execPath, ['--test', 'dist/test/verifiers/senders.js'], { HEADGATE_VERIFIERS: folder });
+pip(join(folder, 'venv'), ...python);
+tests('dist/test/verifiers/senders.js', { HEADGATE_VERIFIERS: folder });
 if (process.env['HEADGATE_TWITCH_CLI'] === undefined)
   console.error('Twitch’s command line tool was not tried: HEADGATE_TWITCH_CLI is not set.');
-else run(process.execPath, ['--test', 'dist/test/verifiers/twitch.js']);
+else tests('dist/test/verifiers/twitch.js');
