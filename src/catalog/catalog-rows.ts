@@ -23,9 +23,15 @@ export interface CatalogRow extends RelationRow {
   readonly seal_id: string | null;
   readonly secrets: readonly SealedSecret[];
   /** The secret that says where its rows go; null, or absent in what an older Headgate has kept: they stay. */
-  readonly target?: (Omit<SealedSecret, 'alias'> & { readonly trusted: boolean }) | null;
+  readonly target?: (Omit<SealedSecret, 'alias'> & Standing) | null;
   /** Its ANSWER clauses, in order. */
   readonly answers: readonly SealedAnswerRow[];
+}
+
+/** Whose the secret is: `trusted`, a superuser's; `allowed`, one that the table's owner may use, absent in what an older Headgate has kept. */
+interface Standing {
+  readonly trusted: boolean;
+  readonly allowed?: boolean;
 }
 
 interface IncludeRow {

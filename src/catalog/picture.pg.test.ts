@@ -105,6 +105,9 @@ suite('the picture of a catalog', () => {
       `CREATE SECRET rw WITH (backend = 'meta') AS 'postgresql://root:one@rw:4566/dev'`,
       `CREATE TABLE i (data JSONB) WITH (connector = 'webhook', into = 'rw')`,
       `ALTER SECRET rw AS 'postgresql://root:two@rw:4566/dev'`,
+      'ALTER TABLE i OWNER TO carol',
+      'GRANT root TO carol',
+      'REVOKE root FROM carol',
       'DROP TABLE i',
       // What cannot be used, and can be again; what is too large to be read, and is not any more.
       'ALTER TABLE e ALTER data TYPE int USING NULL',

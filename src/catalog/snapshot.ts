@@ -241,6 +241,8 @@ function toTarget(
 
 function intoOf({ target }: CatalogRow, deps: SnapshotDeps): Into | undefined {
   if (target === undefined || target === null) return undefined;
+  if (target.allowed !== true)
+    throw new Error(`its owner may not use the secret "${target.name}", which says where its rows go`);
   const [value = ''] = openSecrets([{ ...target, alias: target.name }], deps).values();
   return deps.destination(value, target.trusted);
 }

@@ -23,6 +23,9 @@ export function destinationOf(text: string, hosts: readonly string[], trusted: b
   const [server] = parseDsn(whole).servers;
   const { host: given = '', port = 0, user = '', password, database = '' } = server?.config ?? {};
   const host = given.toLowerCase();
+  // A NUL would end one field of the first message, and begin another.
+  if ([user, password, database].some((it) => typeof it === 'string' && hasControls(it)))
+    throw new Error('the secret that says where its rows go has a control character in it');
   const place = `${isIPv6(host) ? `[${host}]` : host}:${port}`;
   if (!hosts.includes(place)) throw new Error(`HEADGATE_INTO_HOSTS does not name ${place}`);
   return {
@@ -38,6 +41,8 @@ export function destinationOf(text: string, hosts: readonly string[], trusted: b
     passwordRequired: !trusted,
   };
 }
+
+const hasControls = (text: string): boolean => /\p{Cc}/u.test(text);
 
 /** For `pg`. */
 export function poolConfigOf({

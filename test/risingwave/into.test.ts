@@ -216,51 +216,6 @@ test('webhooks into RisingWave', async (t) => {
     await until(async () => (await post(name, '{"id": 2, "v": "x"}')) === 200);
   });
 
-  await t.test('who may send where', { skip: onStandInOnly }, async () => {
-    await ok('CREATE ROLE mallory LOGIN');
-    await ok('CREATE SCHEMA mal AUTHORIZATION mallory');
-    const mallory = await headgate.clientAs(t, 'mallory');
-    const attempt = (sql: string) =>
-      mallory.query(sql).then(
-        () => 'done',
-        (error: unknown) => (error as Error).message,
-      );
-    const table = `CREATE TABLE mal.x (id INT) WITH (connector = 'webhook', into = `;
-    assert.match(await attempt(`${table} 'public.rw')`), /permission denied for secret "public.rw"/);
-    await there('CREATE SCHEMA mal');
-    await there('CREATE TABLE mal.x (id INT)');
-    const status = async () => (await headgate.post('dev/mal/x', '{"id": 1}')).status;
-    // The server lets everybody in who comes from Headgate's address.
-    await attempt(
-      `CREATE SECRET mal.own WITH (backend = 'meta') AS '${dsn.replace('root@', 'root:guess-1@')}'`,
-    );
-    assert.equal(await attempt(`${table} 'mal.own')`), 'done');
-    const says = (why: string) =>
-      until(async () => (await status()) === 503 && headgate.stderr.includes(why));
-    await says('did not ask for the password');
-    // Another host, another way in, a file of this machine: destination.test.ts has more.
-    for (const [other, why] of [
-      ['postgresql://u:guess-2@127.0.0.1:1/dev', 'HEADGATE_INTO_HOSTS does not name 127.0.0.1:1'],
-      [`${dsn}?sslmode=verify-full&sslkey=/etc/guess-3`, 'is not of the form'],
-    ] as const) {
-      assert.equal(await attempt(`ALTER SECRET mal.own AS '${other}'`), 'done');
-      await says(why);
-    }
-    server.standIn.password = 'first-password';
-    await attempt(`ALTER SECRET mal.own AS '${dsn.replace('root@', 'root:first-password@')}'`);
-    await until(async () => (await status()) === 200);
-    // Rotated there, and then here.
-    server.standIn.password = 'second-password';
-    await server.standIn.leave();
-    await server.standIn.listen();
-    await until(async () => (await status()) === 503);
-    await attempt(`ALTER SECRET mal.own AS '${dsn.replace('root@', 'root:second-password@')}'`);
-    await until(async () => (await status()) === 200);
-    server.standIn.password = null;
-    assert.equal(await attempt('DROP TABLE mal.x'), 'done');
-    assert.equal(await attempt('DROP SECRET mal.own'), 'done');
-  });
-
   await t.test('an outage without a spool is 503 until it ends', { skip: onStandInOnly }, async () => {
     const name = await make('(id INT)', '(id INT)');
     assert.equal(await post(name, '{"id": 1}'), 200);
@@ -384,14 +339,7 @@ test('webhooks into RisingWave', async (t) => {
       await run('SHOW SECRETS'),
       await run('SELECT * FROM headgate.endpoints'),
     ].join('\n');
-    for (const secret of [
-      'guess-1',
-      'guess-2',
-      'guess-3',
-      'first-password',
-      'second-password',
-      new URL(dsn).password,
-    ])
-      assert.ok(secret === '' || !everywhere.includes(secret), secret);
+    const { password } = new URL(dsn);
+    assert.ok(password === '' || !everywhere.includes(password), password);
   });
 });

@@ -59,10 +59,11 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $body$
     FROM headgate.webhook_table_secret b JOIN headgate.secret s ON s.id = b.secret_id
     GROUP BY b.relation
   ) AS secrets ON secrets.relation = c.oid
-  -- A superuser's secret is believed more, see catalog_rows.
+  -- A superuser's secret is believed more, and not every owner may use it, see catalog_rows.
   LEFT JOIN (
-    SELECT i.relation::oid AS relation, concat_ws(' ', i.xmin, s.xmin, r.rolsuper) AS version
-    FROM headgate.webhook_into i JOIN headgate.secret s ON s.id = i.secret_id LEFT JOIN pg_roles r ON r.oid = s.owner_oid
+    SELECT i.relation::oid AS relation, concat_ws(' ', i.xmin, s.xmin, r.rolsuper, headgate.may_use(c.relowner, s.owner_oid)) AS version
+    FROM headgate.webhook_into i JOIN pg_class c ON c.oid = i.relation JOIN headgate.secret s ON s.id = i.secret_id
+    LEFT JOIN pg_roles r ON r.oid = s.owner_oid
   ) AS target ON target.relation = c.oid
   LEFT JOIN (
     SELECT a.relation::oid AS relation, string_agg(concat_ws(' ', a.xmin, a.seal_id), ',' ORDER BY a.position) AS versions

@@ -16,8 +16,10 @@ SELECT
   coalesce(bound.secrets, '[]') AS secrets,
   -- NULL where there is none, or it is gone.
   headgate.placed(c.oid, w.collect)::text AS collect,
-  -- The secret that says where its rows go; NULL: they stay here. `trusted`: it belongs to a superuser.
-  (SELECT jsonb_build_object('name', s.name, 'seal_id', s.seal_id, 'sealed', s.sealed, 'trusted', coalesce(r.rolsuper, false))
+  -- The secret that says where its rows go; NULL: they stay here. `trusted`: it belongs to a superuser. `allowed`: the table's owner may use
+  -- it, who is not always who made the table: the name of the table there is that of this one, which its owner changes.
+  (SELECT jsonb_build_object('name', s.name, 'seal_id', s.seal_id, 'sealed', s.sealed, 'trusted', coalesce(r.rolsuper, false),
+      'allowed', headgate.may_use(c.relowner, s.owner_oid))
     FROM headgate.webhook_into i JOIN headgate.secret s ON s.id = i.secret_id LEFT JOIN pg_roles r ON r.oid = s.owner_oid
     WHERE i.relation = w.relation) AS target
 FROM headgate.webhook_table w
