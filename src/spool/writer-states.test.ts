@@ -1,0 +1,198 @@
+import { randomBytes } from 'node:crypto';
+import { test } from 'node:test';
+import { ModelFiles } from '../../test/support/model-files.ts';
+import { holdsTable } from '../../test/support/state-table.ts';
+import { fixedKeys } from '../secrets/key-ring.ts';
+import { limits } from '../tables/limits.ts';
+import { NotKept, SpoolWriter } from './writer.ts';
+
+const segmentBytes = 4_096;
+
+/** A writer on a disk of so many segments. */
+class Machine {
+  readonly files = new ModelFiles();
+  segmentsMax = 64;
+  nowMs = 0;
+  readonly writer = new SpoolWriter({
+    files: this.files,
+    folder: 'spool',
+    spool: Buffer.alloc(16, 1),
+    ring: fixedKeys(Buffer.alloc(32, 7)),
+    segmentBytes,
+    bytesLeft: () => this.segmentsMax * segmentBytes - this.files.bytes,
+    random: randomBytes,
+    clock: () => this.nowMs,
+    nextNumber: 1,
+    nextSequence: 1n,
+    bytes: 0,
+    last: null,
+    began: () => undefined,
+    failed: () => undefined,
+  });
+
+  static async after(...steps: readonly ((machine: Machine) => unknown)[]): Promise<Machine> {
+    const machine = new Machine();
+    for (const step of steps) {
+      await step(machine);
+      await machine.rests();
+    }
+    return machine;
+  }
+
+  /** Nothing is being written, and the segment after the one in use is there. */
+  async rests(): Promise<void> {
+    await new Promise(setImmediate);
+    if (!this.writer.off) await this.writer.prepare();
+  }
+
+  append(bytes = 100): Promise<string> {
+    const table = { oid: 1, version: 'v1', describe: () => Buffer.from('{}') };
+    return this.writer.append(table, Buffer.alloc(bytes)).then(
+      (sequence) => `kept as ${sequence}`,
+      (error: unknown) => (error instanceof NotKept ? error.why : String(error)),
+    );
+  }
+
+  /** What was answered, what the next record is told once the disk is well again, and how many segments are on the disk in the end. */
+  async told(answer: string): Promise<string> {
+    this.files.failAt = Infinity;
+    const next = await this.append();
+    await this.rests();
+    const again = this.files.syncsAfterFailure === 0 ? '' : ', synced after a failure';
+    return `${answer}; next ${next}; ${this.files.contents.size} on the disk${again}`;
+  }
+
+  /** The next call fails, or all from there on. */
+  fails(stays: boolean): void {
+    Object.assign(this.files, { failAt: this.files.calls + 1, stays });
+  }
+}
+
+const append = (it: Machine) => it.append();
+const fillUp = (it: Machine) => it.append(segmentBytes - 400);
+const full = (it: Machine) => void (it.segmentsMax = 0);
+const failing = async (it: Machine) => {
+  it.fails(false);
+  await it.append();
+  it.files.failAt = Infinity;
+};
+const untilFull = async (it: Machine) => {
+  while ((await it.append()) !== 'full');
+};
+const later = (it: Machine) => void (it.nowMs += limits.spoolFailuresWithinMs);
+
+test('a writer of the spool, in every state, at every event', async () => {
+  await holdsTable(
+    {
+      new: {
+        'a record': 'kept as 2; next kept as 3; 2 on the disk',
+        'a record that fits into no segment': 'full; next kept as 2; 2 on the disk',
+        'a record, and one call to the disk fails': 'full; next kept as 2; 2 on the disk',
+        'a record, and the disk fails from here on': 'full; next kept as 2; 2 on the disk',
+        'the segment is finished': 'finished: true; next kept as 2; 2 on the disk',
+        'it is closed': 'closed; next off; 0 on the disk',
+      },
+      prepared: {
+        'a record': 'kept as 2; next kept as 3; 2 on the disk',
+        'a record that fits into no segment': 'full; next kept as 2; 2 on the disk',
+        'a record, and one call to the disk fails': 'busy; next kept as 2; 3 on the disk',
+        'a record, and the disk fails from here on': 'unknown; next off; 1 on the disk',
+        'the segment is finished': 'finished: true; next kept as 2; 2 on the disk',
+        'it is closed': 'closed; next off; 0 on the disk',
+      },
+      writing: {
+        'a record': 'kept as 3; next kept as 4; 2 on the disk',
+        'a record that fits into no segment': 'full; next kept as 3; 2 on the disk',
+        'a record, and one call to the disk fails': 'busy; next kept as 4; 3 on the disk',
+        'a record, and the disk fails from here on': 'unknown; next off; 2 on the disk',
+        'the segment is finished': 'finished: true; next kept as 4; 3 on the disk',
+        'it is closed': 'closed; next off; 1 on the disk',
+      },
+      'writing, the segment is full': {
+        'a record': 'kept as 3; next kept as 5; 3 on the disk',
+        'a record that fits into no segment': 'full; next kept as 3; 2 on the disk',
+        'a record, and one call to the disk fails': 'busy; next kept as 4; 3 on the disk',
+        'a record, and the disk fails from here on': 'unknown; next off; 2 on the disk',
+        'the segment is finished': 'finished: true; next kept as 4; 3 on the disk',
+        'it is closed': 'closed; next off; 1 on the disk',
+      },
+      'writing, the disk is full': {
+        'a record': 'kept as 3; next kept as 4; 2 on the disk',
+        'a record that fits into no segment': 'full; next kept as 3; 2 on the disk',
+        'a record, and one call to the disk fails': 'busy; next kept as 4; 2 on the disk',
+        'a record, and the disk fails from here on': 'unknown; next off; 2 on the disk',
+        'the segment is finished': 'finished: true; next kept as 4; 2 on the disk',
+        'it is closed': 'closed; next off; 1 on the disk',
+      },
+      'both are full': {
+        'a record': 'full; next full; 2 on the disk',
+        'a record that fits into no segment': 'full; next full; 2 on the disk',
+        'a record, and one call to the disk fails': 'full; next full; 2 on the disk',
+        'a record, and the disk fails from here on': 'full; next full; 2 on the disk',
+        'the segment is finished': 'finished: true; next full; 2 on the disk',
+        'it is closed': 'closed; next off; 2 on the disk',
+      },
+      'failed once': {
+        'a record': 'kept as 4; next kept as 5; 3 on the disk',
+        'a record that fits into no segment': 'full; next kept as 4; 3 on the disk',
+        'a record, and one call to the disk fails': 'busy; next off; 3 on the disk',
+        'a record, and the disk fails from here on': 'unknown; next off; 3 on the disk',
+        'the segment is finished': 'finished: true; next kept as 4; 4 on the disk',
+        'it is closed': 'closed; next off; 2 on the disk',
+      },
+      'failed once, a minute ago': {
+        'a record': 'kept as 4; next kept as 5; 3 on the disk',
+        'a record that fits into no segment': 'full; next kept as 4; 3 on the disk',
+        'a record, and one call to the disk fails': 'busy; next kept as 4; 4 on the disk',
+        'a record, and the disk fails from here on': 'unknown; next off; 3 on the disk',
+        'the segment is finished': 'finished: true; next kept as 4; 4 on the disk',
+        'it is closed': 'closed; next off; 2 on the disk',
+      },
+      'off after two failures': {
+        'a record': 'off; next off; 3 on the disk',
+        'a record that fits into no segment': 'off; next off; 3 on the disk',
+        'a record, and one call to the disk fails': 'off; next off; 3 on the disk',
+        'a record, and the disk fails from here on': 'off; next off; 3 on the disk',
+        'the segment is finished': 'finished: true; next off; 3 on the disk',
+        'it is closed': 'closed; next off; 3 on the disk',
+      },
+      closed: {
+        'a record': 'off; next off; 1 on the disk',
+        'a record that fits into no segment': 'off; next off; 1 on the disk',
+        'a record, and one call to the disk fails': 'off; next off; 1 on the disk',
+        'a record, and the disk fails from here on': 'off; next off; 1 on the disk',
+        'the segment is finished': 'finished: true; next off; 1 on the disk',
+        'it is closed': 'closed; next off; 1 on the disk',
+      },
+    },
+    {
+      new: () => Machine.after(),
+      prepared: () => Machine.after(() => undefined),
+      writing: () => Machine.after(append),
+      'writing, the segment is full': () => Machine.after(fillUp),
+      'writing, the disk is full': () => Machine.after(append, full),
+      'both are full': () => Machine.after(append, full, untilFull),
+      'failed once': () => Machine.after(append, failing),
+      'failed once, a minute ago': () => Machine.after(append, failing, later),
+      'off after two failures': () => Machine.after(append, failing, failing),
+      closed: () => Machine.after(append, (it) => it.writer.close()),
+    },
+    {
+      'a record': async (it) => it.told(await it.append()),
+      'a record that fits into no segment': async (it) => it.told(await it.append(segmentBytes)),
+      'a record, and one call to the disk fails': async (it) => {
+        it.fails(false);
+        return it.told(await it.append());
+      },
+      'a record, and the disk fails from here on': async (it) => {
+        it.fails(true);
+        return it.told(await it.append());
+      },
+      'the segment is finished': async (it) => it.told(`finished: ${await it.writer.finishSegment()}`),
+      'it is closed': async (it) => {
+        await it.writer.close();
+        return it.told('closed');
+      },
+    },
+  );
+});
