@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
-import { createServer, connect, type Server, type Socket } from 'node:net';
 import { test } from 'node:test';
+import { Barrier } from '../../test/support/barrier.ts';
 import { Spy, testDatabase } from '../../test/support/postgres.ts';
 import { EngineError } from './engine.ts';
 import { openPostgresEngine } from './postgres.ts';
@@ -41,36 +41,12 @@ test('a lost connection is noticed, said once, and made again', async (t) => {
   assert.equal(engine.unavailable, null);
 });
 
-/** A door in front of the server that can be shut: sockets are cut, and new ones refused. */
-async function door(
-  target: { host: string; port: number } | { path: string },
-): Promise<{ server: Server; cut: () => void }> {
-  const sockets = new Set<Socket>();
-  const server = createServer((socket) => {
-    const upstream = connect(target);
-    for (const end of [socket, upstream]) {
-      sockets.add(end);
-      end.on('error', () => undefined);
-      end.on('close', () => (socket.destroy(), upstream.destroy(), sockets.delete(end)));
-    }
-    socket.pipe(upstream).pipe(socket);
-  });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  return { server, cut: () => sockets.forEach((socket) => socket.destroy()) };
-}
-
 test('a server that is away at the start, comes, goes and comes again', async (t) => {
   const database = await testDatabase(t);
-  const endpoint = database.engine.endpoint();
-  const { server, cut } = await door(endpoint);
-  const { port } = server.address() as { port: number };
-  const close = (): Promise<void> =>
-    new Promise((resolve) => {
-      server.close(() => resolve());
-      cut();
-    });
-  const open = (): Promise<void> => new Promise((resolve) => server.listen(port, '127.0.0.1', resolve));
-  await close();
+  const barrier = new Barrier(database.engine.endpoint());
+  await barrier.open();
+  const { port } = barrier;
+  await barrier.bar();
 
   const spy = new Spy();
   const { user, password } = database.clientConfig;
@@ -79,24 +55,24 @@ test('a server that is away at the start, comes, goes and comes again', async (t
   const engine = await openPostgresEngine({ databaseUrl, observe: spy.observe });
   t.after(async () => {
     await engine.close();
-    if (server.listening) await close();
+    await barrier.bar();
   });
   assert.match(engine.unavailable ?? '', /ECONNREFUSED/);
   assert.equal(engine.serverVersion, 0);
   assert.deepEqual(engine.endpoint(), { kind: 'tcp', host: '127.0.0.1', port, tls: false });
 
   let ready = spy.next('engine.ready');
-  await open();
+  await barrier.open();
   await ready;
   assert.equal(engine.unavailable, null);
 
   const lost = spy.next('engine.lost');
-  await close();
+  await barrier.bar();
   await lost;
   assert.notEqual(engine.unavailable, null);
 
   ready = spy.next('engine.ready');
-  await open();
+  await barrier.open();
   await ready;
   assert.equal(engine.unavailable, null);
   assert.ok(!JSON.stringify(spy.seen).includes(secret));
