@@ -3,7 +3,7 @@
  * and the databases that are served; gives nothing but observations and rows of headgate.kept; refuses no one anything.
  *
  * It works behind the commits, over one connection a database that is open while it works: small transactions, each under a lock that no
- * commit waits for, and a rest after each. Removing rows runs code of their table (triggers, cascades) as
+ * commit waits for, in pieces of about a millisecond, and a rest after each. Removing rows runs code of their table (triggers, cascades) as
  * Headgate's role: where that code is not of someone who could do as much anyway, none is removed, and that is said.
  */
 import { setTimeout as pause } from 'node:timers/promises';
@@ -20,7 +20,13 @@ export interface KeeperOptions {
   readonly engine: Pick<Engine, 'clientConfig' | 'unavailable'>;
   readonly limits: Pick<
     Limits,
-    'keepEveryMs' | 'keepBatchRowsMax' | 'keepRestMs' | 'keepRestTimes' | 'keepTurnMs'
+    | 'keepEveryMs'
+    | 'keepBatchRowsMax'
+    | 'keepBatchMs'
+    | 'keepPieceRowsMax'
+    | 'keepRestMs'
+    | 'keepRestTimes'
+    | 'keepTurnMs'
   >;
   readonly observe: Observe;
   /** A monotonic clock, ms. */
@@ -140,17 +146,12 @@ class Keeping {
       for (const leaf of await this.transaction(() => this.rows<Leaf>(sql.leaves, [table.oid]))) {
         const cutoff = await this.#cutoff(table, leaf);
         if (cutoff === null) continue;
-        const bounds = { cutoff, from: '-infinity' };
+        const bounds = { cutoff, from: '-infinity', over: false };
         pass.rows += await this.transaction(() => this.#remove(table, leaf, bounds, pass, this.#empty)).catch(
           ifHeld,
         );
-        while (clock() < until && !this.#signal.aborted) {
-          const began = clock();
-          const removed = await this.transaction(() => this.#remove(table, leaf, bounds, pass, this.#delete));
-          pass.rows += removed;
-          if (removed < limits.keepBatchRowsMax) break;
-          await this.#rest(Math.max(limits.keepRestMs, (clock() - began) * limits.keepRestTimes));
-        }
+        while (!bounds.over && clock() < until && !this.#signal.aborted)
+          pass.rows += await this.transaction(() => this.#remove(table, leaf, bounds, pass, this.#delete));
       }
     } catch (error) {
       // Somebody holds the table: there is a next time.
@@ -211,7 +212,8 @@ class Keeping {
     how: (leaf: Leaf, arrival: string, bounds: Bounds, indexed: boolean) => Promise<number>,
   ): Promise<number> {
     const { oid, schema, table: name, keep, arrival } = table;
-    if (arrival === null || (await this.#client.query(sql.myTurn)).rowCount === 0) return 0;
+    bounds.over = arrival === null || (await this.#client.query(sql.myTurn)).rowCount === 0;
+    if (arrival === null || bounds.over) return 0;
     const removed = await how(leaf, arrival, bounds, await this.#safe(leaf, arrival));
     if (removed === 0) return 0;
     if (pass.id !== null) await this.rows(sql.loggedMore, [pass.id, removed]);
@@ -236,13 +238,23 @@ class Keeping {
     bounds: Bounds,
     indexed: boolean,
   ): Promise<number> => {
+    const { clock, limits } = this.#options;
     if (indexed) await this.rows(sql.byIndex);
-    const [gone] = await this.rows<{ rows: string; last: string | null }>(
-      sql.remove(name, arrival, indexed),
-      [bounds.cutoff, bounds.from],
-    );
-    bounds.from = gone?.last ?? bounds.from;
-    return Number(gone?.rows ?? 0);
+    // Without an index each statement reads the table from its beginning.
+    const most = indexed ? limits.keepPieceRowsMax : limits.keepBatchRowsMax;
+    const statement = sql.remove(name, arrival, indexed, most);
+    const until = clock() + limits.keepBatchMs;
+    let removed = 0;
+    do {
+      const began = clock();
+      const [gone] = await this.rows<Gone>(statement, [bounds.cutoff, bounds.from]);
+      const rows = Number(gone?.rows ?? 0);
+      removed += rows;
+      bounds.from = gone?.last ?? bounds.from;
+      bounds.over = rows < most;
+      await this.#rest(began);
+    } while (!bounds.over && removed < limits.keepBatchRowsMax && clock() < until);
+    return removed;
   };
 
   /** A partition whose time is over, as a whole. Gives about how many rows that were. */
@@ -263,7 +275,9 @@ class Keeping {
   }
 
   /** The only way this pause fails is the signal. */
-  async #rest(ms: number): Promise<void> {
+  async #rest(began: number): Promise<void> {
+    const { clock, limits } = this.#options;
+    const ms = Math.max(limits.keepRestMs, (clock() - began) * limits.keepRestTimes);
     await pause(ms, undefined, { signal: this.#signal }).catch(() => undefined);
   }
 }
@@ -278,9 +292,16 @@ interface Cutoff {
   readonly cutoff: string;
 }
 
+interface Gone {
+  readonly rows: string;
+  readonly last: string | null;
+}
+
 /** Of the rows that are to be removed in a turn: all before `cutoff`; those before `from` are gone, or the next turn's. */
 interface Bounds extends Cutoff {
   from: string;
+  /** There are no more, or they are somebody else's to remove. */
+  over: boolean;
 }
 
 /** Why a table is left alone for now; null: it is no longer the one that was meant. */

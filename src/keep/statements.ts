@@ -8,7 +8,8 @@ import { limits } from '../tables/limits.ts';
 
 /** Without waiting for the disk: what a crash brings back is removed again. */
 export const begin = `begin; set local search_path = pg_catalog, pg_temp; set local synchronous_commit = off;
-set local lock_timeout = ${limits.keepLockMs}; set local statement_timeout = ${limits.keepStatementMs}`;
+set local lock_timeout = ${limits.keepLockMs}; set local statement_timeout = ${limits.keepStatementMs};
+set local idle_in_transaction_session_timeout = ${limits.keepStatementMs}`;
 
 export interface KeptTable {
   readonly oid: string;
@@ -99,12 +100,12 @@ export const byIndex = 'set local enable_sort = off; set local enable_bitmapscan
 
 /**
  * The next rows, and the arrival of the last of them; a row that is changed meanwhile is another one, and stays. With `indexed` they are the
- * oldest: $2 spares the index what it still holds of those before. $1 cutoff, $2 from when on.
+ * oldest: $2 spares the index what it still holds of those before. $1 cutoff, $2 from when on. `most`: rows.
  */
-export const remove = (name: string, arrival: string, indexed: boolean): string =>
+export const remove = (name: string, arrival: string, indexed: boolean, most: number): string =>
   `with gone as (delete from only ${name} where ctid = any (array(
   select t.ctid from only ${name} t where t.${quote(arrival)} < $1::timestamptz and t.${quote(arrival)} >= $2::timestamptz
-  ${indexed ? `order by t.${quote(arrival)}` : ''} limit ${limits.keepBatchRowsMax})) returning ${quote(arrival)} as arrived)
+  ${indexed ? `order by t.${quote(arrival)}` : ''} limit ${most})) returning ${quote(arrival)} as arrived)
 select count(*)::text as rows, ${indexed ? `max(g.arrived)::text` : `'-infinity'`} as last from gone g`;
 
 /** $1 oid, $2 and $3 its names, $4 keep, $5 rows, $6 cutoff, $7 reason. Of a reason that is told already no second row. */
