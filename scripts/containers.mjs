@@ -38,6 +38,14 @@ function npmVolumes(folder, file) {
   ];
 }
 
+/** The image of the checkout, as `docker build` builds it. */
+export function buildImage(env, base, name) {
+  const began = Date.now();
+  const options = ['--no-cache', '--timestamp', '0', '--format', 'docker', '--quiet'];
+  printed('buildah', ['bud', ...options, '--build-arg', `NODE_IMAGE=${base}`, '--tag', name, '.'], { env });
+  console.log(`${name}: built in ${Math.round((Date.now() - began) / 1_000)} s`);
+}
+
 /**
  * The name of a base image: what HEADGATE_IMAGE_BASE says, or one that is made of Debian and this machine's Node. HEADGATE_IMAGE_DEBIAN may
  * name a folder that debootstrap has made; without it debootstrap makes one, once, in the user's cache folder.

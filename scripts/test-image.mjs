@@ -7,19 +7,12 @@ import { createHash } from 'node:crypto';
 import { lstatSync, readdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { printed, temporary } from './commands.mjs';
-import { baseImage, containerSettings } from './containers.mjs';
+import { baseImage, buildImage, containerSettings } from './containers.mjs';
 
 const env = { ...process.env };
 const folder = temporary('image', () => spawnSync('buildah', ['umount', '--all'], { env }));
 Object.assign(env, containerSettings(folder));
 const build = (args) => printed('buildah', args, { env });
-
-function buildImage(base, name) {
-  const began = Date.now();
-  const options = ['--no-cache', '--timestamp', '0', '--format', 'docker', '--quiet'];
-  build(['bud', ...options, '--build-arg', `NODE_IMAGE=${base}`, '--tag', name, '.']);
-  console.log(`${name}: built in ${Math.round((Date.now() - began) / 1_000)} s`);
-}
 
 function mounted(name) {
   const container = build(['from', name]);
@@ -65,7 +58,7 @@ function tellSizes(files, base) {
 }
 
 const base = baseImage(env);
-for (const name of ['headgate-1', 'headgate-2']) buildImage(base, name);
+for (const name of ['headgate-1', 'headgate-2']) buildImage(env, base, name);
 const inspected = (name) => JSON.parse(build(['inspect', '--type', 'image', name]));
 const layersOf = (name) => inspected(name).OCIv1.rootfs.diff_ids.join(' ');
 const root = mounted('headgate-1');
