@@ -1,4 +1,4 @@
-// The programs of a Kubernetes control plane (`npm run test:cluster`). A program made of a module takes no notice of the `replace` lines in
+// The programs of a Kubernetes control plane and node (`npm run test:cluster`, `test:node`). A program made of a module takes no notice of the `replace` lines in
 // that module's own go.mod, so they are repeated here, with the versions that were published.
 module headgate.dev/scripts/kubernetes
 

@@ -19,7 +19,7 @@ const pauseMs = 20;
 const answerMs = 20_000;
 
 /** What was sent: by its number, the status of the answer, or why there was none. */
-export class Senders {
+class Senders {
   readonly #outcomes = new Map<number, string>();
   readonly #run = randomUUID();
   readonly #ended: Promise<unknown>;
@@ -32,7 +32,7 @@ export class Senders {
         const agent = sender % 2 === 0 ? new Agent({ keepAlive: true, maxSockets: 1 }) : false;
         while (!this.#isOver) {
           const n = this.#outcomes.size;
-          this.#outcomes.set(n, 'sent');
+          this.#outcomes.set(n, 'on its way');
           this.#outcomes.set(n, await posted(url, agent, { run: this.#run, n }));
           await pause(pauseMs);
         }
