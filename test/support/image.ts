@@ -7,7 +7,7 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
-import { cp, mkdir, readFile, symlink } from 'node:fs/promises';
+import { cp, mkdir, readdir, readFile, symlink } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { isAbsolute, join } from 'node:path';
 import type { Dockerfile, Instruction, Stage } from './dockerfile.ts';
@@ -92,7 +92,7 @@ async function buildStage(
     else if (name === 'HEALTHCHECK') image = { ...image, healthcheck: words ?? [] };
     else if (name === 'ENTRYPOINT' || name === 'CMD')
       image = { ...image, command: [...image.command, ...(words ?? [])] };
-    else assert(['EXPOSE', 'STOPSIGNAL'].includes(name), `the builder knows ${name}`);
+    else assert(['ARG', 'EXPOSE', 'STOPSIGNAL'].includes(name), `the builder knows ${name}`);
   }
   return image;
 }
@@ -105,7 +105,7 @@ async function baseImage(root: string): Promise<void> {
   assert.equal(copied.code, 0, copied.stderr);
 }
 
-async function copy({ text }: Instruction, from: string, image: Image): Promise<void> {
+async function copy({ text, flags }: Instruction, from: string, image: Image): Promise<void> {
   const names = text.split(/\s+/);
   const to = names.pop() ?? '';
   const target = isAbsolute(to) ? join(image.root, to) : join(image.root, image.workdir, to);
@@ -113,6 +113,10 @@ async function copy({ text }: Instruction, from: string, image: Image): Promise<
     const folder = to.endsWith('/');
     const place = folder ? join(target, name.split('/').at(-1) ?? '') : target;
     await cp(join(from, name), place, { recursive: true, verbatimSymlinks: true });
+    if (flags['chown'] === undefined) continue;
+    const copied = (await readdir(join(from, name))).map((it) => join(place, it));
+    const owned = await run('chown', ['-R', flags['chown'], ...copied]);
+    assert.equal(owned.code, 0, owned.stderr);
   }
 }
 

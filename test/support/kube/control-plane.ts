@@ -1,7 +1,7 @@
 /**
- * A real control plane on loopback: etcd, kube-apiserver and kube-controller-manager, with certificates, RBAC and admission as clusters have
- * them, on ports and in a folder of their own. Every request is written to an audit log. There is no node: pods are made, and stay Pending.
- * What is started ends with this process, however that ends.
+ * A real control plane: etcd, kube-apiserver and kube-controller-manager, with certificates, RBAC and admission as clusters have them, on ports
+ * and in a folder of their own. Every request is written to an audit log. On loopback, where no node is: pods are made, and stay Pending; or at
+ * the address of a node (node.ts), whose pods reach it. What is started ends with this process, however that ends.
  */
 import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
@@ -10,6 +10,7 @@ import { closeSync, openSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { KubeConfig } from '@kubernetes/client-node';
 import { openCluster } from '../../../src/operator/cluster.ts';
+import type { Cluster } from '../../../src/operator/cluster.ts';
 import { makeAuthority } from '../certificates.ts';
 import type { Authority } from '../certificates.ts';
 import { freePort } from '../proxy.ts';
@@ -21,24 +22,47 @@ export interface ControlPlane {
   /** Of somebody who may do everything. */
   readonly kubeconfig: string;
   readonly auditLog: string;
+  /** As that user. */
+  readonly cluster: Cluster;
+  /** Whom everybody here believes. */
+  readonly authority: Authority;
+  /** The kubeconfig of a user, in openssl's words: `name/O=group`. */
+  kubeconfigOf(file: string, user: string): string;
+  /** One more program beside it, until it ends; gives what throws, with the program's own words, when that was too early. */
+  readonly start: Start;
   /** At once: nothing of it is needed any more. */
   kill(): void;
 }
+
+type Flags = Readonly<Record<string, string>>;
+type Start = (name: string, command: string, flags: Flags, env?: NodeJS.ProcessEnv) => () => void;
+
+/** Where a node will be. */
+export interface NodeNetwork {
+  readonly address: string;
+  readonly pods: string;
+}
+
+const services = '10.96.0.0/16';
 
 const startMs = 120_000;
 const never = new AbortController().signal;
 
 /** `folder` is its own, and `programs` the folder of findPrograms. */
-export async function startControlPlane(folder: string, programs: string): Promise<ControlPlane> {
+export async function startControlPlane(
+  folder: string,
+  programs: string,
+  network: NodeNetwork | null = null,
+): Promise<ControlPlane> {
   const etcd = findTool('etcd');
   if (etcd === null) throw new Error('etcd is not installed (in Debian: etcd-server)');
   const path = (name: string) => join(folder, name);
   const running: ChildProcess[] = [];
   const kill = () => running.forEach((child) => child.kill('SIGKILL'));
-  const start = (name: string, command: string, flags: Readonly<Record<string, string>>) => {
+  const start: Start = (name, command, flags, env = process.env) => {
     const log = openSync(path(`${name}.log`), 'w');
     const given = Object.entries(flags).map(([flag, value]) => `--${flag}=${value}`);
-    const child = spawn(...withUs(command, given), { cwd: folder, stdio: ['ignore', log, log] });
+    const child = spawn(...withUs(command, given), { cwd: folder, env, stdio: ['ignore', log, log] });
     closeSync(log);
     running.push(child);
     return () => {
@@ -48,7 +72,8 @@ export async function startControlPlane(folder: string, programs: string): Promi
   };
   const ca = makeAuthority(folder);
   const [etcdPort, peerPort, port] = [await freePort(), await freePort(), await freePort()];
-  const files = makeFiles(folder, ca, `https://127.0.0.1:${port}`);
+  const address = network?.address ?? '127.0.0.1';
+  const files = makeFiles(folder, ca, address, port);
   try {
     const etcdUrl = `https://127.0.0.1:${etcdPort}`;
     const checks = [
@@ -68,10 +93,16 @@ export async function startControlPlane(folder: string, programs: string): Promi
         'etcd-cafile': ca.cert,
         'etcd-certfile': files.server.cert,
         'etcd-keyfile': files.server.key,
-        'bind-address': '127.0.0.1',
-        // Nobody is told of the address; one on loopback is not taken.
-        'advertise-address': '192.0.2.1',
-        'endpoint-reconciler-type': 'none',
+        'bind-address': address,
+        ...(network === null
+          ? // Nobody is told of the address; one on loopback is not taken.
+            { 'advertise-address': '192.0.2.1', 'endpoint-reconciler-type': 'none' }
+          : {
+              'advertise-address': address,
+              'kubelet-client-certificate': files.admin.pair.cert,
+              'kubelet-client-key': files.admin.pair.key,
+              'kubelet-preferred-address-types': 'InternalIP',
+            }),
         'secure-port': String(port),
         'tls-cert-file': files.server.cert,
         'tls-private-key-file': files.server.key,
@@ -83,13 +114,13 @@ export async function startControlPlane(folder: string, programs: string): Promi
         'service-account-issuer': 'https://kubernetes.default.svc',
         'service-account-key-file': files.accounts,
         'service-account-signing-key-file': files.accounts,
-        'service-cluster-ip-range': '10.96.0.0/16',
+        'service-cluster-ip-range': services,
         'audit-policy-file': files.auditPolicy,
         'audit-log-path': path('audit.log'),
       }),
     ];
     const config = new KubeConfig();
-    config.loadFromFile(files.admin);
+    config.loadFromFile(files.admin.path);
     const cluster = openCluster(config);
     const answers = (asked: string) =>
       within(startMs, async () => {
@@ -99,29 +130,39 @@ export async function startControlPlane(folder: string, programs: string): Promi
     await answers('/api/v1/namespaces/default');
     checks.push(
       start('kube-controller-manager', join(programs, 'kube-controller-manager'), {
-        kubeconfig: files.manager,
+        kubeconfig: files.kubeconfig('manager', 'system:kube-controller-manager').path,
         'bind-address': '127.0.0.1',
         'secure-port': '0',
         'leader-elect': 'false',
         'root-ca-file': ca.cert,
         'service-account-private-key-file': files.accounts,
         'use-service-account-credentials': 'true',
+        ...(network !== null && { 'allocate-node-cidrs': 'true', 'cluster-cidr': network.pods }),
       }),
     );
     // The controllers are at work.
     await answers('/api/v1/namespaces/default/serviceaccounts/default');
-    return { kubeconfig: files.admin, auditLog: path('audit.log'), kill };
+    return {
+      kubeconfig: files.admin.path,
+      auditLog: path('audit.log'),
+      cluster,
+      authority: ca,
+      kubeconfigOf: (file, user) => files.kubeconfig(file, user).path,
+      start,
+      kill,
+    };
   } catch (error) {
     kill();
     throw error;
   }
 }
 
-function makeFiles(folder: string, ca: Authority, server: string) {
+function makeFiles(folder: string, ca: Authority, address: string, port: number) {
   const path = (name: string) => join(folder, name);
   const base64 = (file: string) => readFileSync(file).toString('base64');
   const kubeconfig = (file: string, user: string) => {
     const { cert, key } = ca.issue(file, user);
+    const server = `https://${address}:${port}`;
     const pair = { 'client-certificate-data': base64(cert), 'client-key-data': base64(key) };
     const config = {
       apiVersion: 'v1',
@@ -132,16 +173,17 @@ function makeFiles(folder: string, ca: Authority, server: string) {
       'current-context': 'test',
     };
     writeFileSync(path(`${file}.kubeconfig`), JSON.stringify(config), { mode: 0o600 });
-    return path(`${file}.kubeconfig`);
+    return { path: path(`${file}.kubeconfig`), pair: { cert, key } };
   };
   const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2_048 });
   writeFileSync(path('accounts.key'), privateKey.export({ type: 'pkcs1', format: 'pem' }), { mode: 0o600 });
   const policy = { apiVersion: 'audit.k8s.io/v1', kind: 'Policy', omitStages: ['RequestReceived'] };
   writeFileSync(path('audit.json'), JSON.stringify({ ...policy, rules: [{ level: 'Metadata' }] }));
   return {
-    server: ca.issue('server', 'server'),
+    // The second address is that of the Service `kubernetes`, at which pods find it.
+    server: ca.issue('server', 'server', { names: `IP:127.0.0.1,IP:10.96.0.1,IP:${address}` }),
     admin: kubeconfig('admin', 'admin/O=system:masters'),
-    manager: kubeconfig('manager', 'system:kube-controller-manager'),
+    kubeconfig,
     accounts: path('accounts.key'),
     auditPolicy: path('audit.json'),
   };

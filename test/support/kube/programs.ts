@@ -8,7 +8,12 @@ import { homedir } from 'node:os';
 import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-export type Program = 'kube-apiserver' | 'kube-controller-manager' | 'kube-scheduler' | 'kubelet';
+export type Program =
+  | 'kube-apiserver'
+  | 'kube-controller-manager'
+  | 'kube-proxy'
+  | 'kube-scheduler'
+  | 'kubelet';
 
 const source = fileURLToPath(new URL('../../../../scripts/kubernetes/', import.meta.url));
 
