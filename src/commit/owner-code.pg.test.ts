@@ -286,7 +286,7 @@ for (const { version, bin } of versions) {
             const code = await codeOfTable('mal.t');
             if (role === 'root')
               assert.ok(typeof code !== 'string' && code.as === 'owner' && !code.inert, check);
-            else assert.match(String(code), /run code of its owner "mallory"/, check);
+            else assert.match(JSON.stringify(code), /run code of its owner .*mallory/, check);
           }
           // Every other function is named where it stands.
           await made(
@@ -315,7 +315,7 @@ for (const { version, bin } of versions) {
           await owner.query(
             'CREATE TABLE mal.follower (code INT REFERENCES public.t (code) ON UPDATE CASCADE)',
           );
-          assert.match(String(await codeOfTable('public.t')), /would run code of role "mallory"/);
+          assert.match(JSON.stringify(await codeOfTable('public.t')), /would run code of role .*mallory/);
         });
 
         test('a table that changes hands between catalog and row runs nothing', async (t) => {
