@@ -31,9 +31,12 @@ export function assumableSql(owner: string): string {
   );
 }
 
+/** CASCADE, SET NULL, SET DEFAULT */
+const passedOn = `array['c', 'n', 'd']::pg_catalog."char"[]`;
+
 /**
- * A query for the oids of all relations whose code a row of `relation` may run: its partitions, or the table it is one
- * of; what a view that PostgreSQL updates by itself shows; and tables whose rows go with a deleted one.
+ * A query for the oids of all relations whose code a row of `relation` may run: its partitions and tables that inherit from it, or the
+ * table it is one of; what a view that PostgreSQL updates by itself shows; and tables whose rows change with a deleted or changed one.
  */
 export function involvedSql(relation: string): string {
   return `
@@ -43,13 +46,13 @@ export function involvedSql(relation: string): string {
     select found.oid from involved v join pg_catalog.pg_class s on s.oid operator(pg_catalog.=) v.oid
     cross join lateral (
       select i.inhrelid as oid from pg_catalog.pg_inherits i
-      where s.relkind operator(pg_catalog.=) 'p' and i.inhparent operator(pg_catalog.=) v.oid
+      where s.relhassubclass and i.inhparent operator(pg_catalog.=) v.oid
       union all
       select i.inhparent from pg_catalog.pg_inherits i where s.relispartition and i.inhrelid operator(pg_catalog.=) v.oid
       union all
       select k.conrelid from pg_catalog.pg_constraint k
       where s.relhastriggers and k.confrelid operator(pg_catalog.=) v.oid and k.contype operator(pg_catalog.=) 'f'
-        and k.confdeltype operator(pg_catalog.=) any (array['c', 'n', 'd']::pg_catalog."char"[])
+        and (k.confdeltype operator(pg_catalog.=) any (${passedOn}) or k.confupdtype operator(pg_catalog.=) any (${passedOn}))
       union all
       select d.refobjid from pg_catalog.pg_rewrite w join pg_catalog.pg_depend d
         on d.classid operator(pg_catalog.=) 'pg_catalog.pg_rewrite'::pg_catalog.regclass and d.objid operator(pg_catalog.=) w.oid
@@ -124,6 +127,14 @@ const harmless = [
 ];
 
 /**
+ * How the nodes of an expression begin whose functions are all named in it, on PostgreSQL 14 to 18. What JSON_VALUE and JSON_OBJECT become is not among
+ * them: they run the checks of domains, and casts to json.
+ */
+const plainNodes =
+  'VAR|CONST|FUNC|OP|BOOL|DISTINCT|NULL|SCALARARRAY|RELABEL|COERCE|COLLATE|CASE|WHEN|NAMEDARG|COALESCE|MINMAX|ARRAY|ROW|SUBSCRIPTINGREF|' +
+  'FIELDSELECT|SQLVALUE|NEXTVALUE|CONVERTROWTYPE|JSONIS';
+
+/**
  * Whether storing a row runs nothing but functions of PostgreSQL's own that do only what they are called for: true for a
  * plain table whose expressions call such functions alone. `set_config` in a CHECK is code; what cannot be told is code too.
  */
@@ -134,14 +145,9 @@ export function inertSql(c: string): string {
       where a.attrelid = ${c}.oid and a.attnum > 0 and not a.attisdropped and ${typeRunsCode('a.atttypid')})
     and case when ${c}.relhastriggers then ${plainForeignKeysSql(c)} else true end
     and not exists (
-      select from (
-        select d.adbin::pg_catalog.text as tree from pg_catalog.pg_attrdef d where d.adrelid = ${c}.oid
-        union all
-        select k.conbin::pg_catalog.text from pg_catalog.pg_constraint k where k.conrelid = ${c}.oid and k.conbin is not null
-        union all
-        select pg_catalog.concat(i.indexprs::pg_catalog.text, i.indpred::pg_catalog.text)
-        from pg_catalog.pg_index i where i.indrelid = ${c}.oid
-      ) as e
+      select from (${treesSql(c)}) as e where e.tree ~ '[{](?!${plainNodes})[A-Z]')
+    and not exists (
+      select from (${treesSql(c)}) as e
       cross join lateral pg_catalog.regexp_matches(e.tree, ':(funcid|opfuncid|resulttype|elemfuncid) ([0-9]+)', 'g') as m
       left join pg_catalog.pg_proc p on p.oid = m[2]::pg_catalog.oid
       where case when m[1] = 'resulttype' then m[2]::pg_catalog.int8 >= ${firstUserOid}
@@ -149,6 +155,17 @@ export function inertSql(c: string): string {
         else p.oid >= ${firstUserOid}::pg_catalog.oid or not (p.provolatile = 'i'
           or p.proname in (${harmless.map((name) => `'${name}'`).join(', ')})
           or p.proname ~ '^(timestamptz|timestamp|date|timetz|time|interval)_') end))`;
+}
+
+/** Expressions, as the parser left them. */
+function treesSql(c: string): string {
+  return `
+        select d.adbin::pg_catalog.text as tree from pg_catalog.pg_attrdef d where d.adrelid = ${c}.oid
+        union all
+        select k.conbin::pg_catalog.text from pg_catalog.pg_constraint k where k.conrelid = ${c}.oid and k.conbin is not null
+        union all
+        select pg_catalog.concat(i.indexprs::pg_catalog.text, i.indpred::pg_catalog.text)
+        from pg_catalog.pg_index i where i.indrelid = ${c}.oid`;
 }
 
 /**
@@ -160,7 +177,7 @@ function plainForeignKeysSql(c: string): string {
         on a.attrelid = k.conrelid and a.attnum = any (k.conkey) or a.attrelid = k.confrelid and a.attnum = any (k.confkey)
         where k.contype = 'f' and (k.conrelid = ${c}.oid or k.confrelid = ${c}.oid) and a.atttypid >= ${firstUserOid}::pg_catalog.oid)
       and not exists (select from pg_catalog.pg_constraint k
-        where k.contype = 'f' and k.confrelid = ${c}.oid and k.confdeltype in ('c', 'n', 'd'))`;
+        where k.contype = 'f' and k.confrelid = ${c}.oid and (k.confdeltype = any (${passedOn}) or k.confupdtype = any (${passedOn})))`;
 }
 
 /**

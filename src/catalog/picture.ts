@@ -33,7 +33,7 @@ export class Picture {
   #versions: TableVersions | null = null;
   #fingerprint = '';
   #wholeAtMs = 0;
-  /** Something was read since by itself. */
+  /** Something was read since by itself … */
   #isPatched = false;
 
   constructor(options: PictureOptions) {
@@ -42,6 +42,11 @@ export class Picture {
 
   get snapshot(): Snapshot {
     return this.#snapshot;
+  }
+
+  /** … or something cannot be used for a reason that may be mended elsewhere, as in a table that takes part. */
+  get #isDoubtful(): boolean {
+    return this.#isPatched || this.#snapshot.unusable.size > 0;
   }
 
   /** What an earlier process knew, where this one has read nothing yet. */
@@ -61,7 +66,7 @@ export class Picture {
     const isWhole =
       doubted === null ||
       this.#versions === null ||
-      (this.#isPatched && clock() - this.#wholeAtMs > limits.catalogWholeMs);
+      (this.#isDoubtful && clock() - this.#wholeAtMs > limits.catalogWholeMs);
     const isSure = !isWhole && doubted.size === 0;
     if (isSure && !isTold && (await readFingerprint(client)) === this.#fingerprint) return null;
     // Roles that were renamed or dropped, too, have changed the fingerprint.

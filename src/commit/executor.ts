@@ -27,14 +27,14 @@ const types = 'text, oid, text, text, json, text, bytea';
 const body = `
 DECLARE
   same boolean;
-  -- Other relations take part: partitions, a view's tables, rows that go with a deleted one.
+  -- Other relations take part: partitions, a view's tables, rows that change with others.
   shared boolean;
   late name;
 BEGIN
   EXECUTE 'LOCK TABLE ONLY ' || table_name || ' IN ROW EXCLUSIVE MODE';
   SELECT c.oid = pg_catalog.to_regclass(table_name)::pg_catalog.oid
       AND pg_catalog.pg_get_userbyid(c.relowner) = current_user AND ${versionSql('c')} = known_version,
-    c.relkind <> 'r' OR c.relispartition OR c.relhastriggers
+    c.relkind <> 'r' OR c.relispartition OR c.relhassubclass OR c.relhastriggers
   INTO same, shared FROM pg_catalog.pg_class c WHERE c.oid = table_oid;
   IF same AND shared THEN
     same := NOT EXISTS (SELECT FROM (${ownersSql('table_oid')}) AS o WHERE o.name <> current_user

@@ -260,6 +260,64 @@ for (const { version, bin } of versions) {
           assert.deepEqual(rows, [{ id: 1 }]);
         });
 
+        test('code that a plain table seems to have none of is found, or does not run', async (t) => {
+          const { root, owner, own, send, tableOf, made } = await room(t, bin, role);
+          const { rows } = await root.query<{ n: number }>(
+            `SELECT current_setting('server_version_num')::int AS n`,
+          );
+          // What is found is that of somebody who may not be acted for.
+          await root.query(role === 'root' ? 'SELECT 1' : `REVOKE mallory FROM ${role}`);
+          const codeOfTable = async (table: string) => {
+            const row = await describeTable(own, table);
+            assert(row !== null);
+            return toCode(row);
+          };
+          const told = `CREATE TYPE mal.mood AS ENUM ('a');
+            CREATE FUNCTION mal.told(mal.mood) RETURNS json LANGUAGE sql AS $$SELECT to_json(mal.evil())$$;
+            CREATE CAST (mal.mood AS json) WITH FUNCTION mal.told(mal.mood)`;
+          const hidden = [
+            [160_000, 'v mal.mood', told, `JSON_OBJECT('a': v) IS NOT NULL`],
+            [170_000, 'v jsonb', '', `JSON_VALUE(v, '$' RETURNING mal.word) IS NOT NULL`],
+          ] as const;
+          for (const [version, column, before, check] of hidden) {
+            if ((rows[0]?.n ?? 0) < version) continue;
+            await made('id INT', before);
+            await owner.query(`ALTER TABLE mal.t ADD ${column}, ADD CHECK (${check})`);
+            const code = await codeOfTable('mal.t');
+            if (role === 'root')
+              assert.ok(typeof code !== 'string' && code.as === 'owner' && !code.inert, check);
+            else assert.match(JSON.stringify(code), /run code of its owner .*mallory/, check);
+          }
+          // Every other function is named where it stands.
+          await made(
+            'id INT',
+            `ALTER TABLE mal.t ADD v text[], ADD CHECK (coalesce(v[1], 'a') IN ('a', 'b') AND (v IS NULL OR NOT (id, 1) < (2, 3)
+            OR CASE WHEN id = 1 THEN greatest(id, 2) = 2 ELSE nullif(id, 3) IS DISTINCT FROM 4 END OR v[2]::int::boolean IS TRUE))`,
+          );
+          const plain = await codeOfTable('mal.t');
+          assert.ok(typeof plain !== 'string' && plain.inert);
+
+          const fired = codes[0]?.after.replace(' ON mal.t ', ' ON mal.child ') ?? '';
+          await made('id INT PRIMARY KEY', `CREATE TABLE mal.child () INHERITS (mal.t); ${fired}`);
+          await owner.query(
+            'ALTER TABLE mal.child DISABLE TRIGGER fired; INSERT INTO mal.child VALUES (1); ALTER TABLE mal.child ENABLE TRIGGER fired',
+          );
+          const parent = await tableOf('mal.t');
+          assert.deepEqual(messages(await send([removing(rowsOf(parent, '{"id":1}'), 0)])), ['committed']);
+          assert.equal(await nothingGained(root, role, 'a table that inherits'), 0);
+          assert.equal((await root.query('TABLE mal.child')).rowCount, 1);
+
+          await root.query(
+            `CREATE TABLE public.t (id INT PRIMARY KEY, code INT UNIQUE); ALTER TABLE public.t OWNER TO ${role}; GRANT ALL ON public.t TO mallory`,
+          );
+          const known = await codeOfTable('public.t');
+          assert.ok(typeof known !== 'string' && known.inert);
+          await owner.query(
+            'CREATE TABLE mal.follower (code INT REFERENCES public.t (code) ON UPDATE CASCADE)',
+          );
+          assert.match(JSON.stringify(await codeOfTable('public.t')), /would run code of role .*mallory/);
+        });
+
         test('a table that changes hands between catalog and row runs nothing', async (t) => {
           const { root, owner, send, tableOf, made } = await room(t, bin, role);
           await made('id INT', '');

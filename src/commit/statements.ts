@@ -100,7 +100,9 @@ export function removeStatement(target: Target): string | null {
     `(case when not ${removed} then 'false' when ${missing(key)} then '${keyMissing}' else 'true' end)::pg_catalog.bool as gone ` +
     `from ${keyed(bare)}${where(underPath(target))} order by ${key.join(', ')}, ${ord} desc`;
   const same = target.shape.key.map(equals).join(' and ');
-  return `delete from ${relationName(target)} t using (${items}) i where i.gone and ${same}`;
+  // Rows of tables that inherit from it have no key of it, and code of their own.
+  const only = target.code.inert ? 'only ' : '';
+  return `delete from ${only}${relationName(target)} t using (${items}) i where i.gone and ${same}`;
 }
 
 /** As the key's own index compares: another operator of that name may be in the way, or mean something else. */

@@ -164,7 +164,8 @@ async function insert(
   );
   switch (answer.kind) {
     case 'done':
-      return { kind: 'committed', rows: tuples.length };
+      // Whoever says something else has stored nothing that is known of.
+      return answer.result.command === 'INSERT' ? { kind: 'committed', rows: tuples.length } : unknown;
     case 'failed':
       return { failed: answer.error.message };
     case 'lost':

@@ -4,10 +4,10 @@
  */
 import { createHash } from 'node:crypto';
 import { isIPv6 } from 'node:net';
-import { Client } from 'pg';
 import type { ClientBase, ClientConfig, PoolConfig } from 'pg';
 import { parseDsn } from '../engine/dsn.ts';
 import type { Into } from '../tables/into.ts';
+import { GuardedClient } from './client.ts';
 
 const form = 'postgresql://user:password@host:port/database, with no other option than sslmode';
 /** Nothing that names a file, another host or another way to log in. */
@@ -60,7 +60,7 @@ export function poolConfigOf({
 }
 
 /** Knows whether it was asked for the password: who is let in without one is let in for where Headgate stands. */
-class AskedClient extends Client {
+class AskedClient extends GuardedClient {
   readonly asked: { readonly is: boolean };
 
   constructor(config: ClientConfig = {}) {

@@ -13,6 +13,7 @@ import { Refused, refusal } from '../tables/refusals.ts';
 import { createRwCommit } from './commit.ts';
 import type { RwCommit, Stored } from './commit.ts';
 import { poolConfigOf } from './destination.ts';
+import { causeOf } from './judge.ts';
 import { fillingOnly, openRwRelations } from './relations.ts';
 import type { RwConflict } from './relations.ts';
 import { RwSessions } from './sessions.ts';
@@ -105,7 +106,7 @@ export class IntoRisingWave {
     } catch (error) {
       if (error instanceof Refused && error.refusal.code === 'relation_not_found')
         return `there is no table ${schema}.${table} there`;
-      return error instanceof Error ? error.message : String(error);
+      return causeOf(error instanceof Error ? error.message : String(error));
     }
   }
 

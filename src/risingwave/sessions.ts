@@ -10,11 +10,15 @@ import type { ClientBase, PoolClient, PoolConfig, QueryResult } from 'pg';
 import { cutOff } from '../engine/hang-up.ts';
 import { sqlstateOf } from '../engine/sqlstate.ts';
 import { limits } from '../tables/limits.ts';
+import { GuardedClient } from './client.ts';
 import { refuseUnasked } from './destination.ts';
 
 export type RwAnswer =
   | { readonly kind: 'done'; readonly result: QueryResult<object> }
   | { readonly kind: 'failed' | 'lost' | 'away'; readonly error: Error };
+
+/** node-postgres takes more than its types say. */
+type Sent = { readonly text: string };
 
 export class RwSessions {
   readonly #poolConfig: (database: string) => PoolConfig;
@@ -39,7 +43,7 @@ export class RwSessions {
     this.#lent.add(client);
     try {
       // Without parameters: the simple protocol, which has no bound on how many values a statement holds.
-      const result = await client.query<object>({ text: sql, query_timeout: timeoutMs } as { text: string });
+      const result = await client.query<object>({ text: sql, query_timeout: timeoutMs } as Sent);
       client.release();
       return { kind: 'done', result };
     } catch (error) {
@@ -73,6 +77,7 @@ export class RwSessions {
     if (known !== undefined) return known;
     const pool = new Pool({
       application_name: 'headgate gateway',
+      Client: GuardedClient,
       ...this.#poolConfig(database),
       max: limits.risingwaveConnectionsMax,
       connectionTimeoutMillis: limits.commitStatementTimeoutMs,
@@ -89,13 +94,22 @@ export class RwSessions {
 }
 
 async function waitForPersistence(client: ClientBase): Promise<void> {
-  refuseUnasked(client);
   try {
-    await client.query('set dml_wait_persistence = true');
+    refuseUnasked(client);
+    try {
+      await set(client, 'dml_wait_persistence');
+    } catch (error) {
+      if (sqlstateOf(error) === null) throw error;
+      await set(client, 'rw_implicit_flush');
+    }
   } catch (error) {
-    if (sqlstateOf(error) === null) throw error;
-    await client.query('set rw_implicit_flush = true');
+    cutOff(client);
+    throw error;
   }
+}
+
+async function set(client: ClientBase, name: string): Promise<void> {
+  await client.query({ text: `set ${name} = true`, query_timeout: limits.commitStatementTimeoutMs } as Sent);
 }
 
 function asError(error: unknown): Error {

@@ -57,7 +57,8 @@ class Reader {
   type(depth: number): RwType | null {
     if (depth > depthMax) return null;
     let type = this.#one(depth);
-    while (type !== null && this.#takes('[]')) type = { kind: 'list', element: type };
+    for (let at = depth; type !== null && this.#takes('[]'); at++)
+      type = at < depthMax ? { kind: 'list', element: type } : null;
     return type;
   }
 

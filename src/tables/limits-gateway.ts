@@ -28,6 +28,9 @@ export const gatewayLimits = {
   risingwaveConnectionsMax: 8,
   /** Other servers that rows of tables go to, of which connections are kept. */
   intoServersMax: 32,
+  /** What such a server may send from one question to the next, in bytes, and messages; eight times as much as an INSERT or VALUES holds comes to that. */
+  intoAnswerBytesMax: 2 * 1024 * 1024,
+  intoAnswerMessagesMax: 10_000,
   /** From the last byte of a request whose row goes there to its answer, in ms: a checkpoint is due every second. */
   intoDeadlineMs: 8_000,
   /** How long a group of the spool may take there, in ms; nobody waits for it. */
