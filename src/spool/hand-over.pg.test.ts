@@ -4,7 +4,7 @@ import { performance } from 'node:perf_hooks';
 import { suite, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import { onEnd } from '../../test/support/cleanup.ts';
-import { commitRoom } from '../../test/support/commit-room.ts';
+import { webhookRoom } from '../../test/support/commit-room.ts';
 import { FaultyProxy } from '../../test/support/faulty-proxy.ts';
 import { sampleOf, times } from '../../test/support/sample.ts';
 import { runOurs } from '../../test/support/webhook-tables.ts';
@@ -50,7 +50,7 @@ function roomsOn(t: TestContext, engine: Pick<Engine, 'clientConfig'>, target: T
 
 /** A webhook table whose rows must not say `bad`, and a way to it through a proxy. */
 async function stage(t: TestContext, columns: string) {
-  const room = await commitRoom(t);
+  const room = await webhookRoom(t);
   await runOurs(room.client, `CREATE TABLE kept (${columns}) WITH (connector = 'webhook')`);
   const document = columns.startsWith('data');
   const again = async (): Promise<Target> => {
