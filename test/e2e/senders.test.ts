@@ -29,7 +29,7 @@ function spelledOut(sender: Sender, table: string): string {
 }
 
 /** Each of them is one pure test of src/senders already, and all of them are here in the long run. */
-const tried = sampleOf([...senders.values()], 40);
+const tried = sampleOf([...senders.values()], 24);
 
 test('each has a table, its own signed request is a row there, and a forged one is 401', async (t) => {
   t.diagnostic(sampleSeed);
