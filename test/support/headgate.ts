@@ -25,6 +25,9 @@ const cli = fileURLToPath(new URL('../../src/app/cli.js', import.meta.url));
 const { HEADGATE_TEST_LISTENERS: count = '1' } = process.env;
 const listeners = { HEADGATE_LISTENERS: count === '' ? '1' : count };
 
+/** What scripts/test.mjs gives the files, too: in a process of seconds nothing is worth a second compilation. */
+export const forSeconds = ['--liftoff-only', '--no-sparkplug', '--max-lazy'];
+
 export interface Ports {
   readonly listen: { host: string; port: number };
   readonly sql: { host: string; port: number };
@@ -148,8 +151,7 @@ export async function spawnHeadgate(t: TestContext, options: StartOptions = {}):
   );
   const command = [
     process.execPath,
-    // The parser's WebAssembly is not worth a second compilation in a process of seconds.
-    '--liftoff-only',
+    ...forSeconds,
     cli,
     'start',
     ...(options.onlyArgs ?? [`--data-dir=${dataDir}`, ...ports, ...(options.args ?? [])]),
