@@ -52,17 +52,16 @@ function secondsOf(file) {
 
 /** Of the files of one process. */
 const togetherMax = 20;
-const togetherSecondsMax = 20;
+const togetherSecondsMax = 30;
 /** What takes longer has a process of its own. */
 const shortSeconds = 5;
 
 /**
- * The files of each process, those that take longest first. Short ones that start no whole program share one, and those of them that need a
- * database share its server, too.
+ * The files of each process, those that take longest first. Short ones share one, and those of them that need a database and no
+ * whole program share its server, too.
  */
 export function processes(files) {
-  const isShort = (file) =>
-    !/^dist\/test\/(crash|e2e|deploy|risingwave)\//.test(file) && secondsOf(file) <= shortSeconds;
+  const isShort = (file) => secondsOf(file) <= shortSeconds;
   const all = files.filter((file) => !isShort(file)).map((file) => [file]);
   for (const isPg of [true, false]) {
     let open = null;

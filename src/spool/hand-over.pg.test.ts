@@ -164,14 +164,15 @@ suite('hand-over', () => {
     test(`${columns}: two that hand over the same requests double nothing`, async (t) => {
       const { target, through, beside, stored, refused } = await stage(t, columns);
       const all = new Map<bigint, Buffer>();
-      for (let id = 0; id < 3_000; id++)
+      const count = times(1_000, 3_000);
+      for (let id = 0; id < count; id++)
         all.set(BigInt(id + 1), encodeRequest(head, bodyOf(id, id % 500 === 7)));
       const both = [through, beside].map(async (deps) => {
         while (!(await handOver(deps, target, all)));
       });
       await Promise.all(both);
       const isBad = (id: number) => id % 500 === 7;
-      const ids = Array.from({ length: 3_000 }, (_, id) => id);
+      const ids = Array.from({ length: count }, (_, id) => id);
       assert.deepEqual(
         await stored(),
         ids.filter((id) => !isBad(id)),
