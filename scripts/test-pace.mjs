@@ -45,20 +45,35 @@ function ticks() {
 
 const seconds = JSON.parse(readFileSync(new URL('test-seconds.json', import.meta.url), 'utf8'));
 
-/** By what test-seconds.json says; what is not in it is short, unless it starts the whole program. */
-export function longestFirst(files) {
-  const guess = (file) =>
-    seconds[file] ?? (/^dist\/test\/(crash|e2e|deploy)\//.test(file) ? 6 : file.includes('.pg.') ? 3 : 0);
-  return files.toSorted().toSorted((a, b) => guess(b) - guess(a));
+/** By what test-seconds.json says; what is not in it takes less than a second, unless it starts the whole program. */
+function secondsOf(file) {
+  return seconds[file] ?? (/^dist\/test\/(crash|e2e|deploy)\//.test(file) ? 3 : 0.5);
 }
 
+/** Of the files of one process. */
 const togetherMax = 20;
+const togetherSecondsMax = 30;
+/** What takes longer has a process of its own. */
+const shortSeconds = 5;
 
-/** The files of one process each: short ones that stand beside what they test, and start nothing, share one. */
+/**
+ * The files of each process, those that take longest first. Short ones share one, and those of them that need a database and no
+ * whole program share its server, too.
+ */
 export function processes(files) {
-  const isAlone = (file) => !/^dist\/src\/.*(?<!\.pg)\.test\.js$/.test(file) || seconds[file] !== undefined;
-  const together = files.filter((file) => !isAlone(file));
-  const several = [];
-  for (let i = 0; i < together.length; i += togetherMax) several.push(together.slice(i, i + togetherMax));
-  return [...files.filter(isAlone).map((file) => [file]), ...several];
+  const isShort = (file) => secondsOf(file) <= shortSeconds;
+  const all = files.filter((file) => !isShort(file)).map((file) => [file]);
+  for (const isPg of [true, false]) {
+    let open = null;
+    for (const file of files.filter((file) => isShort(file) && file.endsWith('.pg.test.js') === isPg)) {
+      if (open === null || open.length === togetherMax || total(open) + secondsOf(file) > togetherSecondsMax)
+        all.push((open = []));
+      open.push(file);
+    }
+  }
+  return all.toSorted((a, b) => total(b) - total(a));
+}
+
+function total(files) {
+  return files.reduce((sum, file) => sum + secondsOf(file), 0);
 }

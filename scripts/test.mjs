@@ -12,21 +12,20 @@ import { spawn, spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { longestFirst, Pace, processes } from './test-pace.mjs';
+import { Pace, processes } from './test-pace.mjs';
 import { temporary } from './test-folder.mjs';
 
 const args = process.argv.slice(2);
 const long = args.includes('--long');
 const wanted = args.filter((arg) => !arg.startsWith('--'));
 const minutes = Number(args.find((arg) => arg.startsWith('--minutes='))?.slice(10) ?? (long ? 240 : 15));
-const files = longestFirst(
-  readdirSync('dist', { recursive: true })
-    .map((file) => join('dist', file))
-    .filter((file) =>
-      file.endsWith('.test.js') ? !long || isSampled(file) : long && file.endsWith('.long.js'),
-    )
-    .filter((file) => wanted.length === 0 || wanted.some((part) => file.includes(part))),
-);
+const files = readdirSync('dist', { recursive: true })
+  .map((file) => join('dist', file))
+  .filter((file) =>
+    file.endsWith('.test.js') ? !long || isSampled(file) : long && file.endsWith('.long.js'),
+  )
+  .filter((file) => wanted.length === 0 || wanted.some((part) => file.includes(part)))
+  .toSorted();
 if (files.length === 0) {
   console.error('no test file matches');
   process.exit(1);
@@ -53,6 +52,8 @@ const took = new Map();
 const unsteadyMax = 3;
 /** What the header of PostgreSQL's shared memory takes, in bytes (PGShmemHeader). */
 const segmentBytes = 56;
+/** In a process of seconds hardly anything is worth a second compilation. */
+const forSeconds = ['--liftoff-only', '--no-sparkplug', '--max-lazy'];
 const failed = new Map();
 const unsteady = [];
 const running = new Set();
@@ -100,7 +101,7 @@ function run(together) {
     // their pipe.
     const child = spawn(
       '/bin/sh',
-      [...shell, process.execPath, '--enable-source-maps', '--liftoff-only', ...reporter, ...program],
+      [...shell, process.execPath, '--enable-source-maps', ...forSeconds, ...reporter, ...program],
       {
         stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
         detached: true,

@@ -16,7 +16,7 @@ import { storeInCatalog } from './shared.ts';
 import { nothing } from './state.ts';
 
 async function catalogOf(t: TestContext): Promise<Client> {
-  const client = await (await testDatabase(t)).connect();
+  const client = await (await testDatabase(t, { catalog: true })).connect();
   await migrate(client, await readMigrations());
   return client;
 }
@@ -75,7 +75,7 @@ suite('a certificate that Headgates share', () => {
   });
 
   test('no other role reads it, writes it, or may ask', async (t) => {
-    const database = await testDatabase(t);
+    const database = await testDatabase(t, { catalog: true });
     const client = await database.connect();
     await migrate(client, await readMigrations());
     const role = `other_${database.name}`;

@@ -24,7 +24,7 @@ suite('catalog', () => {
   });
 
   test('what one connection commits every catalog sees: create, rename, drop; and misses are looked up', async (t) => {
-    const database = await testDatabase(t);
+    const database = await testDatabase(t, { catalog: true });
     const [a, b] = [await openCatalog(t, database), await openCatalog(t, database)];
     await assert.rejects(a.find('orders'), notFound);
     const client = await database.connect();
@@ -48,7 +48,7 @@ suite('catalog', () => {
   });
 
   test('its connection killed: the next question waits for the new one, and sees what changed meanwhile', async (t) => {
-    const database = await testDatabase(t);
+    const database = await testDatabase(t, { catalog: true });
     const { find, spy } = await openCatalog(t, database);
     const client = await database.connect();
     await runOurs(client, create('before'));
@@ -87,7 +87,7 @@ suite('catalog', () => {
   });
 
   test('what is bound to a table is carried to the one that takes its place, and nobody else may carry it', async (t) => {
-    const database = await testDatabase(t);
+    const database = await testDatabase(t, { catalog: true });
     const { find } = await openCatalog(t, database);
     const client = await database.connect();
     await runOurs(
@@ -116,7 +116,7 @@ suite('catalog', () => {
   });
 
   test('a table whose check cannot be made is unusable, never open, and says which secret', async (t) => {
-    const database = await testDatabase(t);
+    const database = await testDatabase(t, { catalog: true });
     const { find, spy } = await openCatalog(t, database);
     const client = await database.connect();
     await runOurs(
@@ -139,7 +139,7 @@ suite('catalog', () => {
   });
 
   test('a table of another shape is unusable until it has one jsonb column again', async (t) => {
-    const database = await testDatabase(t);
+    const database = await testDatabase(t, { catalog: true });
     const { find, spy } = await openCatalog(t, database);
     const client = await database.connect();
     await runOurs(client, create('shape'));
@@ -155,7 +155,7 @@ suite('catalog', () => {
   });
 
   test('a thousand questions for nothing at once are a few reads', async (t) => {
-    const database = await testDatabase(t);
+    const database = await testDatabase(t, { catalog: true });
     const { find, spy } = await openCatalog(t, database);
     await assert.rejects(find('nothing'), notFound);
     const client = await database.connect();

@@ -101,7 +101,7 @@ class Bench {
 }
 
 test('a secret that its sender brings, in every state, at every event', async (t) => {
-  const client = await (await testDatabase(t)).connect();
+  const client = await (await testDatabase(t, { catalog: true })).connect();
   await migrate(client, await readMigrations());
   const made = (seconds: string | null) => new Bench(client).make(seconds);
   const learned = async () => {

@@ -10,7 +10,7 @@ import type { RelationRow } from './shape.ts';
 
 /** A catalog that watches, and a client that changes tables under it. */
 async function room(t: TestContext, ...ours: readonly string[]) {
-  const database = await testDatabase(t);
+  const database = await testDatabase(t, { catalog: true });
   const client = await database.connect();
   for (const sql of ours) await runOurs(client, sql);
   const { catalog, find, spy } = await openCatalog(t, database);

@@ -7,7 +7,7 @@ import { testDatabase } from '../../test/support/postgres.ts';
 import { migrate, readMigrations } from './migrate.ts';
 
 test('a token is its role, wherever a dump takes it, and nobody when that is gone', async (t) => {
-  const database = await testDatabase(t);
+  const database = await testDatabase(t, { catalog: true });
   const client = await database.connect();
   await migrate(client, await readMigrations());
   const [one, two] = [`${database.name}_one`, `${database.name}_two`];

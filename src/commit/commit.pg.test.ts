@@ -6,7 +6,7 @@ import { suite, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import type { Client } from 'pg';
 import { onEnd } from '../../test/support/cleanup.ts';
-import { codes, commitRoom, untilACommitWaits } from '../../test/support/commit-room.ts';
+import { codes, webhookRoom, untilACommitWaits } from '../../test/support/commit-room.ts';
 import { rowsOf } from '../../test/support/rows.ts';
 import { runOurs } from '../../test/support/webhook-tables.ts';
 import type { Endpoint } from '../engine/engine.ts';
@@ -23,7 +23,7 @@ const create = (name: string, column = 'data JSONB') =>
 
 suite('commit', () => {
   test('a group is one transaction, with names that need quoting and documents of any size', async (t) => {
-    const { client, targetOf, send } = await commitRoom(t);
+    const { client, targetOf, send } = await webhookRoom(t);
     const name = `o"r'd\\ers ä`;
     await runOurs(client, create(name.replaceAll('"', '""')));
     const target = await targetOf(name);
@@ -41,7 +41,7 @@ suite('commit', () => {
   });
 
   test('a row that jsonb or a constraint refuses is refused alone, wherever it stands', async (t) => {
-    const { client, targetOf, send } = await commitRoom(t);
+    const { client, targetOf, send } = await webhookRoom(t);
     await runOurs(
       client,
       create('checked', `data JSONB NOT NULL CONSTRAINT has_n CHECK ((data->'n') is not null)`),
@@ -75,7 +75,7 @@ suite('commit', () => {
   });
 
   test('a deferred constraint that fails at the end refuses its own row alone', async (t) => {
-    const { client, targetOf, send } = await commitRoom(t);
+    const { client, targetOf, send } = await webhookRoom(t);
     await runOurs(client, create('late'));
     await client.query(`
       create function deny() returns trigger language plpgsql as $$ begin
@@ -91,7 +91,7 @@ suite('commit', () => {
   });
 
   test('no row enters another table of the same name, a table that is none any more, or a column of another type', async (t) => {
-    const { client, targetOf, send } = await commitRoom(t);
+    const { client, targetOf, send } = await webhookRoom(t);
     await runOurs(client, create('moving'));
     const target = await targetOf('moving');
     const attempt = async () => codes(await send([rowsOf(target, '{"stale":true}')]));
@@ -112,7 +112,7 @@ suite('commit', () => {
   });
 
   test('a locked table is answered in time, certainly not stored, and no other table waits for it', async (t) => {
-    const { client, database, targetOf, send } = await commitRoom(t, { commitStatementTimeoutMs: 1_000 });
+    const { client, database, targetOf, send } = await webhookRoom(t, { commitStatementTimeoutMs: 1_000 });
     await runOurs(client, create('locked'));
     await runOurs(client, create('free'));
     const [locked, free] = [await targetOf('locked'), await targetOf('free')];
@@ -127,7 +127,7 @@ suite('commit', () => {
   });
 
   test('a session that is ended in the middle certainly stored nothing, and the next group has another one', async (t) => {
-    const { client, database, spy, targetOf, send } = await commitRoom(t);
+    const { client, database, spy, targetOf, send } = await webhookRoom(t);
     await runOurs(client, create('killed'));
     const target = await targetOf('killed');
     const holder = await database.connect();
@@ -146,7 +146,7 @@ suite('commit', () => {
   });
 
   test('a connection that is reset while committing is unknown, and harms nothing else', async (t) => {
-    const { client, database, targetOf } = await commitRoom(t);
+    const { client, database, targetOf } = await webhookRoom(t);
     await runOurs(client, create('reset'));
     const target = await targetOf('reset');
     const proxy = await openResettingProxy(t, database.engine.endpoint());
@@ -186,7 +186,7 @@ suite('commit', () => {
   });
 
   test('an engine that falls silent is given up at the deadline', async (t) => {
-    const { client, targetOf, send } = await commitRoom(t);
+    const { client, targetOf, send } = await webhookRoom(t);
     await runOurs(client, create('silent'));
     await client.query(`
       create function nap() returns trigger language plpgsql as $$ begin perform pg_sleep(1.5); return new; end $$;
@@ -199,7 +199,7 @@ suite('commit', () => {
   });
 
   test('a database that cannot be reached is a transient refusal', async (t) => {
-    const { client, spy, targetOf, send } = await commitRoom(t);
+    const { client, spy, targetOf, send } = await webhookRoom(t);
     await runOurs(client, create('t'));
     const target = { ...(await targetOf('t')), database: 'hg_test_nowhere' };
     assert.deepEqual(codes(await send([rowsOf(target, '1')])), ['aborted engine_unavailable']);
@@ -207,7 +207,7 @@ suite('commit', () => {
   });
 
   test('webhook.wait_for_persistence = false does not wait for the disk; every other commit does', async (t) => {
-    const { client, targetOf, send } = await commitRoom(t);
+    const { client, targetOf, send } = await webhookRoom(t);
     await runOurs(client, create('waits'));
     await client.query(`
       create table seen (setting text);

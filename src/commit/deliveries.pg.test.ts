@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { performance } from 'node:perf_hooks';
 import { suite, test } from 'node:test';
 import type { TestContext } from 'node:test';
-import { codes, committer, commitRoom, untilACommitWaits } from '../../test/support/commit-room.ts';
+import { codes, committer, webhookRoom, untilACommitWaits } from '../../test/support/commit-room.ts';
 import { onEnd } from '../../test/support/cleanup.ts';
 import { Spy } from '../../test/support/postgres.ts';
 import { rowsOf } from '../../test/support/rows.ts';
@@ -24,7 +24,7 @@ const sent = (target: Target, name: string, ...documents: string[]): Rows => ({
 });
 
 async function room(t: TestContext, bounds: Partial<Limits> = {}) {
-  const made = await commitRoom(t, bounds);
+  const made = await webhookRoom(t, bounds);
   await migrate(made.client, await readMigrations());
   const once = (target: Target): Target => ({ ...target, dedupe });
   return {

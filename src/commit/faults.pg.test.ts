@@ -141,7 +141,7 @@ function faultsOn(bin: string): void {
       });
       let honest = 0;
       const cases = [...states.map((state) => [state, 'aborted row_refused'] as const), ...deeds];
-      const apart = sampleOf(cases, 8);
+      const apart = sampleOf(cases, 4);
       for (const [deed, answer] of apart) {
         const outcomes = await send([rows(null), rows(deed), rows(null, null), rows(null, deed, null)]);
         assert.deepEqual(tell(outcomes), [1, answer, 2, answer], `${table}: ${deed} ${sampleSeed}`);

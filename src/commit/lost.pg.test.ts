@@ -4,7 +4,7 @@ import { suite, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import { Client } from 'pg';
 import { onEnd } from '../../test/support/cleanup.ts';
-import { codes, commitRoom, committer, describeTable } from '../../test/support/commit-room.ts';
+import { codes, webhookRoom, committer, describeTable } from '../../test/support/commit-room.ts';
 import { FaultyProxy } from '../../test/support/faulty-proxy.ts';
 import { Spy } from '../../test/support/postgres.ts';
 import { rowsOf, targetOf as madeTarget } from '../../test/support/rows.ts';
@@ -27,7 +27,7 @@ async function cutEverywhere(
   table: string,
   make: string,
 ): Promise<Seen> {
-  const room = await commitRoom(t);
+  const room = await webhookRoom(t);
   if (make.includes('webhook')) await runOurs(room.client, make);
   else await room.client.query(make);
   const target: Target = make.includes('webhook') ? await room.targetOf(table) : await room.tableOf(table);

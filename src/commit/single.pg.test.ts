@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { Client } from 'pg';
-import { codes, commitRoom } from '../../test/support/commit-room.ts';
+import { codes, webhookRoom } from '../../test/support/commit-room.ts';
 import { rowsOf } from '../../test/support/rows.ts';
 import { runOurs } from '../../test/support/webhook-tables.ts';
 
@@ -13,7 +13,7 @@ const count = async (client: Client, table: string) =>
 
 suite('a row that is alone', () => {
   test('is stored as it is among others, and refused in the same words', async (t) => {
-    const { client, targetOf, send } = await commitRoom(t);
+    const { client, targetOf, send } = await webhookRoom(t);
     await runOurs(client, create('same'));
     await client.query(`
       alter table same add constraint has_n check ((data->'n') is not null);
@@ -50,7 +50,7 @@ suite('a row that is alone', () => {
   });
 
   test('knows no rules, as COPY knows none', async (t) => {
-    const { client, targetOf, send } = await commitRoom(t);
+    const { client, targetOf, send } = await webhookRoom(t);
     await runOurs(client, create('ruled'));
     await client.query(
       'create table other (data jsonb); create rule also as on insert to ruled do also insert into other values (new.data)',
@@ -64,7 +64,7 @@ suite('a row that is alone', () => {
   });
 
   test('goes on through changes of its table that leave its columns as they are', async (t) => {
-    const { client, targetOf, send } = await commitRoom(t);
+    const { client, targetOf, send } = await webhookRoom(t);
     await runOurs(client, create('kept'));
     const target = await targetOf('kept');
     const one = async () => codes(await send([rowsOf(target, '1')]));

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import { onEnd } from '../../test/support/cleanup.ts';
-import { codes, commitRoom, committer } from '../../test/support/commit-room.ts';
+import { codes, webhookRoom, committer } from '../../test/support/commit-room.ts';
 import { FaultyProxy } from '../../test/support/faulty-proxy.ts';
 import { Spy } from '../../test/support/postgres.ts';
 import { rowsOf } from '../../test/support/rows.ts';
@@ -19,7 +19,7 @@ const names = ['t0', 't1', 't2', 't3', 't4'] as const;
 const bounds = { sharedTransactionsMax: 1, sharedQuickMs: 60_000 };
 
 async function room(t: TestContext) {
-  const { client, database, targetOf: describe, tableOf, send } = await commitRoom(t, bounds);
+  const { client, database, targetOf: describe, tableOf, send } = await webhookRoom(t, bounds);
   // As the catalog has it.
   const targetOf = async (table: string): Promise<Target> => {
     const target = await describe(table);

@@ -1,7 +1,7 @@
 /** Rows of a table that Citus distributes go as values: they are the rows that the query would have stored. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { commitRoom } from '../../test/support/commit-room.ts';
+import { webhookRoom } from '../../test/support/commit-room.ts';
 import { migrate, readMigrations } from '../catalog/migrate.ts';
 import { storeStatement, storeValuesStatement } from './statements.ts';
 
@@ -17,7 +17,7 @@ const documents = [
 
 suite('values in place of a query', () => {
   test('the same rows, replaced and kept in the same way, few and many', async (t) => {
-    const { client, tableOf } = await commitRoom(t);
+    const { client, tableOf } = await webhookRoom(t);
     await migrate(client, await readMigrations());
     await client.query(`create domain cents as bigint check (value >= 0); create type place as (x numeric, label text);
       create table a (${columns}); create table b (${columns})`);
@@ -39,7 +39,7 @@ suite('values in place of a query', () => {
   });
 
   test('what does not fit is refused as by the query', async (t) => {
-    const { client, tableOf } = await commitRoom(t);
+    const { client, tableOf } = await webhookRoom(t);
     await migrate(client, await readMigrations());
     await client.query(`create domain cents as bigint check (value >= 0);
       create table c (id int primary key, price cents, word varchar(3) check (word <> 'no'))`);

@@ -8,6 +8,7 @@ import { onEnd } from '../../test/support/cleanup.ts';
 import { openTestGateway, request } from '../../test/support/gateway.ts';
 import type { TestGateway } from '../../test/support/gateway.ts';
 import { testDatabase } from '../../test/support/postgres.ts';
+import { times } from '../../test/support/sample.ts';
 import { within } from '../kit/within.ts';
 import { limits } from '../tables/limits.ts';
 
@@ -228,7 +229,7 @@ test('small and very large rows in one table, and one that is too large', async 
   const client = await database.connect();
   await client.query(`CREATE TABLE t (n int, filler text); ALTER TABLE t ALTER filler SET STORAGE EXTERNAL`);
   const reader = await Reader.open(t, gateway, 'name=t');
-  await client.query(`INSERT INTO t SELECT i, repeat('l', CASE WHEN i % 50 = 0 THEN 8000000 ELSE 10 END)
+  await client.query(`INSERT INTO t SELECT i, repeat('l', CASE WHEN i % ${times(150, 50)} = 0 THEN 8000000 ELSE 10 END)
     FROM generate_series(1, 300) i`);
   const seen = new Set<number>();
   while (seen.size < 300) seen.add(numbers(await reader.rows(1))[0] ?? 0);

@@ -3,7 +3,7 @@ import { performance } from 'node:perf_hooks';
 import { suite, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import { onEnd } from '../../test/support/cleanup.ts';
-import { commitRoom } from '../../test/support/commit-room.ts';
+import { webhookRoom } from '../../test/support/commit-room.ts';
 import { seededRandom } from '../../test/support/random.ts';
 import { runOurs } from '../../test/support/webhook-tables.ts';
 import { decodeItems } from '../../test/support/documents.ts';
@@ -15,7 +15,7 @@ import { createCommit } from '../commit/commit.ts';
 import { limits } from '../tables/limits.ts';
 
 async function room(t: TestContext) {
-  const { database, client, spy, targetOf } = await commitRoom(t);
+  const { database, client, spy, targetOf } = await webhookRoom(t);
   const clock = () => performance.now();
   const pools = new CommitPools(database.engine, limits);
   onEnd(t, 'pools', () => pools.close());

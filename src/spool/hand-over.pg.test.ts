@@ -4,7 +4,7 @@ import { performance } from 'node:perf_hooks';
 import { suite, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import { onEnd } from '../../test/support/cleanup.ts';
-import { commitRoom } from '../../test/support/commit-room.ts';
+import { webhookRoom } from '../../test/support/commit-room.ts';
 import { FaultyProxy } from '../../test/support/faulty-proxy.ts';
 import { sampleOf, times } from '../../test/support/sample.ts';
 import { runOurs } from '../../test/support/webhook-tables.ts';
@@ -50,7 +50,7 @@ function roomsOn(t: TestContext, engine: Pick<Engine, 'clientConfig'>, target: T
 
 /** A webhook table whose rows must not say `bad`, and a way to it through a proxy. */
 async function stage(t: TestContext, columns: string) {
-  const room = await commitRoom(t);
+  const room = await webhookRoom(t);
   await runOurs(room.client, `CREATE TABLE kept (${columns}) WITH (connector = 'webhook')`);
   const document = columns.startsWith('data');
   const again = async (): Promise<Target> => {
@@ -164,14 +164,15 @@ suite('hand-over', () => {
     test(`${columns}: two that hand over the same requests double nothing`, async (t) => {
       const { target, through, beside, stored, refused } = await stage(t, columns);
       const all = new Map<bigint, Buffer>();
-      for (let id = 0; id < 3_000; id++)
+      const count = times(1_000, 3_000);
+      for (let id = 0; id < count; id++)
         all.set(BigInt(id + 1), encodeRequest(head, bodyOf(id, id % 500 === 7)));
       const both = [through, beside].map(async (deps) => {
         while (!(await handOver(deps, target, all)));
       });
       await Promise.all(both);
       const isBad = (id: number) => id % 500 === 7;
-      const ids = Array.from({ length: 3_000 }, (_, id) => id);
+      const ids = Array.from({ length: count }, (_, id) => id);
       assert.deepEqual(
         await stored(),
         ids.filter((id) => !isBad(id)),

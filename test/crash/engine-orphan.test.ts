@@ -15,6 +15,7 @@ import { onEnd } from '../support/cleanup.ts';
 import { EngineChild, postmasterPid } from '../support/engine-process.ts';
 import { Spy } from '../support/postgres.ts';
 import { embeddedBin, reachable } from '../support/server.ts';
+import { fromTemplate } from '../support/template.ts';
 
 const onLinux = process.platform === 'linux';
 const silent = (): void => undefined;
@@ -47,6 +48,7 @@ test(
   { skip: !onLinux },
   async (t) => {
     const dataDir = join(await folderFor(t), 'data');
+    await fromTemplate(dataDir);
     const child = new EngineChild({ dataDir, write: true });
     onEnd(t, 'child', () => child.end('SIGKILL'));
     await child.until((line) => (line.acked ?? 0) >= 10);
@@ -67,6 +69,7 @@ test(
 
 test('when Headgate is killed its server stops by itself', async (t) => {
   const dataDir = join(await folderFor(t), 'data');
+  await fromTemplate(dataDir);
   const child = new EngineChild({ dataDir, write: true });
   onEnd(t, 'child', () => child.end('SIGKILL'));
   await child.until((line) => (line.acked ?? 0) >= 10);
@@ -84,6 +87,7 @@ test('when Headgate is killed its server stops by itself', async (t) => {
 
 test('a server that somebody started by hand is left alone', { skip: !onLinux }, async (t) => {
   const dataDir = join(await folderFor(t), 'data');
+  await fromTemplate(dataDir);
   await (await openEmbeddedEngine({ dataDir, observe: silent })).close();
   const cluster = join(dataDir, 'pg');
   const { uid, gid } = await stat(cluster);
@@ -119,6 +123,7 @@ test('a server that somebody started by hand is left alone', { skip: !onLinux },
 /** The server of a Headgate that lives, its cluster and its user. */
 async function served(t: TestContext) {
   const dataDir = join(await folderFor(t), 'data');
+  await fromTemplate(dataDir);
   const child = new EngineChild({ dataDir });
   onEnd(t, 'child', () => child.end('SIGKILL'));
   await child.until((line) => line.opened !== undefined);

@@ -14,6 +14,7 @@ import { limits } from '../../src/tables/limits.ts';
 import { type Engine, EngineError } from '../../src/engine/engine.ts';
 import { EngineChild, postmasterPid } from '../support/engine-process.ts';
 import { Spy } from '../support/postgres.ts';
+import { fromTemplate } from '../support/template.ts';
 
 const asRoot = process.getuid?.() === 0;
 const silent = (): void => undefined;
@@ -84,6 +85,7 @@ test('SIGKILL of Headgate during the first start: the next start begins again', 
 
 test('SIGKILL of the server: said, restarted, ready again, with the rows', async (t) => {
   const dataDir = join(await folderFor(t), 'data');
+  await fromTemplate(dataDir);
   const spy = new Spy();
   const engine = await openEmbeddedEngine({ dataDir, observe: spy.observe });
   t.after(() => engine.close());
@@ -102,6 +104,7 @@ test('SIGKILL of the server: said, restarted, ready again, with the rows', async
 
 test('one Headgate per data directory, and the other keeps running', async (t) => {
   const dataDir = join(await folderFor(t), 'data');
+  await fromTemplate(dataDir);
   const child = new EngineChild({ dataDir });
   t.after(() => child.end('SIGTERM'));
   await child.until((line) => line.opened !== undefined);
@@ -167,6 +170,7 @@ test('a package that cannot be run in place is copied beside the data where that
 
 test('a path longer than a socket’s can be', async (t) => {
   const dataDir = join(await folderFor(t), 'x'.repeat(100), 'y'.repeat(100), 'data');
+  await fromTemplate(dataDir);
   const engine = await openEmbeddedEngine({ dataDir, observe: silent });
   t.after(() => engine.close());
   const endpoint = engine.endpoint();
@@ -232,6 +236,7 @@ test('a foreign or damaged folder is refused in one line, and nothing is touched
 
 test('a setting that PostgreSQL refuses is told in one line, and nobody is left running', async (t) => {
   const dataDir = join(await folderFor(t), 'data');
+  await fromTemplate(dataDir);
   const first = await openEmbeddedEngine({ dataDir, observe: silent });
   await first.close();
   const conf = join(dataDir, 'pg', 'postgresql.conf');
@@ -255,6 +260,7 @@ test('a setting that PostgreSQL refuses is told in one line, and nobody is left 
 
 test('the log says nothing of what senders sent', async (t) => {
   const dataDir = join(await folderFor(t), 'data');
+  await fromTemplate(dataDir);
   const spy = new Spy();
   const engine = await openEmbeddedEngine({ dataDir, observe: spy.observe });
   await query(engine, 'create table doc (n int primary key, d jsonb)');

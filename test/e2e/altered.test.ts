@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { onEachEngine } from '../support/doors.ts';
 import type { Doors } from '../support/doors.ts';
+import { breath } from '../support/sample.ts';
 import { until } from '../support/until.ts';
 
 interface Load {
@@ -18,6 +19,7 @@ function load({ post }: Doors, table: string, senders = 12): Load {
       const id = state.next++;
       const { status } = await post(table, `{"id":${id},"a":${id},"extra":${id}}`);
       answers.set(id, status);
+      await breath();
     }
   });
   return {

@@ -1,11 +1,13 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { startHeadgate } from '../support/headgate.ts';
+import { sharedHeadgate } from '../support/headgate.ts';
 import { within } from '../support/within.ts';
+
+const shared = sharedHeadgate();
 
 suite('the catalog follows SQL', () => {
   test('a table is found the moment its CREATE has committed, and never before', async (t) => {
-    const headgate = await startHeadgate(t);
+    const headgate = await shared();
     const client = await headgate.client(t);
     for (let i = 0; i < 30; i++) {
       await client.query(`CREATE TABLE now_${i} (data JSONB) WITH (connector = 'webhook')`);
@@ -19,7 +21,7 @@ suite('the catalog follows SQL', () => {
   });
 
   test('rename, another schema, drop, and drop and create again, all by plain SQL', async (t) => {
-    const headgate = await startHeadgate(t);
+    const headgate = await shared();
     const client = await headgate.client(t);
     const post = async (path: string) => (await headgate.post(path, '{"n":1}')).status;
     await client.query(`CREATE TABLE a (data JSONB) WITH (connector = 'webhook')`);
@@ -45,7 +47,7 @@ suite('the catalog follows SQL', () => {
   });
 
   test('a secret that is altered and a VALIDATE that is changed count at once', async (t) => {
-    const headgate = await startHeadgate(t);
+    const headgate = await shared();
     const client = await headgate.client(t);
     const post = async (token: string) =>
       (await headgate.post('dev/public/rotating', '{}', { authorization: token })).status;
@@ -67,7 +69,7 @@ suite('the catalog follows SQL', () => {
   });
 
   test('another database serves tables of its own, and can be dropped again', async (t) => {
-    const headgate = await startHeadgate(t);
+    const headgate = await shared();
     const dev = await headgate.client(t);
     await dev.query('CREATE DATABASE other');
     assert.equal((await headgate.post('other/public/t', '{}')).status, 404);

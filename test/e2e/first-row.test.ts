@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import examples from '@octokit/webhooks-examples' with { type: 'json' };
 import { sign } from '@octokit/webhooks-methods';
-import { startHeadgate, temporaryFolder } from '../support/headgate.ts';
+import { sharedHeadgate, startHeadgate, temporaryFolder } from '../support/headgate.ts';
 import type { Headgate } from '../support/headgate.ts';
 import { run } from '../support/run.ts';
 import { requireTool } from '../support/tools.ts';
@@ -34,10 +34,12 @@ const psql = (headgate: Headgate, ...args: string[]) => {
   ]);
 };
 
+const shared = sharedHeadgate();
+
 suite('the main job', () => {
   test("the specification's own example, with psql and curl", async (t) => {
     if (!requireTool(t, 'psql') || !requireTool(t, 'curl')) return;
-    const headgate = await startHeadgate(t);
+    const headgate = await shared();
     const created = await psql(
       headgate,
       '-c',
@@ -88,7 +90,7 @@ suite('the main job', () => {
   });
 
   test('every example payload of GitHub, signed by its own package, is stored as it was sent', async (t) => {
-    const headgate = await startHeadgate(t);
+    const headgate = await shared();
     const client = await headgate.client(t);
     await client.query(`
       CREATE SECRET github WITH (backend = 'meta') AS 'It''s a Secret to Everybody';
@@ -125,7 +127,7 @@ suite('the main job', () => {
   });
 
   test('numbers keep every digit, and keys are kept as jsonb keeps them', async (t) => {
-    const headgate = await startHeadgate(t);
+    const headgate = await shared();
     const client = await headgate.client(t);
     await client.query(`CREATE TABLE exact (body JSONB) WITH (connector = 'webhook')`);
     const sent = [
@@ -154,7 +156,7 @@ suite('the main job', () => {
   });
 
   test('of 100 requests at once the one with "\\u0000" alone is refused', async (t) => {
-    const headgate = await startHeadgate(t);
+    const headgate = await shared();
     const client = await headgate.client(t);
     await client.query(`CREATE TABLE many (data JSONB) WITH (connector = 'webhook')`);
     const bodies = Array.from({ length: 100 }, (_, i) => (i === 41 ? '"\\u0000"' : JSON.stringify({ i })));
@@ -216,7 +218,7 @@ function crmV2(secret: string, body: string): string {
 }
 
 test('all authentication methods of the specification, with a secret and with a raw string', async (t) => {
-  const headgate = await startHeadgate(t);
+  const headgate = await shared();
   const client = await headgate.client(t);
   await client.query(`CREATE SECRET s WITH (backend = 'meta') AS 'sëcret''1'`);
   for (const [i, { name, check, headers }] of methods.entries()) {

@@ -5,7 +5,7 @@ import { suite, test } from 'node:test';
 import { Client } from 'pg';
 import { onEnd } from '../support/cleanup.ts';
 import { request } from '../support/gateway.ts';
-import { startHeadgate, spawnHeadgate, temporaryFolder } from '../support/headgate.ts';
+import { sharedHeadgate, startHeadgate, spawnHeadgate, temporaryFolder } from '../support/headgate.ts';
 import type { Headgate } from '../support/headgate.ts';
 
 const sql = (headgate: Headgate, text: string, query = '') =>
@@ -83,9 +83,11 @@ const attacks = (file: string, socket: string): readonly string[] => [
   `set session_preload_libraries = 'x'`,
 ];
 
+const shared = sharedHeadgate();
+
 suite('the role of the events gateway on the embedded engine', () => {
-  test('no superuser, and no statement reaches a file, a program, or the keys', async (t) => {
-    const headgate = await startHeadgate(t);
+  test('no superuser, and no statement reaches a file, a program, or the keys', async () => {
+    const headgate = await shared();
     const masterKey = (await readFile(join(headgate.dataDir, 'master.key'), 'utf8')).trim();
     assert.deepEqual(await rows(headgate, whoami), [
       { me: 'headgate_gateway', session: 'headgate_gateway', more: false },
@@ -106,7 +108,7 @@ suite('the role of the events gateway on the embedded engine', () => {
   });
 
   test('tables of root work, and root changes them; those of the gateway are its own', async (t) => {
-    const headgate = await startHeadgate(t);
+    const headgate = await shared();
     const root = await headgate.client(t);
     await root.query(
       `create table public.orders (id serial primary key, n int);
@@ -128,14 +130,14 @@ suite('the role of the events gateway on the embedded engine', () => {
       assert.deepEqual([status, json.code], [400, '42501'], refused);
       assert.match(String(json['hint']), /runs SQL as the role headgate_gateway: use the SQL port/);
     }
-    await rows(headgate, 'create table mine (n int); create schema theirs; create table theirs.t (n int)');
+    await rows(headgate, 'create table ours (n int); create schema theirs; create table theirs.t (n int)');
     await root.query(
-      'alter table mine add x int; insert into theirs.t values (1); drop schema theirs cascade',
+      'alter table ours add x int; insert into theirs.t values (1); drop schema theirs cascade',
     );
   });
 
   test('nothing of schema headgate is granted, in a database of any age', async (t) => {
-    const headgate = await startHeadgate(t);
+    const headgate = await shared();
     const root = await headgate.client(t);
     await root.query('create database late');
     await root.query('create database copied template late');
@@ -188,17 +190,17 @@ suite('the role of the events gateway on the embedded engine', () => {
     assert.equal((await sql(again, 'select from payroll')).json.code, '42501');
   });
 
-  test('webhook tables of the gateway take webhooks', async (t) => {
-    const headgate = await startHeadgate(t);
+  test('webhook tables of the gateway take webhooks', async () => {
+    const headgate = await shared();
     await rows(
       headgate,
       `create secret k with (backend = 'meta') as 'abc';
-       create table hook (data jsonb) with (connector = 'webhook')
+       create table taken (data jsonb) with (connector = 'webhook')
          validate secret k as secure_compare(headers->>'x', k)`,
     );
-    assert.equal((await headgate.post('dev/public/hook', '{"a":1}', { x: 'abc' })).text, '{"rows":1}');
-    assert.equal((await headgate.post('dev/public/hook', '{"a":1}', { x: 'abd' })).status, 401);
-    assert.deepEqual(await rows(headgate, 'select data from hook'), [{ data: { a: 1 } }]);
+    assert.equal((await headgate.post('dev/public/taken', '{"a":1}', { x: 'abc' })).text, '{"rows":1}');
+    assert.equal((await headgate.post('dev/public/taken', '{"a":1}', { x: 'abd' })).status, 401);
+    assert.deepEqual(await rows(headgate, 'select data from taken'), [{ data: { a: 1 } }]);
   });
 
   test('HEADGATE_EVENTS_ROLE names another one', async (t) => {
@@ -230,7 +232,7 @@ suite('the role of the events gateway on the embedded engine', () => {
   });
 
   test('a database that is not there is a mistake of the request, and not told to the log', async (t) => {
-    const headgate = await startHeadgate(t);
+    const headgate = await shared();
     const root = await headgate.client(t);
     await root.query('create database shut');
     await root.query('revoke connect on database shut from public');

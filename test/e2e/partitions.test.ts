@@ -1,6 +1,7 @@
 /** Partitioned webhook tables: their partitions are ordinary tables, made, attached and detached while rows arrive. */
 import assert from 'node:assert/strict';
 import { accepted, onEachEngine, refusedBy } from '../support/doors.ts';
+import { breath } from '../support/sample.ts';
 import { within } from '../support/within.ts';
 
 onEachEngine('a partitioned table', async (t, doors) => {
@@ -84,6 +85,7 @@ onEachEngine('a partitioned table', async (t, doors) => {
         const { status } = await post('busy', '{"p":"0"}');
         if (status === 200) stored++;
         else others.push(status);
+        await breath();
       }
     };
     const senders = [sender(), sender(), sender()];

@@ -10,11 +10,12 @@ import type { Headgate } from '../support/headgate.ts';
 import { Ledger } from '../support/ledger.ts';
 import { testDatabase } from '../support/postgres.ts';
 import { startNginx } from '../support/proxy.ts';
+import { times } from '../support/sample.ts';
 import { requireTool } from '../support/tools.ts';
 import { until } from '../support/until.ts';
 
 const secret = 'rolling';
-const rounds = 2;
+const rounds = times(1, 4);
 
 /** What this Headgate itself has answered 200. */
 async function committedBy(headgate: Headgate): Promise<number> {

@@ -12,6 +12,7 @@ import { fileURLToPath } from 'node:url';
 import { onEnd } from '../support/cleanup.ts';
 import { startHeadgate, temporaryFolder } from '../support/headgate.ts';
 import type { Headgate } from '../support/headgate.ts';
+import { breath } from '../support/sample.ts';
 import { debianBin, startServer } from '../support/server.ts';
 import { within } from '../support/within.ts';
 
@@ -80,8 +81,10 @@ suite('secrets rotate-key', () => {
     const stop = new AbortController();
     const seen = new Set<string>();
     const load = (async () => {
-      while (!stop.signal.aborted)
+      while (!stop.signal.aborted) {
         for (const answer of Object.entries(await answers(headgate))) seen.add(answer.join(' '));
+        await breath();
+      }
     })();
     // A secret that is sealed and not committed: the rotation waits for it.
     const client = await headgate.client(t);

@@ -9,6 +9,7 @@ import type { Client } from 'pg';
 import { deferred } from '../../src/kit/deferred.ts';
 import { onEnd } from '../support/cleanup.ts';
 import { startHeadgate } from '../support/headgate.ts';
+import { breath } from '../support/sample.ts';
 
 const settledMs = 1_000;
 /** Answers of each sender that are waited for once a statement must have taken effect. */
@@ -67,6 +68,7 @@ class Senders {
       const changed = this.#changed;
       this.#changed = deferred();
       changed.resolve();
+      await breath();
     }
   }
 

@@ -11,13 +11,15 @@ import { senderPage } from '../../src/senders/page.ts';
 import { eachEvent, keyedTable } from '../../src/senders/repeated.ts';
 import type { Sender } from '../../src/senders/sender.ts';
 import { expressionOf, senders } from '../../src/senders/senders.ts';
-import { startHeadgate } from '../support/headgate.ts';
+import { sharedHeadgate } from '../support/headgate.ts';
 import { within } from '../support/within.ts';
 import { run } from '../support/run.ts';
 import { sampleOf, sampleSeed } from '../support/sample.ts';
 import { createSenderTable, dropSenderTable, publicUrl, quote, send } from '../support/senders.ts';
 
 const cli = fileURLToPath(new URL('../../src/app/cli.js', import.meta.url));
+
+const shared = sharedHeadgate({ args: [`--public-url=${publicUrl}`] });
 
 /** The statement of the page that says what USING stands for, for the table and the secrets of a test. */
 function spelledOut(sender: Sender, table: string): string {
@@ -29,11 +31,11 @@ function spelledOut(sender: Sender, table: string): string {
 }
 
 /** Each of them is one pure test of src/senders already, and all of them are here in the long run. */
-const tried = sampleOf([...senders.values()], 40);
+const tried = sampleOf([...senders.values()], 24);
 
 test('each has a table, its own signed request is a row there, and a forged one is 401', async (t) => {
   t.diagnostic(sampleSeed);
-  const headgate = await startHeadgate(t, { args: [`--public-url=${publicUrl}`] });
+  const headgate = await shared();
   const client = await headgate.client(t);
   for (const sender of tried) {
     const table = `t_${sender.id}`;
@@ -74,7 +76,7 @@ test('each has a table, its own signed request is a row there, and a forged one 
 });
 
 test('the key that each page gives stores a repeated delivery once, and the query reads each event once', async (t) => {
-  const headgate = await startHeadgate(t, { args: [`--public-url=${publicUrl}`] });
+  const headgate = await shared();
   const client = await headgate.client(t);
   for (const sender of tried) {
     if (sender.deliveryId === null) continue;
@@ -103,7 +105,7 @@ test('the key that each page gives stores a repeated delivery once, and the quer
 });
 
 test('SNS: the certificate’s address is in the refused request, and the page’s query finds it there', async (t) => {
-  const headgate = await startHeadgate(t);
+  const headgate = await shared();
   const client = await headgate.client(t);
   const sns = senders.get('aws_sns');
   assert(sns !== undefined);
@@ -130,7 +132,7 @@ test('SNS: the certificate’s address is in the refused request, and the page�
 });
 
 test('the command line: one, many, a body of its own, a sender that is not known', async (t) => {
-  const headgate = await startHeadgate(t);
+  const headgate = await shared();
   const client = await headgate.client(t);
   await createSenderTable(client, 'hooks', 'standard_webhooks', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw');
   const url = `${headgate.webhookUrl}/dev/public/hooks`;
@@ -164,7 +166,7 @@ test('the command line: one, many, a body of its own, a sender that is not known
 });
 
 test('an old and a new secret: each is good while both are named', async (t) => {
-  const headgate = await startHeadgate(t);
+  const headgate = await shared();
   const client = await headgate.client(t);
   await createSenderTable(client, 'changing', 'github', 'old');
   await client.query(`CREATE SECRET fresh WITH (backend = 'meta') AS 'new'`);

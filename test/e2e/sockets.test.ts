@@ -14,13 +14,14 @@ import { suite, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { onEnd } from '../support/cleanup.ts';
-import { freePorts, temporaryFolder, watched } from '../support/headgate.ts';
+import { forSeconds, freePorts, temporaryFolder, watched } from '../support/headgate.ts';
 import type { Headgate } from '../support/headgate.ts';
+import { fromTemplate } from '../support/template.ts';
 import { requireTool } from '../support/tools.ts';
 import { within } from '../support/within.ts';
 
 const cli = fileURLToPath(new URL('../../src/app/cli.js', import.meta.url));
-const [command, ...args] = [process.execPath, cli, 'start'];
+const [command, ...args] = [process.execPath, ...forSeconds, cli, 'start'];
 
 async function listening(t: TestContext, host = '127.0.0.1'): Promise<Server & { port: number }> {
   const server = createServer().listen(0, host);
@@ -49,6 +50,7 @@ const fdOf = (socket: Server | number): number =>
 /** With these sockets from number 3 on. */
 async function start(t: TestContext, handed: Handed): Promise<Headgate> {
   const dataDir = await temporaryFolder(t);
+  await fromTemplate(dataDir);
   const env = `LISTEN_FDS=${handed.sockets.length} LISTEN_FDNAMES='${handed.names}'`;
   const child = spawn(
     '/bin/sh',
@@ -76,6 +78,7 @@ suite('sockets that are handed on', () => {
       const sockets = [await listening(t), await listening(t), await listening(t)];
       const [sql = 0, listen = 0, gateway = 0] = sockets.map(({ port }) => port);
       const dataDir = await temporaryFolder(t);
+      await fromTemplate(dataDir);
       const more = [`--listeners=${listeners}`, `--data-dir=${dataDir}`, '--admin-port=0'];
       // Has the sockets for as long as systemd would have them, and accepts nothing: a Headgate, a line of ours, a second one.
       const script = `for turn in 1 2; do sh -c 'LISTEN_PID=$$ exec "$@"' sh "$@"; echo "ended $?"; read -r _; done`;

@@ -16,6 +16,7 @@ import { fileURLToPath } from 'node:url';
 import { createClient } from '../../src/client/client.ts';
 import { onEnd } from '../support/cleanup.ts';
 import { startHeadgate, temporaryFolder } from '../support/headgate.ts';
+import { breath } from '../support/sample.ts';
 import { until } from '../support/until.ts';
 
 const cli = fileURLToPath(new URL('../../src/app/cli.js', import.meta.url));
@@ -95,6 +96,7 @@ test('killed under load, Headgate and its engine leave no gap for three readers,
       const answer = await headgate.post('dev/public/followed', body).catch(() => null);
       if (answer?.status === 200) stored.push(...batch);
       else await pause(20);
+      await breath();
     }
   });
   const answered: number[] = [];
@@ -103,6 +105,7 @@ test('killed under load, Headgate and its engine leave no gap for three readers,
       const answer = await headgate.post('dev/public/single', `{"n":${n}}`).catch(() => null);
       if (answer?.status === 200) answered.push(n);
       else await pause(20);
+      await breath();
     }
   })();
   const more = async (): Promise<void> => {

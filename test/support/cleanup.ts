@@ -1,10 +1,23 @@
 /** Closes what a test opened, last opened first; `t.after` alone would run in the order of registration. */
+import { after } from 'node:test';
 import type { TestContext } from 'node:test';
 import { Closer } from '../../src/kit/closer.ts';
 
-const closers = new WeakMap<TestContext, Closer>();
+/** What ends: a test, or all of a file. */
+export type Scope = Pick<TestContext, 'after'>;
 
-export function onEnd(t: TestContext, name: string, close: () => Promise<void> | void): void {
+const closers = new WeakMap<Scope, Closer>();
+
+/** For what the tests of a file share. To be called at its top: a hook inside a test belongs to that test. */
+export function wholeFile(): Scope {
+  const scope: Scope = { after: () => undefined };
+  const closer = new Closer();
+  closers.set(scope, closer);
+  after(() => closer.close());
+  return scope;
+}
+
+export function onEnd(t: Scope, name: string, close: () => Promise<void> | void): void {
   let closer = closers.get(t);
   if (closer === undefined) {
     const made = new Closer();

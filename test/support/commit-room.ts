@@ -37,8 +37,12 @@ export function committer(
   };
 }
 
-export async function commitRoom(t: TestContext, bounds: Partial<Limits> = {}) {
-  const database = await testDatabase(t);
+/** The same where webhook tables are. */
+export const webhookRoom = (t: TestContext, bounds: Partial<Limits> = {}) =>
+  commitRoom(t, bounds, { catalog: true });
+
+export async function commitRoom(t: TestContext, bounds: Partial<Limits> = {}, { catalog = false } = {}) {
+  const database = await testDatabase(t, { catalog });
   const client = await database.connect();
   const spy = new Spy();
   const describe = (table: string) => describeTable(client, table);

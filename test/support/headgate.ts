@@ -13,7 +13,8 @@ import { fileURLToPath } from 'node:url';
 import { Client } from 'pg';
 import { asked } from './asked.ts';
 import type { Answer } from './asked.ts';
-import { onEnd } from './cleanup.ts';
+import { onEnd, wholeFile } from './cleanup.ts';
+import type { Scope } from './cleanup.ts';
 import { fromTemplate } from './template.ts';
 
 const cli = fileURLToPath(new URL('../../src/app/cli.js', import.meta.url));
@@ -24,6 +25,9 @@ const cli = fileURLToPath(new URL('../../src/app/cli.js', import.meta.url));
  */
 const { HEADGATE_TEST_LISTENERS: count = '1' } = process.env;
 const listeners = { HEADGATE_LISTENERS: count === '' ? '1' : count };
+
+/** What scripts/test.mjs gives the files, too: in a process of seconds nothing is worth a second compilation. */
+export const forSeconds = ['--liftoff-only', '--no-sparkplug', '--max-lazy'];
 
 export interface Ports {
   readonly listen: { host: string; port: number };
@@ -139,7 +143,7 @@ export const freePorts: readonly string[] = [
 ];
 
 /** Starts the program without waiting for it. */
-export async function spawnHeadgate(t: TestContext, options: StartOptions = {}): Promise<Headgate> {
+export async function spawnHeadgate(t: Scope, options: StartOptions = {}): Promise<Headgate> {
   const dataDir = options.dataDir ?? (await temporaryFolder(t));
   if (options.fromNothing !== true && !isExternal(options)) await fromTemplate(dataDir);
   // A flag that is there twice is refused.
@@ -148,8 +152,7 @@ export async function spawnHeadgate(t: TestContext, options: StartOptions = {}):
   );
   const command = [
     process.execPath,
-    // The parser's WebAssembly is not worth a second compilation in a process of seconds.
-    '--liftoff-only',
+    ...forSeconds,
     cli,
     'start',
     ...(options.onlyArgs ?? [`--data-dir=${dataDir}`, ...ports, ...(options.args ?? [])]),
@@ -166,7 +169,7 @@ export async function spawnHeadgate(t: TestContext, options: StartOptions = {}):
 }
 
 /** Ended with the test, where it has not ended by itself. */
-export function watched(t: TestContext, child: ChildProcess, dataDir: string, unread = false): Headgate {
+export function watched(t: Scope, child: ChildProcess, dataDir: string, unread = false): Headgate {
   const headgate = new Headgate(child, dataDir, unread);
   onEnd(t, 'headgate', async () => {
     if (child.exitCode === null && child.signalCode === null) await headgate.signal('SIGTERM');
@@ -174,8 +177,18 @@ export function watched(t: TestContext, child: ChildProcess, dataDir: string, un
   return headgate;
 }
 
-export async function startHeadgate(t: TestContext, options: StartOptions = {}): Promise<Headgate> {
+export async function startHeadgate(t: Scope, options: StartOptions = {}): Promise<Headgate> {
   return (await spawnHeadgate(t, options)).ready();
+}
+
+/**
+ * One for several tests of a file, started by the first that asks. To be called at the file's top. None of them stops it,
+ * reads the whole log, or counts what the others do as well.
+ */
+export function sharedHeadgate(options: StartOptions = {}): () => Promise<Headgate> {
+  const file = wholeFile();
+  let started: Promise<Headgate> | null = null;
+  return () => (started ??= startHeadgate(file, options));
 }
 
 function isExternal({ env, args = [] }: StartOptions): boolean {
@@ -183,7 +196,7 @@ function isExternal({ env, args = [] }: StartOptions): boolean {
 }
 
 /** Removed at the end of the test, after whatever was opened in it. */
-export async function temporaryFolder(t: TestContext): Promise<string> {
+export async function temporaryFolder(t: Scope): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'headgate-test-'));
   onEnd(t, folder, () => rm(folder, { recursive: true, force: true, maxRetries: 20, retryDelay: 50 }));
   return folder;

@@ -2,6 +2,7 @@
  * What the suite tries of a long list: some of it in every run, others in the next. `npm run test:long` runs the files that
  * import this with all of it.
  */
+import { setTimeout as delay } from 'node:timers/promises';
 import { seededRandom } from './random.ts';
 
 export const isLong = process.env['HEADGATE_TEST_LONG'] === 'true';
@@ -21,3 +22,6 @@ export function sampleOf<T>(all: readonly T[], count: number): readonly T[] {
 
 /** How often something is done. */
 export const times = (few: number, many: number): number => (isLong ? many : few);
+
+/** Between two requests of a sender of a load, which sends as fast as the machine can in the long run. */
+export const breath = (): Promise<void> => (isLong ? Promise.resolve() : delay(20));

@@ -28,6 +28,8 @@ const forTests = `${sharedMemory}
 shared_buffers = '32MB'
 min_wal_size = '80MB'
 io_method = 'sync'
+wal_init_zero = 'off'
+wal_recycle = 'off'
 `;
 
 /** With the catalog, as every start leaves it that is not the first one. */

@@ -89,7 +89,7 @@ class Stage {
 }
 
 async function stage(t: TestContext, count: number): Promise<Stage> {
-  const database = await testDatabase(t);
+  const database = await testDatabase(t, { catalog: true });
   const client = await database.connect();
   await migrate(client, await readMigrations());
   const made = new Stage(client);

@@ -44,7 +44,7 @@ class Follower {
 }
 
 async function stage(t: TestContext, names: readonly string[] = []) {
-  const database = await testDatabase(t);
+  const database = await testDatabase(t, { catalog: true });
   const client = await database.connect();
   await runOurs(client, "CREATE TABLE t (data JSONB) WITH (connector = 'webhook')");
   const session = await connect(database.connectionString, 'test');
