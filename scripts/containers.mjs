@@ -6,7 +6,7 @@ import { once } from 'node:events';
 import { existsSync, mkdirSync, readFileSync, readlinkSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { madeOnce, must, printed } from './commands.mjs';
+import { madeOnce, printed } from './commands.mjs';
 
 /** Settings for buildah below `folder`, as the environment to add. */
 export function containerSettings(folder) {
@@ -59,7 +59,9 @@ export function baseImage(env) {
   const build = (...args) => printed('buildah', args, { env });
   const debian =
     process.env.HEADGATE_IMAGE_DEBIAN ??
-    madeOnce('debian-bookworm', (folder) => must('debootstrap', ['--variant=minbase', 'bookworm', folder]));
+    madeOnce('debian-bookworm', (folder) =>
+      printed('debootstrap', ['--variant=minbase', 'bookworm', folder]),
+    );
   const container = build('from', 'scratch');
   build('add', '--quiet', container, debian, '/');
   build('add', '--quiet', '--chmod', '755', container, process.execPath, '/usr/local/bin/node');
@@ -81,7 +83,7 @@ const nodeOfArm64 = '24.22.0';
 export function baseForTwo(env, own) {
   const build = (...args) => printed('buildah', args, { env });
   const debian = madeOnce('debian-bookworm-arm64', (folder) => {
-    must('debootstrap', ['--foreign', '--arch=arm64', '--variant=minbase', 'bookworm', folder]);
+    printed('debootstrap', ['--foreign', '--arch=arm64', '--variant=minbase', 'bookworm', folder]);
     // A link to the machine's own.
     rmSync(join(folder, 'proc'), { force: true });
     mkdirSync(join(folder, 'proc'));

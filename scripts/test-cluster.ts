@@ -58,6 +58,7 @@ if (given === '') {
   );
 }
 const chosen = files.filter((file) => words.length === 0 || words.some((word) => file.includes(word)));
+if (chosen.length === 0) throw new Error(`no file has a name with ${words.join(' or ')}`);
 const args = ['--test', '--test-concurrency=1', '--enable-source-maps', ...chosen];
 // A group of its own, so that whatever the tests have started can be ended with them.
 const child = spawn(process.execPath, args, { stdio: 'inherit', env, detached: true });

@@ -26,6 +26,7 @@ const missing = [
   ...(process.platform === 'linux' && process.arch === 'x64' ? [] : ['Linux for x64']),
   ...(process.getuid?.() === 0 ? [] : ['root']),
   ...(hierarchies.size > 0 ? [] : ['control groups of version 1 (with version 2 it was not tried)']),
+  ...(existsSync('/proc/sys/net/bridge') ? [] : ['the kernel module br_netfilter']),
   ...tools.filter((tool) => findTool(tool) === null),
 ];
 if (missing.length > 0) {

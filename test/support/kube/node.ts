@@ -55,7 +55,8 @@ export function prepareMachine({ hierarchies }: NodeParts): void {
     mkdirSync(join(groups, name));
     must('mount', '-t', 'cgroup', '-o', options, 'cgroup', join(groups, name));
   }
-  for (const folder of ['/run', '/var/lib', '/var/log']) must('mount', '-t', 'tmpfs', 'tmpfs', folder);
+  for (const folder of ['/dev/shm', '/run', '/var/lib', '/var/log'])
+    must('mount', '-t', 'tmpfs', 'tmpfs', folder);
   // The kubelet sets these for the whole machine; here it reads that they are set.
   for (const [name, value] of Object.entries(kernelWanted)) {
     const file = join('/run', name.replaceAll('/', '.'));
