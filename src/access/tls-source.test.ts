@@ -170,3 +170,28 @@ test('a certificate that is not valid is warned of, and takes the place of none 
   await doubtful;
   assert.equal(told().at(-1), 'expired');
 });
+
+test('a client of TLS 1.2 has one handshake on a connection', async (t) => {
+  const folder = folderOf(t);
+  if (folder === null) return;
+  const { cert, key } = makeAuthority(folder).issue('one', 'one');
+  const files = { cert, key, clientCa: null, clientCert: 'required' } as const;
+  const source = await TlsSource.open({ door: 'test', files, observe: () => undefined, pollMs: 60_000 });
+  onEnd(t, 'source', () => source.close());
+  const server = createServer(source.serverOptions, (socket) => socket.on('error', () => undefined).resume());
+  source.serve(server);
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  onEnd(t, 'server', () => void server.close());
+  const { port } = server.address() as { port: number };
+  const code = await new Promise<unknown>((resolve) => {
+    const options = { port, host: '127.0.0.1', rejectUnauthorized: false, maxVersion: 'TLSv1.2' } as const;
+    const socket = connect(options, () => {
+      socket.renegotiate({ rejectUnauthorized: false }, (error) => {
+        resolve((error as NodeJS.ErrnoException | null)?.code);
+        socket.destroy();
+      });
+    });
+    socket.on('error', ({ code: of }: NodeJS.ErrnoException) => resolve(of));
+  });
+  assert.equal(code, 'ERR_SSL_NO_RENEGOTIATION');
+});

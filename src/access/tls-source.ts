@@ -12,7 +12,7 @@
  * files reports everywhere. A certificate and its key cannot be written at one moment, so between the two writes the
  * pair may be told as broken once.
  */
-import { X509Certificate } from 'node:crypto';
+import { X509Certificate, constants } from 'node:crypto';
 import { readFile, stat } from 'node:fs/promises';
 import { createSecureContext } from 'node:tls';
 import type { SecureContext, SecureContextOptions, TLSSocket, TlsOptions } from 'node:tls';
@@ -218,6 +218,8 @@ export async function load(files: TlsFiles): Promise<Loaded> {
     cert,
     key,
     minVersion: 'TLSv1.2',
+    // A client of TLS 1.2 would have handshakes as often as it likes on one connection, each at this side's cost.
+    secureOptions: constants.SSL_OP_NO_RENEGOTIATION,
     ...(ca === null ? {} : { ca }),
   };
   try {

@@ -297,6 +297,18 @@ for (const { version, bin } of versions) {
           const plain = await codeOfTable('mal.t');
           assert.ok(typeof plain !== 'string' && plain.inert);
 
+          // Defaults are printed and read again: a cast that their type's owner makes meanwhile would be in them.
+          const hue = "CREATE TYPE mal.hue AS ENUM ('a')";
+          await made('id INT', `${hue}; ALTER TABLE mal.t ADD v text DEFAULT ('a'::mal.hue)::text`);
+          const cast = await codeOfTable('mal.t');
+          assert.ok(typeof cast === 'string' || (cast.as === 'owner' && !cast.inert));
+          await made(
+            'id INT',
+            `${hue}; ALTER TABLE mal.t ADD v mal.hue DEFAULT 'a', ADD CHECK (v <> 'a' OR id > 0)`,
+          );
+          const constant = await codeOfTable('mal.t');
+          assert.ok(typeof constant !== 'string' && constant.inert);
+
           const fired = codes[0]?.after.replace(' ON mal.t ', ' ON mal.child ') ?? '';
           await made('id INT PRIMARY KEY', `CREATE TABLE mal.child () INHERITS (mal.t); ${fired}`);
           await owner.query(

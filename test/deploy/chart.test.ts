@@ -270,6 +270,24 @@ suite('Helm chart', { skip: process.platform !== 'linux' || process.arch !== 'x6
     assert.notEqual(pods(objects), pods(changed));
   });
 
+  test('a value is a value, whatever stands in it', async (t) => {
+    const helm = await helmOf(t);
+    const text = 'a: b\nhostNetwork: true\n"{{ fail 1 }}\'';
+    const objects = await rendered(helm, release, {
+      ...listener,
+      image: { repository: text, tag: text },
+      serviceAccount: { name: text },
+      tls: { listenerSecret: text, sqlSecret: text, gatewaySecret: text },
+      commonAnnotations: { a: text },
+      clusterDomain: text,
+      gateway: { enabled: true },
+      sql: { expose: true, existingSecret: 'password' },
+    });
+    const found = JSON.stringify(objects);
+    assert.doesNotMatch(found, /"hostNetwork"/);
+    assert.equal(found.split(JSON.stringify(text)).length > 10, true);
+  });
+
   test('a generated master key is 32 bytes, another one each time, and outlives the release', async (t) => {
     const helm = await helmOf(t);
     const keys = new Set<string>();

@@ -14,9 +14,9 @@
 {{- end -}}
 
 {{- define "headgate.selectorLabels" -}}
-{{- /* toYaml puts into quotes what would otherwise be a number or a boolean: a release may be called 42. */ -}}
-app.kubernetes.io/name: {{ include "headgate.name" . | toYaml }}
-app.kubernetes.io/instance: {{ .Release.Name | toYaml }}
+{{- /* toJson puts a text on one line and into quotes: a release may be called 42, and no value becomes more than a value. */ -}}
+app.kubernetes.io/name: {{ include "headgate.name" . | toJson }}
+app.kubernetes.io/instance: {{ .Release.Name | toJson }}
 {{- end -}}
 
 {{- define "headgate.ownLabels" -}}

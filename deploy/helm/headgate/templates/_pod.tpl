@@ -18,7 +18,7 @@ metadata:
     {{- end }}
   {{- end }}
 spec:
-  serviceAccountName: {{ include "headgate.serviceAccount" . | toYaml }}
+  serviceAccountName: {{ include "headgate.serviceAccount" . | toJson }}
   # Headgate asks the cluster nothing.
   automountServiceAccountToken: false
   # Otherwise the kubelet puts HEADGATE_PORT=tcp://… and the like into the environment, and Headgate refuses settings
@@ -29,14 +29,14 @@ spec:
     {{- toYaml . | nindent 4 }}
   {{- end }}
   {{- with .Values.priorityClassName }}
-  priorityClassName: {{ . | toYaml }}
+  priorityClassName: {{ . | toJson }}
   {{- end }}
   securityContext:
     {{- toYaml .Values.podSecurityContext | nindent 4 }}
   terminationGracePeriodSeconds: {{ .Values.terminationGracePeriodSeconds }}
   containers:
     - name: headgate
-      image: {{ include "headgate.image" . | toYaml }}
+      image: {{ include "headgate.image" . | toJson }}
       imagePullPolicy: {{ .Values.image.pullPolicy }}
       args: [start]
       env:
@@ -115,7 +115,7 @@ spec:
         sizeLimit: 64Mi
       {{- else }}
       persistentVolumeClaim:
-        claimName: {{ include "headgate.dataClaim" . | toYaml }}
+        claimName: {{ include "headgate.dataClaim" . | toJson }}
       {{- end }}
     - name: tmp
       emptyDir:
@@ -130,7 +130,7 @@ spec:
     {{- range include "headgate.certificates" . | fromYamlArray }}
     - name: tls-{{ .door }}
       secret:
-        secretName: {{ .secretName | toYaml }}
+        secretName: {{ .secretName | toJson }}
     {{- end }}
     {{- with .Values.extraVolumes }}
     {{- toYaml . | nindent 4 }}
@@ -204,14 +204,14 @@ failureThreshold: {{ .failureThreshold }}
 - name: HEADGATE_MASTER_KEY
   valueFrom:
     secretKeyRef:
-      name: {{ include "headgate.masterKeySecret" . | toYaml }}
-      key: {{ .Values.masterKey.key | toYaml }}
+      name: {{ include "headgate.masterKeySecret" . | toJson }}
+      key: {{ .Values.masterKey.key | toJson }}
 {{- if include "headgate.external" . }}
 - name: HEADGATE_DATABASE_URL
   valueFrom:
     secretKeyRef:
-      name: {{ include "headgate.databaseSecret" . | toYaml }}
-      key: {{ .Values.database.key | toYaml }}
+      name: {{ include "headgate.databaseSecret" . | toJson }}
+      key: {{ .Values.database.key | toJson }}
 {{- end }}
 {{- with .Values.publicUrl }}
 - name: HEADGATE_PUBLIC_URL
@@ -225,15 +225,15 @@ failureThreshold: {{ .failureThreshold }}
 - name: EVENTS_API_TOKEN
   valueFrom:
     secretKeyRef:
-      name: {{ include "headgate.gatewaySecret" . | toYaml }}
-      key: {{ .Values.gateway.key | toYaml }}
+      name: {{ include "headgate.gatewaySecret" . | toJson }}
+      key: {{ .Values.gateway.key | toJson }}
 {{- end }}
 {{- with .Values.sql.existingSecret }}
 - name: HEADGATE_SQL_PASSWORD
   valueFrom:
     secretKeyRef:
-      name: {{ . | toYaml }}
-      key: {{ $.Values.sql.key | toYaml }}
+      name: {{ . | toJson }}
+      key: {{ $.Values.sql.key | toJson }}
 {{- end }}
 {{- range include "headgate.certificates" . | fromYamlArray }}
 - name: HEADGATE_{{ .variable }}_TLS_CERT
