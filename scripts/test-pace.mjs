@@ -52,9 +52,9 @@ function secondsOf(file) {
 
 /** Of the files of one process. */
 const togetherMax = 20;
-const togetherSecondsMax = 30;
+const togetherSecondsMax = 40;
 /** What takes longer has a process of its own. */
-const shortSeconds = 5;
+const shortSeconds = 10;
 
 /**
  * The files of each process, those that take longest first. Short ones share one, and those of them that need a database and no

@@ -65,7 +65,7 @@ removeSegments();
 report();
 
 async function all() {
-  const waiting = processes(files);
+  const waiting = long ? files.map((file) => [file]) : processes(files);
   const ends = new Set();
   while (waiting.length > 0 || ends.size > 0) {
     if (waiting.length > 0 && pace.allows(ends.size)) {

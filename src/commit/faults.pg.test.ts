@@ -132,7 +132,7 @@ function faultsOn(bin: string): void {
     await holder.query('begin; lock table locked');
     let ids = 0;
     const kinds = Object.keys(ways).flatMap((way) => Object.keys(hooks).map((hook) => [way, hook] as const));
-    for (const [way, hook] of bin === embeddedBin ? kinds : sampleOf(kinds, 6)) {
+    for (const [way, hook] of sampleOf(kinds, bin === embeddedBin ? 9 : 4)) {
       const table = `${way}_${hook}`;
       const target = await make(table, way, hook);
       const rows = (...deeds: (string | null)[]): Rows => ({

@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { suite, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import { onEachEngine } from '../support/doors.ts';
-import { spawnHeadgate, startHeadgate } from '../support/headgate.ts';
+import { sharedHeadgate, spawnHeadgate, startHeadgate } from '../support/headgate.ts';
 import { listenerProcesses, logOf, metricsOf, postAlone } from '../support/listeners.ts';
 import { onEnd } from '../support/cleanup.ts';
 import { within } from '../support/within.ts';
@@ -32,9 +32,14 @@ async function keepsRate(
   assert.ok(passed >= 10 && passed <= 20, String(passed));
 }
 
+const shared = sharedHeadgate({
+  env: { ...two, HEADGATE_LOG_LEVEL: 'debug' },
+  args: ['--gateway-port=0', '--table-rate=1000/s'],
+});
+
 suite('two listener processes', () => {
   test('share a port, and both serve; their metrics are one', async (t) => {
-    const headgate = await startHeadgate(t, { env: { ...two, HEADGATE_LOG_LEVEL: 'debug' } });
+    const headgate = await shared();
     const client = await headgate.client(t);
     await client.query(`CREATE TABLE t (data JSONB) WITH (connector = 'webhook')
       VALIDATE AS secure_compare(headers->>'signature', 'test')`);
@@ -57,12 +62,9 @@ suite('two listener processes', () => {
     assert.equal(answered.length, 40);
   });
 
-  test('no secret goes to them by command line or environment', async (t) => {
+  test('no secret goes to them by command line or environment', async () => {
     const key = Buffer.alloc(32, 7).toString('base64');
-    const headgate = await startHeadgate(t, {
-      env: { ...two },
-      args: ['--gateway-port=0', '--table-rate=1000/s'],
-    });
+    const headgate = await shared();
     const processes = listenerProcesses(headgate.child.pid ?? 0);
     assert.equal(processes.length, 2);
     for (const { cmdline, environ } of processes) {

@@ -92,9 +92,10 @@ test('the npm package', async (suite) => {
       const manifest = JSON.parse(
         await readFile(join(folder, 'node_modules/headgate/package.json'), 'utf8'),
       ) as { version: string };
-      const version = await run('npx', ['headgate', '--version'], { cwd: folder, env: plainEnv });
+      const installedHeadgate = join(folder, 'node_modules/.bin/headgate');
+      const version = await run(installedHeadgate, ['--version'], { cwd: folder, env: plainEnv });
       assert.equal(version.stdout.trim(), manifest.version);
-      const operator = await run('npx', ['headgate', 'operator'], { cwd: folder, env: plainEnv });
+      const operator = await run(installedHeadgate, ['operator'], { cwd: folder, env: plainEnv });
       assert.equal(operator.code, 1);
       assert.match(
         operator.stderr,

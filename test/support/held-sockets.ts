@@ -1,7 +1,6 @@
 /** Sockets of somebody who only holds them: each says its first words, waits, and is opened anew when it is closed. */
 import { connect } from 'node:net';
 import type { Socket } from 'node:net';
-import { breath } from './sample.ts';
 
 export interface HeldSockets {
   /** What was read on those that were closed, each once: what the server had to say at their end. */
@@ -38,7 +37,7 @@ export async function holdSockets(
         resolve();
         if (state.closing) return;
         state.renewed += 1;
-        void breath().then(() => (state.closing ? undefined : hold(localAddress)));
+        void hold(localAddress);
       });
     });
   await Promise.all(Array.from({ length: count }, (_, i) => hold(addresses[i % addresses.length] ?? '')));
