@@ -105,7 +105,11 @@ function coredns() {
   const env = { ...process.env, GOBIN: programs, CGO_ENABLED: '0' };
   if (!existsSync(join(programs, 'coredns'))) {
     console.log(`coredns ${version}: being built into ${programs}; takes minutes`);
-    must('nice', ['-n', '5', 'go', 'install', '-trimpath', `github.com/coredns/coredns@${version}`], { env });
+    must(
+      'nice',
+      ['-n', '5', 'go', 'install', '-trimpath', '-ldflags=-s -w', `github.com/coredns/coredns@${version}`],
+      { env },
+    );
   }
   return join(programs, 'coredns');
 }
