@@ -29,13 +29,13 @@ test('accepts exactly the documents that jsonb accepts', async (t) => {
     assert.ok(accepted > 15 && refused > 40);
   });
 
-  await t.test('of 20,000 generated and broken ones', async () => {
+  await t.test('of thousands, generated and broken', async () => {
     const { mismatches, accepted, refused } = await runDifferential(
       client,
-      20_000,
+      8_000,
       Math.floor(Math.random() * 2 ** 30),
     );
     assert.deepEqual(mismatches, []);
-    assert.ok(accepted > 2_000 && refused > 2_000, `${accepted} accepted, ${refused} refused`);
+    assert.ok(accepted > 800 && refused > 800, `${accepted} accepted, ${refused} refused`);
   });
 });

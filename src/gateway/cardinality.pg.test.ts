@@ -14,11 +14,11 @@ const authorized = `Authorization: Bearer ${token}\r\n`;
 
 /** What strangers may ask for, by how often; each is answered with the same status every time. */
 const kinds: readonly (readonly [count: number, status: number, request: (n: number) => string])[] = [
-  [times(2_000, 40_000), 401, (n) => post(`/v1/events?name=t${n}&database=d${n}`, '{}')],
-  [times(2_000, 47_000), 404, (n) => post(`/v1/${n}/nothing`, '{}', authorized)],
-  [times(1_000, 10_000), 404, (n) => post(`/v1/sql?database=d${n}`, 'SELECT 1', authorized)],
-  [times(300, 2_000), 404, (n) => post(`/v1/events?name=t${n}`, '{}', authorized)],
-  [times(200, 1_000), 400, (n) => post('/v1/sql', `SELECT * FROM t${n}`, authorized)],
+  [times(1_000, 40_000), 401, (n) => post(`/v1/events?name=t${n}&database=d${n}`, '{}')],
+  [times(1_000, 47_000), 404, (n) => post(`/v1/${n}/nothing`, '{}', authorized)],
+  [times(500, 10_000), 404, (n) => post(`/v1/sql?database=d${n}`, 'SELECT 1', authorized)],
+  [times(150, 2_000), 404, (n) => post(`/v1/events?name=t${n}`, '{}', authorized)],
+  [times(100, 1_000), 400, (n) => post('/v1/sql', `SELECT * FROM t${n}`, authorized)],
 ];
 
 const total = kinds.reduce((sum, [count]) => sum + count, 0);

@@ -114,10 +114,13 @@ suite('a whole request', () => {
   });
 });
 
-test('200,000 requests, generated and mutated: whatever is accepted Node’s parser reads in the same way', (t) => {
+/** Millions are in test/fuzz/requests.long.ts. */
+const count = 80_000;
+
+test('requests, generated and mutated: whatever is accepted Node’s parser reads in the same way', (t) => {
   const { random, seed } = seededRandom();
   t.diagnostic(`seed ${seed}`);
-  const accepted = fuzzRequests(200_000, random);
+  const accepted = fuzzRequests(count, random);
   t.diagnostic(`${accepted} accepted`);
-  assert.ok(accepted > 30_000, `only ${accepted} of them are good ones`);
+  assert.ok(accepted > count / 7, `only ${accepted} of them are good ones`);
 });

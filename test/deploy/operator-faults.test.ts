@@ -5,6 +5,7 @@ import { suite, test } from 'node:test';
 import { parseAllDocuments } from 'yaml';
 import { limits } from '../../src/tables/limits.ts';
 import { seededRandom } from '../support/random.ts';
+import { sampleOf, times } from '../support/sample.ts';
 import type { Fault, Rule } from '../support/kube/api-server.ts';
 import {
   changeHeadgate,
@@ -33,11 +34,14 @@ const whole = [
 ];
 const spec: HeadgateSpec = { enableWebhookListener: true };
 const steps = 40;
+/** Every second one of its writes, from another one on in each run. */
+const every = times(2, 1);
+const [first = 0] = sampleOf([0, 1].slice(0, every), 1);
 
 suite('operator, when', () => {
   for (const lost of ['lost before', 'lost after'] as const) {
     test(`it is killed at any write of its work (the write is ${lost}), the next one ends in the same place`, async (t) => {
-      for (let step = 0; step < steps; step++) {
+      for (let step = first; step < steps; step += every) {
         const server = await startApiServer(t);
         createHeadgate(server, 'hooks', spec);
         let writes = 0;

@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { Client } from 'pg';
 import { onEnd } from '../support/cleanup.ts';
 import { onEachEngine } from '../support/doors.ts';
+import { times } from '../support/sample.ts';
 import { plan, runPlan } from '../support/upsert-model.ts';
 
 onEachEngine('upserts and deletes through both doors leave what the model says', async (t, doors) => {
@@ -22,6 +23,6 @@ onEachEngine('upserts and deletes through both doors leave what the model says',
       );
       await runPlan(doors, name, chosen, chaos);
     }),
-    { numRuns: 12, endOnFailure: true, includeErrorInReport: true },
+    { numRuns: times(6, 24), endOnFailure: true, includeErrorInReport: true },
   );
 });

@@ -56,10 +56,10 @@ export async function call<T>(
     away.value = 'Headgate does not answer';
     throw new Failure({ error: 'Headgate does not answer', code: 'away' });
   }
-  const answer = (await response
-    .json()
-    .catch(() => ({ error: 'the answer cannot be read', code: 'away' }))) as unknown;
-  if (response.ok) {
+  const unread = { error: 'the answer cannot be read', code: 'away' };
+  const answer = (await response.json().catch(() => unread)) as unknown;
+  // A view that is left, or a connection that ends, can cut an answer off behind its status.
+  if (response.ok && answer !== unread) {
     away.value = null;
     return answer as T;
   }
