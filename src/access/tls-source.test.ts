@@ -178,7 +178,10 @@ test('a client of TLS 1.2 has one handshake on a connection', async (t) => {
   const files = { cert, key, clientCa: null, clientCert: 'required' } as const;
   const source = await TlsSource.open({ door: 'test', files, observe: () => undefined, pollMs: 60_000 });
   onEnd(t, 'source', () => source.close());
-  const server = createServer(source.serverOptions, (socket) => socket.on('error', () => undefined).resume());
+  const server = createServer(source.serverOptions, (socket) => {
+    socket.on('error', () => undefined).resume();
+    onEnd(t, 'socket', () => void socket.destroy());
+  });
   source.serve(server);
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   onEnd(t, 'server', () => void server.close());
@@ -192,6 +195,7 @@ test('a client of TLS 1.2 has one handshake on a connection', async (t) => {
       });
     });
     socket.on('error', ({ code: of }: NodeJS.ErrnoException) => resolve(of));
+    onEnd(t, 'client', () => void socket.destroy());
   });
   assert.equal(code, 'ERR_SSL_NO_RENEGOTIATION');
 });
