@@ -124,6 +124,8 @@ export async function launch(
     detached: true,
   });
   const exited = once(child, 'exit');
+  // The watcher waits for this end of its pipe, and this process for the pipe: also where the server did not start.
+  child.once('exit', () => (child.stdio[3] as Writable).destroy());
   await ready(child, join(data, 'postmaster.pid'));
   const pid = child.pid ?? 0;
   return {
@@ -131,8 +133,6 @@ export async function launch(
     async end(signal) {
       process.kill(signal === 'SIGKILL' ? -pid : pid, signal);
       await exited;
-      // The watcher waits for this end of its pipe, and this process for the pipe.
-      (child.stdio[3] as Writable).destroy();
     },
   };
 }
