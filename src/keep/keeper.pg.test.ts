@@ -36,15 +36,15 @@ suite('keep', () => {
   });
 
   const told: Observation[] = [];
-  const pass = async (signal = new AbortController().signal) => {
+  const pass = async (signal = new AbortController().signal, keepTurnMs: number = limits.keepTurnMs) => {
     told.length = 0;
     const engine = {
       clientConfig: (database: string) => ({ host: server.socketDir, user: 'root', database }),
       unavailable: null,
     };
-    const quick = { ...limits, keepRestMs: 0, keepRestTimes: 0 };
+    const quick = { ...limits, keepRestMs: 0, keepRestTimes: 0, keepTurnMs };
     const observe = (it: Observation) => void told.push(it);
-    await keepOnce('postgres', { engine, limits: quick, observe, clock: () => performance.now() }, signal);
+    return keepOnce('postgres', { engine, limits: quick, observe, clock: () => performance.now() }, signal);
   };
   const fill = (name: string, rows: number, age: string, from = 0) =>
     root.run(
@@ -61,7 +61,9 @@ suite('keep', () => {
     await fill('aged', 2_500, '91 days');
     await fill('aged', 10, '1 day');
     await root.run('INSERT INTO aged VALUES (NULL, NULL)');
-    await pass();
+    assert.equal(await pass(undefined, 0), true, 'there was no time');
+    assert.equal(await count('aged'), 2_511);
+    assert.equal(await pass(), false, 'nothing is left');
     assert.equal(await count('aged'), 11);
     assert.deepEqual(await kept(root, 'aged'), [[2_500, true, null]]);
     assert.deepEqual(

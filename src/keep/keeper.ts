@@ -21,6 +21,7 @@ export interface KeeperOptions {
   readonly limits: Pick<
     Limits,
     | 'keepEveryMs'
+    | 'keepAgainMs'
     | 'keepBatchRowsMax'
     | 'keepBatchMs'
     | 'keepPieceRowsMax'
@@ -67,24 +68,30 @@ export class Keeper {
 
   async #run(database: string, signal: AbortSignal): Promise<void> {
     const { engine, limits, observe } = this.#options;
+    let isLeft = false;
     while (!signal.aborted) {
       // The only way this pause fails is the signal.
-      await pause(limits.keepEveryMs, undefined, { signal }).catch(() => undefined);
+      await pause(isLeft ? limits.keepAgainMs : limits.keepEveryMs, undefined, { signal }).catch(
+        () => undefined,
+      );
+      isLeft = false;
       if (signal.aborted || engine.unavailable !== null) continue;
-      await keepOnce(database, this.#options, signal).catch((error: unknown) => {
-        if (signal.aborted) return;
-        observe({
-          kind: 'keep.failed',
-          database,
-          reason: error instanceof Error ? error.message : String(error),
-        });
-      });
+      try {
+        isLeft = await keepOnce(database, this.#options, signal);
+      } catch (error) {
+        const reason = error instanceof Error ? error.message : String(error);
+        if (!signal.aborted) observe({ kind: 'keep.failed', database, reason });
+      }
     }
   }
 }
 
-/** One pass over all tables of a database. */
-export async function keepOnce(database: string, options: KeeperOptions, signal: AbortSignal): Promise<void> {
+/** One pass over all tables of a database. Resolves with whether there was more to remove than it had time for. */
+export async function keepOnce(
+  database: string,
+  options: KeeperOptions,
+  signal: AbortSignal,
+): Promise<boolean> {
   const client = new Client({ ...options.engine.clientConfig(database), application_name: 'headgate keep' });
   // What breaks the connection is told by the query that was waiting.
   client.on('error', () => {});
@@ -94,8 +101,10 @@ export async function keepOnce(database: string, options: KeeperOptions, signal:
     signal.addEventListener('abort', cut, { once: true });
     const keeping = new Keeping(database, client, options, signal);
     const tables = await keeping.transaction(() => keeping.rows<KeptTable>(sql.keptTables));
-    for (const table of tables) if (!signal.aborted) await keeping.table(table);
+    let isLeft = false;
+    for (const table of tables) if (!signal.aborted) isLeft = (await keeping.table(table)) || isLeft;
     if (tables.length > 0) await keeping.transaction(() => keeping.rows(sql.trimmed));
+    return isLeft;
   } finally {
     signal.removeEventListener('abort', cut);
     await hangUp(client);
@@ -138,9 +147,11 @@ class Keeping {
     }
   }
 
-  async table(table: KeptTable): Promise<void> {
+  /** Whether its turn ended before all that is to be removed was. */
+  async table(table: KeptTable): Promise<boolean> {
     const { observe, clock, limits } = this.#options;
     const pass = { id: null as string | null, rows: 0 };
+    let isLeft = false;
     const until = clock() + limits.keepTurnMs;
     try {
       for (const leaf of await this.transaction(() => this.rows<Leaf>(sql.leaves, [table.oid]))) {
@@ -152,6 +163,7 @@ class Keeping {
         );
         while (!bounds.over && clock() < until && !this.#signal.aborted)
           pass.rows += await this.transaction(() => this.#remove(table, leaf, bounds, pass, this.#delete));
+        isLeft ||= !bounds.over;
       }
     } catch (error) {
       // Somebody holds the table: there is a next time.
@@ -159,6 +171,7 @@ class Keeping {
       if (code !== '55P03') await this.#told(table, code === '57014' ? new Left(reasons.slow) : error);
     }
     if (pass.rows > 0) observe({ kind: 'keep.removed', table: this.#name(table), rows: pass.rows });
+    return isLeft;
   }
 
   #name({ schema, table }: KeptTable): TableName {

@@ -2,6 +2,8 @@
 export const keepLimits = {
   /** How often the tables of a database are looked through, in ms. */
   keepEveryMs: 60_000,
+  /** The same, where a table had more rows to remove than there was time for in its turn. */
+  keepAgainMs: 10_000,
   /** Rows that one transaction removes, after how long it begins no other statement, and how long it may wait for a lock and run, in ms. */
   keepBatchRowsMax: 300,
   keepBatchMs: 50,
