@@ -133,8 +133,19 @@ export async function launch(
     async end(signal) {
       process.kill(signal === 'SIGKILL' ? -pid : pid, signal);
       await exited;
+      // The next server on this data does not start before the last process of this one has let go of its memory.
+      for (let left = 400; left > 0 && isGroup(pid); left--) await pause(5);
     },
   };
+}
+
+/** Whether a process of this group is there. */
+function isGroup(pid: number): boolean {
+  try {
+    return process.kill(-pid, 0);
+  } catch {
+    return false;
+  }
 }
 
 /** PostgreSQL refuses root. */
