@@ -15,7 +15,7 @@ export const keepLimits = {
   keepSampleRows: 5_000,
   /** How long it rests after one of those, in ms, and how many times as long as it took. */
   keepRestMs: 2,
-  keepRestTimes: 4,
+  keepRestTimes: 8,
   /** How long one table is worked on before the next one has its turn, in ms. */
   keepTurnMs: 30_000,
   /** Rows of headgate.kept that stay in a database. */
