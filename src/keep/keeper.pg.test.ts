@@ -36,13 +36,14 @@ suite('keep', () => {
   });
 
   const told: Observation[] = [];
-  const pass = async (signal = new AbortController().signal, keepTurnMs: number = limits.keepTurnMs) => {
+  const pass = async (other: Partial<Record<'keepTurnMs' | 'keepRestMs', number>> = {}) => {
+    const { signal } = new AbortController();
     told.length = 0;
     const engine = {
       clientConfig: (database: string) => ({ host: server.socketDir, user: 'root', database }),
       unavailable: null,
     };
-    const quick = { ...limits, keepRestMs: 0, keepRestTimes: 0, keepTurnMs };
+    const quick = { ...limits, keepRestMs: 0, keepRestTimes: 0, ...other };
     const observe = (it: Observation) => void told.push(it);
     return keepOnce('postgres', { engine, limits: quick, observe, clock: () => performance.now() }, signal);
   };
@@ -61,7 +62,7 @@ suite('keep', () => {
     await fill('aged', 2_500, '91 days');
     await fill('aged', 10, '1 day');
     await root.run('INSERT INTO aged VALUES (NULL, NULL)');
-    assert.equal(await pass(undefined, 0), true, 'there was no time');
+    assert.equal(await pass({ keepTurnMs: 0 }), true, 'there was no time');
     assert.equal(await count('aged'), 2_511);
     assert.equal(await pass(), false, 'nothing is left');
     assert.equal(await count('aged'), 11);
@@ -79,6 +80,20 @@ suite('keep', () => {
     await root.run(`ALTER TABLE aged SET (keep = 'all')`);
     await pass();
     assert.equal(await count('aged'), 11);
+  });
+
+  test('a long rest holds no lock, and what was removed before it stays removed', async () => {
+    await root.run(table('rested', '1 minute'));
+    await fill('rested', 1_000, '1 hour');
+    const passed = pass({ keepRestMs: 1_000, keepTurnMs: 900 });
+    const resting = `SELECT state FROM pg_stat_activity
+      WHERE application_name = 'headgate keep' AND state LIKE 'idle%' AND clock_timestamp() - state_change > interval '300 ms'`;
+    let rows: unknown[][] = [];
+    await until(async () => (rows = await root.run(resting)).length > 0);
+    assert.deepEqual(rows, [['idle']]);
+    assert.equal(await count('rested'), 1_000 - limits.keepBatchRowsMax);
+    assert.equal(await passed, true);
+    assert.deepEqual(await kept(root, 'rested'), [[limits.keepBatchRowsMax, true, null]]);
   });
 
   test('by size: the oldest go, until what is left takes about as much', async () => {

@@ -157,12 +157,14 @@ class Keeping {
       for (const leaf of await this.transaction(() => this.rows<Leaf>(sql.leaves, [table.oid]))) {
         const cutoff = await this.#cutoff(table, leaf);
         if (cutoff === null) continue;
-        const bounds = { cutoff, from: '-infinity', over: false };
+        const bounds = { cutoff, from: '-infinity', over: false, restMs: 0 };
         pass.rows += await this.transaction(() => this.#remove(table, leaf, bounds, pass, this.#empty)).catch(
           ifHeld,
         );
-        while (!bounds.over && clock() < until && !this.#signal.aborted)
+        while (!bounds.over && clock() < until && !this.#signal.aborted) {
           pass.rows += await this.transaction(() => this.#remove(table, leaf, bounds, pass, this.#delete));
+          if (!bounds.over) await this.#rest(bounds);
+        }
         isLeft ||= !bounds.over;
       }
     } catch (error) {
@@ -258,16 +260,19 @@ class Keeping {
     const statement = sql.remove(name, arrival, indexed, most);
     const until = clock() + limits.keepBatchMs;
     let removed = 0;
-    do {
+    for (;;) {
       const began = clock();
       const [gone] = await this.rows<Gone>(statement, [bounds.cutoff, bounds.from]);
       const rows = Number(gone?.rows ?? 0);
       removed += rows;
       bounds.from = gone?.last ?? bounds.from;
       bounds.over = rows < most;
-      await this.#rest(began);
-    } while (!bounds.over && removed < limits.keepBatchRowsMax && clock() < until);
-    return removed;
+      bounds.restMs = Math.max(limits.keepRestMs, (clock() - began) * limits.keepRestTimes);
+      // A rest that does not fit in is one without the lock.
+      if (bounds.over || removed >= limits.keepBatchRowsMax || clock() + bounds.restMs > until)
+        return removed;
+      await this.#rest(bounds);
+    }
   };
 
   /** A partition whose time is over, as a whole. Gives about how many rows that were. */
@@ -288,10 +293,8 @@ class Keeping {
   }
 
   /** The only way this pause fails is the signal. */
-  async #rest(began: number): Promise<void> {
-    const { clock, limits } = this.#options;
-    const ms = Math.max(limits.keepRestMs, (clock() - began) * limits.keepRestTimes);
-    await pause(ms, undefined, { signal: this.#signal }).catch(() => undefined);
+  async #rest({ restMs }: Bounds): Promise<void> {
+    await pause(restMs, undefined, { signal: this.#signal }).catch(() => undefined);
   }
 }
 
@@ -315,6 +318,8 @@ interface Bounds extends Cutoff {
   from: string;
   /** There are no more, or they are somebody else's to remove. */
   over: boolean;
+  /** How long to rest before the next ones. */
+  restMs: number;
 }
 
 /** Why a table is left alone for now; null: it is no longer the one that was meant. */
