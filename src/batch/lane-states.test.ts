@@ -119,8 +119,8 @@ test('a lane, in every state, at every event', async () => {
         'a request comes': 'committing',
         'a request of a broken chain comes': 'new aborted chain_broken, committing',
         'the turn ends': 'committing',
-        'the group is committed': 'first committed, forgotten, idle',
-        'the group is refused': 'first aborted row_refused, forgotten, idle',
+        'the group is committed': 'forgotten, first committed, idle',
+        'the group is refused': 'forgotten, first aborted row_refused, idle',
         'a moment passes': 'committing',
         'the deadline passes': 'first unknown deadline, committing',
         'Headgate stops': 'committing',
@@ -135,6 +135,17 @@ test('a lane, in every state, at every event', async () => {
         'the deadline passes':
           'first unknown deadline, second aborted deadline, third aborted deadline, committing',
         'Headgate stops': 'second aborted draining, third aborted draining, committing',
+      },
+      'committing two, one waits': {
+        'a request comes': 'committing',
+        'a request of a broken chain comes': 'new aborted chain_broken, committing',
+        'the turn ends': 'committing',
+        'the group is committed': 'first committed, second committed, gathering',
+        'the group is refused': 'first aborted row_refused, second aborted row_refused, gathering',
+        'a moment passes': 'committing',
+        'the deadline passes':
+          'first unknown deadline, second unknown deadline, third aborted deadline, committing',
+        'Headgate stops': 'third aborted draining, committing',
       },
       'committing, too late': {
         'a request comes': 'committing',
@@ -157,6 +168,7 @@ test('a lane, in every state, at every event', async () => {
       },
       committing,
       'committing, the queue is full': () => committing().submit('second').submit('third'),
+      'committing two, one waits': () => gathering().submit('second').endTurn().submit('third'),
       'committing, too late': () => {
         const bench = committing();
         bench.pass(100);

@@ -11,8 +11,14 @@
  *   committing a group is at the engine; what arrives meanwhile waits and is the next group. Under load groups
  *              grow by themselves, and alone a request waits for nothing.
  *
- *   idle ──submit──► gathering ──turn ends──► committing ──outcomes, some wait──► committing
- *                                                 └───────outcomes, none waits──► idle
+ *   idle ──submit──► gathering ──turn ends──► committing ──outcomes, as many wait──► committing
+ *                        ▲                        ├────────outcomes, fewer wait──┐
+ *                        └────────────────────────┼──────────────────────────────┘
+ *                                                 └────────outcomes, none waits──► idle
+ *
+ * Where many send again as soon as they are answered, two groups take turns: while one is at the engine, the senders of the other
+ * are answered and their next requests read. So the next group goes to the engine before those answers are written, it is
+ * half of all, and where fewer wait, the answers are written first and the turn is waited for.
  *
  * A receipt past its deadline is settled by `expire`: `deadline` (certainly not stored) when it still waits, and
  * `unknown` when its group is at the engine, whose own answer then comes too late to be told. Each request says how
@@ -65,6 +71,8 @@ export class Lane {
   #queue: Waiting[] = [];
   #head = 0;
   #committing: readonly Waiting[] = [];
+  /** What has been at the engine, and whose senders are still to be told. */
+  #ended: { readonly members: readonly Waiting[]; readonly outcomes: readonly Outcome[] }[] = [];
   #rows = 0;
   #bytes = 0;
   /** No deadline of the queue, and none of the group at the engine, is before this. */
@@ -166,23 +174,37 @@ export class Lane {
 
   async #run(): Promise<void> {
     const { passes } = this.#options;
+    let before = 0;
     while (this.#head < this.#queue.length) {
       // Who waits for a pass still stands in the queue, and is certainly not stored.
       const done = passes === null ? null : await passes.turn();
-      const members = this.#takeGroup();
-      if (members.length > 0) await this.#commit(members);
+      const waiting = this.#queue.length - this.#head;
+      const members = this.#takeGroup(before === 0 ? waiting : Math.ceil((waiting + before) / 2));
+      before = members.length;
+      if (before > 0) await this.#commit(members);
       done?.();
-      this.#tellWatchers();
+      const left = this.#queue.length - this.#head;
+      // Behind all promises that are settled now, and so behind what the next group writes to the engine.
+      if (left >= before) process.nextTick(() => this.#tell());
+      else this.#tell();
+      if (left === 0 || left >= before) continue;
+      this.#become('gathering');
+      await new Promise<void>((resolve) => this.#options.endOfTurn(resolve));
     }
-    this.#tellWatchers();
+    this.#tell();
     this.#become('idle');
     this.#options.onIdle();
   }
 
-  /** Nothing is at the engine. */
+  #tell(): void {
+    for (const { members, outcomes } of this.#ended.splice(0))
+      members.forEach((waiting, i) => settle(waiting, outcomes[i] ?? unheardOf));
+    this.#tellWatchers();
+  }
+
   #tellWatchers(): void {
     if (this.#watchers.length === 0) return;
-    const first = this.#queue[this.#head]?.ordinal ?? Infinity;
+    const first = (this.#committing[0] ?? this.#queue[this.#head])?.ordinal ?? Infinity;
     const passed = this.#watchers.filter(({ upTo }) => upTo < first);
     this.#watchers = this.#watchers.filter(({ upTo }) => upTo >= first);
     for (const { tell } of passed) tell();
@@ -195,21 +217,23 @@ export class Lane {
     const started = this.#options.clock();
     const outcomes = await this.#options.commit(group);
     this.#options.pace.record(group.rows, this.#options.clock() - started);
-    members.forEach((waiting, i) => {
-      settle(waiting, outcomes[i] ?? { kind: 'unknown', refusal: refusal('internal') });
+    // Before the next group is taken.
+    members.forEach(({ rows: { chain } }, i) => {
+      if (chain !== null && outcomes[i]?.kind !== 'committed') chain.broken = true;
     });
+    this.#ended.push({ members, outcomes });
     this.#committing = [];
   }
 
   /** The next requests that fit one transaction: of one version of the table, within the group's bounds. */
-  #takeGroup(): Waiting[] {
+  #takeGroup(most: number): Waiting[] {
     const { groupBytesMax } = this.#options.limits;
     const { groupRows, groupMs } = this.#options.pace;
     const latest = this.#options.clock() + groupMs;
     const members: Waiting[] = [];
     let rows = 0;
     let bytes = 0;
-    while (this.#head < this.#queue.length) {
+    while (this.#head < this.#queue.length && members.length < most) {
       const waiting = this.#queue[this.#head];
       if (waiting === undefined) break;
       if (waiting.rows.chain?.broken === true) {
@@ -257,6 +281,8 @@ export class Lane {
     this.#state = state;
   }
 }
+
+const unheardOf: Outcome = { kind: 'unknown', refusal: refusal('internal') };
 
 function settle(waiting: Waiting, outcome: Outcome): void {
   if (waiting.settled) return;

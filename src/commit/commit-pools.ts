@@ -30,6 +30,10 @@ interface Open {
   /** Whether the log has been told. */
   said: boolean;
   readonly kept: KeptSessions;
+  /** Given back in this turn of the event loop. */
+  readonly warm: PoolClient[];
+  /** Nothing is kept of it any more. */
+  isOver: boolean;
   /** Those that keep a statement for each of very many tables. */
   readonly learned: Set<ClientBase>;
   /** Asked once of each database; null: not yet. */
@@ -57,14 +61,14 @@ export class CommitPools {
 
   /**
    * A connection to commit on, for rows of `table` perhaps one in which only code of that table has run; throws when none can
-   * be had in time. Give it back with `release`, or with giveBackStained.
+   * be had in time. Give it back with `release`, or giveBack, or giveBackStained.
    */
   async connect(database: string, table: number | null = null): Promise<PoolClient> {
     const latest = performance.now() + this.#limits.commitStatementTimeoutMs;
     for (let attempt = 1; ; attempt++) {
       const open = this.#pools.get(database) ?? this.#open(database, false);
       this.#growAgain(open);
-      const own = table === null ? null : open.kept.take(table);
+      const own = (table === null ? null : open.kept.take(table)) ?? open.warm.pop() ?? null;
       if (own !== null) return own;
       try {
         return (await this.#lastOf(open)) ?? (await open.pool.connect());
@@ -95,7 +99,13 @@ export class CommitPools {
     const next = this.#pools.get(database);
     // Another request of the same moment may have found out already.
     if (next === undefined || next === open) this.#open(database, true);
-    if (next === open) void open.pool.end();
+    if (next === open) void this.#end(open);
+  }
+
+  #end(open: Open): Promise<void> {
+    open.isOver = true;
+    open.kept.close();
+    return open.pool.end();
   }
 
   /** The engine has no more connections than these. */
@@ -145,6 +155,16 @@ export class CommitPools {
     return preparedForMany(client);
   }
 
+  /** Takes back a connection for the group that goes next: one of this turn of the event loop goes on with it at once. */
+  giveBack(client: PoolClient): void {
+    const open = opens.get(client);
+    if (open === undefined || open.isOver || open.pool.waitingCount > 0) return client.release();
+    if (open.warm.push(client) > 1) return;
+    setImmediate(() => {
+      for (const it of open.warm.splice(0)) it.release();
+    });
+  }
+
   /**
    * Takes back a connection in whose session code has run: of `table` alone, for which it is kept a while, or of any. It is
    * lent to others when the session is as new. Behind the answers; nobody waits for it but who wants the last connection.
@@ -176,8 +196,7 @@ export class CommitPools {
   async release(database: string): Promise<void> {
     const open = this.#pools.get(database);
     this.#pools.delete(database);
-    open?.kept.close();
-    await open?.pool.end();
+    if (open !== undefined) await this.#end(open);
   }
 
   async close(): Promise<void> {
@@ -203,16 +222,24 @@ export class CommitPools {
     // An idle connection that the engine closes is simply not there any more; the next commit opens another. One that
     // breaks while it commits tells its group; as an event the error is nobody's.
     pool.on('error', () => {});
-    pool.on('connect', (client) => client.on('error', () => {}));
+    pool.on('connect', (client) => {
+      opens.set(client, open);
+      client.on('error', () => {});
+    });
     const learned = new Set<ClientBase>();
     pool.on('remove', (client) => learned.delete(client));
     const letGo = (client: PoolClient, broken: boolean) => this.#renew(client, broken);
     const kept = new KeptSessions({ limits: allLimits, letGo });
-    const open: Open = { pool, shared, kept, learned, limitedAtMs: null, said: false, isPgpool: null };
+    const open: Open = {
+      ...{ pool, shared, kept, learned, warm: [], isOver: false },
+      ...{ limitedAtMs: null, said: false, isPgpool: null },
+    };
     this.#pools.set(database, open);
     return open;
   }
 }
+
+const opens = new WeakMap<ClientBase, Open>();
 
 /** Others keep statements for shared transactions, and as many as there are of those. */
 function isStranger({ learned }: Open, client: ClientBase): boolean {

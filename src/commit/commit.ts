@@ -199,7 +199,8 @@ class Lent {
       const whose = this.isStained ? null : this.#table;
       if (usable && (this.isStained || !code.inert))
         this.#pools.giveBackStained(database, this.#client, whose);
-      else this.#client.release(!usable);
+      else if (usable) this.#pools.giveBack(this.#client);
+      else this.#client.release(true);
     }
     this.#isLent = false;
   }
