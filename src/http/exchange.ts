@@ -96,7 +96,7 @@ export abstract class Exchange implements LiveRequest {
     this.arrivedAtMs = hall.now();
     const peer = connection.remoteAddress;
     this.remoteAddress = hall.gate?.believesProxies === true ? hall.gate.clientAddress(peer, request) : peer;
-    this.share = new Share(hall.inFlight, this.remoteAddress, (why) => this.fail(why));
+    this.share = new Share(hall.inFlight, this.remoteAddress, this);
     connection.last = this;
     if (request instanceof WholeRequest) return;
     const isChunked = request.headers['transfer-encoding'] !== undefined;
