@@ -67,10 +67,11 @@ class TableCounts {
     const name = JSON.stringify([table.database, table.schema, table.table]);
     let series = this.#byName.get(name);
     if (series === undefined) {
-      // Not remembered by identity: what counts as other holds nothing for the table.
-      if (this.#byName.size >= this.#tablesMax) return this.#other;
-      series = newSeries({ database: table.database, schema: table.schema, table: table.table });
-      this.#byName.set(name, series);
+      const isOther = this.#byName.size >= this.#tablesMax;
+      series = isOther
+        ? this.#other
+        : newSeries({ database: table.database, schema: table.schema, table: table.table });
+      if (!isOther) this.#byName.set(name, series);
     }
     this.#byIdentity.set(table, series);
     return series;

@@ -7,6 +7,7 @@ import type { Deferred } from '../kit/deferred.ts';
 import type { Chain, Outcome } from '../tables/flow.ts';
 import { refusal } from '../tables/refusals.ts';
 import { Lane } from './lane.ts';
+import type { LaneOptions } from './lane.ts';
 import { Pace } from './pace.ts';
 
 /** A lane of two requests, whose turns, clock and engine are moved by hand, with those that were given to it. */
@@ -26,7 +27,7 @@ class Bench {
       groupRowsMax: 4,
       groupTargetMs: 1_000,
     };
-    this.lane = new Lane({
+    const options: LaneOptions = {
       commit: async ({ members }) => {
         const done = deferred<Outcome>();
         this.#groups.push(done);
@@ -34,12 +35,11 @@ class Bench {
         return members.map(() => outcome);
       },
       limits,
-      pace: new Pace(limits),
       clock: () => this.#nowMs,
       endOfTurn: (run) => void this.#turns.push(run),
-      passes: null,
       onIdle: () => void this.#said.push('forgotten'),
-    });
+    };
+    this.lane = new Lane(options, new Pace(limits));
   }
 
   submit(name: string, chain: Chain | null = null): this {

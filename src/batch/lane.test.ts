@@ -44,7 +44,7 @@ function bench(given: Partial<LanesOptions['limits']> = {}) {
     endOfTurn: (run: () => void) => void turns.push(run),
     onIdle: () => void at.idle++,
   };
-  const lane = new Lane({ ...options, pace: new Pace(limits), passes: null });
+  const lane = new Lane(options, new Pace(limits));
   return {
     lane,
     options,

@@ -40,18 +40,15 @@ import type { Pace } from './pace.ts';
 
 export type LaneState = 'idle' | 'gathering' | 'committing';
 
+/** What all lanes share. */
 export interface LaneOptions {
   readonly commit: CommitGroup;
   readonly limits: Pick<Limits, 'laneRowsMax' | 'laneBytesMax' | 'groupBytesMax'>;
-  /** What is known of the table's speed. */
-  readonly pace: Pace;
   /** A monotonic clock, ms. */
   readonly clock: () => number;
   /** Runs its argument when the current turn of the event loop has handled its sockets (setImmediate). */
   readonly endOfTurn: (run: () => void) => void;
-  /** Only who holds one of them commits a group; null: every lane does when it has one. */
-  readonly passes: Semaphore | null;
-  /** Told when the lane has nothing left. */
+  /** Told when a lane has nothing left. */
   readonly onIdle: () => void;
 }
 
@@ -66,6 +63,8 @@ interface Waiting {
 
 export class Lane {
   readonly #options: LaneOptions;
+  readonly #pace: Pace;
+  readonly #passes: Semaphore | null;
   #state: LaneState = 'idle';
   /** In order of arrival; `#head` is the first that still waits, so that taking a group moves no elements. */
   #queue: Waiting[] = [];
@@ -83,8 +82,11 @@ export class Lane {
   /** Who waits until everything up to an ordinal is stored or never will be. */
   #watchers: { readonly upTo: number; readonly tell: () => void }[] = [];
 
-  constructor(options: LaneOptions) {
+  /** `pace`: what is known of the table's speed. `passes`: only who holds one of them commits a group; null: it does when it has one. */
+  constructor(options: LaneOptions, pace: Pace, passes: Semaphore | null = null) {
     this.#options = options;
+    this.#pace = pace;
+    this.#passes = passes;
   }
 
   get state(): LaneState {
@@ -102,7 +104,7 @@ export class Lane {
     // A lane that is empty takes one request of any size that the listener let through.
     if (this.#rows === 0) return false;
     if (this.#rows >= laneRowsMax || this.#bytes + bytes > laneBytesMax) return true;
-    return this.#options.pace.waitMs(this.#rows) * 2 > ackTimeoutMs;
+    return this.#pace.waitMs(this.#rows) * 2 > ackTimeoutMs;
   }
 
   submit(rows: Rows): Promise<Outcome> {
@@ -173,7 +175,7 @@ export class Lane {
   }
 
   async #run(): Promise<void> {
-    const { passes } = this.#options;
+    const passes = this.#passes;
     let before = 0;
     while (this.#head < this.#queue.length) {
       // Who waits for a pass still stands in the queue, and is certainly not stored.
@@ -216,7 +218,7 @@ export class Lane {
     const group = toGroup(members);
     const started = this.#options.clock();
     const outcomes = await this.#options.commit(group);
-    this.#options.pace.record(group.rows, this.#options.clock() - started);
+    this.#pace.record(group.rows, this.#options.clock() - started);
     // Before the next group is taken.
     members.forEach(({ rows: { chain } }, i) => {
       if (chain !== null && outcomes[i]?.kind !== 'committed') chain.broken = true;
@@ -228,7 +230,7 @@ export class Lane {
   /** The next requests that fit one transaction: of one version of the table, within the group's bounds. */
   #takeGroup(most: number): Waiting[] {
     const { groupBytesMax } = this.#options.limits;
-    const { groupRows, groupMs } = this.#options.pace;
+    const { groupRows, groupMs } = this.#pace;
     const latest = this.#options.clock() + groupMs;
     const members: Waiting[] = [];
     let rows = 0;
