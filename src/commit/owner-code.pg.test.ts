@@ -22,7 +22,7 @@ import type { ShapeChoice } from '../catalog/shape.ts';
 import type { Rows, Target } from '../tables/flow.ts';
 import { limits } from '../tables/limits.ts';
 import { CommitPools } from './commit-pools.ts';
-import { executorSchema } from './executor.ts';
+import { executorSchema } from '../catalog/executor.ts';
 import { createHandOver } from './hand-over.ts';
 
 const removing = (rows: Rows, ...which: number[]): Rows => ({
@@ -288,6 +288,14 @@ for (const { version, bin } of versions) {
               assert.ok(typeof code !== 'string' && code.as === 'owner' && !code.inert, check);
             else assert.match(JSON.stringify(code), /run code of its owner .*mallory/, check);
           }
+          for (const [columns, after] of [
+            ['id INT', `CREATE STATISTICS mal.s ON (mal.pure('x')) FROM mal.t`],
+            ['id INT UNIQUE, other INT REFERENCES mal.t (id)', ''],
+          ] as const) {
+            await made(columns, after);
+            const code = await codeOfTable('mal.t');
+            assert.ok(typeof code === 'string' || (code.as === 'owner' && !code.inert), after);
+          }
           // Every other function is named where it stands.
           await made(
             'id INT',
@@ -328,6 +336,43 @@ for (const { version, bin } of versions) {
             'CREATE TABLE mal.follower (code INT REFERENCES public.t (code) ON UPDATE CASCADE)',
           );
           assert.match(JSON.stringify(await codeOfTable('public.t')), /would run code of role .*mallory/);
+        });
+
+        test('tables that foreign keys look into run code of their owner, with no more than his rights', async (t) => {
+          const { root, owner, own, send, tableOf, made } = await room(t, bin, role);
+          await made(
+            'id INT PRIMARY KEY',
+            `INSERT INTO mal.t VALUES (1), (2); CREATE STATISTICS mal.of_t ON (mal.pure('x')) FROM mal.t`,
+          );
+          await root.query(`CREATE TABLE public.t (id INT PRIMARY KEY, other INT REFERENCES mal.t); ALTER TABLE public.t OWNER TO ${role};
+            GRANT REFERENCES ON public.t TO mallory; CREATE TABLE public.u (id INT UNIQUE); ALTER TABLE public.u OWNER TO ${role}; GRANT REFERENCES ON public.u TO mallory`);
+          await owner.query(`CREATE TABLE mal.follower (id INT REFERENCES public.t); CREATE STATISTICS mal.of_follower ON (mal.pure('y')) FROM mal.follower;
+            CREATE TABLE mal.of_u (id INT REFERENCES public.u (id) ON UPDATE CASCADE ON DELETE CASCADE); TRUNCATE mal.seen`);
+          const target = await tableOf('public.t');
+          assert.deepEqual([target.code.as, target.code.inert], ['owner', false]);
+          assert.deepEqual(outcomesOf(await send([rowsOf(target, '{"id":1,"other":1}')])), [1]);
+          assert.ok((await nothingGained(root, role, 'looked up')) > 0);
+          await owner.query('TRUNCATE mal.seen');
+          assert.deepEqual(messages(await send([removing(rowsOf(target, '{"id":1}'), 0)])), ['committed']);
+          assert.ok((await nothingGained(root, role, 'looked for')) > 0);
+          // Rows of a table without a primary key are added, and nothing is passed on.
+          const added = await tableOf('public.u');
+          assert.equal(added.code.as, 'headgate');
+          assert.deepEqual(outcomesOf(await send([rowsOf(added, '{"id":1}')])), [1]);
+
+          // What is left for COMMIT would run, before PostgreSQL 18, with the rights of whoever commits.
+          await owner.query(`CREATE FUNCTION mal.fired() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN PERFORM mal.late(); RETURN NULL; END$$;
+            CREATE CONSTRAINT TRIGGER fired AFTER INSERT ON mal.queue DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION mal.fired();
+            CREATE FUNCTION mal.queues() RETURNS text LANGUAGE sql AS 'INSERT INTO mal.queue VALUES (1) RETURNING ''x''';
+            CREATE FUNCTION mal.pures(text) RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$BEGIN RETURN (SELECT mal.queues()); END$$;
+            CREATE STATISTICS mal.queued ON (mal.pures('z')) FROM mal.t; TRUNCATE mal.queue`);
+          const [queued = ''] = outcomesOf(await send([rowsOf(target, '{"id":2,"other":2}')]));
+          assert.match(String(queued), /^aborted/);
+          await nothingGained(root, role, 'queued');
+          if (role === 'root') return;
+          await root.query(`REVOKE CREATE ON DATABASE postgres FROM ${role}`);
+          const row = await describeTable(own, 'public.t');
+          assert.match(JSON.stringify(row && toCode(row)), /run code of the role .*mallory/);
         });
 
         test('a table that changes hands between catalog and row runs nothing', async (t) => {
