@@ -4,12 +4,12 @@
  * ended, and when their process is killed the engine's own watchdog stops the server.
  */
 import { randomBytes } from 'node:crypto';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, type TestContext } from 'node:test';
 import { Client, type ClientConfig } from 'pg';
-import { onEnd } from './cleanup.ts';
+import { onEnd, removeFolder } from './cleanup.ts';
 import { fromTemplate } from './template.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
@@ -94,11 +94,11 @@ async function start(): Promise<Server> {
       engine,
       stop: async () => {
         await engine.close();
-        await rm(folder, { recursive: true, force: true });
+        await removeFolder(folder);
       },
     };
   } catch (error) {
-    await rm(folder, { recursive: true, force: true });
+    await removeFolder(folder);
     throw error;
   }
 }

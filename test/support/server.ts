@@ -20,6 +20,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import type { Writable } from 'node:stream';
 import { setTimeout as pause } from 'node:timers/promises';
+import { removeFolder } from './cleanup.ts';
 import { findPackage } from '../../src/engine/embedded-binaries.ts';
 
 export interface TestServer {
@@ -63,7 +64,7 @@ export async function startServer(
     async close() {
       // At once: nobody starts it again.
       await running.end('SIGQUIT');
-      rmSync(folder, { recursive: true, force: true });
+      await removeFolder(folder);
     },
   };
 }
