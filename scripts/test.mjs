@@ -102,15 +102,11 @@ function run(together, flags = wanted.length > 0 ? telling : first) {
     const shell = ['-c', '"$0" "$@"; code=$?; times >&3; exit $code'];
     // A group of its own, so that what it started can be ended with it; servers of tests end with the process that holds
     // their pipe.
-    const child = spawn(
-      '/bin/sh',
-      [...shell, process.execPath, ...flags, ...reporter, ...program],
-      {
-        stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
-        detached: true,
-        env,
-      },
-    );
+    const child = spawn('/bin/sh', [...shell, process.execPath, ...flags, ...reporter, ...program], {
+      stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
+      detached: true,
+      env,
+    });
     running.add(child);
     let output = '';
     let times = '';
