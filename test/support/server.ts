@@ -12,6 +12,7 @@ import {
   cpSync,
   existsSync,
   mkdtempSync,
+  readdirSync,
   readFileSync,
   renameSync,
   rmSync,
@@ -140,10 +141,22 @@ export async function launch(
   };
 }
 
-/** Whether a process of this group is there. */
+/** Whether a process of this group runs. One that has ended, and that its new parent has not asked about yet, holds nothing. */
 function isGroup(pid: number): boolean {
   try {
-    return process.kill(-pid, 0);
+    process.kill(-pid, 0);
+  } catch {
+    return false;
+  }
+  if (process.platform !== 'linux') return true;
+  return readdirSync('/proc').some((name) => /^\d+$/.test(name) && runsIn(name, pid));
+}
+
+function runsIn(name: string, group: number): boolean {
+  try {
+    // Behind the name, which may hold anything: state, parent, group.
+    const [state, , of] = readFileSync(`/proc/${name}/stat`, 'latin1').split(') ').at(-1)?.split(' ') ?? [];
+    return Number(of) === group && state !== 'Z';
   } catch {
     return false;
   }
