@@ -62,6 +62,12 @@ const unsteady = [];
 const running = new Set();
 const pace = new Pace();
 const started = Date.now();
+// Ctrl-C in a terminal reaches this process alone: the others are groups of their own.
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'])
+  process.on(signal, () => {
+    for (const child of running) kill(child);
+    process.exit(1);
+  });
 await all();
 await again();
 removeSegments();
@@ -215,10 +221,3 @@ function kill(child) {
     // It has ended by itself.
   }
 }
-
-// Ctrl-C in a terminal reaches this process alone: the others are groups of their own.
-for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'])
-  process.on(signal, () => {
-    for (const child of running) kill(child);
-    process.exit(1);
-  });
