@@ -35,7 +35,7 @@ function hostileOn(bin: string): void {
   before(async () => {
     server = await startServer(bin);
     root = await open('root');
-    await migrate(root.client, await readMigrations());
+    await migrate(root.client, readMigrations());
     await root.client.query(`CREATE ROLE alice LOGIN; CREATE ROLE mallory LOGIN;
       GRANT CREATE ON DATABASE postgres TO alice, mallory;
       CREATE SCHEMA al AUTHORIZATION alice; CREATE SCHEMA mal AUTHORIZATION mallory`);
@@ -359,7 +359,7 @@ function hostileOn(bin: string): void {
     const [her, him] = [await there('mallory'), await there('root')];
     await her.client.query(`CREATE SCHEMA headgate; CREATE TABLE headgate.migration (version int);
       INSERT INTO headgate.migration VALUES (3)`);
-    const migrations = await readMigrations();
+    const migrations = readMigrations();
     await assert.rejects(migrate(him.client, migrations), /something in it was made by neither "root"/);
     await him.client.query('DROP SCHEMA headgate CASCADE; CREATE ROLE hg LOGIN; CREATE SCHEMA headgate');
     // Neither CREATE on the database nor on the schema, then on the schema alone, as somebody else has made it.

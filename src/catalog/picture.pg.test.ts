@@ -55,7 +55,7 @@ suite('the picture of a catalog', () => {
     ];
     for (const door of [root, reader, planner]) await door.client.connect();
     keepPlan(planner.client);
-    await migrate(root.client, await readMigrations());
+    await migrate(root.client, readMigrations());
     // So that what changes is less than half.
     for (let i = 0; i < others; i++) await root.run(webhook(`another_${i}`));
     const { client } = reader;

@@ -43,7 +43,7 @@ async function room(t: TestContext, bin: string, role: string) {
     );
   const owner = await clientOf(t, { ...config, user: 'mallory' });
   const own = await clientOf(t, { ...config, user: role });
-  await migrate(own, await readMigrations());
+  await migrate(own, readMigrations());
   const engine = { clientConfig: () => ({ ...config, user: role }) };
   const spy = new Spy();
   const send = committer(t, engine, spy);

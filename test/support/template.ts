@@ -37,7 +37,7 @@ async function make(dataDir: string): Promise<void> {
   const engine = await openEmbeddedEngine({ dataDir, observe: () => undefined });
   const client = new Client(engine.clientConfig(engine.defaultDatabase));
   await client.connect();
-  await migrate(client, await readMigrations());
+  await migrate(client, readMigrations());
   await appendFile(join(dataDir, 'pg', 'postgresql.conf'), forTests);
   // A log that is one empty file, and not 16 MB of what has been: the one before goes with the checkpoint of the server's end.
   await client.query('select pg_reload_conf()');
