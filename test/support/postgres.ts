@@ -33,11 +33,15 @@ export interface TestDatabase {
 }
 
 let server: Promise<Server> | null = null;
+/** Makes and drops the databases. */
+let root: Promise<Client> | null = null;
 
 // At the top of the file, because a hook registered inside a test belongs to that test alone.
 after(async () => {
   const started = server;
   server = null;
+  await (await root)?.end();
+  root = null;
   await (await started)?.stop();
 });
 
@@ -104,13 +108,17 @@ async function start(): Promise<Server> {
 }
 
 async function run(engine: Engine, sql: string): Promise<void> {
-  const client = new Client(engine.clientConfig(engine.defaultDatabase));
+  root ??= openRoot(engine);
+  await (await root).query(sql);
+}
+
+/** In no database that is copied. */
+async function openRoot(engine: Engine): Promise<Client> {
+  const database = engine.kind === 'embedded' ? 'postgres' : engine.defaultDatabase;
+  const client = new Client({ ...engine.clientConfig(database), application_name: 'test support' });
+  client.on('error', () => (root = null));
   await client.connect();
-  try {
-    await client.query(sql);
-  } finally {
-    await client.end();
-  }
+  return client;
 }
 
 function withDatabase(engine: Engine, name: string): Engine {
