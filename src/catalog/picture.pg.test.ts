@@ -139,10 +139,22 @@ suite('the picture of a catalog', () => {
         assert.match(some.snapshot.unusable.get('public\0e') ?? '', /too much/);
       if (/^\w+ TABLE [abep]/.test(step)) assert.equal(some.snapshot.tables.get('public\0c'), kept, told);
     }
-    const { rows } = await planner.client.query<{ plans: number }>(
-      'SELECT generic_plans::int AS plans FROM pg_prepared_statements',
+    const plans = 'SELECT generic_plans::int AS plans FROM pg_prepared_statements';
+    assert.deepEqual((await planner.client.query(plans)).rows, [{ plans: steps.length }]);
+    // A later Headgate replaces views while this one runs.
+    const { rows } = await root.client.query<{ text: string }>(
+      `SELECT pg_get_viewdef('headgate.catalog_rows'::regclass) AS text`,
     );
-    assert.deepEqual(rows, [{ plans: steps.length }]);
+    const [text = ''] = (rows[0]?.text ?? '').split(';');
+    await root.client.query(
+      `CREATE OR REPLACE VIEW headgate.catalog_rows AS SELECT r.*, 1 AS later FROM (${text}) AS r WHERE r.table_name <> 'c'`,
+    );
+    all.begin();
+    await all.update(planner.client, none);
+    assert.equal(all.snapshot.tables.size, some.snapshot.tables.size - 1);
+    await root.client.query(
+      `CREATE OR REPLACE VIEW headgate.catalog_rows AS SELECT r.*, 1 AS later FROM (${text}) AS r`,
+    );
     assert.deepEqual([...some.snapshot.tables.keys()].filter((key) => !key.includes('another_')).toSorted(), [
       'another\0d',
       'public\0a2',
