@@ -251,8 +251,13 @@ function hostileOn(bin: string): void {
         'sealId', gen_random_uuid(), 'secrets', '${secrets}'::jsonb), NULL)`,
       '54000',
     );
-    await mallory.client.query(`DO $do$ BEGIN FOR i IN 1 .. 1000 LOOP
-      CALL headgate.create_secret('mal', 'n' || i, false, 'meta', gen_random_uuid(), 'A', NULL); END LOOP; END $do$`);
+    const making = (from: number, to: number) => `DO $do$ BEGIN FOR i IN ${from} .. ${to} LOOP
+      CALL headgate.create_secret('mal', 'n' || i, false, 'meta', gen_random_uuid(), 'A', NULL); END LOOP; END $do$`;
+    await mallory.client.query(making(1, 10));
+    await root.client
+      .query(`INSERT INTO headgate.secret (schema_name, name, owner, owner_oid, backend, seal_id, sealed) SELECT
+      s.schema_name, 'n' || i, s.owner, s.owner_oid, s.backend, s.seal_id, 'A' FROM headgate.secret s, generate_series(11, 990) AS i WHERE s.name = 'n1'`);
+    await mallory.client.query(making(991, 1_000));
     await refused(mallory, "CREATE SECRET mal.more WITH (backend = 'meta') AS 'x'", '54000');
 
     // A default of 30 MB, and an expression of 40 MB that an older version has let in.
