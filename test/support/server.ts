@@ -30,6 +30,9 @@ export interface TestServer {
   /** The socket itself. */
   readonly socket: string;
   readonly pid: number;
+  readonly data: string;
+  /** In order: its data can be copied, until it is closed. */
+  stop(): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -44,10 +47,11 @@ const watched = '( (read -r _ <&3 || kill -INT $$) >/dev/null 2>&1 & ); exec "$0
 /** A server that lives for seconds need not sync, nor compile what is asked once. */
 const cheap = ['listen_addresses=', 'fsync=off', 'jit=off'];
 
-/** `settings`: `name=value` of postgresql.conf. The superuser is root, the database postgres. */
+/** `settings`: `name=value` of postgresql.conf. `from`: data of a server that was stopped. The superuser is root, the database postgres. */
 export async function startServer(
   bin: string = embeddedBin,
   settings: readonly string[] = [],
+  from: string | null = null,
 ): Promise<TestServer> {
   const user = serverUser();
   const folder = mkdtempSync(join(tmpdir(), 'headgate-server-'));
@@ -55,16 +59,23 @@ export async function startServer(
   if (user.uid !== undefined) chownSync(folder, user.uid, user.gid ?? user.uid);
   const programs = reachable(bin, folder, user);
   const data = join(folder, 'data');
-  makeCluster(bin, programs, data);
+  if (from === null) makeCluster(bin, programs, data);
+  else copyCluster(from, data);
   const running = await launch(programs, data, folder, [...cheap, ...settings]);
+  let isStopped = false;
   const port = settings.find((setting) => setting.startsWith('port='))?.slice(5) ?? '5432';
   return {
     socketDir: folder,
     socket: join(folder, `.s.PGSQL.${port}`),
     pid: running.pid,
+    data,
+    async stop() {
+      isStopped = true;
+      await running.end('SIGINT');
+    },
     async close() {
       // At once: nobody starts it again.
-      await running.end('SIGQUIT');
+      if (!isStopped) await running.end('SIGQUIT');
       await removeFolder(folder);
     },
   };
@@ -90,7 +101,11 @@ export function makeCluster(bin: string, programs: string, data: string): void {
       rmSync(folder, { recursive: true });
     }
   }
-  const copied = spawnSync('cp', ['-a', join(made, 'data'), data], { ...serverUser(), encoding: 'utf8' });
+  copyCluster(join(made, 'data'), data);
+}
+
+function copyCluster(from: string, to: string): void {
+  const copied = spawnSync('cp', ['-a', from, to], { ...serverUser(), encoding: 'utf8' });
   if (copied.status !== 0) throw new Error(`cp: ${copied.stderr}`);
 }
 
