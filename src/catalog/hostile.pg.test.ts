@@ -260,10 +260,10 @@ function hostileOn(bin: string): void {
     await mallory.client.query(making(991, 1_000));
     await refused(mallory, "CREATE SECRET mal.more WITH (backend = 'meta') AS 'x'", '54000');
 
-    // A default of 30 MB, and an expression of 40 MB that an older version has let in.
+    // A default of 9 MB, and an expression of 40 MB that an older version has let in.
     await mallory.run(webhook('mal.deep'));
     await mallory.client.query(
-      `DO $do$ BEGIN EXECUTE format('ALTER TABLE mal.deep ADD n text, ALTER n SET DEFAULT %L', repeat('y', 30000000)); END $do$`,
+      `DO $do$ BEGIN EXECUTE format('ALTER TABLE mal.deep ADD n text, ALTER n SET DEFAULT %L', repeat('y', 9000000)); END $do$`,
     );
     await root.client.query(`BEGIN; ALTER TABLE headgate.webhook_table DROP CONSTRAINT webhook_table_bounds;
       UPDATE headgate.webhook_table SET expression = repeat('x', 40000000) WHERE relation = 'mal.own'::regclass`);
