@@ -43,8 +43,9 @@ const env = {
   ...(made.status === 0 ? { HEADGATE_TEST_TEMPLATE: template } : {}),
 };
 
+const script = (name) => fileURLToPath(new URL(name, import.meta.url));
 /** Runs several files in one process. */
-const runner = fileURLToPath(new URL('test-together.mjs', import.meta.url));
+const runner = script('test-together.mjs');
 /** What each file counted when it last ran, by name. */
 const counts = new Map();
 /** How long each file took when it last ran, and how much of the processors, in s. */
@@ -52,13 +53,21 @@ const took = new Map();
 const unsteadyMax = 3;
 /** What the header of PostgreSQL's shared memory takes, in bytes (PGShmemHeader). */
 const segmentBytes = 56;
-/** In a process of seconds hardly anything is worth a second compilation. */
-const forSeconds = ['--liftoff-only', '--no-sparkplug', '--max-lazy'];
+/** What the process of a file loads first. */
+const first = ['--require', script('test-process.cjs')];
+/** Says of every error in which test, and on which line of the sources, which every promise and module costs a little. */
+const telling = ['--enable-source-maps', '--require', script('for-seconds.cjs')];
 const failed = new Map();
 const unsteady = [];
 const running = new Set();
 const pace = new Pace();
 const started = Date.now();
+// Ctrl-C in a terminal reaches this process alone: the others are groups of their own.
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'])
+  process.on(signal, () => {
+    for (const child of running) kill(child);
+    process.exit(1);
+  });
 await all();
 await again();
 removeSegments();
@@ -84,13 +93,13 @@ async function again() {
     console.log(`# again, alone: ${name} ${why}`);
     counts.delete(name);
     const each = name.split(' ');
-    for (const file of each) await run([file]);
+    for (const file of each) await run([file], telling);
     if (!each.some((file) => failed.has(file))) unsteady.push(`${name} ${why}, and passed alone`);
   }
 }
 
 /** The files of one process. */
-function run(together) {
+function run(together, flags = wanted.length > 0 ? telling : first) {
   const name = together.join(' ');
   const program = together.length === 1 ? together : [runner, ...together];
   return new Promise((resolve) => {
@@ -99,15 +108,11 @@ function run(together) {
     const shell = ['-c', '"$0" "$@"; code=$?; times >&3; exit $code'];
     // A group of its own, so that what it started can be ended with it; servers of tests end with the process that holds
     // their pipe.
-    const child = spawn(
-      '/bin/sh',
-      [...shell, process.execPath, '--enable-source-maps', ...forSeconds, ...reporter, ...program],
-      {
-        stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
-        detached: true,
-        env,
-      },
-    );
+    const child = spawn('/bin/sh', [...shell, process.execPath, ...flags, ...reporter, ...program], {
+      stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
+      detached: true,
+      env,
+    });
     running.add(child);
     let output = '';
     let times = '';
@@ -216,10 +221,3 @@ function kill(child) {
     // It has ended by itself.
   }
 }
-
-// Ctrl-C in a terminal reaches this process alone: the others are groups of their own.
-for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'])
-  process.on(signal, () => {
-    for (const child of running) kill(child);
-    process.exit(1);
-  });

@@ -17,7 +17,7 @@ import { nothing } from './state.ts';
 
 async function catalogOf(t: TestContext): Promise<Client> {
   const client = await (await testDatabase(t, { catalog: true })).connect();
-  await migrate(client, await readMigrations());
+  await migrate(client, readMigrations());
   return client;
 }
 
@@ -77,7 +77,7 @@ suite('a certificate that Headgates share', () => {
   test('no other role reads it, writes it, or may ask', async (t) => {
     const database = await testDatabase(t, { catalog: true });
     const client = await database.connect();
-    await migrate(client, await readMigrations());
+    await migrate(client, readMigrations());
     const role = `other_${database.name}`;
     await client.query(`create role ${role}`);
     onEnd(

@@ -17,7 +17,7 @@ suite('catalog', () => {
     const catalogs = await Promise.all(Array.from({ length: 4 }, () => openCatalog(t, database)));
     await Promise.all(catalogs.map(({ find }) => assert.rejects(find('t'), notFound)));
     const client = await database.connect();
-    const migrations = await readMigrations();
+    const migrations = readMigrations();
     assert.equal(await catalogVersion(client), migrations.version);
     await client.query('insert into headgate.migration (version) values (9999)');
     await assert.rejects(migrate(client, migrations), CatalogError);
@@ -66,7 +66,7 @@ suite('catalog', () => {
   test('without event triggers plain SQL is noticed by comparing', async (t) => {
     const database = await testDatabase(t);
     const client = await database.connect();
-    await migrate(client, await readMigrations());
+    await migrate(client, readMigrations());
     await client.query(
       'drop event trigger headgate_ddl; drop event trigger headgate_drop; update headgate.capability set event_triggers = false',
     );

@@ -88,7 +88,7 @@ export class Catalog {
 
   /** Does not wait for the engine: until it is there, `find` waits and then refuses. */
   static async open(options: CatalogOptions): Promise<Catalog> {
-    return new Catalog({ ...options, migrations: await readMigrations() });
+    return new Catalog({ ...options, migrations: readMigrations() });
   }
 
   /** null: every table of the default database can be found; otherwise why not. */

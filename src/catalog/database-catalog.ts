@@ -31,7 +31,7 @@ import { Refresher } from './refresher.ts';
 import { hears, listen, readChannels, unlisten } from './listening.ts';
 import type { ChannelNames } from './listening.ts';
 import { Picture } from './picture.ts';
-import { pinned, readForeignSecrets, readOwned, readOwnedBy } from './reading.ts';
+import { keepPlan, pinned, readForeignSecrets, readOwned, readOwnedBy } from './reading.ts';
 import { keyProblem, sealOldChecks } from './sealed.ts';
 import type { KeyDeps } from './sealed.ts';
 import { keyOfName } from './snapshot.ts';
@@ -323,12 +323,15 @@ export class DatabaseCatalog {
   /** Asks the engine now and then: for changes it cannot tell of, and whether it still answers. */
   async #keepComparing(client: Client, channels: ChannelNames, pid: number): Promise<void> {
     const { limits, engine, database } = this.#options;
-    const [capability] = await this.query<{ event_triggers: boolean }>(
-      'select event_triggers from headgate.capability',
-    );
+    const asked = 'select event_triggers from headgate.capability';
+    const [capability] = await this.query<{ event_triggers: boolean }>(asked);
     const echo = { ...engine.clientConfig(database), connectionTimeoutMillis: limits.catalogWaitMs };
-    const heard = await hears(client, echo, channels.catalog, limits.catalogEchoMs, this.#closing.signal);
-    if (!heard) await unlisten(client, Object.values(channels), pid);
+    // Nothing stands in front of an engine of Headgate's own.
+    const heard =
+      engine.kind === 'embedded' ||
+      (await hears(client, echo, channels.catalog, limits.catalogEchoMs, this.#closing.signal));
+    if (heard) keepPlan(client);
+    else await unlisten(client, Object.values(channels), pid);
     const told = heard && capability?.event_triggers === true;
     const pauseMs = told ? limits.catalogHeartbeatMs : limits.catalogPollIntervalMs;
     while (this.#client === client && !this.#isFinal()) {

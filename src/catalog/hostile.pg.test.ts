@@ -35,7 +35,7 @@ function hostileOn(bin: string): void {
   before(async () => {
     server = await startServer(bin);
     root = await open('root');
-    await migrate(root.client, await readMigrations());
+    await migrate(root.client, readMigrations());
     await root.client.query(`CREATE ROLE alice LOGIN; CREATE ROLE mallory LOGIN;
       GRANT CREATE ON DATABASE postgres TO alice, mallory;
       CREATE SCHEMA al AUTHORIZATION alice; CREATE SCHEMA mal AUTHORIZATION mallory`);
@@ -251,14 +251,19 @@ function hostileOn(bin: string): void {
         'sealId', gen_random_uuid(), 'secrets', '${secrets}'::jsonb), NULL)`,
       '54000',
     );
-    await mallory.client.query(`DO $do$ BEGIN FOR i IN 1 .. 1000 LOOP
-      CALL headgate.create_secret('mal', 'n' || i, false, 'meta', gen_random_uuid(), 'A', NULL); END LOOP; END $do$`);
+    const making = (from: number, to: number) => `DO $do$ BEGIN FOR i IN ${from} .. ${to} LOOP
+      CALL headgate.create_secret('mal', 'n' || i, false, 'meta', gen_random_uuid(), 'A', NULL); END LOOP; END $do$`;
+    await mallory.client.query(making(1, 10));
+    await root.client
+      .query(`INSERT INTO headgate.secret (schema_name, name, owner, owner_oid, backend, seal_id, sealed) SELECT
+      s.schema_name, 'n' || i, s.owner, s.owner_oid, s.backend, s.seal_id, 'A' FROM headgate.secret s, generate_series(11, 990) AS i WHERE s.name = 'n1'`);
+    await mallory.client.query(making(991, 1_000));
     await refused(mallory, "CREATE SECRET mal.more WITH (backend = 'meta') AS 'x'", '54000');
 
-    // A default of 30 MB, and an expression of 40 MB that an older version has let in.
+    // A default of 9 MB, and an expression of 40 MB that an older version has let in.
     await mallory.run(webhook('mal.deep'));
     await mallory.client.query(
-      `DO $do$ BEGIN EXECUTE format('ALTER TABLE mal.deep ADD n text, ALTER n SET DEFAULT %L', repeat('y', 30000000)); END $do$`,
+      `DO $do$ BEGIN EXECUTE format('ALTER TABLE mal.deep ADD n text, ALTER n SET DEFAULT %L', repeat('y', 9000000)); END $do$`,
     );
     await root.client.query(`BEGIN; ALTER TABLE headgate.webhook_table DROP CONSTRAINT webhook_table_bounds;
       UPDATE headgate.webhook_table SET expression = repeat('x', 40000000) WHERE relation = 'mal.own'::regclass`);
@@ -359,7 +364,7 @@ function hostileOn(bin: string): void {
     const [her, him] = [await there('mallory'), await there('root')];
     await her.client.query(`CREATE SCHEMA headgate; CREATE TABLE headgate.migration (version int);
       INSERT INTO headgate.migration VALUES (3)`);
-    const migrations = await readMigrations();
+    const migrations = readMigrations();
     await assert.rejects(migrate(him.client, migrations), /something in it was made by neither "root"/);
     await him.client.query('DROP SCHEMA headgate CASCADE; CREATE ROLE hg LOGIN; CREATE SCHEMA headgate');
     // Neither CREATE on the database nor on the schema, then on the schema alone, as somebody else has made it.

@@ -102,7 +102,7 @@ class Bench {
 
 test('a secret that its sender brings, in every state, at every event', async (t) => {
   const client = await (await testDatabase(t, { catalog: true })).connect();
-  await migrate(client, await readMigrations());
+  await migrate(client, readMigrations());
   const made = (seconds: string | null) => new Bench(client).make(seconds);
   const learned = async () => {
     const it = await made('600');

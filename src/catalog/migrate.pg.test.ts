@@ -13,7 +13,7 @@ import { catalogVersion, migrate, readMigrations } from './migrate.ts';
 suite('migrate', () => {
   test('from each version that there was, the catalog becomes what it is when it is made at once', async (t) => {
     const client = await (await testDatabase(t)).connect();
-    const migrations = await readMigrations();
+    const migrations = readMigrations();
     assert.deepEqual(await migrate(client, migrations), { from: 0, to: migrations.version });
     const fresh = await describeCatalog(client);
     assert(fresh.length > 400);
@@ -33,7 +33,7 @@ suite('migrate', () => {
 
   test('every function is one that PostgreSQL accepts when it looks into its body', async (t) => {
     const client = await (await testDatabase(t)).connect();
-    await migrate(client, await readMigrations());
+    await migrate(client, readMigrations());
     await client.query(`set search_path = pg_catalog, pg_temp; set check_function_bodies = on`);
     await client.query(`
       select case l.lanname when 'sql' then fmgr_sql_validator(p.oid) when 'plpgsql' then plpgsql_validator(p.oid) end
@@ -42,7 +42,7 @@ suite('migrate', () => {
 
   // Databases of this number are never looked at again.
   test('a function or view that changes gives the catalog a new number (HEADGATE_GOLDEN=write writes it down)', async () => {
-    const { version, calledByTables, functions, views } = await readMigrations();
+    const { version, calledByTables, functions, views } = readMigrations();
     const lines = [calledByTables, functions, ...views.map(({ sql }) => sql)].join('\n').split('\n');
     const said = lines.map((line) => line.trim()).filter((line) => line !== '' && !line.startsWith('--'));
     const now = { version, digest: createHash('sha256').update(said.join('\n')).digest('hex') };
@@ -58,7 +58,7 @@ suite('migrate', () => {
   });
 
   test('numbered files hold neither functions nor views, and a view is in the file that is called like it', async () => {
-    const { numbered, views } = await readMigrations();
+    const { numbered, views } = readMigrations();
     for (const { sql } of numbered)
       assert.doesNotMatch(sql, /^\s*CREATE (OR REPLACE )?(FUNCTION|PROCEDURE|VIEW)/im);
     for (const { name, sql } of views)
@@ -71,7 +71,7 @@ suite('migrate', () => {
   test('who has read a view in a transaction of an hour holds no new version up that leaves it as it is', async (t) => {
     const database = await testDatabase(t);
     const client = await database.connect();
-    const migrations = await readMigrations();
+    const migrations = readMigrations();
     await migrate(client, migrations);
     await client.query(`delete from headgate.migration where version > 10; drop table headgate.keeping, headgate.keep_log, headgate.token, headgate.token_table, headgate.alert, headgate.alert_seen, headgate.acme, headgate.webhook_into cascade;
       create view public.mine as select * from headgate.endpoints`);
@@ -91,7 +91,7 @@ suite('migrate', () => {
     await client.query(`create role ${role}; grant select on headgate.catalog_rows to ${role};
       grant execute on procedure headgate.settle() to ${role}; revoke execute on function headgate.show_tables(name[]) from public`);
     onEnd(t, 'role', async () => void (await client.query(`drop owned by ${role}; drop role ${role}`)));
-    await migrate(client, await readMigrations());
+    await migrate(client, readMigrations());
     const { rows } = await client.query<{ reads: boolean; settles: boolean; shows: boolean }>(
       `select has_table_privilege($1, 'headgate.catalog_rows', 'SELECT') as reads,
          has_function_privilege($1, 'headgate.settle()', 'EXECUTE') as settles,
@@ -109,7 +109,7 @@ suite('migrate', () => {
     await root.query(`create role ${role}; grant create on database ${database.name} to ${role}`);
     onEnd(t, 'role', async () => void (await root.query(`drop owned by ${role} cascade; drop role ${role}`)));
     await root.query(`set role ${role}`);
-    const migrations = await readMigrations();
+    const migrations = readMigrations();
     await migrate(root, migrations);
     await root.query(`reset role; delete from headgate.migration where version = ${migrations.version};
       alter procedure headgate.flush() owner to current_user`);

@@ -5,7 +5,7 @@
  * version is another one (decision 0153). Refuses (throws CatalogError) when the catalog is of a later version, when a right is
  * missing, and when the schema is not Headgate's to trust.
  */
-import { readdir, readFile } from 'node:fs/promises';
+import { readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import type { ClientBase } from 'pg';
 import { sqlstateOf } from '../engine/sqlstate.ts';
@@ -30,10 +30,11 @@ export interface Migrations {
   readonly views: readonly { readonly name: string; readonly sql: string }[];
 }
 
-export async function readMigrations(): Promise<Migrations> {
-  const files = await readFolder('migrations');
+/** At once: the waiting for some fifty small files took a start longer than the reading. */
+export function readMigrations(): Migrations {
+  const files = readFolder('migrations');
   const numbered = files.map(({ name, sql }) => ({ version: Number(name.slice(0, 4)), sql }));
-  const functions = await readFolder('functions');
+  const functions = readFolder('functions');
   const named = (name: string) => functions.filter((file) => file.name === name);
   const others = functions.filter(({ name }) => name !== 'tables' && name !== 'rights');
   return {
@@ -41,7 +42,7 @@ export async function readMigrations(): Promise<Migrations> {
     numbered,
     calledByTables: joined(named('tables')),
     functions: joined([...others, ...named('rights')]),
-    views: await readFolder('views'),
+    views: readFolder('views'),
   };
 }
 
@@ -50,15 +51,12 @@ interface SqlFile {
   readonly sql: string;
 }
 
-async function readFolder(name: string): Promise<readonly SqlFile[]> {
+function readFolder(name: string): readonly SqlFile[] {
   const folder = new URL(`../catalog/${name}/`, import.meta.url);
-  const names = (await readdir(fileURLToPath(folder))).filter((file) => file.endsWith('.sql')).toSorted();
-  return Promise.all(
-    names.map(async (file) => ({
-      name: file.slice(0, -4),
-      sql: await readFile(new URL(file, folder), 'utf8'),
-    })),
-  );
+  const names = readdirSync(fileURLToPath(folder)).filter((file) => file.endsWith('.sql'));
+  return names
+    .toSorted()
+    .map((file) => ({ name: file.slice(0, -4), sql: readFileSync(new URL(file, folder), 'utf8') }));
 }
 
 const joined = (files: readonly SqlFile[]) => files.map(({ sql }) => sql).join('\n');

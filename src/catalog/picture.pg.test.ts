@@ -8,6 +8,7 @@ import { destinationOf } from '../risingwave/destination.ts';
 import { createCompileAnswers } from '../validate/answers.ts';
 import { migrate, readMigrations } from './migrate.ts';
 import { Picture } from './picture.ts';
+import { keepPlan } from './reading.ts';
 import type { Snapshot } from './snapshot.ts';
 
 const others = 20;
@@ -39,15 +40,22 @@ suite('the picture of a catalog', () => {
   let server: TestServer;
   let root: Door;
   let reader: Door;
+  /** Its session keeps the plan of reading all. */
+  let planner: Door;
   /** What was asked over the reader's connection. */
   const asked: string[] = [];
   const readsAll = () => asked.splice(0).some((text) => text.includes('full join'));
 
   before(async () => {
     server = await startServer();
-    [root, reader] = [new Door(server.socketDir, 'root'), new Door(server.socketDir, 'root')];
-    for (const door of [root, reader]) await door.client.connect();
-    await migrate(root.client, await readMigrations());
+    [root, reader, planner] = ['root', 'root', 'root'].map((user) => new Door(server.socketDir, user)) as [
+      Door,
+      Door,
+      Door,
+    ];
+    for (const door of [root, reader, planner]) await door.client.connect();
+    keepPlan(planner.client);
+    await migrate(root.client, readMigrations());
     // So that what changes is less than half.
     for (let i = 0; i < others; i++) await root.run(webhook(`another_${i}`));
     const { client } = reader;
@@ -60,7 +68,7 @@ suite('the picture of a catalog', () => {
     });
   });
   after(async () => {
-    for (const door of [root, reader]) await door.client.end();
+    for (const door of [root, reader, planner]) await door.client.end();
     await server.close();
   });
 
@@ -125,13 +133,28 @@ suite('the picture of a catalog', () => {
       await some.update(reader.client, none);
       assert.ok(!readsAll(), told);
       all.begin();
-      await all.update(reader.client, none);
-      readsAll();
+      await all.update(planner.client, none);
       assert.deepEqual(described(some.snapshot), described(all.snapshot), told);
       if (step.includes('large text'))
         assert.match(some.snapshot.unusable.get('public\0e') ?? '', /too much/);
       if (/^\w+ TABLE [abep]/.test(step)) assert.equal(some.snapshot.tables.get('public\0c'), kept, told);
     }
+    const plans = 'SELECT generic_plans::int AS plans FROM pg_prepared_statements';
+    assert.deepEqual((await planner.client.query(plans)).rows, [{ plans: steps.length }]);
+    // A later Headgate replaces views while this one runs.
+    const { rows } = await root.client.query<{ text: string }>(
+      `SELECT pg_get_viewdef('headgate.catalog_rows'::regclass) AS text`,
+    );
+    const [text = ''] = (rows[0]?.text ?? '').split(';');
+    await root.client.query(
+      `CREATE OR REPLACE VIEW headgate.catalog_rows AS SELECT r.*, 1 AS later FROM (${text}) AS r WHERE r.table_name <> 'c'`,
+    );
+    all.begin();
+    await all.update(planner.client, none);
+    assert.equal(all.snapshot.tables.size, some.snapshot.tables.size - 1);
+    await root.client.query(
+      `CREATE OR REPLACE VIEW headgate.catalog_rows AS SELECT r.*, 1 AS later FROM (${text}) AS r`,
+    );
     assert.deepEqual([...some.snapshot.tables.keys()].filter((key) => !key.includes('another_')).toSorted(), [
       'another\0d',
       'public\0a2',

@@ -6,7 +6,7 @@
 import type { ClientBase } from 'pg';
 import type { Limits } from '../tables/limits.ts';
 import { fingerprintOf, pinned, readFingerprint, readSome, readTables, readVersions } from './reading.ts';
-import type { TableVersions } from './reading.ts';
+import type { TableRows, TableVersions } from './reading.ts';
 import { emptySnapshot, nextSnapshot } from './snapshot.ts';
 import type { CatalogRow } from './catalog-rows.ts';
 import type { Snapshot, SnapshotDeps } from './snapshot.ts';
@@ -24,6 +24,13 @@ interface Why {
   readonly isTold: boolean;
   /** Tables, by oid, that are to be read whatever their versions say; null: all of them. */
   readonly doubted: ReadonlySet<number> | null;
+}
+
+const noTables: TableRows = { rows: [], unread: [] };
+
+/** 0 is none, see catalog_versions. */
+function hasTables(versions: TableVersions): boolean {
+  return versions.size > (versions.has(0) ? 1 : 0);
 }
 
 export class Picture {
@@ -79,7 +86,8 @@ export class Picture {
     const before = this.#snapshot;
     if (changed === null) {
       this.#wholeAtMs = clock();
-      this.#snapshot = nextSnapshot(before, database, await readTables(client), deps);
+      const read = hasTables(versions) ? await readTables(client) : noTables;
+      this.#snapshot = nextSnapshot(before, database, read, deps);
     } else {
       const read = await readSome(client, [...changed]);
       this.#snapshot = nextSnapshot(

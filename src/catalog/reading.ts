@@ -3,9 +3,9 @@
  * session's is, so that no operator or function of somebody else's is taken for PostgreSQL's own; and is one query
  * string, so that a pooler hands it to one server.
  */
-import { createHash } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
 import type { ClientBase, QueryResult } from 'pg';
-import { quoteLiteral } from '../kit/sql-text.ts';
+import { quoteIdentifier, quoteLiteral } from '../kit/sql-text.ts';
 import { limits } from '../tables/limits.ts';
 import { catalogRowsSql, someCatalogRowsSql, unreadRowsSql } from './catalog-rows.ts';
 import type { CatalogRow, UnreadRow } from './catalog-rows.ts';
@@ -64,8 +64,23 @@ export interface TableRows {
 }
 
 export async function readTables(client: ClientBase): Promise<TableRows> {
-  const [rows, unread] = await pinnedAll(client, [catalogRowsSql(), unreadRowsSql], limits.catalogReadMs);
+  const kept = plans.get(client);
+  // A session that a pooler hands on keeps what was prepared in it.
+  const name = kept === '' ? quoteIdentifier(`headgate tables ${randomUUID()}`) : kept;
+  const prepare = kept === '' ? [`prepare ${name} as ${catalogRowsSql()}`] : [];
+  const asked = [...prepare, name === undefined ? catalogRowsSql() : `execute ${name}`, unreadRowsSql];
+  const results = await pinnedAll(client, asked, limits.catalogReadMs);
+  if (name !== undefined) plans.set(client, name);
+  const [rows, unread] = results.slice(-2);
   return { rows: (rows?.rows ?? []) as CatalogRow[], unread: (unread?.rows ?? []) as UnreadRow[] };
+}
+
+/** What catalogRowsSql() is prepared as in sessions that are their client's own; '': not yet. */
+const plans = new WeakMap<ClientBase, string>();
+
+/** From now on the session keeps a plan: of a few tables planning takes ten times as long as reading. */
+export function keepPlan(client: ClientBase): void {
+  plans.set(client, '');
 }
 
 /** Of a few tables, by oid; `unread`: of all. */

@@ -9,7 +9,7 @@ import { migrate, readMigrations } from './migrate.ts';
 test('a token is its role, wherever a dump takes it, and nobody when that is gone', async (t) => {
   const database = await testDatabase(t, { catalog: true });
   const client = await database.connect();
-  await migrate(client, await readMigrations());
+  await migrate(client, readMigrations());
   const [one, two] = [`${database.name}_one`, `${database.name}_two`];
   await client.query(`create role ${one}; create role ${two}; create table kept (n int); create table gone (n int);
     grant insert on kept, gone to ${one}, ${two}`);

@@ -25,7 +25,7 @@ const sent = (target: Target, name: string, ...documents: string[]): Rows => ({
 
 async function room(t: TestContext, bounds: Partial<Limits> = {}) {
   const made = await webhookRoom(t, bounds);
-  await migrate(made.client, await readMigrations());
+  await migrate(made.client, readMigrations());
   const once = (target: Target): Target => ({ ...target, dedupe });
   return {
     ...made,

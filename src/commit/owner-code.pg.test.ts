@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
-import { suite, test } from 'node:test';
+import { after, before, suite, test } from 'node:test';
 import type { TestContext } from 'node:test';
-import type { Client } from 'pg';
+import { Client } from 'pg';
 import {
   codeOf,
   codes as outcomesOf,
@@ -16,6 +16,7 @@ import { Spy } from '../../test/support/postgres.ts';
 import { rowsOf, targetOf } from '../../test/support/rows.ts';
 import { isLong } from '../../test/support/sample.ts';
 import { debianBin, embeddedBin, startServer } from '../../test/support/server.ts';
+import type { TestServer } from '../../test/support/server.ts';
 import { migrate, readMigrations } from '../catalog/migrate.ts';
 import { toCode, toShape } from '../catalog/shape.ts';
 import type { ShapeChoice } from '../catalog/shape.ts';
@@ -30,20 +31,31 @@ const removing = (rows: Rows, ...which: number[]): Rows => ({
   deletes: Uint8Array.from({ length: rows.count }, (_, i) => (which.includes(i) ? 1 : 0)),
 });
 
-/** `role`: Headgate's. */
-async function room(t: TestContext, bin: string, role: string) {
+const configOf = ({ socketDir }: TestServer) => ({ host: socketDir, database: 'postgres' });
+
+/** What every room begins with, on a server that is stopped: it takes longer to make than to copy. `role`: Headgate's. */
+async function beginning(bin: string, role: string): Promise<TestServer> {
   const server = await startServer(bin);
+  const run = async (user: string, of: (client: Client) => Promise<unknown>) => {
+    const client = new Client({ ...configOf(server), user });
+    await client.connect();
+    await of(client);
+    await client.end();
+  };
+  const grant = `CREATE ROLE ${role} LOGIN; GRANT mallory TO ${role}; GRANT CREATE ON DATABASE postgres TO ${role}`;
+  await run('root', (client) => client.query(`${setUp}; ${role === 'root' ? '' : grant}`));
+  await run(role, (client) => migrate(client, readMigrations()));
+  await server.stop();
+  return server;
+}
+
+async function room(t: TestContext, { data }: TestServer, bin: string, role: string) {
+  const server = await startServer(bin, [], data);
   onEnd(t, 'server', () => server.close());
-  const config = { host: server.socketDir, database: 'postgres' };
+  const config = configOf(server);
   const root = await clientOf(t, { ...config, user: 'root' });
-  await root.query(setUp);
-  if (role !== 'root')
-    await root.query(
-      `CREATE ROLE ${role} LOGIN; GRANT mallory TO ${role}; GRANT CREATE ON DATABASE postgres TO ${role}`,
-    );
   const owner = await clientOf(t, { ...config, user: 'mallory' });
   const own = await clientOf(t, { ...config, user: role });
-  await migrate(own, await readMigrations());
   const engine = { clientConfig: () => ({ ...config, user: role }) };
   const spy = new Spy();
   const send = committer(t, engine, spy);
@@ -97,8 +109,14 @@ for (const { version, bin } of versions) {
       `code of another owner on PostgreSQL ${version}, Headgate as ${role}`,
       { skip: !existsSync(bin) },
       () => {
+        let begun: TestServer;
+        before(async () => {
+          begun = await beginning(bin, role);
+        });
+        after(() => begun.close());
+
         test('runs with the rights of that owner, wherever it stands and however rows come', async (t) => {
-          const { root, send, tableOf, made } = await room(t, bin, role);
+          const { root, send, tableOf, made } = await room(t, begun, bin, role);
           for (const { name, columns, after } of codes) {
             await made(`id INT, ${columns}`, after);
             const target = await tableOf('mal.t');
@@ -123,7 +141,7 @@ for (const { version, bin } of versions) {
         });
 
         test('also where rows replace others and delete them', async (t) => {
-          const { root, send, tableOf, made } = await room(t, bin, role);
+          const { root, send, tableOf, made } = await room(t, begun, bin, role);
           for (const { name, columns, after } of codes) {
             if (name === 'a rule') continue;
             await made(`id INT PRIMARY KEY, ${columns}`, after);
@@ -143,7 +161,7 @@ for (const { version, bin } of versions) {
         });
 
         test('and where requests come from the disk: it does not move what has arrived, either', async (t) => {
-          const { root, handOver, tableOf, made } = await room(t, bin, role);
+          const { root, handOver, tableOf, made } = await room(t, begun, bin, role);
           for (const { name, columns, after } of codes) {
             await made(`id INT, ${columns}`, after);
             const target = await tableOf('mal.t');
@@ -162,7 +180,7 @@ for (const { version, bin } of versions) {
         });
 
         test('whole documents too, byte by byte as jsonb keeps them, and a sender reads what is wrong with its own', async (t) => {
-          const { root, send, tableOf, made } = await room(t, bin, role);
+          const { root, send, tableOf, made } = await room(t, begun, bin, role);
           await made('data jsonb', codes[0]?.after ?? '');
           const target = await tableOf('mal.t', { document: 'data' });
           assert.deepEqual([target.shape.writeMode, target.code.as], ['copy', 'owner']);
@@ -183,7 +201,7 @@ for (const { version, bin } of versions) {
         });
 
         test('a deferrable trigger is refused, of the table and of one that its code writes into', async (t) => {
-          const { root, own, send, tableOf, made } = await room(t, bin, role);
+          const { root, own, send, tableOf, made } = await room(t, begun, bin, role);
           const late = (table: string, name: string) => `
           CREATE FUNCTION mal.${name}() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN
             SET CONSTRAINTS ALL DEFERRED; PERFORM mal.evil(); INSERT INTO mal.queue VALUES (1); RETURN NULL; END$$;
@@ -214,7 +232,7 @@ for (const { version, bin } of versions) {
         });
 
         test('the function is made again when its owner drops it or gives it away, and is nobody else’s to use', async (t) => {
-          const { root, owner, send, tableOf, made } = await room(t, bin, role);
+          const { root, owner, send, tableOf, made } = await room(t, begun, bin, role);
           await made('id INT', codes[0]?.after ?? '');
           const one = async () => outcomesOf(await send([rowsOf(await tableOf('mal.t'), '{"id":1}')]));
           assert.deepEqual(await one(), [1]);
@@ -238,7 +256,7 @@ for (const { version, bin } of versions) {
         });
 
         test('what Headgate’s role may not do is not done with the owner’s rights', async (t) => {
-          const { root, owner, send, tableOf, made } = await room(t, bin, role);
+          const { root, owner, send, tableOf, made } = await room(t, begun, bin, role);
           if (role === 'root') return;
           await made('id INT PRIMARY KEY, v TEXT', codes[0]?.after ?? '');
           const target = await tableOf('mal.t');
@@ -261,7 +279,7 @@ for (const { version, bin } of versions) {
         });
 
         test('code that a plain table seems to have none of is found, or does not run', async (t) => {
-          const { root, owner, own, send, tableOf, made } = await room(t, bin, role);
+          const { root, owner, own, send, tableOf, made } = await room(t, begun, bin, role);
           const { rows } = await root.query<{ n: number }>(
             `SELECT current_setting('server_version_num')::int AS n`,
           );
@@ -376,7 +394,7 @@ for (const { version, bin } of versions) {
         });
 
         test('a table that changes hands between catalog and row runs nothing', async (t) => {
-          const { root, owner, send, tableOf, made } = await room(t, bin, role);
+          const { root, owner, send, tableOf, made } = await room(t, begun, bin, role);
           await made('id INT', '');
           await root.query(`CREATE TABLE public.t (id INT); ALTER TABLE public.t OWNER TO ${role}`);
           const target = await tableOf('public.t');

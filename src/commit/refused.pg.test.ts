@@ -233,7 +233,7 @@ suite('rows that the engine refuses', () => {
     const { client, database, spy, tableOf, send } = await commitRoom(t);
     const other = committer(t, database.engine, spy);
     await client.query('create table t (id int primary key, v int)');
-    await migrate(client, await readMigrations());
+    await migrate(client, readMigrations());
     const target = { ...(await tableOf('t')), hasLocks: true };
     const outcomes: string[] = [];
     const storm = async (sender: typeof send, seed: number) => {

@@ -18,7 +18,7 @@ const documents = [
 suite('values in place of a query', () => {
   test('the same rows, replaced and kept in the same way, few and many', async (t) => {
     const { client, tableOf } = await webhookRoom(t);
-    await migrate(client, await readMigrations());
+    await migrate(client, readMigrations());
     await client.query(`create domain cents as bigint check (value >= 0); create type place as (x numeric, label text);
       create table a (${columns}); create table b (${columns})`);
     const [a, b] = [await tableOf('a'), await tableOf('b')];
@@ -40,7 +40,7 @@ suite('values in place of a query', () => {
 
   test('what does not fit is refused as by the query', async (t) => {
     const { client, tableOf } = await webhookRoom(t);
-    await migrate(client, await readMigrations());
+    await migrate(client, readMigrations());
     await client.query(`create domain cents as bigint check (value >= 0);
       create table c (id int primary key, price cents, word varchar(3) check (word <> 'no'))`);
     const target = await tableOf('c');

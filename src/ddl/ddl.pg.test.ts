@@ -26,7 +26,7 @@ function statements(bin: string, owner: 'root' | 'keeper'): void {
     await root.client.query(`CREATE ROLE keeper LOGIN; CREATE ROLE client LOGIN; CREATE ROLE other LOGIN;
       GRANT CREATE ON DATABASE postgres TO keeper, client; GRANT CREATE ON SCHEMA public TO client; CREATE SCHEMA place; CREATE SCHEMA app AUTHORIZATION client`);
     const maker = await open(owner);
-    await migrate(maker.client, await readMigrations());
+    await migrate(maker.client, readMigrations());
     await maker.client.end();
     app = await open('client');
     events = [];

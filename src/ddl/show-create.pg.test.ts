@@ -90,7 +90,7 @@ suite('SHOW CREATE TABLE', () => {
     server = await startServer();
     door = new Door(server.socketDir, 'root');
     await door.client.connect();
-    await migrate(door.client, await readMigrations());
+    await migrate(door.client, readMigrations());
     await door.client
       .query(`CREATE SCHEMA app; CREATE TYPE app.mood AS ENUM ('ok'); CREATE DOMAIN app.score AS int DEFAULT 1;
       ALTER DATABASE postgres SET client_min_messages TO warning; SET client_min_messages TO warning`);

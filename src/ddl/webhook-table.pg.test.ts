@@ -159,7 +159,7 @@ function webhookTables(bin: string, share = <T>(all: readonly T[]): readonly T[]
     server = await startServer(bin);
     door = new Door(server.socketDir, 'root');
     await door.client.connect();
-    await migrate(door.client, await readMigrations());
+    await migrate(door.client, readMigrations());
     await door.client
       .query(`CREATE SCHEMA app; CREATE DOMAIN app.doc AS jsonb; CREATE TYPE app.mood AS ENUM ('ok');
       CREATE DOMAIN app.positive AS int DEFAULT 1; CREATE DOMAIN app.score AS app.positive; CREATE TYPE app.pair AS (a int, b text);

@@ -22,7 +22,7 @@ suite('keep', () => {
     server = await startServer();
     root = new Door(server.socketDir, 'root');
     await root.client.connect();
-    await migrate(root.client, await readMigrations());
+    await migrate(root.client, readMigrations());
     await root.run(
       'CREATE ROLE mallory LOGIN; GRANT CREATE ON SCHEMA public TO mallory; CREATE ROLE bob LOGIN',
     );

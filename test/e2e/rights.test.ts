@@ -54,15 +54,15 @@ test('what the page grants is enough for tables of other roles, and less is refu
       `${block} has ${without.source}`,
     );
     await fresh(all.filter((sql) => !without.test(sql)));
-    await assert.rejects(async () => migrate(await as('headgate'), await readMigrations()), says);
+    await assert.rejects(async () => migrate(await as('headgate'), readMigrations()), says);
   }
   await fresh((await statementsOf('rights')).map((sql) => sql.replace('CONNECT, CREATE', 'CONNECT')));
   await assert.rejects(
-    async () => migrate(await as('headgate'), await readMigrations()),
+    async () => migrate(await as('headgate'), readMigrations()),
     /may not make the schema/,
   );
   await fresh(await statementsOf('rights'));
-  await migrate(await as('headgate'), await readMigrations());
+  await migrate(await as('headgate'), readMigrations());
 
   const admin = await fresh(await statementsOf('rights-made'));
   await admin.query(

@@ -1,6 +1,9 @@
 /** Closes what a test opened, last opened first; `t.after` alone would run in the order of registration. */
+import { execFile } from 'node:child_process';
 import { after } from 'node:test';
 import type { TestContext } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+import { promisify } from 'node:util';
 import { Closer } from '../../src/kit/closer.ts';
 
 /** What ends: a test, or all of a file. */
@@ -26,4 +29,16 @@ export function onEnd(t: Scope, name: string, close: () => Promise<void> | void)
     closer = made;
   }
   closer.add(name, close);
+}
+
+/** With all that is in it, by a program: of the thousand files of a cluster Node asks for each by itself. What still ends may write meanwhile. */
+export async function removeFolder(folder: string): Promise<void> {
+  for (let left = 20; ; left--)
+    try {
+      await promisify(execFile)('rm', ['-rf', folder]);
+      return;
+    } catch (error) {
+      if (left === 0) throw error;
+      await delay(50);
+    }
 }

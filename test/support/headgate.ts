@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { mkdtemp, readFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
@@ -13,7 +13,7 @@ import { fileURLToPath } from 'node:url';
 import { Client } from 'pg';
 import { asked } from './asked.ts';
 import type { Answer } from './asked.ts';
-import { onEnd, wholeFile } from './cleanup.ts';
+import { onEnd, removeFolder, wholeFile } from './cleanup.ts';
 import type { Scope } from './cleanup.ts';
 import { fromTemplate } from './template.ts';
 
@@ -26,8 +26,11 @@ const cli = fileURLToPath(new URL('../../src/app/cli.js', import.meta.url));
 const { HEADGATE_TEST_LISTENERS: count = '1' } = process.env;
 const listeners = { HEADGATE_LISTENERS: count === '' ? '1' : count };
 
-/** What scripts/test.mjs gives the files, too: in a process of seconds nothing is worth a second compilation. */
-export const forSeconds = ['--liftoff-only', '--no-sparkplug', '--max-lazy'];
+/** What scripts/test.mjs gives the files, too. */
+export const forSeconds = [
+  '--require',
+  fileURLToPath(new URL('../../../scripts/for-seconds.cjs', import.meta.url)),
+];
 
 export interface Ports {
   readonly listen: { host: string; port: number };
@@ -198,6 +201,6 @@ function isExternal({ env, args = [] }: StartOptions): boolean {
 /** Removed at the end of the test, after whatever was opened in it. */
 export async function temporaryFolder(t: Scope): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'headgate-test-'));
-  onEnd(t, folder, () => rm(folder, { recursive: true, force: true, maxRetries: 20, retryDelay: 50 }));
+  onEnd(t, folder, () => removeFolder(folder));
   return folder;
 }

@@ -4,12 +4,12 @@
  * ended, and when their process is killed the engine's own watchdog stops the server.
  */
 import { randomBytes } from 'node:crypto';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, type TestContext } from 'node:test';
 import { Client, type ClientConfig } from 'pg';
-import { onEnd } from './cleanup.ts';
+import { onEnd, removeFolder } from './cleanup.ts';
 import { fromTemplate } from './template.ts';
 import { openEmbeddedEngine } from '../../src/engine/embedded.ts';
 import type { Engine } from '../../src/engine/engine.ts';
@@ -33,11 +33,15 @@ export interface TestDatabase {
 }
 
 let server: Promise<Server> | null = null;
+/** Makes and drops the databases. */
+let root: Promise<Client> | null = null;
 
 // At the top of the file, because a hook registered inside a test belongs to that test alone.
 after(async () => {
   const started = server;
   server = null;
+  await (await root)?.end();
+  root = null;
   await (await started)?.stop();
 });
 
@@ -94,23 +98,27 @@ async function start(): Promise<Server> {
       engine,
       stop: async () => {
         await engine.close();
-        await rm(folder, { recursive: true, force: true });
+        await removeFolder(folder);
       },
     };
   } catch (error) {
-    await rm(folder, { recursive: true, force: true });
+    await removeFolder(folder);
     throw error;
   }
 }
 
 async function run(engine: Engine, sql: string): Promise<void> {
-  const client = new Client(engine.clientConfig(engine.defaultDatabase));
+  root ??= openRoot(engine);
+  await (await root).query(sql);
+}
+
+/** In no database that is copied. */
+async function openRoot(engine: Engine): Promise<Client> {
+  const database = engine.kind === 'embedded' ? 'postgres' : engine.defaultDatabase;
+  const client = new Client({ ...engine.clientConfig(database), application_name: 'test support' });
+  client.on('error', () => (root = null));
   await client.connect();
-  try {
-    await client.query(sql);
-  } finally {
-    await client.end();
-  }
+  return client;
 }
 
 function withDatabase(engine: Engine, name: string): Engine {

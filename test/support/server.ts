@@ -12,6 +12,7 @@ import {
   cpSync,
   existsSync,
   mkdtempSync,
+  readdirSync,
   readFileSync,
   renameSync,
   rmSync,
@@ -20,6 +21,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import type { Writable } from 'node:stream';
 import { setTimeout as pause } from 'node:timers/promises';
+import { removeFolder } from './cleanup.ts';
 import { findPackage } from '../../src/engine/embedded-binaries.ts';
 
 export interface TestServer {
@@ -28,6 +30,9 @@ export interface TestServer {
   /** The socket itself. */
   readonly socket: string;
   readonly pid: number;
+  readonly data: string;
+  /** In order: its data can be copied, until it is closed. */
+  stop(): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -42,10 +47,11 @@ const watched = '( (read -r _ <&3 || kill -INT $$) >/dev/null 2>&1 & ); exec "$0
 /** A server that lives for seconds need not sync, nor compile what is asked once. */
 const cheap = ['listen_addresses=', 'fsync=off', 'jit=off'];
 
-/** `settings`: `name=value` of postgresql.conf. The superuser is root, the database postgres. */
+/** `settings`: `name=value` of postgresql.conf. `from`: data of a server that was stopped. The superuser is root, the database postgres. */
 export async function startServer(
   bin: string = embeddedBin,
   settings: readonly string[] = [],
+  from: string | null = null,
 ): Promise<TestServer> {
   const user = serverUser();
   const folder = mkdtempSync(join(tmpdir(), 'headgate-server-'));
@@ -53,17 +59,24 @@ export async function startServer(
   if (user.uid !== undefined) chownSync(folder, user.uid, user.gid ?? user.uid);
   const programs = reachable(bin, folder, user);
   const data = join(folder, 'data');
-  makeCluster(bin, programs, data);
+  if (from === null) makeCluster(bin, programs, data);
+  else copyCluster(from, data);
   const running = await launch(programs, data, folder, [...cheap, ...settings]);
+  let isStopped = false;
   const port = settings.find((setting) => setting.startsWith('port='))?.slice(5) ?? '5432';
   return {
     socketDir: folder,
     socket: join(folder, `.s.PGSQL.${port}`),
     pid: running.pid,
+    data,
+    async stop() {
+      isStopped = true;
+      await running.end('SIGINT');
+    },
     async close() {
       // At once: nobody starts it again.
-      await running.end('SIGQUIT');
-      rmSync(folder, { recursive: true, force: true });
+      if (!isStopped) await running.end('SIGQUIT');
+      await removeFolder(folder);
     },
   };
 }
@@ -88,7 +101,11 @@ export function makeCluster(bin: string, programs: string, data: string): void {
       rmSync(folder, { recursive: true });
     }
   }
-  const copied = spawnSync('cp', ['-a', join(made, 'data'), data], { ...serverUser(), encoding: 'utf8' });
+  copyCluster(join(made, 'data'), data);
+}
+
+function copyCluster(from: string, to: string): void {
+  const copied = spawnSync('cp', ['-a', from, to], { ...serverUser(), encoding: 'utf8' });
   if (copied.status !== 0) throw new Error(`cp: ${copied.stderr}`);
 }
 
@@ -139,10 +156,22 @@ export async function launch(
   };
 }
 
-/** Whether a process of this group is there. */
+/** Whether a process of this group runs. One that has ended, and that its new parent has not asked about yet, holds nothing. */
 function isGroup(pid: number): boolean {
   try {
-    return process.kill(-pid, 0);
+    process.kill(-pid, 0);
+  } catch {
+    return false;
+  }
+  if (process.platform !== 'linux') return true;
+  return readdirSync('/proc').some((name) => /^\d+$/.test(name) && runsIn(name, pid));
+}
+
+function runsIn(name: string, group: number): boolean {
+  try {
+    // Behind the name, which may hold anything: state, parent, group.
+    const [state, , of] = readFileSync(`/proc/${name}/stat`, 'latin1').split(') ').at(-1)?.split(' ') ?? [];
+    return Number(of) === group && state !== 'Z';
   } catch {
     return false;
   }

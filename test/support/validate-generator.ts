@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { type CheckRequest } from '../../src/tables/flow.ts';
 import { type Case } from './validate-postgres.ts';
+import { anyCharacter } from './characters.ts';
 
 const quoted = (text: string): string => `'${text.replaceAll("'", "''")}'`;
 
@@ -20,7 +21,7 @@ const anyText = fc.oneof(
   { weight: 5, arbitrary: fc.constantFrom(...texts) },
   {
     weight: 1,
-    arbitrary: fc.string({ unit: 'binary', maxLength: 12 }).map((text) => text.replaceAll('\0', '')),
+    arbitrary: fc.string({ unit: anyCharacter, maxLength: 12 }).map((text) => text.replaceAll('\0', '')),
   },
   { weight: 1, arbitrary: fc.bigInt({ min: -(2n ** 64n), max: 2n ** 64n }).map(String) },
   { weight: 1, arbitrary: fc.double({ noNaN: true }).map(String) },

@@ -91,7 +91,7 @@ class Stage {
 async function stage(t: TestContext, count: number): Promise<Stage> {
   const database = await testDatabase(t, { catalog: true });
   const client = await database.connect();
-  await migrate(client, await readMigrations());
+  await migrate(client, readMigrations());
   const made = new Stage(client);
   for (let i = 0; i < count; i++) made.members.push(new Member(made, await database.connect()));
   return made;

@@ -29,7 +29,7 @@ const relations = [
 
 /** The schema `headgate` there, of the same version as here, and empty. */
 export async function prepareHeadgate({ source, target }: Sides): Promise<void> {
-  const migrations = await readMigrations();
+  const migrations = readMigrations();
   const here = await catalogVersion(source);
   if (here === 0) throw new MoveError('the source holds no schema headgate: nothing was ever served there');
   if (here !== migrations.version) {
