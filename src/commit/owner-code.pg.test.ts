@@ -357,7 +357,7 @@ for (const { version, bin } of versions) {
         });
 
         test('tables that foreign keys look into run code of their owner, with no more than his rights', async (t) => {
-          const { root, owner, own, send, tableOf, made } = await room(t, bin, role);
+          const { root, owner, own, send, tableOf, made } = await room(t, begun, bin, role);
           await made(
             'id INT PRIMARY KEY',
             `INSERT INTO mal.t VALUES (1), (2); CREATE STATISTICS mal.of_t ON (mal.pure('x')) FROM mal.t`,
