@@ -38,7 +38,7 @@ BEGIN
     c.relkind <> 'r' OR c.relispartition OR c.relhassubclass OR c.relhastriggers
   INTO same, shared FROM pg_catalog.pg_class c WHERE c.oid = table_oid;
   IF same AND shared THEN
-    same := NOT EXISTS (SELECT FROM (${ownersSql(involvedSql('table_oid'))}) AS o WHERE o.name <> current_user
+    same := NOT EXISTS (SELECT FROM (${ownersSql(involvedSql('table_oid', 'inFunction'))}) AS o WHERE o.name <> current_user
       AND NOT ${trustedSql('o.relowner', 'session_user')});
   END IF;
   IF same IS NOT TRUE THEN

@@ -34,16 +34,31 @@ export function assumableSql(owner: string): string {
 /** CASCADE, SET NULL, SET DEFAULT */
 const passedOn = `array['c', 'n', 'd']::pg_catalog."char"[]`;
 
-const hasKey =
-  'exists (select from pg_catalog.pg_index p where p.indrelid operator(pg_catalog.=) v.oid and p.indisprimary)';
+/** When rows change others by a foreign key: requests change or delete rows only of a table with a primary key. */
+type Changes = 'keyed' | 'always';
+
+const changed = (relation: string, changes: Changes): string =>
+  changes === 'always'
+    ? 'true'
+    : `(v.oid operator(pg_catalog.<>) ${relation} or exists (
+          select from pg_catalog.pg_index p where p.indrelid operator(pg_catalog.=) v.oid and p.indisprimary))`;
+
+/**
+ * From PostgreSQL 18 on whatever a foreign key changes elsewhere runs, triggers behind the statement too, with the rights of that table's owner, as what it looks
+ * into does: it takes no part then in a function of the owner of the first.
+ */
+const withOwnRights = `pg_catalog.current_setting('server_version_num')::pg_catalog.int4 operator(pg_catalog.>=) 180000`;
 
 /**
  * A query for the oids of all relations whose code a row of `relation` may run: its partitions and tables that inherit from it, or the
- * table it is one of; what a view that PostgreSQL updates by itself shows; and tables whose rows change with a deleted or changed one, which
- * requests do only where there is a primary key. `goes`: rows of any table are deleted.
+ * table it is one of; what a view that PostgreSQL updates by itself shows; and tables whose rows change with a deleted or changed one.
+ * `inFunction`: with the rights of the owner of `relation`.
  */
-export function involvedSql(relation: string, goes = false): string {
-  const keyed = goes ? '' : `and ${hasKey}`;
+export function involvedSql(relation: string, changes: Changes | 'inFunction'): string {
+  const passes =
+    changes === 'inFunction'
+      ? `not ${withOwnRights} and ${changed(relation, 'keyed')}`
+      : changed(relation, changes);
   return `
   with recursive involved (oid) as (
     select ${relation}
@@ -57,7 +72,7 @@ export function involvedSql(relation: string, goes = false): string {
       union all
       select k.conrelid from pg_catalog.pg_constraint k
       where s.relhastriggers and k.confrelid operator(pg_catalog.=) v.oid and k.contype operator(pg_catalog.=) 'f'
-        and (k.confdeltype operator(pg_catalog.=) any (${passedOn}) or k.confupdtype operator(pg_catalog.=) any (${passedOn})) ${keyed}
+        and (k.confdeltype operator(pg_catalog.=) any (${passedOn}) or k.confupdtype operator(pg_catalog.=) any (${passedOn})) and ${passes}
       union all
       select d.refobjid from pg_catalog.pg_rewrite w join pg_catalog.pg_depend d
         on d.classid operator(pg_catalog.=) 'pg_catalog.pg_rewrite'::pg_catalog.regclass and d.objid operator(pg_catalog.=) w.oid
@@ -75,15 +90,15 @@ export function involvedSql(relation: string, goes = false): string {
  * Those, and the tables that foreign keys of theirs look into. PostgreSQL looks as the owner of such a table, and planning that runs his code (an expression of
  * CREATE STATISTICS is enough); a cursor or a deferred trigger that it leaves runs at COMMIT with the rights of the session.
  */
-export function lookedIntoSql(relation: string, goes = false): string {
+export function lookedIntoSql(relation: string, changes: Changes): string {
   return `
-  with involved as (${involvedSql(relation, goes)})
+  with involved as (${involvedSql(relation, changes)})
   select v.oid from involved v
   union
   select pg_catalog.unnest(array[k.conrelid, k.confrelid]) from involved v
   join pg_catalog.pg_class s on s.oid operator(pg_catalog.=) v.oid and s.relhastriggers
   join pg_catalog.pg_constraint k on k.contype operator(pg_catalog.=) 'f'
-    and (k.conrelid operator(pg_catalog.=) v.oid or k.confrelid operator(pg_catalog.=) v.oid${goes ? '' : ` and ${hasKey}`})`;
+    and (k.conrelid operator(pg_catalog.=) v.oid or k.confrelid operator(pg_catalog.=) v.oid and ${changed(relation, changes)})`;
 }
 
 /**
@@ -194,7 +209,7 @@ function plainForeignKeysSql(c: string): string {
         where k.contype = 'f' and (k.conrelid = ${c}.oid or k.confrelid = ${c}.oid) and a.atttypid >= ${firstUserOid}::pg_catalog.oid)
       and not exists (select from pg_catalog.pg_constraint k
         where k.contype = 'f' and k.confrelid = ${c}.oid and (k.confdeltype = any (${passedOn}) or k.confupdtype = any (${passedOn})))
-      and not exists (select from (${ownersSql(lookedIntoSql(`${c}.oid`))}) as o where not ${trustedSql('o.relowner')})`;
+      and not exists (select from (${ownersSql(lookedIntoSql(`${c}.oid`, 'keyed'))}) as o where not ${trustedSql('o.relowner')})`;
 }
 
 /**

@@ -128,14 +128,14 @@ const codeSql = `pg_catalog.json_build_object(
     'owner', c.relowner::pg_catalog.int8,
     'owner_name', pg_catalog.pg_get_userbyid(c.relowner),
     'role', current_user,
-    'outsider', (select o.name from (${ownersSql(lookedIntoSql('c.oid'))}) as o
+    'outsider', (select o.name from (${ownersSql(lookedIntoSql('c.oid', 'keyed'))}) as o
       where not ${trustedSql('o.relowner')} order by o.relowner <> c.relowner, o.name limit 1),
-    'stranger', (select o.name from (${ownersSql(involvedSql('c.oid'))}) as o
+    'stranger', (select o.name from (${ownersSql(involvedSql('c.oid', 'inFunction'))}) as o
       where o.relowner <> c.relowner and not ${trustedSql('o.relowner')} order by o.name limit 1),
     'assumable', ${assumableSql('c.relowner')},
     'inert', ${inertSql('c')},
     'late', (select t.tgname from pg_catalog.pg_trigger t
-      where t.tgrelid in (${involvedSql('c.oid')}) and ${lateCodeSql('t')} order by t.tgname limit 1))`;
+      where t.tgrelid in (${involvedSql('c.oid', 'inFunction')}) and ${lateCodeSql('t')} order by t.tgname limit 1))`;
 
 /** Citus puts a trigger of its own on such a table: without Citus there are no tables that could be asked. */
 const distributedSql = `exists (

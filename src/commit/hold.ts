@@ -38,7 +38,7 @@ export function heldSql(inert: boolean, name: string, oid: string, owner: string
   // What takes part in a plain table that runs no code is the table alone.
   const trusted = inert
     ? trustedSql(owner)
-    : `not exists (select from (${ownersSql(lookedIntoSql(oid))}) as o where not ${trustedSql('o.relowner')})`;
+    : `not exists (select from (${ownersSql(lookedIntoSql(oid, 'keyed'))}) as o where not ${trustedSql('o.relowner')})`;
   return `(case when ${same} and ${trusted} then 'true' else 'table_changed' end)::pg_catalog.bool`;
 }
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { after, before, suite, test } from 'node:test';
 import { codes as outcomesOf, describeTable, messages } from '../../test/support/commit-room.ts';
-import { beginning, room } from '../../test/support/owner-room.ts';
+import { beginning, room } from '../../test/support/owners-room.ts';
 import { codes, nothingGained } from '../../test/support/owners.ts';
 import { rowsOf } from '../../test/support/rows.ts';
 import { isLong } from '../../test/support/sample.ts';
@@ -280,7 +280,12 @@ for (const { version, bin } of versions) {
           await owner.query(
             'CREATE TABLE mal.follower (code INT REFERENCES public.t (code) ON UPDATE CASCADE)',
           );
-          assert.match(JSON.stringify(await codeOfTable('public.t')), /would run code of role .*mallory/);
+          const passedOn = await codeOfTable('public.t');
+          const lifted = (rows[0]?.n ?? 0) >= 180_000;
+          assert.match(
+            JSON.stringify(passedOn),
+            lifted ? /"as":"owner"/ : /would run code of role .*mallory/,
+          );
         });
 
         test('tables that foreign keys look into run code of their owner, with no more than his rights', async (t) => {
@@ -305,14 +310,39 @@ for (const { version, bin } of versions) {
           assert.equal(added.code.as, 'headgate');
           assert.deepEqual(outcomesOf(await send([rowsOf(added, '{"id":1}')])), [1]);
 
+          if (bin !== debianBin) {
+            await owner.query(`DROP TABLE mal.follower; CREATE TABLE mal.follower (id INT REFERENCES public.t ON DELETE CASCADE);
+              CREATE FUNCTION mal.follows() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN PERFORM mal.evil(); RETURN OLD; END$$;
+              CREATE TRIGGER before BEFORE DELETE ON mal.follower FOR EACH ROW EXECUTE FUNCTION mal.follows();
+              CREATE TRIGGER after AFTER DELETE ON mal.follower FOR EACH ROW EXECUTE FUNCTION mal.follows();
+              CREATE TRIGGER statement AFTER DELETE ON mal.follower FOR EACH STATEMENT EXECUTE FUNCTION mal.follows()`);
+            const followed = await tableOf('public.t');
+            assert.equal(followed.code.as, 'owner');
+            assert.deepEqual(outcomesOf(await send([rowsOf(followed, '{"id":3}')])), [1]);
+            await owner.query('INSERT INTO mal.follower VALUES (3); TRUNCATE mal.seen');
+            const gone = await send([removing(rowsOf(followed, '{"id":3}'), 0)]);
+            assert.deepEqual(messages(gone), ['committed']);
+            assert.equal(await nothingGained(root, role, 'passed on'), 3);
+            // One that waits for COMMIT is refused, with the request that would fire it, and no other.
+            await owner.query(
+              `CREATE CONSTRAINT TRIGGER deferred AFTER DELETE ON mal.follower DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION mal.follows()`,
+            );
+            assert.deepEqual(outcomesOf(await send([rowsOf(followed, '{"id":4}')])), [1]);
+            await owner.query('INSERT INTO mal.follower VALUES (4); TRUNCATE mal.seen');
+            const [late = ''] = messages(await send([removing(rowsOf(followed, '{"id":4}'), 0)]));
+            assert.match(late, /deferr/i);
+            assert.equal(await nothingGained(root, role, 'deferred'), 0);
+            await owner.query('DROP TABLE mal.follower');
+          }
           // What is left for COMMIT would run, before PostgreSQL 18, with the rights of whoever commits.
           await owner.query(`CREATE FUNCTION mal.fired() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN PERFORM mal.late(); RETURN NULL; END$$;
             CREATE CONSTRAINT TRIGGER fired AFTER INSERT ON mal.queue DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION mal.fired();
             CREATE FUNCTION mal.queues() RETURNS text LANGUAGE sql AS 'INSERT INTO mal.queue VALUES (1) RETURNING ''x''';
             CREATE FUNCTION mal.pures(text) RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$BEGIN RETURN (SELECT mal.queues()); END$$;
             CREATE STATISTICS mal.queued ON (mal.pures('z')) FROM mal.t; TRUNCATE mal.queue`);
-          const [queued = ''] = outcomesOf(await send([rowsOf(target, '{"id":2,"other":2}')]));
-          assert.match(String(queued), /^aborted/);
+          const queueing = await tableOf('public.t');
+          const [queued = ''] = messages(await send([rowsOf(queueing, '{"id":2,"other":2}')]));
+          assert.match(queued, /deferr/i);
           await nothingGained(root, role, 'queued');
           if (role === 'root') return;
           await root.query(`REVOKE CREATE ON DATABASE postgres FROM ${role}`);

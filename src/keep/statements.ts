@@ -88,7 +88,7 @@ const landlordSql = `select r.rolname::text from pg_namespace n join pg_database
 export function looked({ name, oid }: Leaf, arrival: string): string {
   return `select to_regclass(${quoteLiteral(name)})::oid = ${oid} as same, current_user::text as role,
   c.relowner::int8::float8 as owner, pg_get_userbyid(c.relowner)::text as "ownerName", ${trustedSql('c.relowner')} as trusted, ${assumableSql('c.relowner')} as assumable,
-  (select o.name::text from (${ownersSql(lookedIntoSql('c.oid', true))}) as o where o.relowner <> c.relowner and not ${trustedSql('o.relowner')} order by o.name limit 1) as stranger,
+  (select o.name::text from (${ownersSql(lookedIntoSql('c.oid', 'always'))}) as o where o.relowner <> c.relowner and not ${trustedSql('o.relowner')} order by o.name limit 1) as stranger,
   case when ${trustedSql('c.relowner')} then (${landlordSql}) end as landlord, ${versionSql('c')} as version,
   exists (select from pg_attribute a where a.attrelid = c.oid and a.attname = ${quoteLiteral(arrival)} and a.atttypid = 'timestamptz'::regtype) as timed,
   exists (select from pg_index i join pg_class ic on ic.oid = i.indexrelid join pg_am m on m.oid = ic.relam join pg_attribute a on a.attrelid = c.oid and a.attnum = i.indkey[0]

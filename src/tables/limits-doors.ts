@@ -22,6 +22,11 @@ export const doorLimits = {
   sqlNoticeBytesMax: 1024 * 1024,
   /** Engine connections that passwords of clients of the SQL door are looked up on. */
   sqlPasswordConnectionsMax: 2,
+  /**
+   * How long a follower of the log may leave full what waits for it, in ms. The engine's process that sends to it cannot end before it has said why, and
+   * a checkpoint that takes its slot away waits for that end.
+   */
+  sqlFollowerUnreadMs: 60_000,
   /** How long a client may take to read the door's last message, in ms. */
   sqlLingerMs: 2_000,
 

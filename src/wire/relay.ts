@@ -29,6 +29,11 @@ const engineLost: FatalReason = {
   hint: 'Connect again; whether the statement that was running took effect is not known.',
 };
 
+const unread: FatalReason = {
+  sqlstate: '08006',
+  message: 'terminating connection because the follower does not read what it is sent',
+};
+
 export class Relay {
   readonly #client: Socket;
   readonly #engine: Socket;
@@ -44,12 +49,16 @@ export class Relay {
   #draining = false;
   #told = false;
   #lingering: NodeJS.Timeout | null = null;
+  /** Runs while a follower of the log holds up the engine. */
+  #unread: NodeJS.Timeout | undefined;
+  readonly #follows: boolean;
 
   constructor(options: RelayOptions) {
     this.#client = options.client;
     this.#engine = options.engine;
     this.#limits = options.limits;
     this.#authenticated = options.authenticated;
+    this.#follows = (options.followerRefused ?? null) !== null;
     this.#session = new Session({
       ...options,
       toEngine: (bytes) => this.#toEngine.push(bytes),
@@ -163,7 +172,7 @@ export class Relay {
   /** Reads from each side only as fast as the other one takes it. */
   #pace(): void {
     if (this.#state !== 'relaying') return;
-    const { sqlRelayBufferBytesMax, sqlOutstandingMax } = this.#limits;
+    const { sqlRelayBufferBytesMax, sqlOutstandingMax, sqlFollowerUnreadMs } = this.#limits;
     const stopClient =
       this.#held ||
       this.#engine.writableLength > sqlRelayBufferBytesMax ||
@@ -176,6 +185,9 @@ export class Relay {
     if (stopEngine !== this.#engine.isPaused()) {
       if (stopEngine) this.#engine.pause();
       else this.#engine.resume();
+      clearTimeout(this.#unread);
+      if (stopEngine && this.#follows)
+        this.#unread = setTimeout(() => this.end(unread, unread.message), sqlFollowerUnreadMs);
     }
   }
 
@@ -222,6 +234,7 @@ export class Relay {
     if (this.#state !== 'relaying') return;
     this.#state = 'ending';
     this.#reason = reason;
+    clearTimeout(this.#unread);
     this.#client.resume();
     this.#engine.resume();
     this.#linger(Infinity);

@@ -14,7 +14,7 @@ let server: TestServer;
 let door: TestDoor;
 
 before(async () => {
-  server = await startServer(undefined, ['max_connections=60']);
+  server = await startServer(undefined, ['max_connections=60', 'wal_level=logical']);
   door = await openTestDoor({ kind: 'unix', path: server.socket });
   await withClient(door.port, (client) => client.query(fooProcedure));
 });
@@ -303,6 +303,10 @@ test('openings: encryption is declined, nonsense is dropped, slow ones are ended
 });
 
 const startup = Buffer.from('\0\0\0\x25\0\x03\0\0user\0root\0database\0postgres\0\0', 'latin1');
+const replicating = Buffer.from(
+  '\0\0\0\x3a\0\x03\0\0user\0root\0database\0postgres\0replication\0database\0\0',
+  'latin1',
+);
 const message = (type: string, body = ''): Buffer => {
   const out = Buffer.from(`${type}\0\0\0\0${body}`, 'latin1');
   out.writeInt32BE(out.length - 1, 1);
@@ -358,4 +362,28 @@ test('a slow reader of a huge result keeps memory flat', async () => {
   const gone = door.next((o) => o.kind === 'sql.closed' && door.seen.at(-1) === o);
   socket.destroy();
   await gone;
+});
+
+test('a follower that does not read holds up no checkpoint: it is ended, and its slot given back', async () => {
+  const impatient = await openTestDoor(
+    { kind: 'unix', path: server.socket },
+    { limits: { sqlFollowerUnreadMs: 200 } },
+  );
+  const socket = connect({ host: '127.0.0.1', port: impatient.port });
+  socket.on('error', () => undefined);
+  socket.write(replicating);
+  await once(socket, 'data');
+  socket.write(message('Q', 'CREATE_REPLICATION_SLOT unread TEMPORARY LOGICAL pgoutput\0'));
+  while (!String((await once(socket, 'data'))[0]).includes('CREATE_REPLICATION_SLOT'));
+  socket.write(message('Q', "select repeat('x', 1000000) from generate_series(1, 2001)\0"));
+  const ended = impatient.next((o) => o.kind === 'sql.closed');
+  await once(socket, 'data');
+  socket.pause();
+  assert.match(JSON.stringify(await ended), /does not read/);
+  await withClient(door.port, async (client) => {
+    const left = "select from pg_replication_slots where slot_name = 'unread'";
+    while ((await client.query(left)).rowCount !== 0);
+  });
+  socket.destroy();
+  await impatient.door.close();
 });
