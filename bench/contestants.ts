@@ -213,7 +213,7 @@ export async function pgbenchInserts(service: Service): Promise<Contestant> {
     const requests = Number(/transactions actually processed: (\d+)/.exec(stdout)?.[1]);
     const rate = Number(/tps = ([\d.]+)/.exec(stdout)?.[1]);
     const { p50, p99, max } = await pgbenchLatencies(folder);
-    return { requests, other: 0, seconds: requests / rate, p50, p99, max, loadCpuSeconds: NaN, loadRssBytes: NaN };
+    return { requests, other: 0, seconds: requests / rate, p50, p99, max, loadCpuSeconds: NaN };
   }; // prettier-ignore
   return {
     table,

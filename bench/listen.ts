@@ -2,15 +2,14 @@
  * The webhook listener beside a bare `node:http` server that reads the body and answers the same bytes, under the
  * same load from a process of its own. Rounds alternate, so that what else the machine does hits both.
  */
-import { execFile, fork } from 'node:child_process';
+import { fork } from 'node:child_process';
 import { once } from 'node:events';
-import { createRequire } from 'node:module';
 import { fileURLToPath } from 'node:url';
-import { promisify } from 'node:util';
+import { runJson, script } from './processes.ts';
 import { spread, table } from './report.ts';
+import type { Job, LoadResult } from './service.ts';
 import { median } from './statistics.ts';
 
-const autocannon = createRequire(import.meta.url).resolve('autocannon');
 const [roundsText = '5', secondsText = '4', connectionsText = '64', bytesText = '400'] =
   process.argv.slice(2);
 const body = JSON.stringify({ text: 'x'.repeat(Math.max(0, Number(bytesText) - 11)) });
@@ -22,17 +21,15 @@ async function serve(kind: string) {
 }
 
 async function load(url: string): Promise<{ rate: number; p99: number; failed: number }> {
-  const args = ['-m', 'POST', '-c', connectionsText, '-d', secondsText, '-b', body, '-j', '-n', url];
-  const { stdout } = await promisify(execFile)(process.execPath, [autocannon, ...args], {
-    maxBuffer: 1 << 24,
-  });
-  const result = JSON.parse(stdout) as {
-    requests: { average: number };
-    latency: { p99: number };
-    non2xx: number;
-    errors: number;
+  const job: Job = {
+    url,
+    connections: Number(connectionsText),
+    seconds: Number(secondsText),
+    headers: { 'content-type': 'application/json' },
+    bodies: [body],
   };
-  return { rate: result.requests.average, p99: result.latency.p99, failed: result.non2xx + result.errors };
+  const { requests, seconds, p99, other } = await runJson<LoadResult>(script('./load.js'), job);
+  return { rate: requests / seconds, p99, failed: other };
 }
 
 const bare = await serve('bare');

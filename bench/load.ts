@@ -1,69 +1,72 @@
-/** The load generator, a process of its own: autocannon; prints one JSON line. */
-import { readFileSync } from 'node:fs';
-import autocannon from 'autocannon';
+/**
+ * The load generator for as many requests as are answered: wrk with one thread, which takes a few µs a request where Headgate and its
+ * engine take twenty. Reads a job, prints one JSON line. With several paths and bodies, the requests of all connections go round them.
+ */
+import { spawn } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import type { Job } from './service.ts';
-import { Latencies } from './statistics.ts';
 
 const job = JSON.parse(readFileSync(0, 'utf8')) as Job;
-const [only, ...more] = job.bodies;
-const latencies = new Latencies();
-const { paths } = job;
-let next = 0;
 
-/** Each connection has its share of the paths and begins at another of the bodies, so that all are met at once. */
-function ownRequests(client: autocannon.Client): void {
-  const mine = next++;
-  const own = paths?.filter((_, i) => i % job.connections === mine % job.connections) ?? [undefined];
-  const bodies = job.bodies.length === 1 ? job.bodies : shareOf(job.bodies, mine);
-  const length = Math.max(own.length, bodies.length);
-  client.setRequests(
-    Array.from({ length }, (_, i) => {
-      const path = own[i % own.length];
-      return {
-        method: 'POST',
-        headers: job.headers,
-        body: bodies[i % bodies.length] ?? '',
-        ...(path === undefined ? {} : { path }),
-      };
-    }),
-  );
+/** A string of Lua with these characters, whatever they are. */
+function quoted(text: string): string {
+  const bytes = [...Buffer.from(text)];
+  return `"${bytes.map((byte) => `\\${String(byte).padStart(3, '0')}`).join('')}"`;
 }
 
-function shareOf(bodies: readonly string[], mine: number): readonly string[] {
-  const size = Math.max(1, Math.floor(bodies.length / job.connections));
-  return Array.from({ length: size }, (_, i) => bodies[(mine * size + i) % bodies.length] ?? '');
-}
+const paths = job.paths ?? [new URL(job.url).pathname + new URL(job.url).search];
+const listOf = (texts: readonly string[]) => `{${texts.map(quoted).join(',')}}`;
+const script = `
+  local paths, bodies = ${listOf(paths)}, ${listOf(job.bodies)}
+  local headers = {${Object.entries(job.headers)
+    .map(([name, value]) => `[${quoted(name)}]=${quoted(value)}`)
+    .join(',')}}
+  local requests, next = {}, 0
+  function init()
+    for i = 1, math.max(#paths, #bodies) do
+      requests[i] = wrk.format("POST", paths[(i - 1) % #paths + 1], headers, bodies[(i - 1) % #bodies + 1])
+    end
+  end
+  function request()
+    next = next % #requests + 1
+    return requests[next]
+  end
+  function done(summary, latency)
+    local failed = summary.errors
+    local other = failed.connect + failed.read + failed.write + failed.status + failed.timeout
+    io.write(string.format('\\n{"requests":%d,"other":%d,"seconds":%f,"p50":%f,"p99":%f,"max":%f}\\n',
+      summary.requests - failed.status, other, summary.duration / 1e6,
+      latency:percentile(50) / 1e3, latency:percentile(99) / 1e3, latency.max / 1e3))
+  end
+`;
 
-const before = process.cpuUsage();
-const result = await new Promise<autocannon.Result>((resolve, reject) => {
-  const instance = autocannon(
-    {
-      url: job.url,
-      connections: job.connections,
-      duration: job.seconds,
-      method: 'POST',
-      headers: job.headers,
-      ...(job.ownRequests === true
-        ? { setupClient: ownRequests, body: only ?? '' }
-        : more.length === 0
-          ? { body: only ?? '' }
-          : { requests: job.bodies.map((body) => ({ body })) }),
-    },
-    (error: Error | null, done) => (error === null ? resolve(done) : reject(error)),
-  );
-  // autocannon's own histogram is in whole milliseconds.
-  instance.on('response', (_client, _status, _bytes, ms) => latencies.add(ms));
-});
-const { user, system } = process.cpuUsage(before);
-process.stdout.write(
-  `${JSON.stringify({
-    requests: result['2xx'],
-    other: result.non2xx + result.errors,
-    seconds: result.duration,
-    p50: latencies.at(0.5),
-    p99: latencies.at(0.99),
-    max: latencies.maxMs,
-    loadCpuSeconds: (user + system) / 1e6,
-    loadRssBytes: process.memoryUsage.rss(),
-  })}\n`,
-);
+const folder = mkdtempSync(join(tmpdir(), 'headgate-load-'));
+try {
+  const file = join(folder, 'load.lua');
+  writeFileSync(file, script);
+  const args = [
+    '-t1',
+    `-c${job.connections}`,
+    `-d${Math.ceil(job.seconds)}s`,
+    '-s',
+    file,
+    new URL(job.url).origin,
+  ];
+  // The shell says last what it has waited for has taken of the processors.
+  const child = spawn('/bin/sh', ['-c', 'wrk "$@" && times', 'sh', ...args], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  let output = '';
+  child.stdout.setEncoding('utf8').on('data', (text: string) => (output += text));
+  const code = await new Promise((resolve) => child.once('close', resolve));
+  const result = /^\{.*\}$/m.exec(output)?.[0];
+  if (code !== 0 || result === undefined)
+    throw new Error(`wrk ended with ${String(code)}; it is Debian's package of that name`);
+  const seconds = [...(output.trim().split('\n').at(-1) ?? '').matchAll(/(\d+)m([\d.]+)s/g)];
+  const loadCpuSeconds = seconds.reduce((sum, [, m, s]) => sum + 60 * Number(m) + Number(s), 0);
+  process.stdout.write(`${JSON.stringify({ ...(JSON.parse(result) as object), loadCpuSeconds })}\n`);
+} finally {
+  rmSync(folder, { recursive: true, force: true });
+}

@@ -48,6 +48,5 @@ process.stdout.write(
     p99: latencies.at(0.99),
     max: latencies.maxMs,
     loadCpuSeconds: (user + system) / 1e6,
-    loadRssBytes: process.memoryUsage.rss(),
   })}\n`,
 );

@@ -116,7 +116,6 @@ class Tally {
       p99: this.#latencies.at(0.99),
       max: this.#latencies.maxMs,
       loadCpuSeconds: (user + system) / 1e6,
-      loadRssBytes: process.memoryUsage.rss(),
     };
   }
 

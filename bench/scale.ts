@@ -61,7 +61,7 @@ async function manyTables({ rounds, seconds }: Effort): Promise<{ lines: Lines; 
       const turns = await inTurns(rounds, 'tables', {
         only: () => measure({ ...job, url: few.url('events') }, few.pid),
         one: () => measure({ ...job, url: many.url('events') }, many.pid),
-        all: () => measure({ ...job, url: many.url('events'), paths, ownRequests: true }, many.pid),
+        all: () => measure({ ...job, url: many.url('events'), paths }, many.pid),
       });
       const ratios = (name: 'one' | 'all') => turns.map((turn) => turn[name].perSecond / turn.only.perSecond);
       const told = tableCount.toLocaleString('en-US');
@@ -119,7 +119,7 @@ async function manyRows({ rounds, seconds }: Effort): Promise<{ lines: Lines; ro
       JSON.stringify({ id: 1 + ((i * 7_919_219) % rowCount), note: `again ${i}` }),
     );
     const headers = { 'content-type': 'application/json', authorization: bearer };
-    const keyed = { connections, seconds, headers, bodies, ownRequests: true };
+    const keyed = { connections, seconds, headers, bodies };
     const run = async (name: string, job: Omit<Parameters<typeof measure>[0], 'url'>) => {
       // What is empty stays so, and the pages that the last one wrote are not this one's to write.
       if (name.startsWith('empty')) await service.client.query(`TRUNCATE ${name}`);

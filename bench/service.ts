@@ -101,11 +101,9 @@ export interface Job {
   readonly connections: number;
   readonly seconds: number;
   readonly headers: Record<string, string>;
-  /** Sent in turn on every connection. */
+  /** Sent in turn. */
   readonly bodies: readonly string[];
-  /** Every connection has its own share of `paths` and `bodies`, so that all of them are met at once. */
-  readonly ownRequests?: boolean;
-  /** In place of the path of `url`. */
+  /** In place of the path of `url`, in turn. */
   readonly paths?: readonly string[];
 }
 
@@ -117,9 +115,8 @@ export interface LoadResult {
   readonly p50: number;
   readonly p99: number;
   readonly max: number;
-  /** Of the load generator's process, without its start. */
+  /** Of the load generator's process. */
   readonly loadCpuSeconds: number;
-  readonly loadRssBytes: number;
 }
 
 export interface Measured extends LoadResult {
@@ -134,7 +131,6 @@ export interface Measured extends LoadResult {
   readonly processes: number;
   /** What its processes have together: a page that several share counts once. */
   readonly engineMiB: number;
-  readonly loadRssMiB: number;
 }
 
 /** One run of the load generator; every answer must be 2xx. `enginePid`: the process whose child the engine is. */
@@ -166,7 +162,6 @@ export async function measureAny(
     largestRssMiB: after.program.largestRssBytes / 2 ** 20,
     processes: after.program.processes,
     engineMiB: engineAfter.pssBytes / 2 ** 20,
-    loadRssMiB: load.loadRssBytes / 2 ** 20,
   };
 }
 

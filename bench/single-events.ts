@@ -21,6 +21,8 @@ type Turn = Readonly<Record<'ours' | 'bare', Measured>>;
 
 const of = (turns: readonly Turn[], pick: (turn: Turn) => number) => median(turns.map(pick));
 
+const beside = ({ ours, bare }: Turn) => ours.perSecond / bare.perSecond;
+
 /** A second of the same goes before what is counted, or does not. */
 const warmUps = { warm: 1, cold: 0 } as const;
 
@@ -59,6 +61,7 @@ async function halfLoads(ours: string, bare: string, perSecond: number, { rounds
     ].join(' '),
     requests: halves.reduce((sum, { ours: one, cold }) => sum + one.requests + cold.requests, 0),
     p99: median(p99('ours')),
+    times: median(halves.map(({ ours: one, bare: other }) => one.p99 / other.p99)),
   };
 }
 
@@ -67,7 +70,7 @@ function rates(measured: ReadonlyMap<number, readonly Turn[]>): string {
     connections,
     of(turns, (r) => r.ours.perSecond).toFixed(0),
     of(turns, (r) => r.bare.perSecond).toFixed(0),
-    spread(turns.map((r) => r.ours.perSecond / r.bare.perSecond)),
+    spread(turns.map(beside)),
     `${of(turns, (r) => r.ours.p50).toFixed(2)} / ${of(turns, (r) => r.ours.p99).toFixed(1)}`,
     `${of(turns, (r) => r.bare.p50).toFixed(2)} / ${of(turns, (r) => r.bare.p99).toFixed(1)}`,
   ]);
@@ -86,7 +89,6 @@ function costs(measured: ReadonlyMap<number, readonly Turn[]>): string {
       `${rounded((r) => r.ours.rssMiB)} (${rounded((r) => r.ours.processes)})`,
       rounded((r) => r.ours.engineMiB),
       rounded((r) => r.bare.rssMiB),
-      rounded((r) => r.ours.loadRssMiB),
     ];
   });
   const head = [
@@ -97,7 +99,6 @@ function costs(measured: ReadonlyMap<number, readonly Turn[]>): string {
     'memory, MiB: node (processes)',
     'engine',
     'bare',
-    'load generator',
   ];
   return table(head, lines);
 }
@@ -160,7 +161,7 @@ export const singleEvents: Bench = {
       const { rows } = await service.client.query<{ n: string }>('select count(*) as n from events');
       const answered = [...measured.values()].flat().map(({ ours }) => ours.requests);
       const stored = answered.reduce((sum, requests) => sum + requests, halves.requests);
-      // autocannon stops without reading its last answers: those rows are stored and not counted.
+      // wrk stops without reading its last answers: those rows are stored and not counted.
       if (Number(rows[0]?.n) < stored) throw new Error(`${stored} answered 200, only ${rows[0]?.n} stored`);
       return {
         text: [
@@ -173,8 +174,12 @@ export const singleEvents: Bench = {
           halves.text,
         ].join('\n'),
         reached: {
-          bare: of(turns, (r) => r.ours.perSecond / r.bare.perSecond),
+          bare: of(turns, beside),
+          bare1024: of(measured.get(1_024) ?? [], beside),
+          bare64: of(measured.get(64) ?? [], beside),
+          bare16: of(measured.get(16) ?? [], beside),
           halfLoad: halves.p99,
+          halfLoadTimes: halves.times,
           memory: of(turns, (r) => r.ours.largestRssMiB),
         },
         plots: plots(measured),

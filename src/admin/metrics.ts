@@ -3,10 +3,12 @@
  * text of `/metrics`; refuses nothing, touches nothing. Label values are tables that exist (`metricTablesMax` of
  * them, the rest together as `other`) and words of our own tables: no request can make a new series.
  */
-import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
+import { collectDefaultMetrics, Counter, Gauge, Registry } from 'prom-client';
 import { limits } from '../tables/limits.ts';
 import type { Observation, Observe, TableName } from '../tables/observations.ts';
+import { registerGateway } from './gateway-metrics.ts';
 import type { MetricFamily } from './merged-metrics.ts';
+import { PlainHistogram } from './plain-histogram.ts';
 import { registerWatch } from './watch-metrics.ts';
 import type { ListenerState, WatchOptions } from './watch-metrics.ts';
 
@@ -65,10 +67,11 @@ class TableCounts {
     const name = JSON.stringify([table.database, table.schema, table.table]);
     let series = this.#byName.get(name);
     if (series === undefined) {
-      // Not remembered by identity: what counts as other holds nothing for the table.
-      if (this.#byName.size >= this.#tablesMax) return this.#other;
-      series = newSeries({ database: table.database, schema: table.schema, table: table.table });
-      this.#byName.set(name, series);
+      const isOther = this.#byName.size >= this.#tablesMax;
+      series = isOther
+        ? this.#other
+        : newSeries({ database: table.database, schema: table.schema, table: table.table });
+      if (!isOther) this.#byName.set(name, series);
     }
     this.#byIdentity.set(table, series);
     return series;
@@ -105,12 +108,12 @@ export function createMetrics(options: MetricsOptions): Metrics {
     observe: (observation) => {
       if (observation.kind === 'request.answered') {
         countAnswer(counts.of(observation.table), observation.status, observation.code, observation.rows);
-        events.requestSeconds.observe(observation.seconds);
+        events.requestSeconds.add(observation.seconds);
       } else if (observation.kind === 'batch.answered') {
         const series = counts.of(observation.table);
         series.rows += observation.rows;
         series.batches.set(observation.code, (series.batches.get(observation.code) ?? 0) + 1);
-        events.batchSeconds.observe(observation.seconds);
+        events.batchSeconds.add(observation.seconds);
       } else if (observation.kind === 'keys.ignored') {
         counts.of(observation.table).ignored += observation.documents;
       } else {
@@ -259,61 +262,43 @@ function registerDoorEvents(registers: Registry[]) {
   };
 }
 
-function registerGateway(registers: Registry[]) {
-  return {
-    gatewayRequests: new Counter({
-      name: 'headgate_gateway_requests_total',
-      help: 'Requests of the events gateway, by route, status and code',
-      labelNames: ['route', 'status', 'code'],
-      registers,
-    }),
-    gatewayRows: new Counter({
-      name: 'headgate_gateway_rows_total',
-      help: 'Rows that the events gateway has committed (events), that statements have touched (sql), or that were sent (stream)',
-      labelNames: ['route'],
-      registers,
-    }),
-    gatewaySeconds: new Histogram({
-      name: 'headgate_gateway_request_seconds',
-      help: 'From the end of the headers to the end of the answer of the events gateway, in seconds',
-      labelNames: ['route'],
-      buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 30],
-      registers,
-    }),
-  };
-}
-
 function registerEvents(registry: Registry) {
   const registers = [registry];
-  const groupResults = new Counter({
-    name: 'headgate_groups_total',
-    help: 'Groups (transactions) by what became of them',
-    labelNames: ['result'],
-    registers,
-  });
-  for (const result of ['committed', 'aborted', 'unknown']) groupResults.inc({ result }, 0);
+  const groups = { committed: 0, aborted: 0, unknown: 0 };
+  registry.registerMetric(
+    new Counter({
+      name: 'headgate_groups_total',
+      help: 'Groups (transactions) by what became of them',
+      labelNames: ['result'],
+      registers: [],
+      collect() {
+        this.reset();
+        for (const [result, count] of Object.entries(groups)) this.inc({ result }, count);
+      },
+    }),
+  );
   return {
-    groupResults,
+    groups,
     engineReady: { seen: false },
-    requestSeconds: new Histogram({
+    requestSeconds: new PlainHistogram({
       name: 'headgate_request_seconds',
       help: 'From the end of the headers to the answer, in seconds',
       buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 30],
       registers,
     }),
-    batchSeconds: new Histogram({
+    batchSeconds: new PlainHistogram({
       name: 'headgate_batch_seconds',
       help: 'From the last byte of a batch of a WebSocket to its acknowledgement, in seconds',
       buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 30],
       registers,
     }),
-    groupRows: new Histogram({
+    groupRows: new PlainHistogram({
       name: 'headgate_group_rows',
       help: 'Rows in one committed group',
       buckets: [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048],
       registers,
     }),
-    commitSeconds: new Histogram({
+    commitSeconds: new PlainHistogram({
       name: 'headgate_commit_seconds',
       help: 'Time to commit one group, in seconds',
       buckets: [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5],
@@ -342,33 +327,29 @@ function registerEvents(registry: Registry) {
       registers,
     }),
     ...registerDoorEvents(registers),
-    ...registerGateway(registers),
+    gateway: registerGateway(registry),
   };
 }
 
 function count(events: ReturnType<typeof registerEvents>, observation: Observation): void {
   switch (observation.kind) {
     case 'group.committed':
-      events.groupResults.inc({ result: 'committed' });
-      events.groupRows.observe(observation.rows);
-      if (observation.elsewhere !== true) events.commitSeconds.observe(observation.seconds);
+      events.groups.committed += 1;
+      events.groupRows.add(observation.rows);
+      if (observation.elsewhere !== true) events.commitSeconds.add(observation.seconds);
       break;
     case 'group.aborted':
-      events.groupResults.inc({ result: 'aborted' });
+      events.groups.aborted += 1;
       break;
     case 'group.unknown':
-      events.groupResults.inc({ result: 'unknown' });
+      events.groups.unknown += 1;
       break;
     case 'values.nulled':
       events.valuesNulled.inc(observation.values);
       break;
-    case 'gateway.answered': {
-      const { route, status, code, rows, seconds } = observation;
-      events.gatewayRequests.inc({ route, status, code });
-      if (rows > 0) events.gatewayRows.inc({ route }, rows);
-      events.gatewaySeconds.observe({ route }, seconds);
+    case 'gateway.answered':
+      events.gateway(observation);
       break;
-    }
     case 'request.failed':
       events.requestFailures.inc();
       break;

@@ -7,6 +7,7 @@ import type { Deferred } from '../kit/deferred.ts';
 import type { Chain, Outcome } from '../tables/flow.ts';
 import { refusal } from '../tables/refusals.ts';
 import { Lane } from './lane.ts';
+import type { LaneOptions } from './lane.ts';
 import { Pace } from './pace.ts';
 
 /** A lane of two requests, whose turns, clock and engine are moved by hand, with those that were given to it. */
@@ -26,7 +27,7 @@ class Bench {
       groupRowsMax: 4,
       groupTargetMs: 1_000,
     };
-    this.lane = new Lane({
+    const options: LaneOptions = {
       commit: async ({ members }) => {
         const done = deferred<Outcome>();
         this.#groups.push(done);
@@ -34,12 +35,11 @@ class Bench {
         return members.map(() => outcome);
       },
       limits,
-      pace: new Pace(limits),
       clock: () => this.#nowMs,
       endOfTurn: (run) => void this.#turns.push(run),
-      passes: null,
       onIdle: () => void this.#said.push('forgotten'),
-    });
+    };
+    this.lane = new Lane(options, new Pace(limits));
   }
 
   submit(name: string, chain: Chain | null = null): this {
@@ -119,8 +119,8 @@ test('a lane, in every state, at every event', async () => {
         'a request comes': 'committing',
         'a request of a broken chain comes': 'new aborted chain_broken, committing',
         'the turn ends': 'committing',
-        'the group is committed': 'first committed, forgotten, idle',
-        'the group is refused': 'first aborted row_refused, forgotten, idle',
+        'the group is committed': 'forgotten, first committed, idle',
+        'the group is refused': 'forgotten, first aborted row_refused, idle',
         'a moment passes': 'committing',
         'the deadline passes': 'first unknown deadline, committing',
         'Headgate stops': 'committing',
@@ -135,6 +135,17 @@ test('a lane, in every state, at every event', async () => {
         'the deadline passes':
           'first unknown deadline, second aborted deadline, third aborted deadline, committing',
         'Headgate stops': 'second aborted draining, third aborted draining, committing',
+      },
+      'committing two, one waits': {
+        'a request comes': 'committing',
+        'a request of a broken chain comes': 'new aborted chain_broken, committing',
+        'the turn ends': 'committing',
+        'the group is committed': 'first committed, second committed, gathering',
+        'the group is refused': 'first aborted row_refused, second aborted row_refused, gathering',
+        'a moment passes': 'committing',
+        'the deadline passes':
+          'first unknown deadline, second unknown deadline, third aborted deadline, committing',
+        'Headgate stops': 'third aborted draining, committing',
       },
       'committing, too late': {
         'a request comes': 'committing',
@@ -157,6 +168,7 @@ test('a lane, in every state, at every event', async () => {
       },
       committing,
       'committing, the queue is full': () => committing().submit('second').submit('third'),
+      'committing two, one waits': () => gathering().submit('second').endTurn().submit('third'),
       'committing, too late': () => {
         const bench = committing();
         bench.pass(100);

@@ -44,7 +44,7 @@ function bench(given: Partial<LanesOptions['limits']> = {}) {
     endOfTurn: (run: () => void) => void turns.push(run),
     onIdle: () => void at.idle++,
   };
-  const lane = new Lane({ ...options, pace: new Pace(limits), passes: null });
+  const lane = new Lane(options, new Pace(limits));
   return {
     lane,
     options,
@@ -54,9 +54,12 @@ function bench(given: Partial<LanesOptions['limits']> = {}) {
     finish: async (outcome: Outcome = { kind: 'committed', rows: 1 }) => {
       const next = groups.shift();
       assert(next !== undefined, 'a group is at the engine');
+      const before = turns.length;
       next.done.resolve(next.group.members.map(() => outcome));
-      await next.done.promise;
-      await Promise.resolve();
+      await new Promise(setImmediate);
+      // The turn in which it ended ends as well.
+      for (const run of turns.splice(before)) run();
+      await new Promise(setImmediate);
       return next.group;
     },
   };

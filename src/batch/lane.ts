@@ -11,8 +11,14 @@
  *   committing a group is at the engine; what arrives meanwhile waits and is the next group. Under load groups
  *              grow by themselves, and alone a request waits for nothing.
  *
- *   idle ──submit──► gathering ──turn ends──► committing ──outcomes, some wait──► committing
- *                                                 └───────outcomes, none waits──► idle
+ *   idle ──submit──► gathering ──turn ends──► committing ──outcomes, as many wait──► committing
+ *                        ▲                        ├────────outcomes, fewer wait──┐
+ *                        └────────────────────────┼──────────────────────────────┘
+ *                                                 └────────outcomes, none waits──► idle
+ *
+ * Where many send again as soon as they are answered, two groups take turns: while one is at the engine, the senders of the other
+ * are answered and their next requests read. So the next group goes to the engine before those answers are written, it is
+ * half of all, and where fewer wait, the answers are written first and the turn is waited for.
  *
  * A receipt past its deadline is settled by `expire`: `deadline` (certainly not stored) when it still waits, and
  * `unknown` when its group is at the engine, whose own answer then comes too late to be told. Each request says how
@@ -34,18 +40,15 @@ import type { Pace } from './pace.ts';
 
 export type LaneState = 'idle' | 'gathering' | 'committing';
 
+/** What all lanes share. */
 export interface LaneOptions {
   readonly commit: CommitGroup;
   readonly limits: Pick<Limits, 'laneRowsMax' | 'laneBytesMax' | 'groupBytesMax'>;
-  /** What is known of the table's speed. */
-  readonly pace: Pace;
   /** A monotonic clock, ms. */
   readonly clock: () => number;
   /** Runs its argument when the current turn of the event loop has handled its sockets (setImmediate). */
   readonly endOfTurn: (run: () => void) => void;
-  /** Only who holds one of them commits a group; null: every lane does when it has one. */
-  readonly passes: Semaphore | null;
-  /** Told when the lane has nothing left. */
+  /** Told when a lane has nothing left. */
   readonly onIdle: () => void;
 }
 
@@ -60,11 +63,15 @@ interface Waiting {
 
 export class Lane {
   readonly #options: LaneOptions;
+  readonly #pace: Pace;
+  readonly #passes: Semaphore | null;
   #state: LaneState = 'idle';
   /** In order of arrival; `#head` is the first that still waits, so that taking a group moves no elements. */
   #queue: Waiting[] = [];
   #head = 0;
   #committing: readonly Waiting[] = [];
+  /** What has been at the engine, and whose senders are still to be told. */
+  #ended: { readonly members: readonly Waiting[]; readonly outcomes: readonly Outcome[] }[] = [];
   #rows = 0;
   #bytes = 0;
   /** No deadline of the queue, and none of the group at the engine, is before this. */
@@ -75,8 +82,11 @@ export class Lane {
   /** Who waits until everything up to an ordinal is stored or never will be. */
   #watchers: { readonly upTo: number; readonly tell: () => void }[] = [];
 
-  constructor(options: LaneOptions) {
+  /** `pace`: what is known of the table's speed. `passes`: only who holds one of them commits a group; null: it does when it has one. */
+  constructor(options: LaneOptions, pace: Pace, passes: Semaphore | null = null) {
     this.#options = options;
+    this.#pace = pace;
+    this.#passes = passes;
   }
 
   get state(): LaneState {
@@ -94,7 +104,7 @@ export class Lane {
     // A lane that is empty takes one request of any size that the listener let through.
     if (this.#rows === 0) return false;
     if (this.#rows >= laneRowsMax || this.#bytes + bytes > laneBytesMax) return true;
-    return this.#options.pace.waitMs(this.#rows) * 2 > ackTimeoutMs;
+    return this.#pace.waitMs(this.#rows) * 2 > ackTimeoutMs;
   }
 
   submit(rows: Rows): Promise<Outcome> {
@@ -165,24 +175,38 @@ export class Lane {
   }
 
   async #run(): Promise<void> {
-    const { passes } = this.#options;
+    const passes = this.#passes;
+    let before = 0;
     while (this.#head < this.#queue.length) {
       // Who waits for a pass still stands in the queue, and is certainly not stored.
       const done = passes === null ? null : await passes.turn();
-      const members = this.#takeGroup();
-      if (members.length > 0) await this.#commit(members);
+      const waiting = this.#queue.length - this.#head;
+      const members = this.#takeGroup(before === 0 ? waiting : Math.ceil((waiting + before) / 2));
+      before = members.length;
+      if (before > 0) await this.#commit(members);
       done?.();
-      this.#tellWatchers();
+      const left = this.#queue.length - this.#head;
+      // Behind all promises that are settled now, and so behind what the next group writes to the engine.
+      if (left >= before) process.nextTick(() => this.#tell());
+      else this.#tell();
+      if (left === 0 || left >= before) continue;
+      this.#become('gathering');
+      await new Promise<void>((resolve) => this.#options.endOfTurn(resolve));
     }
-    this.#tellWatchers();
+    this.#tell();
     this.#become('idle');
     this.#options.onIdle();
   }
 
-  /** Nothing is at the engine. */
+  #tell(): void {
+    for (const { members, outcomes } of this.#ended.splice(0))
+      members.forEach((waiting, i) => settle(waiting, outcomes[i] ?? unheardOf));
+    this.#tellWatchers();
+  }
+
   #tellWatchers(): void {
     if (this.#watchers.length === 0) return;
-    const first = this.#queue[this.#head]?.ordinal ?? Infinity;
+    const first = (this.#committing[0] ?? this.#queue[this.#head])?.ordinal ?? Infinity;
     const passed = this.#watchers.filter(({ upTo }) => upTo < first);
     this.#watchers = this.#watchers.filter(({ upTo }) => upTo >= first);
     for (const { tell } of passed) tell();
@@ -194,22 +218,24 @@ export class Lane {
     const group = toGroup(members);
     const started = this.#options.clock();
     const outcomes = await this.#options.commit(group);
-    this.#options.pace.record(group.rows, this.#options.clock() - started);
-    members.forEach((waiting, i) => {
-      settle(waiting, outcomes[i] ?? { kind: 'unknown', refusal: refusal('internal') });
+    this.#pace.record(group.rows, this.#options.clock() - started);
+    // Before the next group is taken.
+    members.forEach(({ rows: { chain } }, i) => {
+      if (chain !== null && outcomes[i]?.kind !== 'committed') chain.broken = true;
     });
+    this.#ended.push({ members, outcomes });
     this.#committing = [];
   }
 
   /** The next requests that fit one transaction: of one version of the table, within the group's bounds. */
-  #takeGroup(): Waiting[] {
+  #takeGroup(most: number): Waiting[] {
     const { groupBytesMax } = this.#options.limits;
-    const { groupRows, groupMs } = this.#options.pace;
+    const { groupRows, groupMs } = this.#pace;
     const latest = this.#options.clock() + groupMs;
     const members: Waiting[] = [];
     let rows = 0;
     let bytes = 0;
-    while (this.#head < this.#queue.length) {
+    while (this.#head < this.#queue.length && members.length < most) {
       const waiting = this.#queue[this.#head];
       if (waiting === undefined) break;
       if (waiting.rows.chain?.broken === true) {
@@ -257,6 +283,8 @@ export class Lane {
     this.#state = state;
   }
 }
+
+const unheardOf: Outcome = { kind: 'unknown', refusal: refusal('internal') };
 
 function settle(waiting: Waiting, outcome: Outcome): void {
   if (waiting.settled) return;

@@ -22,7 +22,7 @@ const sweepIntervalMs = 50;
 /** How often lanes are looked for that no request came to since, in sweeps: a minute. To make one costs more than to keep it. */
 const sweepsToRest = 1_200;
 
-export interface LanesOptions extends Omit<LaneOptions, 'onIdle' | 'pace' | 'passes' | 'limits'> {
+export interface LanesOptions extends Omit<LaneOptions, 'onIdle' | 'limits'> {
   readonly limits: LaneOptions['limits'] &
     Pick<Limits, 'ackDeadlineMs' | 'groupRowsMax' | 'groupTargetMs' | 'largeCommitsMax'>;
   /** What groups of a table may be; null, or absent: as `limits` has it. */
@@ -48,6 +48,7 @@ interface Open {
 
 export class Lanes {
   readonly #options: LanesOptions;
+  readonly #ofLanes: LaneOptions;
   readonly #lanes = new Map<string, Open>();
   /** For the large requests of all tables together. */
   readonly #passes: Semaphore;
@@ -60,7 +61,9 @@ export class Lanes {
   #whenIdle: (() => void)[] = [];
 
   constructor(options: LanesOptions) {
+    const { commit, limits, clock, endOfTurn } = options;
     this.#options = options;
+    this.#ofLanes = { commit, limits, clock, endOfTurn, onIdle: () => this.#onIdle() };
     this.#passes = new Semaphore(options.limits.largeCommitsMax);
     this.#sweeper = setInterval(() => this.#sweep(), sweepIntervalMs);
     this.#sweeper.unref();
@@ -120,7 +123,7 @@ export class Lanes {
     if (known !== undefined) return known;
     const pace = new Pace(this.#options.paceOf?.(target) ?? this.#options.limits);
     const passes = aside ? this.#passes : null;
-    const lane = new Lane({ ...this.#options, pace, passes, onIdle: this.#onIdle });
+    const lane = new Lane(this.#ofLanes, pace, passes);
     const made = { lane, table: target, used: true };
     this.#lanes.set(key, made);
     return made;
@@ -145,11 +148,11 @@ export class Lanes {
     for (const { lane } of this.#lanes.values()) lane.abort('draining');
   }
 
-  readonly #onIdle = (): void => {
+  #onIdle(): void {
     this.#busy -= 1;
     if (this.#busy > 0) return;
     for (const resolve of this.#whenIdle.splice(0)) resolve();
-  };
+  }
 
   #sweep(): void {
     const now = this.#options.clock();

@@ -34,11 +34,16 @@ export function assumableSql(owner: string): string {
 /** CASCADE, SET NULL, SET DEFAULT */
 const passedOn = `array['c', 'n', 'd']::pg_catalog."char"[]`;
 
+const hasKey =
+  'exists (select from pg_catalog.pg_index p where p.indrelid operator(pg_catalog.=) v.oid and p.indisprimary)';
+
 /**
  * A query for the oids of all relations whose code a row of `relation` may run: its partitions and tables that inherit from it, or the
- * table it is one of; what a view that PostgreSQL updates by itself shows; and tables whose rows change with a deleted or changed one.
+ * table it is one of; what a view that PostgreSQL updates by itself shows; and tables whose rows change with a deleted or changed one, which
+ * requests do only where there is a primary key. `goes`: rows of any table are deleted.
  */
-export function involvedSql(relation: string): string {
+export function involvedSql(relation: string, goes = false): string {
+  const keyed = goes ? '' : `and ${hasKey}`;
   return `
   with recursive involved (oid) as (
     select ${relation}
@@ -52,7 +57,7 @@ export function involvedSql(relation: string): string {
       union all
       select k.conrelid from pg_catalog.pg_constraint k
       where s.relhastriggers and k.confrelid operator(pg_catalog.=) v.oid and k.contype operator(pg_catalog.=) 'f'
-        and (k.confdeltype operator(pg_catalog.=) any (${passedOn}) or k.confupdtype operator(pg_catalog.=) any (${passedOn}))
+        and (k.confdeltype operator(pg_catalog.=) any (${passedOn}) or k.confupdtype operator(pg_catalog.=) any (${passedOn})) ${keyed}
       union all
       select d.refobjid from pg_catalog.pg_rewrite w join pg_catalog.pg_depend d
         on d.classid operator(pg_catalog.=) 'pg_catalog.pg_rewrite'::pg_catalog.regclass and d.objid operator(pg_catalog.=) w.oid
@@ -67,12 +72,27 @@ export function involvedSql(relation: string): string {
 }
 
 /**
- * A query for the owners of all those relations, each once, with what they are called. They are looked up one by one: behind a
+ * Those, and the tables that foreign keys of theirs look into. PostgreSQL looks as the owner of such a table, and planning that runs his code (an expression of
+ * CREATE STATISTICS is enough); a cursor or a deferred trigger that it leaves runs at COMMIT with the rights of the session.
+ */
+export function lookedIntoSql(relation: string, goes = false): string {
+  return `
+  with involved as (${involvedSql(relation, goes)})
+  select v.oid from involved v
+  union
+  select pg_catalog.unnest(array[k.conrelid, k.confrelid]) from involved v
+  join pg_catalog.pg_class s on s.oid operator(pg_catalog.=) v.oid and s.relhastriggers
+  join pg_catalog.pg_constraint k on k.contype operator(pg_catalog.=) 'f'
+    and (k.conrelid operator(pg_catalog.=) v.oid or k.confrelid operator(pg_catalog.=) v.oid${goes ? '' : ` and ${hasKey}`})`;
+}
+
+/**
+ * A query for the owners of the relations of `oids`, each once, with what they are called. They are looked up one by one: behind a
  * condition on the owner PostgreSQL would read all relations of the database instead, for each table that it asks about.
  */
-export function ownersSql(relation: string): string {
+export function ownersSql(oids: string): string {
   return `select distinct c.relowner, pg_catalog.pg_get_userbyid(c.relowner) as name
-  from (${involvedSql(relation)}) as v cross join lateral (
+  from (${oids}) as v cross join lateral (
     select s.relowner from pg_catalog.pg_class s where s.oid operator(pg_catalog.=) v.oid offset 0) as c`;
 }
 
@@ -139,6 +159,7 @@ export function inertSql(c: string): string {
     and not exists (select from pg_catalog.pg_trigger t where t.tgrelid = ${c}.oid and not t.tgisinternal)
     and not exists (select from pg_catalog.pg_attribute a
       where a.attrelid = ${c}.oid and a.attnum > 0 and not a.attisdropped and ${typeRunsCode('a.atttypid')})
+    and not exists (select from pg_catalog.pg_statistic_ext s where s.stxrelid = ${c}.oid and s.stxexprs is not null)
     and case when ${c}.relhastriggers then ${plainForeignKeysSql(c)} else true end
     and not exists (
       select from pg_catalog.pg_attrdef d join pg_catalog.pg_depend p on p.classid = 'pg_catalog.pg_attrdef'::pg_catalog.regclass
@@ -172,7 +193,8 @@ function plainForeignKeysSql(c: string): string {
         on a.attrelid = k.conrelid and a.attnum = any (k.conkey) or a.attrelid = k.confrelid and a.attnum = any (k.confkey)
         where k.contype = 'f' and (k.conrelid = ${c}.oid or k.confrelid = ${c}.oid) and a.atttypid >= ${firstUserOid}::pg_catalog.oid)
       and not exists (select from pg_catalog.pg_constraint k
-        where k.contype = 'f' and k.confrelid = ${c}.oid and (k.confdeltype = any (${passedOn}) or k.confupdtype = any (${passedOn})))`;
+        where k.contype = 'f' and k.confrelid = ${c}.oid and (k.confdeltype = any (${passedOn}) or k.confupdtype = any (${passedOn})))
+      and not exists (select from (${ownersSql(lookedIntoSql(`${c}.oid`))}) as o where not ${trustedSql('o.relowner')})`;
 }
 
 /**

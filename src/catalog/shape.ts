@@ -9,6 +9,7 @@ import {
   inertSql,
   involvedSql,
   lateCodeSql,
+  lookedIntoSql,
   versionSql,
   ownersSql,
   trustedSql,
@@ -46,9 +47,9 @@ export interface CodeRow {
   readonly owner_name: string;
   /** Headgate's role. */
   readonly role: string;
-  /** Every owner of a relation that takes part could do all that Headgate's role can. */
-  readonly trusted: boolean;
-  /** One that could not, and is not the owner; null: there is none. */
+  /** Who owns it, a relation that takes part or one that a foreign key looks into, and could not do all that Headgate's role can; null: nobody. */
+  readonly outsider: string | null;
+  /** One that could not, is not the owner, and whose code rows run; null: there is none. */
   readonly stranger: string | null;
   /** Headgate's role can become the owner. */
   readonly assumable: boolean;
@@ -127,8 +128,9 @@ const codeSql = `pg_catalog.json_build_object(
     'owner', c.relowner::pg_catalog.int8,
     'owner_name', pg_catalog.pg_get_userbyid(c.relowner),
     'role', current_user,
-    'trusted', not exists (select from (${ownersSql('c.oid')}) as o where not ${trustedSql('o.relowner')}),
-    'stranger', (select o.name from (${ownersSql('c.oid')}) as o
+    'outsider', (select o.name from (${ownersSql(lookedIntoSql('c.oid'))}) as o
+      where not ${trustedSql('o.relowner')} order by o.relowner <> c.relowner, o.name limit 1),
+    'stranger', (select o.name from (${ownersSql(involvedSql('c.oid'))}) as o
       where o.relowner <> c.relowner and not ${trustedSql('o.relowner')} order by o.name limit 1),
     'assumable', ${assumableSql('c.relowner')},
     'inert', ${inertSql('c')},
@@ -240,7 +242,7 @@ function keyOf(row: RelationRow, written: readonly ColumnRow[]): readonly KeyCol
 /** Whose code rows of this relation run, or in one line why none of it may run. */
 export function toCode({ schema_name, table_name, code }: RelationRow): Code | string {
   const { owner, owner_name: ownerName, inert } = code;
-  if (code.trusted) return { owner, ownerName, as: 'headgate', inert, catalogued: false };
+  if (code.outsider === null) return { owner, ownerName, as: 'headgate', inert, catalogued: false };
   const name = `"${schema_name}"."${table_name}"`;
   if (code.stranger !== null && code.stranger !== ownerName)
     return `rows of ${name} would run code of role "${code.stranger}" with the rights of its owner "${ownerName}": give every table that takes part the same owner`;
@@ -248,5 +250,6 @@ export function toCode({ schema_name, table_name, code }: RelationRow): Code | s
     return `the deferrable trigger or constraint "${code.late}" of role "${ownerName}" would run at COMMIT with the rights of Headgate's role "${code.role}": make it NOT DEFERRABLE`;
   if (code.assumable) return { owner, ownerName, as: 'owner', inert, catalogued: false };
   if (inert) return { owner, ownerName, as: 'nobody', inert, catalogued: false };
-  return `rows of ${name} run code of its owner "${ownerName}", which Headgate's role "${code.role}" cannot run with no more than that role's rights: GRANT "${ownerName}" TO "${code.role}", and let that role create schemas in the database`;
+  const whose = code.outsider === ownerName ? 'its owner' : 'the role';
+  return `rows of ${name} run code of ${whose} "${code.outsider}", which Headgate's role "${code.role}" cannot run with no more than that role's rights: GRANT "${ownerName}" TO "${code.role}", and let that role create schemas in the database`;
 }

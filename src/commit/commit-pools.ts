@@ -16,11 +16,10 @@ import { backoffMs } from '../kit/backoff.ts';
 import { limits as allLimits } from '../tables/limits.ts';
 import type { Limits } from '../tables/limits.ts';
 import type { Observe } from '../tables/observations.ts';
-import { quoteLiteral } from '../kit/sql-text.ts';
 import { KeptSessions } from './kept-sessions.ts';
-import { forgetPrepared, preparedForMany } from './prepared.ts';
+import { preparedForMany } from './prepared.ts';
 import type { PreparedStatements } from './prepared.ts';
-import { forCitus, safePath } from './statements.ts';
+import { LentSession, lookAtSession, prepareSession, renewSession, stained } from './session-facts.ts';
 
 interface Open {
   readonly pool: Pool;
@@ -30,6 +29,10 @@ interface Open {
   /** Whether the log has been told. */
   said: boolean;
   readonly kept: KeptSessions;
+  /** Given back in this turn of the event loop. */
+  readonly warm: PoolClient[];
+  /** Nothing is kept of it any more. */
+  isOver: boolean;
   /** Those that keep a statement for each of very many tables. */
   readonly learned: Set<ClientBase>;
   /** Asked once of each database; null: not yet. */
@@ -57,14 +60,14 @@ export class CommitPools {
 
   /**
    * A connection to commit on, for rows of `table` perhaps one in which only code of that table has run; throws when none can
-   * be had in time. Give it back with `release`, or with giveBackStained.
+   * be had in time. Give it back with `release`, or giveBack, or giveBackStained.
    */
   async connect(database: string, table: number | null = null): Promise<PoolClient> {
     const latest = performance.now() + this.#limits.commitStatementTimeoutMs;
     for (let attempt = 1; ; attempt++) {
       const open = this.#pools.get(database) ?? this.#open(database, false);
       this.#growAgain(open);
-      const own = table === null ? null : open.kept.take(table);
+      const own = (table === null ? null : open.kept.take(table)) ?? open.warm.pop() ?? null;
       if (own !== null) return own;
       try {
         return (await this.#lastOf(open)) ?? (await open.pool.connect());
@@ -95,7 +98,13 @@ export class CommitPools {
     const next = this.#pools.get(database);
     // Another request of the same moment may have found out already.
     if (next === undefined || next === open) this.#open(database, true);
-    if (next === open) void open.pool.end();
+    if (next === open) void this.#end(open);
+  }
+
+  #end(open: Open): Promise<void> {
+    open.isOver = true;
+    open.kept.close();
+    return open.pool.end();
   }
 
   /** The engine has no more connections than these. */
@@ -145,6 +154,16 @@ export class CommitPools {
     return preparedForMany(client);
   }
 
+  /** Takes back a connection for the group that goes next: one of this turn of the event loop goes on with it at once. */
+  giveBack(client: PoolClient): void {
+    const open = opens.get(client);
+    if (open === undefined || open.isOver || open.pool.waitingCount > 0) return client.release();
+    if (open.warm.push(client) > 1) return;
+    setImmediate(() => {
+      for (const it of open.warm.splice(0)) it.release();
+    });
+  }
+
   /**
    * Takes back a connection in whose session code has run: of `table` alone, for which it is kept a while, or of any. It is
    * lent to others when the session is as new. Behind the answers; nobody waits for it but who wants the last connection.
@@ -176,8 +195,7 @@ export class CommitPools {
   async release(database: string): Promise<void> {
     const open = this.#pools.get(database);
     this.#pools.delete(database);
-    open?.kept.close();
-    await open?.pool.end();
+    if (open !== undefined) await this.#end(open);
   }
 
   async close(): Promise<void> {
@@ -203,16 +221,22 @@ export class CommitPools {
     // An idle connection that the engine closes is simply not there any more; the next commit opens another. One that
     // breaks while it commits tells its group; as an event the error is nobody's.
     pool.on('error', () => {});
-    pool.on('connect', (client) => client.on('error', () => {}));
+    pool.on('connect', (client) => {
+      opens.set(client, open);
+      client.on('error', () => {});
+    });
     const learned = new Set<ClientBase>();
     pool.on('remove', (client) => learned.delete(client));
     const letGo = (client: PoolClient, broken: boolean) => this.#renew(client, broken);
     const kept = new KeptSessions({ limits: allLimits, letGo });
-    const open: Open = { pool, shared, kept, learned, limitedAtMs: null, said: false, isPgpool: null };
+    const atFirst = { warm: [], isOver: false, limitedAtMs: null, said: false, isPgpool: null };
+    const open: Open = { pool, shared, kept, learned, ...atFirst };
     this.#pools.set(database, open);
     return open;
   }
 }
+
+const opens = new WeakMap<ClientBase, Open>();
 
 /** Others keep statements for shared transactions, and as many as there are of those. */
 function isStranger({ learned }: Open, client: ClientBase): boolean {
@@ -255,136 +279,4 @@ function askOnce(open: Open, client: ClientBase): Promise<boolean> {
     throw error;
   });
   return open.isPgpool;
-}
-
-/** A pooler lends this session to others, too. */
-class LentSession extends Error {
-  override readonly name = 'LentSession';
-
-  constructor() {
-    super('the session is lent by a pooler');
-  }
-}
-
-/** What a session was before any code ran in it. */
-export interface SessionFacts {
-  /** Headgate's role. */
-  readonly role: string;
-  /** The search_path that the server gives this role: what the code of tables sees, as it does for any other client. */
-  readonly path: string;
-  /** The least of synchronous_commit that makes a row durable on this server. */
-  readonly commit: string;
-  /** The server's log can be followed: each row of a COPY is then written apart (copy-message.ts). */
-  readonly apart: boolean;
-}
-
-const facts = new WeakMap<ClientBase, SessionFacts>();
-
-/** Throws where the connection is none of a pool of this file. */
-export function factsOf(client: ClientBase): SessionFacts {
-  const known = facts.get(client);
-  if (known === undefined) throw new Error('a connection that no pool has prepared');
-  return known;
-}
-
-/** Citus takes no COPY with a WHERE into tables that it spreads. */
-const foundSql = `select current_user as role, pg_catalog.current_setting('synchronous_commit') as commit,
-  pg_catalog.texteq(pg_catalog.current_setting('wal_level'), 'logical') and pg_catalog.to_regclass('pg_catalog.pg_dist_partition') is null as apart`;
-
-/**
- * A 200 promises a durable row: a server configured for less still waits for its own disk here. And what ends a
- * transaction must see a table that was changed while its first statement waited for a lock: a server whose default
- * is one picture of the data per transaction is asked for one per statement. Warnings are heard: one of them says that
- * a commit is not as durable as it should be.
- *
- * Nothing that others have made may stand before PostgreSQL's own in Headgate's SQL, not even what an owner of the
- * database has set for all: no operator and no cast is used before the path is set.
- *
- * Throws LentSession, and has set nothing, where a pooler stands between that took the start-up parameters: the process that
- * answers is not the one that the connection was told of (BackendKeyData); and where `isOther` says that it is pgpool, which
- * takes back what was set when the connection ends.
- */
-async function prepareSession(client: ClientBase, isOther: () => Promise<boolean>): Promise<void> {
-  const own = 'pg_catalog.int4eq(pg_catalog.pg_backend_pid(), $1)';
-  const { processID } = client as unknown as { readonly processID: number | null };
-  const { rows } = await client.query<SessionFacts & { readonly own: boolean }>(
-    `${foundSql}, ${own} as own, pg_catalog.current_setting('search_path') as path,
-       case when ${own} then pg_catalog.set_config('search_path', '${safePath}', false) end`,
-    [processID ?? 0],
-  );
-  if (rows[0]?.own !== true || (await isOther())) throw new LentSession();
-  await client.query(sessionSql, [remember(client, rows[0]).commit]);
-  incarnations.set(client, await readIncarnation(client));
-}
-
-const sessionSql = `select pg_catalog.set_config('search_path', '${safePath}', false),
-  pg_catalog.set_config('default_transaction_isolation', 'read committed', false), pg_catalog.set_config('jit', 'off', false),
-  pg_catalog.set_config('synchronous_commit', $1, false), pg_catalog.set_config('client_min_messages', 'warning', false),
-  ${forCitus(false)}`;
-
-/** Of a session that others use too, and in which nothing is set. */
-async function lookAtSession(client: ClientBase): Promise<void> {
-  const { rows } = await client.query<SessionFacts>(
-    `${foundSql}, s.reset_val as path from pg_catalog.pg_settings s
-     where s.name operator(pg_catalog.=) 'search_path'::pg_catalog.text`,
-  );
-  remember(client, rows[0]);
-}
-
-function remember(client: ClientBase, found: SessionFacts | undefined): SessionFacts {
-  const { role = '', path = '', commit = 'on', apart = false } = found ?? {};
-  const known = { role, path, apart, commit: commit === 'off' ? 'on' : commit };
-  facts.set(client, known);
-  return known;
-}
-
-/**
- * Makes the session of a connection as it was when it was opened: settings, role, temporary tables, prepared statements,
- * cursors, advisory locks and LISTEN, whatever code has left of them. Rejects when the connection is not to be used again.
- */
-async function renewSession(client: ClientBase, timeoutMs: number): Promise<void> {
-  const query = { text: 'discard all', query_timeout: timeoutMs };
-  await client.query(query);
-  await client.query({ ...query, text: sessionSql, values: [factsOf(client).commit] });
-  forgetPrepared(client);
-  stained.delete(client);
-}
-
-/** Kept for the table whose code has run in it. */
-const stained = new WeakSet<ClientBase>();
-
-/** What code has set, and what Headgate sets: three statements in front of a group of the same table. */
-export const resetCount = 3;
-
-/** The statements that put back all settings; null: nobody has changed any. Asked once for each time it is lent. */
-export function resetSql(client: ClientBase): string | null {
-  if (!stained.delete(client)) return null;
-  const set = sessionSql.replace('$1', quoteLiteral(factsOf(client).commit));
-  return `reset session authorization; reset all; ${set}`;
-}
-
-const incarnations = new WeakMap<ClientBase, string | null>();
-
-/** Which life of the server a connection belongs to; null: it does not tell. */
-export function incarnationOf(client: ClientBase): string | null {
-  return incarnations.get(client) ?? null;
-}
-
-/**
- * The numbers of transactions that were not on the disk are given out again after a crash, and by a standby that took
- * over, so that a number means something within one life of one server only. A new process has another start time; a
- * recovery inside the same one, after a backend was killed, begins its statistics anew.
- */
-const incarnationSql = `select pg_catalog.concat(pg_catalog.pg_postmaster_start_time(), ' ', stats_reset) as life
-  from pg_catalog.pg_stat_bgwriter where stats_reset is not null and not pg_catalog.pg_is_in_recovery()`;
-
-async function readIncarnation(client: ClientBase): Promise<string | null> {
-  try {
-    const { rows } = await client.query<{ life: string }>(incarnationSql);
-    return rows[0]?.life ?? null;
-  } catch (error) {
-    // A server that has no such views; that it is lost would show in the next statement.
-    if (sqlstateOf(error) === null) throw error;
-    return null;
-  }
 }

@@ -14,13 +14,13 @@ import type { CommitGroup, Group, Ignored, Outcome, Rows, Target } from '../tabl
 import type { Limits } from '../tables/limits.ts';
 import type { Observe } from '../tables/observations.ts';
 import { refusal, refusals } from '../tables/refusals.ts';
-import { incarnationOf } from './commit-pools.ts';
 import type { CommitPools } from './commit-pools.ts';
 import { commitCopy } from './copy-group.ts';
 import { commitDecoded } from './decoded-group.ts';
 import { askOn, fateOf } from './fate.ts';
 import { aborted, isSendersAffair, verdictOf } from './judge.ts';
 import type { PreparedStatements } from './prepared.ts';
+import { incarnationOf } from './session-facts.ts';
 import { Session } from './session.ts';
 import type { Fate } from './session.ts';
 import { Sharing } from './sharing.ts';
@@ -199,7 +199,8 @@ class Lent {
       const whose = this.isStained ? null : this.#table;
       if (usable && (this.isStained || !code.inert))
         this.#pools.giveBackStained(database, this.#client, whose);
-      else this.#client.release(!usable);
+      else if (usable) this.#pools.giveBack(this.#client);
+      else this.#client.release(true);
     }
     this.#isLent = false;
   }

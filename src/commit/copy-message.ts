@@ -6,7 +6,7 @@
 import type { Group, Target } from '../tables/flow.ts';
 import { quoteIdentifier, quoteLiteral, relationName } from '../kit/sql-text.ts';
 import { mergedBytes, Pieces } from './pieces.ts';
-import type { SessionFacts } from './commit-pools.ts';
+import type { SessionFacts } from './session-facts.ts';
 import { heldTextSql, lockSql } from './hold.ts';
 import { cleanUpStatements, safePath, settingStatements } from './statements.ts';
 import type { Settings } from './table-statements.ts';

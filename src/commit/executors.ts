@@ -5,7 +5,7 @@
  */
 import type { ClientBase } from 'pg';
 import type { Target } from '../tables/flow.ts';
-import { executorCheck, executorUnfit, makeExecutorCount, makeExecutorSql } from './executor.ts';
+import { executorCheck, executorUnfit, makeExecutorCount, makeExecutorSql } from '../catalog/executor.ts';
 import { failedHere } from './judge.ts';
 import type { Failed, Reply } from './round-trip.ts';
 import { queryMessage } from './wire-message.ts';

@@ -3,7 +3,8 @@ import { test } from 'node:test';
 import { onEnd } from '../../test/support/cleanup.ts';
 import { testDatabase } from '../../test/support/postgres.ts';
 import { limits } from '../tables/limits.ts';
-import { CommitPools, incarnationOf } from './commit-pools.ts';
+import { CommitPools } from './commit-pools.ts';
+import { incarnationOf } from './session-facts.ts';
 import { fateOf } from './fate.ts';
 
 test('a server of another life is not asked for a number that it may never have given out', async (t) => {

@@ -3,7 +3,7 @@
  * question whether the table's owner is still the one that the catalog knew, and still one that could do all that
  * Headgate's role can. Without the lock the owner could change between question and row. Pure: a target in, steps out.
  */
-import { ownersSql, trustedSql } from '../catalog/owner-code.ts';
+import { lookedIntoSql, ownersSql, trustedSql } from '../catalog/owner-code.ts';
 import { quoteLiteral, relationName } from '../kit/sql-text.ts';
 import type { Target } from '../tables/flow.ts';
 import { toStatement } from './prepared.ts';
@@ -38,7 +38,7 @@ export function heldSql(inert: boolean, name: string, oid: string, owner: string
   // What takes part in a plain table that runs no code is the table alone.
   const trusted = inert
     ? trustedSql(owner)
-    : `not exists (select from (${ownersSql(oid)}) as o where not ${trustedSql('o.relowner')})`;
+    : `not exists (select from (${ownersSql(lookedIntoSql(oid))}) as o where not ${trustedSql('o.relowner')})`;
   return `(case when ${same} and ${trusted} then 'true' else 'table_changed' end)::pg_catalog.bool`;
 }
 

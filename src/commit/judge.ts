@@ -27,7 +27,7 @@ import type { Fault } from '../engine/sqlstate.ts';
 import type { Outcome } from '../tables/flow.ts';
 import { refusal } from '../tables/refusals.ts';
 import type { Refusal } from '../tables/refusals.ts';
-import { executorUnfit, lateCode } from './executor.ts';
+import { executorUnfit, lateCode } from '../catalog/executor.ts';
 import { handedOn } from './round-trip.ts';
 import type { Failed } from './round-trip.ts';
 

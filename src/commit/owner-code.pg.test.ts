@@ -1,94 +1,21 @@
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { after, before, suite, test } from 'node:test';
-import type { TestContext } from 'node:test';
-import { Client } from 'pg';
-import {
-  codeOf,
-  codes as outcomesOf,
-  committer,
-  describeTable,
-  messages,
-} from '../../test/support/commit-room.ts';
-import { onEnd } from '../../test/support/cleanup.ts';
-import { clientOf, codes, nothingGained, setTraps, setUp } from '../../test/support/owners.ts';
-import { Spy } from '../../test/support/postgres.ts';
-import { rowsOf, targetOf } from '../../test/support/rows.ts';
+import { codes as outcomesOf, describeTable, messages } from '../../test/support/commit-room.ts';
+import { beginning, room } from '../../test/support/owner-room.ts';
+import { codes, nothingGained } from '../../test/support/owners.ts';
+import { rowsOf } from '../../test/support/rows.ts';
 import { isLong } from '../../test/support/sample.ts';
-import { debianBin, embeddedBin, startServer } from '../../test/support/server.ts';
+import { debianBin, embeddedBin } from '../../test/support/server.ts';
 import type { TestServer } from '../../test/support/server.ts';
-import { migrate, readMigrations } from '../catalog/migrate.ts';
+import { executorSchema } from '../catalog/executor.ts';
 import { toCode, toShape } from '../catalog/shape.ts';
-import type { ShapeChoice } from '../catalog/shape.ts';
-import type { Rows, Target } from '../tables/flow.ts';
-import { limits } from '../tables/limits.ts';
-import { CommitPools } from './commit-pools.ts';
-import { executorSchema } from './executor.ts';
-import { createHandOver } from './hand-over.ts';
+import type { Rows } from '../tables/flow.ts';
 
 const removing = (rows: Rows, ...which: number[]): Rows => ({
   ...rows,
   deletes: Uint8Array.from({ length: rows.count }, (_, i) => (which.includes(i) ? 1 : 0)),
 });
-
-const configOf = ({ socketDir }: TestServer) => ({ host: socketDir, database: 'postgres' });
-
-/** What every room begins with, on a server that is stopped: it takes longer to make than to copy. `role`: Headgate's. */
-async function beginning(bin: string, role: string): Promise<TestServer> {
-  const server = await startServer(bin);
-  const run = async (user: string, of: (client: Client) => Promise<unknown>) => {
-    const client = new Client({ ...configOf(server), user });
-    await client.connect();
-    await of(client);
-    await client.end();
-  };
-  const grant = `CREATE ROLE ${role} LOGIN; GRANT mallory TO ${role}; GRANT CREATE ON DATABASE postgres TO ${role}`;
-  await run('root', (client) => client.query(`${setUp}; ${role === 'root' ? '' : grant}`));
-  await run(role, (client) => migrate(client, readMigrations()));
-  await server.stop();
-  return server;
-}
-
-async function room(t: TestContext, { data }: TestServer, bin: string, role: string) {
-  const server = await startServer(bin, [], data);
-  onEnd(t, 'server', () => server.close());
-  const config = configOf(server);
-  const root = await clientOf(t, { ...config, user: 'root' });
-  const owner = await clientOf(t, { ...config, user: 'mallory' });
-  const own = await clientOf(t, { ...config, user: role });
-  const engine = { clientConfig: () => ({ ...config, user: role }) };
-  const spy = new Spy();
-  const send = committer(t, engine, spy);
-  const read = async (client: Client, table: string, choice: Partial<ShapeChoice> = {}): Promise<Target> => {
-    const row = await describeTable(client, table);
-    assert(row !== null);
-    const shape = toShape(row, {
-      writeMode: null,
-      document: null,
-      includes: [],
-      onTypeError: 'reject',
-      ...choice,
-    });
-    assert(typeof shape !== 'string', JSON.stringify(shape));
-    const { schema_name: schema, table_name: name, relation: oid } = row;
-    return targetOf({ database: 'postgres', schema, table: name, oid, shape, code: codeOf(row) });
-  };
-  const tableOf = (table: string, choice: Partial<ShapeChoice> = {}) => read(own, table, choice);
-  /** A table of mallory's that lets Headgate's role write, as CREATE TABLE … WITH (connector = 'webhook') does. */
-  const made = async (columns: string, after: string): Promise<void> => {
-    await owner.query(`DROP SCHEMA mal CASCADE`).catch(() => undefined);
-    await root.query(`CREATE SCHEMA IF NOT EXISTS mal AUTHORIZATION mallory`);
-    await owner.query(`${setTraps}; CREATE TABLE mal.t (${columns}); ${after}`);
-    await owner.query(
-      `GRANT USAGE ON SCHEMA mal TO ${role}; GRANT INSERT, SELECT, UPDATE, DELETE ON mal.t TO ${role}`,
-    );
-  };
-  const pools = new CommitPools(engine, limits, undefined, spy.observe);
-  onEnd(t, 'pools', () => pools.close());
-  const clock = () => performance.now();
-  const handOver = createHandOver({ pools, limits, observe: spy.observe, clock });
-  return { root, owner, own, send, handOver, tableOf, made };
-}
 
 const spool = '0123456789abcdef0123456789abcdef';
 
@@ -306,6 +233,14 @@ for (const { version, bin } of versions) {
               assert.ok(typeof code !== 'string' && code.as === 'owner' && !code.inert, check);
             else assert.match(JSON.stringify(code), /run code of its owner .*mallory/, check);
           }
+          for (const [columns, after] of [
+            ['id INT', `CREATE STATISTICS mal.s ON (mal.pure('x')) FROM mal.t`],
+            ['id INT UNIQUE, other INT REFERENCES mal.t (id)', ''],
+          ] as const) {
+            await made(columns, after);
+            const code = await codeOfTable('mal.t');
+            assert.ok(typeof code === 'string' || (code.as === 'owner' && !code.inert), after);
+          }
           // Every other function is named where it stands.
           await made(
             'id INT',
@@ -346,6 +281,43 @@ for (const { version, bin } of versions) {
             'CREATE TABLE mal.follower (code INT REFERENCES public.t (code) ON UPDATE CASCADE)',
           );
           assert.match(JSON.stringify(await codeOfTable('public.t')), /would run code of role .*mallory/);
+        });
+
+        test('tables that foreign keys look into run code of their owner, with no more than his rights', async (t) => {
+          const { root, owner, own, send, tableOf, made } = await room(t, begun, bin, role);
+          await made(
+            'id INT PRIMARY KEY',
+            `INSERT INTO mal.t VALUES (1), (2); CREATE STATISTICS mal.of_t ON (mal.pure('x')) FROM mal.t`,
+          );
+          await root.query(`CREATE TABLE public.t (id INT PRIMARY KEY, other INT REFERENCES mal.t); ALTER TABLE public.t OWNER TO ${role};
+            GRANT REFERENCES ON public.t TO mallory; CREATE TABLE public.u (id INT UNIQUE); ALTER TABLE public.u OWNER TO ${role}; GRANT REFERENCES ON public.u TO mallory`);
+          await owner.query(`CREATE TABLE mal.follower (id INT REFERENCES public.t); CREATE STATISTICS mal.of_follower ON (mal.pure('y')) FROM mal.follower;
+            CREATE TABLE mal.of_u (id INT REFERENCES public.u (id) ON UPDATE CASCADE ON DELETE CASCADE); TRUNCATE mal.seen`);
+          const target = await tableOf('public.t');
+          assert.deepEqual([target.code.as, target.code.inert], ['owner', false]);
+          assert.deepEqual(outcomesOf(await send([rowsOf(target, '{"id":1,"other":1}')])), [1]);
+          assert.ok((await nothingGained(root, role, 'looked up')) > 0);
+          await owner.query('TRUNCATE mal.seen');
+          assert.deepEqual(messages(await send([removing(rowsOf(target, '{"id":1}'), 0)])), ['committed']);
+          assert.ok((await nothingGained(root, role, 'looked for')) > 0);
+          // Rows of a table without a primary key are added, and nothing is passed on.
+          const added = await tableOf('public.u');
+          assert.equal(added.code.as, 'headgate');
+          assert.deepEqual(outcomesOf(await send([rowsOf(added, '{"id":1}')])), [1]);
+
+          // What is left for COMMIT would run, before PostgreSQL 18, with the rights of whoever commits.
+          await owner.query(`CREATE FUNCTION mal.fired() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN PERFORM mal.late(); RETURN NULL; END$$;
+            CREATE CONSTRAINT TRIGGER fired AFTER INSERT ON mal.queue DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION mal.fired();
+            CREATE FUNCTION mal.queues() RETURNS text LANGUAGE sql AS 'INSERT INTO mal.queue VALUES (1) RETURNING ''x''';
+            CREATE FUNCTION mal.pures(text) RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$BEGIN RETURN (SELECT mal.queues()); END$$;
+            CREATE STATISTICS mal.queued ON (mal.pures('z')) FROM mal.t; TRUNCATE mal.queue`);
+          const [queued = ''] = outcomesOf(await send([rowsOf(target, '{"id":2,"other":2}')]));
+          assert.match(String(queued), /^aborted/);
+          await nothingGained(root, role, 'queued');
+          if (role === 'root') return;
+          await root.query(`REVOKE CREATE ON DATABASE postgres FROM ${role}`);
+          const row = await describeTable(own, 'public.t');
+          assert.match(JSON.stringify(row && toCode(row)), /run code of the role .*mallory/);
         });
 
         test('a table that changes hands between catalog and row runs nothing', async (t) => {

@@ -6,7 +6,7 @@
 import type { Column, Rows } from '../tables/flow.ts';
 import { isValue } from './judge.ts';
 import type { Failed, Reply } from './round-trip.ts';
-import type { SessionFacts } from './commit-pools.ts';
+import type { SessionFacts } from './session-facts.ts';
 import type { Question, TableStatements } from './table-statements.ts';
 import { syncMessage } from './wire-message.ts';
 import type { Part } from './wire-message.ts';

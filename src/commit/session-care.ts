@@ -4,7 +4,7 @@
  */
 import { quoteLiteral } from '../kit/sql-text.ts';
 import type { Target } from '../tables/flow.ts';
-import type { SessionFacts } from './commit-pools.ts';
+import type { SessionFacts } from './session-facts.ts';
 import { cleanUpStatements, forCitus, safePath } from './statements.ts';
 import { executeMessages, parseMessage, queryMessage } from './wire-message.ts';
 

@@ -166,9 +166,10 @@ suite('sharing', () => {
 
   test('what is stuck holds nobody up for long', async (t) => {
     t.mock.timers.enable({ apis: ['setTimeout'] });
-    const { begun, end, send } = room();
+    const { at, begun, end, send } = room();
     const first = send(groupOf(0), groupOf(1), groupOf(2));
     assert.deepEqual(begun(), ['0']);
+    at.now += 200;
     t.mock.timers.tick(200);
     assert.deepEqual(begun(), ['1+2']);
     await end();

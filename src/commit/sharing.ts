@@ -69,10 +69,20 @@ interface Apart {
 
 const shares: Apart = { untilMs: 0, forMs: 0 };
 
+interface Held {
+  readonly sinceMs: number;
+  /** Gives the slot back, once. */
+  readonly done: () => void;
+}
+
 /** What goes on in one database. */
 interface Line {
   readonly slots: Semaphore;
   waiting: Waiting[];
+  /** What holds slots. */
+  readonly held: Set<Held>;
+  /** It is looked whether one of them is slow. */
+  isWatched: boolean;
   /** How many tables a shared transaction should have at most. */
   tables: number;
   /** What half of the groups take at most, in ms; follows them slowly. */
@@ -117,7 +127,8 @@ export class Sharing {
     const { sharedTransactionsMax, sharedTablesMax, sharedQuickMs: usualMs } = this.#options.limits;
     const slots = new Semaphore(sharedTransactionsMax);
     const tables = Math.min(tablesAtFirst, sharedTablesMax);
-    const line: Line = { slots, waiting: [], tables, usualMs, failures: 0, pausedUntilMs: 0 };
+    const atFirst = { waiting: [], held: new Set<Held>(), isWatched: false, failures: 0, pausedUntilMs: 0 };
+    const line: Line = { slots, tables, usualMs, ...atFirst };
     this.#lines.set(database, line);
     return line;
   }
@@ -147,15 +158,29 @@ export class Sharing {
     if (line.waiting.length === 0) return;
     const done = line.slots.takeNow();
     if (done === null) return;
-    const next = () => {
-      done();
-      this.#goOn(line);
-    };
-    const timer = setTimeout(next, this.#slowMs(line));
-    void this.#go(line, this.#take(line)).finally(() => {
-      clearTimeout(timer);
-      next();
-    });
+    const held = { sinceMs: this.#options.clock(), done };
+    line.held.add(held);
+    this.#watch(line);
+    void this.#go(line, this.#take(line)).finally(() => this.#let(line, held));
+  }
+
+  #let(line: Line, held: Held): void {
+    if (!line.held.delete(held)) return;
+    held.done();
+    this.#goOn(line);
+  }
+
+  /** What is slow holds no slot any more, after twice that time at most. */
+  #watch(line: Line): void {
+    if (line.isWatched) return;
+    line.isWatched = true;
+    const slowMs = this.#slowMs(line);
+    setTimeout(() => {
+      line.isWatched = false;
+      const latestMs = this.#options.clock() - slowMs;
+      for (const held of line.held) if (held.sinceMs <= latestMs) this.#let(line, held);
+      if (line.held.size > 0) this.#watch(line);
+    }, slowMs).unref();
   }
 
   /** The first that wait, as many as fit one transaction. */

@@ -5,9 +5,9 @@
  */
 import { relationName } from '../kit/sql-text.ts';
 import type { Column, Target } from '../tables/flow.ts';
-import type { SessionFacts } from './commit-pools.ts';
-import { executorCall, executorCheck, makeExecutorSql, permissionCheck } from './executor.ts';
-import type { Privilege } from './executor.ts';
+import { executorCall, executorCheck, makeExecutorSql, permissionCheck } from '../catalog/executor.ts';
+import type { Privilege } from '../catalog/executor.ts';
+import type { SessionFacts } from './session-facts.ts';
 import { heldSql, lockSql } from './hold.ts';
 import {
   cleanUpStatements,

@@ -5,10 +5,10 @@
  */
 import { relationName } from '../kit/sql-text.ts';
 import type { Column, Target } from '../tables/flow.ts';
-import type { SessionFacts } from './commit-pools.ts';
+import type { SessionFacts } from './session-facts.ts';
 import { limits } from '../tables/limits.ts';
-import { executorCall, executorCheck, permissionCheck } from './executor.ts';
-import type { Privilege } from './executor.ts';
+import { executorCall, executorCheck, permissionCheck } from '../catalog/executor.ts';
+import type { Privilege } from '../catalog/executor.ts';
 import {
   heldMessages,
   heldStatement,

@@ -4,7 +4,7 @@
  */
 import type { Outcome } from '../tables/flow.ts';
 import { refusal } from '../tables/refusals.ts';
-import { lateCode } from './executor.ts';
+import { lateCode } from '../catalog/executor.ts';
 import { claimFailed } from './deliveries.ts';
 import { aborted, failedHere, isRaised, outcomeOfNoRows, tableChanged } from './judge.ts';
 import type { Failed, Reply } from './round-trip.ts';

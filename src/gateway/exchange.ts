@@ -43,13 +43,13 @@ export class GatewayExchange extends Exchange {
   constructor(observe: Observe, incoming: Incoming) {
     super(incoming);
     this.#observe = observe;
-    this.requestId = requestIdOf(incoming.request);
+    this.requestId = requestIdOf(this.one('x-request-id'));
   }
 
   /** What the guard looks at. */
   get guarded(): GuardedRequest {
     const { localAddress = '', localPort = 0 } = this.connection.socket;
-    return { headers: this.headers, localAddress, localPort };
+    return { one: (name) => this.one(name), localAddress, localPort };
   }
 
   /** Lets pages of its origin read the answer. */
@@ -60,7 +60,7 @@ export class GatewayExchange extends Exchange {
 
   /** Whether the whole body is announced, as it is, and not larger than this. Throws Refused. */
   isSmall(bytesMax: number): boolean {
-    const { 'content-length': length } = this.headers;
+    const length = this.one('content-length');
     return !this.#isGzip() && length !== undefined && Number(length) <= bytesMax;
   }
 
@@ -172,7 +172,7 @@ export class GatewayExchange extends Exchange {
 
   /** Throws Refused for an encoding that is not known here. */
   #isGzip(): boolean {
-    const encoding = (this.headers['content-encoding'] ?? '').trim().toLowerCase();
+    const encoding = (this.one('content-encoding') ?? '').trim().toLowerCase();
     if (encoding === 'gzip' || encoding === 'x-gzip') return true;
     if (encoding === '' || encoding === 'identity') return false;
     throw new Refused(onlyGzip);

@@ -5,10 +5,7 @@ import type { GuardOptions } from './guard.ts';
 
 const closed: GuardOptions = { host: '127.0.0.1', token: null, origins: [], hosts: [], secure: false };
 const at = (host: string | undefined, origin?: string, localAddress = '127.0.0.1') => ({
-  headers: {
-    ...(host === undefined ? {} : { host }),
-    ...(origin === undefined ? {} : { origin }),
-  },
+  one: (name: string) => ({ host, origin })[name],
   localAddress,
   localPort: 8000,
 });
@@ -41,6 +38,16 @@ test('names of this machine with our port are ours, and no other', () => {
     assert.equal(place({}, host), 'host_refused', host);
   }
   assert.equal(place({}, undefined), 'ok', 'HTTP/1.0: no browser');
+});
+
+test('what was ours by one address is not by another', () => {
+  const guard = new Guard({ ...closed, host: '0.0.0.0' });
+  const here = at('192.168.1.7:8000', undefined, '192.168.1.7');
+  for (const request of [here, here]) assert.equal(guard.place(request), null);
+  assert.equal(guard.place({ ...here, localPort: 8001 })?.code, 'host_refused');
+  assert.equal(guard.place({ ...here, localAddress: '10.0.0.1' })?.code, 'host_refused');
+  assert.equal(guard.place(at('192.168.1.8:8000', undefined, '192.168.1.7'))?.code, 'host_refused');
+  assert.equal(guard.place(here), null);
 });
 
 test('the address that a request came in on is ours, and so is the one that was bound', () => {
@@ -133,8 +140,8 @@ test('a door that speaks TLS: no port means 443, and pages that came in the clea
 test('a browser that keeps its page to itself is told by the site it names', () => {
   const from = (site: string, options: Partial<GuardOptions> = {}, origin?: string) => {
     const request = at('localhost:8000', origin);
-    const headers = { ...request.headers, 'sec-fetch-site': site };
-    return new Guard({ ...closed, ...options }).place({ ...request, headers })?.code ?? 'ok';
+    const one = (name: string) => (name === 'sec-fetch-site' ? site : request.one(name));
+    return new Guard({ ...closed, ...options }).place({ ...request, one })?.code ?? 'ok';
   };
   assert.deepEqual(
     ['same-origin', 'none'].map((site) => from(site)),

@@ -5,7 +5,6 @@
  * has to: these two protect a gateway without a token from the web pages its owner looks at.
  */
 import { createHash, timingSafeEqual } from 'node:crypto';
-import type { IncomingHttpHeaders } from 'node:http';
 import { isIP } from 'node:net';
 import { refusal } from '../tables/refusals.ts';
 import type { Refusal } from '../tables/refusals.ts';
@@ -23,7 +22,8 @@ export interface GuardOptions {
 }
 
 export interface GuardedRequest {
-  readonly headers: IncomingHttpHeaders;
+  /** The value of a header by its lower-case name. */
+  readonly one: (name: string) => string | undefined;
   /** The end of the connection that is ours. */
   readonly localAddress: string;
   readonly localPort: number;
@@ -34,6 +34,8 @@ export class Guard {
   readonly #token: Buffer | null;
   readonly #origins: ReadonlySet<string>;
   readonly #hosts: ReadonlySet<string>;
+  /** What was ours last: nearly all come by one name. */
+  #last = { host: '', localAddress: '', localPort: 0 };
 
   constructor(options: GuardOptions) {
     this.#options = options;
@@ -44,13 +46,13 @@ export class Guard {
 
   /** Whether the request comes from where requests may come from. */
   place(request: GuardedRequest): Refusal | null {
-    const host = request.headers.host?.toLowerCase();
+    const host = request.one('host')?.toLowerCase();
     // Without a Host (HTTP/1.0) it is no browser that calls.
     if (host !== undefined && !this.#isOurs(host, request)) {
       return refusal('host_refused', `the events gateway is not called ${shown(host)}`);
     }
-    const origin = request.headers.origin?.toLowerCase();
-    if (origin === undefined && this.#isOfAnotherSite(request.headers['sec-fetch-site'])) {
+    const origin = request.one('origin')?.toLowerCase();
+    if (origin === undefined && this.#isOfAnotherSite(request.one('sec-fetch-site'))) {
       return refusal('page_refused', 'web pages of other sites may not call the events gateway');
     }
     if (origin === undefined || this.allows(origin) || this.#isSameOrigin(origin, host)) return null;
@@ -87,12 +89,21 @@ export class Guard {
    * Browsers leave Origin out of some requests (GET, HEAD), and say of each whose page it is of. Without its name an origin that
    * is allowed cannot be told from one that is not.
    */
-  #isOfAnotherSite(site: string | string[] | undefined): boolean {
+  #isOfAnotherSite(site: string | undefined): boolean {
     if (site === undefined || this.#origins.has('*')) return false;
-    return !['same-origin', 'none'].includes(String(site).toLowerCase());
+    return !['same-origin', 'none'].includes(site.toLowerCase());
   }
 
   #isOurs(host: string, request: GuardedRequest): boolean {
+    const { localAddress, localPort } = request;
+    const last = this.#last;
+    if (host === last.host && localAddress === last.localAddress && localPort === last.localPort) return true;
+    const isOurs = this.#isNamed(host, request);
+    if (isOurs) this.#last = { host, localAddress, localPort };
+    return isOurs;
+  }
+
+  #isNamed(host: string, request: GuardedRequest): boolean {
     if (this.#hosts.has('*') || this.#hosts.has(host)) return true;
     const { name, port } = splitHost(host, this.#options.secure ? 443 : 80);
     if (this.#hosts.has(name)) return true;

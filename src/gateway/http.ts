@@ -90,8 +90,8 @@ export class GatewayHttp implements Door<GatewayExchange> {
     return connectionWords(this.#observe, address, why);
   }
 
-  serve({ rawHeaders }: HttpRequest, exchange: GatewayExchange): void {
-    const doubtful = targetRefusal(exchange.target) ?? doubledRefusal(rawHeaders);
+  serve(_request: HttpRequest, exchange: GatewayExchange): void {
+    const doubtful = targetRefusal(exchange.target) ?? doubledRefusal(exchange);
     if (doubtful !== null) return exchange.refuse(doubtful, true);
     if (exchange.hall.draining) return exchange.refuse(refusal('draining'), true);
     void this.#serve(exchange);
@@ -115,11 +115,11 @@ export class GatewayHttp implements Door<GatewayExchange> {
 
   /** null: it may come; otherwise what is left to be asked of its token, or of the page that it is of. Throws Refused. */
   #admit(exchange: GatewayExchange, isEvents: boolean): Shown | null {
-    const { method, target, headers } = exchange;
+    const { method, target } = exchange;
     // Who asks whether the gateway lives learns nothing else, and asks by any name, as load balancers do.
     const isHealth = method === 'GET' && target === '/v1/healthz';
     const place = this.#guard.place(exchange.guarded);
-    const { origin, authorization } = headers;
+    const [origin, authorization] = [exchange.one('origin'), exchange.one('authorization')];
     const isPreflight = method === 'OPTIONS';
     const scoped = isHealth || isPreflight ? null : this.#guard.scopedToken(authorization);
     // Which pages its tokens are for, the database knows.
@@ -151,7 +151,7 @@ function isEventsPreflight({ method, target }: GatewayExchange): boolean {
 function preflight(exchange: GatewayExchange): void {
   const route = routeOf(exchange.method, exchange.target);
   const refused = 'code' in route && route.code === 'method_not_allowed' ? route : 'method_not_allowed';
-  if (exchange.headers.origin === undefined) throw new Refused(refused);
+  if (exchange.one('origin') === undefined) throw new Refused(refused);
   const headers = {
     'access-control-allow-methods': 'GET, POST',
     'access-control-allow-headers':
@@ -162,7 +162,9 @@ function preflight(exchange: GatewayExchange): void {
 }
 
 /** Node takes the first of two Authorizations, and a proxy may have looked at the other one. */
-function doubledRefusal(rawHeaders: readonly string[]): Refusal | null {
+function doubledRefusal(exchange: GatewayExchange): Refusal | null {
+  if (exchange.header?.('authorization') !== undefined) return null;
+  const { rawHeaders } = exchange;
   let found = 0;
   for (let i = 0; i < rawHeaders.length; i += 2) {
     const name = rawHeaders[i];

@@ -102,7 +102,7 @@ suite('bytes in flight', () => {
     const inFlight = new BytesInFlight(1_000_000);
     const gone: string[] = [];
     const share = (address: string, name: string, bytes: number) => {
-      const made = new Share(inFlight, address, () => gone.push(name));
+      const made = new Share(inFlight, address, { fail: () => gone.push(name) });
       return { made, why: made.take(bytes)?.code ?? null };
     };
     const whole = share('192.0.2.1', 'whole', 300_000).made;

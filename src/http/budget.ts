@@ -133,24 +133,29 @@ function fullest(sums: ReadonlyMap<string, number>): string | null {
   return network;
 }
 
+/** A request, or a WebSocket. */
+interface Holder {
+  /** Drops what is loose, and answers. */
+  fail(why: Refusal): void;
+}
+
 /** What one request or WebSocket holds of the bytes in flight. */
 export class Share {
   /** When it grew last, as a number of steps. */
   heard = 0;
   readonly #inFlight: BytesInFlight;
   readonly #address: string;
-  readonly #giveWay: (why: Refusal) => void;
+  readonly #holder: Holder;
   #held = 0;
   #loose = 0;
   /** All of it is loose as long as this is true. */
   #growing = true;
   #evicted = false;
 
-  /** `giveWay`: drops what is loose, and answers. */
-  constructor(inFlight: BytesInFlight, address: string, giveWay: (why: Refusal) => void) {
+  constructor(inFlight: BytesInFlight, address: string, holder: Holder) {
     this.#inFlight = inFlight;
     this.#address = address;
-    this.#giveWay = giveWay;
+    this.#holder = holder;
   }
 
   get network(): string {
@@ -196,7 +201,7 @@ export class Share {
   evict(why: Refusal): void {
     this.release();
     this.#evicted = true;
-    this.#giveWay(why);
+    this.#holder.fail(why);
   }
 
   #set(held: number, loose: number): void {

@@ -55,8 +55,7 @@ export class Connection {
   passedOver: Refusal | null = null;
   /** What came on it was no request, or came too slowly, or not to its end: what follows is not told again. */
   broken = false;
-  /** Requests whose answers are not written yet. */
-  readonly pending = new Set<LiveRequest>();
+  readonly #pending: LiveRequest[] = [];
   #limits: Limits;
   #ending = false;
   #chunks: Chunks | null = null;
@@ -80,7 +79,25 @@ export class Connection {
   }
 
   get owed(): number {
-    return this.pending.size;
+    return this.#pending.length;
+  }
+
+  /** Those whose answers are not written yet, in order. */
+  get pending(): readonly LiveRequest[] {
+    return this.#pending;
+  }
+
+  begin(request: LiveRequest): void {
+    this.#pending.push(request);
+  }
+
+  /** Whether it was pending. */
+  end(request: LiveRequest): boolean {
+    // Answers are written in the order of the requests.
+    const place = this.#pending.indexOf(request);
+    if (place === 0) this.#pending.shift();
+    else if (place > 0) this.#pending.splice(place, 1);
+    return place >= 0;
   }
 
   get idle(): boolean {

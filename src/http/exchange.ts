@@ -96,7 +96,7 @@ export abstract class Exchange implements LiveRequest {
     this.arrivedAtMs = hall.now();
     const peer = connection.remoteAddress;
     this.remoteAddress = hall.gate?.believesProxies === true ? hall.gate.clientAddress(peer, request) : peer;
-    this.share = new Share(hall.inFlight, this.remoteAddress, (why) => this.fail(why));
+    this.share = new Share(hall.inFlight, this.remoteAddress, this);
     connection.last = this;
     if (request instanceof WholeRequest) return;
     const isChunked = request.headers['transfer-encoding'] !== undefined;
@@ -113,6 +113,14 @@ export abstract class Exchange implements LiveRequest {
   /** Of one by its lower-case name; undefined: they are looked for in `rawHeaders`. */
   get header(): WholeRequest['header'] | undefined {
     return this.request instanceof WholeRequest ? this.request.header : undefined;
+  }
+
+  /** The value of one by its lower-case name; undefined: it did not come. */
+  one(name: string): string | undefined {
+    const found = this.header?.(name);
+    if (found !== undefined) return found ?? undefined;
+    const value = this.headers[name];
+    return Array.isArray(value) ? value.join(', ') : value;
   }
 
   /** Names and values in turn, as received. */
@@ -190,8 +198,7 @@ export abstract class Exchange implements LiveRequest {
     const why = gone ?? this.#failure ?? tooLarge ?? this.share.take(body.length);
     if (why !== null) throw new Refused(why);
     const turn = this.hall.bodyTurn(body.length);
-    if (turn !== null) return turn.then(() => this.#whole(body));
-    return this.#whole(body);
+    return turn === null ? this.#whole(body) : turn.then(() => this.#whole(body));
   }
 
   #whole(body: Buffer): Buffer {

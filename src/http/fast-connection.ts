@@ -37,7 +37,8 @@ export class FastAnswer {
   message: string | null = null;
   closes = false;
   readonly #connection: FastConnection;
-  readonly #whenWritten: (() => void)[] = [];
+  #whenWritten: (() => void) | null = null;
+  #others: (() => void)[] | null = null;
 
   constructor(connection: FastConnection) {
     this.#connection = connection;
@@ -45,7 +46,8 @@ export class FastAnswer {
 
   /** As of a ServerResponse; where the connection goes before, nobody is called. */
   once(_event: 'finish' | 'close', done: () => void): void {
-    this.#whenWritten.push(done);
+    if (this.#whenWritten === null) this.#whenWritten = done;
+    else (this.#others ??= []).push(done);
   }
 
   send(reply: Reply, closes: boolean, nowMs: number): void {
@@ -60,7 +62,8 @@ export class FastAnswer {
 
   written(): void {
     this.writableFinished = true;
-    for (const done of this.#whenWritten) done();
+    this.#whenWritten?.();
+    for (const done of this.#others ?? []) done();
   }
 }
 
@@ -165,7 +168,7 @@ class FastConnection {
   readonly #socket: Socket;
   readonly #connection: Connection;
   /** Answers that are owed, in order. */
-  readonly #owed: FastAnswer[] = [];
+  #owed: FastAnswer[] = [];
   /** Answers that the kernel has not taken yet. */
   #unwritten = 0;
   /** The beginning of a request. */
@@ -207,14 +210,13 @@ class FastConnection {
   flush(): void {
     if (this.#isReading) return;
     const socket = this.#socket;
-    const batch: FastAnswer[] = [];
-    let text = '';
-    for (let next = this.#owed[0]; next !== undefined && next.message !== null; next = this.#owed[0]) {
-      this.#owed.shift();
-      batch.push(next);
-      text += next.message;
-    }
-    if (batch.length === 0 || !socket.writable) return;
+    let [text, ready] = ['', 0];
+    for (let it = this.#owed[0]; it !== undefined && it.message !== null; it = this.#owed[++ready])
+      text += it.message;
+    if (ready === 0) return;
+    const batch = ready === this.#owed.length ? this.#owed : this.#owed.splice(0, ready);
+    if (batch === this.#owed) this.#owed = [];
+    if (!socket.writable) return;
     this.#unwritten += batch.length;
     this.#tick = this.all.tick;
     socket.write(text, 'latin1');

@@ -262,7 +262,8 @@ export class Front<E extends Exchange> {
       this.#connections.delete(socket);
       if (this.#stopped && this.#connections.size === 0) this.#emptied.resolve();
       // Answers that waited for others to be written before them are told by nobody else.
-      for (const exchange of connection.pending) this.#ended(connection, exchange);
+      for (let [it] = connection.pending; it !== undefined; [it] = connection.pending)
+        this.#ended(connection, it);
       const { last } = connection;
       if (last?.received === false) this.#endings.run(() => last.fail(refusal('request_aborted')));
     });
@@ -297,7 +298,7 @@ export class Front<E extends Exchange> {
   ): E | null {
     if (connection === undefined || connection.ending) return null;
     const exchange = this.#door.exchange({ hall: this.hall, connection, request, response, awaitsContinue });
-    connection.pending.add(exchange);
+    connection.begin(exchange);
     this.#owed += 1;
     this.#begun += 1;
     response.once('close', () => this.#ended(connection, exchange));
@@ -305,7 +306,7 @@ export class Front<E extends Exchange> {
   }
 
   #ended(connection: Connection, exchange: LiveRequest): void {
-    if (!connection.pending.delete(exchange)) return;
+    if (!connection.end(exchange)) return;
     this.#owed -= 1;
     exchange.ended();
     // The head of the last answer was written before anybody knew that it would be the last.

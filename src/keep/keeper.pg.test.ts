@@ -36,7 +36,7 @@ suite('keep', () => {
   });
 
   const told: Observation[] = [];
-  const pass = async (other: Partial<Record<'keepTurnMs' | 'keepRestMs', number>> = {}) => {
+  const pass = async (other: Partial<Record<'keepTurnMs' | 'keepRestMs' | 'keepBatchMs', number>> = {}) => {
     const { signal } = new AbortController();
     told.length = 0;
     const engine = {
@@ -181,7 +181,7 @@ suite('keep', () => {
     assert.deepEqual(await root.run(`SELECT rolsuper FROM pg_roles WHERE rolname = 'mallory'`), [[false]]);
     const [[rows, , reason] = [], second] = await kept(mallory, 'trapped');
     assert.deepEqual([rows, second], [0, undefined]);
-    assert.match(String(reason), /would run code of its owner/);
+    assert.match(String(reason), /permission denied to alter role/);
     assert.deepEqual(await kept(mallory, 'parents'), []);
     assert.equal((await kept(root, 'parents')).length, 1);
     await assert.rejects(mallory.run('SELECT * FROM headgate.keep_log'), /permission denied/);
@@ -189,6 +189,84 @@ suite('keep', () => {
     await mallory.run('ROLLBACK');
     await assert.rejects(mallory.run('SELECT FROM headgate.keeping FOR UPDATE'), /permission denied/);
     await assert.rejects(mallory.run(`ALTER TABLE parents SET (keep = '1 minute')`), /must be owner/);
+  });
+
+  test('what planning a statement runs is an owner’s code too, and so is what foreign keys look at', async () => {
+    await mallory.run(`CREATE TABLE met (what text, who name); GRANT ALL ON met TO PUBLIC;
+      CREATE FUNCTION meet(what text) RETURNS int LANGUAGE plpgsql AS $$ BEGIN INSERT INTO public.met VALUES (what, current_user); RETURN 1; END $$;
+      CREATE FUNCTION later(what text) RETURNS int LANGUAGE plpgsql AS $$ BEGIN PERFORM public.meet(what);
+        EXECUTE format('DECLARE %I CURSOR WITH HOLD FOR SELECT public.meet(%L)', what || random(), what || ' at COMMIT'); RETURN 1; END $$;
+      CREATE FUNCTION pure(what text) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN RETURN (SELECT public.later(what)); END $$`);
+    await mallory.run(table('planned', '1 minute'));
+    await mallory.run(table('numbered', '1 rows', "INCLUDE HEADER 'x' AS id"));
+    await mallory.run(
+      'ALTER TABLE numbered ADD UNIQUE (id); CREATE TABLE looked (id text REFERENCES numbered (id))',
+    );
+    await root.run(table('referred', '1 minute', "INCLUDE HEADER 'x' AS id"));
+    await root.run('ALTER TABLE referred ADD UNIQUE (id); GRANT REFERENCES ON referred TO mallory');
+    await mallory.run('CREATE TABLE refers (id text REFERENCES referred (id))');
+    for (const name of ['planned', 'numbered', 'referred']) {
+      await fill(name, 5, '1 hour');
+      await root.run(`UPDATE ${name === 'planned' ? 'referred' : name} SET id = data; ANALYZE ${name}`);
+    }
+    await mallory.run(`CREATE STATISTICS ON (pure('planned')) FROM planned; CREATE STATISTICS ON (pure('looked')) FROM looked;
+      CREATE STATISTICS ON (pure('refers')) FROM refers`);
+    await root.run('TRUNCATE met');
+    await pass();
+    assert.deepEqual(await root.run(`SELECT DISTINCT who FROM met`), [['mallory']]);
+    assert.deepEqual(await Promise.all(['planned', 'numbered', 'referred'].map(count)), [0, 1, 5]);
+    assert.match(String((await kept(root, 'referred'))[0]?.[2]), /code of role "mallory"/);
+  });
+
+  test('what an owner’s code leaves in the session, or ends it with, stops no other table', async () => {
+    await mallory.run(`CREATE FUNCTION leave() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        CREATE TEMP TABLE IF NOT EXISTS pg_class (oid oid); PREPARE mine AS SELECT 1; PERFORM set_config('search_path', 'mal', false), set_config('statement_timeout', '0', false),
+          set_config('headgate.said', '999999999999999999999999 x''; SELECT', true), set_config('standard_conforming_strings', 'off', false); RETURN NULL; END $$;
+      CREATE FUNCTION leap() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM set_config('transaction_timeout', '1', false); RETURN NULL; END $$`);
+    for (const name of ['left_behind', 'ended']) await mallory.run(table(name, '1 minute'));
+    await mallory.run(
+      'CREATE TRIGGER leave AFTER DELETE ON left_behind FOR EACH ROW EXECUTE FUNCTION leave()',
+    );
+    await mallory.run('CREATE TRIGGER leap AFTER DELETE ON ended FOR EACH STATEMENT EXECUTE FUNCTION leap()');
+    await root.run(table('behind_it', '1 minute'));
+    for (const name of ['left_behind', 'ended', 'behind_it']) await fill(name, 5, '1 hour');
+    await mallory.run('ALTER TABLE left_behind ALTER arrived SET NOT NULL');
+    await assert.rejects(pass(), /terminat|timeout/i);
+    assert.deepEqual(await Promise.all(['ended', 'behind_it'].map(count)), [5, 0]);
+    await mallory.run('DROP TABLE ended; DROP TRIGGER leave ON left_behind');
+    await pass();
+    assert.equal(await count('left_behind'), 0);
+  });
+
+  test('a schema that is renamed meanwhile leads to nothing that runs with the rights of Headgate', async () => {
+    await root.run('GRANT CREATE ON DATABASE postgres TO mallory');
+    for (const schema of ['here', 'there'])
+      await mallory.run(`CREATE SCHEMA ${schema}; ${table(`${schema}.it`, '1 minute')}`);
+    await mallory.run(
+      'CREATE TRIGGER gain BEFORE DELETE ON there.it FOR EACH STATEMENT EXECUTE FUNCTION gain()',
+    );
+    await mallory.run('CREATE INDEX ON here.it (arrived)');
+    await fill('here.it', 300, '1 hour');
+    await root.run(`CREATE SCHEMA lent AUTHORIZATION mallory; ${table('lent.it', '1 minute')}`);
+    await fill('lent.it', 5, '1 hour');
+    const passed = pass({ keepRestMs: 1_000, keepBatchMs: 9_000 });
+    await until(
+      async () =>
+        Number(
+          (
+            await root.run(`SELECT count(*) FROM pg_stat_activity
+      WHERE application_name = 'headgate keep' AND state = 'idle in transaction' AND clock_timestamp() - state_change > interval '100 ms'`)
+          )[0]?.[0],
+        ) > 0,
+    );
+    await mallory.run('BEGIN; ALTER SCHEMA here RENAME TO away; ALTER SCHEMA there RENAME TO here; COMMIT');
+    await passed;
+    assert.deepEqual(await root.run(`SELECT rolsuper FROM pg_roles WHERE rolname = 'mallory'`), [[false]]);
+    assert.equal(await count('lent.it'), 5);
+    assert.match(
+      String((await root.run(`SELECT reason FROM headgate.kept WHERE schema_name = 'lent'`))[0]),
+      /belongs to role "mallory"/,
+    );
   });
 
   test("a superuser's trigger runs, and partitions are gone through one by one", async () => {

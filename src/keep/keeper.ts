@@ -3,8 +3,9 @@
  * and the databases that are served; gives nothing but observations and rows of headgate.kept; refuses no one anything.
  *
  * It works behind the commits, over one connection a database that is open while it works: small transactions, each under a lock that no
- * commit waits for, in pieces of about a millisecond, and a rest after each. Removing rows runs code of their table (triggers, cascades) as
- * Headgate's role: where that code is not of someone who could do as much anyway, none is removed, and that is said.
+ * commit waits for, in pieces of about a millisecond, and a rest after each. Whatever is asked of a table runs code of its owner's, if only when
+ * PostgreSQL plans it: where he could not do all that Headgate's role can, a function of his does it; where that is not enough, none
+ * is removed, and that is said.
  */
 import { setTimeout as pause } from 'node:timers/promises';
 import { Client } from 'pg';
@@ -13,8 +14,9 @@ import type { Engine } from '../engine/engine.ts';
 import { cutOff, hangUp } from '../engine/hang-up.ts';
 import type { Limits } from '../tables/limits.ts';
 import type { Observe, TableName } from '../tables/observations.ts';
+import { makeExecutorSql } from '../catalog/executor.ts';
 import * as sql from './statements.ts';
-import type { KeptTable, Leaf } from './statements.ts';
+import type { KeptTable, Leaf, Looked } from './statements.ts';
 
 export interface KeeperOptions {
   readonly engine: Pick<Engine, 'clientConfig' | 'unavailable'>;
@@ -92,6 +94,36 @@ export async function keepOnce(
   options: KeeperOptions,
   signal: AbortSignal,
 ): Promise<boolean> {
+  let isLeft = false;
+  let broken: unknown = null;
+  let tables: KeptTable[] | null = null;
+  const pass = async (keeping: Keeping): Promise<void> => {
+    tables ??= await keeping.transaction(() => keeping.rows<KeptTable>(sql.keptTables));
+    if (tables.length === 0) return;
+    for (let table = tables.shift(); table !== undefined && !signal.aborted; table = tables.shift())
+      isLeft = (await keeping.table(table)) || isLeft;
+    await keeping.transaction(() => keeping.rows(sql.trimmed));
+  };
+  // Code of an owner can end the connection: the tables after his are gone on with over another one.
+  for (let before = Infinity; ;) {
+    try {
+      await connected(database, options, signal, pass);
+      if (broken === null) return isLeft;
+    } catch (error) {
+      broken ??= error;
+    }
+    const left = (tables as KeptTable[] | null)?.length ?? 0;
+    if (left === 0 || left === before || signal.aborted) throw broken;
+    before = left;
+  }
+}
+
+async function connected(
+  database: string,
+  options: KeeperOptions,
+  signal: AbortSignal,
+  work: (keeping: Keeping) => Promise<void>,
+): Promise<void> {
   const client = new Client({ ...options.engine.clientConfig(database), application_name: 'headgate keep' });
   // What breaks the connection is told by the query that was waiting.
   client.on('error', () => {});
@@ -99,12 +131,7 @@ export async function keepOnce(
   try {
     await client.connect();
     signal.addEventListener('abort', cut, { once: true });
-    const keeping = new Keeping(database, client, options, signal);
-    const tables = await keeping.transaction(() => keeping.rows<KeptTable>(sql.keptTables));
-    let isLeft = false;
-    for (const table of tables) if (!signal.aborted) isLeft = (await keeping.table(table)) || isLeft;
-    if (tables.length > 0) await keeping.transaction(() => keeping.rows(sql.trimmed));
-    return isLeft;
+    await work(new Keeping(database, client, options, signal));
   } finally {
     signal.removeEventListener('abort', cut);
     await hangUp(client);
@@ -114,7 +141,12 @@ export async function keepOnce(
 /** Why a table is left as it is: for its owner. */
 const reasons = {
   noTime: 'no column takes the time of arrival: INCLUDE TIMESTAMP AS column, of type TIMESTAMPTZ',
-  code: 'removing its rows would run code of its owner (triggers, rules, policies, cascades) with the rights of Headgate',
+  stranger: (name: string) =>
+    `removing its rows could run code of role "${name}" (foreign keys, partitions, tables that inherit)`,
+  landlord: (name: string) =>
+    `its schema belongs to role "${name}", which could put another table in its place`,
+  owner: ({ ownerName, role }: Looked) =>
+    `removing its rows runs code of its owner: GRANT "${ownerName}" TO "${role}", and let that role create schemas in the database`,
   slow: 'finding the oldest rows takes too long: CREATE INDEX on the column of their arrival',
 } as const;
 
@@ -123,6 +155,8 @@ class Keeping {
   readonly #client: Client;
   readonly #options: KeeperOptions;
   readonly #signal: AbortSignal;
+  /** Code of an owner has run in this session. */
+  #isUsed = false;
 
   constructor(database: string, client: Client, options: KeeperOptions, signal: AbortSignal) {
     this.#database = database;
@@ -144,6 +178,9 @@ class Keeping {
     } catch (error) {
       await this.#client.query('rollback').catch(() => undefined);
       throw error;
+    } finally {
+      if (this.#isUsed) await this.#client.query('discard all').catch(() => undefined);
+      this.#isUsed = false;
     }
   }
 
@@ -170,7 +207,11 @@ class Keeping {
     } catch (error) {
       // Somebody holds the table: there is a next time.
       const { code } = error as { code?: string };
-      if (code !== '55P03') await this.#told(table, code === '57014' ? new Left(reasons.slow) : error);
+      // Where the connection has ended it is told what ended it.
+      if (code !== '55P03' && code !== 'HG001')
+        await this.#told(table, code === '57014' ? new Left(reasons.slow) : error).catch(() =>
+          Promise.reject(error),
+        );
     }
     if (pass.rows > 0) observe({ kind: 'keep.removed', table: this.#name(table), rows: pass.rows });
     return isLeft;
@@ -186,37 +227,45 @@ class Keeping {
     if (table.arrival === null) throw new Left(reasons.noTime);
     const { arrival } = table;
     return this.transaction(async () => {
-      await this.#safe(leaf, arrival);
+      const looked = await this.#safe(leaf, arrival);
       if (/^(minute|hour|day)s$/.test(unit))
         return (await this.rows<Cutoff>(sql.ageCutoff(table.keep)))[0]?.cutoff ?? null;
       const [about] = await this.rows<{ rows: string }>(sql.estimated, [leaf.oid]);
       const rows = Number(about?.rows ?? 0);
-      const most = unit === 'rows' ? count : await this.#rowsWithin(table.keep, leaf, rows);
+      const most = unit === 'rows' ? count : await this.#rowsWithin(table.keep, leaf, looked, rows);
       // Counted only where it is worth it.
-      if (most === null || rows <= Number(most) * 1.01) return null;
-      return (await this.rows<Cutoff>(sql.rowsCutoff(leaf.name, arrival, most)))[0]?.cutoff ?? null;
+      if (!/^\d+$/.test(most) || rows <= Number(most) * 1.01) return null;
+      return (await this.#said(leaf, looked, sql.rowsCutoff(leaf.name, arrival, most))) || null;
     });
   }
 
-  /** null: nobody knows, because there are none. */
-  async #rowsWithin(keep: string, { oid, name }: Leaf, rows: number): Promise<string | null> {
-    const [of] = await this.rows<{ size: string }>(sql.rowSize, [oid]);
-    const sized = await this.rows<{ rows: string | null }>(
-      sql.rowsWithin(name, of?.size ?? '28', keep, rows),
-    );
-    return sized[0]?.rows ?? null;
+  /** Empty: nobody knows, because there are none. */
+  async #rowsWithin(keep: string, leaf: Leaf, looked: Looked, rows: number): Promise<string> {
+    const [of] = await this.rows<{ size: string }>(sql.rowSize, [leaf.oid]);
+    return this.#said(leaf, looked, sql.rowsWithin(leaf.name, of?.size ?? '28', keep, rows));
   }
 
-  /** Gives whether an index finds the oldest rows. */
-  async #safe(leaf: Leaf, arrival: string): Promise<boolean> {
+  /** What a statement about the table says. */
+  async #said({ name, oid }: Leaf, looked: Looked, statement: string): Promise<string> {
+    if (looked.trusted) return (await this.rows<Said>(statement))[0]?.said ?? '';
+    const { role } = looked;
+    const [made] = await this.rows<{ fit: boolean }>(sql.fit(looked));
+    if (made?.fit !== true) await this.rows(makeExecutorSql(role, looked));
+    this.#isUsed = true;
+    await this.#client.query(sql.pins);
+    await this.rows(sql.asOwner(looked), [name, oid, looked.version, statement, null, '', null]);
+    return (await this.rows<Said>(sql.saidThere))[0]?.said ?? '';
+  }
+
+  async #safe(leaf: Leaf, arrival: string): Promise<Looked> {
     await this.rows(sql.lock(leaf.name));
-    const [found] = await this.rows<{ same: boolean; safe: boolean; timed: boolean; indexed: boolean }>(
-      sql.looked(leaf, arrival),
-    );
+    const [found] = await this.rows<Looked>(sql.looked(leaf, arrival));
     if (found?.same !== true) throw new Left(null);
-    if (!found.safe) throw new Left(reasons.code);
+    if (found.stranger !== null) throw new Left(reasons.stranger(found.stranger));
+    if (found.landlord !== null) throw new Left(reasons.landlord(found.landlord));
+    if (!found.trusted && !found.assumable) throw new Left(reasons.owner(found));
     if (!found.timed) throw new Left(reasons.noTime);
-    return found.indexed;
+    return found;
   }
 
   async #remove(
@@ -224,7 +273,7 @@ class Keeping {
     leaf: Leaf,
     bounds: Bounds,
     pass: { id: string | null; readonly rows: number },
-    how: (leaf: Leaf, arrival: string, bounds: Bounds, indexed: boolean) => Promise<number>,
+    how: (leaf: Leaf, arrival: string, bounds: Bounds, looked: Looked) => Promise<number>,
   ): Promise<number> {
     const { oid, schema, table: name, keep, arrival } = table;
     bounds.over = arrival === null || (await this.#client.query(sql.myTurn)).rowCount === 0;
@@ -247,25 +296,26 @@ class Keeping {
     return removed;
   }
 
-  readonly #delete = async (
-    { name }: Leaf,
-    arrival: string,
-    bounds: Bounds,
-    indexed: boolean,
-  ): Promise<number> => {
+  readonly #delete = async (leaf: Leaf, arrival: string, bounds: Bounds, looked: Looked): Promise<number> => {
     const { clock, limits } = this.#options;
+    const { indexed } = looked;
     if (indexed) await this.rows(sql.byIndex);
     // Without an index each statement reads the table from its beginning.
     const most = indexed ? limits.keepPieceRowsMax : limits.keepBatchRowsMax;
-    const statement = sql.remove(name, arrival, indexed, most);
     const until = clock() + limits.keepBatchMs;
     let removed = 0;
     for (;;) {
       const began = clock();
-      const [gone] = await this.rows<Gone>(statement, [bounds.cutoff, bounds.from]);
-      const rows = Number(gone?.rows ?? 0);
+      const { cutoff, from } = bounds;
+      const said = await this.#said(
+        leaf,
+        looked,
+        sql.remove(leaf.name, arrival, cutoff, from, indexed, most),
+      );
+      const [, gone = '0', last = ''] = /^(\d+) ?(.*)$/.exec(said) ?? [];
+      const rows = Math.min(most, Number(gone));
       removed += rows;
-      bounds.from = gone?.last ?? bounds.from;
+      if (last !== '') bounds.from = last;
       bounds.over = rows < most;
       bounds.restMs = Math.max(limits.keepRestMs, (clock() - began) * limits.keepRestTimes);
       // A rest that does not fit in is one without the lock.
@@ -276,7 +326,13 @@ class Keeping {
   };
 
   /** A partition whose time is over, as a whole. Gives about how many rows that were. */
-  readonly #empty = async ({ oid, name }: Leaf, arrival: string, { cutoff }: Bounds): Promise<number> => {
+  readonly #empty = async (
+    { oid, name }: Leaf,
+    arrival: string,
+    { cutoff }: Bounds,
+    { trusted }: Looked,
+  ): Promise<number> => {
+    if (!trusted) return 0;
     const [found] = await this.rows<{ rows: string }>(sql.outlived(name), [oid, arrival, cutoff]);
     if (found !== undefined) await this.rows(sql.empty(name));
     return Number(found?.rows ?? 0);
@@ -308,9 +364,8 @@ interface Cutoff {
   readonly cutoff: string;
 }
 
-interface Gone {
-  readonly rows: string;
-  readonly last: string | null;
+interface Said {
+  readonly said: string | null;
 }
 
 /** Of the rows that are to be removed in a turn: all before `cutoff`; those before `from` are gone, or the next turn's. */

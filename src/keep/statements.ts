@@ -2,14 +2,16 @@
  * The statements of the keep room. Every name means PostgreSQL's own: they run with search_path = pg_catalog, pg_temp, in
  * transactions that say so themselves, because a pooler may lend a session to others.
  */
-import { inertSql, ownersSql, trustedSql } from '../catalog/owner-code.ts';
+import { executorCall, executorFit } from '../catalog/executor.ts';
+import { assumableSql, lookedIntoSql, ownersSql, trustedSql, versionSql } from '../catalog/owner-code.ts';
 import { quoteIdentifier as quote, quoteLiteral } from '../kit/sql-text.ts';
 import { limits } from '../tables/limits.ts';
 
-/** Without waiting for the disk: what a crash brings back is removed again. */
-export const begin = `begin; set local search_path = pg_catalog, pg_temp; set local synchronous_commit = off;
+/** Without waiting for the disk: what a crash brings back is removed again. Said again where code of an owner may have said otherwise. */
+export const pins = `set local search_path = pg_catalog, pg_temp; set local synchronous_commit = off;
 set local lock_timeout = ${limits.keepLockMs}; set local statement_timeout = ${limits.keepStatementMs};
 set local idle_in_transaction_session_timeout = ${limits.keepStatementMs}`;
+export const begin = `begin; ${pins}`;
 
 export interface KeptTable {
   readonly oid: string;
@@ -25,6 +27,17 @@ export const keptTables = `select w.relation::oid::text as oid, n.nspname::text 
 from headgate.webhook_table w join pg_class c on c.oid = w.relation join pg_namespace n on n.oid = c.relnamespace
 where w.options ->> 'keep' <> 'all'
 order by w.relation::oid`;
+
+/** One value, which outlives the function of an owner. */
+const said = (value: string): string => `set_config('headgate.said', coalesce(${value}, ''), true) as said`;
+
+/** What a statement has said in there. The table's code may have said it instead. */
+export const saidThere = `select left(current_setting('headgate.said'), 100) as said`;
+
+export const fit = ({ role, ...code }: Looked): string => `select ${executorFit(role, code)} as fit`;
+
+/** With the rights of the owner. $1 name, $2 oid, $3 version, $4 statement; the others are for rows. */
+export const asOwner = ({ role, ownerName }: Looked): string => executorCall(role, { ownerName });
 
 export interface Leaf {
   readonly oid: string;
@@ -45,13 +58,38 @@ export const myTurn = 'select from headgate.keeping for update skip locked';
 /** Held off from here on: another owner, trigger, rule, policy, index or column. */
 export const lock = (name: string): string => `lock table only ${name} in row exclusive mode`;
 
-/**
- * Under the lock: is it the table that was meant, may Headgate's role remove its rows itself, and does the column say when they
- * came? `safe`: removing a row runs nothing that could do more than who wrote it. `indexed`: it finds the oldest by itself.
- */
+/** What is known of a table under the lock. */
+export interface Looked {
+  /** It is the table that was meant. */
+  readonly same: boolean;
+  /** Headgate's role. */
+  readonly role: string;
+  readonly owner: number;
+  readonly ownerName: string;
+  /** The owner could do all that Headgate's role can, which then removes rows itself, and otherwise with the owner's rights. */
+  readonly trusted: boolean;
+  readonly assumable: boolean;
+  /** Whose code could run beside the owner's; null: nobody's. */
+  readonly stranger: string | null;
+  /** Who could rename the schema meanwhile, so that the name means another table; null: nobody, or nothing would come of it. */
+  readonly landlord: string | null;
+  readonly version: string;
+  /** The column says when a row came. */
+  readonly timed: boolean;
+  /** An index finds the oldest by itself. */
+  readonly indexed: boolean;
+}
+
+/** A schema has no lock. `public` belongs, by way of a role, to who owns the database. */
+const landlordSql = `select r.rolname::text from pg_namespace n join pg_database d on d.datname = current_database()
+    join pg_roles r on r.oid = case when n.nspowner::regrole::text = 'pg_database_owner' then d.datdba else n.nspowner end
+    where n.oid = c.relnamespace and not ${trustedSql('r.oid')}`;
+
 export function looked({ name, oid }: Leaf, arrival: string): string {
-  return `select to_regclass(${quoteLiteral(name)})::oid = ${oid} as same,
-  ${inertSql('c')} or not exists (select from (${ownersSql('c.oid')}) as o where not ${trustedSql('o.relowner')}) as safe,
+  return `select to_regclass(${quoteLiteral(name)})::oid = ${oid} as same, current_user::text as role,
+  c.relowner::int8::float8 as owner, pg_get_userbyid(c.relowner)::text as "ownerName", ${trustedSql('c.relowner')} as trusted, ${assumableSql('c.relowner')} as assumable,
+  (select o.name::text from (${ownersSql(lookedIntoSql('c.oid', true))}) as o where o.relowner <> c.relowner and not ${trustedSql('o.relowner')} order by o.name limit 1) as stranger,
+  case when ${trustedSql('c.relowner')} then (${landlordSql}) end as landlord, ${versionSql('c')} as version,
   exists (select from pg_attribute a where a.attrelid = c.oid and a.attname = ${quoteLiteral(arrival)} and a.atttypid = 'timestamptz'::regtype) as timed,
   exists (select from pg_index i join pg_class ic on ic.oid = i.indexrelid join pg_am m on m.oid = ic.relam join pg_attribute a on a.attrelid = c.oid and a.attnum = i.indkey[0]
     where i.indrelid = c.oid and i.indisvalid and i.indpred is null and m.amname = 'btree' and a.attname = ${quoteLiteral(arrival)}) as indexed
@@ -68,15 +106,15 @@ export const ageCutoff = (span: string): string =>
 export const rowSize = `select '28 + ' || string_agg(format('coalesce(pg_column_size(t.%I), 0)', a.attname), ' + ') as size
 from pg_attribute a where a.attrelid = $1::oid and a.attnum > 0 and not a.attisdropped`;
 
-/** How many rows there may be, so that they take no more than `keep`; NULL: there are none. */
+/** How many rows there may be, so that they take no more than `keep`; nothing: there are none. */
 export const rowsWithin = (name: string, size: string, keep: string, rows: number): string =>
-  `select floor(pg_size_bytes(${quoteLiteral(keep)}) / avg(${size}))::bigint::text as rows
+  `select ${said(`floor(pg_size_bytes(${quoteLiteral(keep)}) / avg(${size}))::bigint::text`)}
 from only ${name} t tablesample system (${Math.min(100, (100 * limits.keepSampleRows) / Math.max(1, rows))})`;
 
 /** The arrival of the oldest row that stays; none: all stay. */
 export const rowsCutoff = (name: string, arrival: string, keep: string): string =>
-  `select t.${quote(arrival)}::text as cutoff from only ${name} t where t.${quote(arrival)} is not null
-order by t.${quote(arrival)} offset greatest((select count(*) from only ${name}) - ${keep}, 0) limit 1`;
+  `select ${said(`(select t.${quote(arrival)}::text from only ${name} t where t.${quote(arrival)} is not null
+order by t.${quote(arrival)} offset greatest((select count(*) from only ${name}) - ${keep}, 0) limit 1)`)}`;
 
 /**
  * A partition that is made for a range of the arrival alone: about how many rows it has, where all of them are older because the range ends
@@ -100,13 +138,20 @@ export const byIndex = 'set local enable_sort = off; set local enable_bitmapscan
 
 /**
  * The next rows, and the arrival of the last of them; a row that is changed meanwhile is another one, and stays. With `indexed` they are the
- * oldest: $2 spares the index what it still holds of those before. $1 cutoff, $2 from when on. `most`: rows.
+ * oldest: `from` spares the index what it still holds of those before. `most`: rows. Says how many they were, a space, and that arrival.
  */
-export const remove = (name: string, arrival: string, indexed: boolean, most: number): string =>
+export const remove = (
+  name: string,
+  arrival: string,
+  cutoff: string,
+  from: string,
+  indexed: boolean,
+  most: number,
+): string =>
   `with gone as (delete from only ${name} where ctid = any (array(
-  select t.ctid from only ${name} t where t.${quote(arrival)} < $1::timestamptz and t.${quote(arrival)} >= $2::timestamptz
+  select t.ctid from only ${name} t where t.${quote(arrival)} < ${quoteLiteral(cutoff)}::timestamptz and t.${quote(arrival)} >= ${quoteLiteral(from)}::timestamptz
   ${indexed ? `order by t.${quote(arrival)}` : ''} limit ${most})) returning ${quote(arrival)} as arrived)
-select count(*)::text as rows, ${indexed ? `max(g.arrived)::text` : `'-infinity'`} as last from gone g`;
+select ${said(`concat_ws(' ', count(*), ${indexed ? 'max(g.arrived)' : `'-infinity'`})`)} from gone g`;
 
 /** $1 oid, $2 and $3 its names, $4 keep, $5 rows, $6 cutoff, $7 reason. Of a reason that is told already no second row. */
 export const logged = `insert into headgate.keep_log (relation, schema_name, table_name, keep, rows, older_than, reason)

@@ -94,7 +94,7 @@ export class SocketSession {
     const peer = socket.remoteAddress ?? '';
     const remoteAddress = room.gate?.clientAddress(peer, request) ?? peer;
     this.#opening = { method, target: url, rawHeaders, remoteAddress };
-    this.#share = new Share(room.inFlight, remoteAddress, (why) => this.#makeWay(why));
+    this.#share = new Share(room.inFlight, remoteAddress, { fail: (why) => this.#makeWay(why) });
     this.#openedMs = performance.now();
     this.#heardMs = this.#openedMs;
     socket.prependListener('data', (chunk: Buffer) => this.#received(chunk.length));

@@ -10,7 +10,7 @@
  * pending the function raises. What a session remembers under a name (prepared statements) is not used in such a session.
  */
 import { createHash } from 'node:crypto';
-import { lateCodeSql, versionSql, ownersSql, trustedSql } from '../catalog/owner-code.ts';
+import { involvedSql, lateCodeSql, versionSql, ownersSql, trustedSql } from './owner-code.ts';
 import { quoteIdentifier as quote, quoteLiteral } from '../kit/sql-text.ts';
 import type { Code } from '../tables/flow.ts';
 
@@ -29,6 +29,7 @@ DECLARE
   same boolean;
   -- Other relations take part: partitions, a view's tables, rows that change with others.
   shared boolean;
+  own boolean;
   late name;
 BEGIN
   EXECUTE 'LOCK TABLE ONLY ' || table_name || ' IN ROW EXCLUSIVE MODE';
@@ -37,25 +38,30 @@ BEGIN
     c.relkind <> 'r' OR c.relispartition OR c.relhassubclass OR c.relhastriggers
   INTO same, shared FROM pg_catalog.pg_class c WHERE c.oid = table_oid;
   IF same AND shared THEN
-    same := NOT EXISTS (SELECT FROM (${ownersSql('table_oid')}) AS o WHERE o.name <> current_user
+    same := NOT EXISTS (SELECT FROM (${ownersSql(involvedSql('table_oid'))}) AS o WHERE o.name <> current_user
       AND NOT ${trustedSql('o.relowner', 'session_user')});
   END IF;
   IF same IS NOT TRUE THEN
     RAISE EXCEPTION USING ERRCODE = 'HG001', MESSAGE = 'the table has changed since the request was checked';
   END IF;
   EXECUTE statement USING documents, code_path, deletes;
-  -- From here on nothing of the table may be left to run. What its code has set holds no longer either.
-  SET CONSTRAINTS ALL IMMEDIATE;
-  EXECUTE 'CLOSE ALL';
-  PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', false);
-  SELECT t.tgname INTO late
-  FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_trigger t ON t.tgrelid = l.relation
-  WHERE l.pid = pg_catalog.pg_backend_pid() AND l.locktype = 'relation'
-    AND l.mode NOT IN ('AccessShareLock', 'RowShareLock') AND ${lateCodeSql('t')}
-  LIMIT 1;
-  IF late IS NOT NULL THEN
-    RAISE EXCEPTION USING ERRCODE = '${lateCode}', MESSAGE = late;
-  END IF;
+  -- From here on nothing of the table may be left to run. What its code has set holds no longer either. Others' deferred triggers
+  -- are looked for first: before PostgreSQL 18 they would run with the rights of this owner.
+  FOREACH own IN ARRAY ARRAY[false, true] LOOP
+    IF own THEN
+      SET CONSTRAINTS ALL IMMEDIATE;
+      EXECUTE 'CLOSE ALL';
+    END IF;
+    PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', false);
+    SELECT t.tgname INTO late
+    FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_trigger t ON t.tgrelid = l.relation JOIN pg_catalog.pg_class c ON c.oid = l.relation
+    WHERE l.pid = pg_catalog.pg_backend_pid() AND l.locktype = 'relation' AND l.mode NOT IN ('AccessShareLock', 'RowShareLock')
+      AND (own OR pg_catalog.pg_get_userbyid(c.relowner) <> current_user) AND ${lateCodeSql('t')}
+    LIMIT 1;
+    IF late IS NOT NULL THEN
+      RAISE EXCEPTION USING ERRCODE = '${lateCode}', MESSAGE = late;
+    END IF;
+  END LOOP;
   RETURN true;
 END
 `;
@@ -92,7 +98,8 @@ export function makeExecutorSql(role: string, { ownerName }: Pick<Code, 'ownerNa
     `set local role ${owner}`,
     `grant execute on ${it} to ${quote(role)}`,
     `reset role`,
-    `revoke all on schema ${schema} from ${owner}`,
+    // Of what is its own Headgate's role takes nothing from itself.
+    `${ownerName === role ? 'grant all on schema' : 'revoke all on schema'} ${schema} ${ownerName === role ? 'to' : 'from'} ${owner}`,
   ].join('; ');
 }
 
@@ -103,12 +110,11 @@ export const makeExecutorCount = 10;
 export type Privilege = 'INSERT' | 'UPDATE' | 'DELETE';
 
 /**
- * Precedes the calls of a connection: is the function what makeExecutorSql has made? 22P02 where not. Afterwards its owner
- * can drop it or give it away, and that it is not called as the owner of the table it notices itself; nobody but
- * Headgate's role and superusers can put another one in its place.
+ * Whether the function is what makeExecutorSql has made. Afterwards its owner can drop it or give it away, and that it is not
+ * called as the owner of the table it notices itself; nobody but Headgate's role and superusers can put another one in its place.
  */
-export function executorCheck(role: string, { owner, ownerName }: Code): string {
-  const fit = `exists (select from pg_catalog.pg_proc p join pg_catalog.pg_namespace n
+export function executorFit(role: string, { owner, ownerName }: Pick<Code, 'owner' | 'ownerName'>): string {
+  return `exists (select from pg_catalog.pg_proc p join pg_catalog.pg_namespace n
     on n.oid operator(pg_catalog.=) p.pronamespace
     where n.nspname operator(pg_catalog.=) ${quoteLiteral(executorSchema(role))}::pg_catalog.name
       and p.proname operator(pg_catalog.=) ${quoteLiteral(ownerName)}::pg_catalog.name
@@ -117,7 +123,11 @@ export function executorCheck(role: string, { owner, ownerName }: Code): string 
       and n.nspowner operator(pg_catalog.=) (
         select r.oid from pg_catalog.pg_roles r where r.rolname operator(pg_catalog.=) current_user)
       and not exists (select from pg_catalog.aclexplode(n.nspacl) as a where a.grantee operator(pg_catalog.<>) n.nspowner))`;
-  return `select (case when ${fit} then 'true' else 'executor_unfit' end)::pg_catalog.bool`;
+}
+
+/** Precedes the calls of a connection. 22P02 where it is not fit. */
+export function executorCheck(role: string, code: Code): string {
+  return `select (case when ${executorFit(role, code)} then 'true' else 'executor_unfit' end)::pg_catalog.bool`;
 }
 
 /** Precedes the calls of a transaction: may Headgate's role do to the table what is asked? 22P02 where not. */

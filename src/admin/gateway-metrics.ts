@@ -1,0 +1,58 @@
+/** What the events gateway has answered, as plain numbers that become words for Prometheus when they are read. */
+import { Counter } from 'prom-client';
+import type { Registry } from 'prom-client';
+import type { Observation } from '../tables/observations.ts';
+import { PlainHistogram } from './plain-histogram.ts';
+
+type Answered = Extract<Observation, { kind: 'gateway.answered' }>;
+
+interface Route {
+  rows: number;
+  /** By code, and by status: one of the engine's own errors may have several. */
+  readonly answers: Map<string, Map<number, number>>;
+}
+
+/** What is returned counts an answer. */
+export function registerGateway(registry: Registry): (answered: Answered) => void {
+  const routes = new Map<string, Route>();
+  const seconds = new PlainHistogram({
+    name: 'headgate_gateway_request_seconds',
+    help: 'From the end of the headers to the end of the answer of the events gateway, in seconds',
+    labelNames: ['route'],
+    buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 30],
+    registers: [],
+  });
+  const requests = new Counter({
+    name: 'headgate_gateway_requests_total',
+    help: 'Requests of the events gateway, by route, status and code',
+    labelNames: ['route', 'status', 'code'],
+    registers: [],
+    collect() {
+      this.reset();
+      for (const [route, { answers }] of routes)
+        for (const [code, counts] of answers)
+          for (const [status, count] of counts) this.inc({ route, status, code }, count);
+    },
+  });
+  const rows = new Counter({
+    name: 'headgate_gateway_rows_total',
+    help: 'Rows that the events gateway has committed (events), that statements have touched (sql), or that were sent (stream)',
+    labelNames: ['route'],
+    registers: [],
+    collect() {
+      this.reset();
+      for (const [route, it] of routes) if (it.rows > 0) this.inc({ route }, it.rows);
+    },
+  });
+  for (const metric of [requests, rows, seconds]) registry.registerMetric(metric);
+  return (answered) => {
+    const { route, status, code } = answered;
+    let of = routes.get(route);
+    if (of === undefined) routes.set(route, (of = { rows: 0, answers: new Map() }));
+    let counts = of.answers.get(code);
+    if (counts === undefined) of.answers.set(code, (counts = new Map()));
+    of.rows += answered.rows;
+    counts.set(status, (counts.get(status) ?? 0) + 1);
+    seconds.add(answered.seconds, route);
+  };
+}

@@ -1,0 +1,142 @@
+/**
+ * What the session of a connection that commits is, and how it comes to be so: the settings that a durable row needs, what the server
+ * gives it, which life of the server it belongs to, and the session as new when code has run in it. Takes connections of the pools
+ * (commit-pools.ts); touches nothing but them.
+ */
+import type { ClientBase } from 'pg';
+import { quoteLiteral } from '../kit/sql-text.ts';
+import { sqlstateOf } from '../engine/sqlstate.ts';
+import { forgetPrepared } from './prepared.ts';
+import { forCitus, safePath } from './statements.ts';
+
+/** A pooler lends this session to others, too. */
+export class LentSession extends Error {
+  override readonly name = 'LentSession';
+
+  constructor() {
+    super('the session is lent by a pooler');
+  }
+}
+
+/** What a session was before any code ran in it. */
+export interface SessionFacts {
+  /** Headgate's role. */
+  readonly role: string;
+  /** The search_path that the server gives this role: what the code of tables sees, as it does for any other client. */
+  readonly path: string;
+  /** The least of synchronous_commit that makes a row durable on this server. */
+  readonly commit: string;
+  /** The server's log can be followed: each row of a COPY is then written apart (copy-message.ts). */
+  readonly apart: boolean;
+}
+
+const facts = new WeakMap<ClientBase, SessionFacts>();
+
+/** Throws where the connection is none of a pool of this file. */
+export function factsOf(client: ClientBase): SessionFacts {
+  const known = facts.get(client);
+  if (known === undefined) throw new Error('a connection that no pool has prepared');
+  return known;
+}
+
+/** Citus takes no COPY with a WHERE into tables that it spreads. */
+const foundSql = `select current_user as role, pg_catalog.current_setting('synchronous_commit') as commit,
+  pg_catalog.texteq(pg_catalog.current_setting('wal_level'), 'logical') and pg_catalog.to_regclass('pg_catalog.pg_dist_partition') is null as apart`;
+
+/**
+ * A 200 promises a durable row: a server configured for less still waits for its own disk here. And what ends a
+ * transaction must see a table that was changed while its first statement waited for a lock: a server whose default
+ * is one picture of the data per transaction is asked for one per statement. Warnings are heard: one of them says that
+ * a commit is not as durable as it should be.
+ *
+ * Nothing that others have made may stand before PostgreSQL's own in Headgate's SQL, not even what an owner of the
+ * database has set for all: no operator and no cast is used before the path is set.
+ *
+ * Throws LentSession, and has set nothing, where a pooler stands between that took the start-up parameters: the process that
+ * answers is not the one that the connection was told of (BackendKeyData); and where `isOther` says that it is pgpool, which
+ * takes back what was set when the connection ends.
+ */
+export async function prepareSession(client: ClientBase, isOther: () => Promise<boolean>): Promise<void> {
+  const own = 'pg_catalog.int4eq(pg_catalog.pg_backend_pid(), $1)';
+  const { processID } = client as unknown as { readonly processID: number | null };
+  const { rows } = await client.query<SessionFacts & { readonly own: boolean }>(
+    `${foundSql}, ${own} as own, pg_catalog.current_setting('search_path') as path,
+       case when ${own} then pg_catalog.set_config('search_path', '${safePath}', false) end`,
+    [processID ?? 0],
+  );
+  if (rows[0]?.own !== true || (await isOther())) throw new LentSession();
+  await client.query(sessionSql, [remember(client, rows[0]).commit]);
+  incarnations.set(client, await readIncarnation(client));
+}
+
+const sessionSql = `select pg_catalog.set_config('search_path', '${safePath}', false),
+  pg_catalog.set_config('default_transaction_isolation', 'read committed', false), pg_catalog.set_config('jit', 'off', false),
+  pg_catalog.set_config('synchronous_commit', $1, false), pg_catalog.set_config('client_min_messages', 'warning', false),
+  ${forCitus(false)}`;
+
+/** Of a session that others use too, and in which nothing is set. */
+export async function lookAtSession(client: ClientBase): Promise<void> {
+  const { rows } = await client.query<SessionFacts>(
+    `${foundSql}, s.reset_val as path from pg_catalog.pg_settings s
+     where s.name operator(pg_catalog.=) 'search_path'::pg_catalog.text`,
+  );
+  remember(client, rows[0]);
+}
+
+function remember(client: ClientBase, found: SessionFacts | undefined): SessionFacts {
+  const { role = '', path = '', commit = 'on', apart = false } = found ?? {};
+  const known = { role, path, apart, commit: commit === 'off' ? 'on' : commit };
+  facts.set(client, known);
+  return known;
+}
+
+/**
+ * Makes the session of a connection as it was when it was opened: settings, role, temporary tables, prepared statements,
+ * cursors, advisory locks and LISTEN, whatever code has left of them. Rejects when the connection is not to be used again.
+ */
+export async function renewSession(client: ClientBase, timeoutMs: number): Promise<void> {
+  const query = { text: 'discard all', query_timeout: timeoutMs };
+  await client.query(query);
+  await client.query({ ...query, text: sessionSql, values: [factsOf(client).commit] });
+  forgetPrepared(client);
+  stained.delete(client);
+}
+
+/** Kept for the table whose code has run in it. */
+export const stained = new WeakSet<ClientBase>();
+
+/** What code has set, and what Headgate sets: three statements in front of a group of the same table. */
+export const resetCount = 3;
+
+/** The statements that put back all settings; null: nobody has changed any. Asked once for each time it is lent. */
+export function resetSql(client: ClientBase): string | null {
+  if (!stained.delete(client)) return null;
+  const set = sessionSql.replace('$1', quoteLiteral(factsOf(client).commit));
+  return `reset session authorization; reset all; ${set}`;
+}
+
+const incarnations = new WeakMap<ClientBase, string | null>();
+
+/** Which life of the server a connection belongs to; null: it does not tell. */
+export function incarnationOf(client: ClientBase): string | null {
+  return incarnations.get(client) ?? null;
+}
+
+/**
+ * The numbers of transactions that were not on the disk are given out again after a crash, and by a standby that took
+ * over, so that a number means something within one life of one server only. A new process has another start time; a
+ * recovery inside the same one, after a backend was killed, begins its statistics anew.
+ */
+const incarnationSql = `select pg_catalog.concat(pg_catalog.pg_postmaster_start_time(), ' ', stats_reset) as life
+  from pg_catalog.pg_stat_bgwriter where stats_reset is not null and not pg_catalog.pg_is_in_recovery()`;
+
+async function readIncarnation(client: ClientBase): Promise<string | null> {
+  try {
+    const { rows } = await client.query<{ life: string }>(incarnationSql);
+    return rows[0]?.life ?? null;
+  } catch (error) {
+    // A server that has no such views; that it is lost would show in the next statement.
+    if (sqlstateOf(error) === null) throw error;
+    return null;
+  }
+}

@@ -1,0 +1,77 @@
+/** A database in which mallory owns tables with code of his, and everything that stores rows into them. */
+import assert from 'node:assert/strict';
+import type { TestContext } from 'node:test';
+import { Client } from 'pg';
+import { migrate, readMigrations } from '../../src/catalog/migrate.ts';
+import { toShape } from '../../src/catalog/shape.ts';
+import type { ShapeChoice } from '../../src/catalog/shape.ts';
+import { CommitPools } from '../../src/commit/commit-pools.ts';
+import { createHandOver } from '../../src/commit/hand-over.ts';
+import { limits } from '../../src/tables/limits.ts';
+import type { Target } from '../../src/tables/flow.ts';
+import { onEnd } from './cleanup.ts';
+import { codeOf, committer, describeTable } from './commit-room.ts';
+import { clientOf, setTraps, setUp } from './owners.ts';
+import { Spy } from './postgres.ts';
+import { targetOf } from './rows.ts';
+import { startServer } from './server.ts';
+import type { TestServer } from './server.ts';
+
+const configOf = ({ socketDir }: TestServer) => ({ host: socketDir, database: 'postgres' });
+
+/** What every room begins with, on a server that is stopped: it takes longer to make than to copy. `role`: Headgate's. */
+export async function beginning(bin: string, role: string): Promise<TestServer> {
+  const server = await startServer(bin);
+  const run = async (user: string, of: (client: Client) => Promise<unknown>) => {
+    const client = new Client({ ...configOf(server), user });
+    await client.connect();
+    await of(client);
+    await client.end();
+  };
+  const grant = `CREATE ROLE ${role} LOGIN; GRANT mallory TO ${role}; GRANT CREATE ON DATABASE postgres TO ${role}`;
+  await run('root', (client) => client.query(`${setUp}; ${role === 'root' ? '' : grant}`));
+  await run(role, (client) => migrate(client, readMigrations()));
+  await server.stop();
+  return server;
+}
+
+export async function room(t: TestContext, { data }: TestServer, bin: string, role: string) {
+  const server = await startServer(bin, [], data);
+  onEnd(t, 'server', () => server.close());
+  const config = configOf(server);
+  const root = await clientOf(t, { ...config, user: 'root' });
+  const owner = await clientOf(t, { ...config, user: 'mallory' });
+  const own = await clientOf(t, { ...config, user: role });
+  const engine = { clientConfig: () => ({ ...config, user: role }) };
+  const spy = new Spy();
+  const send = committer(t, engine, spy);
+  const read = async (client: Client, table: string, choice: Partial<ShapeChoice> = {}): Promise<Target> => {
+    const row = await describeTable(client, table);
+    assert(row !== null);
+    const shape = toShape(row, {
+      writeMode: null,
+      document: null,
+      includes: [],
+      onTypeError: 'reject',
+      ...choice,
+    });
+    assert(typeof shape !== 'string', JSON.stringify(shape));
+    const { schema_name: schema, table_name: name, relation: oid } = row;
+    return targetOf({ database: 'postgres', schema, table: name, oid, shape, code: codeOf(row) });
+  };
+  const tableOf = (table: string, choice: Partial<ShapeChoice> = {}) => read(own, table, choice);
+  /** A table of mallory's that lets Headgate's role write, as CREATE TABLE … WITH (connector = 'webhook') does. */
+  const made = async (columns: string, after: string): Promise<void> => {
+    await owner.query(`DROP SCHEMA mal CASCADE`).catch(() => undefined);
+    await root.query(`CREATE SCHEMA IF NOT EXISTS mal AUTHORIZATION mallory`);
+    await owner.query(`${setTraps}; CREATE TABLE mal.t (${columns}); ${after}`);
+    await owner.query(
+      `GRANT USAGE ON SCHEMA mal TO ${role}; GRANT INSERT, SELECT, UPDATE, DELETE ON mal.t TO ${role}`,
+    );
+  };
+  const pools = new CommitPools(engine, limits, undefined, spy.observe);
+  onEnd(t, 'pools', () => pools.close());
+  const clock = () => performance.now();
+  const handOver = createHandOver({ pools, limits, observe: spy.observe, clock });
+  return { root, owner, own, send, handOver, tableOf, made };
+}
