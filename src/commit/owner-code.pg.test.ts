@@ -9,7 +9,7 @@ import { isLong } from '../../test/support/sample.ts';
 import { debianBin, embeddedBin } from '../../test/support/server.ts';
 import type { TestServer } from '../../test/support/server.ts';
 import { executorSchema } from '../catalog/executor.ts';
-import { toCode, toShape } from '../catalog/shape.ts';
+import { toCode } from '../catalog/shape.ts';
 import type { Rows } from '../tables/flow.ts';
 
 const removing = (rows: Rows, ...which: number[]): Rows => ({

@@ -161,7 +161,13 @@ export class Sharing {
     const held = { sinceMs: this.#options.clock(), done };
     line.held.add(held);
     this.#watch(line);
-    void this.#go(line, this.#take(line)).finally(() => this.#let(line, held));
+    const taken = this.#take(line);
+    const going = this.#go(line, taken).then((tell) => {
+      // As in a lane: what waits is at the engine while those are answered.
+      if (line.waiting.length >= taken.length) process.nextTick(tell);
+      else tell();
+    });
+    void going.finally(() => this.#let(line, held));
   }
 
   #let(line: Line, held: Held): void {
@@ -198,14 +204,15 @@ export class Sharing {
     return taken;
   }
 
-  async #go(line: Line, taken: readonly Waiting[]): Promise<void> {
+  /** What is returned tells them what became of them. */
+  async #go(line: Line, taken: readonly Waiting[]): Promise<() => void> {
     const [first] = taken;
-    if (first === undefined) return;
+    if (first === undefined) return nothing;
     if (taken.length === 1) {
       const outcomes = this.#alone(line, first.group);
       first.resolve(outcomes);
       await outcomes;
-      return;
+      return nothing;
     }
     const { clock, together, limits } = this.#options;
     const slowMs = this.#slowMs(line);
@@ -222,10 +229,8 @@ export class Sharing {
       line.pausedUntilMs = clock() + Math.min(limits.apartMinMs * line.failures, limits.apartMaxMs);
     if (outcomes === null || ms > slowMs) line.tables = Math.max(tablesMin, taken.length >> 1);
     else if (taken.length === line.tables) line.tables = Math.min(2 * line.tables, limits.sharedTablesMax);
-    taken.forEach(({ group, resolve }, i) => {
-      if (outcomes !== null && ms > slowMs) this.#doubt(group.target);
-      resolve(outcomes?.[i] ?? this.#alone(line, group));
-    });
+    if (outcomes !== null && ms > slowMs) for (const { group } of taken) this.#doubt(group.target);
+    return () => taken.forEach(({ group, resolve }, i) => resolve(outcomes?.[i] ?? this.#alone(line, group)));
   }
 
   /** Its next group goes alone. */
@@ -252,6 +257,8 @@ export class Sharing {
     return outcomes;
   }
 }
+
+const nothing = (): void => undefined;
 
 /** It is about the table or its rows; what befalls an engine says nothing of a table. */
 function isRefused(outcome: Outcome): boolean {
