@@ -24,11 +24,14 @@ interface Violation {
   readonly nodes: readonly { readonly html: string }[];
 }
 
-/** Serious findings of axe on what is shown. */
-export async function serious(page: Page): Promise<string[]> {
+/** Serious findings of axe on what is shown; `rules`: of these alone. */
+export async function serious(page: Page, rules: readonly string[] | null = null): Promise<string[]> {
   // Past the page's own policy, which allows no script but its own.
-  await page.evaluate(axe);
-  const found = await page.evaluate<readonly Violation[]>('axe.run().then(({ violations }) => violations)');
+  if (!(await page.evaluate<boolean>(`'axe' in globalThis`))) await page.evaluate(axe);
+  const options = JSON.stringify({ resultTypes: ['violations'], ...(rules !== null && { runOnly: rules }) });
+  const found = await page.evaluate<readonly Violation[]>(
+    `axe.run(${options}).then(({ violations }) => violations)`,
+  );
   return found
     .filter(({ impact }) => impact === 'serious' || impact === 'critical')
     .map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html.slice(0, 160)).join(' | ')}`);
