@@ -25,12 +25,13 @@ export class EventBody {
   }
 
   /** The whole body if it is small; null: it is not, and `chunks` gives it. */
-  async small(): Promise<Buffer | null> {
-    if (this.#source.whole !== null) {
-      const body = await this.#source.whole();
-      refuseOther(body);
-      return body;
-    }
+  small(): Buffer | Promise<Buffer | null> {
+    const whole = this.#source.whole?.();
+    if (whole === undefined) return this.#begin();
+    return whole instanceof Promise ? whole.then(refuseOther) : refuseOther(whole);
+  }
+
+  async #begin(): Promise<Buffer | null> {
     const { bytes, ended } = await collect(this.#source, [], limits.eventsLaneBytesMax);
     refuseOther(bytes);
     if (ended) return bytes;
@@ -153,10 +154,10 @@ function firstLine(body: Buffer): Buffer {
 }
 
 /** What people send for NDJSON, with the sentence that helps. */
-function refuseOther(body: Buffer): void {
+function refuseOther(body: Buffer): Buffer {
   const first = body[firstByte(body)];
   if (first === undefined) throw new Refused('event_not_object', 'the body holds no event');
-  if (first !== 0x5b) return;
+  if (first !== 0x5b) return body;
   throw new Refused(
     'event_not_object',
     'the body is a JSON array: send its items as one JSON object a line (NDJSON), without brackets and commas',

@@ -64,7 +64,7 @@ export interface EventAnswer {
 /** Where a body comes from; throws Refused. */
 export interface BodySource {
   /** All of it; null: it may be large, or longer than it looks, and `next` gives it piece by piece. */
-  readonly whole: (() => Promise<Buffer>) | null;
+  readonly whole: (() => Buffer | Promise<Buffer>) | null;
   /** The next bytes, or null behind the last ones. */
   next(): Promise<Buffer | null>;
 }

@@ -20,15 +20,18 @@ import type { Scope } from './tokens.ts';
 /** How often one request follows a table that is being changed under it. */
 const changedAttemptsMax = 3;
 
-export async function ingestEvents(
+export function ingestEvents(
   deps: EventDeps,
   request: EventRequest,
   source: BodySource,
   scope: Scope | null = null,
 ): Promise<EventAnswer> {
-  const answer = await storeEvents(deps, request, source, scope);
-  if (request.flush) await deps.readable(request.database);
-  return answer;
+  const stored = storeEvents(deps, request, source, scope);
+  if (!request.flush) return stored;
+  return stored.then(async (answer) => {
+    await deps.readable(request.database);
+    return answer;
+  });
 }
 
 async function storeEvents(
@@ -43,7 +46,8 @@ async function storeEvents(
   const target = sought instanceof Promise ? await sought : sought;
   deps.admit(target);
   const body = new EventBody(source, deps.codec);
-  const small = await body.small();
+  const read = body.small();
+  const small = read instanceof Promise ? await read : read;
   if (small === null) return deps.large(target, request, body);
   for (let attempt = 1, found = target; ; attempt++) {
     const skipped = request.skips ? new Skipped(limits.eventsSkippedMax) : null;

@@ -64,12 +64,13 @@ export class GatewayExchange extends Exchange {
     return !this.#isGzip() && length !== undefined && Number(length) <= bytesMax;
   }
 
-  /** All of the body; rejects with Refused. What is held of it is given back with the answer. */
-  async body({ bytesMax, tooLarge }: BodyBounds): Promise<Buffer> {
+  /** All of the body, at once where it is there; throws Refused, or rejects with it. What is held of it is given back with the answer. */
+  body({ bytesMax, tooLarge }: BodyBounds): Buffer | Promise<Buffer> {
     this.#isGzip();
     const rules = { bytesMax, needsLength: false, pauseMs: limits.eventsPauseMs };
     try {
-      return await this.readBody(rules);
+      const read = this.readBody(rules);
+      return read instanceof Promise ? read.catch(inOurWords(tooLarge)) : read;
     } catch (error) {
       return inOurWords(tooLarge)(error);
     }
