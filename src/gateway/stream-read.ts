@@ -133,7 +133,8 @@ export class Pager {
     const sql = pageSql(table, gap, to, columns);
     const run = new PageRun(client, sql, this.#rows, this.#rowsMax, this.#receivedBytesMax);
     const { fields, rows, bytes, whole } = await run.ended.catch((error: unknown) => {
-      if (error instanceof Error && error.message.includes(moved)) throw new Refused('table_changed');
+      if (error instanceof Error && (error.message.includes(moved) || namesNone(error)))
+        throw new Refused('table_changed');
       if (!run.overflowed) throw error;
       if (this.#rowsMax === 1) throw new Refused('result_too_large');
       // Nothing says how large rows are before they have come.
@@ -154,6 +155,11 @@ export class Pager {
       to: whole || last === undefined ? to : last + 1,
     };
   }
+}
+
+/** It has been renamed since it was looked at: the text of the statement names none, and it is no code of the table's that says so. */
+function namesNone(error: Error): boolean {
+  return sqlstateOf(error) === '42P01' && 'position' in error && error.position !== undefined;
 }
 
 /** A setting that nobody has. */
