@@ -4,9 +4,9 @@ import { cpus } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
 
 const always = 2;
-const most = 4 * Math.max(always, Math.min(4, cpus().length));
+const most = 3 * Math.max(always, Math.min(4, cpus().length));
 /** A share of all processors. */
-const idleMin = 0.05;
+const idleMin = 0.1;
 const lookMs = 300;
 /** What a file does at first, starting a program or an engine, says little of the rest. */
 const settleMs = 900;
