@@ -26,7 +26,7 @@ const server = createServer((request, response) => {
     }
   });
 });
-server.listen(0, '127.0.0.1', () => {
+server.listen({ port: 0, host: '127.0.0.1', backlog: 4_096 }, () => {
   process.stdout.write(`${(server.address() as AddressInfo).port}\n`);
 });
 process.on('SIGTERM', () => {

@@ -52,6 +52,9 @@ try {
     `-d${Math.ceil(job.seconds)}s`,
     '-s',
     file,
+    // A connection may wait for its first answer longer than wrk does by itself.
+    '--timeout',
+    '30s',
     new URL(job.url).origin,
   ];
   // The shell says last what it has waited for has taken of the processors.
