@@ -2,7 +2,7 @@
 import { Counter } from 'prom-client';
 import type { Registry } from 'prom-client';
 import type { Observation } from '../tables/observations.ts';
-import { PlainHistogram } from './plain-histogram.ts';
+import { answerBuckets, PlainHistogram } from './plain-histogram.ts';
 
 type Answered = Extract<Observation, { kind: 'gateway.answered' }>;
 
@@ -19,7 +19,7 @@ export function registerGateway(registry: Registry): (answered: Answered) => voi
     name: 'headgate_gateway_request_seconds',
     help: 'From the end of the headers to the end of the answer of the events gateway, in seconds',
     labelNames: ['route'],
-    buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 30],
+    buckets: answerBuckets,
     registers: [],
   });
   const requests = new Counter({

@@ -8,7 +8,7 @@ import { limits } from '../tables/limits.ts';
 import type { Observation, Observe, TableName } from '../tables/observations.ts';
 import { registerGateway } from './gateway-metrics.ts';
 import type { MetricFamily } from './merged-metrics.ts';
-import { PlainHistogram } from './plain-histogram.ts';
+import { answerBuckets, PlainHistogram } from './plain-histogram.ts';
 import { registerWatch } from './watch-metrics.ts';
 import type { ListenerState, WatchOptions } from './watch-metrics.ts';
 
@@ -67,11 +67,10 @@ class TableCounts {
     const name = JSON.stringify([table.database, table.schema, table.table]);
     let series = this.#byName.get(name);
     if (series === undefined) {
-      const isOther = this.#byName.size >= this.#tablesMax;
-      series = isOther
-        ? this.#other
-        : newSeries({ database: table.database, schema: table.schema, table: table.table });
-      if (!isOther) this.#byName.set(name, series);
+      if (this.#byName.size < this.#tablesMax) {
+        series = newSeries({ database: table.database, schema: table.schema, table: table.table });
+        this.#byName.set(name, series);
+      } else series = this.#other;
     }
     this.#byIdentity.set(table, series);
     return series;
@@ -283,13 +282,13 @@ function registerEvents(registry: Registry) {
     requestSeconds: new PlainHistogram({
       name: 'headgate_request_seconds',
       help: 'From the end of the headers to the answer, in seconds',
-      buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 30],
+      buckets: answerBuckets,
       registers,
     }),
     batchSeconds: new PlainHistogram({
       name: 'headgate_batch_seconds',
       help: 'From the last byte of a batch of a WebSocket to its acknowledgement, in seconds',
-      buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 30],
+      buckets: answerBuckets,
       registers,
     }),
     groupRows: new PlainHistogram({

@@ -5,6 +5,9 @@
 import { Histogram } from 'prom-client';
 import type { HistogramConfiguration, MetricType } from 'prom-client';
 
+/** Of what senders wait for, in seconds. */
+export const answerBuckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 30];
+
 interface Series {
   /** By bucket, each without those below it; the last one has no bound. */
   readonly counts: number[];

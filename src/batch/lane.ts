@@ -125,10 +125,7 @@ export class Lane {
     this.#soonest = Math.min(this.#soonest, deadline);
     this.#rows += rows.count;
     this.#bytes += rows.bytes;
-    if (this.#state === 'idle') {
-      this.#become('gathering');
-      this.#options.endOfTurn(() => void this.#run());
-    }
+    if (this.#state === 'idle') this.#gather(() => void this.#run());
     return receipt.promise;
   }
 
@@ -186,16 +183,23 @@ export class Lane {
       if (before > 0) await this.#commit(members);
       done?.();
       const left = this.#queue.length - this.#head;
-      // Behind all promises that are settled now, and so behind what the next group writes to the engine.
-      if (left >= before) process.nextTick(() => this.#tell());
-      else this.#tell();
-      if (left === 0 || left >= before) continue;
-      this.#become('gathering');
-      await new Promise<void>((resolve) => this.#options.endOfTurn(resolve));
+      if (left >= before) {
+        // Behind all promises that are settled now, and so behind what the next group writes to the engine.
+        process.nextTick(() => this.#tell());
+        continue;
+      }
+      this.#tell();
+      if (left > 0) await new Promise<void>((resolve) => this.#gather(resolve));
     }
     this.#tell();
     this.#become('idle');
     this.#options.onIdle();
+  }
+
+  /** What belongs together has come when this turn of the event loop has read every socket that was ready. */
+  #gather(goOn: () => void): void {
+    this.#become('gathering');
+    this.#options.endOfTurn(goOn);
   }
 
   #tell(): void {

@@ -32,7 +32,7 @@ export interface SessionFacts {
 
 const facts = new WeakMap<ClientBase, SessionFacts>();
 
-/** Throws where the connection is none of a pool of this file. */
+/** Throws where the connection is none of CommitPools. */
 export function factsOf(client: ClientBase): SessionFacts {
   const known = facts.get(client);
   if (known === undefined) throw new Error('a connection that no pool has prepared');

@@ -54,20 +54,8 @@ export async function commitRoom(t: TestContext, bounds: Partial<Limits> = {}, {
     return madeTarget({ database: database.name, table, oid, shape: { version }, ...code });
   };
   /** A table of any columns. */
-  const tableOf = async (table: string, choice: Partial<ShapeChoice> = {}): Promise<Target> => {
-    const row = await describe(table);
-    assert(row !== null, table);
-    const shape = toShape(row, {
-      writeMode: null,
-      document: null,
-      includes: [],
-      onTypeError: 'reject',
-      ...choice,
-    });
-    assert(typeof shape !== 'string', JSON.stringify(shape));
-    const { schema_name: schema, table_name: name, relation: oid } = row;
-    return madeTarget({ database: database.name, schema, table: name, oid, shape, code: codeOf(row) });
-  };
+  const tableOf = (table: string, choice: Partial<ShapeChoice> = {}) =>
+    readTarget(client, database.name, table, choice);
   return { database, client, spy, targetOf, tableOf, send: committer(t, database.engine, spy, bounds) };
 }
 
@@ -75,6 +63,22 @@ export function codeOf(row: RelationRow): Code {
   const code = toCode(row);
   assert(typeof code !== 'string', JSON.stringify(code));
   return code;
+}
+
+/** A table as rows are stored in it; `choice`: what its definition says beside. */
+export async function readTarget(
+  client: Client,
+  database: string,
+  table: string,
+  choice: Partial<ShapeChoice> = {},
+): Promise<Target> {
+  const row = await describeTable(client, table);
+  assert(row !== null, table);
+  const plain: ShapeChoice = { writeMode: null, document: null, includes: [], onTypeError: 'reject' };
+  const shape = toShape(row, { ...plain, ...choice });
+  assert(typeof shape !== 'string', JSON.stringify(shape));
+  const { schema_name: schema, table_name: name, relation: oid } = row;
+  return madeTarget({ database, schema, table: name, oid, shape, code: codeOf(row) });
 }
 
 export async function describeTable(client: Client, name: string): Promise<RelationRow | null> {

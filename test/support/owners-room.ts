@@ -1,19 +1,15 @@
 /** A database in which mallory owns tables with code of his, and everything that stores rows into them. */
-import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import { Client } from 'pg';
 import { migrate, readMigrations } from '../../src/catalog/migrate.ts';
-import { toShape } from '../../src/catalog/shape.ts';
 import type { ShapeChoice } from '../../src/catalog/shape.ts';
 import { CommitPools } from '../../src/commit/commit-pools.ts';
 import { createHandOver } from '../../src/commit/hand-over.ts';
 import { limits } from '../../src/tables/limits.ts';
-import type { Target } from '../../src/tables/flow.ts';
 import { onEnd } from './cleanup.ts';
-import { codeOf, committer, describeTable } from './commit-room.ts';
+import { committer, readTarget } from './commit-room.ts';
 import { clientOf, setTraps, setUp } from './owners.ts';
 import { Spy } from './postgres.ts';
-import { targetOf } from './rows.ts';
 import { startServer } from './server.ts';
 import type { TestServer } from './server.ts';
 
@@ -45,21 +41,8 @@ export async function room(t: TestContext, { data }: TestServer, bin: string, ro
   const engine = { clientConfig: () => ({ ...config, user: role }) };
   const spy = new Spy();
   const send = committer(t, engine, spy);
-  const read = async (client: Client, table: string, choice: Partial<ShapeChoice> = {}): Promise<Target> => {
-    const row = await describeTable(client, table);
-    assert(row !== null);
-    const shape = toShape(row, {
-      writeMode: null,
-      document: null,
-      includes: [],
-      onTypeError: 'reject',
-      ...choice,
-    });
-    assert(typeof shape !== 'string', JSON.stringify(shape));
-    const { schema_name: schema, table_name: name, relation: oid } = row;
-    return targetOf({ database: 'postgres', schema, table: name, oid, shape, code: codeOf(row) });
-  };
-  const tableOf = (table: string, choice: Partial<ShapeChoice> = {}) => read(own, table, choice);
+  const tableOf = (table: string, choice: Partial<ShapeChoice> = {}) =>
+    readTarget(own, config.database, table, choice);
   /** A table of mallory's that lets Headgate's role write, as CREATE TABLE … WITH (connector = 'webhook') does. */
   const made = async (columns: string, after: string): Promise<void> => {
     await owner.query(`DROP SCHEMA mal CASCADE`).catch(() => undefined);
