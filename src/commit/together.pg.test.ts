@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import { onEnd } from '../../test/support/cleanup.ts';
-import { codes, webhookRoom, committer } from '../../test/support/commit-room.ts';
+import { codes, untilACommitWaits, webhookRoom, committer } from '../../test/support/commit-room.ts';
 import { FaultyProxy } from '../../test/support/faulty-proxy.ts';
 import { Spy } from '../../test/support/postgres.ts';
 import { rowsOf } from '../../test/support/rows.ts';
@@ -12,6 +12,7 @@ import type { Target } from '../tables/flow.ts';
 import { limits } from '../tables/limits.ts';
 import { CommitPools } from './commit-pools.ts';
 import { createCommit } from './commit.ts';
+import { staysSql } from './hold.ts';
 import { PreparedStatements } from './prepared.ts';
 
 const names = ['t0', 't1', 't2', 't3', 't4'] as const;
@@ -133,6 +134,22 @@ suite('together', () => {
       }
     }
     await client.query('drop schema was_public cascade; drop role if exists headgate_together');
+  });
+
+  test('a statement that has waited for a change sees it', async (t) => {
+    const { client, database, targets } = await room(t);
+    const [t0] = targets;
+    assert(t0 !== undefined);
+    const sender = await database.connect();
+    await sender.query(`set plan_cache_mode = force_generic_plan; set application_name = 'headgate commit'`);
+    await sender.query(`prepare store (jsonb) as insert into t0 select $1 where ${staysSql(t0)}`);
+    await sender.query(`execute store ('1')`);
+    const other = await database.connect();
+    await other.query(`begin; ${changes['a trigger'].replaceAll('t2', 't0')}`);
+    const stored = assert.rejects(sender.query(`execute store ('2')`), { code: 'HG001' });
+    await untilACommitWaits(client);
+    await other.query('commit');
+    await stored;
   });
 
   test('a row that is refused costs its own sender 422', async (t) => {

@@ -20,9 +20,10 @@ $body$;
 
 -- The last statement of a transaction that stores requests, where nothing else has asked: were they checked and written for
 -- what stands there now? The COPY before it holds a lock on the table, so that the answer stays true until COMMIT. `mark` covers
--- triggers, checks, rules, policies and index expressions (catalog/owner-code.ts).
+-- triggers, checks, rules, policies and index expressions (catalog/owner-code.ts). It is volatile so that it sees what is there when it is
+-- asked: the statement that asks may have waited for the lock, and its own picture is of before.
 CREATE OR REPLACE FUNCTION headgate.confirm(relation_name text, relation oid, mark text, owner oid) RETURNS void
-LANGUAGE plpgsql STABLE AS $body$
+LANGUAGE plpgsql AS $body$
 DECLARE
   base text;
   has_checks boolean;

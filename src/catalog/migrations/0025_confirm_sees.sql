@@ -1,0 +1,1 @@
+-- headgate.confirm() sees what was committed while its statement waited (functions/committing.sql).
