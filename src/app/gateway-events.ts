@@ -55,9 +55,15 @@ export function openEventParts(
   closer: Closer,
   bounds: Limits = limits,
 ): EventParts {
-  const pools = new CommitPools(engine, bounds, undefined, observe);
+  // Its senders wait longer than those of webhooks, and all of them as long: nothing is set for a transaction.
+  const waits = {
+    ackDeadlineMs: bounds.eventsDeadlineMs,
+    commitStatementTimeoutMs:
+      bounds.eventsDeadlineMs - (bounds.ackDeadlineMs - bounds.commitStatementTimeoutMs),
+  };
+  const pools = new CommitPools(engine, bounds, undefined, observe, waits.commitStatementTimeoutMs);
   closer.add('commit connections of the gateway', () => pools.close());
-  const commit = createCommit({ pools, limits: bounds, observe, clock });
+  const commit = createCommit({ pools, limits: { ...bounds, ...waits }, observe, clock });
   const lanes = new Lanes({ commit, limits: bounds, clock, endOfTurn: setImmediate });
   closer.add('lanes of the gateway', () => lanes.close());
   return { engine, ready, pools, lanes, clock };

@@ -23,6 +23,7 @@ import { Endpoints } from './endpoints.ts';
 import { doorAt, writePorts } from './ports.ts';
 import type { DoorGuards } from './door-guards.ts';
 import type { Engine } from '../engine/engine.ts';
+import { gatewayFunctions } from '../catalog/gateway-functions.ts';
 import { GatewayRole } from '../engine/gateway-role.ts';
 import { WriteWatch } from '../engine/writability.ts';
 import { sqlstateOf } from '../engine/sqlstate.ts';
@@ -279,7 +280,7 @@ async function openGatewayRole(
   closer: Closer,
 ): Promise<GatewayRole | null> {
   if (engine.clientConfigAs === undefined) return null;
-  const role = new GatewayRole(engine, settings.eventsRole, () => performance.now());
+  const role = new GatewayRole(engine, settings.eventsRole, gatewayFunctions, () => performance.now());
   closer.add('role of the gateway', () => role.close());
   await role.open();
   return role;

@@ -8,6 +8,7 @@
  */
 import type { Target } from '../tables/flow.ts';
 import type { Limits } from '../tables/limits.ts';
+import { hasGatewayFunctions } from './gateway-functions.ts';
 import { keyMissing, KnownRelations, notFound, notWritable, plainIntake } from './known-relations.ts';
 import { relationColumns, relationsSql, toCode, toShape } from './shape.ts';
 import type { RelationRow } from './shape.ts';
@@ -34,7 +35,7 @@ const hasLocks = `exists (
     and (o.rolsuper or o.rolname operator(pg_catalog.=) current_user))`;
 
 const lookup = `select ${relationColumns}, pg_catalog.has_any_column_privilege(s.relation, 'INSERT') as permitted,
-  ${hasLocks} as has_locks
+  ${hasLocks} as has_locks, ${hasGatewayFunctions} as has_functions
   from (${relationsSql(`
     select pg_catalog.to_regclass($1)::pg_catalog.oid as relation
     from (select pg_catalog.set_config('search_path', $2, true) as set offset 0) as path where path.set is not null`)}) as s`;
@@ -43,6 +44,7 @@ interface FoundRow extends RelationRow {
   /** The role that asks may insert, into some column at least. */
   readonly permitted: boolean;
   readonly has_locks: boolean;
+  readonly has_functions: boolean;
 }
 
 /** Schemas of PostgreSQL's own, with those of temporary tables, and of Headgate's. */
@@ -93,7 +95,7 @@ function toTarget(database: string, name: string, row: FoundRow, writeMode: Writ
     hasLocks: row.has_locks,
     // With its key also where rows are only inserted: a commit takes a key that it did not know for a changed table.
     shape,
-    code,
+    code: row.has_functions ? { ...code, functionsIn: 'headgate_functions' } : code,
     intake: plainIntake,
   };
 }

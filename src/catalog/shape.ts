@@ -242,14 +242,14 @@ function keyOf(row: RelationRow, written: readonly ColumnRow[]): readonly KeyCol
 /** Whose code rows of this relation run, or in one line why none of it may run. */
 export function toCode({ schema_name, table_name, code }: RelationRow): Code | string {
   const { owner, owner_name: ownerName, inert } = code;
-  if (code.outsider === null) return { owner, ownerName, as: 'headgate', inert, catalogued: false };
+  if (code.outsider === null) return { owner, ownerName, as: 'headgate', inert, functionsIn: null };
   const name = `"${schema_name}"."${table_name}"`;
   if (code.stranger !== null && code.stranger !== ownerName)
     return `rows of ${name} would run code of role "${code.stranger}" with the rights of its owner "${ownerName}": give every table that takes part the same owner`;
   if (code.late !== null && !inert)
     return `the deferrable trigger or constraint "${code.late}" of role "${ownerName}" would run at COMMIT with the rights of Headgate's role "${code.role}": make it NOT DEFERRABLE`;
-  if (code.assumable) return { owner, ownerName, as: 'owner', inert, catalogued: false };
-  if (inert) return { owner, ownerName, as: 'nobody', inert, catalogued: false };
+  if (code.assumable) return { owner, ownerName, as: 'owner', inert, functionsIn: null };
+  if (inert) return { owner, ownerName, as: 'nobody', inert, functionsIn: null };
   const whose = code.outsider === ownerName ? 'its owner' : 'the role';
   return `rows of ${name} run code of ${whose} "${code.outsider}", which Headgate's role "${code.role}" cannot run with no more than that role's rights: GRANT "${ownerName}" TO "${code.role}", and let that role create schemas in the database`;
 }

@@ -219,7 +219,7 @@ function toTarget(
       waitsForDisk: row.options['webhook.wait_for_persistence'] !== false,
       hasLocks: true,
       shape: usable,
-      code: typeof code === 'string' ? nobodys(row) : { ...code, catalogued: true },
+      code: typeof code === 'string' ? nobodys(row) : { ...code, functionsIn: 'headgate' },
       intake: {
         format: formatOf(row.options),
         batched: row.options['is_batched'] === true,
@@ -280,7 +280,7 @@ export function unusableTarget(name: Pick<Target, 'database' | 'schema' | 'table
     waitsForDisk: true,
     hasLocks: true,
     shape: unusableShape(''),
-    code: { owner: 0, ownerName: '', as: 'nobody', inert: false, catalogued: true },
+    code: { owner: 0, ownerName: '', as: 'nobody', inert: false, functionsIn: 'headgate' },
     intake: {
       format: 'json',
       batched: false,
@@ -298,7 +298,7 @@ function unusableShape(version: string): Shape {
 }
 
 function nobodys({ code: { owner, owner_name: ownerName } }: CatalogRow): Code {
-  return { owner, ownerName, as: 'nobody', inert: false, catalogued: true };
+  return { owner, ownerName, as: 'nobody', inert: false, functionsIn: 'headgate' };
 }
 
 /** Only what can be written: a column may have become an identity. */

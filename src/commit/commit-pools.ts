@@ -44,14 +44,18 @@ export class CommitPools {
   readonly #limits: Pick<Limits, 'commitConnectionsMax' | 'commitStatementTimeoutMs'>;
   readonly #applicationName: string;
   readonly #observe: Observe;
+  readonly #statementTimeoutMs: number;
   readonly #pools = new Map<string, Open>();
 
+  /** `statementTimeoutMs`: what the engine gives a statement, where that is more than a connection is waited for. */
   constructor(
     engine: Pick<Engine, 'clientConfig' | 'doubt'>,
     limits: Pick<Limits, 'commitConnectionsMax' | 'commitStatementTimeoutMs'>,
     applicationName = 'headgate commit',
     observe: Observe = () => undefined,
+    statementTimeoutMs = limits.commitStatementTimeoutMs,
   ) {
+    this.#statementTimeoutMs = statementTimeoutMs;
     this.#observe = observe;
     this.#applicationName = applicationName;
     this.#engine = engine;
@@ -204,7 +208,7 @@ export class CommitPools {
 
   #open(database: string, shared: boolean): Open {
     const session = {
-      statement_timeout: this.#limits.commitStatementTimeoutMs,
+      statement_timeout: this.#statementTimeoutMs,
       // pg-pool awaits what onConnect gives; its types do not say so.
       onConnect: ((client) => prepareSession(client, () => askOnce(open, client))) as (
         client: ClientBase,

@@ -103,7 +103,7 @@ async function roomOn(t: TestContext, bin: string) {
     assert(row !== null);
     const found = toCode(row);
     assert(typeof found !== 'string');
-    const code = { ...found, catalogued: way === 'copy' };
+    const code = { ...found, functionsIn: way === 'copy' ? 'headgate' : null } as const;
     const given = { database: 'postgres', table: name, oid: row.relation, code };
     if (way === 'copy') return madeTarget({ ...given, shape: { version: row.version } });
     const shape = toShape(row, { writeMode: null, document: null, includes: [], onTypeError: 'reject' });

@@ -65,14 +65,21 @@ export function holdMessages(target: Target): Buffer[] {
   return executeMessages(holdStatement.name, names(target));
 }
 
+const holdInertIn = (schema: 'headgate' | 'headgate_functions') =>
+  toStatement(`select ${schema}.hold_inert($1, $2, $3)`, [text, oidType, text]);
+const holdsInert = {
+  headgate: holdInertIn('headgate'),
+  headgate_functions: holdInertIn('headgate_functions'),
+};
+
 /** The same for a table that runs no code: the lock and the number, and then whether it is the table that the rows are for. */
-export const holdInert = toStatement('select headgate.hold_inert($1, $2, $3)', [text, oidType, text]);
+export function holdInert({ code }: Target): Statement {
+  return holdsInert[code.functionsIn ?? 'headgate'];
+}
 
 export function holdInertMessages(target: Target, patience: 'nowait' | ''): Buffer[] {
-  return executeMessages(
-    holdInert.name,
-    [relationName(target), String(target.code.owner), patience].map(textOf),
-  );
+  const asked = [relationName(target), String(target.code.owner), patience];
+  return executeMessages(holdInert(target).name, asked.map(textOf));
 }
 
 /**
@@ -86,7 +93,7 @@ export function staysStatement(target: Target): Statement {
 /** The question alone: of a statement that names the relation in another way. */
 export function staysSql({ schema, table, oid, shape, code }: Target): string {
   const name = quoteLiteral(relationName({ schema, table }));
-  return `headgate.stays(${name}, ${oid}, ${quoteLiteral(shape.version)}, ${code.owner})`;
+  return `${code.functionsIn ?? 'headgate'}.stays(${name}, ${oid}, ${quoteLiteral(shape.version)}, ${code.owner})`;
 }
 
 /** What comes before rows that are stored by a prepared statement. */
@@ -105,7 +112,7 @@ export interface Hold {
 export function holdAndLook(target: Target, stays: Statement, patience: 'nowait' | ''): Hold {
   const early = patience === 'nowait' ? [flushMessage] : [];
   const messages = [...holdInertMessages(target, patience), ...early, ...executeMessages(stays.name, [])];
-  return { statements: [holdInert, stays], messages, count: 2, checks: [0, 1] };
+  return { statements: [holdInert(target), stays], messages, count: 2, checks: [0, 1] };
 }
 
 /** The number first and at once, then the wait for the lock. */

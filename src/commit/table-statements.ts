@@ -113,7 +113,7 @@ export class TableStatements {
     const { code } = target;
     this.#asOwner = code.as === 'owner';
     const step = this.#asOwner ? nameless : named;
-    const ask = code.catalogued ? confirmCatalogued : confirm;
+    const ask = code.functionsIn === 'headgate' ? confirmCatalogued : confirm;
     this.confirm = { ...fixed(step(ask, confirmParameters(target))), checks: true };
     const table = [textOf(String(target.oid))];
     this.#locks =
@@ -244,12 +244,13 @@ export interface Question {
 
 /** What comes before anything of a table runs in Headgate's own session. */
 function holdSteps(target: Target, confirm: Step, stays: Step | null): readonly Step[] {
-  const { as, catalogued } = target.code;
+  const { as, functionsIn } = target.code;
   const messages = () => holdInertMessages(target, '');
-  if (stays !== null) return [fixed({ statement: holdInert, messages, checks: true }), stays];
-  const lock: Step = catalogued
-    ? { statement: holdStatement, messages: () => holdMessages(target), checks: true }
-    : { statement: null, messages: () => lockMessages(target) };
+  if (stays !== null) return [fixed({ statement: holdInert(target), messages, checks: true }), stays];
+  const lock: Step =
+    functionsIn === 'headgate'
+      ? { statement: holdStatement, messages: () => holdMessages(target), checks: true }
+      : { statement: null, messages: () => lockMessages(target) };
   // What nobody may act for is looked at as a whole before any row.
   if (as === 'nobody') return [{ statement: null, messages: () => lockMessages(target) }, confirm];
   const question = heldStatement(target);
@@ -258,15 +259,16 @@ function holdSteps(target: Target, confirm: Step, stays: Step | null): readonly 
 }
 
 function staysStep(target: Target): Step | null {
-  const { as, inert, catalogued } = target.code;
-  if (as !== 'headgate' || !inert || !catalogued) return null;
+  const { as, inert, functionsIn } = target.code;
+  if (as !== 'headgate' || !inert || functionsIn === null) return null;
   const statement = staysStatement(target);
   return fixed({ statement, messages: () => executeMessages(statement.name, []), checks: true });
 }
 
 /** Of a row that meets no other it is the SQLSTATE that counts: Citus loses it where it copies. */
 function goesByValues({ shape, code }: Target, rows: number): boolean {
-  if (shape.distributedByCitus !== true || shape.writeMode === 'copy' || !code.catalogued) return false;
+  if (shape.distributedByCitus !== true || shape.writeMode === 'copy' || code.functionsIn !== 'headgate')
+    return false;
   return rows > 0 && rows <= (shape.writeMode === 'insert' ? 1 : limits.distributedValuesMax);
 }
 

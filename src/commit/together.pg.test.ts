@@ -24,7 +24,7 @@ async function room(t: TestContext) {
   // As the catalog has it.
   const targetOf = async (table: string): Promise<Target> => {
     const target = await describe(table);
-    return { ...target, code: { ...target.code, catalogued: true } };
+    return { ...target, code: { ...target.code, functionsIn: 'headgate' } };
   };
   for (const name of names)
     await runOurs(client, `CREATE TABLE ${name} (data JSONB) WITH (connector = 'webhook')`);
@@ -169,7 +169,7 @@ suite('together', () => {
       `CREATE TABLE typed (id BIGINT, note TEXT DEFAULT 'none') WITH (connector = 'webhook')`,
     );
     const made = await tableOf('typed');
-    const typed = { ...made, code: { ...made.code, catalogued: true } };
+    const typed: Target = { ...made, code: { ...made.code, functionsIn: 'headgate' } };
     const [first] = targets;
     assert(first !== undefined);
     const both = (document: string) =>

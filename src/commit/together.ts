@@ -32,7 +32,7 @@ import type { Parameter } from './wire-message.ts';
 /** What no table's own settings or code can make different: nothing runs, no key, and COMMIT waits for the disk. */
 export function mayShare(group: Group, { ackDeadlineMs }: Pick<Limits, 'ackDeadlineMs'>): boolean {
   const { shape, code, waitsForDisk, dedupe } = group.target;
-  const isPlain = code.as === 'headgate' && code.inert && code.catalogued && dedupe === undefined;
+  const isPlain = code.as === 'headgate' && code.inert && code.functionsIn !== null && dedupe === undefined;
   if (!isPlain || !waitsForDisk || ackTimeoutOf(group) > ackDeadlineMs) return false;
   return shape.writeMode === 'copy' || (shape.writeMode === 'insert' && group.members.every(onlyStores));
 }

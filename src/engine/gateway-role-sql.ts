@@ -5,8 +5,12 @@
  * every table in it, and sets with ALTER DATABASE what the sessions of everybody else begin with. It gets no predefined
  * role: pg_read_all_data reads pg_authid and the sealed secrets of schema `headgate`.
  */
+import { createHash } from 'node:crypto';
 
 export const roleName = 'headgate_gateway';
+
+/** What the role may call. Not in a schema of its name, which every search_path begins with. */
+const functionsSchema = 'headgate_functions';
 
 /**
  * It logs in over the engine's own socket, where nobody is asked for a password. One that it gives itself, as every
@@ -35,7 +39,7 @@ export const readDatabase = `
  */
 const schemas = `
   select n.oid from pg_namespace as n
-  where n.nspname !~ '^(pg_|headgate_owner_)' and n.nspname not in ('information_schema', 'headgate', '${roleName}')
+  where n.nspname !~ '^(pg_|headgate_owner_)' and n.nspname not in ('information_schema', 'headgate', '${roleName}', '${functionsSchema}')
     and (n.nspowner = current_user::regrole or n.nspname = 'public')`;
 
 /**
@@ -80,25 +84,44 @@ begin
     and made.objid in (${schemas});
 end $on_schema$`;
 
+/** What stands in a schema its owner can change, and a function its owner. */
+export const readForeign = `
+  select n.nspname as name from pg_namespace as n left join pg_proc as p on p.pronamespace = n.oid
+  where n.nspname in ('${roleName}', '${functionsSchema}') and exists (
+    select from pg_roles as o where o.oid in (n.nspowner, p.proowner) and not o.rolsuper)`;
+
+/** The function of it may be a stranger's. */
+export const dropTrigger = `drop event trigger if exists ${roleName}`;
+
 /**
  * Once for each database: the comment says for which, since a database that is made from another one takes the
- * event trigger along, and not the privileges on the database itself.
+ * event trigger along, and not the privileges on the database itself; and with which `functions`, statements that make
+ * what the role may call.
  */
-export const letIn = `
+export function letIn(functions: string): string {
+  const made = createHash('sha256').update(functions).digest('hex').slice(0, 16);
+  return `
 do $let_in$
 declare
   database record;
-  let_in_before boolean := exists (select from pg_event_trigger where evtname = '${roleName}');
+  known text := (select obj_description(oid, 'pg_event_trigger') from pg_event_trigger where evtname = '${roleName}');
 begin
   select oid, datname, format('database %s', oid) as mark into database
   from pg_database where datname = current_database();
-  if (select obj_description(oid, 'pg_event_trigger') = database.mark
-      from pg_event_trigger where evtname = '${roleName}') then return; end if;
+  if known = format('%s, functions ${made}', database.mark) then return; end if;
   -- Whoever may create schemas could make this one its own, before Headgate fills it as the superuser.
   create schema if not exists headgate;
   create schema if not exists ${roleName};
-  execute format('grant create, temporary on database %I to ${roleName}', database.datname);
-  if not let_in_before then
+  create schema if not exists ${functionsSchema};
+  if exists (${readForeign}) then
+    raise exception using errcode = '42501', message = 'schemas of Headgate''s names are not Headgate''s';
+  end if;
+  ${functions};
+  grant usage on schema ${functionsSchema} to ${roleName};
+  if split_part(known, ',', 1) is distinct from database.mark then
+    execute format('grant create, temporary on database %I to ${roleName}', database.datname);
+  end if;
+  if known is null then
     ${admit};
     ${onSchema};
     revoke execute on function ${roleName}.admit(oid), ${roleName}.on_schema() from public;
@@ -109,5 +132,6 @@ begin
     create event trigger ${roleName} on ddl_command_end when tag in ('CREATE SCHEMA')
       execute function ${roleName}.on_schema();
   end if;
-  execute format('comment on event trigger ${roleName} is %L', database.mark);
+  execute format('comment on event trigger ${roleName} is %L', format('%s, functions ${made}', database.mark));
 end $let_in$`;
+}

@@ -14,7 +14,15 @@ import { limits } from '../tables/limits.ts';
 import { Refused } from '../tables/refusals.ts';
 import { EngineError } from './engine.ts';
 import type { Engine } from './engine.ts';
-import { letIn, makeRole, readDatabase, readRole, roleName } from './gateway-role-sql.ts';
+import {
+  dropTrigger,
+  letIn,
+  makeRole,
+  readDatabase,
+  readForeign,
+  readRole,
+  roleName,
+} from './gateway-role-sql.ts';
 import { notConnected } from './not-connected.ts';
 import { isConnectionLost, sqlstateOf } from './sqlstate.ts';
 
@@ -35,14 +43,16 @@ export class GatewayRole implements Closable {
   readonly #engine: Engine;
   readonly #clock: () => number;
   readonly #questions: Pool;
+  readonly #letInSql: string;
   #made: Promise<void> | null = null;
   /** By name, for a moment: what is asked about again and again is looked at now and then. */
   readonly #databases = new Map<string, { readonly ready: Promise<void>; readonly until: number }>();
   /** By oid: once let in stays let in. */
   readonly #letInto = new Map<string, Promise<void>>();
 
-  /** `clock`: monotonic, ms. */
-  constructor(engine: Engine, name: string | null, clock: () => number) {
+  /** `functions`: SQL that makes what the role may call. `clock`: monotonic, ms. */
+  constructor(engine: Engine, name: string | null, functions: string, clock: () => number) {
+    this.#letInSql = letIn(functions);
     this.#clock = clock;
     this.name = name ?? roleName;
     this.#own = this.name === roleName;
@@ -153,7 +163,14 @@ export class GatewayRole implements Closable {
     client.on('error', () => {});
     try {
       await client.connect();
-      await client.query(letIn);
+      const { rows } = await client.query<{ name: string }>(readForeign);
+      const [foreign] = rows;
+      if (foreign !== undefined) {
+        await client.query(dropTrigger);
+        const why = `the database has a schema ${foreign.name} that is not Headgate's: drop it`;
+        throw new Refused('database_closed', why);
+      }
+      await client.query(this.#letInSql);
     } finally {
       await client.end();
     }

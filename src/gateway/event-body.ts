@@ -48,8 +48,16 @@ export class EventBody {
 
   /** null: no line was good. */
   decodeSmall(target: Target, body: Buffer, skipped: Skipped | null): Rows | null {
-    if (this.#isObject(body)) return this.#object(target, body, skipped);
-    return this.#lines(target, { bytes: body, firstLine: 1 }, skipped);
+    const block = { bytes: body, firstLine: 1 };
+    if (skipped !== null)
+      return this.#isObject(body) ? this.#object(target, body, skipped) : this.#lines(target, block, skipped);
+    // What reads as lines is no object over several of them: nearly all bodies are read once.
+    try {
+      return this.#lines(target, block, null);
+    } catch (error) {
+      if (this.#isObject(body)) return this.#object(target, body, null);
+      throw error;
+    }
   }
 
   /** The rows of a large body, a chunk at a time. Their memory is their taker's, who may give it back. */

@@ -186,8 +186,8 @@ export interface Code {
   readonly as: 'headgate' | 'owner' | 'nobody';
   /** Storing a row runs nothing but harmless functions of PostgreSQL's own; stays true while Shape.version does. */
   readonly inert: boolean;
-  /** Its database has the schema headgate, with functions that spare the engine work. */
-  readonly catalogued: boolean;
+  /** The schema with functions that spare the engine work; `headgate_functions`, for the gateway's role, has only hold_inert and stays. null: there is none. */
+  readonly functionsIn: 'headgate' | 'headgate_functions' | null;
 }
 
 /** The texts of one ANSWER, as its owner wrote them, apart. */

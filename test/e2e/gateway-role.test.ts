@@ -60,6 +60,13 @@ const attacks = (file: string, socket: string): readonly string[] => [
   `create event trigger e on ddl_command_end execute function headgate_gateway.on_schema()`,
   `alter event trigger headgate_gateway disable`,
   `select headgate_gateway.admit('headgate'::regnamespace)`,
+  `select headgate_functions.hold_inert('headgate.secret', 10, '')`,
+  `select headgate_functions.hold_inert('public.hook; create role mine superuser --', 10, '')`,
+  `create or replace function headgate_functions.confirm(relation_name text, relation oid, mark text, owner oid) returns void
+     language sql as ''`,
+  `create function headgate_functions.mine() returns int language sql as 'select 1'`,
+  `create table headgate_functions.mine (n int)`,
+  `drop function headgate_functions.stays(text, oid, text, oid)`,
   `select rolpassword from pg_authid`,
   `select * from headgate.secret`,
   `update headgate.secret set sealed = '' returning sealed`,
@@ -166,6 +173,35 @@ suite('the role of the events gateway on the embedded engine', () => {
     await rows(headgate, 'create table mine (n int)', '?database=late');
     const made = await events(headgate, 'database=late&name=mine', '{"n":1}');
     assert.equal(made.text, '{"rows":1}');
+  });
+
+  test('a schema of a stranger that is called as Headgate’s makes nobody superuser', async (t) => {
+    const headgate = await shared();
+    const root = await headgate.client(t);
+    await root.query('create role mallory login');
+    for (const schema of ['headgate_gateway', 'headgate_functions']) {
+      await root.query('create database taken_over');
+      const there = await headgate.client(t, 'taken_over');
+      await there.query(`create schema ${schema} authorization mallory; set role mallory;
+        create function ${schema}.on_schema() returns event_trigger language plpgsql as $$ begin end $$;
+        create function ${schema}.stays(text, oid, text, oid) returns boolean language sql as 'select true'; reset role`);
+      const answer = await sql(headgate, 'select 1', '?database=taken_over');
+      assert.deepEqual([answer.status, answer.json.code], [403, 'database_closed'], answer.text);
+      assert.match(answer.text, new RegExp(schema));
+      const { rows: triggers } = await there.query(
+        `select from pg_event_trigger where evtname = 'headgate_gateway'`,
+      );
+      assert.equal(triggers.length, 0);
+      await there.query(`drop schema ${schema} cascade`);
+      assert.deepEqual(await rows(headgate, 'select 1 as one', '?database=taken_over'), [{ one: 1 }]);
+      const { rows: owners } = await there.query(
+        `select distinct p.proowner::regrole::text as owner from pg_proc p
+         where p.pronamespace::regnamespace::text in ('headgate_gateway', 'headgate_functions')`,
+      );
+      assert.deepEqual(owners, [{ owner: 'root' }]);
+      await there.end();
+      await root.query('drop database taken_over');
+    }
   });
 
   test('what the owner revokes stays revoked, and no password of the role counts', async (t) => {

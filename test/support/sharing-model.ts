@@ -143,7 +143,7 @@ async function makeTables(client: Client, database: string, count: number): Prom
     const shape = toShape(row, choice);
     assert(typeof shape !== 'string');
     const { relation: oid, version, table_name: table } = row;
-    const code = { ...codeOf(row), catalogued: true };
+    const code = { ...codeOf(row), functionsIn: 'headgate' } as const;
     const target = targetOf({ database, table, oid, code, shape: { version } });
     return { target, name: table, sent: [], isTouched: false, isDropped: false };
   });

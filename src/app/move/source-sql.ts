@@ -11,7 +11,7 @@ const gateway = `coalesce((SELECT r.oid FROM pg_roles r WHERE r.rolname = 'headg
 const schemas = `
   mine AS (
     SELECT n.oid, n.nspname AS name FROM pg_namespace n
-    WHERE n.nspname !~ '^pg_' AND n.nspname NOT IN ('information_schema', 'headgate', 'headgate_gateway', 'headgate_move')
+    WHERE n.nspname !~ '^pg_' AND n.nspname NOT IN ('information_schema', 'headgate', 'headgate_gateway', 'headgate_functions', 'headgate_move')
       AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_namespace'::regclass AND d.objid = n.oid AND d.deptype = 'e')),
   members AS (SELECT d.classid, d.objid FROM pg_depend d WHERE d.deptype = 'e'),
   relations AS (

@@ -1,0 +1,59 @@
+/**
+ * Functions for the role of the events gateway, which may use none of schema `headgate`: what commit/hold.ts asks of a table, as
+ * headgate.hold_inert() and headgate.stays() are asked of webhook tables (functions/committing.sql). They run with the rights of who
+ * calls them, every name in them means PostgreSQL's own, and what they do that role could do by itself, at more cost. SQL, pure.
+ */
+import { trustedSql, versionSql } from './owner-code.ts';
+
+const schema = 'headgate_functions';
+
+const changed = `raise exception using errcode = 'HG001', message = 'the table has changed since the request was checked'`;
+
+/** Run as the superuser whose schema it is, in a transaction. */
+export const gatewayFunctions = `
+create or replace function ${schema}.hold_inert(relation_name text, owner oid, patience text) returns text
+language plpgsql as $body$
+begin
+  execute pg_catalog.concat('lock table only ', relation_name, ' in row exclusive mode ', patience);
+  if ${trustedSql('owner')} then
+    return pg_catalog.concat('xid ', pg_catalog.pg_current_xact_id());
+  end if;
+  ${changed};
+end $body$;
+
+-- Volatile: it sees what was committed while the statement that asks has waited.
+create or replace function ${schema}.confirm(relation_name text, relation oid, mark text, owner oid) returns void
+language plpgsql as $body$
+begin
+  if pg_catalog.to_regclass(relation_name) operator(pg_catalog.=) relation and exists (
+    select from pg_catalog.pg_class c
+    where c.oid operator(pg_catalog.=) confirm.relation and c.relowner operator(pg_catalog.=) confirm.owner
+      and ${versionSql('c')} operator(pg_catalog.=) confirm.mark)
+  then
+    return;
+  end if;
+  ${changed};
+end $body$;
+
+-- Not immutable, and called so, as headgate.stays() is.
+create or replace function ${schema}.stays(relation_name text, relation oid, mark text, owner oid) returns boolean
+language plpgsql immutable as $body$
+begin
+  perform ${schema}.confirm(relation_name, relation, mark, owner);
+  return true;
+end $body$`;
+
+/**
+ * Whether the role that asks may use them, and nobody has made them who could not do all that it can. What follows of them is used with tables
+ * that it may read: rows say which table they are in.
+ */
+export const hasGatewayFunctions = `exists (
+  select from pg_catalog.pg_namespace n join pg_catalog.pg_roles o on o.oid operator(pg_catalog.=) n.nspowner
+  where n.nspname operator(pg_catalog.=) '${schema}' and o.rolsuper and pg_catalog.has_schema_privilege(n.oid, 'USAGE')
+    and 3 operator(pg_catalog.=) (
+      select pg_catalog.count(*) from pg_catalog.pg_proc p
+      where p.pronamespace operator(pg_catalog.=) n.oid and p.proowner operator(pg_catalog.=) n.nspowner
+        and (p.proname operator(pg_catalog.=) 'hold_inert' and pg_catalog.oidvectortypes(p.proargtypes) operator(pg_catalog.=) 'text, oid, text'
+          or p.proname in ('confirm', 'stays') and pg_catalog.oidvectortypes(p.proargtypes) operator(pg_catalog.=) 'text, oid, text, oid')
+        and pg_catalog.has_function_privilege(p.oid, 'EXECUTE')))
+  and pg_catalog.has_table_privilege(s.relation, 'SELECT')`;
