@@ -104,6 +104,7 @@ export function letIn(functions: string): string {
 do $let_in$
 declare
   database record;
+  let_in_before boolean := exists (select from pg_event_trigger where evtname = '${roleName}');
   known text := (select obj_description(oid, 'pg_event_trigger') from pg_event_trigger where evtname = '${roleName}');
 begin
   select oid, datname, format('database %s', oid) as mark into database
@@ -121,7 +122,7 @@ begin
   if split_part(known, ',', 1) is distinct from database.mark then
     execute format('grant create, temporary on database %I to ${roleName}', database.datname);
   end if;
-  if known is null then
+  if not let_in_before then
     ${admit};
     ${onSchema};
     revoke execute on function ${roleName}.admit(oid), ${roleName}.on_schema() from public;

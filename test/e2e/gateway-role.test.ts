@@ -204,6 +204,17 @@ suite('the role of the events gateway on the embedded engine', () => {
     }
   });
 
+  test('a database that was restored without comments is let in', async (t) => {
+    const headgate = await shared();
+    const root = await headgate.client(t);
+    await root.query('create database restored');
+    const there = await headgate.client(t, 'restored');
+    await there.query(`create schema headgate_gateway;
+      create function headgate_gateway.on_schema() returns event_trigger language plpgsql as $$ begin end $$;
+      create event trigger headgate_gateway on ddl_command_end execute function headgate_gateway.on_schema()`);
+    assert.deepEqual(await rows(headgate, 'select 1 as one', '?database=restored'), [{ one: 1 }]);
+  });
+
   test('what the owner revokes stays revoked, and no password of the role counts', async (t) => {
     const dataDir = await temporaryFolder(t);
     const env = { HEADGATE_SQL_PASSWORD: 'of-root' };
