@@ -44,10 +44,10 @@ begin
 end $body$`;
 
 /**
- * Whether the role that asks may use them, and nobody has made them who could not do all that it can. What follows of them is used with tables
- * that it may read: rows say which table they are in.
+ * Whether the role that asks may use them, and nobody has made them who could not do all that it can. They are used with a relation
+ * that it may read: its rows say which table they are in.
  */
-export const hasGatewayFunctions = `exists (
+export const hasGatewayFunctions = (relation: string): string => `exists (
   select from pg_catalog.pg_namespace n join pg_catalog.pg_roles o on o.oid operator(pg_catalog.=) n.nspowner
   where n.nspname operator(pg_catalog.=) '${schema}' and o.rolsuper and pg_catalog.has_schema_privilege(n.oid, 'USAGE')
     and 3 operator(pg_catalog.=) (
@@ -56,4 +56,4 @@ export const hasGatewayFunctions = `exists (
         and (p.proname operator(pg_catalog.=) 'hold_inert' and pg_catalog.oidvectortypes(p.proargtypes) operator(pg_catalog.=) 'text, oid, text'
           or p.proname in ('confirm', 'stays') and pg_catalog.oidvectortypes(p.proargtypes) operator(pg_catalog.=) 'text, oid, text, oid')
         and pg_catalog.has_function_privilege(p.oid, 'EXECUTE')))
-  and pg_catalog.has_table_privilege(s.relation, 'SELECT')`;
+  and pg_catalog.has_table_privilege(${relation}, 'SELECT')`;

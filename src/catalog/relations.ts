@@ -35,7 +35,7 @@ const hasLocks = `exists (
     and (o.rolsuper or o.rolname operator(pg_catalog.=) current_user))`;
 
 const lookup = `select ${relationColumns}, pg_catalog.has_any_column_privilege(s.relation, 'INSERT') as permitted,
-  ${hasLocks} as has_locks, ${hasGatewayFunctions} as has_functions
+  ${hasLocks} as has_locks, ${hasGatewayFunctions('s.relation')} as has_functions
   from (${relationsSql(`
     select pg_catalog.to_regclass($1)::pg_catalog.oid as relation
     from (select pg_catalog.set_config('search_path', $2, true) as set offset 0) as path where path.set is not null`)}) as s`;
