@@ -1,12 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { TestContext } from 'node:test';
-import { describe, engineFaults, networkFaults } from '../support/faults.ts';
+import { describe, engineFaults, networkFaults, recoveredMsMax } from '../support/faults.ts';
 import type { FaultRun } from '../support/faults.ts';
 import { smallDisk } from '../support/small-disk.ts';
-
-/** Far beyond what is measured (docs/reliability.md): a test is not a stopwatch. */
-const recoveredMsMax = 30_000;
 
 function judge(t: TestContext, run: FaultRun): void {
   t.diagnostic(describe(run));

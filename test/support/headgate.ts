@@ -26,6 +26,9 @@ const cli = fileURLToPath(new URL('../../src/app/cli.js', import.meta.url));
 const { HEADGATE_TEST_LISTENERS: count = '1' } = process.env;
 const listeners = { HEADGATE_LISTENERS: count === '' ? '1' : count };
 
+/** Longer than any door takes: a connection that is neither made nor refused fails with a sentence, and the test with it. */
+export const connectionTimeoutMillis = 60_000;
+
 /** What scripts/test.mjs gives the files, too. */
 export const forSeconds = [
   '--require',
@@ -119,7 +122,8 @@ export class Headgate {
   }
 
   async clientAs(t: TestContext, user: string, database = 'dev'): Promise<Client> {
-    const client = new Client({ host: '127.0.0.1', port: this.ports.sql.port, user, database });
+    const { port } = this.ports.sql;
+    const client = new Client({ host: '127.0.0.1', port, user, database, connectionTimeoutMillis });
     client.on('error', () => {});
     await client.connect();
     onEnd(t, 'client', () => client.end());

@@ -24,6 +24,9 @@ export interface Tally {
 
 const pauseMs = times(20, 3);
 
+/** Longer than Headgate takes for any answer, 503 included: who gets none then never would, and the load would not end. */
+export const answerMsMax = 60_000;
+
 export class Ledger {
   readonly #secret: string;
   readonly #agent: Agent;
@@ -130,7 +133,8 @@ export class Ledger {
         'content-length': Buffer.byteLength(body),
         'x-hub-signature-256': signature,
       };
-      const sent = this.#request(url, { method: 'POST', agent: this.#agent, headers }, (response) => {
+      const options = { method: 'POST', agent: this.#agent, headers, timeout: answerMsMax };
+      const sent = this.#request(url, options, (response) => {
         let text = '';
         response.setEncoding('utf8').on('data', (piece: string) => (text += piece));
         response.on('error', () => resolve(0));
@@ -147,6 +151,7 @@ export class Ledger {
         if (this.oddities.length < 5) this.oddities.push(`${id}: ${error.message}`);
         resolve(0);
       });
+      sent.on('timeout', () => sent.destroy(new Error(`no answer within ${answerMsMax} ms`)));
       sent.end(body);
     });
   }

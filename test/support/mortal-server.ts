@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { Client } from 'pg';
 import { onEnd } from './cleanup.ts';
+import { connectionTimeoutMillis } from './headgate.ts';
 import { embeddedBin, launch, makeCluster, reachable, serverUser } from './server.ts';
 import type { RunningServer } from './server.ts';
 
@@ -84,7 +85,12 @@ export class MortalServer {
 
   /** A session of its superuser; ended with the test. */
   async connect(t: TestContext): Promise<Client> {
-    const client = new Client({ host: this.folder, user: 'root', database: 'postgres' });
+    const client = new Client({
+      host: this.folder,
+      user: 'root',
+      database: 'postgres',
+      connectionTimeoutMillis,
+    });
     client.on('error', () => {});
     await client.connect();
     onEnd(t, 'client', () => client.end().catch(() => {}));

@@ -9,9 +9,11 @@ import {
   appendFileSync,
   chmodSync,
   chownSync,
+  closeSync,
   cpSync,
   existsSync,
   mkdtempSync,
+  openSync,
   readdirSync,
   readFileSync,
   renameSync,
@@ -133,17 +135,20 @@ export async function launch(
   settings: readonly string[],
 ): Promise<RunningServer> {
   const args = ['-D', data, '-k', folder, ...settings.flatMap((setting) => ['-c', setting])];
+  const logFile = join(folder, 'log');
+  const log = openSync(logFile, 'w');
   // Of its own process group: Ctrl-C in a terminal ends the tests, and they the server.
   const child = spawn('/bin/sh', ['-c', watched, join(programs, 'postgres'), ...args], {
     ...serverUser(),
     cwd: '/',
-    stdio: ['ignore', 'ignore', 'ignore', 'pipe'],
+    stdio: ['ignore', 'ignore', log, 'pipe'],
     detached: true,
   });
+  closeSync(log);
   const exited = once(child, 'exit');
   // The watcher waits for this end of its pipe, and this process for the pipe: also where the server did not start.
   child.once('exit', () => (child.stdio[3] as Writable).destroy());
-  await ready(child, join(data, 'postmaster.pid'));
+  await ready(child, join(data, 'postmaster.pid'), logFile);
   const pid = child.pid ?? 0;
   return {
     pid,
@@ -194,9 +199,10 @@ export function reachable(bin: string, folder: string, user: { uid?: number; gid
 }
 
 /** The server says in its pid file that it is ready. */
-async function ready(child: ReturnType<typeof spawn>, pidFile: string): Promise<void> {
+async function ready(child: ReturnType<typeof spawn>, pidFile: string, logFile: string): Promise<void> {
   for (;;) {
-    if (child.exitCode !== null) throw new Error('postgres did not start');
+    if (child.exitCode !== null || child.signalCode !== null)
+      throw new Error(`postgres did not start: ${readFileSync(logFile, 'utf8').slice(-500)}`);
     const lines = existsSync(pidFile) ? readFileSync(pidFile, 'utf8').split('\n') : [];
     if (lines[0] === String(child.pid) && lines[7]?.trim() === 'ready') return;
     await pause(10);

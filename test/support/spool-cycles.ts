@@ -11,7 +11,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { onEnd } from './cleanup.ts';
 import { spawnHeadgate, startHeadgate, temporaryFolder } from './headgate.ts';
 import type { Headgate } from './headgate.ts';
-import { Ledger } from './ledger.ts';
+import { Ledger, answerMsMax } from './ledger.ts';
 import { listenerProcesses } from './listeners.ts';
 import type { Tally } from './ledger.ts';
 import { MortalServer } from './mortal-server.ts';
@@ -63,6 +63,7 @@ export async function spoolCycles(
   await ledger.accepted(url);
   const load = ledger.run(() => url, 16);
   const inOrder = new OrderedSender();
+  onEnd(t, 'ordered sender', () => inOrder.stop());
   const ordered = inOrder.run(() => url?.replace(/ledger$/, 'latest') ?? null);
   const counts = { engineKills: 0, headgateKills: 0, holds: 0, listenerKills: 0 };
   for (let round = 0; round < rounds; round++) {
@@ -130,12 +131,13 @@ class OrderedSender {
   async #send(url: string, n: number): Promise<number | null> {
     const body = JSON.stringify({ id: 1, n });
     return new Promise((resolve) => {
-      const sent = request(url, { method: 'POST', agent: false }, (response) => {
+      const sent = request(url, { method: 'POST', agent: false, timeout: answerMsMax }, (response) => {
         const { statusCode = 0 } = response;
         response.resume();
         response.on('close', () => resolve(statusCode < 300 ? statusCode : null));
       });
       sent.on('error', () => resolve(null));
+      sent.on('timeout', () => sent.destroy());
       sent.end(body);
     });
   }

@@ -2,14 +2,21 @@
 import { performance } from 'node:perf_hooks';
 import { setTimeout as delay } from 'node:timers/promises';
 
-/** Rejects as the last `check` did when none has passed within `ms`. Asks a hundred times a second at most, and less often later. */
-export async function within<T>(ms: number, check: () => Promise<T>): Promise<T> {
+/**
+ * Rejects as the last `check` did when none has passed within `ms`, and at once where it failed of what is not `expected`. Asks a hundred times
+ * a second at most, and less often later.
+ */
+export async function within<T>(
+  ms: number,
+  check: () => Promise<T>,
+  expected: (error: unknown) => boolean = () => true,
+): Promise<T> {
   const deadline = performance.now() + ms;
   for (let pauseMs = 10; ; pauseMs = Math.min(50, pauseMs * 1.2)) {
     try {
       return await check();
     } catch (error) {
-      if (performance.now() > deadline) throw error;
+      if (performance.now() > deadline || !expected(error)) throw error;
       await delay(pauseMs);
     }
   }
