@@ -18,7 +18,7 @@ import type { BodyRules } from './body.ts';
 import type { BytesInFlight } from './budget.ts';
 import { Share } from './budget.ts';
 import type { Connection, LiveRequest } from './connection.ts';
-import { FastAnswer } from './fast-connection.ts';
+import { FastAnswer } from './fast-answer.ts';
 import type { Coding, Inflation, Inflations } from './inflation.ts';
 import { parseCodings } from './inflation.ts';
 import type { Reply } from './reply.ts';

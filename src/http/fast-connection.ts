@@ -9,9 +9,9 @@ import type { Socket } from 'node:net';
 import { PerTurn } from '../kit/per-turn.ts';
 import type { Limits } from '../tables/limits.ts';
 import type { Connection } from './connection.ts';
+import { FastAnswer } from './fast-answer.ts';
+import { readEach } from './reads.ts';
 import { doubtful, more, Recogniser } from './recogniser.ts';
-import { messageOf } from './reply.ts';
-import type { Reply } from './reply.ts';
 import { WholeRequest } from './whole-request.ts';
 
 /** What a front does for them. */
@@ -28,43 +28,6 @@ export interface FastRules {
   readonly handOver: (socket: Socket) => void;
   /** Nothing came within the time that headers have. */
   readonly expired: (socket: Socket) => void;
-}
-
-/** The place of one answer in the order of its connection. */
-export class FastAnswer {
-  /** It was written down to its last byte. */
-  writableFinished = false;
-  message: string | null = null;
-  closes = false;
-  readonly #connection: FastConnection;
-  #whenWritten: (() => void) | null = null;
-  #others: (() => void)[] | null = null;
-
-  constructor(connection: FastConnection) {
-    this.#connection = connection;
-  }
-
-  /** As of a ServerResponse; where the connection goes before, nobody is called. */
-  once(_event: 'finish' | 'close', done: () => void): void {
-    if (this.#whenWritten === null) this.#whenWritten = done;
-    else (this.#others ??= []).push(done);
-  }
-
-  send(reply: Reply, closes: boolean, nowMs: number): void {
-    this.closes = closes;
-    this.message = messageOf(
-      reply,
-      closes ? 'Connection: close\r\n' : this.#connection.all.keepsAlive,
-      nowMs,
-    );
-    this.#connection.flush();
-  }
-
-  written(): void {
-    this.writableFinished = true;
-    this.#whenWritten?.();
-    for (const done of this.#others ?? []) done();
-  }
 }
 
 /** All of one front. */
@@ -154,10 +117,10 @@ export class FastConnections {
   }
 }
 
-/** Memory of its own, and no part of what Node shares out. */
-function copied(bytes: Buffer, from: number, to: number): Buffer {
-  const copy = Buffer.allocUnsafeSlow(to - from);
-  bytes.copy(copy, 0, from, to);
+/** Memory of its own, and no part of what Node shares out: for what may wait for long while little else does. */
+function kept(bytes: Buffer): Buffer {
+  const copy = Buffer.allocUnsafeSlow(bytes.length);
+  bytes.copy(copy);
   return copy;
 }
 
@@ -167,6 +130,7 @@ class FastConnection {
   readonly all: FastConnections;
   readonly #socket: Socket;
   readonly #connection: Connection;
+  readonly #endReads: () => void;
   /** Answers that are owed, in order. */
   #owed: FastAnswer[] = [];
   /** Answers that the kernel has not taken yet. */
@@ -195,11 +159,12 @@ class FastConnection {
     this.#socket = socket;
     this.#connection = connection;
     this.#tick = all.tick;
-    socket
-      .on('data', this.#onData)
-      .on('end', this.#onEnd)
-      .on('error', this.#onError)
-      .on('close', this.#onClose);
+    socket.on('end', this.#onEnd).on('error', this.#onError).on('close', this.#onClose);
+    this.#endReads = readEach(socket, this.#onData);
+  }
+
+  get keepsAlive(): string {
+    return this.all.keepsAlive;
   }
 
   get #isQuiet(): boolean {
@@ -256,6 +221,7 @@ class FastConnection {
     return this.#isQuiet && this.#heldBytes === 0 && !this.#isOver;
   }
 
+  /** `piece` is good for this call alone. */
   readonly #onData = (piece: Buffer): void => {
     this.#tick = this.all.tick;
     if (this.#isOver || this.#connection.ending) return;
@@ -279,11 +245,11 @@ class FastConnection {
     let at = 0;
     while (at < bytes.length) {
       const head = recogniser.read(bytes, at);
-      if (head === doubtful) return this.#leave(bytes.subarray(at));
+      if (head === doubtful) return this.#leave(kept(bytes.subarray(at)));
       const length = head + (head === more ? 0 : recogniser.bodyBytes);
-      if (head === more || at + length > bytes.length) return this.#await(bytes, at, length);
-      // One of many would keep all of them.
-      const own = length === bytes.length ? bytes : copied(bytes, at, at + length);
+      if (head === more || at + length > bytes.length) return this.#await(bytes.subarray(at), length);
+      const own = Buffer.allocUnsafe(length);
+      bytes.copy(own, 0, at, at + length);
       const request = new WholeRequest(own, recogniser);
       const answer = new FastAnswer(this);
       at += length;
@@ -296,10 +262,9 @@ class FastConnection {
     }
   }
 
-  #await(bytes: Buffer, at: number, wanted: number): void {
+  #await(bytes: Buffer, wanted: number): void {
     this.#wanted = wanted;
-    // The rest of a large piece would keep all of it.
-    this.#hold(at === 0 ? bytes : copied(bytes, at, bytes.length));
+    this.#hold(bytes);
     if (this.#holdsTooMuch) this.#leave(this.#takeHeld());
   }
 
@@ -310,7 +275,7 @@ class FastConnection {
 
   #hold(piece: Buffer): void {
     if (this.#pieces === 0) this.isSlow = false;
-    this.#held.push(piece);
+    this.#held.push(kept(piece));
     this.#pieces += 1;
     this.#heldBytes += piece.length;
     this.all.heldBytes += piece.length;
@@ -351,7 +316,8 @@ class FastConnection {
 
   #whenQuiet(leave: () => void): void {
     this.#isOver = true;
-    this.#socket.off('data', this.#onData).off('end', this.#onEnd);
+    this.#endReads();
+    this.#socket.off('end', this.#onEnd);
     if (this.#isQuiet) leave();
     else this.#leaving = leave;
   }

@@ -5,7 +5,7 @@ import type { AddressInfo, Socket } from 'node:net';
 import type { TestContext } from 'node:test';
 import { Connection } from '../../src/http/connection.ts';
 import { FastConnections } from '../../src/http/fast-connection.ts';
-import type { FastAnswer } from '../../src/http/fast-connection.ts';
+import type { FastAnswer } from '../../src/http/fast-answer.ts';
 import type { WholeRequest } from '../../src/http/whole-request.ts';
 import { PerTurn } from '../../src/kit/per-turn.ts';
 import { limits } from '../../src/tables/limits.ts';

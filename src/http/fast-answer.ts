@@ -1,0 +1,44 @@
+/** The place of one answer in the order of its connection (fast-connection.ts), as of a ServerResponse. */
+import { messageOf } from './reply.ts';
+import type { Reply } from './reply.ts';
+
+/** The connection that it is owed on. */
+interface Owing {
+  /** The last headers of an answer that leaves it open. */
+  readonly keepsAlive: string;
+  /** Writes the answers whose turn it is. */
+  flush(): void;
+}
+
+export class FastAnswer {
+  /** It was written down to its last byte. */
+  writableFinished = false;
+  message: string | null = null;
+  closes = false;
+  readonly #connection: Owing;
+  #whenWritten: (() => void) | null = null;
+  #others: (() => void)[] | null = null;
+
+  constructor(connection: Owing) {
+    this.#connection = connection;
+  }
+
+  /** As of a ServerResponse; where the connection goes before, nobody is called. */
+  once(_event: 'finish' | 'close', done: () => void): void {
+    if (this.#whenWritten === null) this.#whenWritten = done;
+    else (this.#others ??= []).push(done);
+  }
+
+  send(reply: Reply, closes: boolean, nowMs: number): void {
+    const connection = this.#connection;
+    this.closes = closes;
+    this.message = messageOf(reply, closes ? 'Connection: close\r\n' : connection.keepsAlive, nowMs);
+    connection.flush();
+  }
+
+  written(): void {
+    this.writableFinished = true;
+    this.#whenWritten?.();
+    for (const done of this.#others ?? []) done();
+  }
+}
