@@ -165,11 +165,26 @@ export function decodeObject(target: Target, body: Buffer, ackTimeoutMs: number)
 
 /** One JSON object a line, all or nothing; `firstLine` is the number of the first one, from 1. */
 export function decodeLines(target: Target, body: Buffer, ackTimeoutMs: number, firstLine = 1): Rows {
+  if (firstLine === 1 && isOneLine(body))
+    try {
+      return decodeObject(target, body, ackTimeoutMs);
+    } catch (error) {
+      // What is wrong with it is told below, with its line.
+      if (!(error instanceof Refused)) throw error;
+    }
   const read = readLines(body, planByKeys(target.shape), null, firstLine, (line, problem) => {
     throw refuseProblem('payload_undecodable', problem, `line ${line}`);
   });
   return lineRows(target, read, ackTimeoutMs);
 }
+
+/** Nearly all events come alone. */
+function isOneLine(body: Buffer): boolean {
+  const end = body.indexOf(lineFeed);
+  return end < 0 || end === body.length - 1;
+}
+
+const lineFeed = 10;
 
 export interface SkippedLine {
   readonly line: number;

@@ -17,17 +17,14 @@ const bytesMax = limits.eventsBodyBytesMax;
 const bounds = { bytesMax, tooLarge: `the body is larger than ${bytesMax} bytes` };
 
 export function eventsRoute({ events, eventOf }: EventsRouteDeps): (it: GatewayExchange) => Promise<void> {
-  return async (exchange) => {
+  return (exchange) => {
     const request = eventOf(exchange.target);
     const { scope } = exchange;
-    const source = sourceOf(exchange);
-    const answer = await ingestEvents(
-      events,
-      request,
-      scope === null ? source : renewing(source, scope),
-      scope,
+    const own = sourceOf(exchange);
+    const source = scope === null ? own : renewing(own, scope);
+    return ingestEvents(events, request, source, scope).then((answer) =>
+      exchange.answerJson(eventsJson(answer), answer.rows),
     );
-    exchange.answerJson(eventsJson(answer), answer.rows);
   };
 }
 

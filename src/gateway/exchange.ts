@@ -30,7 +30,7 @@ export interface BodyBounds {
   readonly tooLarge: string;
 }
 
-export class GatewayExchange extends Exchange {
+export class GatewayExchange extends Exchange implements GuardedRequest {
   readonly requestId: string;
   /** Which route it is for, once that is known. */
   route: 'events' | 'sql' | 'stream' | 'other' = 'other';
@@ -46,10 +46,12 @@ export class GatewayExchange extends Exchange {
     this.requestId = requestIdOf(this.one('x-request-id'));
   }
 
-  /** What the guard looks at. */
-  get guarded(): GuardedRequest {
-    const { localAddress = '', localPort = 0 } = this.connection.socket;
-    return { one: (name) => this.one(name), localAddress, localPort };
+  get localAddress(): string {
+    return this.connection.socket.localAddress ?? '';
+  }
+
+  get localPort(): number {
+    return this.connection.socket.localPort ?? 0;
   }
 
   /** Lets pages of its origin read the answer. */

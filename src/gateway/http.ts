@@ -21,7 +21,7 @@ import { connectionWords, GatewayExchange } from './exchange.ts';
 import { Guard } from './guard.ts';
 import { openapiDocument } from './openapi.ts';
 import { routeOf, targetRefusal } from './routes.ts';
-import type { RouteName } from './routes.ts';
+import type { Route, RouteName } from './routes.ts';
 import { ScopedTokens } from './tokens.ts';
 import type { Shown } from './tokens.ts';
 import { sqlRoute } from './sql-route.ts';
@@ -48,6 +48,7 @@ export class GatewayHttp implements Door<GatewayExchange> {
   readonly #observe: Observe;
   readonly #tokens: ScopedTokens;
   readonly #eventOf: (target: string) => EventRequest;
+  readonly #posted: (target: string) => Sought;
   /** null: it is served elsewhere. */
   readonly #handlers: { readonly [name in RouteName]: Handler | null };
 
@@ -60,6 +61,7 @@ export class GatewayHttp implements Door<GatewayExchange> {
     this.#observe = observe;
     this.#tokens = new ScopedTokens(tokens, clock);
     this.#eventOf = remembered((target) => readEvent(target, database), limits.eventsTargetsMax);
+    this.#posted = remembered((target) => soughtBy('POST', target), limits.eventsTargetsMax);
     this.#guard = new Guard({ ...options, secure: options.tls !== null });
     const document = JSON.stringify(openapiDocument({ version, asksForToken: token !== null }));
     this.#handlers = {
@@ -91,26 +93,35 @@ export class GatewayHttp implements Door<GatewayExchange> {
   }
 
   serve(_request: HttpRequest, exchange: GatewayExchange): void {
-    const doubtful = targetRefusal(exchange.target) ?? doubledRefusal(exchange);
-    if (doubtful !== null) return exchange.refuse(doubtful, true);
+    const { method, target } = exchange;
+    const { doubtful, route } = method === 'POST' ? this.#posted(target) : soughtBy(method, target);
+    const why = doubtful ?? doubledRefusal(exchange);
+    if (why !== null) return exchange.refuse(why, true);
     if (exchange.hall.draining) return exchange.refuse(refusal('draining'), true);
-    void this.#serve(exchange);
+    try {
+      const served = this.#serve(exchange, route);
+      if (served instanceof Promise) served.catch((error: unknown) => exchange.refuseFor(error));
+    } catch (error) {
+      void exchange.refuseFor(error);
+    }
   }
 
-  async #serve(exchange: GatewayExchange): Promise<void> {
-    try {
-      const route = routeOf(exchange.method, exchange.target);
-      const name = 'code' in route ? null : route.name;
-      if (name === 'events' || name === 'stream' || name === 'sql') exchange.route = name;
-      const asks = this.#admit(exchange, name === 'events' || isEventsPreflight(exchange));
-      if (asks !== null) exchange.scope = await this.#tokens.admit(asks);
-      if (exchange.method === 'OPTIONS') return preflight(exchange);
-      const handler = name === null ? null : this.#handlers[name];
-      if (handler === null) throw new Refused('code' in route ? route : 'route_unknown');
-      await handler(exchange);
-    } catch (error) {
-      await exchange.refuseFor(error);
-    }
+  #serve(exchange: GatewayExchange, route: Route | Refusal): Promise<void> | void {
+    const name = 'code' in route ? null : route.name;
+    if (name === 'events' || name === 'stream' || name === 'sql') exchange.route = name;
+    const asks = this.#admit(exchange, name === 'events' || isEventsPreflight(exchange));
+    if (asks === null) return this.#handle(exchange, route);
+    return this.#tokens.admit(asks).then((scope) => {
+      exchange.scope = scope;
+      return this.#handle(exchange, route);
+    });
+  }
+
+  #handle(exchange: GatewayExchange, route: Route | Refusal): Promise<void> | void {
+    if (exchange.method === 'OPTIONS') return preflight(exchange);
+    const handler = 'code' in route ? null : this.#handlers[route.name];
+    if (handler === null) throw new Refused('code' in route ? route : 'route_unknown');
+    return handler(exchange);
   }
 
   /** null: it may come; otherwise what is left to be asked of its token, or of the page that it is of. Throws Refused. */
@@ -118,7 +129,7 @@ export class GatewayHttp implements Door<GatewayExchange> {
     const { method, target } = exchange;
     // Who asks whether the gateway lives learns nothing else, and asks by any name, as load balancers do.
     const isHealth = method === 'GET' && target === '/v1/healthz';
-    const place = this.#guard.place(exchange.guarded);
+    const place = this.#guard.place(exchange);
     const [origin, authorization] = [exchange.one('origin'), exchange.one('authorization')];
     const isPreflight = method === 'OPTIONS';
     const scoped = isHealth || isPreflight ? null : this.#guard.scopedToken(authorization);
@@ -139,6 +150,18 @@ export class GatewayHttp implements Door<GatewayExchange> {
     const { database } = this.#eventOf(target);
     return { database, token: scoped, origin, place, allowOrigin: (it) => exchange.allowOrigin(it) };
   }
+}
+
+/** What a target says by itself. */
+interface Sought {
+  /** null: nothing is wrong with it. */
+  readonly doubtful: Refusal | null;
+  readonly route: Route | Refusal;
+}
+
+function soughtBy(method: string, target: string): Sought {
+  const doubtful = targetRefusal(target);
+  return { doubtful, route: doubtful ?? routeOf(method, target) };
 }
 
 const onlyEvents = 'with a token of CREATE TOKEN there is POST /v1/events, and nothing else';
