@@ -88,7 +88,8 @@ export function involvedSql(relation: string, changes: Changes | 'inFunction'): 
 
 /**
  * Those, and the tables that foreign keys of theirs look into. PostgreSQL looks as the owner of such a table, and planning that runs his code (an expression of
- * CREATE STATISTICS is enough); a cursor or a deferred trigger that it leaves runs at COMMIT with the rights of the session.
+ * CREATE STATISTICS is enough); a cursor or a deferred trigger that it leaves runs at COMMIT with the rights of the session. Whether there are
+ * triggers is looked up one by one, as in ownersSql.
  */
 export function lookedIntoSql(relation: string, changes: Changes): string {
   return `
@@ -96,7 +97,8 @@ export function lookedIntoSql(relation: string, changes: Changes): string {
   select v.oid from involved v
   union
   select pg_catalog.unnest(array[k.conrelid, k.confrelid]) from involved v
-  join pg_catalog.pg_class s on s.oid operator(pg_catalog.=) v.oid and s.relhastriggers
+  cross join lateral (
+    select from pg_catalog.pg_class s where s.oid operator(pg_catalog.=) v.oid and s.relhastriggers offset 0) as s
   join pg_catalog.pg_constraint k on k.contype operator(pg_catalog.=) 'f'
     and (k.conrelid operator(pg_catalog.=) v.oid or k.confrelid operator(pg_catalog.=) v.oid and ${changed(relation, changes)})`;
 }
