@@ -7,6 +7,7 @@
  * Owns the one timer of the batch room, which settles receipts past their deadline.
  */
 import type { Outcome, Rows, Target } from '../tables/flow.ts';
+import { allAtOnce } from '../kit/all-at-once.ts';
 import { rememberedOf } from '../kit/remembered.ts';
 import { Semaphore } from '../kit/semaphore.ts';
 import type { TableName } from '../tables/observations.ts';
@@ -63,7 +64,7 @@ export class Lanes {
   constructor(options: LanesOptions) {
     const { commit, limits, clock, endOfTurn } = options;
     this.#options = options;
-    this.#ofLanes = { commit, limits, clock, endOfTurn, onIdle: () => this.#onIdle() };
+    this.#ofLanes = { commit, limits, clock, endOfTurn: allAtOnce(endOfTurn), onIdle: () => this.#onIdle() };
     this.#passes = new Semaphore(options.limits.largeCommitsMax);
     this.#sweeper = setInterval(() => this.#sweep(), sweepIntervalMs);
     this.#sweeper.unref();

@@ -23,6 +23,7 @@ function room() {
   const began: string[] = [];
   const ends: ((stored: boolean, outcomes?: readonly Outcome[]) => Promise<void>)[] = [];
   const turn = () => new Promise<void>((resolve) => setImmediate(resolve));
+  const sent = () => turn().then(turn);
   const name = (groups: readonly Group[]) => groups.map(({ target }) => target.oid).join('+');
   const begin = <T>(
     groups: readonly Group[],
@@ -57,13 +58,23 @@ function room() {
   return {
     at,
     /** What has begun since it was asked last. */
-    begun: () => began.splice(0),
+    begun: async () => {
+      await sent();
+      return began.splice(0);
+    },
     /** The transaction that began first ends: stored, or not; alone with these outcomes. */
-    end: (isStored = true, outcomes?: readonly Outcome[]) => ends.shift()?.(isStored, outcomes),
-    send: (...groups: readonly Group[]) =>
-      Promise.all(groups.map((group) => sharing.commit(group))).then((all) =>
-        all.map(([outcome]) => outcome?.kind),
-      ),
+    end: async (isStored = true, outcomes?: readonly Outcome[]) => {
+      await sent();
+      await ends.shift()?.(isStored, outcomes);
+    },
+    atOnce: (...groups: readonly Group[]) => void groups.map((group) => sharing.commit(group)),
+    /** The first one a moment before the others. */
+    send: async (first: Group, ...others: readonly Group[]) => {
+      const before = sharing.commit(first);
+      await turn();
+      const all = await Promise.all([before, ...others.map((group) => sharing.commit(group))]);
+      return all.map(([outcome]) => outcome?.kind);
+    },
   };
 }
 
@@ -71,13 +82,21 @@ suite('sharing', () => {
   test('who is alone goes at once, and what comes meanwhile goes together', async () => {
     const { begun, end, send } = room();
     const sent = send(groupOf(0), groupOf(1), groupOf(2, 2), groupOf(3));
-    assert.deepEqual(begun(), ['0']);
+    assert.deepEqual(await begun(), ['0']);
     await end();
-    assert.deepEqual(begun(), ['1+2+3']);
+    assert.deepEqual(await begun(), ['1+2+3']);
     await end();
     assert.deepEqual(await sent, Array(4).fill('committed'));
     void send(groupOf(1));
-    assert.deepEqual(begun(), ['1']);
+    assert.deepEqual(await begun(), ['1']);
+  });
+
+  test('what comes in one moment goes together', async () => {
+    const { atOnce, begun, end } = room();
+    atOnce(...[0, 1, 2, 3, 4].map((i) => groupOf(i)));
+    assert.deepEqual(await begun(), ['0+1+2+3']);
+    await end();
+    assert.deepEqual(await begun(), ['4']);
   });
 
   test('a large group, and a table that cannot share, wait for nobody; a transaction has its bounds', async () => {
@@ -85,13 +104,13 @@ suite('sharing', () => {
     const code = { ...tableAt(0).code, inert: false };
     const own = { ...groupOf(0), target: { ...tableAt(0), oid: 77, code } };
     void send(groupOf(0), groupOf(1, 4), own, ...[2, 3, 4, 5, 6].map((i) => groupOf(i)));
-    assert.deepEqual(begun(), ['0', '1', '77']);
+    assert.deepEqual(await begun(), ['0', '1', '77']);
     await end();
-    assert.deepEqual(begun(), ['2+3+4+5']);
+    assert.deepEqual(await begun(), ['2+3+4+5']);
     await end();
     await end();
     await end();
-    assert.deepEqual(begun(), ['6']);
+    assert.deepEqual(await begun(), ['6']);
   });
 
   test('of a shared transaction that fails each group goes alone, and one that refuses rows stays apart, longer each time', async () => {
@@ -105,44 +124,46 @@ suite('sharing', () => {
       const sent = send(groupOf(0), groupOf(1), groupOf(2));
       await end();
       await end(false);
-      assert.deepEqual(begun(), ['0', '1+2', '1', '2']);
+      assert.deepEqual(await begun(), ['0', '1+2', '1', '2']);
       await end(true, refused);
       await end();
       assert.deepEqual(await sent, ['committed', 'aborted', 'committed']);
       at.now += apartMs - 1;
       void send(groupOf(0), groupOf(1), groupOf(2), groupOf(3));
-      assert.deepEqual(begun(), ['0', '1']);
+      assert.deepEqual(await begun(), ['0', '1']);
       await end();
       await end();
-      assert.deepEqual(begun(), ['2+3']);
+      assert.deepEqual(await begun(), ['2+3']);
       await end();
       at.now += 1;
       assert(sharesAgain);
     }
   });
 
-  test('after a slow one its tables are looked at alone: the quick ones share again', async () => {
+  test('after two slow ones in turn its tables are looked at alone: the quick ones share again', async () => {
     const { at, begun, end, send } = room();
-    void send(groupOf(0), groupOf(1), groupOf(2));
-    await end();
-    at.now += 201;
-    await end();
-    begun();
+    for (const ms of [201, 250]) {
+      void send(groupOf(0), groupOf(1), groupOf(2));
+      await end();
+      assert.deepEqual(await begun(), ['0', '1+2']);
+      at.now += ms;
+      await end();
+    }
     void send(groupOf(1), groupOf(2));
-    assert.deepEqual(begun(), ['1', '2']);
+    assert.deepEqual(await begun(), ['1', '2']);
     await end();
     at.now += 300;
     await end();
     void send(groupOf(0), groupOf(1), groupOf(2), groupOf(3));
-    assert.deepEqual(begun(), ['0', '2']);
+    assert.deepEqual(await begun(), ['0', '2']);
     await end();
     await end();
-    assert.deepEqual(begun(), ['1+3']);
+    assert.deepEqual(await begun(), ['1+3']);
     await end();
     at.now += 1_000;
     void send(groupOf(0), groupOf(1), groupOf(2));
     await end();
-    assert.deepEqual(begun(), ['0', '1+2']);
+    assert.deepEqual(await begun(), ['0', '1+2']);
   });
 
   test('where sharing fails again and again nobody is held up by it, and later it is tried again', async () => {
@@ -154,28 +175,28 @@ suite('sharing', () => {
       await end();
       await end();
     }
-    begun();
+    await begun();
     void send(groupOf(0), groupOf(1), groupOf(2));
-    assert.deepEqual(begun(), ['0', '1', '2']);
+    assert.deepEqual(await begun(), ['0', '1', '2']);
     for (let i = 0; i < 3; i++) await end();
     at.now += 4_000;
     void send(groupOf(0), groupOf(1), groupOf(2));
     await end();
-    assert.deepEqual(begun(), ['0', '1+2']);
+    assert.deepEqual(await begun(), ['0', '1+2']);
   });
 
   test('what is stuck holds nobody up for long', async (t) => {
     t.mock.timers.enable({ apis: ['setTimeout'] });
     const { at, begun, end, send } = room();
     const first = send(groupOf(0), groupOf(1), groupOf(2));
-    assert.deepEqual(begun(), ['0']);
+    assert.deepEqual(await begun(), ['0']);
     at.now += 200;
     t.mock.timers.tick(200);
-    assert.deepEqual(begun(), ['1+2']);
+    assert.deepEqual(await begun(), ['1+2']);
     await end();
     await end();
     assert.deepEqual(await first, Array(3).fill('committed'));
     void send(groupOf(3), groupOf(4));
-    assert.deepEqual(begun(), ['3']);
+    assert.deepEqual(await begun(), ['3']);
   });
 });

@@ -5,14 +5,14 @@
  * A commit costs more than a small group's rows, so at most `sharedTransactionsMax` of a database that hold small groups are
  * at the engine at one time:
  *
- *   fewer are     the group goes at once, alone: who is alone waits for nobody.
+ *   fewer are     the group goes at once, with those of other tables that came in the same moment: who is alone waits for nobody.
  *   as many are   it waits, with those of other tables, until one has ended; all that wait then go together.
  *
  * Large groups pay for their own transaction, and never wait. What is stuck holds nobody up: once it is slow it counts as one no
  * longer.
  *
  * A table shares while it is quick. When a shared transaction fails, nothing of it is stored, and each of its groups goes alone at
- * once; when one was slow, each goes alone the next time. Then its own transaction shows: one that is slow too, or stores less than
+ * once; when two in turn were slow in which a table was, it goes alone the next time. A single one says nothing: on a busy machine any may be slow. Then its own transaction shows: one that is slow too, or stores less than
  * it was given, keeps its table apart, from `apartMinMs` on twice as long each time, up to `apartMaxMs`. Tables that run code, and
  * whatever else a shared transaction cannot promise, always go alone (together.ts).
  *
@@ -107,6 +107,8 @@ export class Sharing {
   readonly #options: SharingOptions;
   readonly #lines = new Map<string, Line>();
   readonly #apart = new WeakMap<Target, Apart>();
+  /** Whose last shared transaction was slow. */
+  readonly #suspects = new WeakSet<Target>();
 
   constructor(options: SharingOptions) {
     this.#options = options;
@@ -116,8 +118,8 @@ export class Sharing {
     const line = this.#lineOf(group.target);
     if (line.pausedUntilMs > this.#options.clock() || !this.#shares(group)) return this.#alone(line, group);
     return new Promise((resolve) => {
-      line.waiting.push({ group, resolve });
-      this.#goOn(line);
+      // When all lanes whose turn ends now have brought theirs.
+      if (line.waiting.push({ group, resolve }) === 1) queueMicrotask(() => this.#goOn(line));
     });
   };
 
@@ -168,6 +170,7 @@ export class Sharing {
       else tell();
     });
     void going.finally(() => this.#let(line, held));
+    this.#goOn(line);
   }
 
   #let(line: Line, held: Held): void {
@@ -229,12 +232,18 @@ export class Sharing {
       line.pausedUntilMs = clock() + Math.min(limits.apartMinMs * line.failures, limits.apartMaxMs);
     if (outcomes === null || ms > slowMs) line.tables = Math.max(tablesMin, taken.length >> 1);
     else if (taken.length === line.tables) line.tables = Math.min(2 * line.tables, limits.sharedTablesMax);
-    if (outcomes !== null && ms > slowMs) for (const { group } of taken) this.#doubt(group.target);
+    if (outcomes !== null) for (const { group } of taken) this.#suspect(group.target, ms > slowMs);
     return () => taken.forEach(({ group, resolve }, i) => resolve(outcomes?.[i] ?? this.#alone(line, group)));
   }
 
-  /** Its next group goes alone. */
-  #doubt(target: Target): void {
+  /** A shared transaction with rows of this table was slow, or quick. After the second one in turn its next group goes alone. */
+  #suspect(target: Target, isSlow: boolean): void {
+    const wasSlow = this.#suspects.delete(target);
+    if (!isSlow) return;
+    if (!wasSlow) {
+      this.#suspects.add(target);
+      return;
+    }
     const { forMs } = this.#apart.get(target) ?? shares;
     this.#apart.set(target, { untilMs: Infinity, forMs });
   }
