@@ -1,38 +1,80 @@
 // Bundles the program out of what tsc has made of it, with the packages it uses: `cli.js`, `embed.js` and the listener process's entry
 // become what they import, in a few files in dist/src/program instead of some 500, which start in a third of the time
-// (docs/decisions/0116). A command still loads only what it needs. The modules themselves stay for tests.
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+// (docs/decisions/0116). A command still loads only what it needs. The modules themselves stay for tests. The files are CommonJS, of which V8 can keep
+// what it has compiled (docs/decisions/0217): esbuild splits ES modules alone, so that theirs are rewritten.
+import { copyFileSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { dirname, join, relative } from 'node:path';
 import { build } from 'esbuild';
+
+const entries = ['app/cli', 'app/embed', 'app/listeners/entry'];
 
 export async function buildProgram(root, { sourcemap }) {
   const src = join(root, 'dist/src');
   const { metafile } = await build({
     absWorkingDir: root,
-    entryPoints: ['app/cli.js', 'app/embed.js', 'app/listeners/entry.js'].map((name) => join(src, name)),
-    outbase: src,
+    entryPoints: entries.map((name) => join(src, `${name}.js`)),
     outdir: src,
-    allowOverwrite: true,
+    outExtension: { '.js': '.cjs' },
     bundle: true,
     splitting: true,
     platform: 'node',
     target: 'node20.19',
     format: 'esm',
     // Nothing but pg uses it, to ask whether this is Cloudflare; in Node 20 the answer loads all of fetch, a twentieth of a start.
-    define: { Response: 'undefined' },
+    define: { Response: 'undefined', 'import.meta.url': 'moduleUrl' },
     // With a file of its own, binaries, or a thing of one command; and what pg and ws use where somebody has installed it.
     external: ['libpg-query', 'bufferutil', 'utf-8-validate', 'pg-native', '@kubernetes/client-node'],
-    // What packages in CommonJS ask Node for.
-    banner: {
-      js: `import { createRequire as requireOf } from 'node:module';\nconst require = requireOf(import.meta.url);`,
-    },
     // Beside the rooms: what is found from a module of a room by its own place (migrations, the page) is found from here, too.
+    entryNames: 'program/[name]',
     chunkNames: 'program/[name]-[hash]',
     sourcemap,
     metafile: true,
     logLevel: 'warning',
   });
+  for (const [path, output] of Object.entries(metafile.outputs).filter(([path]) => path.endsWith('.cjs')))
+    writeFileSync(join(root, path), commonJs(readFileSync(join(root, path), 'utf8'), output));
+  copyFileSync(join(root, 'src/app/load.cjs'), join(src, 'program/load.cjs'));
+  for (const { entryPoint, exports } of Object.values(metafile.outputs))
+    if (entries.some((name) => entryPoint === `dist/src/${name}.js`)) writeEntry(root, entryPoint, exports);
   writeFileSync(join(src, 'program/LICENSES'), licences(root, Object.keys(metafile.inputs)));
+}
+
+/**
+ * Of an ES module as esbuild prints it, which begins each `import` on a line of its own and ends with the one `export`. No file imports one that
+ * imports it, and no variable that another file reads changes later (the linter's import/no-mutable-exports), so that names are enough. Lines stay
+ * where they are, for the source map.
+ */
+function commonJs(text, { imports }) {
+  let found = 0;
+  const required = (from, to) => text.replaceAll(from, (_, ...groups) => ((found += 1), to(...groups)));
+  text = required(/^import ("[^"]+");/gm, (from) => `require(${from});`);
+  text = required(
+    /^import (?:\* as )?([\w$]+) from ("[^"]+");/gm,
+    (name, from) => `const ${name} = require(${from});`,
+  );
+  text = required(
+    /^import (\{[^}]*\}) from ("[^"]+");/gm,
+    (names, from) => `const ${names.replaceAll(' as ', ': ')} = require(${from});`,
+  );
+  const statements = imports.filter(({ kind }) => kind === 'import-statement').length;
+  if (found !== statements) throw new Error(`${found} imports found, and there are ${statements}`);
+  return text
+    .replace(
+      /^export (\{[^}]*\});(?=\n(?:\/\/#.*\n)?$)/m,
+      (_, names) => `module.exports = ${names.replaceAll(/([\w$]+) as ([\w$]+)/g, '$2: $1')};`,
+    )
+    .replaceAll(/\bimport\(("\.\/[^"]+\.cjs")\)/g, 'Promise.resolve().then(() => require($1))')
+    .replace(/^#!.*/, '');
+}
+
+/** In its place: an ES module, as who starts or imports it expects. */
+function writeEntry(root, path, exports) {
+  const [name] = /[\w-]+(?=\.js$)/.exec(path);
+  const loader = relative(dirname(path), 'dist/src/program/load.cjs');
+  const loaded = `createRequire(import.meta.url)('${loader}').load('${name}');\n`;
+  const line = exports.length === 0 ? loaded : `export const { ${exports.join(', ')} } = ${loaded}`;
+  const shebang = name === 'cli' ? '#!/usr/bin/env node\n' : '';
+  writeFileSync(join(root, path), `${shebang}import { createRequire } from 'node:module';\n\n${line}`);
 }
 
 /** Of the packages that are in the bundle, as they ask for it. */

@@ -7,6 +7,7 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { buildPage } from './build-page.mjs';
 import { buildProgram } from './build-program.mjs';
+import { compileProgram } from './compile-program.mjs';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 const tsc = join(dirname(createRequire(import.meta.url).resolve('typescript/package.json')), 'bin', 'tsc');
@@ -23,6 +24,7 @@ const { status: pageStatus } = spawnSync(process.execPath, [tsc, '-p', join(root
 if (pageStatus !== 0) process.exit(pageStatus ?? 1);
 await buildPage(root);
 await buildProgram(root, { sourcemap: !packaged });
+if (!packaged || process.argv.includes('--compiled')) compileProgram(root);
 for (const folder of ['migrations', 'functions', 'views'].map((name) => join('src/catalog', name)))
   cpSync(join(root, folder), join(root, 'dist', folder), { recursive: true });
 chmodSync(join(root, 'dist/src/app/cli.js'), 0o755);

@@ -9,7 +9,9 @@ import { tellUnprinted } from './printed.ts';
 tellUnprinted();
 if (process.argv.length === 3 && /^(?:--version|-V)$/.test(process.argv[2] ?? ''))
   process.stdout.write(`${version()}\n`);
-else {
+else void start();
+
+async function start(): Promise<void> {
   const { run } = await import('./program.ts');
   await run({ argv: process.argv, env: process.env, version: version() });
 }

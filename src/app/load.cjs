@@ -1,0 +1,68 @@
+/**
+ * Loads the files of the bundled program (scripts/build-program.mjs). Beside them, in `compiled/`, the build leaves what V8 makes of each, so that
+ * a start compiles nothing (docs/decisions/0217). V8 itself refuses what another version of it has made, or one with other flags, but not
+ * what is damaged or of another source of the same length: hence the sum. Whatever does not fit counts for nothing, and
+ * the source is compiled as if nothing were there.
+ */
+'use strict';
+
+const { existsSync, readFileSync } = require('node:fs');
+const { join } = require('node:path');
+const { pathToFileURL } = require('node:url');
+const { Script, constants } = require('node:vm');
+const { crc32 } = require('node:zlib');
+
+const compiledFolder = join(__dirname, 'compiled');
+const isCompiled = existsSync(compiledFolder);
+const sumBytes = 4;
+const loaded = new Map();
+
+/** The exports of `./name.cjs`, which is run once. */
+function load(name) {
+  const known = loaded.get(name);
+  if (known !== undefined) return known;
+  const module = { exports: {} };
+  const { url, source } = fileOf(name);
+  const script = scriptOf(url, source, isCompiled ? compiledOf(name, source) : undefined);
+  const required = (id) => (id.startsWith('./') ? load(id.slice(2, -'.cjs'.length)) : require(id));
+  script.runInThisContext()(required, module, url);
+  loaded.set(name, module.exports);
+  return module.exports;
+}
+
+function fileOf(name) {
+  const path = join(__dirname, `${name}.cjs`);
+  return { url: pathToFileURL(path).href, source: readFileSync(path) };
+}
+
+/** As an ES module has it: strict, and known by its URL. What is left of `import()` is for Node. */
+function scriptOf(url, source, cachedData) {
+  return new Script(`(function (require, module, moduleUrl) { 'use strict'; ${source.toString()}\n})`, {
+    filename: url,
+    cachedData,
+    importModuleDynamically: constants.USE_MAIN_CONTEXT_DEFAULT_LOADER,
+  });
+}
+
+/** The sum stands at the end, so that V8 finds its data aligned. */
+function compiledOf(name, source) {
+  let file;
+  try {
+    file = readFileSync(compiledPath(name));
+  } catch {
+    return undefined;
+  }
+  if (file.length <= sumBytes) return undefined;
+  const data = file.subarray(0, -sumBytes);
+  return file.readUInt32LE(data.length) === sumOf(source, data) ? data : undefined;
+}
+
+function compiledPath(name) {
+  return join(compiledFolder, `${name}.bin`);
+}
+
+function sumOf(source, data) {
+  return crc32(data, crc32(source, crc32(`${process.version} ${process.arch}`)));
+}
+
+module.exports = { load, compiledFolder, compiledPath, fileOf, scriptOf, sumOf };
