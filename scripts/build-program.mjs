@@ -58,13 +58,15 @@ function commonJs(text, { imports }) {
   );
   const statements = imports.filter(({ kind }) => kind === 'import-statement').length;
   if (found !== statements) throw new Error(`${found} imports found, and there are ${statements}`);
-  return text
+  const body = text
     .replace(
       /^export (\{[^}]*\});(?=\n(?:\/\/#.*\n)?$)/m,
       (_, names) => `module.exports = ${names.replaceAll(/([\w$]+) as ([\w$]+)/g, '$2: $1')};`,
     )
     .replaceAll(/\bimport\(("\.\/[^"]+\.cjs")\)/g, 'Promise.resolve().then(() => require($1))')
     .replace(/^#!.*/, '');
+  const place = `const moduleUrl = require('node:url').pathToFileURL(__filename).href; `;
+  return `'use strict'; ${body.includes('moduleUrl') ? place : ''}${body}`;
 }
 
 /** In its place: an ES module, as who starts or imports it expects. */

@@ -1,5 +1,5 @@
 // Compiles the TypeScript into dist/, bundles the program and the console's page, and copies what tsc does not: the catalog's SQL. `--package` leaves out
-// the tests, the benchmark and the source maps: that is what `npm pack` and the image are made of.
+// the tests, the benchmark, the source maps and what is compiled for this Node alone: that is what `npm pack` is made of. With `--compiled` as well, the image.
 import { spawnSync } from 'node:child_process';
 import { chmodSync, cpSync, rmSync } from 'node:fs';
 import { createRequire } from 'node:module';

@@ -1,21 +1,21 @@
 // Leaves beside the bundled program what V8 makes of it (src/app/load.cjs): all of it, so that a start compiles nothing. For this Node alone, and therefore not
 // in the package.
-import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
 
 export function compileProgram(root) {
   const folder = join(root, 'dist/src/program');
-  const { compiledFolder, compiledPath, fileOf, scriptOf, sumOf } = createRequire(import.meta.url)(
+  const { compiledFolder, compiledPath, pathOf, scriptOf, sumOf } = createRequire(import.meta.url)(
     join(folder, 'load.cjs'),
   );
   mkdirSync(compiledFolder);
   for (const file of readdirSync(folder)) {
     if (!file.endsWith('.cjs') || file === 'load.cjs') continue;
     const name = file.slice(0, -'.cjs'.length);
-    const { url, source } = fileOf(name);
-    const data = eagerly(() => scriptOf(url, source)).createCachedData();
+    const source = readFileSync(pathOf(name));
+    const data = eagerly(() => scriptOf(pathOf(name), source)).createCachedData();
     const sum = Buffer.alloc(4);
     sum.writeUInt32LE(sumOf(source, data));
     writeFileSync(compiledPath(name), Buffer.concat([data, sum]));

@@ -17,28 +17,29 @@ const isCompiled = existsSync(compiledFolder);
 const sumBytes = 4;
 const loaded = new Map();
 
-/** The exports of `./name.cjs`, which is run once. */
+/** The exports of `./name.cjs`, which is run once. Node alone reads source maps, and of its own modules. */
 function load(name) {
+  if (process.sourceMapsEnabled) return require(pathOf(name));
   const known = loaded.get(name);
   if (known !== undefined) return known;
   const module = { exports: {} };
-  const { url, source } = fileOf(name);
-  const script = scriptOf(url, source, isCompiled ? compiledOf(name, source) : undefined);
+  const path = pathOf(name);
+  const source = readFileSync(path);
+  const script = scriptOf(path, source, isCompiled ? compiledOf(name, source) : undefined);
   const required = (id) => (id.startsWith('./') ? load(id.slice(2, -'.cjs'.length)) : require(id));
-  script.runInThisContext()(required, module, url);
+  script.runInThisContext()(required, module, path);
   loaded.set(name, module.exports);
   return module.exports;
 }
 
-function fileOf(name) {
-  const path = join(__dirname, `${name}.cjs`);
-  return { url: pathToFileURL(path).href, source: readFileSync(path) };
+function pathOf(name) {
+  return join(__dirname, `${name}.cjs`);
 }
 
-/** As an ES module has it: strict, and known by its URL. What is left of `import()` is for Node. */
-function scriptOf(url, source, cachedData) {
-  return new Script(`(function (require, module, moduleUrl) { 'use strict'; ${source.toString()}\n})`, {
-    filename: url,
+/** Known by its URL, as ES modules are. What is left of `import()` is for Node. */
+function scriptOf(path, source, cachedData) {
+  return new Script(`(function (require, module, __filename) { ${source.toString()}\n})`, {
+    filename: pathToFileURL(path).href,
     cachedData,
     importModuleDynamically: constants.USE_MAIN_CONTEXT_DEFAULT_LOADER,
   });
@@ -65,4 +66,4 @@ function sumOf(source, data) {
   return crc32(data, crc32(source, crc32(`${process.version} ${process.arch}`)));
 }
 
-module.exports = { load, compiledFolder, compiledPath, fileOf, scriptOf, sumOf };
+module.exports = { load, compiledFolder, compiledPath, pathOf, scriptOf, sumOf };
