@@ -64,6 +64,7 @@ function commonJs(text, { imports }) {
       (_, names) => `module.exports = ${names.replaceAll(/([\w$]+) as ([\w$]+)/g, '$2: $1')};`,
     )
     .replaceAll(/\bimport\(("\.\/[^"]+\.cjs")\)/g, 'Promise.resolve().then(() => require($1))')
+    .replaceAll(/\bimport\(("[^"]+")\)/g, 'require("../program/load.cjs").imported($1)')
     .replace(/^#!.*/, '');
   const place = `const moduleUrl = require('node:url').pathToFileURL(__filename).href; `;
   return `'use strict'; ${body.includes('moduleUrl') ? place : ''}${body}`;
