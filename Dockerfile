@@ -11,7 +11,7 @@ RUN npm ci --no-audit --no-fund
 COPY tsconfig.json tsconfig.package.json tsconfig.page.json ./
 COPY scripts ./scripts
 COPY src ./src
-RUN node scripts/build.mjs --package --compiled
+RUN node scripts/build.mjs --package
 
 FROM --platform=$BUILDPLATFORM ${NODE_IMAGE} AS dependencies
 ARG TARGETARCH

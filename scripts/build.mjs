@@ -1,5 +1,5 @@
 // Compiles the TypeScript into dist/, bundles the program and the console's page, and copies what tsc does not: the catalog's SQL. `--package` leaves out
-// the tests, the benchmark, the source maps and what is compiled for this Node alone: that is what `npm pack` is made of. With `--compiled` as well, the image.
+// the tests, the benchmark, the source maps and what is compiled for this Node alone: that is what `npm pack` and the image are made of.
 import { spawnSync } from 'node:child_process';
 import { chmodSync, cpSync, rmSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -24,7 +24,7 @@ const { status: pageStatus } = spawnSync(process.execPath, [tsc, '-p', join(root
 if (pageStatus !== 0) process.exit(pageStatus ?? 1);
 await buildPage(root);
 await buildProgram(root, { sourcemap: !packaged });
-if (!packaged || process.argv.includes('--compiled')) compileProgram(root);
+if (!packaged) compileProgram(root);
 for (const folder of ['migrations', 'functions', 'views'].map((name) => join('src/catalog', name)))
   cpSync(join(root, folder), join(root, 'dist', folder), { recursive: true });
 chmodSync(join(root, 'dist/src/app/cli.js'), 0o755);
