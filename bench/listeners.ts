@@ -41,7 +41,7 @@ export const listeners: Bench = {
     const services: Service[] = [];
     try {
       for (const count of Object.values(counts)) {
-        const service = await startService({ flags: [`--listeners=${count}`] });
+        const service = await startService({ listeners: count });
         services.push(service);
         await createSigned(service.client, 'events');
       }

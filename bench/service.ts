@@ -31,6 +31,8 @@ export interface ServiceOptions {
   readonly flags?: readonly string[];
   /** `dev` by default. */
   readonly database?: string;
+  /** One by default, on a machine of any size. */
+  readonly listeners?: number;
 }
 
 const flags = [
@@ -39,8 +41,6 @@ const flags = [
   '--sql-port=0',
   '--gateway-port=0',
   '--admin-port=0',
-  // On a machine of any size; a benchmark of several says so itself.
-  '--listeners=1',
 ];
 
 export async function startService(options: ServiceOptions = {}): Promise<Service> {
@@ -69,8 +69,9 @@ export async function startService(options: ServiceOptions = {}): Promise<Servic
 
 /** In a folder that is the caller's to remove. */
 export async function startIn(dataDir: string, options: ServiceOptions = {}): Promise<Service> {
-  const { database = 'dev' } = options;
-  const args = ['start', `--data-dir=${dataDir}`, ...flags, ...(options.flags ?? [])];
+  const { database = 'dev', listeners = 1 } = options;
+  const place = [`--data-dir=${dataDir}`, `--listeners=${listeners}`];
+  const args = ['start', ...place, ...flags, ...(options.flags ?? [])];
   const child = await start([script('../src/app/cli.js'), ...args], (text) =>
     text.includes('Headgate is ready'),
   );
