@@ -155,9 +155,9 @@ export const confirmCataloguedStatement =
   `pg_catalog.concat('xid ', pg_catalog.pg_current_xact_id_if_assigned())`;
 
 /**
- * Taken first by every transaction that replaces or deletes rows by their key, with the oid of the table as `$1`.
- * Transactions of one statement go side by side, because they take rows in the order of their keys. One of several
- * statements comes back to smaller keys, and goes alone: no two transactions of Headgates wait for each other in a
+ * Taken first by every transaction that replaces or deletes rows by their key, or takes deliveries, with the oid of the table as `$1`.
+ * Transactions of one statement go side by side, because they take rows in the order of their keys, and ids in theirs. One of several
+ * statements comes back to smaller ones, and goes alone: no two transactions of Headgates wait for each other in a
  * circle, which PostgreSQL would notice only after a second, as it does where the database has no schema `headgate`. What
  * is locked is one of a number of empty tables that nobody else may lock; tables that share one wait for each other's.
  */

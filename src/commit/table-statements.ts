@@ -117,7 +117,7 @@ export class TableStatements {
     this.confirm = { ...fixed(step(ask, confirmParameters(target))), checks: true };
     const table = [textOf(String(target.oid))];
     this.#locks =
-      target.hasLocks && isKeyed(target.shape)
+      target.hasLocks && (isKeyed(target.shape) || target.dedupe !== undefined)
         ? { shared: fixed(step(lockShared, table)), alone: fixed(step(lockAlone, table)) }
         : null;
     const remove = removeStatement(target);
