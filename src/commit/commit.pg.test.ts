@@ -9,6 +9,7 @@ import { onEnd } from '../../test/support/cleanup.ts';
 import { codes, webhookRoom, untilACommitWaits } from '../../test/support/commit-room.ts';
 import { rowsOf } from '../../test/support/rows.ts';
 import { runOurs } from '../../test/support/webhook-tables.ts';
+import { within } from '../../test/support/within.ts';
 import type { Endpoint } from '../engine/engine.ts';
 import { limits } from '../tables/limits.ts';
 import { CommitPools } from './commit-pools.ts';
@@ -174,7 +175,7 @@ suite('commit', () => {
     assert.deepEqual(codes(await sent), ['unknown commit_unknown', 'unknown commit_unknown']);
     // One that is alone tells its number before it waits: the engine is asked until it gives up the wait itself.
     const alone = send('4');
-    await untilACommitWaits(client);
+    await proxy.passed('xid ');
     proxy.reset();
     assert.match(String(codes(await alone)), /^aborted (?:engine_unavailable|deadline)$/);
     await holder.query('rollback');
@@ -225,14 +226,16 @@ suite('commit', () => {
   });
 });
 
-/** Passes everything on until it resets all connections. */
+/** Passes everything on until it resets all connections. `passed` waits for what the engine says on those since. */
 async function openResettingProxy(t: TestContext, to: Endpoint) {
   const sockets = new Set<Socket>();
+  let said = '';
   const server = createServer((socket) => {
     const upstream = to.kind === 'unix' ? connect(to.path) : connect(to.port, to.host);
     sockets.add(socket);
     for (const end of [socket, upstream]) end.on('error', () => {});
     socket.pipe(upstream).pipe(socket);
+    upstream.on('data', (bytes: Buffer) => (said += bytes.toString('latin1')));
     socket.on('close', () => upstream.destroy());
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -242,9 +245,11 @@ async function openResettingProxy(t: TestContext, to: Endpoint) {
   });
   return {
     port: (server.address() as AddressInfo).port,
+    passed: (text: string) => within(10_000, async () => assert(said.includes(text), said)),
     reset: () => {
       for (const socket of sockets) socket.resetAndDestroy();
       sockets.clear();
+      said = '';
     },
   };
 }
