@@ -42,6 +42,12 @@ const schemas = `
   where n.nspname !~ '^(pg_|headgate_owner_)' and n.nspname not in ('information_schema', 'headgate', '${roleName}', '${functionsSchema}')
     and (n.nspowner = current_user::regrole or n.nspname = 'public')`;
 
+const grant = `if relation.is_sequence then
+      execute format('grant usage, select on sequence %s to ${roleName}', relation.name);
+    else
+      execute format('grant select, insert, update, delete on table %s to ${roleName}', relation.name);
+    end if;`;
+
 /**
  * Only what root owns, and now: an extension's relations have the privileges that the extension gives them. What root makes later has them by
  * default privileges of each schema. Those of a whole database would hold for schema \`headgate\`, too.
@@ -65,11 +71,7 @@ begin
       and not exists (select from pg_depend as d
         where d.classid = 'pg_class'::regclass and d.objid = c.oid and d.deptype = 'e')
   loop
-    if relation.is_sequence then
-      execute format('grant usage, select on sequence %s to ${roleName}', relation.name);
-    else
-      execute format('grant select, insert, update, delete on table %s to ${roleName}', relation.name);
-    end if;
+    ${grant}
   end loop;
 end $admit$`;
 
@@ -93,23 +95,33 @@ export const readForeign = `
 /** The function of it may be a stranger's. */
 export const dropTrigger = `drop event trigger if exists ${roleName}`;
 
+/** What lets the role into one database. `functions`: statements that make what it may call. */
+export interface LetInSql {
+  /** `known`: all of it was done before. */
+  readonly readKnown: string;
+  readonly letIn: string;
+  /** Does the same for what others were just making, and says that it is done. */
+  readonly readUnfinished: string;
+  readonly letInMissed: string;
+  readonly mark: string;
+}
+
 /**
  * Once for each database: the comment says for which, since a database that is made from another one takes the
- * event trigger along, and not the privileges on the database itself; and with which `functions`, statements that make
- * what the role may call.
+ * event trigger along, and not the privileges on the database itself; and with which functions.
  */
-export function letIn(functions: string): string {
+export function letInSql(functions: string): LetInSql {
   const made = createHash('sha256').update(functions).digest('hex').slice(0, 16);
-  return `
+  const marked = `(select obj_description(oid, 'pg_event_trigger') from pg_event_trigger where evtname = '${roleName}')`;
+  const mark = `(select format('database %s, functions ${made}', oid) from pg_database where datname = current_database())`;
+  const letIn = `
 do $let_in$
 declare
   database record;
   let_in_before boolean := exists (select from pg_event_trigger where evtname = '${roleName}');
-  known text := (select obj_description(oid, 'pg_event_trigger') from pg_event_trigger where evtname = '${roleName}');
 begin
   select oid, datname, format('database %s', oid) as mark into database
   from pg_database where datname = current_database();
-  if known = format('%s, functions ${made}', database.mark) then return; end if;
   -- Whoever may create schemas could make this one its own, before Headgate fills it as the superuser.
   create schema if not exists headgate;
   create schema if not exists ${roleName};
@@ -119,13 +131,13 @@ begin
   end if;
   ${functions};
   grant usage on schema ${functionsSchema} to ${roleName};
-  if split_part(known, ',', 1) is distinct from database.mark then
+  if split_part(${marked}, ',', 1) is distinct from database.mark then
     execute format('grant create, temporary on database %I to ${roleName}', database.datname);
   end if;
+  ${admit};
+  ${onSchema};
+  revoke execute on function ${roleName}.admit(oid), ${roleName}.on_schema() from public;
   if not let_in_before then
-    ${admit};
-    ${onSchema};
-    revoke execute on function ${roleName}.admit(oid), ${roleName}.on_schema() from public;
     perform ${roleName}.admit(schema.oid) from (${schemas}) as schema;
     if to_regnamespace('public') is not null then
       grant create on schema public to ${roleName};
@@ -133,6 +145,45 @@ begin
     create event trigger ${roleName} on ddl_command_end when tag in ('CREATE SCHEMA')
       execute function ${roleName}.on_schema();
   end if;
-  execute format('comment on event trigger ${roleName} is %L', format('%s, functions ${made}', database.mark));
 end $let_in$`;
+  return {
+    readKnown: `select coalesce(${marked} = ${mark}, false) as known`,
+    letIn,
+    readUnfinished,
+    letInMissed,
+    mark: `do $mark$ begin execute format('comment on event trigger ${roleName} is %L', ${mark}); end $mark$`,
+  };
 }
+
+/**
+ * Transactions that may have made a relation or a schema before they could see that the role was let in: whoever makes a relation
+ * locks its schema first, and keeps that lock to its end. `$1`: of these alone; null: of all.
+ */
+const readUnfinished = `
+  select distinct l.virtualtransaction as transaction
+  from pg_locks as l join pg_stat_activity as a on a.pid = l.pid
+  where a.datname = current_database() and l.pid <> pg_backend_pid() and l.granted
+    and (l.locktype = 'transactionid' or (l.locktype = 'object' and l.classid = 'pg_namespace'::regclass))
+    and ($1::text[] is null or l.virtualtransaction = any($1))`;
+
+/** What nobody has granted or revoked anything of, though the role has default privileges where it stands; and schemas likewise. */
+const letInMissed = `
+do $missed$
+declare
+  relation record;
+begin
+  perform ${roleName}.admit(schema.oid) from (${schemas} and n.nspacl is null) as schema
+  where exists (select from pg_event_trigger where evtname = '${roleName}' and evtenabled <> 'D');
+  for relation in
+    select c.oid::regclass as name, c.relkind = 'S' as is_sequence
+    from pg_class as c join pg_default_acl as d on d.defaclnamespace = c.relnamespace and d.defaclrole = c.relowner
+      and d.defaclobjtype = case c.relkind when 'S' then 'S' else 'r' end
+    where c.relacl is null and c.relowner = current_user::regrole and c.relkind in ('r', 'p', 'v', 'm', 'f', 'S')
+      and c.relnamespace in (${schemas})
+      and exists (select from aclexplode(d.defaclacl) as a where a.grantee = to_regrole('${roleName}'))
+      and not exists (select from pg_depend as e
+        where e.classid = 'pg_class'::regclass and e.objid = c.oid and e.deptype = 'e')
+  loop
+    ${grant}
+  end loop;
+end $missed$`;

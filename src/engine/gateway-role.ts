@@ -14,15 +14,9 @@ import { limits } from '../tables/limits.ts';
 import { Refused } from '../tables/refusals.ts';
 import { EngineError } from './engine.ts';
 import type { Engine } from './engine.ts';
-import {
-  dropTrigger,
-  letIn,
-  makeRole,
-  readDatabase,
-  readForeign,
-  readRole,
-  roleName,
-} from './gateway-role-sql.ts';
+import { GatewayAdmission } from './gateway-admission.ts';
+import { letInSql, makeRole, readDatabase, readRole, roleName } from './gateway-role-sql.ts';
+import type { LetInSql } from './gateway-role-sql.ts';
 import { notConnected } from './not-connected.ts';
 import { isConnectionLost, sqlstateOf } from './sqlstate.ts';
 
@@ -43,16 +37,16 @@ export class GatewayRole implements Closable {
   readonly #engine: Engine;
   readonly #clock: () => number;
   readonly #questions: Pool;
-  readonly #letInSql: string;
+  readonly #letInSql: LetInSql;
   #made: Promise<void> | null = null;
   /** By name, for a moment: what is asked about again and again is looked at now and then. */
   readonly #databases = new Map<string, { readonly ready: Promise<void>; readonly until: number }>();
   /** By oid: once let in stays let in. */
-  readonly #letInto = new Map<string, Promise<void>>();
+  readonly #admissions = new Map<string, GatewayAdmission>();
 
   /** `functions`: SQL that makes what the role may call. `clock`: monotonic, ms. */
   constructor(engine: Engine, name: string | null, functions: string, clock: () => number) {
-    this.#letInSql = letIn(functions);
+    this.#letInSql = letInSql(functions);
     this.#clock = clock;
     this.name = name ?? roleName;
     this.#own = this.name === roleName;
@@ -116,7 +110,7 @@ export class GatewayRole implements Closable {
       const [found] = rows;
       if (found === undefined) throw new Refused('database_unknown');
       if (!found.open || !found.permitted) throw new Refused('database_closed');
-      if (this.#own && !found.system) await this.#letInOnce(database, found.oid);
+      if (this.#own && !found.system) await this.#admissionTo(found.oid).admit(() => this.#connect(database));
     } catch (error) {
       if (error instanceof Refused) throw error;
       throw error instanceof EngineError || isConnectionLost(error) || sqlstateOf(error) !== null
@@ -146,34 +140,27 @@ export class GatewayRole implements Closable {
     throw new EngineError(`HEADGATE_EVENTS_ROLE=${this.name}: ${problem}; CREATE ROLE … LOGIN makes one`);
   }
 
-  #letInOnce(database: string, oid: string): Promise<void> {
-    const known = this.#letInto.get(oid);
+  #admissionTo(oid: string): GatewayAdmission {
+    const known = this.#admissions.get(oid);
     if (known !== undefined) return known;
-    for (const [oldest] of this.#letInto) {
-      if (this.#letInto.size >= limits.databasesMax) this.#letInto.delete(oldest);
+    for (const [oldest] of this.#admissions) {
+      if (this.#admissions.size >= limits.databasesMax) this.#admissions.delete(oldest);
     }
-    const letting = this.#letIn(database);
-    this.#letInto.set(oid, letting);
-    letting.catch(() => this.#letInto.delete(oid));
-    return letting;
+    const admission = new GatewayAdmission(this.#letInSql);
+    this.#admissions.set(oid, admission);
+    return admission;
   }
 
-  async #letIn(database: string): Promise<void> {
+  async #connect(database: string): Promise<Client> {
     const client = new Client(asHeadgate(this.#engine, database));
     client.on('error', () => {});
     try {
       await client.connect();
-      const { rows } = await client.query<{ name: string }>(readForeign);
-      const [foreign] = rows;
-      if (foreign !== undefined) {
-        await client.query(dropTrigger);
-        const why = `the database has a schema ${foreign.name} that is not Headgate's: drop it`;
-        throw new Refused('database_closed', why);
-      }
-      await client.query(this.#letInSql);
-    } finally {
+    } catch (error) {
       await client.end();
+      throw error;
     }
+    return client;
   }
 }
 

@@ -4,6 +4,8 @@ export const gatewayLimits = {
   eventsBodyBytesMax: 100 * 1024 * 1024,
   /** Request targets of POST /v1/events that are remembered as they were read. */
   eventsTargetsMax: 1_000,
+  /** Short answers that are kept as they are written. */
+  gatewayRepliesMax: 1_000,
   /** A body up to this size goes through a lane, with those of others; a larger one in a transaction of its own. */
   eventsLaneBytesMax: 1024 * 1024,
   /** One event, in bytes. */
@@ -77,6 +79,8 @@ export const gatewayLimits = {
   gatewayRoleConnectionsMax: 2,
   /** How long a database may take to let that role in: it grants on every table once, in ms. */
   gatewayRoleAnswerMs: 60_000,
+  /** How long the first request waits there for transactions that may be making tables, in ms; longer ones are looked for again. */
+  gatewayRoleWaitMs: 1_000,
   /** Requests that may wait for one of them, per database. */
   gatewaySqlWaitingMax: 256,
   /** How long they wait, in ms. */

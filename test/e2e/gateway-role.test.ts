@@ -7,6 +7,7 @@ import { onEnd } from '../support/cleanup.ts';
 import { request } from '../support/gateway.ts';
 import { sharedHeadgate, startHeadgate, spawnHeadgate, temporaryFolder } from '../support/headgate.ts';
 import type { Headgate } from '../support/headgate.ts';
+import { within } from '../support/within.ts';
 
 const sql = (headgate: Headgate, text: string, query = '') =>
   request(`${headgate.gatewayUrl}/v1/sql${query}`, { method: 'POST', body: text });
@@ -202,6 +203,43 @@ suite('the role of the events gateway on the embedded engine', () => {
       await there.end();
       await root.query('drop database taken_over');
     }
+  });
+
+  test('what others are making while the role is let in is the gateway’s, too', async (t) => {
+    const headgate = await shared();
+    const root = await headgate.client(t);
+    await root.query('create database busy');
+    const [making, longer, other] = await Promise.all([
+      headgate.client(t, 'busy'),
+      headgate.client(t, 'busy'),
+      headgate.client(t, 'busy'),
+    ]);
+    await making.query(
+      `begin; create table orders (id serial, n int); create schema shop; create table shop.items (n int)`,
+    );
+    await longer.query('begin; create table longer (n int)');
+    await other.query('begin; create table given_up (n int)');
+    // The first request of all: it waits a second for those who have begun before.
+    const first = rows(headgate, 'select 1 as one', '?database=busy');
+    await within(10_000, async () => {
+      const { rows: triggers } = await root.query(
+        `select from pg_stat_activity where application_name = 'headgate gateway role' and datname = 'busy'`,
+      );
+      assert.equal(triggers.length, 1);
+    });
+    await other.query('rollback');
+    await making.query('commit');
+    assert.deepEqual(await first, [{ one: 1 }]);
+    for (const name of ['orders', 'shop.items'])
+      assert.equal((await events(headgate, `database=busy&name=${name}`, '{"n":1}')).text, '{"rows":1}');
+    // Behind that second the role is let into what they have made within the time for which it is remembered.
+    await longer.query('commit; create table revoked (n int); revoke all on revoked from headgate_gateway');
+    await within(20_000, async () => {
+      const { text } = await events(headgate, 'database=busy&name=longer', '{"n":1}');
+      assert.equal(text, '{"rows":1}');
+    });
+    const revoked = await events(headgate, 'database=busy&name=revoked', '{"n":1}');
+    assert.equal(revoked.json.code, 'relation_not_writable');
   });
 
   test('a database that was restored without comments is let in', async (t) => {
