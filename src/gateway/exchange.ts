@@ -5,7 +5,9 @@
 import { randomUUID } from 'node:crypto';
 import type { Incoming } from '../http/exchange.ts';
 import { Exchange } from '../http/exchange.ts';
-import type { Reply } from '../http/reply.ts';
+import { often } from '../http/reply.ts';
+import type { OwnHeader, Reply } from '../http/reply.ts';
+import { remembered } from '../kit/remembered.ts';
 import { limits } from '../tables/limits.ts';
 import type { Observe } from '../tables/observations.ts';
 import { refusal, Refused } from '../tables/refusals.ts';
@@ -47,11 +49,11 @@ export class GatewayExchange extends Exchange implements GuardedRequest {
   }
 
   get localAddress(): string {
-    return this.connection.socket.localAddress ?? '';
+    return this.connection.local.address;
   }
 
   get localPort(): number {
-    return this.connection.socket.localPort ?? 0;
+    return this.connection.local.port;
   }
 
   /** Lets pages of its origin read the answer. */
@@ -62,8 +64,8 @@ export class GatewayExchange extends Exchange implements GuardedRequest {
 
   /** Whether the whole body is announced, as it is, and not larger than this. Throws Refused. */
   isSmall(bytesMax: number): boolean {
-    const length = this.one('content-length');
-    return !this.#isGzip() && length !== undefined && Number(length) <= bytesMax;
+    const length = this.isWhole ? this.announcedBytes : Number(this.one('content-length'));
+    return !this.#isGzip() && length <= bytesMax;
   }
 
   /** All of the body, at once where it is there; throws Refused, or rejects with it. What is held of it is given back with the answer. */
@@ -112,16 +114,17 @@ export class GatewayExchange extends Exchange implements GuardedRequest {
   }
 
   answer(answer: Answer, rows = 0): void {
-    this.write({
-      status: answer.status,
-      headers: this.#headers(answer.headers, answer.status === 204 ? null : Buffer.byteLength(answer.text)),
-      body: answer.text,
-    });
+    const bytes = answer.status === 204 ? null : Buffer.byteLength(answer.text);
+    const headers = this.#headers(answer.headers, bytes);
+    this.write({ status: answer.status, headers, body: answer.text }, this.#id);
     this.#tell(answer, rows);
   }
 
   answerJson(text: string, rows = 0): void {
-    this.answer({ code: 'ok', status: 200, headers: { 'content-type': json }, text }, rows);
+    if (this.#cors.length > 0)
+      return this.answer({ code: 'ok', status: 200, headers: { 'content-type': json }, text }, rows);
+    this.write(jsonReply(text), this.#id);
+    this.#tell({ code: 'ok', status: 200 }, rows);
   }
 
   /**
@@ -133,10 +136,10 @@ export class GatewayExchange extends Exchange implements GuardedRequest {
     const reader = new SlowReader(this.nodeResponse, result.bytes, readPauseMs);
     if (result.bytes <= limits.eventsLaneBytesMax) {
       const body = Buffer.concat([...asBuffers(result.body())]);
-      this.write({ status: 200, headers: this.#headers(type, body.length), body });
+      this.write({ status: 200, headers: this.#headers(type, body.length), body }, this.#id);
     } else {
       const pieces = asBuffers(result.body(), () => reader.goesOn());
-      this.writePieces(200, this.#headers(type, null), pieces);
+      this.writePieces(200, [...this.#headers(type, null), ...this.#id], pieces);
     }
     this.onEnded(() => {
       result.release();
@@ -155,7 +158,7 @@ export class GatewayExchange extends Exchange implements GuardedRequest {
       'cache-control': 'no-store',
       'x-accel-buffering': 'no',
     };
-    const write = this.writeOn(200, this.#headers(headers, null), readPauseMs);
+    const write = this.writeOn(200, [...this.#headers(headers, null), ...this.#id], readPauseMs);
     for await (const { frame, rows: more } of pieces) {
       if (!(await write(frame))) return;
       rows += more;
@@ -163,9 +166,12 @@ export class GatewayExchange extends Exchange implements GuardedRequest {
     await write(null);
   }
 
+  get #id(): OwnHeader {
+    return ['x-request-id', this.requestId];
+  }
+
   #headers(own: Answer['headers'], bytes: number | null): string[] {
-    const length = bytes === null ? [] : ['content-length', String(bytes)];
-    return headersOf(this.requestId, own, [...length, ...this.#cors]);
+    return headersOf(own, bytes, this.#cors);
   }
 
   #tell({ code, status }: Pick<Answer, 'code' | 'status'>, rows: number): void {
@@ -175,7 +181,8 @@ export class GatewayExchange extends Exchange implements GuardedRequest {
 
   /** Throws Refused for an encoding that is not known here. */
   #isGzip(): boolean {
-    const encoding = (this.one('content-encoding') ?? '').trim().toLowerCase();
+    // One that came as a whole has no encoding.
+    const encoding = this.isWhole ? '' : (this.one('content-encoding') ?? '').trim().toLowerCase();
     if (encoding === 'gzip' || encoding === 'x-gzip') return true;
     if (encoding === '' || encoding === 'identity') return false;
     throw new Refused(onlyGzip);
@@ -188,15 +195,21 @@ export function connectionWords(observe: Observe, remoteAddress: string, why: Re
   const { code, status, headers, text } = refusalAnswer(why);
   const kind = 'gateway.answered';
   observe({ kind, requestId, route: 'other', remoteAddress, status, code, rows: 0, seconds: 0 });
-  const length = ['content-length', String(Buffer.byteLength(text))];
-  return { status, headers: headersOf(requestId, headers, length), body: text };
+  const more = ['x-request-id', requestId];
+  return { status, headers: headersOf(headers, Buffer.byteLength(text), more), body: text };
 }
 
-function headersOf(requestId: string, own: Answer['headers'], more: readonly string[]): string[] {
-  const all = ['x-request-id', requestId, ...more];
+function headersOf(own: Answer['headers'], bytes: number | null, more: readonly string[]): string[] {
+  const all = bytes === null ? [...more] : ['content-length', String(bytes), ...more];
   for (const name in own) all.push(name, own[name] ?? '');
   return all;
 }
+
+/** Nearly all answers are one of a few texts. */
+const jsonReply = remembered((body): Reply => {
+  const headers = headersOf({ 'content-type': json }, Buffer.byteLength(body), []);
+  return often({ status: 200, headers, body });
+}, limits.gatewayRepliesMax);
 
 /** What the room of HTTP refuses, as a sender to the gateway reads it. */
 function inOurWords(tooLarge: string): (error: unknown) => never {

@@ -46,16 +46,17 @@ export class Guard {
 
   /** Whether the request comes from where requests may come from. */
   place(request: GuardedRequest): Refusal | null {
-    const host = request.one('host')?.toLowerCase();
+    const host = request.one('host');
     // Without a Host (HTTP/1.0) it is no browser that calls.
     if (host !== undefined && !this.#isOurs(host, request)) {
-      return refusal('host_refused', `the events gateway is not called ${shown(host)}`);
+      return refusal('host_refused', `the events gateway is not called ${shown(host.toLowerCase())}`);
     }
     const origin = request.one('origin')?.toLowerCase();
-    if (origin === undefined && this.#isOfAnotherSite(request.one('sec-fetch-site'))) {
+    if (origin === undefined) {
+      if (!this.#isOfAnotherSite(request.one('sec-fetch-site'))) return null;
       return refusal('page_refused', 'web pages of other sites may not call the events gateway');
     }
-    if (origin === undefined || this.allows(origin) || this.#isSameOrigin(origin, host)) return null;
+    if (this.allows(origin) || this.#isSameOrigin(origin, host?.toLowerCase())) return null;
     return refusal('page_refused', `web pages of ${shown(origin)} may not call the events gateway`);
   }
 
@@ -98,7 +99,7 @@ export class Guard {
     const { localAddress, localPort } = request;
     const last = this.#last;
     if (host === last.host && localAddress === last.localAddress && localPort === last.localPort) return true;
-    const isOurs = this.#isNamed(host, request);
+    const isOurs = this.#isNamed(host.toLowerCase(), request);
     if (isOurs) this.#last = { host, localAddress, localPort };
     return isOurs;
   }
@@ -123,7 +124,7 @@ export class Guard {
 }
 
 function bearerOf(authorization: string | undefined): string | undefined {
-  return /^bearer +([^ ]+) *$/i.exec(authorization ?? '')?.[1];
+  return authorization === undefined ? undefined : /^bearer +([^ ]+) *$/i.exec(authorization)?.[1];
 }
 
 function digest(text: string): Buffer {

@@ -55,6 +55,7 @@ export class Connection {
   passedOver: Refusal | null = null;
   /** What came on it was no request, or came too slowly, or not to its end: what follows is not told again. */
   broken = false;
+  #local: { readonly address: string; readonly port: number } | null = null;
   readonly #pending: LiveRequest[] = [];
   #limits: Limits;
   #ending = false;
@@ -71,6 +72,12 @@ export class Connection {
       endings.run(() => void end(...given));
       return socket;
     }) as Socket['end'];
+  }
+
+  /** Its own end; Node asks the system for it. */
+  get local(): { readonly address: string; readonly port: number } {
+    this.#local ??= { address: this.socket.localAddress ?? '', port: this.socket.localPort ?? 0 };
+    return this.#local;
   }
 
   /** True once the last answer is decided on: what arrives afterwards is not answered any more. */

@@ -21,7 +21,8 @@ import type { Connection, LiveRequest } from './connection.ts';
 import { FastAnswer } from './fast-answer.ts';
 import type { Coding, Inflation, Inflations } from './inflation.ts';
 import { parseCodings } from './inflation.ts';
-import type { Reply } from './reply.ts';
+import { endInOneWrite, writeHead } from './node-answer.ts';
+import type { OwnHeader, Reply } from './reply.ts';
 import { WholeRequest } from './whole-request.ts';
 
 const tooManyChunks = refusal('malformed_request', 'the body comes in too many small chunks');
@@ -126,6 +127,11 @@ export abstract class Exchange implements LiveRequest {
   /** Names and values in turn, as received. */
   get rawHeaders(): readonly string[] {
     return this.request.rawHeaders;
+  }
+
+  /** All of it was there at once, and the recogniser has read it. */
+  protected get isWhole(): boolean {
+    return this.request instanceof WholeRequest;
   }
 
   get received(): boolean {
@@ -285,14 +291,14 @@ export abstract class Exchange implements LiveRequest {
   }
 
   /** Lets go of whatever the request held, and writes its answer. */
-  protected write(reply: Reply): void {
+  protected write(reply: Reply, own: OwnHeader | null = null): void {
     const { request, response } = this;
     if (!this.#begin()) return;
     const closes = this.#decideOnClosing();
     if (response instanceof FastAnswer)
-      return response.send(reply, closes || (request as WholeRequest).closes, this.hall.now());
+      return response.send(reply, closes || (request as WholeRequest).closes, this.hall.now(), own);
     const { status, headers, body } = reply;
-    writeHead(response, status, headers, closes);
+    writeHead(response, status, own === null ? headers : [...headers, ...own], closes);
     if (typeof body === 'string' && this.method !== 'HEAD' && endInOneWrite(response, body)) return;
     response.end(body);
   }
@@ -374,27 +380,4 @@ export abstract class Exchange implements LiveRequest {
     if (this.request.headers['transfer-encoding'] !== undefined) return true;
     return this.announcedBytes > this.hall.limits.unreadBodyBytesMax;
   }
-}
-
-function writeHead(
-  response: ServerResponse,
-  status: number,
-  headers: readonly string[],
-  closes: boolean,
-): void {
-  response.writeHead(status, closes ? [...headers, 'Connection', 'close'] : (headers as string[]));
-}
-
-/**
- * Node writes an answer with a body in pieces (writev), which costs some µs more than one string in one write. What it
- * has made of the head is public in fact only (`_header` of lib/_http_outgoing.js, since 0.x): false where it is not there,
- * and nothing is done. The head is written one byte a character, so the body has to be ASCII.
- */
-function endInOneWrite(response: ServerResponse, body: string): boolean {
-  const message = response as ServerResponse & { _header?: unknown };
-  if (typeof message._header !== 'string' || response.chunkedEncoding) return false;
-  if (Buffer.byteLength(body) !== body.length) return false;
-  message._header += body;
-  response.end();
-  return true;
 }

@@ -1,6 +1,6 @@
 /** The place of one answer in the order of its connection (fast-connection.ts), as of a ServerResponse. */
 import { messageOf } from './reply.ts';
-import type { Reply } from './reply.ts';
+import type { OwnHeader, Reply } from './reply.ts';
 
 /** The connection that it is owed on. */
 interface Owing {
@@ -29,10 +29,11 @@ export class FastAnswer {
     else (this.#others ??= []).push(done);
   }
 
-  send(reply: Reply, closes: boolean, nowMs: number): void {
+  send(reply: Reply, closes: boolean, nowMs: number, own: OwnHeader | null = null): void {
     const connection = this.#connection;
     this.closes = closes;
-    this.message = messageOf(reply, closes ? 'Connection: close\r\n' : connection.keepsAlive, nowMs);
+    const last = closes ? 'Connection: close\r\n' : connection.keepsAlive;
+    this.message = messageOf(reply, last, nowMs, own);
     connection.flush();
   }
 

@@ -8,9 +8,14 @@ export interface Reply {
   readonly body: string | Buffer;
 }
 
+/** A header, by which one answer differs from others of the same reply. */
+export type OwnHeader = readonly [name: string, value: string];
+
 /** A whole HTTP message, one character a byte: `last` are its last headers. */
-export function messageOf(reply: Reply, last: string, nowMs: number): string {
-  return `${heads.get(reply) ?? headOf(reply)}Date: ${dateAt(nowMs)}\r\n${last}\r\n${asBytes(reply.body)}`;
+export function messageOf(reply: Reply, last: string, nowMs: number, own: OwnHeader | null = null): string {
+  const head = heads.get(reply) ?? headOf(reply);
+  const line = own === null ? '' : lineOf(own[0], own[1]);
+  return `${head}${line}Date: ${dateAt(nowMs)}\r\n${last}\r\n${asBytes(reply.body)}`;
 }
 
 const heads = new WeakMap<Reply, string>();
@@ -21,18 +26,18 @@ export function often<R extends Reply>(reply: R): R {
   return reply;
 }
 
-/**
- * The lines of an answer up to its own last one. Throws for a header that would end before it should, as Node does: that is
- * nobody's but our own mistake.
- */
+/** The lines of an answer up to the last one that is its own. */
 function headOf({ status, headers }: Reply): string {
   let head = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\n`;
-  for (let i = 0; i + 1 < headers.length; i += 2) {
-    if (unwritable.test(headers[i + 1] ?? '') || unwritable.test(headers[i] ?? ''))
-      throw new TypeError('a header of an answer has characters that no header may have');
-    head += `${headers[i]}: ${headers[i + 1]}\r\n`;
-  }
+  for (let i = 0; i + 1 < headers.length; i += 2) head += lineOf(headers[i] ?? '', headers[i + 1] ?? '');
   return head;
+}
+
+/** Throws for a header that would end before it should, as Node does: that is nobody's but our own mistake. */
+function lineOf(name: string, value: string): string {
+  if (unwritable.test(value) || unwritable.test(name))
+    throw new TypeError('a header of an answer has characters that no header may have');
+  return `${name}: ${value}\r\n`;
 }
 
 /** The same for a socket that has no request to answer, and that is closed after it. */
