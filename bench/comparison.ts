@@ -2,7 +2,16 @@
  * Signed, durable single events at 256 connections: Headgate, and what else takes webhooks into PostgreSQL, in turns in
  * one run and in one engine. A contestant that cannot run loses its line and nothing more.
  */
-import { bare, connections, fastify, headgate, nodeRed, pgbenchInserts, webhookPsql } from './contestants.ts';
+import {
+  bare,
+  connections,
+  fastify,
+  headgate,
+  nodeRed,
+  pgbenchInserts,
+  redpanda,
+  webhookPsql,
+} from './contestants.ts';
 import type { Contestant } from './contestants.ts';
 import { spread, stamp, table } from './report.ts';
 import type { Bench } from './report.ts';
@@ -25,6 +34,7 @@ const entries: readonly Entry[] = [
   fastify.plain,
   fastify.prepared,
   { name: 'Node-RED', open: nodeRed },
+  { name: 'Redpanda Connect', open: redpanda },
   { name: '`webhook` + psql', open: webhookPsql },
   { name: 'pgbench, one INSERT a transaction', open: pgbenchInserts },
 ];

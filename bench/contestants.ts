@@ -190,6 +190,37 @@ export async function webhookPsql(service: Service): Promise<Contestant> {
   }
 }
 
+/** What its INSERTs may hold, and how many go at a time: of 1 to 256 rows and 4 to 64 INSERTs these were the best. */
+const redpandaConnect = { BATCH: '64', MAX_IN_FLIGHT: '64' };
+
+export async function redpanda(service: Service): Promise<Contestant> {
+  const { stdout, error } = spawnSync('redpanda-connect', ['--version'], { encoding: 'utf8' });
+  if (error !== undefined) throw new Error('the command `redpanda-connect` is not installed');
+  const table = await tableFor(service, 'redpanda_connect');
+  const port = await freePort();
+  const url = `http://127.0.0.1:${port}/hook`;
+  const { host, port: enginePort, user = '', database = '' } = service.engine;
+  const to = new URLSearchParams({ host, port: String(enginePort), sslmode: 'disable' });
+  const env = {
+    ...redpandaConnect,
+    PORT: String(port),
+    SECRET: secret,
+    TABLE: table,
+    DSN: `postgres://${user}@/${database}?${to.toString()}`,
+  };
+  const started = await start(['run', source('redpanda-connect.yaml')], () => false, {
+    command: 'redpanda-connect',
+    env,
+    probe: () => answers(url),
+  });
+  const { BATCH: rows, MAX_IN_FLIGHT: inserts } = redpandaConnect;
+  const version = /Version: (\S+)/.exec(stdout)?.[1] ?? 'of unknown version';
+  return {
+    ...overHttp(service, started, url, table),
+    note: `Redpanda Connect ${version}: http_server → Bloblang (HMAC) → sql_insert, ${rows} rows an INSERT or 1 ms, ${inserts} at a time`,
+  };
+}
+
 const installedPgbench = '/usr/lib/postgresql/15/bin/pgbench';
 export const pgbench = existsSync(installedPgbench) ? installedPgbench : 'pgbench';
 
