@@ -108,10 +108,10 @@ export interface LetInSql {
 
 /**
  * Once for each database: the comment says for which, since a database that is made from another one takes the
- * event trigger along, and not the privileges on the database itself; and with which functions.
+ * event trigger along, and not the privileges on the database itself; and by which statements, so that a newer Headgate does it again.
  */
 export function letInSql(functions: string): LetInSql {
-  const made = createHash('sha256').update(functions).digest('hex').slice(0, 16);
+  const made = createHash('sha256').update(functions).update(letInMissed).digest('hex').slice(0, 16);
   const marked = `(select obj_description(oid, 'pg_event_trigger') from pg_event_trigger where evtname = '${roleName}')`;
   const mark = `(select format('database %s, functions ${made}', oid) from pg_database where datname = current_database())`;
   const letIn = `
