@@ -108,9 +108,6 @@ export function createMetrics(options: MetricsOptions): Metrics {
       if (observation.kind === 'request.answered') {
         countAnswer(counts.of(observation.table), observation.status, observation.code, observation.rows);
         events.requestSeconds.add(observation.seconds);
-      } else if (observation.kind === 'gateway.answered') {
-        events.gateway(observation);
-        if (observation.route === 'stream') watch(observation);
       } else if (observation.kind === 'batch.answered') {
         const series = counts.of(observation.table);
         series.rows += observation.rows;
@@ -348,6 +345,9 @@ function count(events: ReturnType<typeof registerEvents>, observation: Observati
       break;
     case 'values.nulled':
       events.valuesNulled.inc(observation.values);
+      break;
+    case 'gateway.answered':
+      events.gateway(observation);
       break;
     case 'request.failed':
       events.requestFailures.inc();

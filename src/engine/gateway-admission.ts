@@ -41,8 +41,11 @@ export class GatewayAdmission {
     try {
       await refuseForeign(client);
       const isFirst = this.#unfinished === null;
-      if (isFirst && (await this.#isKnown(client))) return true;
-      if (isFirst) await client.query(this.#sql.letIn);
+      if (isFirst) {
+        if (await this.#isKnown(client)) return true;
+        await client.query(this.#sql.letIn);
+        if (await this.#isKnown(client)) return true;
+      }
       return await this.#admitMissed(client, isFirst ? limits.gatewayRoleWaitMs : 0);
     } finally {
       await client.end();

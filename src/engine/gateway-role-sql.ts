@@ -42,11 +42,21 @@ const schemas = `
   where n.nspname !~ '^(pg_|headgate_owner_)' and n.nspname not in ('information_schema', 'headgate', '${roleName}', '${functionsSchema}')
     and (n.nspowner = current_user::regrole or n.nspname = 'public')`;
 
-const grant = `if relation.is_sequence then
+/** Grants on relations of root's for which `condition` holds. Its block declares `relation`. */
+const grantOn = (condition: string) => `
+  for relation in
+    select c.oid::regclass as name, c.relkind = 'S' as is_sequence from pg_class as c
+    where ${condition} and c.relowner = current_user::regrole
+      and c.relkind in ('r', 'p', 'v', 'm', 'f', 'S')
+      and not exists (select from pg_depend as d
+        where d.classid = 'pg_class'::regclass and d.objid = c.oid and d.deptype = 'e')
+  loop
+    if relation.is_sequence then
       execute format('grant usage, select on sequence %s to ${roleName}', relation.name);
     else
       execute format('grant select, insert, update, delete on table %s to ${roleName}', relation.name);
-    end if;`;
+    end if;
+  end loop;`;
 
 /**
  * Only what root owns, and now: an extension's relations have the privileges that the extension gives them. What root makes later has them by
@@ -64,15 +74,7 @@ begin
     grant select, insert, update, delete on tables to ${roleName}', current_user, schema);
   execute format('alter default privileges for role %I in schema %I
     grant usage, select on sequences to ${roleName}', current_user, schema);
-  for relation in
-    select c.oid::regclass as name, c.relkind = 'S' as is_sequence from pg_class as c
-    where c.relnamespace = place and c.relowner = current_user::regrole
-      and c.relkind in ('r', 'p', 'v', 'm', 'f', 'S')
-      and not exists (select from pg_depend as d
-        where d.classid = 'pg_class'::regclass and d.objid = c.oid and d.deptype = 'e')
-  loop
-    ${grant}
-  end loop;
+  ${grantOn('c.relnamespace = place')}
 end $admit$`;
 
 /** Does nothing where the database was restored on a server without the role. */
@@ -100,7 +102,7 @@ export interface LetInSql {
   /** `known`: all of it was done before. */
   readonly readKnown: string;
   readonly letIn: string;
-  /** Does the same for what others were just making, and says that it is done. */
+  /** Where that has left `known` false, for what others were just making. */
   readonly readUnfinished: string;
   readonly letInMissed: string;
   readonly mark: string;
@@ -108,16 +110,20 @@ export interface LetInSql {
 
 /**
  * Once for each database: the comment says for which, since a database that is made from another one takes the
- * event trigger along, and not the privileges on the database itself; and by which statements, so that a newer Headgate does it again.
+ * event trigger along, and not the privileges on the database itself; and with which functions. Where grants were just made it
+ * says `unfinished` first. A database that was restored has its privileges: what root has revoked may have none of its own there, like what
+ * was missed, and is not looked for.
  */
 export function letInSql(functions: string): LetInSql {
-  const made = createHash('sha256').update(functions).update(letInMissed).digest('hex').slice(0, 16);
+  const made = createHash('sha256').update(functions).digest('hex').slice(0, 16);
   const marked = `(select obj_description(oid, 'pg_event_trigger') from pg_event_trigger where evtname = '${roleName}')`;
   const mark = `(select format('database %s, functions ${made}', oid) from pg_database where datname = current_database())`;
+  const comment = `execute format('comment on event trigger ${roleName} is %L', ${mark})`;
   const letIn = `
 do $let_in$
 declare
   database record;
+  known text := ${marked};
   let_in_before boolean := exists (select from pg_event_trigger where evtname = '${roleName}');
 begin
   select oid, datname, format('database %s', oid) as mark into database
@@ -131,19 +137,24 @@ begin
   end if;
   ${functions};
   grant usage on schema ${functionsSchema} to ${roleName};
-  if split_part(${marked}, ',', 1) is distinct from database.mark then
+  if split_part(known, ',', 1) is distinct from database.mark then
     execute format('grant create, temporary on database %I to ${roleName}', database.datname);
   end if;
-  ${admit};
-  ${onSchema};
-  revoke execute on function ${roleName}.admit(oid), ${roleName}.on_schema() from public;
   if not let_in_before then
+    ${admit};
+    ${onSchema};
+    revoke execute on function ${roleName}.admit(oid), ${roleName}.on_schema() from public;
     perform ${roleName}.admit(schema.oid) from (${schemas}) as schema;
     if to_regnamespace('public') is not null then
       grant create on schema public to ${roleName};
     end if;
     create event trigger ${roleName} on ddl_command_end when tag in ('CREATE SCHEMA')
       execute function ${roleName}.on_schema();
+    known := format('%s, unfinished', database.mark);
+    execute format('comment on event trigger ${roleName} is %L', known);
+  end if;
+  if known is distinct from format('%s, unfinished', database.mark) then
+    ${comment};
   end if;
 end $let_in$`;
   return {
@@ -151,7 +162,7 @@ end $let_in$`;
     letIn,
     readUnfinished,
     letInMissed,
-    mark: `do $mark$ begin execute format('comment on event trigger ${roleName} is %L', ${mark}); end $mark$`,
+    mark: `do $mark$ begin ${comment}; end $mark$`,
   };
 }
 
@@ -174,16 +185,8 @@ declare
 begin
   perform ${roleName}.admit(schema.oid) from (${schemas} and n.nspacl is null) as schema
   where exists (select from pg_event_trigger where evtname = '${roleName}' and evtenabled <> 'D');
-  for relation in
-    select c.oid::regclass as name, c.relkind = 'S' as is_sequence
-    from pg_class as c join pg_default_acl as d on d.defaclnamespace = c.relnamespace and d.defaclrole = c.relowner
-      and d.defaclobjtype = case c.relkind when 'S' then 'S' else 'r' end
-    where c.relacl is null and c.relowner = current_user::regrole and c.relkind in ('r', 'p', 'v', 'm', 'f', 'S')
-      and c.relnamespace in (${schemas})
-      and exists (select from aclexplode(d.defaclacl) as a where a.grantee = to_regrole('${roleName}'))
-      and not exists (select from pg_depend as e
-        where e.classid = 'pg_class'::regclass and e.objid = c.oid and e.deptype = 'e')
-  loop
-    ${grant}
-  end loop;
+  ${grantOn(`c.relacl is null and c.relnamespace in (${schemas}) and exists (
+      select from pg_default_acl as p, aclexplode(p.defaclacl) as a
+      where p.defaclnamespace = c.relnamespace and p.defaclrole = c.relowner
+        and p.defaclobjtype = case c.relkind when 'S' then 'S' else 'r' end and a.grantee = to_regrole('${roleName}'))`)}
 end $missed$`;

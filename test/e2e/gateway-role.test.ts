@@ -242,7 +242,7 @@ suite('the role of the events gateway on the embedded engine', () => {
     assert.equal(revoked.json.code, 'relation_not_writable');
   });
 
-  test('a database that was restored without comments is let in', async (t) => {
+  test('a database that was restored without comments is let in, and what was revoked there stays so', async (t) => {
     const headgate = await shared();
     const root = await headgate.client(t);
     await root.query('create database restored');
@@ -250,7 +250,13 @@ suite('the role of the events gateway on the embedded engine', () => {
     await there.query(`create schema headgate_gateway;
       create function headgate_gateway.on_schema() returns event_trigger language plpgsql as $$ begin end $$;
       create event trigger headgate_gateway on ddl_command_end execute function headgate_gateway.on_schema()`);
+    // As pg_dump puts them back: a table from which all was revoked has no privileges of its own, and default ones come last.
+    await there.query(`create table payroll (n int);
+      alter default privileges in schema public grant select, insert, update, delete on tables to headgate_gateway;
+      create table orders (n int)`);
     assert.deepEqual(await rows(headgate, 'select 1 as one', '?database=restored'), [{ one: 1 }]);
+    assert.equal((await sql(headgate, 'select from payroll', '?database=restored')).json.code, '42501');
+    assert.equal((await events(headgate, 'database=restored&name=orders', '{"n":1}')).text, '{"rows":1}');
   });
 
   test('what the owner revokes stays revoked, and no password of the role counts', async (t) => {
