@@ -1,16 +1,16 @@
 #!/bin/sh
 # Copies the embedded engine's cluster while it serves: hot-backup.sh DATA_DIR NEW_FOLDER [CONNECTION]
 #
-# By PostgreSQL's own low-level protocol: between pg_backup_start and pg_backup_stop the files may change under the copy,
-# and the log written meanwhile, which is copied too, makes them whole again at the first start. Needs psql of any
-# version, tar, and the rights to read DATA_DIR. The master key is not copied: keep it apart. NEW_FOLDER appears whole or
-# not at all; docs/deploy/backups.md tells how to start from it.
+# Uses PostgreSQL's low-level backup protocol: between pg_backup_start and pg_backup_stop the files may change during the
+# copy, and the WAL written meanwhile, which is copied too, makes them consistent at the first start. Needs psql of any
+# version, tar, and the rights to read DATA_DIR. The master key is not copied: keep it apart. NEW_FOLDER appears complete
+# or not at all; docs/deploy/backups.md says how to start from it.
 set -eu
 
-# psql calls this script again for the two steps that must happen inside its session.
+# psql calls this script again for the two steps that must run during its session.
 case ${HEADGATE_BACKUP_STEP:-} in
 files)
-  # What PostgreSQL makes anew, what belongs to this moment, and the log, which comes last.
+  # Leaves out what PostgreSQL recreates, what is valid only now, and the WAL, which is copied last.
   tar -C "$from/pg" -cf - --warning=no-file-changed --warning=no-file-removed --warning=no-file-ignored \
     --exclude='./run/*' --exclude='./pg_wal/*' --exclude='./pg_replslot/*' --exclude='./pg_dynshmem/*' \
     --exclude='./pg_notify/*' --exclude='./pg_serial/*' --exclude='./pg_snapshots/*' --exclude='./pg_stat_tmp/*' \
@@ -26,7 +26,7 @@ log)
   first=$(sed -n 's/^START WAL LOCATION: .* (file \([0-9A-F]*\))$/\1/p' "$part/label")
   [ -n "$first" ]
   for segment in "$from"/pg/pg_wal/????????????????????????; do
-    # From the first one that is needed on; what is older may be recycled while it is read.
+    # From the first needed segment on; an older one may be recycled while it is read.
     if [ "$(printf '%s\n' "$first" "${segment##*/}" | LC_ALL=C sort | head -n 1)" = "$first" ]; then
       cp -p "$segment" "$part/pg/pg_wal/"
     fi
@@ -54,7 +54,7 @@ if [ -n "$(ls -A "$from/pg/pg_tblspc")" ]; then
   exit 1
 fi
 
-# The slot keeps the log until it was copied, and goes with the session.
+# The slot keeps the WAL until it is copied, and is dropped with the session.
 psql -X -q -At -v ON_ERROR_STOP=1 "${3:-host=localhost port=4567 user=root dbname=dev}" <<'SQL'
 SELECT slot_name FROM pg_create_physical_replication_slot('headgate_backup_' || pg_backend_pid(), true, true) \gset
 SELECT pg_backup_start('headgate', true) AS begin \gset

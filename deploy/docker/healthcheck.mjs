@@ -1,4 +1,4 @@
-// The image's HEALTHCHECK: exit status 0 while the admin port of this container's Headgate answers. Needs no curl.
+// The image's HEALTHCHECK: exit status 0 if the admin port of this container's Headgate answers. Needs no curl.
 import { get } from 'node:http';
 
 const host = process.env.HEADGATE_ADMIN_HOST || '127.0.0.1';

@@ -1,4 +1,4 @@
-// `helm test`: exit status 0 once every pod of the release answers 200 on READY_URL, 1 after READY_SECONDS without.
+// `helm test`: exit status 0 once every pod of the release answers 200 on READY_URL, 1 if that takes more than READY_SECONDS.
 import { lookup } from 'node:dns/promises';
 import { setTimeout as pause } from 'node:timers/promises';
 

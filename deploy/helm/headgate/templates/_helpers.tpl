@@ -2,7 +2,7 @@
 {{- .Values.nameOverride | default .Chart.Name | trunc 63 | trimSuffix "-" -}}
 {{- end -}}
 
-{{- /* 50 characters leave room for the suffixes of the objects' names and the pods' own. */ -}}
+{{- /* 50 characters leave room for the suffixes of the objects' and pods' names. */ -}}
 {{- define "headgate.fullname" -}}
 {{- if .Values.fullnameOverride -}}
 {{- .Values.fullnameOverride | trunc 50 | trimSuffix "-" -}}
@@ -14,7 +14,7 @@
 {{- end -}}
 
 {{- define "headgate.selectorLabels" -}}
-{{- /* toJson puts a text on one line and into quotes: a release may be called 42, and no value becomes more than a value. */ -}}
+{{- /* toJson quotes a text on one line: a release may be called 42, and a value cannot become anything but a value. */ -}}
 app.kubernetes.io/name: {{ include "headgate.name" . | toJson }}
 app.kubernetes.io/instance: {{ .Release.Name | toJson }}
 {{- end -}}
@@ -24,12 +24,12 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
 {{- end -}}
 
-{{- /* Of every object. */ -}}
+{{- /* Labels of every object. */ -}}
 {{- define "headgate.labels" -}}
 {{ include "headgate.labelsWith" (list . dict) }}
 {{- end -}}
 
-{{- /* The same with further ones: (list . labels); these win over commonLabels. */ -}}
+{{- /* The same with further ones: (list . labels); these override commonLabels. */ -}}
 {{- define "headgate.labelsWith" -}}
 {{- $root := index . 0 -}}
 {{ include "headgate.selectorLabels" $root }}
@@ -39,7 +39,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- end }}
 {{- end -}}
 
-{{- /* (list . annotations); these win over commonAnnotations. Empty where there are none. */ -}}
+{{- /* (list . annotations); these override commonAnnotations. Empty if there are none. */ -}}
 {{- define "headgate.annotations" -}}
 {{- with include "headgate.over" (list (index . 0).Values.commonAnnotations (index . 1)) | fromYaml -}}
 annotations:
@@ -47,7 +47,7 @@ annotations:
 {{- end -}}
 {{- end -}}
 
-{{- /* (list under over): one set of names and texts laid over another. */ -}}
+{{- /* (list under over): the names and texts of both; those of the second override those of the first. */ -}}
 {{- define "headgate.over" -}}
 {{- $all := dict -}}
 {{- range $texts := . -}}
@@ -60,7 +60,7 @@ annotations:
 {{- .Values.serviceAccount.name | default (include "headgate.fullname" .) -}}
 {{- end -}}
 
-{{- /* A registry that a parent chart sets for all its images stands in front. */ -}}
+{{- /* Prefixed with the registry that a parent chart sets for all its images. */ -}}
 {{- define "headgate.image" -}}
 {{- with (.Values.global).imageRegistry }}{{ . | trimSuffix "/" }}/{{ end -}}
 {{- if .Values.image.digest -}}
@@ -70,12 +70,12 @@ annotations:
 {{- end -}}
 {{- end -}}
 
-{{- /* What values of the chart set, under every name that it has; extraEnv is for everything else. */ -}}
+{{- /* Every name of the variables that values of the chart set; extraEnv is for all others. */ -}}
 {{- define "headgate.managedEnvironment" -}}
 HEADGATE_DATA_DIR HEADGATE_LISTEN_ENABLED HEADGATE_LISTEN_PORT HEADGATE_SQL_HOST HEADGATE_SQL_PORT HEADGATE_ADMIN_HOST HEADGATE_ADMIN_PORT HEADGATE_INSECURE HEADGATE_LOG_FORMAT HEADGATE_LOG_LEVEL HEADGATE_MASTER_KEY HEADGATE_MASTER_KEY_FILE HEADGATE_DATABASE_URL HEADGATE_PUBLIC_URL HEADGATE_SQL_PASSWORD HEADGATE_SQL_PASSWORD_FILE HEADGATE_LISTEN_TLS_CERT HEADGATE_LISTEN_TLS_KEY HEADGATE_SQL_TLS_CERT HEADGATE_SQL_TLS_KEY HEADGATE_GATEWAY_TLS_CERT HEADGATE_GATEWAY_TLS_KEY HEADGATE_TRUSTED_PROXIES HEADGATE_LISTEN_NETWORKS HEADGATE_GATEWAY_NETWORKS HEADGATE_ADDRESS_RATE HEADGATE_TABLE_RATE HEADGATE_LISTENERS HEADGATE_BODY_BYTES_MAX EVENTS_API_HOST EVENTS_API_PORT EVENTS_API_TOKEN HEADGATE_GATEWAY_HOST HEADGATE_GATEWAY_PORT HEADGATE_GATEWAY_TOKEN
 {{- end -}}
 
-{{- /* Labels that find what belongs to the release; no value may set them. */ -}}
+{{- /* Labels that identify the release's objects; no value may set them. */ -}}
 {{- define "headgate.reservedLabels" -}}
 app.kubernetes.io/name app.kubernetes.io/instance app.kubernetes.io/managed-by app.kubernetes.io/component helm.sh/chart
 {{- end -}}
@@ -101,7 +101,7 @@ app.kubernetes.io/name app.kubernetes.io/instance app.kubernetes.io/managed-by a
 {{- .Values.gateway.existingSecret | default (printf "%s-gateway" (include "headgate.fullname" .)) -}}
 {{- end -}}
 
-{{- /* "true" where the pods have volumes of their own: a StatefulSet; otherwise empty, a Deployment. */ -}}
+{{- /* "true" if the pods have their own volumes: a StatefulSet; otherwise empty, a Deployment. */ -}}
 {{- define "headgate.stateful" -}}
 {{- if or (not (include "headgate.external" .)) .Values.spool.size -}}true{{- end -}}
 {{- end -}}
@@ -110,7 +110,7 @@ app.kubernetes.io/name app.kubernetes.io/instance app.kubernetes.io/managed-by a
 {{- .Values.storage.existingClaim | default (printf "%s-data" (include "headgate.fullname" .)) -}}
 {{- end -}}
 
-{{- /* What the schema cannot say, because it is about several values at once. */ -}}
+{{- /* Checks that the schema cannot express, because they involve several values. */ -}}
 {{- define "headgate.check" -}}
 {{- $external := include "headgate.external" . -}}
 {{- if not (regexMatch "^[a-z]([-a-z0-9]*[a-z0-9])?$" (include "headgate.fullname" .)) -}}

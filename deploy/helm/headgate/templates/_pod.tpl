@@ -1,4 +1,4 @@
-{{- /* The pod of the StatefulSet and of the Deployment: one text, so that they cannot differ where they need not. */ -}}
+{{- /* The pod of the StatefulSet and of the Deployment: one template, so that they differ only where they must. */ -}}
 {{- define "headgate.podTemplate" -}}
 {{- $external := include "headgate.external" . -}}
 metadata:
@@ -10,7 +10,7 @@ metadata:
   {{- if or .Values.podAnnotations .Values.database.url }}
   annotations:
     {{- if .Values.database.url }}
-    # Another connection string is another pod.
+    # A changed connection string replaces the pods.
     checksum/database-url: {{ .Values.database.url | sha256sum }}
     {{- end }}
     {{- with .Values.podAnnotations }}
@@ -241,7 +241,7 @@ failureThreshold: {{ .failureThreshold }}
 - name: HEADGATE_{{ .variable }}_TLS_KEY
   value: /tls/{{ .door }}/tls.key
 {{- end }}
-{{- /* Only what was asked for: Headgate has defaults of its own. */ -}}
+{{- /* Only if set: Headgate has its own defaults. */ -}}
 {{- with .Values.access.trustedProxies }}
 - name: HEADGATE_TRUSTED_PROXIES
   value: {{ join "," . | quote }}
@@ -271,7 +271,7 @@ failureThreshold: {{ .failureThreshold }}
   value: {{ int64 . | quote }}
 {{- end }}
 {{- range .Values.extraEnv }}
-{{- /* The API takes texts alone: a number or a boolean is one here. */ -}}
+{{- /* The API accepts only strings: a number or a boolean becomes one here. */ -}}
 {{- if hasKey . "value" }}
 {{ list (merge (dict "value" (include "headgate.text" .value)) .) | toYaml }}
 {{- else }}
@@ -280,14 +280,14 @@ failureThreshold: {{ .failureThreshold }}
 {{- end }}
 {{- end -}}
 
-{{- /* A number as it was written: one that is whole has no exponent. */ -}}
+{{- /* A number as it was written: an integer has no exponent. */ -}}
 {{- define "headgate.text" -}}
 {{- if kindIs "float64" . -}}
 {{- if eq . (floor .) -}}{{ int64 . }}{{- else -}}{{ . }}{{- end -}}
 {{- else -}}{{ . }}{{- end -}}
 {{- end -}}
 
-{{- /* The doors that have a certificate of their own. */ -}}
+{{- /* The doors that have their own certificate. */ -}}
 {{- define "headgate.certificates" -}}
 {{- $all := list -}}
 {{- with .Values.tls.listenerSecret }}{{ $all = append $all (dict "door" "listener" "variable" "LISTEN" "secretName" .) }}{{ end -}}
