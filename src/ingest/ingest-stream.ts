@@ -32,7 +32,7 @@ import type { Refusal } from '../tables/refusals.ts';
 export interface ItemsRequest extends DecodeHead {
   /** The `data` of each item. */
   readonly documents: Documents & { readonly spans: Uint32Array };
-  /** 1 where an item deletes; null: none does. */
+  /** 1 for an item that deletes; null: none does. */
   readonly deletes: Uint8Array | null;
 }
 
@@ -185,7 +185,7 @@ interface Entry {
 type Failure = Exclude<Outcome, { kind: 'committed' }> | { readonly kind: 'bug'; readonly error: unknown };
 
 /**
- * States, `#state`, moved by `#become` alone:
+ * States, `#state`, changed by `#become` alone:
  *   idle        every batch received is with the lane, or there is none.
  *   handing     batches are being handed to the lane, one after another.
  *   broken      a batch has failed; receipts are outstanding, and nothing more is handed over.

@@ -36,7 +36,7 @@ export const saidThere = `select left(current_setting('headgate.said'), 100) as 
 
 export const fit = ({ role, ...code }: Looked): string => `select ${executorFit(role, code)} as fit`;
 
-/** With the rights of the owner. $1 name, $2 oid, $3 version, $4 statement; the others are for rows. */
+/** Runs a statement with the rights of the owner. $1 name, $2 oid, $3 version, $4 statement; the others are for rows. */
 export const asOwner = ({ role, ownerName }: Looked): string => executorCall(role, { ownerName });
 
 export interface Leaf {

@@ -31,7 +31,7 @@ export class Rejects {
     this.#journals.set(database, new Journal({ ...this.#options, database }));
   }
 
-  /** Somebody has asked for a retry in this database. */
+  /** An owner has asked for a retry in this database. */
   wake(database: string): void {
     this.#journals.get(database)?.wake();
   }

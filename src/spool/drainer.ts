@@ -46,7 +46,7 @@ export class Drainer implements Closable {
   readonly #closing = new AbortController();
   readonly #ended: Promise<void>;
   readonly #progress = new Map<Spool, Progress>();
-  /** Tables in spools that belong to another database, by `id/oid`. */
+  /** Tables in spools that are of another database, or whose master key is not known, by `id/oid`. */
   readonly #held = new Set<string>();
   /** null: it does not sleep. */
   #sleep: AbortController | null = null;
@@ -60,7 +60,7 @@ export class Drainer implements Closable {
     this.#ended = this.#run();
   }
 
-  /** How much does not arrive because it belongs to another database. */
+  /** The number of such tables, whose requests do not arrive. */
   get holds(): number {
     return this.#held.size;
   }

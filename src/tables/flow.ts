@@ -297,7 +297,7 @@ export interface Documents {
 /** The rows of one request, ready for the engine: all of them are committed, or none. */
 export interface Rows {
   readonly target: Target;
-  /** One document a row, in the form that `target.shape.writeMode` asks for. */
+  /** One document per row, in the form that `target.shape.writeMode` asks for. */
   readonly documents: Documents;
   readonly count: number;
   /** Their size as a lane counts it. */

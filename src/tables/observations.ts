@@ -94,7 +94,7 @@ type What =
       readonly documents: number;
       readonly keys: readonly string[];
     }
-  /** Values that did not fit their columns were stored as NULL, because the table's owner wants it so. */
+  /** Values that did not fit their columns were stored as NULL, because the table's owner has chosen this. */
   | { readonly kind: 'values.nulled'; readonly table: TableName; readonly values: number }
   | {
       readonly kind: 'secret.learned' | 'secret.contested';
@@ -321,7 +321,7 @@ export interface TableName {
   readonly table: string;
 }
 
-/** `oid`: pg_class.oid; absent where only its name is known. */
+/** `oid`: pg_class.oid; absent if only its name is known. */
 export interface AnsweredTable extends TableName {
   readonly oid?: number;
 }

@@ -48,7 +48,7 @@ export interface SqlSession {
 
 /** EXPLAIN VALIDATE: a request as its owner describes it. */
 export interface ExplainRequest {
-  /** Names and values in turn, each byte one character, as node:http hands them over. */
+  /** Names and values in turn, each byte one character, as node:http passes them. */
   readonly rawHeaders: readonly string[];
   readonly body: Buffer;
   readonly method: string;
@@ -60,7 +60,7 @@ export interface ExplainRequest {
 
 export interface ExplainQuestion {
   readonly database: string;
-  /** Only tables that this role may own are looked at: nothing is evaluated on behalf of others. */
+  /** Only tables that this role may own are examined: nothing is evaluated on behalf of others. */
   readonly user: string;
   /** null: every table of that name; only the client's session knows which one is meant. */
   readonly schema: string | null;
