@@ -1,6 +1,6 @@
 /**
  * What happens to a webhook request, from its arrival to its outcome. Each stage may refuse the request by throwing Refused.
- * Only the last stage answers with success: it knows that the row is committed.
+ * Only the last stage can report success: it knows that the row is committed.
  *
  *   route → find the table → admit → read the body → VALIDATE → decode → the lane's receipt
  *

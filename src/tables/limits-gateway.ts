@@ -134,7 +134,7 @@ export const gatewayLimits = {
   streamPageMs: 5_000,
   /** Silence in a stream before a comment, in ms. */
   streamKeepAliveMs: 15_000,
-  /** How long committed rows may take to reach the disk before a look is given up, how often that is checked, and after how long a flush is requested, in ms. */
+  /** How long a look waits for committed rows to reach the disk, how often that is checked, and after how long a flush is requested, in ms. */
   streamFlushMs: 5_000,
   streamFlushPauseMs: 20,
   streamFlushAskMs: 100,
