@@ -1,33 +1,34 @@
 /**
  * One table's lane: requests wait here, in order, for the group that commits them.
  *
- * Takes Rows, gives one receipt each (a promise of an Outcome that resolves exactly once, never rejects), and
+ * Takes Rows; returns one receipt each (a promise of an Outcome that resolves exactly once and never rejects);
  * refuses with `lane_full`, `deadline`, `chain_broken` and `draining`. Touches nothing but the commit function it was given.
  *
- * States, `#state`, moved by `#become` alone:
+ * States, `#state`, changed by `#become` alone:
  *   idle       nothing waits, nothing commits.
- *   gathering  the first request came; the group is taken when this turn of the event loop has read every
+ *   gathering  the first request has arrived; the group is taken when this turn of the event loop has read every
  *              socket that was ready, so requests that arrive together are committed together. No timer.
- *   committing a group is at the engine; what arrives meanwhile waits and is the next group. Under load groups
- *              grow by themselves, and alone a request waits for nothing.
+ *   committing a group is at the engine; requests that arrive meanwhile wait and are the next group. So groups grow
+ *              under load, and a request that is alone waits for nothing.
  *
  *   idle ──submit──► gathering ──turn ends──► committing ──outcomes, as many wait──► committing
  *                        ▲                        ├────────outcomes, fewer wait──┐
  *                        └────────────────────────┼──────────────────────────────┘
  *                                                 └────────outcomes, none waits──► idle
  *
- * Where many send again as soon as they are answered, two groups take turns: while one is at the engine, the senders of the other
- * are answered and their next requests read. So the next group goes to the engine before those answers are written, it is
- * half of all, and where fewer wait, the answers are written first and the turn is waited for.
+ * If many senders send again as soon as they are answered, two groups take turns: while one is at the engine, the senders of the
+ * other are answered and their next requests are read. So if at least as many requests wait as the last group had, the next group
+ * goes to the engine before the answers of the last one are written, and takes half of all. If fewer wait, the answers are
+ * written first, and the lane waits for the end of the turn.
  *
- * A receipt past its deadline is settled by `expire`: `deadline` (certainly not stored) when it still waits, and
- * `unknown` when its group is at the engine, whose own answer then comes too late to be told. Each request says how
- * long it is waited for, so that one in the middle of the queue may go first.
+ * `expire` settles a receipt past its deadline: with `deadline` (certainly not stored) if the request still waits, and with
+ * `unknown` if its group is at the engine, whose own answer then comes too late. Each request has its own timeout, so
+ * one in the middle of the queue may expire first.
  *
- * A table that commits slowly gets smaller groups, and its queue ends where a request would wait for more than half of
- * its time: what cannot be answered in time anyway is refused at once, and does not take the time of those that can.
+ * A table that commits slowly gets smaller groups, and its queue is full when a request would wait for more than half of
+ * its timeout: a request that cannot be answered in time is refused at once, and takes no time from the others.
  *
- * Rows of a chain that were not committed break it; those of it that are taken for a group afterwards are refused
+ * Rows of a chain that were not committed break the chain; rows of it that are taken for a group afterwards are refused
  * with `chain_broken`.
  */
 import { deferred } from '../kit/deferred.ts';
@@ -48,7 +49,7 @@ export interface LaneOptions {
   readonly clock: () => number;
   /** Runs its argument when the current turn of the event loop has handled its sockets (setImmediate). */
   readonly endOfTurn: (run: () => void) => void;
-  /** Told when a lane has nothing left. */
+  /** Called when a lane has nothing left. */
   readonly onIdle: () => void;
 }
 
@@ -56,7 +57,7 @@ interface Waiting {
   readonly rows: Rows;
   readonly receipt: Deferred<Outcome>;
   readonly deadline: number;
-  /** Its place among all that came. */
+  /** Its number in the order of arrival. */
   readonly ordinal: number;
   settled: boolean;
 }
@@ -70,19 +71,19 @@ export class Lane {
   #queue: Waiting[] = [];
   #head = 0;
   #committing: readonly Waiting[] = [];
-  /** What has been at the engine, and whose senders are still to be told. */
+  /** Groups that the engine is done with, and whose senders are still to be told. */
   #ended: { readonly members: readonly Waiting[]; readonly outcomes: readonly Outcome[] }[] = [];
   #rows = 0;
   #bytes = 0;
-  /** No deadline of the queue, and none of the group at the engine, is before this. */
+  /** No deadline in the queue, and none of the group at the engine, is before this. */
   #soonest = Infinity;
   #ordinals = 0;
-  /** Of the last that belongs to a chain. */
+  /** The ordinal of the last request that belongs to a chain. */
   #lastInOrder = 0;
-  /** Who waits until everything up to an ordinal is stored or never will be. */
+  /** Callers that wait until everything up to an ordinal is stored or never will be. */
   #watchers: { readonly upTo: number; readonly tell: () => void }[] = [];
 
-  /** `pace`: what is known of the table's speed. `passes`: only who holds one of them commits a group; null: it does when it has one. */
+  /** `pace`: what is known of the table's speed. `passes`: a group is committed only while it holds one of them; null: none is needed. */
   constructor(options: LaneOptions, pace: Pace, passes: Semaphore | null = null) {
     this.#options = options;
     this.#pace = pace;
@@ -93,15 +94,15 @@ export class Lane {
     return this.#state;
   }
 
-  /** Rows that wait for a group; those at the engine are not counted. */
+  /** Rows that wait for a group, without those at the engine. */
   get depth(): number {
     return this.#rows;
   }
 
-  /** Whether a request of this size would be refused now: asked before its body is read. */
+  /** Whether a request of this size would be refused now. Called before its body is read. */
   isFull(bytes: number, ackTimeoutMs: number): boolean {
     const { laneRowsMax, laneBytesMax } = this.#options.limits;
-    // A lane that is empty takes one request of any size that the listener let through.
+    // A lane in which nothing waits accepts one request of any size that the listener let through.
     if (this.#rows === 0) return false;
     if (this.#rows >= laneRowsMax || this.#bytes + bytes > laneBytesMax) return true;
     return this.#pace.waitMs(this.#rows) * 2 > ackTimeoutMs;
@@ -129,7 +130,7 @@ export class Lane {
     return receipt.promise;
   }
 
-  /** Resolves when the rows of chains that are here now are stored, or never will be: also those whose receipt is late. */
+  /** Resolves when the rows of chains that are here now are stored, or never will be, including those whose receipt has expired. */
   settled(): Promise<void> {
     const upTo = this.#lastInOrder;
     const first = this.#committing[0] ?? this.#queue[this.#head];
@@ -137,7 +138,7 @@ export class Lane {
     return new Promise((tell) => this.#watchers.push({ upTo, tell }));
   }
 
-  /** Settles what is past its deadline. Costs nothing while nothing can be. */
+  /** Settles receipts past their deadline. Costs nothing while there can be none. */
   expire(now: number): void {
     if (now < this.#soonest) return;
     this.#soonest = Infinity;
@@ -161,7 +162,7 @@ export class Lane {
     this.#queue.length = this.#head + kept;
   }
 
-  /** Settles everything that still waits; what is at the engine is awaited by its own deadline. */
+  /** Settles everything that still waits; the group at the engine has its outcome, or its deadline. */
   abort(code: 'draining'): void {
     while (this.#head < this.#queue.length) {
       const waiting = this.#queue[this.#head];
@@ -175,7 +176,7 @@ export class Lane {
     const passes = this.#passes;
     let before = 0;
     while (this.#head < this.#queue.length) {
-      // Who waits for a pass still stands in the queue, and is certainly not stored.
+      // A request that waits for a pass is still in the queue, and is certainly not stored.
       const done = passes === null ? null : await passes.turn();
       const waiting = this.#queue.length - this.#head;
       const members = this.#takeGroup(before === 0 ? waiting : Math.ceil((waiting + before) / 2));
@@ -184,7 +185,7 @@ export class Lane {
       done?.();
       const left = this.#queue.length - this.#head;
       if (left >= before) {
-        // Behind all promises that are settled now, and so behind what the next group writes to the engine.
+        // After all promises that are settled now, and so after the next group is written to the engine.
         process.nextTick(() => this.#tell());
         continue;
       }
@@ -196,7 +197,7 @@ export class Lane {
     this.#options.onIdle();
   }
 
-  /** What belongs together has come when this turn of the event loop has read every socket that was ready. */
+  /** Requests that belong together have arrived when this turn of the event loop has read every socket that was ready. */
   #gather(goOn: () => void): void {
     this.#become('gathering');
     this.#options.endOfTurn(goOn);
@@ -247,7 +248,7 @@ export class Lane {
         settle(waiting, { kind: 'aborted', refusal: refusal('chain_broken') });
         continue;
       }
-      // It would be stored, and its sender would not hear of it.
+      // It would be stored, but its sender would no longer be told.
       if (waiting.deadline < latest && this.#head + 1 < this.#queue.length) {
         this.#leave(waiting);
         settle(waiting, { kind: 'aborted', refusal: refusal('deadline') });
@@ -267,11 +268,11 @@ export class Lane {
     return members;
   }
 
-  /** The head of the queue leaves it, for a group or with a refusal. */
+  /** Removes the head of the queue, for a group or with a refusal. */
   #leave(waiting: Waiting): void {
     this.#head++;
     this.#uncount(waiting);
-    // Drop the dead front in one go: each element moves at most once for every time it was queued.
+    // Drops the consumed front in one go, so that taking a request moves no elements most of the time.
     if (this.#head === this.#queue.length || this.#head > 4_096) {
       this.#queue = this.#queue.slice(this.#head);
       this.#head = 0;

@@ -1,10 +1,9 @@
 /**
- * The lanes of all tables. A lane begins with its table's first request, and goes, with what it has learnt of the table's speed, when
- * none came for a minute.
+ * The lanes of all tables. A lane begins with its table's first request, and is removed, with what it has learnt of the table's
+ * speed, when none came for a minute.
  *
- * Takes Rows and gives receipts (see lane.ts); refuses with `lane_full`,
- * `draining`, `deadline`, `chain_broken`.
- * Owns the one timer of the batch room, which settles receipts past their deadline.
+ * Takes Rows and returns receipts (see lane.ts); refuses with `lane_full`, `draining`, `deadline`, `chain_broken`.
+ * Owns the only timer of the batch room, which settles receipts past their deadline.
  */
 import type { Outcome, Rows, Target } from '../tables/flow.ts';
 import { allAtOnce } from '../kit/all-at-once.ts';
@@ -18,19 +17,19 @@ import type { LaneOptions } from './lane.ts';
 import { Pace } from './pace.ts';
 import { goesAside } from './side-track.ts';
 
-/** How often receipts are compared with their deadline, ms: the answer comes at most this much late. */
+/** How often receipts are compared with their deadline, ms: an answer is late by at most this much. */
 const sweepIntervalMs = 50;
-/** How often lanes are looked for that no request came to since, in sweeps: a minute. To make one costs more than to keep it. */
+/** How often unused lanes are looked for, in sweeps: a minute. Making a lane costs more than keeping it. */
 const sweepsToRest = 1_200;
 
 export interface LanesOptions extends Omit<LaneOptions, 'onIdle' | 'limits'> {
   readonly limits: LaneOptions['limits'] &
     Pick<Limits, 'ackDeadlineMs' | 'groupRowsMax' | 'groupTargetMs' | 'largeCommitsMax'>;
-  /** What groups of a table may be; null, or absent: as `limits` has it. */
+  /** The bounds of a table's groups; null, or absent: those of `limits`. */
   readonly paceOf?: (target: Target) => Pick<Limits, 'groupRowsMax' | 'groupTargetMs'> | null;
 }
 
-/** What is known of a request before it is there. */
+/** What is known of a request before its body is read. */
 export interface Expected {
   readonly bytes: number;
   /** It belongs to a chain. */
@@ -41,9 +40,9 @@ const nothingExpected: Expected = { bytes: 0, inOrder: false };
 
 interface Open {
   readonly lane: Lane;
-  /** As of its last request. */
+  /** The table as of the last request. */
   table: Target;
-  /** A request came since lanes at rest were looked for. */
+  /** A request has come since unused lanes were last looked for. */
   used: boolean;
 }
 
@@ -81,7 +80,7 @@ export class Lanes {
     return depths.values();
   }
 
-  /** Throws Refused when a request for this table would only wait in vain: asked before its body is read. */
+  /** Throws Refused if a request for this table would wait in vain. Called before its body is read. */
   admit(
     target: Target,
     ackTimeoutMs: number = this.#options.limits.ackDeadlineMs,
@@ -91,11 +90,11 @@ export class Lanes {
     const { bytes, inOrder } = expected;
     const aside = !inOrder && bytes > this.#options.limits.groupBytesMax && target.shape.key.length === 0;
     const lane = this.#lanes.get(laneKey(target, aside))?.lane;
-    // Of what is not large nobody knows how much room there will be when it has come.
+    // For small requests, how much room will be left once they have arrived cannot be known.
     if (lane?.isFull(aside || inOrder ? bytes : 0, ackTimeoutMs) === true) throw new Refused('lane_full');
   }
 
-  /** Requests that have ever come. */
+  /** Requests submitted so far. */
   get taken(): number {
     return this.#taken;
   }
@@ -130,19 +129,19 @@ export class Lanes {
     return made;
   }
 
-  /** Resolves when the rows of chains that are held for this table now are stored, or never will be. */
+  /** Resolves when the rows of chains that are held for this table now are stored or never will be. */
   async settled(table: Pick<Target, 'database' | 'oid'>): Promise<void> {
     await this.#lanes.get(laneKey(table, false))?.lane.settled();
   }
 
-  /** Refuses what comes, commits what waits, and resolves when nothing is left. */
+  /** Refuses new requests, commits those that wait, and resolves when nothing is left. */
   drain(): Promise<void> {
     this.#draining = true;
     if (this.#busy === 0) return Promise.resolve();
     return new Promise((resolve) => this.#whenIdle.push(resolve));
   }
 
-  /** Ends at once: what still waits is refused with `draining`. */
+  /** Ends at once: requests that still wait are refused with `draining`. */
   close(): void {
     this.#draining = true;
     clearInterval(this.#sweeper);
@@ -170,7 +169,7 @@ export class Lanes {
   }
 }
 
-/** A renamed table keeps its lane, and a new table of an old name gets its own; large requests wait apart. */
+/** A renamed table keeps its lane, and a new table with an old name gets its own; large requests have a lane apart. */
 const laneKeys = rememberedOf(({ oid, database }: Pick<Target, 'database' | 'oid'>) => ({
   main: `${oid}//${database}`,
   aside: `${oid}/aside/${database}`,

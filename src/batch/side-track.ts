@@ -1,6 +1,6 @@
 /**
- * The side track: requests that are large and have no order to keep are committed beside the small ones of their table,
- * which would otherwise wait for as long as a million rows take; and only a few of them at one time over all tables, so
+ * The side track: large requests that have no order to keep are committed at the same time as the small ones of their table,
+ * which would otherwise wait for as long as a million rows take. Only a few of them run at one time over all tables, so
  * that connections, disk and processors are left for the small ones. Takes nothing but Rows; refuses and touches nothing.
  */
 import type { Rows } from '../tables/flow.ts';

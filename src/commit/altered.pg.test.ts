@@ -1,6 +1,6 @@
 /**
- * What is told when the engine's answer is cut, or altered, at each of its messages, on every way by which rows are stored: a
- * 200 has its row once, "nothing was stored" has none, and nothing is stored twice unless nobody knew.
+ * What senders are told when the engine's answer is cut, or altered, at each of its messages, on every way by which rows are stored:
+ * a 200 has its row once, "nothing was stored" has none, and nothing is stored twice unless the outcome was unknown.
  */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';

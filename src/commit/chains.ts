@@ -1,11 +1,11 @@
-/** Which rows of a group may still be stored, as far as their chains go: none after rows that were not. Pure. */
+/** Which rows of a group may still be stored according to their chains: none after rows that were not. Pure. */
 import type { Chain, Outcome, Rows } from '../tables/flow.ts';
 import { refusal } from '../tables/refusals.ts';
 
 export const chainBroken: Outcome = { kind: 'aborted', refusal: refusal('chain_broken') };
 
 export class Chains {
-  /** Of each chain, the first place in the group where rows were not stored. */
+  /** For each chain, the first place in the group whose rows were not stored. */
   readonly #brokenAt = new Map<Chain, number>();
 
   /** The rows at this place of the group were not stored. */

@@ -2,8 +2,8 @@
  * Connections for commits, per database and apart from every other use of the engine. Opened when needed, kept
  * while used, bounded by `commitConnectionsMax`; waiting for one is bounded by the commit's deadline.
  *
- * A server, a database or a role that has no connection left (53300) says how many there are to be had: the pool takes what it
- * has for its size, and whoever asks waits for one of those. After a while it tries to have more again.
+ * If a server, a database or a role has no connection left (53300), the pool takes the number that it has as its
+ * size, and callers wait for one of those. After a while it tries to have more again.
  */
 import type { Socket } from 'node:net';
 import { performance } from 'node:perf_hooks';
@@ -26,16 +26,16 @@ interface Open {
   readonly shared: boolean;
   /** When the engine last had no connection left for it. */
   limitedAtMs: number | null;
-  /** Whether the log has been told. */
+  /** Whether it was logged. */
   said: boolean;
   readonly kept: KeptSessions;
   /** Given back in this turn of the event loop. */
   readonly warm: PoolClient[];
-  /** Nothing is kept of it any more. */
+  /** Nothing of it is kept any more. */
   isOver: boolean;
-  /** Those that keep a statement for each of very many tables. */
+  /** Connections that keep a statement for each of very many tables. */
   readonly learned: Set<ClientBase>;
-  /** Asked once of each database; null: not yet. */
+  /** Asked once per database; null: not yet. */
   isPgpool: Promise<boolean> | null;
 }
 
@@ -47,7 +47,7 @@ export class CommitPools {
   readonly #statementTimeoutMs: number;
   readonly #pools = new Map<string, Open>();
 
-  /** `statementTimeoutMs`: what the engine gives a statement, where that is more than a connection is waited for. */
+  /** `statementTimeoutMs`: the engine's bound on a statement, if that is more than the wait for a connection. */
   constructor(
     engine: Pick<Engine, 'clientConfig' | 'doubt'>,
     limits: Pick<Limits, 'commitConnectionsMax' | 'commitStatementTimeoutMs'>,
@@ -63,8 +63,8 @@ export class CommitPools {
   }
 
   /**
-   * A connection to commit on, for rows of `table` perhaps one in which only code of that table has run; throws when none can
-   * be had in time. Give it back with `release`, or giveBack, or giveBackStained.
+   * A connection to commit on, for rows of `table` perhaps one in which only code of that table has run; throws if none is
+   * available in time. Give it back with `release`, giveBack or giveBackStained.
    */
   async connect(database: string, table: number | null = null): Promise<PoolClient> {
     const latest = performance.now() + this.#limits.commitStatementTimeoutMs;
@@ -84,7 +84,7 @@ export class CommitPools {
     }
   }
 
-  /** Where all connections are lent: one that is kept for another table, as new; null: there are others, or none is. */
+  /** If all connections are lent: one that is kept for another table, reset; null: there are others, or none is kept. */
   async #lastOf({ pool, kept }: Open): Promise<PoolClient | null> {
     const isFull = pool.idleCount === 0 && pool.totalCount >= pool.options.max;
     const client = isFull ? kept.takeAny() : null;
@@ -100,7 +100,7 @@ export class CommitPools {
 
   #share(database: string, open: Open): void {
     const next = this.#pools.get(database);
-    // Another request of the same moment may have found out already.
+    // A concurrent request may have found this out already.
     if (next === undefined || next === open) this.#open(database, true);
     if (next === open) void this.#end(open);
   }
@@ -111,7 +111,7 @@ export class CommitPools {
     return open.pool.end();
   }
 
-  /** The engine has no more connections than these. */
+  /** The engine has no more connections: those that there are become the pool's size. */
   async #takeAsSize(
     database: string,
     open: Open,
@@ -123,7 +123,7 @@ export class CommitPools {
     open.pool.options.max = Math.max(1, connections);
     if (!open.said) this.#observe({ kind: 'commit.connections_limited', database, connections, reason });
     open.said = true;
-    // Without one of its own there is none that could be given back.
+    // Without a connection of its own, none could be given back.
     if (connections === 0)
       await sleep(backoffMs(attempt, allLimits.fateRetryMinMs, allLimits.fateRetryMs, Math.random));
   }
@@ -136,14 +136,14 @@ export class CommitPools {
   }
 
   /**
-   * Whether a pooler stands between, which lends the same session to others: nothing may be set for longer than a
+   * Whether a pooler in between lends the same session to others: nothing may be set for longer than a
    * transaction.
    */
   isShared(database: string): boolean {
     return this.#pools.get(database)?.shared === true;
   }
 
-  /** As `connect`, for a shared transaction: one that keeps statements for it, where enough others do and it is idle. */
+  /** As `connect`, for a shared transaction: one that keeps statements for it, if enough others do and one of them is idle. */
   async connectForMany(database: string): Promise<PoolClient> {
     const first = await this.connect(database);
     const open = this.#pools.get(database);
@@ -158,7 +158,7 @@ export class CommitPools {
     return preparedForMany(client);
   }
 
-  /** Takes back a connection for the group that goes next: one of this turn of the event loop goes on with it at once. */
+  /** Takes back a connection for the next group: one of this turn of the event loop continues with it at once. */
   giveBack(client: PoolClient): void {
     const open = opens.get(client);
     if (open === undefined || open.isOver || open.pool.waitingCount > 0) return client.release();
@@ -170,13 +170,13 @@ export class CommitPools {
 
   /**
    * Takes back a connection in whose session code has run: of `table` alone, for which it is kept a while, or of any. It is
-   * lent to others when the session is as new. Behind the answers; nobody waits for it but who wants the last connection.
+   * lent to others once the session is reset, after the answers; only a caller that wants the last connection waits for that.
    */
   giveBackStained(database: string, client: PoolClient, table: number | null = null): void {
     const open = this.#pools.get(database);
-    // What a shared session has to be cleaned of went with the transaction.
+    // What had to be cleaned up in a shared session was removed by the transaction.
     if (open?.shared === true) return client.release();
-    // Who waits for a connection is not left waiting for one that is kept.
+    // A caller that waits for a connection must not wait for one that is kept.
     if (open === undefined || table === null || open.pool.waitingCount > 0) return this.#renew(client, false);
     stained.add(client);
     open.kept.keep(table, client);
@@ -190,12 +190,12 @@ export class CommitPools {
     );
   }
 
-  /** A server that took rows does not take them any more. */
+  /** A server that accepted rows no longer does. */
   readOnly(): void {
     this.#engine.doubt?.();
   }
 
-  /** Lets go of a database, so that it can be dropped or renamed. */
+  /** Closes the connections to a database, so that it can be dropped or renamed. */
   async release(database: string): Promise<void> {
     const open = this.#pools.get(database);
     this.#pools.delete(database);
@@ -209,7 +209,7 @@ export class CommitPools {
   #open(database: string, shared: boolean): Open {
     const session = {
       statement_timeout: this.#statementTimeoutMs,
-      // pg-pool awaits what onConnect gives; its types do not say so.
+      // pg-pool awaits what onConnect returns; its types do not say so.
       onConnect: ((client) => prepareSession(client, () => askOnce(open, client))) as (
         client: ClientBase,
       ) => void,
@@ -222,8 +222,8 @@ export class CommitPools {
       application_name: this.#applicationName,
       ...(shared ? { onConnect: lookAtSession as (client: ClientBase) => void } : session),
     });
-    // An idle connection that the engine closes is simply not there any more; the next commit opens another. One that
-    // breaks while it commits tells its group; as an event the error is nobody's.
+    // An idle connection that the engine closes is dropped from the pool; the next commit opens another. One that
+    // breaks while it commits reports to its group; nobody needs the event.
     pool.on('error', () => {});
     pool.on('connect', (client) => {
       opens.set(client, open);
@@ -242,7 +242,7 @@ export class CommitPools {
 
 const opens = new WeakMap<ClientBase, Open>();
 
-/** Others keep statements for shared transactions, and as many as there are of those. */
+/** Enough others keep statements for shared transactions: as many as there may be of those. */
 function isStranger({ learned }: Open, client: ClientBase): boolean {
   return learned.size >= allLimits.sharedTransactionsMax && !learned.has(client);
 }
@@ -258,8 +258,8 @@ async function ownOf(open: Open, client: PoolClient): Promise<PoolClient> {
 }
 
 /**
- * pgpool hangs when the rows of a prepared COPY come before it has read the engine's answer to it; as through any other pooler, they go by
- * simple queries then. What is connected to the very port that the engine sees is not asked, because PostgreSQL logs the question.
+ * pgpool hangs if the rows of a prepared COPY arrive before it has read the engine's answer to it; as through any other pooler, they are
+ * then stored by simple queries. A connection from the very port that the engine sees is not asked, because PostgreSQL logs the question.
  */
 async function isPgpool(client: ClientBase): Promise<boolean> {
   const { connection } = client as unknown as { readonly connection: { readonly stream: Socket } };

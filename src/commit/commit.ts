@@ -1,10 +1,10 @@
 /**
  * The commit stage: a group in, a transaction, one outcome per member out. Small groups of several tables may share a
- * transaction (sharing.ts): all of it is committed, or nothing of it is, and then each of them has one of its own.
+ * transaction (sharing.ts): either all of it is committed, or nothing is, and then each group gets a transaction of its own.
  *
- * Takes a Group; gives Outcomes in its order and never rejects. Refuses a member with `body_not_json`,
- * `payload_undecodable` (a value does not fit its column) or `row_refused` (a constraint or trigger refused its row),
- * with `chain_broken` because rows before it were not stored, all members with `engine_unavailable`, `deadline`
+ * Takes a Group; returns Outcomes in its order and never rejects. Refuses a member with `body_not_json`,
+ * `payload_undecodable` (a value does not fit its column), `row_refused` (a constraint or trigger refused its row) or
+ * `chain_broken` (rows before it in its chain were not stored); all members with `engine_unavailable`, `deadline`
  * (certainly not stored), `table_changed` (read the catalog and try again) or, as `unknown`, with `commit_unknown`.
  * Touches the engine through its own small pool of connections per database, so that a slow SELECT elsewhere never
  * delays a group, and a slow table delays another only when `commitConnectionsMax` tables are slow at one time.
@@ -41,7 +41,7 @@ export interface CommitOptions {
       | 'groupTriedRowsMax'
     >;
   readonly observe: Observe;
-  /** Told of documents that were stored without some of their members. */
+  /** Called for documents that were stored without some of their members. */
   readonly ignored?: (target: Target, ignored: Ignored) => void;
   /** A monotonic clock, ms. */
   readonly clock: () => number;
@@ -58,7 +58,7 @@ export function createCommit(options: CommitOptions): CommitGroup {
   return sharing.commit;
 }
 
-/** Whether rows of a table go in one COPY. */
+/** Whether the rows of a table are stored by one COPY. */
 export function isCopied({ shape, code, dedupe }: Target): boolean {
   return shape.writeMode === 'copy' && code.as !== 'owner' && dedupe === undefined;
 }
@@ -76,7 +76,7 @@ async function commitAlone(options: CommitOptions, group: Group): Promise<readon
   return outcomes;
 }
 
-/** null: none of them is stored, or this one is not, and each may go alone. */
+/** null: nothing is stored, of all groups or of this one, and each may go alone. */
 function commitTogether(
   options: CommitOptions,
   groups: readonly Group[],
@@ -88,7 +88,7 @@ function commitTogether(
     if (session.shared || shares.none.size === groups.length) return groups.map(() => null);
     const attempt = await storeTogether(session, shares, kept, boundMs);
     if (attempt.kind === 'failed') {
-      // The code of a table that it was not meant for may have run.
+      // Code of a table that this was not meant for may have run.
       lent.isStained = verdictOf(attempt) === 'table';
       return session.usable ? null : groups.map((group) => all(group, away));
     }
@@ -99,8 +99,8 @@ function commitTogether(
 }
 
 /**
- * Does the work on a connection of these groups' database, and tells what came of it. `table`: see CommitPools.connect. The
- * groups are of tables that wait for the disk in the same way.
+ * Does the work on a connection to these groups' database, and reports the outcomes. `table`: see CommitPools.connect. The
+ * tables of the groups wait for the disk in the same way.
  */
 async function onSession<T extends readonly (readonly Outcome[] | null)[] | null>(
   options: CommitOptions,
@@ -141,7 +141,7 @@ async function onSession<T extends readonly (readonly Outcome[] | null)[] | null
     statementTimeoutMs: statementTimeoutMs(ackTimeoutMs, pools.isShared(target.database), limits),
     readOnly: () => pools.readOnly(),
     fateOf: async (xid) => {
-      // The lost connection makes room for the one that is asked.
+      // Gives up the lost connection, to make room for the one on which the question is asked.
       lent.giveBack(false);
       const lostOne = { ...target, xid, incarnation: incarnationOf(client) };
       return told(await fateOf(lostOne, pools, { leftMs, random: Math.random }));
@@ -174,7 +174,7 @@ const lost: Outcome = { kind: 'unknown', refusal: refusal('commit_unknown') };
 
 /** A connection of the pool, to be given back once. */
 class Lent {
-  /** Something of a table may have run in its session that the catalog did not know of. */
+  /** Code of a table that the catalog did not know of may have run in its session. */
   isStained = false;
   readonly #client: PoolClient;
   readonly #pools: CommitPools;
@@ -206,7 +206,7 @@ class Lent {
   }
 }
 
-/** What connections have of their own fits a group that is waited for as long as a single request: null. */
+/** null: the connection's own setting is enough, because the group waits no longer than a single request. */
 export function statementTimeoutMs(
   ackTimeoutMs: number,
   shared: boolean,

@@ -1,4 +1,4 @@
-/** The way of rows of one JSONB column without a key: the documents as they are, in one binary COPY; one that is alone as a prepared INSERT. */
+/** How rows of one JSONB column without a key are stored: the documents unchanged, in one binary COPY; a single one by a prepared INSERT. */
 import type { Outcome, Rows, Target } from '../tables/flow.ts';
 import { refusal } from '../tables/refusals.ts';
 import type { Limits } from '../tables/limits.ts';
@@ -30,7 +30,7 @@ interface CopyStatement extends GroupStatement {
 
 const statements = new WeakMap<Target, CopyStatement>();
 const ways = new WeakMap<Target, Ways>();
-/** Tables, or engines, that take a COPY and not that statement: a rule is one reason. They are not asked twice for each row. */
+/** Tables, or engines, that accept a COPY but not that statement, for example because of a rule. It is not tried again for each row. */
 const notSingly = new WeakSet<Target>();
 
 export async function commitCopy(
@@ -60,9 +60,9 @@ class CopyGroup {
   readonly #statement: CopyStatement;
   /** null: nothing is prepared for this group. */
   readonly #ways: Ways | null;
-  /** How often the group may be tried again because the engine preferred others. */
+  /** How often the group may still be tried again because the engine preferred others. */
   #conflictsLeft = conflictAttemptsMax - 1;
-  /** The first refusal asks whether it is the table. */
+  /** The first refusal checks whether the table is at fault. */
   #standing: Promise<Outcome | null> | null = null;
 
   constructor(session: Session, target: Target) {
@@ -81,21 +81,21 @@ class CopyGroup {
     if (first.kind === 'committed' && single !== null) notSingly.add(this.#target);
     if (first.kind !== 'failed' || some.length > 1 || some[0]?.count !== 1) return first;
     if (single?.kind === 'failed') return better(single, first);
-    // One that nobody can name the fault of is not refused for what happened once.
+    // A row is not refused for an error of unknown cause that happened once.
     return verdictOf(first) === 'suspect' ? this.#copy(some) : first;
   }
 
-  /** null: rows of this group do not go that way. */
+  /** null: rows of this group are not stored that way. */
   async #single(some: readonly Rows[]): Promise<Attempt | null> {
     const document = this.#ways === null || notSingly.has(this.#target) ? null : singleDocument(some);
     if (document === null || this.#ways === null) return null;
     const { row, atOnce, patiently } = this.#ways;
-    // Without a wait first: otherwise whoever loses the connection meanwhile does not know the number of the transaction.
+    // First without a wait: if the connection is lost during one, the number of the transaction is not known.
     const stored = await this.#session.storePrepared(singleRow(row, document), [atOnce, patiently]);
     return stored === 'not worth it' ? null : stored;
   }
 
-  /** Again, where the engine preferred others, as often as a group may be tried. */
+  /** Repeated if the engine preferred others, as often as a group may be tried. */
   async #copy(some: readonly Rows[]): Promise<Attempt> {
     for (;;) {
       const attempt = (await this.#preparedCopy(some)) ?? (await this.#plainCopy(some));
@@ -105,7 +105,7 @@ class CopyGroup {
     }
   }
 
-  /** null: rows of this group do not go that way. */
+  /** null: rows of this group are not stored that way. */
   async #preparedCopy(some: readonly Rows[]): Promise<Attempt | null> {
     if (this.#ways === null) return null;
     const { copy, stays, group } = this.#ways;
@@ -114,7 +114,7 @@ class CopyGroup {
     const stored = await this.#session.storePrepared({ statement: copy, messages, count: 2, checks: [1] }, [
       group,
     ]);
-    // A prepared statement that is gone is not needed.
+    // The plain COPY needs no prepared statement.
     const isGone = stored === 'not worth it' || (stored.kind === 'failed' && stored.sqlstate === '26000');
     return isGone ? null : stored;
   }
@@ -148,17 +148,17 @@ class CopyGroup {
   }
 }
 
-/** Whether a row that the prepared statement did not store may be told better, or stored, by the COPY. */
+/** Whether the COPY may store, or describe better, a row that the prepared statement did not store. */
 function isTriedAgain(attempt: Attempt): boolean {
   if (attempt.kind !== 'failed') return false;
-  // A prepared statement that is gone is not needed.
+  // The COPY does not need a prepared statement that is gone.
   if (attempt.sqlstate === '26000') return true;
   return ['row', 'suspect', 'conflict'].includes(verdictOf(attempt));
 }
 
 /**
- * Of a row that neither way stores: a COPY names the words that a group would read, and an engine that spreads its tables
- * over servers hides there what it was.
+ * For a row that neither way stores: a COPY fails with the words that a group would get, but an engine that spreads its tables
+ * over servers hides the cause there.
  */
 function better(single: Failed, copy: Failed): Failed {
   return verdictOf(copy) === 'suspect' ? single : copy;
@@ -176,7 +176,7 @@ function statementOf(session: Session, target: Target, settings: Settings): Copy
   return made;
 }
 
-/** What goes as prepared statements into a table of Headgate's own that runs no code. */
+/** The prepared statements for a table that Headgate's own role stores rows in, and that runs no code. */
 interface Ways {
   readonly apart: boolean;
   readonly stays: Statement;
@@ -205,12 +205,12 @@ function waysOf(target: Target, { facts }: Session): Ways {
   return made;
 }
 
-/** A connection of Headgate's own, whose settings are what the group needs: nothing is set for its transaction. */
+/** A connection of Headgate's own that has the settings that the group needs: nothing is set for its transaction. */
 function hasOwn({ commit, timeoutMs }: Settings): boolean {
   return commit === 'as it is' && timeoutMs === null;
 }
 
-/** The row that the engine's CONTEXT names. A name that merely looks like the text must not blame another row. */
+/** The row that the engine's CONTEXT names. A name that only looks like the text must not blame another row. */
 function lineOf({ where }: Failed, table: string): number | null {
   const prefix = `COPY ${table}, line `;
   for (const context of where.split('\n')) {

@@ -1,7 +1,7 @@
 /**
- * The bytes of one group on the PostgreSQL wire, pure. Statement, rows and end go out in one write: the
- * protocol lets a client send CopyData before it has seen CopyInResponse (after an error the backend throws
- * stray CopyData and CopyDone away), so a group costs one round trip.
+ * The bytes of one group in PostgreSQL's protocol; pure. Statement, rows and end are sent in one write: the
+ * protocol lets a client send CopyData before it has received CopyInResponse (after an error the backend discards
+ * stray CopyData and CopyDone), so a group costs one round trip.
  */
 import type { Group, Target } from '../tables/flow.ts';
 import { quoteIdentifier, quoteLiteral, relationName } from '../kit/sql-text.ts';
@@ -24,7 +24,7 @@ export interface GroupStatement {
   readonly sql: string;
   /** How many statements it holds. */
   readonly count: number;
-  /** Which of them look at the table, and fail when it has changed, from 0. */
+  /** Which of them check the table, and fail if it has changed, from 0. */
   readonly checks: readonly number[];
 }
 
@@ -47,7 +47,7 @@ export function groupStatement(
     ...(commit === 'at least on' ? [settingStatements.durable] : []),
     ...(timeoutMs === null ? [] : [`set local statement_timeout = ${Math.ceil(timeoutMs)}`]),
   ];
-  // Comes with CopyInResponse, thus before the commit: the number to ask for when the answer to that is lost.
+  // Arrives with CopyInResponse, thus before the commit: the number to ask for if the answer to that is lost.
   const hold = `select headgate.hold(${quoteLiteral(relation)}, ${target.oid}, ${code.owner})`;
   const holding =
     code.as === 'nobody'
@@ -56,7 +56,7 @@ export function groupStatement(
   const looking = new Set([...holding, confirm]);
   const copy = copySql(target, facts);
   const ending = commit === 'off' ? 'off' : facts.commit;
-  // What the code of the table sees is the path of any client, and what it has set does not hold for COMMIT.
+  // The code of the table sees the path of any client, and what it has set does not apply to COMMIT.
   const statements = code.inert
     ? [...before, ...holding, copy, confirm]
     : [
@@ -73,8 +73,8 @@ export function groupStatement(
 }
 
 /**
- * Rows that PostgreSQL writes into its log together have one position there, and readers of changes that are killed between them take
- * the rest for read (Debezium up to 3.6, and what embeds it). A condition that it must ask for each row keeps it from doing so
+ * Rows that PostgreSQL writes into its log together share one position there, and readers of changes that are killed between them take
+ * the rest as read (Debezium up to 3.6, and what embeds it). A condition that has to be evaluated for each row prevents that
  * (CopyFrom, src/backend/commands/copyfrom.c).
  */
 export function copySql(target: Target, { apart }: Pick<SessionFacts, 'apart'>): string {
@@ -83,7 +83,7 @@ export function copySql(target: Target, { apart }: Pick<SessionFacts, 'apart'>):
   return apart ? `${copy} where pg_catalog.float8ge(pg_catalog.random(), '0')` : copy;
 }
 
-/** The same in a transaction that stays open, for no rows whose storing is taken back. */
+/** The same in a transaction that stays open, for no rows, to be rolled back. */
 export function noRowsStatement(...of: Parameters<typeof groupStatement>): GroupStatement {
   const { sql, count, checks } = groupStatement(...of);
   return {
@@ -93,7 +93,7 @@ export function noRowsStatement(...of: Parameters<typeof groupStatement>): Group
   };
 }
 
-/** CopyData with all rows of the group, then CopyDone, as buffers to be written one after the other. */
+/** CopyData with all rows of the group, then CopyDone, as buffers to be written one after another. */
 export function copyMessages(members: Group['members']): Buffer[] {
   let bytes = copyHeader.length + copyTrailer.length;
   let merged = 5 + bytes + copyDone.length;

@@ -1,7 +1,7 @@
 /**
- * The way of rows of any other table: documents that the engine decodes, inserted or upserted by prepared statements.
- * What does not go together is settled member by member (settle.ts); a sender reads which value of its own does not
- * fit, as far as the group's questions and time allow.
+ * How rows of any other table are stored: the engine decodes the documents, and prepared statements insert or upsert them.
+ * If they cannot be stored together, they are settled member by member (settle.ts); a sender is told which of its own values
+ * does not fit, as far as the group's questions and time allow.
  */
 import type { Outcome, Rows, Target } from '../tables/flow.ts';
 import type { Limits } from '../tables/limits.ts';
@@ -56,7 +56,7 @@ export class DecodedGroup {
   readonly #table: TableStatements;
   readonly #options: DecodedOptions;
   readonly #probes: Probes;
-  /** Documents that go whole into one column: there is nothing to ask about their values. */
+  /** Documents go whole into one column: no questions can be asked about their values. */
   readonly #whole: boolean;
 
   constructor(session: Session, table: TableStatements, options: DecodedOptions) {
@@ -67,7 +67,7 @@ export class DecodedGroup {
     this.#whole = table.target.shape.writeMode === 'copy';
   }
 
-  /** Says what became of values and deliveries, once the rows are stored. */
+  /** Reports values and deliveries, once the rows are stored. */
   tell(): void {
     const { observe } = this.#options;
     const { target: table } = this.#table;
@@ -116,7 +116,7 @@ export class DecodedGroup {
     const misfit = mayBeMisfit(failed) && !this.#whole ? await this.#probes.first(member) : null;
     if (misfit !== null) return { ...aborted(misfitRefusal(misfit)), row: misfit.row };
     const row = await this.#rowAtFault(member);
-    // Nothing may be asked any more: what is certain is that a value of the row could not be read.
+    // No more questions may be asked: all that is certain is that a value of the row could not be decoded.
     const it = this.#whole
       ? documentRefusal(failed)
       : this.#probes.exhausted && failed.sqlstate.startsWith('22')
@@ -127,11 +127,11 @@ export class DecodedGroup {
 
   /**
    * Members that certainly cannot be stored get their outcome, whatever the others do: a value that does not fit its
-   * column fits no better later. Where the table's owner wants it, they go on with NULL instead.
+   * column will not fit later. If the table's owner wants it, they continue with NULL instead.
    */
   async sift(members: readonly Rows[], failed: Failed): Promise<readonly (Rows | Outcome)[]> {
     const { target } = this.#table;
-    // Nobody is refused for a table that is not this one any more.
+    // Nobody is refused because of a table that is no longer this one.
     const suspect = verdictOf(failed) === 'suspect';
     const current = await (suspect ? this.stands() : this.#session.confirm(this.#table));
     if (current !== null) return members.map(() => current);
@@ -150,7 +150,7 @@ export class DecodedGroup {
 
   async #withNulls(member: Rows, probes: Probes): Promise<Rows> {
     const { document } = this.#table.target.shape;
-    // A document is the row: without it nothing of what was sent would be stored.
+    // The document is the row: without it nothing that was sent would be stored.
     const onTypeError = (await probes.all(member)).filter(({ column }) => column.name !== document);
     this.#nulled += onTypeError.length;
     return onTypeError.length === 0 ? member : withNulls(member, onTypeError);
@@ -160,15 +160,15 @@ export class DecodedGroup {
   async #misfit(member: Rows): Promise<Outcome> {
     const misfit = await this.#probes.first(member);
     if (misfit !== null) return { ...aborted(misfitRefusal(misfit)), row: misfit.row };
-    // Nothing more may be asked on behalf of this group.
+    // No more questions may be asked for this group.
     const it = aborted(refusal('payload_undecodable'));
     return member.count === 1 ? { ...it, row: 0 } : it;
   }
 
-  /** The first row of a refused member at which storing it fails, where time allows to find out. */
+  /** The first row of a refused member at which storing it fails, if there is time to find out. */
   async #rowAtFault(member: Rows): Promise<number | null> {
     if (member.count === 1) return 0;
-    // Without row n it can be stored, with it it cannot: rows before may be what it collides with.
+    // Without row n it can be stored, with it it cannot: it may collide with rows before it.
     let good = 0;
     let bad = member.count;
     let before = this.#session.leftMs;
@@ -190,12 +190,12 @@ export class DecodedGroup {
   }
 }
 
-/** What it may take to find all members that do not fit: each is asked about alone, and before that among others. */
+/** Questions that it may take to find all members that do not fit: each is asked about alone, and before that among others. */
 function probesOf(members: readonly Rows[]): number {
   return 2 * members.length + 32;
 }
 
-/** Whether it can come of decoding: a value, or a domain's constraint, rather than one of the table's. */
+/** Whether it can come from decoding: from a value, or a domain's constraint, rather than from one of the table's. */
 function mayBeMisfit({ sqlstate }: Failed): boolean {
   return !['23503', '23505', '23P01'].includes(sqlstate);
 }

@@ -1,4 +1,4 @@
-/** Deliveries on a real PostgreSQL: each is stored once, whoever else fails beside it and whoever else stores it. */
+/** Deliveries on a real PostgreSQL: each is stored once, whatever fails in its group and whoever else stores it. */
 import assert from 'node:assert/strict';
 import { performance } from 'node:perf_hooks';
 import { suite, test } from 'node:test';

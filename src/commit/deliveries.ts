@@ -1,7 +1,7 @@
 /**
- * Deliveries that are stored once (the option `dedupe`): the ids of some rows are taken in front of them, in their transaction.
- * An id that is known already fails that, is named, and its rows are left out of the next attempt: whoever sent it again is
- * answered as if they had just been stored. Rows that are refused leave no id behind.
+ * Deliveries that are stored once (the option `dedupe`): the ids of some rows are claimed before the rows are stored, in their
+ * transaction. If an id is already known, that transaction fails and names the id, whose rows are left out of the next attempt: its
+ * sender is answered as if they had just been stored. Rows that are refused leave no id.
  */
 import type { Rows, Target } from '../tables/flow.ts';
 import { textOf } from './hold.ts';
@@ -17,7 +17,7 @@ const claimSql = 'select headgate.claim_deliveries($1, $2, $3)';
 const claimTypes = [typeOids.oid, 2951 /* uuid[] */, typeOids.int8];
 const claim = toStatement(claimSql, claimTypes);
 
-/** What comes in front of the rows of one attempt; nothing where no row has an id. */
+/** The steps before the rows of one attempt; none if no row has an id. */
 export function claimSteps({ oid, code, dedupe }: Target, members: readonly Rows[]): Step[] {
   const ids = members.flatMap(({ delivery }) => delivery ?? []);
   if (dedupe === undefined || ids.length === 0) return [];
@@ -34,7 +34,7 @@ export function claimSteps({ oid, code, dedupe }: Target, members: readonly Rows
     : [{ statement: claim, messages: () => executeMessages(claim.name, parameters), claims: true }];
 }
 
-/** Without the later copies of a delivery: they are stored, or not, with the first one. */
+/** Drops later copies of a delivery: they are stored, or not, with the first one. */
 export function withoutCopies(members: readonly Rows[]): readonly Rows[] {
   const seen = new Set<string>();
   return members.filter(({ delivery }) => {
@@ -45,18 +45,18 @@ export function withoutCopies(members: readonly Rows[]): readonly Rows[] {
   });
 }
 
-/** What the claim itself has failed with. */
+/** The failure of the claim itself. */
 export function claimFailed(failed: Failed): Failed {
   return failed.sqlstate === deliveredBefore ? failedHere(deliveredBefore, failed.message) : failed;
 }
 
-/** The ids that were known; null: the attempt has ended in another way. */
+/** The ids that were known; null: the attempt ended in another way. */
 function deliveredIn(attempt: Attempt): ReadonlySet<string> | null {
   if (attempt.kind !== 'failed' || !isDelivered(attempt)) return null;
   return new Set(attempt.message.split(' '));
 }
 
-/** Stores those that are not known yet. `repeated`: told how many were. */
+/** Stores those that are not known yet. `repeated`: called with the number of those that are. */
 export async function storeOnce(
   given: readonly Rows[],
   store: (members: readonly Rows[]) => Promise<Attempt>,

@@ -1,6 +1,6 @@
 /**
- * Makes the function of a table's owner when a group has met that it is missing or unfit. Touches the group's own
- * connection. At most once a group, and only where the engine says that it is needed: the owner's code may fail with the
+ * Makes the function of a table's owner when a group has found it missing or unfit. Touches the group's own
+ * connection. At most once per group, and only if the engine's error suggests it: the owner's code may fail with the
  * same SQLSTATEs.
  */
 import type { ClientBase } from 'pg';
@@ -12,13 +12,13 @@ import { queryMessage } from './wire-message.ts';
 
 type Send = (messages: Iterable<Buffer>, expected: readonly number[]) => Promise<Reply[]>;
 
-/** No such function, no such schema, no right to it, or the check in front of it. */
+/** No such function, no such schema, no right to it, or the check before it. */
 const suspicious = new Set(['42883', '3F000', '42501', '22P02', 'HG001']);
 
-/** Of several Headgates that make it at one time one succeeds. */
+/** Of several Headgates that make it at one time, one succeeds. */
 const attemptsMax = 3;
 
-/** Owners whose function a connection has looked at. */
+/** Owners whose function a connection has checked. */
 const verified = new WeakMap<ClientBase, Set<number>>();
 
 export class Executors {
@@ -34,8 +34,8 @@ export class Executors {
   }
 
   /**
-   * What to do about a statement that failed: `again`, because the function is there now; another failure, because it cannot
-   * be made; null: it was not the function.
+   * What to do about a statement that failed: `again`, because the function exists now; another failure, because it cannot
+   * be made; null: the function was not the cause.
    */
   async mend(target: Target, { sqlstate }: Failed): Promise<'again' | Failed | null> {
     if (target.code.as !== 'owner' || !suspicious.has(sqlstate) || this.#looked) return null;
@@ -53,12 +53,12 @@ export class Executors {
     return failed === null ? null : failedHere(executorUnfit, failed.message);
   }
 
-  /** Whether this connection has seen that the function is what it should be. */
+  /** Whether this connection has seen that the function is as it should be. */
   isVerified({ code }: Target): boolean {
     return verified.get(this.#client)?.has(code.owner) === true;
   }
 
-  /** A transaction that looked has gone well. */
+  /** A transaction that has checked it has succeeded. */
   verify({ code }: Target): void {
     const owners = verified.get(this.#client) ?? new Set();
     verified.set(this.#client, owners.add(code.owner));

@@ -1,6 +1,6 @@
 /**
- * What became of a transaction whose answer was lost, or left it in doubt. Takes its number and the life of the server that
- * gave it out; asks another connection until it knows or no time is left. Gives `committed`, `aborted`, or null, where nobody
+ * What became of a transaction whose answer was lost, or left it in doubt. Takes its number and the incarnation of the server
+ * that gave it out; asks on another connection until it knows or no time is left. Returns `committed`, `aborted`, or null if nobody
  * can know: the server was started or recovered since, another one answers, or rows are kept by further servers, which may
  * have committed what this one has rolled back. Touches the engine; stores nothing.
  */
@@ -19,12 +19,12 @@ export interface LostTransaction {
   readonly xid: string;
   /** See incarnationOf(). */
   readonly incarnation: string | null;
-  /** Whether its commit waits for the disk, and for standbys where the server has synchronous ones. */
+  /** Whether its commit waits for the disk, and for standbys if the server has synchronous ones. */
   readonly waitsForDisk: boolean;
 }
 
 interface Clock {
-  /** Of a monotonic clock, ms. */
+  /** By a monotonic clock, ms. */
   readonly leftMs: () => number;
   readonly random: () => number;
 }
@@ -39,7 +39,7 @@ const statusSql = `select pg_catalog.pg_xact_status($1::text::pg_catalog.xid8) a
   pg_catalog.current_setting('synchronous_standby_names') <> '' as replicated,
   exists (select from pg_catalog.pg_extension where extname = 'citus') as spread`;
 
-/** Its commit ends when the standbys have everything that was written before it. */
+/** Its commit ends when the standbys have everything written before it. */
 const barrier = queryMessage(`select pg_catalog.pg_logical_emit_message(true, 'headgate', '')`);
 
 export async function fateOf(lost: LostTransaction, pools: CommitPools, clock: Clock): Promise<Fate | null> {
@@ -53,14 +53,14 @@ export async function fateOf(lost: LostTransaction, pools: CommitPools, clock: C
   return null;
 }
 
-/** Rejects when the connection fails; asking again may help. */
+/** Rejects when the connection fails; a retry may help. */
 async function ask(
   lost: LostTransaction,
   pools: CommitPools,
   clock: Clock,
 ): Promise<Fate | null | 'ask again'> {
   const client = await pools.connect(lost.database);
-  // Before anything is asked: another life may never have given this number out, and then the question is an error.
+  // First: another incarnation may never have given out this number, and the query would be an error.
   if (incarnationOf(client) !== lost.incarnation) {
     client.release();
     return null;
@@ -75,7 +75,7 @@ async function ask(
   }
 }
 
-/** What the server of this connection knows of a transaction that it has numbered. Rejects when the connection fails. */
+/** What the server of this connection knows about a transaction that it has numbered. Rejects when the connection fails. */
 export async function askOn(
   client: ClientBase,
   { xid, waitsForDisk }: Pick<LostTransaction, 'xid' | 'waitsForDisk'>,
@@ -86,7 +86,7 @@ export async function askOn(
   if (status === 'aborted') return spread ? null : 'aborted';
   if (status !== 'committed') return null;
   if (!replicated || !waitsForDisk) return 'committed';
-  // It is committed on this server; what its sender was promised is that the standby has it as well.
+  // It is committed on this server; its sender was promised that the standby has it, too.
   const [reply] = await roundTrip(client, [barrier], [1], Math.max(1, clock.leftMs()));
   if (reply?.kind === 'lost') throw new Error(reply.reason);
   return reply?.kind === 'done' ? 'committed' : null;

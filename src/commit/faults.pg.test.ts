@@ -1,6 +1,6 @@
 /**
- * A row whose trigger, check, domain, generated column or deferred trigger fails, with any SQLSTATE there is: it alone is
- * refused, and who else is in its group reads 200. Each kind of row in a group of all SQLSTATEs, and some of them by themselves.
+ * A row whose trigger, check, domain, generated column or deferred trigger fails, with any SQLSTATE there is: only that row is
+ * refused, and the others in its group get 200. Each kind of row in a group of all SQLSTATEs, and some of them alone.
  */
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';

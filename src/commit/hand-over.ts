@@ -1,10 +1,10 @@
 /**
- * The commit stage for requests that come from Headgate's own disk: all rows of a group and the position up to which
- * they have arrived, in one transaction, or none of it. Takes a group and a passage; gives what became of it, and never
- * rejects. Nothing is tried without the others here: who asks knows the order that has to be kept.
+ * The commit stage for requests from Headgate's own disk: stores all rows of a group, and the position up to which
+ * they have arrived, in one transaction, or nothing. Takes a group and a passage; returns what became of it, and never
+ * rejects. Members are not tried separately here: the caller knows the order that has to be kept.
  *
- * The position is taken first: its row is locked until the transaction ends. Another one that hands over the same requests, be
- * it one whose answer was lost, is waited for, and then fails.
+ * The position is taken first: its row is locked until the transaction ends. If another transaction hands over the same requests,
+ * even one whose answer was lost, the second waits for the first, and then fails.
  */
 import type { PoolClient } from 'pg';
 import type { Group, Outcome, Rows, Target } from '../tables/flow.ts';
@@ -37,23 +37,23 @@ export interface Passage {
 
 export type HandedOver =
   | { readonly kind: 'committed' }
-  /** Nobody knows: the position tells. */
+  /** Nobody knows: the position will tell. */
   | { readonly kind: 'unknown' }
-  /** The position is another one than was believed, or code of the table says so. */
+  /** The position is not the one that was assumed, or code of the table says so. */
   | { readonly kind: 'moved' }
-  /** The table is not what the rows were made for: they are made anew. */
+  /** The table is not what the rows were made for: they have to be made again. */
   | { readonly kind: 'changed' }
-  /** It ran out of time, or ended the connection, while its rows were being stored; storing none does not. */
+  /** It timed out, or ended the connection, while its rows were being stored; storing none does not. */
   | { readonly kind: 'slow'; readonly refusal: Refusal }
-  /** It is no row's fault, and may pass. */
+  /** No row is at fault, and it may pass. */
   | { readonly kind: 'away'; readonly refusal: Refusal }
-  /** A row of it is refused; with the reason where it is alone. */
+  /** A row of it is refused; with the reason if the request was alone. */
   | { readonly kind: 'refused'; readonly refusal: Refusal };
 
 export type HandOver = (group: Group, passage: Passage) => Promise<HandedOver>;
 
 const movedState = 'HG002';
-/** Attempts that the engine ended for no fault of the rows (deadlock, serialization). */
+/** Attempts that the engine ended through no fault of the rows (deadlock, serialization). */
 const conflictAttemptsMax = 3;
 const typeOids = { uuid: 2950, oid: 26, int8: 20 } as const;
 const advanceSql = 'select headgate.advance($1, $2, $3, $4)';
@@ -69,7 +69,7 @@ export function createHandOver(options: CommitOptions): HandOver {
       return { kind: 'away', refusal: refusal('engine_unavailable') };
     }
     const shared = pools.isShared(target.database);
-    // As long as one that waits for its answer would be given.
+    // As long as a group that waits for its answer would get.
     const ackTimeoutMs = group.members.reduce((most, rows) => Math.max(most, rows.ackTimeoutMs), 0);
     const open = () =>
       new Session({
@@ -111,7 +111,7 @@ export function createHandOver(options: CommitOptions): HandOver {
 
 const durable = new WeakMap<Target, Target>();
 
-/** The commit waits for the disk, whatever the table has chosen: what has arrived is deleted from this one. */
+/** The commit waits for the disk, whatever the table has chosen: requests that have arrived are deleted from Headgate's disk. */
 function waiting(target: Target): Target {
   if (target.waitsForDisk) return target;
   let made = durable.get(target);
@@ -123,8 +123,8 @@ function waiting(target: Target): Target {
 }
 
 /**
- * Whole documents as their lane stores them, in one COPY. null: what it says of a row, if it was one, is found out by the
- * statements that a group is taken apart with.
+ * Stores whole documents as their lane does, in one COPY. null: if a row was at fault, the statements by which a group is
+ * taken apart will find out.
  */
 async function copy(
   session: Session,
@@ -178,7 +178,7 @@ class Passing {
       const refused = sifted.find((it): it is Outcome => 'kind' in it);
       if (refused !== undefined) return asEnd(refused);
       const next = sifted.filter((it): it is Rows => !('kind' in it));
-      // With NULL for what does not fit; or once more, where it may have been nobody's fault.
+      // With NULL for what does not fit; or once more, if it may have been no row's fault.
       const isOther = next.some((it, i) => it !== members[i]);
       if (tries === 1 && (isOther || judged.blame === 'suspect')) {
         members = next;
@@ -215,7 +215,7 @@ function asEnd(outcome: Outcome): HandedOver {
   return { kind: sendersFault.has(why.code) ? 'refused' : 'away', refusal: why };
 }
 
-/** The statements of a table, behind one that takes the requests for arrived. */
+/** The statements of a table, after one that marks the requests as arrived. */
 class PassingStatements extends TableStatements {
   readonly #advance: Step;
 
@@ -223,7 +223,7 @@ class PassingStatements extends TableStatements {
     super(target);
     const { uuid, oid, int8 } = typeOids;
     const parameters = [spool, String(target.oid), String(first), String(last)].map(textOf);
-    // Under no name: nothing that was ever named in this session is believed to be what it was.
+    // Unnamed: nothing that was ever named in this session is trusted to be what it was.
     this.#advance = {
       statement: null,
       messages: () => [
@@ -239,13 +239,13 @@ class PassingStatements extends TableStatements {
 }
 
 export interface Arrived {
-  /** headgate.home(): which database answers. */
+  /** headgate.home(): which database has answered. */
   readonly home: string;
   /** The last request that has arrived, by the table's oid. */
   readonly positions: ReadonlyMap<number, bigint>;
 }
 
-/** Of one spool. Rejects when the engine cannot be asked. */
+/** For one spool. Rejects when the engine cannot be asked. */
 export async function readArrived(
   pools: CommitPools,
   database: string,
@@ -270,7 +270,7 @@ interface ArrivedRow {
   readonly position: string | null;
 }
 
-/** Takes requests for arrived, together with what another statement does. Rejects with the engine's error. */
+/** Marks requests as arrived, together with another statement. Rejects with the engine's error. */
 export async function passWith(
   pools: CommitPools,
   { database, oid }: Pick<Target, 'database' | 'oid'>,

@@ -1,7 +1,7 @@
 /**
- * What comes before anything of a table runs in Headgate's own session: a lock, which takes no code, and under it the
+ * What comes before anything of a table runs in Headgate's own session: a lock, which runs no code, and under it the
  * question whether the table's owner is still the one that the catalog knew, and still one that could do all that
- * Headgate's role can. Without the lock the owner could change between question and row. Pure: a target in, steps out.
+ * Headgate's role can. Without the lock the owner could change between question and row. Pure: takes a target, returns steps.
  */
 import { lookedIntoSql, ownersSql, trustedSql } from '../catalog/owner-code.ts';
 import { quoteLiteral, relationName } from '../kit/sql-text.ts';
@@ -13,7 +13,7 @@ import { executeMessages, flushMessage, parseMessage } from './wire-message.ts';
 import type { Parameter } from './wire-message.ts';
 
 /**
- * Conflicts with every change of the table's owner, triggers, rules and columns. `ONLY`: of a partitioned table with very
+ * Conflicts with every change of the table's owner, triggers, rules and columns. `ONLY`: for a partitioned table with very
  * many partitions the engine has no room for a lock on each.
  */
 export function lockSql(target: Target): string {
@@ -21,28 +21,28 @@ export function lockSql(target: Target): string {
 }
 
 /**
- * As lockSql, for the extended protocol, whose transactions are no blocks to LOCK TABLE. Of one use: what a connection may
- * remember is kept for statements that take longer to parse.
+ * As lockSql, for the extended protocol, in whose implicit transactions LOCK TABLE is not allowed. It is not prepared: a
+ * connection's prepared statements are kept for those that take longer to parse.
  */
 export function lockMessages(target: Target): Buffer[] {
   const block = `begin ${lockSql(target)}; end`;
   return [parseMessage('', `do language plpgsql ${quoteLiteral(block)}`, []), ...executeMessages('', [])];
 }
 
-/** 22P02 with `table_changed` where the name means another table, or the owner is another one or no longer trusted. */
+/** 22P02 with `table_changed` if the name means another table, or the owner is another one or no longer trusted. */
 export function heldSql(inert: boolean, name: string, oid: string, owner: string): string {
   const same =
     `pg_catalog.to_regclass(${name}) operator(pg_catalog.=) ${oid} and ` +
     `exists (select from pg_catalog.pg_class c where c.oid operator(pg_catalog.=) ${oid} ` +
     `and c.relowner operator(pg_catalog.=) ${owner})`;
-  // What takes part in a plain table that runs no code is the table alone.
+  // Only the table itself takes part in a plain table that runs no code.
   const trusted = inert
     ? trustedSql(owner)
     : `not exists (select from (${ownersSql(lookedIntoSql(oid, 'keyed'))}) as o where not ${trustedSql('o.relowner')})`;
   return `(case when ${same} and ${trusted} then 'true' else 'table_changed' end)::pg_catalog.bool`;
 }
 
-/** The number of the transaction, for when the answer to its commit is lost. */
+/** The number of the transaction, in case the answer to its commit is lost. */
 export const numberSql = `pg_catalog.concat('xid ', pg_catalog.pg_current_xact_id())`;
 
 const numberStatement = toStatement(`select ${numberSql}`, []);
@@ -58,7 +58,7 @@ export function heldStatement({ code }: Target): Statement {
   return code.inert ? ofInert : ofOthers;
 }
 
-/** Lock, question and number in one, where the database has the schema `headgate`; HG001 as above. */
+/** Lock, question and number in one, if the database has the schema `headgate`; fails with HG001 in the same cases. */
 export const holdStatement = toStatement(`select headgate.hold($1, $2, $3)`, [text, oidType, oidType]);
 
 export function holdMessages(target: Target): Buffer[] {
@@ -72,7 +72,7 @@ const holdsInert = {
   headgate_functions: holdInertIn('headgate_functions'),
 };
 
-/** The same for a table that runs no code: the lock and the number, and then whether it is the table that the rows are for. */
+/** The same for a table that runs no code: lock, trust in the owner, and number. Whether it is the right table, staysStatement asks. */
 export function holdInert({ code }: Target): Statement {
   return holdsInert[code.functionsIn ?? 'headgate'];
 }
@@ -83,14 +83,14 @@ export function holdInertMessages(target: Target, patience: 'nowait' | ''): Buff
 }
 
 /**
- * What `confirm` asks, of a table that is held: it stays so until COMMIT. The engine asks when it plans the statement, and plans
- * anew what names a relation that has changed; otherwise this costs nothing but the round through the executor.
+ * Asks what `confirm` asks, about a table that is held: the answer is true until COMMIT. The engine evaluates it when it plans the
+ * statement, and it plans a statement again when a relation in it has changed; otherwise this costs only the round through the executor.
  */
 export function staysStatement(target: Target): Statement {
   return toStatement(`select ${staysSql(target)}, ${target.oid}::pg_catalog.oid::pg_catalog.regclass`, []);
 }
 
-/** The question alone: of a statement that names the relation in another way. */
+/** The question alone, for a statement that names the relation in another way. */
 export function staysSql({ schema, table, oid, shape, code }: Target): string {
   const name = quoteLiteral(relationName({ schema, table }));
   return `${code.functionsIn ?? 'headgate'}.stays(${name}, ${oid}, ${quoteLiteral(shape.version)}, ${code.owner})`;
@@ -100,13 +100,13 @@ export function staysSql({ schema, table, oid, shape, code }: Target): string {
 export interface Hold {
   readonly statements: readonly Statement[];
   readonly messages: readonly Buffer[];
-  /** How many statements are executed, and which of them look at the table, from 0. */
+  /** How many statements are executed, and which of them check the table, from 0. */
   readonly count: number;
   readonly checks: readonly number[];
 }
 
 /**
- * `patience` nowait: 55P03 where somebody holds the table, and the number goes out before the rows. Otherwise it goes out with
+ * `patience` nowait: 55P03 if somebody holds the table, and the number is sent before the rows. Otherwise it is sent with
  * the engine's next answer in between, which a COPY has. `stays`: its staysStatement.
  */
 export function holdAndLook(target: Target, stays: Statement, patience: 'nowait' | ''): Hold {
@@ -115,7 +115,7 @@ export function holdAndLook(target: Target, stays: Statement, patience: 'nowait'
   return { statements: [holdInert(target), stays], messages, count: 2, checks: [0, 1] };
 }
 
-/** The number first and at once, then the wait for the lock. */
+/** The number first and at once, then waits for the lock. */
 export function holdPatiently(target: Target, stays: Statement): Hold {
   const held = heldStatement(target);
   return {
@@ -140,7 +140,7 @@ function names(target: Target): Parameter[] {
   return [relationName(target), String(target.oid), String(target.code.owner)].map(textOf);
 }
 
-/** heldSql as text of a group's simple query. */
+/** heldSql as text, for a group's simple query. */
 export function heldTextSql(target: Target): string {
   const of = (id: number) => `${id}::pg_catalog.oid`;
   const name = quoteLiteral(relationName(target));

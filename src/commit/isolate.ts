@@ -1,10 +1,10 @@
 /**
- * Finds out which of a COPY's members the engine refuses, so that only their senders hear of it. Pure: the attempts
+ * Finds out which of a COPY's members the engine refuses, so that only their senders are refused. Pure: attempts
  * are made by the function it is given.
  *
- * The engine names the row in most cases: that member is refused and the rest goes again. When it names none, or
- * has named `namedRefusalsMax` already, or when it is not sure that it is the row's fault, the group is cut in halves: at
- * most 2n − 1 further attempts for n members. Where it is no row's fault that goes on only while parts can be stored.
+ * The engine names the row in most cases: that member is refused and the rest goes again. If it names none, or
+ * has named `namedRefusalsMax` already, or the row is not certainly at fault, the group is cut in halves: at
+ * most 2n − 1 further attempts for n members. If no row is at fault, this continues only while parts can be stored.
  */
 import type { Outcome, Rows } from '../tables/flow.ts';
 import { refusal } from '../tables/refusals.ts';
@@ -15,7 +15,7 @@ import type { Attempt } from './told.ts';
 export interface IsolateDeps {
   attempt(members: readonly Rows[]): Promise<Attempt>;
   judge(failed: Failed): Promise<Judged>;
-  /** Asked before rows are refused that were only suspected: null, or the outcome of them all instead. */
+  /** Called before rows are refused that were only suspected: null, or the outcome of them all instead. */
   stands(): Promise<Outcome | null>;
   /** The 1-based row of the group that the engine named, or null. */
   lineOf(failed: Failed): number | null;
@@ -25,7 +25,7 @@ export interface IsolateDeps {
 
 /**
  * What a failed attempt means, and the outcome of a member that fails with it alone. `row`: a row is refused. `suspect`: a row
- * is, when it fails alone. `elsewhere`: it is no row's fault, and some rows may be stored without others. `group`: the
+ * is refused if it fails alone. `elsewhere`: no row is at fault, and some rows may be stored without others. `group`: the
  * outcome of all members.
  */
 export interface Judged {
@@ -56,9 +56,9 @@ class Isolating {
   readonly chains = new Chains();
   readonly #deps: IsolateDeps;
   readonly #suspects: Place[] = [];
-  /** Attempts since something was stored last that failed by no row's fault. */
+  /** Attempts since the last success that failed through no fault of a row. */
   #fruitless = 0;
-  /** What the rest of the group comes to without being tried. */
+  /** The outcome of the rest of the group, which is not tried. */
   #end: Outcome | null = null;
 
   constructor(deps: IsolateDeps) {
@@ -97,7 +97,7 @@ class Isolating {
     await this.run(places.slice(middle), 0);
   }
 
-  /** The table may have become another one since the first row was suspected. */
+  /** The table may have been replaced since the first row was suspected. */
   async confirmSuspects(): Promise<void> {
     if (this.#suspects.length === 0) return;
     const instead = await this.#deps.stands();
@@ -117,7 +117,7 @@ class Isolating {
 
 const lost: Outcome = { kind: 'unknown', refusal: refusal('commit_unknown') };
 
-/** The member that holds the 1-based row `line` of what was tried, and which of its rows that is, from 0. */
+/** The member that holds the 1-based row `line` of an attempt, and which of its rows that is, from 0. */
 function atLine(places: readonly Place[], line: number): { place: Place; row: number } | undefined {
   let before = 0;
   for (const place of places) {

@@ -1,26 +1,26 @@
 /**
- * Whose fault it is that a transaction failed, pure. Takes an ERROR that is final (round-trip.ts). Rows are stored together with
- * those of other senders, and a SQLSTATE is chosen by whoever wrote the trigger, the check or the type that failed: an ERROR
+ * Whose fault it is that a transaction failed; pure. Takes an ERROR that is final (round-trip.ts). Rows are stored together with
+ * those of other senders, and a SQLSTATE is chosen by the author of the trigger, the check or the type that failed: an ERROR
  * raised while rows are stored is the fault of one of them until something shown here says otherwise.
  *
  * | verdict    | shown by                                                            | what is done                        | a row that fails alone |
  * | ---------- | ------------------------------------------------------------------- | ----------------------------------- | ---------------------- |
  * | `table`    | the statement that confirms the table failed                        | the catalog is read again           | 503 `table_changed`    |
  * | `row`      | RAISE or ASSERT of PL/pgSQL, whatever the SQLSTATE; or a SQLSTATE   | the table is confirmed, then the    | 422 `row_refused`      |
- * |            | that speaks of rows (22, 23, P0, …)                                 | group is cut until it stands alone  |                        |
- * | `suspect`  | a SQLSTATE that speaks of the table, of rights, of nothing known    | no rows are stored the same way: if | 422 `row_refused`, the |
- * |            | (42, 0A, XX000, 55, 25, …)                                          | that fails it is not the rows'      | second time            |
+ * |            | about rows (22, 23, P0, …)                                          | group is cut until it is alone      |                        |
+ * | `suspect`  | a SQLSTATE about the table, about rights, or about nothing known    | no rows are stored the same way: if | 422 `row_refused`, the |
+ * |            | (42, 0A, XX000, 55, 25, …)                                          | that fails, no row is at fault      | second time            |
  * | `conflict` | the engine's own 40001, 40P01, and 55P03 of a NOWAIT                | again, three times; then cut        | 503                    |
  * | `beyond`   | the engine's own 08, 28, HV, 72, 58P01, XX001: something that only  | cut, while any part of the group is | 503                    |
- * |            | some rows need is not there                                         | stored                              |                        |
- * | `engine`   | the engine's own 53, 57, 58, read-only; a statement that was        | all of the group read 503 at once   | 503                    |
- * |            | cancelled or out of time (ProcessInterrupts); no answer in time     |                                     |                        |
- * | `bug`      | 22P04: our framing                                                  | all of the group read 500           | 500                    |
+ * |            | some rows need is missing                                           | stored                              |                        |
+ * | `engine`   | the engine's own 53, 57, 58, read-only; a statement that was        | the whole group gets 503 at once    | 503                    |
+ * |            | cancelled or timed out (ProcessInterrupts); no answer in time       |                                     |                        |
+ * | `bug`      | 22P04: Headgate's framing                                           | the whole group gets 500            | 500                    |
  *
- * Who raised an ERROR is told by its field `routine`, the name of a C function, which no lc_messages translates and no code in
- * SQL can choose. PL/pgSQL's RAISE without parameters hands on the error that it has caught with the routine that it came from,
- * so that a full disk stays one. Of another server of a Citus cluster the coordinator tells no routine; its context says that it
- * was a RAISE, and what is said of that server as a whole is `beyond`.
+ * The field `routine` of an ERROR tells who raised it: the name of a C function, which no lc_messages translates and no code in
+ * SQL can choose. PL/pgSQL's RAISE without parameters passes on the ERROR that it has caught with its original routine, so a full
+ * disk remains one. For another server of a Citus cluster the coordinator tells no routine; the context says whether it was a
+ * RAISE, and what is said about that server as a whole is `beyond`.
  */
 import { faultOf } from '../engine/sqlstate.ts';
 import type { Fault } from '../engine/sqlstate.ts';
@@ -38,10 +38,10 @@ export const tableChanged = 'HG001';
 /** The delivery is stored already; raised by headgate.claim_deliveries(). */
 export const deliveredBefore = 'HG004';
 
-/** Stands where the engine names its routine: Headgate has found it out without an ERROR of the engine. */
+/** In place of the engine's routine: Headgate has found it out without an ERROR of the engine. */
 const ours = 'headgate';
 const raising: ReadonlySet<string> = new Set(['exec_stmt_raise', 'exec_stmt_assert']);
-/** PL/pgSQL's own words for where it was, innermost first; no lc_messages translates what stands at the end. */
+/** PL/pgSQL's text for where it was, innermost first; no lc_messages translates its end. */
 const raisedThere = /^.* (?:RAISE|ASSERT)(?:\n|$)/;
 
 const noExecutor = refusal(
@@ -59,26 +59,26 @@ export function verdictOf(failed: Said): Verdict {
   if (isDelivered(failed)) return 'row';
   if (failed.routine === ours) return failed.sqlstate === tableChanged ? 'table' : 'engine';
   if (isRaised(failed)) return 'row';
-  // Cancelled, or out of time: lock_timeout has the SQLSTATE of a NOWAIT.
+  // Cancelled, or timed out: lock_timeout has the SQLSTATE of a NOWAIT.
   if (failed.routine === 'ProcessInterrupts') return 'engine';
   const fault = faultOf(failed.sqlstate);
-  // Of another server, to which other rows may not have to go.
+  // From another server, to which other rows may not have to go.
   return fault === 'engine' && failed.routine === handedOn ? 'beyond' : fault;
 }
 
-/** Whether it was Headgate's own claim of a delivery that found it known (deliveries.ts). */
+/** Whether Headgate's own claim of a delivery found it known (deliveries.ts). */
 export function isDelivered({ sqlstate, routine }: Said): boolean {
   return routine === ours && sqlstate === deliveredBefore;
 }
 
-/** Whether code of the table's owner said it, and not the engine. */
+/** Whether code of the table's owner raised it, and not the engine. */
 export function isRaised({ routine, where = '' }: Omit<Said, 'sqlstate'>): boolean {
   return routine === handedOn ? raisedThere.test(where) : routine !== null && raising.has(routine);
 }
 
 /**
- * Whether an ERROR of a commit leaves open what became of the rows, although the connection is idle again: an engine
- * that spreads a transaction over servers says so when one of them has committed and another cannot be reached.
+ * Whether an ERROR of a commit leaves the fate of the rows open, although the connection is idle again: an engine
+ * that spreads a transaction over servers raises it when one of them has committed and another cannot be reached.
  */
 export function isInDoubt(failed: Failed): boolean {
   return failed.atCommit && !isRaised(failed) && /^(XX|08|5[378]|40003)/.test(failed.sqlstate);
@@ -113,7 +113,7 @@ export function outcomeOfNoRows(failed: Failed): Outcome | null {
   return verdictOf(failed) === 'suspect' ? aborted(refusal('table_changed')) : outcomeOf(failed);
 }
 
-/** A row that the engine refuses is its sender's affair, told with the answer; the rest is the owner's. */
+/** A row that the engine refuses concerns its sender, who is told in the answer; the rest concerns the owner. */
 export function isSendersAffair({ code }: Refusal): boolean {
   return (
     code === 'row_refused' ||
@@ -123,13 +123,13 @@ export function isSendersAffair({ code }: Refusal): boolean {
   );
 }
 
-/** Whether decoding a value failed because of the value, and not of the statement's own text. */
+/** Whether decoding a value failed because of the value, and not because of the statement's own text. */
 export function isValue(failed: Failed): boolean {
   const verdict = verdictOf(failed);
   return verdict === 'row' || (verdict === 'suspect' && !failed.placed);
 }
 
-/** What Headgate has found out itself about a transaction that certainly stored nothing. */
+/** A failure that Headgate itself has found, of a transaction that certainly stored nothing. */
 export function failedHere(sqlstate: string, message: string): Failed {
   return {
     kind: 'failed',

@@ -1,14 +1,14 @@
 /**
  * Connections in whose session code of one table has run, kept for that table: its next group need not wait until the
- * engine has forgotten and planned everything again. Takes and gives connections that a pool has lent; bounded in number
- * and in time, and what is not kept any longer goes to whoever was named for it. Touches no engine itself.
+ * session is reset and the engine has planned everything again. Takes and returns connections that a pool has lent; bounded in number
+ * and in time; a connection that is kept no longer is passed to `letGo`. Touches no engine itself.
  */
 import type { PoolClient } from 'pg';
 import type { Limits } from '../tables/limits.ts';
 
 export interface KeptOptions {
   readonly limits: Pick<Limits, 'keptSessionsMax' | 'keptSessionMs'>;
-  /** Takes a connection that is kept no longer; `broken`: it has ended. */
+  /** Takes a connection that is no longer kept; `broken`: it has ended. */
   readonly letGo: (client: PoolClient, broken: boolean) => void;
 }
 
@@ -35,7 +35,7 @@ export class KeptSessions {
     return kept.client;
   }
 
-  /** That of any table, the one that was kept longest; null: there is none. */
+  /** The one that was kept longest, of any table; null: there is none. */
   takeAny(): PoolClient | null {
     const [oldest] = this.#kept.keys();
     return oldest === undefined ? null : this.take(oldest);

@@ -1,4 +1,4 @@
-/** Documents in which values that do not fit are NULL, pure: the last of two members of one name is the one that counts. */
+/** Documents in which values that do not fit are NULL; pure. Of two members of one name the last one counts. */
 import type { Column, Rows } from '../tables/flow.ts';
 
 const braceOpen = 0x7b;
@@ -38,7 +38,7 @@ function spliced(document: Buffer, members: readonly string[] | undefined): Buff
   return [document.subarray(0, end), Buffer.from(separator + members.join(',')), document.subarray(end)];
 }
 
-/** Whether nothing but white space stands before the closing brace at `end`. */
+/** Whether only white space precedes the closing brace at `end`. */
 function isEmpty(document: Buffer, end: number): boolean {
   for (let i = document.indexOf(braceOpen) + 1; i < end; i++) if ((document[i] ?? 0) > 0x20) return false;
   return true;

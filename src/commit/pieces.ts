@@ -1,9 +1,9 @@
 /**
- * Bytes on their way to the engine, pure: one exactly sized buffer for all that is small, cut where a large document
- * is passed through uncopied.
+ * Bytes for the engine; pure: one exactly sized buffer for everything small, cut where a large document
+ * is passed through without a copy.
  */
 
-/** Documents above this go out as they are; smaller ones are copied together, which costs less than a write each. */
+/** Documents above this are sent as they are; smaller ones are copied together, which costs less than a write each. */
 const mergeBytesMax = 32 * 1024;
 
 /** How many of a document's bytes are copied. */

@@ -1,7 +1,7 @@
 /**
- * Prepared statements of the connections that commit. A statement is named by what it says, so that the same name
- * never means two things, not even where a pooler hands one session to several connections. What a connection holds
- * is bounded, and when it turns out to have forgotten (a pooler between gave it another session) everything is
+ * Prepared statements of the connections that commit. A statement's name is made from its text, so that the same name
+ * never means two things, even if a pooler gives one session to several connections. Their number per connection
+ * is bounded, and when a connection turns out to have forgotten (a pooler gave it another session) everything is
  * prepared again, from then on in each transaction.
  */
 import { createHash } from 'node:crypto';
@@ -11,25 +11,25 @@ import { closeMessage, parseMessage } from './wire-message.ts';
 
 export interface Statement {
   readonly name: string;
-  /** Prepares it, whether it is there or not. */
+  /** Prepares it, whether it exists or not. */
   readonly messages: readonly Buffer[];
 }
 
-/** Rows on their way into a table by one statement, and whatever goes out behind it. */
+/** Rows that one statement stores in a table, and whatever is sent after it. */
 export interface PreparedRows {
-  /** The one that stores them. */
+  /** The statement that stores them. */
   readonly statement: Statement;
   readonly messages: readonly Buffer[];
-  /** How many statements are executed, and which of them look at the table, from 0. */
+  /** How many statements are executed, and which of them check the table, from 0. */
   readonly count: number;
   readonly checks: readonly number[];
 }
 
-/** Rows of several tables on their way. */
+/** Rows of several tables. */
 export interface SharedRows {
   /** Statements that are used whatever the tables are. */
   readonly first: readonly Statement[];
-  /** What is said before anything is locked. */
+  /** What is sent before anything is locked. */
   readonly opening: readonly Buffer[];
   /** Statements of the tables. */
   readonly own: readonly Statement[];
@@ -51,16 +51,16 @@ export class PreparedStatements {
   /** In order of their last use, with the number of that use. */
   readonly #known = new Map<string, number>();
   #uses = 0;
-  /** Prepared in a transaction that failed: there, or not. */
+  /** Prepared in a transaction that failed: they may exist or not. */
   #doubtful = new Set<string>();
   #forgetful: boolean;
-  /** Asked for lately and not prepared, in the order of asking. */
+  /** Lately requested and not prepared, in the order of the requests. */
   readonly #missed = new Set<string>();
 
   readonly #max: number;
 
   /**
-   * `shared`: others use the session too, and a name may mean what somebody else's code has put there. `max`: how many it may
+   * `shared`: others use the session, too, and a name may mean what somebody else's code has put there. `max`: how many it may
    * hold.
    */
   constructor(shared = false, max: number = limits.commitStatementsMax) {
@@ -69,9 +69,9 @@ export class PreparedStatements {
   }
 
   /**
-   * Whether a statement that can be done without is worth preparing: it is there, there is room, or it is asked for a second time
-   * within as many others as the connection holds. Of very many tables in turn each would push out another that comes
-   * again as soon.
+   * Whether a statement that is not strictly needed is worth preparing: it exists, there is room, or it is requested for a second
+   * time within as many others as the connection holds. With very many tables in turn, each would push out another that is
+   * needed again as soon.
    */
   isWorthwhile({ name }: Statement): boolean {
     if (this.#known.has(name) || this.size < this.#max) return true;
@@ -83,8 +83,8 @@ export class PreparedStatements {
   }
 
   /**
-   * The names of those that can be used together: they are there, or there is room, or it is made by others that were not used the
-   * last `restMin` times. So of more tables than there is room for, those that are there stay.
+   * The names of those that can be used together: they exist, or there is room, or others that were not used the last `restMin`
+   * times make room. So if there are more tables than room, those that exist stay.
    */
   roomFor(statements: readonly Statement[], restMin: number): ReadonlySet<string> {
     const fit = new Set(statements.map(({ name }) => name));
@@ -138,7 +138,7 @@ export class PreparedStatements {
     this.#doubtful = new Set();
   }
 
-  /** A statement that should be there is not. */
+  /** A statement that should exist does not. */
   forgotten(): void {
     this.#forgetful = true;
     this.#known.clear();
@@ -146,7 +146,7 @@ export class PreparedStatements {
 }
 
 const ofConnections = new WeakMap<ClientBase, PreparedStatements>();
-/** Of the few connections that keep one for each of thousands of tables. */
+/** For the few connections that keep one for each of thousands of tables. */
 const ofMany = new WeakMap<ClientBase, PreparedStatements>();
 
 /** `shared`: see the constructor. */
@@ -156,14 +156,14 @@ export function preparedOn(client: ClientBase, shared: boolean): PreparedStateme
   return known;
 }
 
-/** What shared transactions (together.ts) prepare on a connection, beside everything else. */
+/** The statements that shared transactions (together.ts) prepare on a connection, apart from all others. */
 export function preparedForMany(client: ClientBase): PreparedStatements {
   const known = ofMany.get(client) ?? new PreparedStatements(false, limits.sharedStatementsMax);
   ofMany.set(client, known);
   return known;
 }
 
-/** The session has been made as new, and holds no statement. */
+/** The session was reset, and holds no statement. */
 export function forgetPrepared(client: ClientBase): void {
   ofConnections.delete(client);
   ofMany.delete(client);

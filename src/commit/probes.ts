@@ -1,7 +1,7 @@
 /**
- * Which value does not fit its column: asks the engine to decode some rows without storing them, many questions in one
- * round trip, narrowing down to the row and the column. What is asked is always about the rows of one sender, so that
- * the engine's reason holds nobody else's data. Changes nothing; the number of questions is bounded.
+ * Finds the value that does not fit its column: has the engine decode some rows without storing them, many questions in one
+ * round trip, and narrows down to the row and the column. Only a question about the rows of one sender gives a reason to
+ * tell, so that it holds nobody else's data. Changes nothing; the number of questions is bounded.
  */
 import type { Column, Rows } from '../tables/flow.ts';
 import { isValue } from './judge.ts';
@@ -24,7 +24,7 @@ interface Range {
   readonly to: number;
 }
 
-/** How many parts a range is cut into: one more round trip costs about as much as a few more questions. */
+/** Number of parts into which a range is cut: one more round trip costs about as much as a few more questions. */
 const partsMax = 16;
 /** Questions of one round trip. */
 const questionsMax = 256;
@@ -34,10 +34,10 @@ export class Probes {
   readonly #table: TableStatements;
   readonly #facts: SessionFacts;
   #left: number;
-  /** A pooler hands each question to another session: each prepares its statement again. */
+  /** A pooler gives each question to another session: each prepares its statement again. */
   #forgetful = false;
 
-  /** `questionsLeft`: how much may be asked; past it nothing is found any more. */
+  /** `questionsLeft`: how many may be asked; after that nothing more is found. */
   constructor(
     send: (messages: readonly Buffer[], expected: readonly number[]) => Promise<Reply[]>,
     table: TableStatements,
@@ -78,7 +78,7 @@ export class Probes {
     return { row: found.at, column: columns[column.at - 1] ?? null, failed: column.failed };
   }
 
-  /** Which of these requests hold a value that does not fit: their places. */
+  /** The places of those requests that hold a value that does not fit. */
   failing(members: readonly Rows[]): Promise<number[]> {
     const { columns } = this.#table.target.shape;
     const whole = (rows: Rows) => part(rows, { from: 0, to: rows.count }, rows.deletes);
@@ -93,7 +93,7 @@ export class Probes {
     );
   }
 
-  /** Every value of these rows that does not fit its column: pairs of row and column; what could be found. */
+  /** Every value of these rows that does not fit its column, as far as it could be found: pairs of row and column. */
   async all(rows: Rows): Promise<{ readonly row: number; readonly column: Column }[]> {
     const found: { row: number; column: Column }[] = [];
     const { columns } = this.#table.target.shape;
@@ -109,7 +109,7 @@ export class Probes {
     return found;
   }
 
-  /** The first row that deletes and whose key cannot be read, or is missing. */
+  /** The first row that deletes and whose key cannot be decoded, or is missing. */
   async #firstRemoved(rows: Rows): Promise<Misfit | null> {
     if (rows.deletes === null || !rows.deletes.includes(1) || !this.#table.deletes) return null;
     const stays = rows.deletes.map((flag) => 1 - flag);
@@ -121,7 +121,7 @@ export class Probes {
     return found === null ? null : { row: found.at, column: null, failed: found.failed };
   }
 
-  /** The first of `count` things about which a question fails; `ask` puts one question for each range of them. */
+  /** The first of `count` things for which a question fails; `ask` puts one question for each range of them. */
   async #search(
     count: number,
     ask: (ranges: readonly Range[]) => Promise<(Failed | null)[]>,
@@ -139,7 +139,7 @@ export class Probes {
     }
   }
 
-  /** All of `count` things about which a question fails. */
+  /** All of `count` things for which a question fails. */
   async #searchAll(
     count: number,
     ask: (ranges: readonly Range[]) => Promise<(Failed | null)[]>,
@@ -159,7 +159,7 @@ export class Probes {
     return () => this.#table.probe(columns, [part(rows, range, rows.deletes)], this.#facts);
   }
 
-  /** What each question fails with, or null. Questions that may not be asked any more fail with nothing. */
+  /** The failure of each question, or null. Questions that may no longer be asked count as not failed. */
   async #ask(questions: readonly Ask[]): Promise<(Failed | null)[]> {
     const answers: (Failed | null)[] = [];
     for (let at = 0; at < questions.length && this.#left > 0; at += questionsMax) {
@@ -168,7 +168,7 @@ export class Probes {
       for (const reply of await this.#put(some)) {
         const value = reply.kind === 'failed' && isValue(reply);
         answers.push(value ? reply : null);
-        // A deadline or a lost connection says nothing of the value, and there is no use in asking on.
+        // A timeout or a lost connection says nothing about the value, and further questions are of no use.
         if (reply.kind !== 'done' && !value) this.#left = 0;
       }
     }
@@ -176,7 +176,7 @@ export class Probes {
     return answers;
   }
 
-  /** Each question on its own: what it fails with keeps nothing else from being asked. */
+  /** Puts each question on its own, so that its failure does not prevent the others. */
   async #put(questions: readonly Ask[]): Promise<Reply[]> {
     const messages: Buffer[] = [];
     let parsed: Buffer | null = null;

@@ -1,6 +1,6 @@
 /**
- * What a sender is told of a row that the engine refuses, pure. Names of columns and constraints may be told; the
- * engine's sentence only where it is about this sender's own value. DETAIL, and texts written by triggers, may hold
+ * What a sender is told about a row that the engine refuses; pure. Names of columns and constraints may be told; the
+ * engine's message only if it is about this sender's own value. DETAIL, and texts written by triggers, may hold
  * other rows' data and are never told.
  */
 import type { Column } from '../tables/flow.ts';
@@ -12,7 +12,7 @@ import type { Misfit } from './probes.ts';
 import type { Failed } from './round-trip.ts';
 import { keyMissing } from './statements.ts';
 
-/** A value that the engine could not read. */
+/** A value that the engine could not decode. */
 export function misfitRefusal({ column, failed }: Misfit): Refusal {
   const { message } = refusals.payload_undecodable;
   const missing = failed.message.includes(`"${keyMissing}"`);
@@ -23,19 +23,19 @@ export function misfitRefusal({ column, failed }: Misfit): Refusal {
   return refusal('payload_undecodable', `${message}: ${place}${reason}`);
 }
 
-/** Where PostgreSQL finds that a row fits no partition, or not the one it was written into. */
+/** Where PostgreSQL finds that a row fits no partition, or not the one that it was written to. */
 const partitionRoutines = new Set(['ExecFindPartition', 'ExecPartitionCheckEmitError']);
 
 /**
- * A row that could be read, and does not fit the table. A document without its key reads what RisingWave says of one: its
- * clients look for these words.
+ * A row that could be decoded, but does not fit the table. A document without its key gets RisingWave's words for it:
+ * its clients look for them.
  */
 export function rowRefusal(
   { sqlstate, constraint, column, routine }: Pick<Failed, 'sqlstate' | 'constraint' | 'column' | 'routine'>,
   key: readonly Pick<Column, 'name'>[] = [],
 ): Refusal {
   if (constraint !== null) return refusal('row_refused', `the row violates the constraint ${constraint}`);
-  // A trigger may say 23514 too, and of something else.
+  // A trigger may raise 23514, too, for something else.
   if (sqlstate === '23514' && partitionRoutines.has(routine ?? ''))
     return refusal('row_refused', 'no partition of the table takes the row');
   if (sqlstate === '23502' && column !== null) {
@@ -46,7 +46,7 @@ export function rowRefusal(
   return refusal('row_refused');
 }
 
-/** A document that jsonb does not take, or a row that does not fit the table of one column. */
+/** A document that jsonb does not accept, or a row that does not fit the table of one column. */
 export function documentRefusal(failed: Failed): Refusal {
   if (
     failed.constraint === null &&
@@ -57,7 +57,7 @@ export function documentRefusal(failed: Failed): Refusal {
   return rowRefusal(failed);
 }
 
-/** The engine's own words about a value it was given, and not those of a function that somebody has written. */
+/** Whether it is the engine's own message about a value that it was given, and not that of a user's function. */
 function isOwnSentence(failed: Failed): boolean {
   return !isRaised(failed) && /^(22|2350|23514|42846|54)/.test(failed.sqlstate);
 }

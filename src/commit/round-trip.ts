@@ -2,13 +2,13 @@
  * One write to the engine and how it ended. Everything that a transaction needs is written at once; the engine says
  * that it is ready once for every Query and every Sync in it, and each of these answers becomes one Reply.
  *
- * Ends: `done` only when the backend has said that it is idle again and every statement had completed; `failed` when
+ * Ends: `done` only if the backend has said that it is idle again and every statement had completed; `failed` if
  * the backend refused with an ERROR and is ready again, which ends an implicit transaction with nothing stored; `lost` for
- * everything else (the connection ended, also behind an ERROR, a FATAL, silence past the deadline), where nobody knows. What was committed on this server
- * alone, because somebody cut short the wait for its standby, is `lost` too: it may be gone with the server.
+ * everything else (the connection ended, even after an ERROR; a FATAL; silence past the deadline), when nobody knows. What was
+ * committed on this server alone, because somebody cut short the wait for its standby, is `lost`, too: it may be gone with the server.
  *
- * A statement may tell the number of its transaction in a row of its own, `xid 1234`: whoever knows it can ask another
- * connection what became of a transaction whose end was lost.
+ * A statement may return the number of its transaction in a row of its own, `xid 1234`: with it, another connection can be
+ * asked for the fate of a transaction whose end was lost.
  */
 import type { ClientBase, Connection, DatabaseError } from 'pg';
 import { cutOff } from '../engine/hang-up.ts';
@@ -17,16 +17,16 @@ export interface Failed {
   readonly kind: 'failed';
   readonly sqlstate: string;
   readonly message: string;
-  /** Statements that had completed before, of those that this answer is about. */
+  /** Statements of this answer that had completed before. */
   readonly completed: number;
-  /** All statements had ended, and what failed is the commit. */
+  /** All statements had ended, and the commit itself failed. */
   readonly atCommit: boolean;
-  /** The number of the transaction, where it has come. */
+  /** The number of the transaction, if it was received. */
   readonly xid: string | null;
-  /** Where the engine says what it was about; names only, never values. */
+  /** What it was about, if the engine says so; names only, never values. */
   readonly constraint: string | null;
   readonly column: string | null;
-  /** It is about a place in the statement's text: found before any row was read. */
+  /** It refers to a position in the statement's text: found before any row was read. */
   readonly placed: boolean;
   /** The engine's CONTEXT. */
   readonly where: string;
@@ -42,7 +42,7 @@ export type Reply =
 export interface Lost {
   readonly kind: 'lost';
   readonly reason: string;
-  /** The number of the transaction, where it has come. */
+  /** The number of the transaction, if it was received. */
   readonly xid: string | null;
 }
 
@@ -50,7 +50,7 @@ export interface Lost {
  * Writes `messages`, which hold one Query or Sync for each number in `expected`: how many statements complete before
  * it. Waits at most `timeoutMs`; a connection that stays silent is destroyed.
  *
- * An array is written at once. Anything else is made and written as fast as the engine takes it, and must end with
+ * An array is written at once. Any other iterable is read and written as fast as the engine takes it, and must end with
  * what the last answer answers: nothing else is written on the connection before that.
  */
 export function roundTrip(
@@ -63,14 +63,14 @@ export function roundTrip(
     const replies: Reply[] = [];
     const end = (reply: Reply) => {
       replies.push(reply);
-      // What comes after an answer that never came will not come either.
+      // After an answer that never came, none will follow.
       if (reply.kind === 'lost') while (replies.length < expected.length) replies.push(reply);
       if (replies.length < expected.length) return listen([]);
       clearTimeout(timer);
       client.off('notice', notice);
       resolve(replies);
     };
-    // node-postgres knows one ReadyForQuery a query object: the first writes everything, and each of the others takes
+    // node-postgres knows one ReadyForQuery per query object: the first object writes everything, and each of the others takes
     // its place before the engine's next message is read.
     let answer: Answer;
     const listen = (write: Iterable<Buffer>) => {
@@ -88,12 +88,12 @@ export function roundTrip(
   });
 }
 
-/** How much is handed to a socket before it has taken what it was given, in bytes. */
+/** How much is queued in a socket before it has taken what it was given, in bytes. */
 const writeAheadBytesMax = 1024 * 1024;
 
 /**
  * Whether the engine gave up waiting for a standby (pg_cancel_backend). Its text is translated and its SQLSTATE is that of
- * any warning; the function that says it has one name in every version (src/backend/replication/syncrep.c).
+ * any warning; the function that raises it has one name in every version (src/backend/replication/syncrep.c).
  */
 function isCutShort({ routine }: Said): boolean {
   return routine === 'SyncRepWaitForLSN';
@@ -106,11 +106,11 @@ type Said = {
     | undefined;
 };
 
-/** By which the coordinator of a Citus cluster hands on what another server has said, with its SQLSTATE and its context. */
+/** The routine by which the coordinator of a Citus cluster passes on what another server has said, with its SQLSTATE and context. */
 export const handedOn = 'ReportResultError';
 /**
- * By which it says that the one server that stores the rows has not committed. What that server has said comes before, as a
- * WARNING: with it, it is as certain as an ERROR of the coordinator's own commit (Citus, transaction/remote_transaction.c).
+ * The routine by which it says that the one server that stores the rows has not committed. What that server has said comes
+ * before, as a WARNING: it is then as certain as an ERROR of the coordinator's own commit (Citus, transaction/remote_transaction.c).
  */
 const notCommitted = 'ErrorIfPostCommitFailedShardPlacements';
 
@@ -125,9 +125,9 @@ class Answer {
   #tag = '';
   #xid: string | null = null;
   #isCutShort = false;
-  /** What the engine has refused with, until it is ready again. */
+  /** The ERROR of the engine, until it is ready again. */
   #error: DatabaseError | null = null;
-  /** What another server has said, as the engine's warning. */
+  /** What another server has said, as a warning of the engine. */
   #elsewhere: Said | null = null;
   /** Whether the statement that is running has returned a row. */
   #hasRow = false;
@@ -193,13 +193,13 @@ class Answer {
     this.#finish({ kind: 'done', tag: this.#tag, xid: this.#xid });
   }
 
-  /** The engine is ready for what comes next, behind an ERROR. */
+  /** The engine is ready again, after an ERROR. */
   readonly #ready = (): void => {
     if (this.#error === null) return;
     const error = (this.#error.routine === notCommitted ? this.#elsewhere : null) ?? this.#error;
     if (this.#isLast && this.#client.getTransactionStatus() !== 'I')
       return this.lose('the backend was left in a transaction');
-    // The last statement of a Query completes behind the commit; that it has returned its row says that it has ended.
+    // The last statement of a Query completes after the commit; that it has returned its row shows that it has ended.
     const left = this.#statements - this.#completed;
     this.#finish({
       kind: 'failed',
@@ -219,8 +219,8 @@ class Answer {
   handleError(error: Error | DatabaseError): void {
     if (!('severity' in error) || error.code === undefined) return this.lose(error.message);
     this.#error = error;
-    // node-postgres takes an ERROR for the end of a query, and tells it nothing of what comes behind. That may be the end of
-    // the connection: a FATAL, also one behind an ERROR, may come after the commit that it interrupts.
+    // node-postgres takes an ERROR for the end of a query, and passes on nothing of what follows. That may be the end of
+    // the connection: a FATAL, even one after an ERROR, may come after the commit that it interrupts.
     const { connection } = this.#client as unknown as { readonly connection: Connection };
     connection.on('readyForQuery', this.#ready);
     this.#client.on('error', this.#gone);
@@ -230,14 +230,14 @@ class Answer {
   readonly #gone = (): void => this.lose(`${this.#error?.code ?? ''} ${this.#error?.message ?? ''}`);
 
   handleCopyInResponse(): void {
-    // The rows are on their way already.
+    // The rows have already been sent.
   }
 
   handleRowDescription(): void {
     // See handleDataRow.
   }
 
-  /** What else the statements return is not looked at. */
+  /** What else the statements return is ignored. */
   handleDataRow({ fields }: { readonly fields: readonly (string | null)[] }): void {
     this.#hasRow = true;
     for (const field of fields) this.#xid = /^xid (\d+)$/.exec(field ?? '')?.[1] ?? this.#xid;

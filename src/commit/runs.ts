@@ -1,6 +1,6 @@
 /**
- * How the rows of a group become statements, pure: runs in order. One run holds rows that one pair of statements can
- * take: they keep the same columns of rows that are there already, and are not more than the engine should hold at
+ * How the rows of a group become statements; pure: returns runs, in order. One run holds rows that one pair of statements can
+ * take: they keep the same columns of existing rows, and are not more than the engine should hold at
  * one time.
  */
 import type { Rows } from '../tables/flow.ts';
@@ -8,11 +8,11 @@ import { documentLength } from './wire-message.ts';
 import type { Part } from './wire-message.ts';
 
 export interface Run {
-  /** Columns that a row which is there already keeps. */
+  /** Columns that an existing row keeps. */
   readonly kept: readonly string[];
   readonly parts: Part[];
   readonly rows: number;
-  /** One byte a row, 1 where it deletes; null: none does. */
+  /** One byte per row, 1 if it deletes; null: none does. */
   readonly deletes: Buffer | null;
 }
 

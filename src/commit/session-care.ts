@@ -1,6 +1,6 @@
 /**
- * What a transaction needs beside its rows' own statements because of code that runs in its session, pure: the path in a
- * session that others use too, what is cleaned up there, and the marks that units of one transaction end with.
+ * What a transaction needs besides its rows' own statements because of code that runs in its session; pure: the search_path in a
+ * session that others use, too, what is cleaned up there, and the savepoints that end the units of one transaction.
  */
 import { quoteLiteral } from '../kit/sql-text.ts';
 import type { Target } from '../tables/flow.ts';
@@ -8,7 +8,7 @@ import type { SessionFacts } from './session-facts.ts';
 import { cleanUpStatements, forCitus, safePath } from './statements.ts';
 import { executeMessages, parseMessage, queryMessage } from './wire-message.ts';
 
-/** Messages that are always the same, and how many statements they are. */
+/** Messages that are always the same, and the number of their statements. */
 export interface Fixed {
   readonly messages: readonly Buffer[];
   readonly count: number;
@@ -21,12 +21,12 @@ function inOrder(...statements: readonly string[]): Fixed {
   return { messages, count: statements.length };
 }
 
-/** Nothing is known of a session that others use: the path is set before anything is parsed. */
+/** The settings of a session that others use are not known: the path is set before anything is parsed. */
 export const pathIsSafe = inOrder(
   `select pg_catalog.set_config('search_path', '${safePath}', true), ${forCitus(true)}`,
 );
 
-/** Others use the session next: what code has left in it goes with its own transaction. */
+/** Others use the session next: what code has left in it is removed in its own transaction. */
 export function cleanUp(commit: string): Fixed {
   return inOrder(...cleanUpStatements(commit));
 }
@@ -34,8 +34,8 @@ export function cleanUp(commit: string): Fixed {
 export const savepoint = 'headgate';
 
 /**
- * After a unit that succeeded this marks where it ended, and after one that failed it fails too: either way going back
- * to the latest mark leaves exactly the units that succeeded. What fires late sees the path that other code has seen.
+ * After a unit that succeeded this marks its end, and after one that failed it fails, too: either way rolling back
+ * to the latest mark keeps exactly the units that succeeded. Code that fires late sees the path that other code has seen.
  */
 export function markOf(
   { code }: Target,

@@ -1,7 +1,7 @@
 /**
- * What the session of a connection that commits is, and how it comes to be so: the settings that a durable row needs, what the server
- * gives it, which life of the server it belongs to, and the session as new when code has run in it. Takes connections of the pools
- * (commit-pools.ts); touches nothing but them.
+ * The session of a connection that commits, and how it is prepared: the settings that a durable row needs, what the server
+ * gives it, the incarnation of the server that it belongs to, and how it is reset when code has run in it. Takes connections of the
+ * pools (commit-pools.ts); touches nothing else.
  */
 import type { ClientBase } from 'pg';
 import { quoteLiteral } from '../kit/sql-text.ts';
@@ -22,39 +22,39 @@ export class LentSession extends Error {
 export interface SessionFacts {
   /** Headgate's role. */
   readonly role: string;
-  /** The search_path that the server gives this role: what the code of tables sees, as it does for any other client. */
+  /** The search_path that the server gives this role: the code of tables sees it, as it does for any other client. */
   readonly path: string;
-  /** The least of synchronous_commit that makes a row durable on this server. */
+  /** The lowest synchronous_commit that makes a row durable on this server. */
   readonly commit: string;
-  /** The server's log can be followed: each row of a COPY is then written apart (copy-message.ts). */
+  /** The server's log can be followed: each row of a COPY is then written separately (copy-message.ts). */
   readonly apart: boolean;
 }
 
 const facts = new WeakMap<ClientBase, SessionFacts>();
 
-/** Throws where the connection is none of CommitPools. */
+/** Throws if the connection is none of CommitPools. */
 export function factsOf(client: ClientBase): SessionFacts {
   const known = facts.get(client);
   if (known === undefined) throw new Error('a connection that no pool has prepared');
   return known;
 }
 
-/** Citus takes no COPY with a WHERE into tables that it spreads. */
+/** Citus accepts no COPY with a WHERE into tables that it distributes. */
 const foundSql = `select current_user as role, pg_catalog.current_setting('synchronous_commit') as commit,
   pg_catalog.texteq(pg_catalog.current_setting('wal_level'), 'logical') and pg_catalog.to_regclass('pg_catalog.pg_dist_partition') is null as apart`;
 
 /**
- * A 200 promises a durable row: a server configured for less still waits for its own disk here. And what ends a
+ * A 200 promises a durable row: on a server configured for less, Headgate still waits for the server's own disk. And what ends a
  * transaction must see a table that was changed while its first statement waited for a lock: a server whose default
- * is one picture of the data per transaction is asked for one per statement. Warnings are heard: one of them says that
+ * is one view of the data per transaction is asked for one per statement. Warnings are received: one of them says that
  * a commit is not as durable as it should be.
  *
- * Nothing that others have made may stand before PostgreSQL's own in Headgate's SQL, not even what an owner of the
- * database has set for all: no operator and no cast is used before the path is set.
+ * In Headgate's SQL no object that others have made may take precedence over PostgreSQL's own, not even by what an owner of the
+ * database has set for everybody: no operator and no cast is used before the path is set.
  *
- * Throws LentSession, and has set nothing, where a pooler stands between that took the start-up parameters: the process that
- * answers is not the one that the connection was told of (BackendKeyData); and where `isOther` says that it is pgpool, which
- * takes back what was set when the connection ends.
+ * Throws LentSession, and has set nothing, if a pooler that took the start-up parameters is in between: the process that
+ * answers is not the one that the connection was told of (BackendKeyData); also if `isOther` says that it is pgpool, which
+ * resets what was set when the connection ends.
  */
 export async function prepareSession(client: ClientBase, isOther: () => Promise<boolean>): Promise<void> {
   const own = 'pg_catalog.int4eq(pg_catalog.pg_backend_pid(), $1)';
@@ -74,7 +74,7 @@ const sessionSql = `select pg_catalog.set_config('search_path', '${safePath}', f
   pg_catalog.set_config('synchronous_commit', $1, false), pg_catalog.set_config('client_min_messages', 'warning', false),
   ${forCitus(false)}`;
 
-/** Of a session that others use too, and in which nothing is set. */
+/** For a session that others use, too, and in which nothing is set. */
 export async function lookAtSession(client: ClientBase): Promise<void> {
   const { rows } = await client.query<SessionFacts>(
     `${foundSql}, s.reset_val as path from pg_catalog.pg_settings s
@@ -91,8 +91,8 @@ function remember(client: ClientBase, found: SessionFacts | undefined): SessionF
 }
 
 /**
- * Makes the session of a connection as it was when it was opened: settings, role, temporary tables, prepared statements,
- * cursors, advisory locks and LISTEN, whatever code has left of them. Rejects when the connection is not to be used again.
+ * Resets the session of a connection to what it was when it was opened: settings, role, temporary tables, prepared statements,
+ * cursors, advisory locks and LISTEN, whatever code has left of them. Rejects if the connection must not be used again.
  */
 export async function renewSession(client: ClientBase, timeoutMs: number): Promise<void> {
   const query = { text: 'discard all', query_timeout: timeoutMs };
@@ -102,13 +102,13 @@ export async function renewSession(client: ClientBase, timeoutMs: number): Promi
   stained.delete(client);
 }
 
-/** Kept for the table whose code has run in it. */
+/** Connections kept for the table whose code has run in them. */
 export const stained = new WeakSet<ClientBase>();
 
-/** What code has set, and what Headgate sets: three statements in front of a group of the same table. */
+/** Resets what code has set, and sets what Headgate needs: three statements before a group of the same table. */
 export const resetCount = 3;
 
-/** The statements that put back all settings; null: nobody has changed any. Asked once for each time it is lent. */
+/** The statements that restore all settings; null: nobody has changed any. Returned once for each time it is lent. */
 export function resetSql(client: ClientBase): string | null {
   if (!stained.delete(client)) return null;
   const set = sessionSql.replace('$1', quoteLiteral(factsOf(client).commit));
@@ -117,15 +117,15 @@ export function resetSql(client: ClientBase): string | null {
 
 const incarnations = new WeakMap<ClientBase, string | null>();
 
-/** Which life of the server a connection belongs to; null: it does not tell. */
+/** The incarnation of the server that a connection belongs to; null: not known. */
 export function incarnationOf(client: ClientBase): string | null {
   return incarnations.get(client) ?? null;
 }
 
 /**
- * The numbers of transactions that were not on the disk are given out again after a crash, and by a standby that took
- * over, so that a number means something within one life of one server only. A new process has another start time; a
- * recovery inside the same one, after a backend was killed, begins its statistics anew.
+ * Numbers of transactions that were not on the disk are given out again after a crash, and by a standby that took
+ * over, so a number means something within one incarnation of one server only. A new process has another start time; a
+ * recovery within the same process, after a backend was killed, resets its statistics.
  */
 const incarnationSql = `select pg_catalog.concat(pg_catalog.pg_postmaster_start_time(), ' ', stats_reset) as life
   from pg_catalog.pg_stat_bgwriter where stats_reset is not null and not pg_catalog.pg_is_in_recovery()`;
@@ -135,7 +135,7 @@ async function readIncarnation(client: ClientBase): Promise<string | null> {
     const { rows } = await client.query<{ life: string }>(incarnationSql);
     return rows[0]?.life ?? null;
   } catch (error) {
-    // A server that has no such views; that it is lost would show in the next statement.
+    // The server has no such views; a lost connection would show in the next statement.
     if (sqlstateOf(error) === null) throw error;
     return null;
   }

@@ -1,6 +1,6 @@
 /**
- * One connection at work on one group: sends its transactions, each in one write, and knows how much time is left.
- * Gives what became of each; a connection that was lost is not used again.
+ * One connection that works on one group: sends its transactions, each in one write, and knows how much time is left.
+ * Returns the outcome of each; a connection that was lost is not used again.
  */
 import type { PoolClient } from 'pg';
 import type { Outcome, Rows, Target } from '../tables/flow.ts';
@@ -30,13 +30,13 @@ export interface SessionOptions {
   /** A monotonic clock, ms. */
   readonly clock: () => number;
   readonly deadline: number;
-  /** Engine-side bound on one statement, in ms; null: the one that the connection has. */
+  /** Engine-side bound on one statement, in ms; null: that of the connection. */
   readonly statementTimeoutMs: number | null;
-  /** The session is lent to others between transactions: nothing is known of its settings. */
+  /** A pooler lends the session to others between transactions: nothing is known of its settings. */
   readonly shared: boolean;
-  /** Told when the engine refuses to write. */
+  /** Called when the engine refuses to write. */
   readonly readOnly?: () => void;
-  /** What became of a transaction whose end was lost with the connection; null: nobody knows. Called at most once. */
+  /** The fate of a transaction whose end was lost with the connection; null: unknown. Called at most once. */
   readonly fateOf: (xid: string) => Promise<Fate | null>;
   /** The same, asked on this connection, which has answered. */
   readonly fateHere: (xid: string) => Promise<Fate | null>;
@@ -50,7 +50,7 @@ export class Session {
   readonly #prepared: PreparedStatements;
   readonly #executors: Executors;
   #usable = true;
-  /** One row a statement: set when the engine says that one statement met a row twice. */
+  /** One row per statement: set when the engine reports that one statement met a row twice. */
   #singly = false;
 
   constructor(options: SessionOptions) {
@@ -70,7 +70,7 @@ export class Session {
     return this.#usable;
   }
 
-  /** Others use it between transactions. */
+  /** Whether others use it between transactions. */
   get shared(): boolean {
     return this.#options.shared;
   }
@@ -79,26 +79,26 @@ export class Session {
     return this.#options.deadline - this.#options.clock();
   }
 
-  /** What has to be set for each transaction. */
+  /** The settings of each transaction. */
   settings({ waitsForDisk }: Target): Settings {
     const { statementTimeoutMs: timeoutMs, shared } = this.#options;
     const commit = waitsForDisk ? (shared ? 'at least on' : 'as it is') : 'off';
     return { commit, timeoutMs };
   }
 
-  /** What synchronous_commit is when the transaction ends, whatever code has made of it. */
+  /** What synchronous_commit has to be when the transaction ends, whatever code has set. */
   commitOf({ waitsForDisk }: Target): string {
     return waitsForDisk ? this.facts.commit : 'off';
   }
 
-  /** Sends messages with so many answers (see roundTrip); never fails, and fails at once when no time is left. */
+  /** Sends messages with so many answers (see roundTrip); never rejects, and fails at once when no time is left. */
   async send(messages: Iterable<Buffer>, expected: readonly number[]): Promise<Reply[]> {
     if (!this.#usable) return expected.map(() => failedHere('08003', 'the connection was lost'));
     const left = this.leftMs;
     if (left <= 0) return expected.map(() => failedHere('57014', 'deadline'));
     const replies = await this.#exchange(messages, expected, left);
     if (replies.some((reply) => reply.kind === 'lost')) this.#usable = false;
-    // The server became a standby: this connection stays one to a standby.
+    // The server has become a standby: this connection remains one to a standby.
     if (replies.some((reply) => reply.kind === 'failed' && reply.sqlstate === '25006' && !isRaised(reply))) {
       this.#usable = false;
       this.#options.readOnly?.();
@@ -106,7 +106,7 @@ export class Session {
     return replies;
   }
 
-  /** What code of this table has set in the session is put back first, in a transaction of its own. */
+  /** Settings that code of this table has changed in the session are restored first, in a transaction of their own. */
   async #exchange(messages: Iterable<Buffer>, expected: readonly number[], left: number): Promise<Reply[]> {
     const { client } = this.#options;
     const reset = resetSql(client);
@@ -117,7 +117,7 @@ export class Session {
     return replies;
   }
 
-  /** What became of a transaction: where its end was lost, or left in doubt, it is asked about. */
+  /** The outcome of a transaction: if its end was lost, or left in doubt, the server is asked for it. */
   async settled(reply: Reply): Promise<Attempt> {
     if (reply.kind === 'done') return { kind: 'committed' };
     if (reply.kind === 'failed' && !isInDoubt(reply)) return reply;
@@ -135,9 +135,9 @@ export class Session {
   }
 
   /**
-   * Stores rows by a prepared statement, behind the first of `holds` that does not meet somebody else's lock. What fails is
-   * stored nowhere, and there may be something about the rows or the table that another way of storing them tells better.
-   * `'not worth it'`: nothing was asked of the engine.
+   * Stores rows by a prepared statement, after the first of `holds` that does not meet somebody else's lock. If it fails, nothing
+   * is stored, and another way of storing may tell better what is wrong with the rows or the table.
+   * `'not worth it'`: nothing was sent to the engine.
    */
   async storePrepared(rows: PreparedRows, holds: readonly Hold[]): Promise<Attempt | 'not worth it'> {
     if (!this.#prepared.isWorthwhile(rows.statement)) return 'not worth it';
@@ -156,7 +156,7 @@ export class Session {
 
   #behind(hold: Hold, { statement, messages }: PreparedRows): Buffer[] {
     const prepare = this.#prepared.prepare([...hold.statements, statement]);
-    // Already preparing the rows' own statement may wait for a lock on the table.
+    // Even preparing the rows' own statement may wait for a lock on the table.
     const own = prepare.indexOf(statement.messages[0] ?? syncMessage);
     const first = own < 0 ? prepare.length : own;
     return [...prepare.slice(0, first), ...hold.messages, ...prepare.slice(first), ...messages, syncMessage];
@@ -191,7 +191,7 @@ export class Session {
     const last = this.#last(table.target);
     for (let tries = 1; ; tries++) {
       const prepare = this.#prepared.prepare(statementsOf(steps));
-      // The number of the transaction is sent out before its commit begins.
+      // The number of the transaction is sent before its commit begins.
       const messages = inTurn(first.messages, prepare, executeSteps(steps), last.messages, [
         flushMessage,
         syncMessage,
@@ -222,11 +222,11 @@ export class Session {
   }
 
   /**
-   * Stores the rows of these units in one transaction, each on its own: what one of them fails with undoes nothing of
-   * the others. One attempt for each, in order.
+   * Stores the rows of these units in one transaction, each on its own: the failure of one of them undoes nothing of
+   * the others. Returns one attempt for each, in order.
    */
   async storeEach(table: TableStatements, units: readonly (readonly Rows[])[]): Promise<Attempt[]> {
-    // A server of Citus looks at deferred constraints when it commits, and what was taken back on one of them leaves Citus without
+    // A server of Citus checks deferred constraints when it commits, and a rollback to a savepoint on one of them leaves Citus without
     // two-phase commit: there each unit has a transaction of its own.
     if (table.target.shape.distributedByCitus === true) {
       const attempts: Attempt[] = [];
@@ -270,10 +270,10 @@ export class Session {
     if (ended.kind === 'done' && ended.tag === 'COMMIT') this.#prepared.succeeded();
     return units.map((_, i) => {
       const [stored = lost, checked = lost] = replies.slice(3 + 3 * i);
-      // A table that has changed refuses nobody.
+      // If the table has changed, nobody is refused.
       if (confirmed.kind === 'failed') return told(confirmed, after, 0);
       const why = stored.kind === 'failed' ? told(stored, steps[i] ?? [], 0) : checked;
-      // A delivery that is known may have come earlier in this transaction: it ends as that does.
+      // A known delivery may have come earlier in this transaction: it ends as the transaction does.
       const known = units[i]?.length === 1 && why.kind === 'failed' && isDelivered(why);
       if (why.kind === 'failed' && !known) return why;
       if (committed.kind === 'done' && committed.tag !== 'COMMIT')
@@ -282,7 +282,7 @@ export class Session {
     });
   }
 
-  /** What storing these rows would fail with, or null; stores nothing. */
+  /** The failure of storing these rows, or null; stores nothing. */
   async wouldFail(table: TableStatements, members: readonly Rows[]): Promise<Failed | null> {
     const rows = this.#steps(table, members);
     const steps = [...this.#before(table, rows), ...rows];
@@ -297,7 +297,7 @@ export class Session {
     return failed === undefined ? null : told(failed, steps, first.count);
   }
 
-  /** null: the table is the one of the target; otherwise the outcome of rows that were made for it. */
+  /** null: the table is the one of the target; otherwise the outcome of rows that were made for the target. */
   async confirm(table: TableStatements): Promise<Outcome | null> {
     const first = this.#first;
     const prepare = this.#prepared.prepare(statementsOf([table.confirm]), true);
@@ -311,8 +311,8 @@ export class Session {
   }
 
   /**
-   * Stores no rows, in the way in which rows are stored, and takes back what statement triggers do then. null: the table is
-   * the one of the target, Headgate may write to it and the engine takes transactions; otherwise the outcome of rows.
+   * Stores no rows, in the way in which rows are stored, and undoes what statement triggers do then. null: the table is
+   * the one of the target, Headgate may write to it and the engine accepts transactions; otherwise the outcome of rows.
    */
   async takesNoRows(table: TableStatements): Promise<Outcome | null> {
     const rows = table.noRows(this.facts, this.commitOf(table.target));
@@ -326,7 +326,7 @@ export class Session {
     return standing(reply.kind === 'failed' ? told(reply, steps, first.count) : reply);
   }
 
-  /** The same for a Query of `count` statements, of which the first opens a transaction and those at `checks` confirm the table. */
+  /** The same by a Query of `count` statements, of which the first opens a transaction and those at `checks` confirm the table. */
   async takesNoRowsBy(
     query: readonly Buffer[],
     count: number,
@@ -345,7 +345,7 @@ export class Session {
     return reply?.kind === 'failed' && reply.sqlstate === '22P02';
   }
 
-  /** What every transaction begins with. */
+  /** The first steps of every transaction. */
   #before(table: TableStatements, rows: readonly Step[]): Step[] {
     const { target } = table;
     return [
@@ -373,13 +373,13 @@ export class Session {
     return [...claimSteps(table.target, members), ...rows];
   }
 
-  /** Where much depends on it, nothing is left to what the connection may have forgotten. */
+  /** Prepares everything again: much depends on it, and the connection may have forgotten something. */
   #prepareAgain(steps: readonly Step[]): Buffer[] {
     return this.#prepared.prepare(statementsOf(steps), true);
   }
 }
 
-/** Somebody holds the table, and nobody waits. */
+/** Somebody else holds the table, and the statement does not wait. */
 const lockHeld = '55P03';
 /** One statement met the same row twice: keys that differ in a document are one key to the engine. */
 const metTwice = '21000';

@@ -1,10 +1,11 @@
 /**
- * Finds out which of a group's members the engine refuses, so that only their senders hear of it. Pure: what is tried
- * is tried by the functions it is given.
+ * Finds out which of a group's members the engine refuses, so that only their senders are refused. Pure: attempts
+ * are made by the functions it is given.
  *
  * All members go together; nearly always that is all. When a row is refused, members that cannot be stored in any order
- * are taken out, and the rest goes together again. When that fails too they go in order, each part of the group on its own inside one transaction, and parts that fail are cut smaller until the members at fault stand alone.
- * The parts are tried in order, and a member is refused for good only when no row before it may still come: it may
+ * are taken out, and the rest goes together again. If that fails, too, they go in order, each part of the group on its own inside
+ * one transaction, and parts that fail are cut smaller until the members at fault are alone.
+ * The parts are tried in order, and a member is refused for good only when no row before it may still be stored: it may
  * need one of them. Rows of a chain never pass earlier rows of it, and are not tried once one of those was refused.
  */
 import type { Chain, Outcome, Rows } from '../tables/flow.ts';
@@ -14,32 +15,32 @@ import type { Failed } from './round-trip.ts';
 import type { Attempt } from './told.ts';
 
 export interface SettleDeps {
-  /** The outcome of a member that is not even tried; null: it is. */
+  /** The outcome of a member that is not even tried; null: it is tried. */
   refuse(member: Rows): Outcome | null;
-  /** All rows or none. */
+  /** Stores all rows, or none. */
   store(members: readonly Rows[]): Promise<Attempt>;
   /** Each unit on its own, in order, in one transaction. */
   storeEach(units: readonly (readonly Rows[])[]): Promise<readonly Attempt[]>;
   /**
-   * What a failed attempt means: a row of it is at fault, or may be (`suspect`: it is when it fails alone, twice), or it was
-   * nobody's fault: `again` soon, perhaps without the others (`elsewhere`), or an outcome for all.
+   * What a failed attempt means: a row of it is at fault, or may be (`suspect`: it is if it fails alone, twice), or none is:
+   * `again` soon, perhaps without the others (`elsewhere`), or an outcome for all.
    */
   judge(
     failed: Failed,
   ):
     | { readonly blame: 'row' | 'suspect' | 'again' | 'elsewhere' }
     | { readonly blame: 'group'; readonly outcome: Outcome };
-  /** Asked before members are refused that were only suspected: null, or the outcome of them all instead. */
+  /** Called before members are refused that were only suspected: null, or the outcome of them all instead. */
   stands(): Promise<Outcome | null>;
   /** The outcome of a member that was refused alone. */
   explain(member: Rows, failed: Failed): Promise<Outcome>;
-  /** After a row was refused: each member as it goes on, or the outcome of one that cannot be stored in any order. */
+  /** After a row was refused: each member as it is tried further, or the outcome of one that cannot be stored in any order. */
   sift(members: readonly Rows[], failed: Failed): Promise<readonly (Rows | Outcome)[]>;
 }
 
 /** Units of one transaction: more savepoints would cost the engine more than another transaction. */
 const unitsMax = 60;
-/** How many parts a unit that failed is cut into. */
+/** Number of parts into which a unit that failed is cut. */
 const partsMax = 16;
 /** Passes over what is left; each cuts smaller, so that a group of the largest size needs three. */
 const passesMax = 12;
@@ -48,7 +49,7 @@ interface Member {
   readonly place: number;
   rows: Rows;
   outcome: Outcome | null;
-  /** How often it failed alone and was nevertheless tried again. */
+  /** How often it failed alone and was still tried again. */
   alone: number;
 }
 
@@ -98,7 +99,7 @@ class Settling {
     await this.#settleParts(left);
   }
 
-  /** Those of the members that may still be stored. */
+  /** The members that may still be stored. */
   async #sift(members: Unit, failed: Failed): Promise<Unit> {
     const sifted = await this.#deps.sift(
       members.map(({ rows }) => rows),
@@ -141,10 +142,10 @@ class Settling {
     }
   }
 
-  /** Tries each unit once; gives what has to be tried again, in order. */
+  /** Tries each unit once; returns what has to be tried again, in order. */
   async #pass(units: readonly Unit[]): Promise<Unit[]> {
     const again: Unit[] = [];
-    /** Chains of which some rows are in `again`: what comes after those waits too. */
+    /** Chains that have rows in `again`: later rows of them wait, too. */
     const waiting = new Set<Chain>();
     const wait = (unit: Unit) => {
       for (const { rows } of unit) if (rows.chain !== null) waiting.add(rows.chain);
@@ -160,7 +161,7 @@ class Settling {
           wait(unit);
           continue;
         }
-        // Units of one transaction are not told of each other's end: a chain is in one of them only.
+        // Units of one transaction do not learn of each other's end: a chain is in one of them only.
         if (touches(unit, chains)) break;
         for (const { rows } of unit) if (rows.chain !== null) chains.add(rows.chain);
         block.push(unit);
@@ -176,7 +177,7 @@ class Settling {
     return again;
   }
 
-  /** What of this unit has to be tried again; `behind`: rows before it have to be, too. */
+  /** Returns what has to be tried again of this unit; `behind`: rows before it have to be, too. */
   async #settleUnit(unit: Unit, end: Attempt, behind: boolean): Promise<Unit[]> {
     if (end.kind !== 'failed') {
       this.#settleWhole(unit, end);
@@ -198,7 +199,7 @@ class Settling {
     return [];
   }
 
-  /** The table may have become another one since the first row was suspected. */
+  /** The table may have been replaced since the first row was suspected. */
   async confirmSuspects(): Promise<void> {
     if (this.#suspects.length === 0) return;
     const instead = await this.#deps.stands();
@@ -225,9 +226,9 @@ class Settling {
   }
 }
 
-/** Attempts of a group, or of a member alone, that the engine ended for no fault of theirs (deadlock, serialization). */
+/** Attempts of a group, or of a member alone, that the engine ended through no fault of theirs (deadlock, serialization). */
 const conflictAttemptsMax = 3;
-/** Attempts of one member that fails alone with what may be said of the table as well. */
+/** Attempts of one member that fails alone with an error that may also be about the table. */
 const suspectAttemptsMax = 2;
 
 const lost: Outcome = { kind: 'unknown', refusal: refusal('commit_unknown') };

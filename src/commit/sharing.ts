@@ -1,31 +1,32 @@
 /**
- * Which groups share a transaction. Takes the groups of all tables; gives each its outcomes, and touches nothing but the two ways
- * it was given: `alone`, one group in one transaction, and `together`, several that are stored all or not at all.
+ * Which groups share a transaction. Takes the groups of all tables; returns the outcomes of each, and touches nothing but the two
+ * functions it was given: `alone`, one group in one transaction, and `together`, several that are stored all or not at all.
  *
  * A commit costs more than a small group's rows, so at most `sharedTransactionsMax` of a database that hold small groups are
  * at the engine at one time:
  *
- *   fewer are     the group goes at once, with those of other tables that came in the same moment: who is alone waits for nobody.
+ *   fewer are     the group goes at once, with those of other tables that came at the same moment: a single group waits for nobody.
  *   as many are   it waits, with those of other tables, until one has ended; all that wait then go together.
  *
- * Large groups pay for their own transaction, and never wait. What is stuck holds nobody up: once it is slow it counts as one no
- * longer.
+ * Large groups have a transaction of their own, and never wait. A transaction that is stuck blocks nobody: once it is slow, it is
+ * no longer counted.
  *
  * A table shares while it is quick. When a shared transaction fails, nothing of it is stored, and each of its groups goes alone at
- * once; when two in turn were slow in which a table was, it goes alone the next time. A single one says nothing: on a busy machine any may be slow. Then its own transaction shows: one that is slow too, or stores less than
- * it was given, keeps its table apart, from `apartMinMs` on twice as long each time, up to `apartMaxMs`. Tables that run code, and
- * whatever else a shared transaction cannot promise, always go alone (together.ts).
+ * once; when two in a row were slow that had rows of a table, its next group goes alone. A single slow one says nothing: on a busy
+ * machine any may be slow. The table's own transaction then decides: if it is slow, too, or stores less than it was given, the table is
+ * kept apart, from `apartMinMs` on twice as long each time, up to `apartMaxMs`. Tables that run code, and all others for which a
+ * shared transaction cannot keep its promises, always go alone (together.ts).
  *
- * Slow is what takes several times as long as groups of the database usually do, so that a machine or a disk that is slow
- * for everybody blames nobody. There shared transactions become smaller, and larger again when they are quick.
+ * Slow means several times as long as groups of the database usually take, so that a machine or a disk that is slow
+ * for everybody blames nobody. Shared transactions then become smaller, and larger again when they are quick.
  */
 import { Semaphore } from '../kit/semaphore.ts';
 import type { CommitGroup, Group, Outcome, Target } from '../tables/flow.ts';
 import type { Limits } from '../tables/limits.ts';
 
 /**
- * One outcome per member of each group; null: of this group, or of all, nothing is stored, and it may go alone. Storing the rows of
- * a table takes `boundMs` at most, or all fails.
+ * One outcome per member of each group; null: nothing is stored, of this group or of all, and it may go alone. Storing the rows of
+ * a table takes `boundMs` at most, or everything fails.
  */
 export type CommitTogether = (
   groups: readonly Group[],
@@ -63,7 +64,7 @@ interface Waiting {
 interface Apart {
   /** Infinity: until it has gone alone once. */
   readonly untilMs: number;
-  /** How long it was kept apart the last time. */
+  /** How long it was last kept apart. */
   readonly forMs: number;
 }
 
@@ -75,31 +76,31 @@ interface Held {
   readonly done: () => void;
 }
 
-/** What goes on in one database. */
+/** The state of one database. */
 interface Line {
   readonly slots: Semaphore;
   waiting: Waiting[];
-  /** What holds slots. */
+  /** The transactions that hold slots. */
   readonly held: Set<Held>;
-  /** It is looked whether one of them is slow. */
+  /** A timer checks whether one of them is slow. */
   isWatched: boolean;
   /** How many tables a shared transaction should have at most. */
   tables: number;
-  /** What half of the groups take at most, in ms; follows them slowly. */
+  /** What half of the groups take at most, in ms; adapts slowly. */
   usualMs: number;
-  /** Shared transactions that failed one after the other, and until when there are none because of that. */
+  /** Shared transactions that failed in a row, and until when there are none because of that. */
   failures: number;
   pausedUntilMs: number;
 }
 
-/** A new connection has to learn of each table first. */
+/** A new connection has to learn each table first. */
 const tablesAtFirst = 16;
 const tablesMin = 2;
-/** So many failures in turn are no table's: an engine that cannot do it at all is not asked again and again. */
+/** This many failures in a row are no table's fault: an engine that cannot share is not tried again and again. */
 const failuresMax = 4;
-/** How many times what is usual is slow. */
+/** How many times the usual time is slow. */
 const slowTimes = 4;
-/** How much one group moves what is usual, and how much one transaction may. */
+/** The factor by which one group moves the usual time, and the most of these steps for one transaction. */
 const usualStep = 1.05;
 const usualStepsMax = 14;
 
@@ -107,7 +108,7 @@ export class Sharing {
   readonly #options: SharingOptions;
   readonly #lines = new Map<string, Line>();
   readonly #apart = new WeakMap<Target, Apart>();
-  /** Whose last shared transaction was slow. */
+  /** Tables whose last shared transaction was slow. */
   readonly #suspects = new WeakSet<Target>();
 
   constructor(options: SharingOptions) {
@@ -118,7 +119,7 @@ export class Sharing {
     const line = this.#lineOf(group.target);
     if (line.pausedUntilMs > this.#options.clock() || !this.#shares(group)) return this.#alone(line, group);
     return new Promise((resolve) => {
-      // When all lanes whose turn ends now have brought theirs.
+      // When all lanes whose turn ends now have submitted theirs.
       if (line.waiting.push({ group, resolve }) === 1) queueMicrotask(() => this.#goOn(line));
     });
   };
@@ -143,7 +144,7 @@ export class Sharing {
     const factor = usualStep ** Math.min(groups, usualStepsMax);
     const next =
       ms > line.usualMs ? Math.min(ms, line.usualMs * factor) : Math.max(ms, line.usualMs / factor);
-    // Nothing is so quick that it would have to be learnt anew for long.
+    // A lower bound, so that the usual time never takes long to be learnt again.
     line.usualMs = Math.max(1, next);
   }
 
@@ -155,7 +156,7 @@ export class Sharing {
     return apart === undefined || apart.untilMs <= this.#options.clock();
   }
 
-  /** What waits goes, where there is a slot. */
+  /** Starts waiting groups if there is a slot. */
   #goOn(line: Line): void {
     if (line.waiting.length === 0) return;
     const done = line.slots.takeNow();
@@ -165,7 +166,7 @@ export class Sharing {
     this.#watch(line);
     const taken = this.#take(line);
     const going = this.#go(line, taken).then((tell) => {
-      // As in a lane: what waits is at the engine while those are answered.
+      // As in a lane: the waiting groups are at the engine while these are answered.
       if (line.waiting.length >= taken.length) process.nextTick(tell);
       else tell();
     });
@@ -179,7 +180,7 @@ export class Sharing {
     this.#goOn(line);
   }
 
-  /** What is slow holds no slot any more, after twice that time at most. */
+  /** A slow transaction loses its slot, after twice that time at most. */
   #watch(line: Line): void {
     if (line.isWatched) return;
     line.isWatched = true;
@@ -192,7 +193,7 @@ export class Sharing {
     }, slowMs).unref();
   }
 
-  /** The first that wait, as many as fit one transaction. */
+  /** The first waiting groups, as many as fit one transaction. */
   #take(line: Line): readonly Waiting[] {
     const { sharedBytesMax } = this.#options.limits;
     let bytes = 0;
@@ -207,7 +208,7 @@ export class Sharing {
     return taken;
   }
 
-  /** What is returned tells them what became of them. */
+  /** The returned function tells the groups their outcomes. */
   async #go(line: Line, taken: readonly Waiting[]): Promise<() => void> {
     const [first] = taken;
     if (first === undefined) return nothing;
@@ -236,7 +237,7 @@ export class Sharing {
     return () => taken.forEach(({ group, resolve }, i) => resolve(outcomes?.[i] ?? this.#alone(line, group)));
   }
 
-  /** A shared transaction with rows of this table was slow, or quick. After the second one in turn its next group goes alone. */
+  /** A shared transaction with rows of this table was slow, or quick. After the second slow one in a row its next group goes alone. */
   #suspect(target: Target, isSlow: boolean): void {
     const wasSlow = this.#suspects.delete(target);
     if (!isSlow) return;
@@ -269,7 +270,7 @@ export class Sharing {
 
 const nothing = (): void => undefined;
 
-/** It is about the table or its rows; what befalls an engine says nothing of a table. */
+/** Whether it is about the table or its rows; trouble of the engine says nothing about a table. */
 function isRefused(outcome: Outcome): boolean {
   return outcome.kind === 'aborted' && !/^(engine_unavailable|deadline)$/.test(outcome.refusal.code);
 }

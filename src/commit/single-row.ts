@@ -1,10 +1,10 @@
 /**
- * The way of one document that waits alone: prepared statements, which PostgreSQL neither parses nor plans again, in one
- * round trip. Keeps what the COPY of a group keeps: the table is locked, its owner and its columns are known before anything of it
- * runs, and the number of the transaction goes out before the commit begins. Pure: target and document in, messages out.
+ * How one document that waits alone is stored: by prepared statements, which PostgreSQL neither parses nor plans again, in one
+ * round trip. Keeps what the COPY of a group keeps: the table is locked, and its owner and its columns are checked before anything
+ * of it runs, and the number of the transaction is sent before the commit begins. Pure: takes target and document, returns messages.
  *
- * It only ever says yes. What it fails with is not looked at by whoever refuses a row: the COPY is tried then, so that a
- * row is judged in the same words whether it came alone or among others.
+ * If it fails, the COPY is tried, so that a row is judged in the same words whether it came alone or among others; its own
+ * failure is told only if that of the COPY does not name a row (copy-group.ts).
  */
 import type { Rows, Target } from '../tables/flow.ts';
 import { quoteIdentifier, relationName } from '../kit/sql-text.ts';
@@ -13,13 +13,13 @@ import type { PreparedRows, Statement } from './prepared.ts';
 import { typeOids } from './statements.ts';
 import { executeMessages } from './wire-message.ts';
 
-/** Stores `$1` in a table of plain rows that is held. A plan of it is made anew when the table changes. */
+/** Stores `$1` in a table of plain rows that is held. Its plan is made again when the table changes. */
 export function singleRowStatement(target: Target): Statement {
   const relation = relationName(target);
   const column = quoteIdentifier(target.shape.columns[0]?.name ?? '');
   const id = `${target.oid}::pg_catalog.oid`;
-  // The name could still mean another table, where a schema was renamed behind the lock. COPY knows no rules and no
-  // policies: here the first are an error by themselves, and the second are made one.
+  // The name could still mean another table, if a schema was renamed in spite of the lock. COPY knows no rules and no
+  // policies: here rules are an error anyway, and policies are made one.
   const sql =
     `insert into ${relation} (${column}) values ($1) returning ` +
     `(case when tableoid operator(pg_catalog.<>) ${id} then 'elsewhere' ` +
@@ -27,7 +27,7 @@ export function singleRowStatement(target: Target): Statement {
   return toStatement(sql, [typeOids.jsonb]);
 }
 
-/** The document of a group that is one row; null: there are more, or it is large and better not copied. */
+/** The document of a group of one row; null: there are more, or it is too large to be copied. */
 export function singleDocument(members: readonly Rows[]): Buffer | null {
   const only = members.length === 1 ? members[0] : undefined;
   if (only === undefined || only.count !== 1 || only.bytes > singleBytesMax) return null;
@@ -38,7 +38,7 @@ export function singleDocument(members: readonly Rows[]): Buffer | null {
 const singleBytesMax = 32 * 1024;
 
 export function singleRow(statement: Statement, document: Buffer): PreparedRows {
-  // jsonb's binary form is a version and the text.
+  // jsonb's binary form is a version byte and the text.
   const value = Buffer.allocUnsafe(1 + document.length);
   value[0] = 1;
   value.set(document, 1);

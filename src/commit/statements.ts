@@ -1,5 +1,5 @@
 /**
- * The SQL of one version of a table, pure: shape in, statement texts out. Every statement takes the documents as one
+ * The SQL of one version of a table; pure: takes a shape, returns statement texts. Every statement takes the documents as one
  * JSON array, `$1`, and lets the engine decode them, so that its types, domains and casts are what they are in SQL.
  */
 import { versionSql } from '../catalog/owner-code.ts';
@@ -9,13 +9,13 @@ import { quoteIdentifier as quote, quoteLiteral, relationName } from '../kit/sql
 /** pg_type.oid, fixed in every PostgreSQL. */
 export const typeOids = { bytea: 17, int8: 20, text: 25, oid: 26, json: 114, jsonb: 3802 } as const;
 
-/** What Headgate's own SQL is read under: nothing that others have made comes before PostgreSQL's. */
+/** The search_path for Headgate's own SQL: nothing that others have made takes precedence over PostgreSQL's. */
 export const safePath = 'pg_catalog, pg_temp';
 
 /**
- * What holds on Citus, and elsewhere is a setting like any other that nobody reads. Rows go to each server over one connection, so that servers and not
- * shards take part in a commit (decision 0188). And LOCK TABLE stays here: on all servers it would be as many round trips, and behind it
- * Citus commits rows on several of them without two-phase commit (decision 0190). `local`: until the end of the transaction.
+ * Settings for Citus; elsewhere they are settings that nobody reads. Rows go to each server over one connection, so that servers and
+ * not shards take part in a commit (decision 0188). And LOCK TABLE stays here: on all servers it would take as many round trips, and
+ * after it Citus commits rows on several of them without two-phase commit (decision 0190). `local`: until the end of the transaction.
  */
 export function forCitus(local: boolean): string {
   const set = (name: string, to: string) => `pg_catalog.set_config('citus.${name}', '${to}', ${local})`;
@@ -23,9 +23,9 @@ export function forCitus(local: boolean): string {
 }
 
 /**
- * A condition that is true and, before the first row is looked at, sets the path that the table's own functions see: what
- * ordinary clients have. The statement itself, with its defaults as PostgreSQL prints them, has been read under
- * `safePath` by then. Left out where no code runs.
+ * A condition that is true and, before the first row is read, sets the path that the table's own functions see to that of
+ * ordinary clients. By then the statement itself, with its defaults as PostgreSQL prints them, has been parsed under
+ * `safePath`. Left out if no code runs.
  */
 function underPath({ code }: Target): string {
   return code.inert ? '' : `(select pg_catalog.set_config('search_path', $2, true)) is not null`;
@@ -33,7 +33,7 @@ function underPath({ code }: Target): string {
 
 const where = (condition: string): string => (condition === '' ? '' : ` where ${condition}`);
 
-/** Stores the documents of `$1` as they are into the one column, which is jsonb. */
+/** Stores the documents of `$1` unchanged in the one column, which is jsonb. */
 export function storeDocumentsStatement(target: Target): string {
   const column = quote(target.shape.columns[0]?.name ?? '');
   return (
@@ -42,14 +42,14 @@ export function storeDocumentsStatement(target: Target): string {
   );
 }
 
-/** Stores the rows of `$1`, `$2`: see underPath; a row that is there already keeps its columns of the names `kept`. */
+/** Stores the rows of `$1`, `$2`: see underPath; an existing row keeps its columns of the names `kept`. */
 export function storeStatement(target: Target, kept: readonly string[] = []): string {
   const { into, rows, conflict } = storing(target, kept);
   return `${into} ${rows}${conflict}`;
 }
 
 /**
- * The same of a table that Citus distributes. Rows of a query that may meet others would go to each shard over a connection of its own: they
+ * The same for a table that Citus distributes. Rows of a query that may meet others would go to each shard over a connection of its own: they
  * are decoded first, and go as values (decision 0188).
  */
 export function storeValuesStatement(target: Target, kept: readonly string[] = []): string {
@@ -73,19 +73,19 @@ function storing(target: Target, kept: readonly string[]): Record<'into' | 'rows
   }
   const order = key.join(', ');
   const ord = internalName(shape, 'ord');
-  // Every Headgate takes the rows of one statement in the order of their keys: none waits for another in a circle
+  // Every Headgate takes the rows of one statement in the order of their keys, so that none waits for another in a circle
   // (see `lockStatements`).
   if (shape.writeMode === 'ignore') {
     const rows = `select ${written} from ${keyed(shape)}${code} order by ${order}, ${ord}`;
     return { into, rows, conflict: ` on conflict (${order}) do nothing` };
   }
-  // The last row of a key is the one that stays: one statement may touch a row only once.
+  // The last row of a key is the one that remains: one statement may touch a row only once.
   const rows = `select distinct on (${order}) ${written} from ${keyed(shape)}${code} order by ${order}, ${ord} desc`;
   return { into, rows, conflict: ` on conflict (${order}) ${replacement(shape, kept)}` };
 }
 
 /**
- * Deletes what has the key of a row in `$1` whose byte in `$3` is 1 and after which no other row has that key. Reads
+ * Deletes the rows that have the key of a row in `$1` whose byte in `$3` is 1, if no later row has that key. Reads
  * nothing but the key. `$2`: see underPath. null: there is no key, or none that a document holds.
  */
 export function removeStatement(target: Target): string | null {
@@ -100,19 +100,19 @@ export function removeStatement(target: Target): string | null {
     `(case when not ${removed} then 'false' when ${missing(key)} then '${keyMissing}' else 'true' end)::pg_catalog.bool as gone ` +
     `from ${keyed(bare)}${where(underPath(target))} order by ${key.join(', ')}, ${ord} desc`;
   const same = target.shape.key.map(equals).join(' and ');
-  // Rows of tables that inherit from it have no key of it, and code of their own.
+  // Rows of tables that inherit from it are not in its key, and have code of their own.
   const only = target.code.inert ? 'only ' : '';
   return `delete from ${only}${relationName(target)} t using (${items}) i where i.gone and ${same}`;
 }
 
-/** As the key's own index compares: another operator of that name may be in the way, or mean something else. */
+/** Compares as the key's own index does: another operator of that name may take precedence, or mean something else. */
 function equals({ name, equality }: KeyColumn): string {
   const { operator, type } = equality ?? { operator: 'pg_catalog.=', type: null };
   const side = (row: string) => `${row}.${quote(name)}${type === null ? '' : `::${type}`}`;
   return `${side('t')} operator(${operator}) ${side('i')}`;
 }
 
-/** Decodes the keys of `$1` as `removeStatement` does, fails where one is missing, and changes nothing. */
+/** Decodes the keys of `$1` as `removeStatement` does, fails if one is missing, and changes nothing. */
 export function removeProbeStatement(target: Target): string | null {
   const { shape } = target;
   const key = sortKey(shape);
@@ -121,10 +121,10 @@ export function removeProbeStatement(target: Target): string | null {
   return `select pg_catalog.count(${check}) from ${keyed(keyOnly(shape))}${where(underPath(target))}`;
 }
 
-/** What the engine is made to stumble over when a row that deletes has no key. */
+/** The value that makes the engine fail when a row that deletes has no key. */
 export const keyMissing = 'key_missing';
 
-/** Decodes these columns of `$1` and throws them away. */
+/** Decodes these columns of `$1` and discards them. */
 export function probeStatement(target: Target, columns: readonly Column[]): string {
   const { document } = target.shape;
   const code = where(underPath(target));
@@ -138,10 +138,10 @@ export function probeStatement(target: Target, columns: readonly Column[]): stri
 }
 
 /**
- * Ends every transaction: is the table still what the rows were made for? Its name still leads to the same relation, its
- * owner is the same, no column was added, changed or dropped, and no code. Fails when not. The statements before it hold a
- * lock on the table, so that the answer stays true until COMMIT. Works where there is no schema `headgate`. Tells the
- * number of the transaction, for when the answer to its commit is lost.
+ * Ends every transaction: is the table still the one that the rows were made for? Its name still means the same relation, its
+ * owner is the same, and no column and no code was added, changed or dropped. Fails if not. The statements before it hold a
+ * lock on the table, so the answer stays true until COMMIT. Works without the schema `headgate`. Returns the
+ * number of the transaction, in case the answer to its commit is lost.
  */
 export const confirmStatement =
   `select (case when pg_catalog.to_regclass($1) operator(pg_catalog.=) $2 and exists (` +
@@ -149,24 +149,24 @@ export const confirmStatement =
   `${versionSql('c')} operator(pg_catalog.=) $3) then 'true' else 'table_changed' end)::pg_catalog.bool, ` +
   `pg_catalog.concat('xid ', pg_catalog.pg_current_xact_id_if_assigned())`;
 
-/** The same where there is the schema `headgate`: the engine has the question planned. Fails with HG001. */
+/** The same if there is the schema `headgate`: the engine has planned the query. Fails with HG001. */
 export const confirmCataloguedStatement =
   `select headgate.confirm($1, $2, $3, $4), ` +
   `pg_catalog.concat('xid ', pg_catalog.pg_current_xact_id_if_assigned())`;
 
 /**
- * Taken first by every transaction that replaces or deletes rows by their key, or takes deliveries, with the oid of the table as `$1`.
- * Transactions of one statement go side by side, because they take rows in the order of their keys, and ids in theirs. One of several
- * statements comes back to smaller ones, and goes alone: no two transactions of Headgates wait for each other in a
- * circle, which PostgreSQL would notice only after a second, as it does where the database has no schema `headgate`. What
- * is locked is one of a number of empty tables that nobody else may lock; tables that share one wait for each other's.
+ * Run first in every transaction that replaces or deletes rows by their key, or takes deliveries, with the oid of the table as `$1`.
+ * Transactions of one statement run at the same time, because they take rows in the order of their keys, and ids in theirs. One of
+ * several statements returns to smaller keys, and runs alone. So no two transactions of Headgates wait for each other in a
+ * circle, which PostgreSQL would notice only after a second, as it does if the database has no schema `headgate`. The lock
+ * is on one of a number of empty tables that nobody else may lock; tables that share one wait for each other's transactions.
  */
 export const lockStatements = {
   shared: 'select headgate.lock_keys($1, false)',
   alone: 'select headgate.lock_keys($1, true)',
 } as const;
 
-/** What holds for one transaction only. */
+/** Settings for one transaction only. */
 export const settingStatements = {
   asynchronous: `select pg_catalog.set_config('synchronous_commit', 'off', true)`,
   durable:
@@ -174,7 +174,7 @@ export const settingStatements = {
     `operator(pg_catalog.=) 'off' then 'on' else pg_catalog.current_setting('synchronous_commit') end, true)`,
   timeout: `select pg_catalog.set_config('statement_timeout', $1, true)`,
   path: `select pg_catalog.set_config('search_path', $1, true)`,
-  /** What code may have changed and the transaction depends on: the path, and whether COMMIT waits for the disk. */
+  /** Settings that code may have changed and the transaction depends on: the path, and whether COMMIT waits for the disk. */
   pins:
     `select pg_catalog.set_config('search_path', '${safePath}', true), ` +
     `pg_catalog.set_config('synchronous_commit', $1, true), ` +
@@ -182,7 +182,7 @@ export const settingStatements = {
 } as const;
 
 /**
- * Ends a transaction that ran code in a session that others use next: what it may have left there. `commit`: see
+ * Ends a transaction that ran code in a session that others use next: removes what it may have left there. `commit`: see
  * settingStatements.pins.
  */
 export function cleanUpStatements(commit: string): string[] {
@@ -205,12 +205,12 @@ export function isKeyed(shape: Shape): boolean {
 function sortKey({ writeMode, key, columns }: Shape): readonly string[] | null {
   if (writeMode === 'insert' || writeMode === 'copy' || key.length === 0) return null;
   const written = new Set(columns.map(({ name }) => name));
-  // A key that only the engine fills (an identity) meets no row that is there.
+  // A key that only the engine fills (an identity) is never that of an existing row.
   if (key.some((column) => column.generated === null && !written.has(column.name))) return null;
   return key.map(({ name }) => quote(name));
 }
 
-/** What has to be read of a document to know its key; what a generated key is made of is known to the engine alone. */
+/** What has to be decoded of a document to know its key; only the engine knows what a generated key is made from. */
 function keyOnly(shape: Shape): Shape {
   const generated = shape.key.some((column) => column.generated !== null);
   const wanted = new Set(shape.key.map(({ name }) => name));
@@ -229,7 +229,7 @@ function replacement({ columns, key }: Shape, kept: readonly string[]): string {
   return `do update set ${replaced.map((name) => `${name} = excluded.${name}`).join(', ')}`;
 }
 
-/** The rows of `$1` with their columns, and defaults where a document has no such key. */
+/** The rows of `$1` with their columns, and defaults if a document lacks the key. */
 function filled(shape: Shape): string {
   const { columns, document } = shape;
   if (columns.every((column) => column.fallback === null && madeOf(column, document, '') === null))
@@ -237,7 +237,7 @@ function filled(shape: Shape): string {
   return `(${selectFilled(shape, [], false)}) as f`;
 }
 
-/** As `filled`, with generated columns of the key and each row's place. */
+/** As `filled`, with generated columns of the key and the position of each row. */
 function keyed(shape: Shape): string {
   const generated = shape.key.filter((column) => column.generated !== null);
   if (generated.length === 0) return `(${selectFilled(shape, [internalName(shape, 'ord')], true)}) as f`;
@@ -256,7 +256,7 @@ function selectFilled(shape: Shape, more: readonly string[], ordered: boolean): 
     const made = madeOf(column, document, doc);
     const value = made ?? quote(name);
     if (fallback === null) return made === null ? value : `${value} as ${quote(name)}`;
-    // A key that is missing is SQL's NULL here; one whose value is null is not. A value needs no second look.
+    // A missing key is SQL's NULL here; a key whose value is null is not. A value needs no second look.
     const missing = `(${doc} operator(pg_catalog.->) ${quoteLiteral(name)}::pg_catalog.text) is null`;
     return `coalesce(${value}, case when ${missing} then (${fallback}) end) as ${quote(name)}`;
   });
@@ -268,15 +268,15 @@ function selectFilled(shape: Shape, more: readonly string[], ordered: boolean): 
   );
 }
 
-/** The rows of `$1`, each with its document where that is wanted. */
+/** The rows of `$1`, each with its document if that is wanted. */
 function rowsFrom(columns: readonly Column[], document: string | null, withDocuments: boolean): string {
   const documents = withDocuments ? ', pg_catalog.json_array_elements($1)' : '';
   return `rows from (pg_catalog.json_to_recordset($1) as (${definitions(columns, document)})${documents})`;
 }
 
 /**
- * How the engine reads the value of a column, where json_to_recordset would not give what was sent: it makes SQL's NULL of
- * a JSON null, and writes strings anew, which shows in columns of type JSON.
+ * How the engine reads the value of a column for which json_to_recordset would not return what was sent: it makes SQL's NULL of
+ * a JSON null, and rewrites strings, which shows in columns of type JSON.
  */
 type Carriage = 'plain' | 'null is a value' | 'text' | 'raw';
 
@@ -286,7 +286,7 @@ function carriageOf({ name, baseType }: Column, document: string | null): Carria
   return baseType === typeOids.jsonb ? 'null is a value' : 'plain';
 }
 
-/** What the value of a column is made of; null: it is read as it has to be. `doc`: what its row's document is called. */
+/** The expression for the value of a column; null: it is read as it is. `doc`: the name of its row's document. */
 function madeOf(column: Column, document: string | null, doc: string): string | null {
   const { name, type } = column;
   switch (carriageOf(column, document)) {
@@ -301,7 +301,7 @@ function madeOf(column: Column, document: string | null, doc: string): string | 
   }
 }
 
-/** As json_to_recordset reads it: a domain would refuse what is about to be put right. */
+/** The type for json_to_recordset: a domain would refuse what is about to be corrected. */
 function readType(column: Column, document: string | null): string {
   switch (carriageOf(column, document)) {
     case 'plain':

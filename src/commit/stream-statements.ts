@@ -1,7 +1,7 @@
 /**
- * The SQL of a transaction that takes the rows of one table chunk by chunk, pure: a target in, texts with their values out.
- * The same holds for it as for a group (table-statements.ts): the owner is known before anything of the table runs, code of
- * an owner who is not trusted runs in that role's function, and what code has set does not hold for what comes next.
+ * The SQL of a transaction that takes the rows of one table chunk by chunk; pure: takes a target, returns texts with their values.
+ * It guarantees the same as that of a group (table-statements.ts): the owner is checked before anything of the table runs, code of
+ * an owner who is not trusted runs in that role's function, and what code has set does not apply to what comes next.
  */
 import { relationName } from '../kit/sql-text.ts';
 import type { Column, Target } from '../tables/flow.ts';
@@ -32,19 +32,19 @@ export interface PartSql {
 }
 
 export interface StreamStatements {
-  /** Before the transaction: fails with 22P02 when `make` has to run first. null: nothing has to be there. */
+  /** Before the transaction: fails with 22P02 if `make` has to run first. null: nothing is needed. */
   readonly check: StreamSql | null;
   readonly make: StreamSql | null;
-  /** Behind BEGIN; 22P02: the table, or who may write into it, has changed. */
+  /** After BEGIN; 22P02: the table, or who may write to it, has changed. */
   readonly first: readonly StreamSql[];
   readonly store: (documents: Part) => PartSql;
-  /** Behind rows that were stored. */
+  /** After rows that were stored. */
   readonly stored: readonly StreamSql[];
   /** Decodes one column and changes nothing. */
   readonly probe: (column: Column, documents: Part) => PartSql;
-  /** Fails with 22P02 when the table is not the one of the target. */
+  /** Fails with 22P02 if the table is not the one of the target. */
   readonly confirm: StreamSql;
-  /** In front of COMMIT. */
+  /** Before COMMIT. */
   readonly last: readonly StreamSql[];
 }
 

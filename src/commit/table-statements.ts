@@ -1,7 +1,7 @@
 /**
- * What is sent for the rows of one version of a table: its statements, made once, and the steps that a transaction
- * takes. Pure. Rows of a table whose code runs as its owner go through that role's function (executor.ts); between them
- * and COMMIT stands nothing that a session remembers by name, because such code could have put something else there.
+ * What is sent for the rows of one version of a table: its statements, made once, and the steps of a transaction.
+ * Pure. Rows of a table whose code runs as its owner go through that role's function (executor.ts); between them
+ * and COMMIT nothing is used that a session remembers by name, because such code could have put something else there.
  */
 import { relationName } from '../kit/sql-text.ts';
 import type { Column, Target } from '../tables/flow.ts';
@@ -40,18 +40,18 @@ import {
 import { executeMessages, parseMessage } from './wire-message.ts';
 import type { Parameter, Part } from './wire-message.ts';
 
-/** One statement with its parameters, as it goes out. */
+/** One statement with its parameters, as it is sent. */
 export interface Step {
-  /** null: it is parsed each time, under no name. */
+  /** null: it is unnamed, and parsed each time. */
   readonly statement: Statement | null;
   /** Made when they are about to be written, so that a large request is not held twice. */
   readonly messages: () => readonly Buffer[];
-  /** It stores nothing, and fails with 22P02 when the table, or what is needed for it, is not what it was. */
+  /** It stores nothing, and fails with 22P02 if the table, or what is needed for it, has changed. */
   readonly checks?: true;
   readonly deletes?: true;
-  /** It calls the function of the table's owner, which looks at the table by itself. */
+  /** It calls the function of the table's owner, which checks the table itself. */
   readonly calls?: true;
-  /** It takes the ids of deliveries (deliveries.ts). */
+  /** It claims the ids of deliveries (deliveries.ts). */
   readonly claims?: true;
 }
 
@@ -88,14 +88,14 @@ function fixed(step: Step): Step {
 
 const { bytea, int8, json, oid, text } = typeOids;
 
-/** Sets of kept columns whose statement is remembered; more are made when they come. */
+/** Sets of kept columns whose statement is remembered; for others it is made each time. */
 const keptVariantsMax = 64;
 const executorTypes = [text, oid, text, text, json, text, bytea];
 const rowTypes = [json, text, bytea];
 
 export class TableStatements {
   readonly target: Target;
-  /** Says whether the table is still the one of the target. */
+  /** Checks whether the table is still the one of the target. */
   readonly confirm: Step;
   /** Whether rows of this table can be deleted by their key. */
   readonly deletes: boolean;
@@ -104,7 +104,7 @@ export class TableStatements {
   readonly #store = new Map<string, Sql>();
   readonly #locks: { readonly shared: Step; readonly alone: Step } | null;
   readonly #hold: readonly Step[];
-  /** As confirm, and cheaper: of a table that runs no code. */
+  /** As confirm, and cheaper: for a table that runs no code. */
   readonly #stays: Step | null;
   readonly #asOwner: boolean;
 
@@ -129,24 +129,24 @@ export class TableStatements {
     this.#hold = holdSteps(target, this.confirm, this.#stays);
   }
 
-  /** Decodes these columns of some rows and throws them away. */
+  /** Decodes these columns of some rows and discards them. */
   probe(columns: readonly Column[], parts: readonly Part[], facts: SessionFacts): Question {
     return this.#probe(sql(probeStatement(this.target, columns), rowTypes), parts, facts);
   }
 
-  /** Decodes the keys of rows that are deleted; null: none can be. */
+  /** Decodes the keys of rows that are to be deleted; null: none can be. */
   removeProbe(parts: readonly Part[], facts: SessionFacts): Question | null {
     return this.#removeProbe === null ? null : this.#probe(this.#removeProbe, parts, facts);
   }
 
-  /** What a transaction begins with that takes these steps. `isVerified`: see executorCheck. */
+  /** The first steps of a transaction that takes these steps. `isVerified`: see executorCheck. */
   before(steps: readonly Step[], { role }: SessionFacts, isVerified: boolean): Step[] {
     const count = steps.filter(
       ({ statement, claims }) => statement !== pinned.statement && claims !== true,
     ).length;
     const lock = this.#locks === null ? [] : [count > 1 ? this.#locks.alone : this.#locks.shared];
     if (!this.#asOwner) return [...lock, ...this.#hold];
-    // The function locks the table and looks at it by itself.
+    // The function locks the table and checks it itself.
     const { code, oid: table, shape } = this.target;
     const privileges: Privilege[] = ['INSERT'];
     if (shape.writeMode === 'upsert') privileges.push('UPDATE');
@@ -180,17 +180,17 @@ export class TableStatements {
     return steps;
   }
 
-  /** What a transaction ends with. */
+  /** The last steps of a transaction. */
   after(facts: SessionFacts, commit: string): Step[] {
     const { inert } = this.target.code;
-    // The function has looked whether the table is what it was, and the path is safe again.
+    // The function has checked whether the table is what it was, and the path is safe again.
     if (this.#asOwner) return [nameless(pins, [textOf(commit)])];
     if (this.#stays !== null) return [this.#stays];
-    // Triggers that fire at COMMIT see what those before them have seen.
+    // Triggers that fire at COMMIT see the same path as those before them.
     return inert ? [this.confirm] : [this.confirm, named(path, [textOf(facts.path)])];
   }
 
-  /** What code has set does not hold for what comes next. */
+  /** What code has set must not apply to what comes next. */
   #pinned(step: Step, commit: string): Step[] {
     if (this.#asOwner || this.target.code.inert) return [step];
     return [step, named(pinned, [textOf(commit)])];
@@ -236,13 +236,13 @@ export class TableStatements {
   }
 }
 
-/** A statement under no name, and its execution, apart: the next question may be put with the same one. */
+/** An unnamed statement, and its execution, apart: the next question may be put with the same statement. */
 export interface Question {
   readonly parse: Buffer;
   readonly messages: readonly Buffer[];
 }
 
-/** What comes before anything of a table runs in Headgate's own session. */
+/** The steps before anything of a table runs in Headgate's own session. */
 function holdSteps(target: Target, confirm: Step, stays: Step | null): readonly Step[] {
   const { as, functionsIn } = target.code;
   const messages = () => holdInertMessages(target, '');
@@ -251,7 +251,7 @@ function holdSteps(target: Target, confirm: Step, stays: Step | null): readonly 
     functionsIn === 'headgate'
       ? { statement: holdStatement, messages: () => holdMessages(target), checks: true }
       : { statement: null, messages: () => lockMessages(target) };
-  // What nobody may act for is looked at as a whole before any row.
+  // If nobody may act for the owner, the table is checked as a whole before any row.
   if (as === 'nobody') return [{ statement: null, messages: () => lockMessages(target) }, confirm];
   const question = heldStatement(target);
   const held = { statement: question, messages: () => heldMessages(question, target), checks: true } as const;
@@ -265,7 +265,7 @@ function staysStep(target: Target): Step | null {
   return fixed({ statement, messages: () => executeMessages(statement.name, []), checks: true });
 }
 
-/** Of a row that meets no other it is the SQLSTATE that counts: Citus loses it where it copies. */
+/** For a row that meets no other the SQLSTATE matters: Citus loses it when it copies. */
 function goesByValues({ shape, code }: Target, rows: number): boolean {
   if (shape.distributedByCitus !== true || shape.writeMode === 'copy' || code.functionsIn !== 'headgate')
     return false;
@@ -300,11 +300,11 @@ const pinned: Sql & { statement: Statement } = {
   statement: toStatement(settingStatements.pins, [text]),
 };
 
-/** What holds for one transaction only. */
+/** Settings for one transaction only. */
 export interface Settings {
-  /** Whether COMMIT waits for the disk: never, as the session has it, or whatever the session has. */
+  /** Whether COMMIT waits for the disk: never, as the session is set, or whatever the session is set to. */
   readonly commit: 'off' | 'as it is' | 'at least on';
-  /** Bound on one statement; null: as the session has it. */
+  /** Bound on one statement; null: as the session is set. */
   readonly timeoutMs: number | null;
 }
 

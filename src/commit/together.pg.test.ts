@@ -1,4 +1,4 @@
-/** Groups of several tables in one transaction, on a real PostgreSQL: one that turns bad costs the others nothing. */
+/** Groups of several tables in one transaction, on a real PostgreSQL: a group that fails costs the others nothing. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { TestContext } from 'node:test';

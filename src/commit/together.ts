@@ -1,11 +1,11 @@
 /**
- * The way of small groups of several tables: one transaction in one write. Keeps what a group alone keeps. It only ever says yes:
- * whatever it fails with, each group is tried alone, and judged there.
+ * How small groups of several tables are stored: one transaction in one write. Keeps what a group alone keeps. If it fails,
+ * for whatever reason, each group is tried alone, and judged there.
  *
- * Rows of a table go by a statement of its own that the connection keeps. Where it keeps enough, documents go by one for all such
- * tables: it locks them, asks whether each is what its requests were checked for, and stores (catalog/functions/committing.sql).
+ * Rows of a table are stored by a statement of its own that the connection keeps. If it keeps enough already, documents are stored by one
+ * for all such tables: it locks them, checks that each is what its requests were checked for, and stores (catalog/functions/committing.sql).
  *
- * Who holds a table or a row (of a unique index) is waited for `sharedLockMs` at most, so that two such transactions never wait
+ * It waits for whoever holds a table or a row (of a unique index) for `sharedLockMs` at most, so that two such transactions never wait
  * for each other in a circle.
  */
 import { trustedSql } from '../catalog/owner-code.ts';
@@ -29,7 +29,7 @@ import {
 } from './wire-message.ts';
 import type { Parameter } from './wire-message.ts';
 
-/** What no table's own settings or code can make different: nothing runs, no key, and COMMIT waits for the disk. */
+/** Nothing may depend on a table's own settings or code: no code runs, no row replaces another, and COMMIT waits for the disk. */
 export function mayShare(group: Group, { ackDeadlineMs }: Pick<Limits, 'ackDeadlineMs'>): boolean {
   const { shape, code, waitsForDisk, dedupe } = group.target;
   const isPlain = code.as === 'headgate' && code.inert && code.functionsIn !== null && dedupe === undefined;
@@ -46,29 +46,29 @@ export function ackTimeoutOf({ members }: Group): number {
   return members.reduce((most, rows) => Math.max(most, rows.ackTimeoutMs), 0);
 }
 
-/** By what the rows of some groups are stored together, and which of them cannot be. */
+/** How the rows of some groups are stored together, and which groups cannot be. */
 export interface Shares {
   /** By a statement of its table. */
   readonly own: readonly Group[];
-  /** By one for all of them. */
+  /** By one statement for all of them. */
   readonly others: readonly Group[];
   readonly none: ReadonlySet<Group>;
 }
 
-/** `kept`: where the connection keeps its statements of tables. */
+/** `kept`: where the connection keeps its statements for tables. */
 export function sharesOf(groups: readonly Group[], kept: PreparedStatements | null): Shares {
   const [own, others, none]: [Group[], Group[], Set<Group>] = [[], [], new Set()];
   const statements = kept === null ? [] : groups.map(({ target }) => rowsStatement(target));
   const fit = kept?.roomFor(statements, limits.sharedStatementsRestMin);
   for (const group of groups)
     if (fit?.has(rowsStatement(group.target).name) === true) own.push(group);
-    // Only documents that go as they are can do without.
+    // Only documents that are stored unchanged can do without.
     else if (group.target.shape.writeMode === 'copy') others.push(group);
     else none.add(group);
   return { own, others, none };
 }
 
-/** The rows of these groups, of each in order; all of them, or none. */
+/** Stores the rows of these groups, of each in order; all of them, or none. */
 export function storeTogether(
   session: Session,
   { own, others }: Shares,
@@ -89,8 +89,8 @@ export function storeTogether(
 }
 
 /**
- * Stores rows in a table that runs no code, if it is the one that they are for: asked when it is planned (headgate.stays), and of
- * each row once more. A rule would be an error by itself. What comes late is not begun.
+ * Stores rows in a table that runs no code, if it is the one that they are for: checked when the statement is planned
+ * (headgate.stays), and once more for each row. A rule would be an error anyway. Fails if it runs too late.
  */
 function rowsStatement(target: Target): Statement {
   const known = ofTables.get(target);
@@ -141,7 +141,7 @@ function typedRows({ target, members }: Group): Buffer[] {
 }
 
 const setting = (name: string, to: string) => `pg_catalog.set_config('${name}', ${to}, true)`;
-/** 22P02 where Headgate does not trust an owner any more. A statement is kept for what it is planned once. */
+/** 22P02 if Headgate no longer trusts an owner. A statement is kept so that it is planned once. */
 const bounds = toStatement(
   `select ${setting('lock_timeout', `'${limits.sharedLockMs}'`)}, ${setting('statement_timeout', '$1')}, ` +
     `${setting('plan_cache_mode', `'force_generic_plan'`)}, (case when exists (` +
@@ -150,7 +150,7 @@ const bounds = toStatement(
   [typeOids.text, 1028],
 );
 
-/** The number goes out before anything is locked. */
+/** The number is sent before anything is locked. */
 function openingOf(groups: readonly Group[], boundMs: number): Buffer[] {
   const owners = [...new Set(groups.map(({ target }) => target.code.owner))].map(numberOf);
   const bound = textOf(String(Math.ceil(boundMs)));
@@ -202,7 +202,7 @@ function numberOf(value: number): Buffer {
   return bytes;
 }
 
-/** jsonb's binary form is a version and the text. */
+/** jsonb's binary form is a version byte and the text. */
 const jsonbVersion = Buffer.from([1]);
 const nothing = Buffer.alloc(0);
 

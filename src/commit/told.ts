@@ -1,6 +1,6 @@
 /**
- * What the answer to a transaction says beyond its SQLSTATE, pure: a reply, and the steps that it answers, in; who has found out
- * what, out. By their places: what a table's own code raises can have any SQLSTATE.
+ * What the answer to a transaction says beyond its SQLSTATE; pure. Takes a reply and the steps that it answers; returns what was
+ * found out, and by which of them. Goes by the places of the steps: what a table's own code raises can have any SQLSTATE.
  */
 import type { Outcome } from '../tables/flow.ts';
 import { refusal } from '../tables/refusals.ts';
@@ -10,20 +10,20 @@ import { aborted, failedHere, isRaised, outcomeOfNoRows, tableChanged } from './
 import type { Failed, Reply } from './round-trip.ts';
 import type { Step } from './table-statements.ts';
 
-/** What became of some rows that were tried. */
+/** The result of an attempt to store rows. */
 export type Attempt =
   | { readonly kind: 'committed' }
   | Failed
   | { readonly kind: 'lost'; readonly reason: string };
 
-/** A prepared statement is not there. */
+/** Whether a prepared statement does not exist. */
 export function isForgotten(reply: Reply): boolean {
   return reply.kind === 'failed' && reply.sqlstate === '26000' && !isRaised(reply);
 }
 
 /**
- * Tells what Headgate's own statements have found out from a row whose value, or whose code, reads the same. What the
- * function of a table's owner raises by itself has one line of context, and what it runs has more.
+ * Tells what Headgate's own statements have found out from the failure of a row's value, or code, that looks the same. What the
+ * function of a table's owner raises itself has one line of context; what is raised by what it runs has more.
  */
 export function told<T extends Attempt>(attempt: T, steps: readonly Step[], before: number): T | Failed {
   if (attempt.kind !== 'failed' || attempt.atCommit) return attempt;
@@ -37,7 +37,7 @@ export function told<T extends Attempt>(attempt: T, steps: readonly Step[], befo
 
 export const changed = failedHere(tableChanged, 'the table has changed');
 
-/** Whether it is one of the statements at these places, which look at the table, that failed because it has changed. */
+/** Whether one of the statements at these places, which check the table, failed because the table has changed. */
 export function isChanged(reply: Failed, checks: readonly number[]): boolean {
   return checks.includes(reply.completed) && !reply.atCommit && /^(22P02|HG001)$/.test(reply.sqlstate);
 }

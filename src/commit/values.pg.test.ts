@@ -1,4 +1,4 @@
-/** Rows of a table that Citus distributes go as values: they are the rows that the query would have stored. */
+/** Rows of a table that Citus distributes are sent as values: they are the rows that the query would have stored. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { webhookRoom } from '../../test/support/commit-room.ts';

@@ -1,6 +1,6 @@
 /**
- * Messages of a PostgreSQL client, pure: what the commit stage sends. Documents go into a message without a copy
- * where they are large, so a message is a list of buffers to be written one after the other.
+ * Messages of a PostgreSQL client; pure: what the commit stage sends. Large documents go into a message without a
+ * copy, so a message is a list of buffers to be written one after another.
  */
 import { int16, int32, message, zeroEnded } from '../kit/postgres-message.ts';
 import type { Documents } from '../tables/flow.ts';
@@ -33,13 +33,13 @@ export function parseMessage(name: string, sql: string, types: readonly number[]
   return message('P', zeroEnded(name), zeroEnded(sql), int16(types.length), ...types.map(int32));
 }
 
-/** Forgets a prepared statement; that there is none is no error. */
+/** Forgets a prepared statement; it is no error if there is none. */
 export function closeMessage(name: string): Buffer {
   return message('C', Buffer.from('S'), zeroEnded(name));
 }
 
 export const syncMessage = message('S');
-/** The engine sends what it has to say so far. */
+/** Makes the engine send its answers so far. */
 export const flushMessage = message('H');
 
 /** Binds the unnamed portal to a prepared statement and executes it. */
@@ -67,13 +67,13 @@ export function executeMessages(statement: string, parameters: readonly Paramete
   return out.end();
 }
 
-/** The beginning of what binds a statement of one jsonb parameter: what stands between the length and the parameter. */
+/** The beginning of what binds a statement of one jsonb parameter: the bytes between the length and the parameter. */
 export function documentHead(statement: string): Buffer {
   // Of the unnamed portal; one format, binary; one parameter.
   return Buffer.concat([Buffer.from([0]), zeroEnded(statement), Buffer.from([0, 1, 0, 1, 0, 1])]);
 }
 
-/** Binds the statement of each head to one document after the other, and executes it each time. */
+/** Binds the statement of each head to one document after another, and executes it each time. */
 export function executeDocuments(all: readonly { readonly head: Buffer; readonly documents: Documents }[]): {
   readonly messages: Buffer[];
   readonly count: number;
@@ -96,7 +96,7 @@ export function executeDocuments(all: readonly { readonly head: Buffer; readonly
       out.byte(0x42);
       out.int32(4 + head.length + 4 + 1 + length + 2);
       out.copy(head);
-      // jsonb's binary form is a version and the text.
+      // jsonb's binary form is a version byte and the text.
       out.int32(1 + length);
       out.byte(1);
       out.document(from, start, start + length);
@@ -127,7 +127,7 @@ function writeArray(out: Pieces, parts: readonly Part[]): void {
 
 interface Size {
   readonly bytes: number;
-  /** Of them, those that are copied. */
+  /** How many of them are copied. */
   readonly merged: number;
 }
 

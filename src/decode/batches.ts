@@ -1,6 +1,6 @@
 /**
- * Rows that do not come as the body of a webhook request: the items of a WebSocket's batch, and the events of the
- * gateway, whose keys are columns of any table. Takes bytes, gives Rows; may refuse with `payload_undecodable`,
+ * Rows that are not the body of a webhook request: the items of a WebSocket's batch, and the events of the
+ * gateway, whose keys are columns of any table. Takes bytes, returns Rows; may refuse with `payload_undecodable`,
  * `invalid_option`, `body_too_large`, `delivery_id_missing`. Touches nothing.
  */
 import { isUtf8 } from 'node:buffer';
@@ -32,19 +32,19 @@ import { Keeps, RowBytes, Spans } from './row-bytes.ts';
 
 /** One batch of a WebSocket, with the head of the request that opened it. */
 export interface ItemsRequest extends DecodeHead {
-  /** The data of each item; not checked yet, but each ends at a comma, a closing bracket or a blank before one. */
+  /** The data of each item; not checked yet, but each ends at a comma, a closing bracket or white space before one. */
   readonly documents: Documents & { readonly spans: Uint32Array };
-  /** 1 where an item deletes; null: none does. */
+  /** 1 for an item that deletes; null: none does. */
   readonly deletes: Uint8Array | null;
 }
 
-/** Errors name the item, from 1: `item 2: …`. It pauses for others now and then, where there are many. */
+/** Errors name the item, from 1: `item 2: …`. Pauses for others now and then, if there are many items. */
 export function* itemsInSlices(target: Target, request: ItemsRequest): Generator<void, Rows> {
   const { bytes: source, spans } = request.documents;
   const { intake } = target;
   const plan = planOf(target, intake.document === null ? readOptions(request.rawHeaders) : defaultOptions);
   const included = includedMembers(intake, request);
-  // As in decode.ts: no two large ones in one turn, and none in the turn that has unmasked it.
+  // As in decode.ts: no two large batches in one turn, and none in the turn in which it was unmasked.
   if (source.length > limits.decodeSliceBytes) yield;
   const count = spans.length / 2;
   const out = changesNothing(plan, included)
@@ -58,7 +58,7 @@ export function* itemsInSlices(target: Target, request: ItemsRequest): Generator
   }
 }
 
-/** `out` null: the items are the rows as they are. */
+/** `out` null: the items are stored unchanged. */
 function* rowsOfItems(
   target: Target,
   request: ItemsRequest,
@@ -94,7 +94,7 @@ function* rowsOfItems(
       throw refuseBody('payload_undecodable', tooManyMembersReason, `item ${i + 1}`);
     if (dedupe !== undefined) {
       const id = itemId(dedupe, rawHeaders, source.subarray(start, end), i);
-      // What deletes a row is no copy of what has stored it.
+      // A delete is no repetition of the item that stored the row.
       ids.push(removed ? idTogether([id, 'delete']) : id);
     }
     if (out === null) continue;
@@ -117,7 +117,7 @@ function* rowsOfItems(
   return { ...rows, ...delivery, deletes: deletes?.includes(1) === true ? deletes : null };
 }
 
-/** Items have no headers of their own: the upgrade's are the same for all of them. */
+/** Items have no headers of their own: those of the upgrade are the same for all of them. */
 function itemId(dedupe: Dedupe, rawHeaders: readonly string[], body: Buffer, index: number): string {
   try {
     return deliveryOf(dedupe, 'json', { body, rawHeaders });
@@ -144,7 +144,7 @@ function itemProblem(
   }
   if (!isRow(plan, bytes, start)) return { reason: noObject, offset: null };
   if (!removed) return keyProblem(plan, bytes, start);
-  // Of a row to delete nothing but its key is looked at.
+  // Of a row to delete only the key is examined.
   const reason = deleteProblem(target, plan, bytes, start);
   return reason === null ? null : { reason, offset: null };
 }
@@ -163,13 +163,13 @@ export function decodeObject(target: Target, body: Buffer, ackTimeoutMs: number)
   return { ...oneRow(target, plan, null, body, effort), ackTimeoutMs };
 }
 
-/** One JSON object a line, all or nothing; `firstLine` is the number of the first one, from 1. */
+/** One JSON object per line, all or nothing; `firstLine` is the number of the first line, from 1. */
 export function decodeLines(target: Target, body: Buffer, ackTimeoutMs: number, firstLine = 1): Rows {
   if (firstLine === 1 && isOneLine(body))
     try {
       return decodeObject(target, body, ackTimeoutMs);
     } catch (error) {
-      // What is wrong with it is told below, with its line.
+      // The error is told below, with its line.
       if (!(error instanceof Refused)) throw error;
     }
   const read = readLines(body, planByKeys(target.shape), null, firstLine, (line, problem) => {
@@ -178,7 +178,7 @@ export function decodeLines(target: Target, body: Buffer, ackTimeoutMs: number, 
   return lineRows(target, read, ackTimeoutMs);
 }
 
-/** Nearly all events come alone. */
+/** Nearly all events arrive alone. */
 function isOneLine(body: Buffer): boolean {
   const end = body.indexOf(lineFeed);
   return end < 0 || end === body.length - 1;
@@ -198,7 +198,7 @@ export interface GoodLines {
   readonly skippedCount: number;
 }
 
-/** Those lines that are JSON objects; `firstLine` is the number of the first one, from 1. */
+/** The lines that are JSON objects; `firstLine` is the number of the first line, from 1. */
 export function decodeGoodLines(
   target: Target,
   body: Buffer,

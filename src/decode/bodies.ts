@@ -1,5 +1,5 @@
 /**
- * Bodies that are not JSON, made into one JSON document: a form becomes an object of strings, text and bytes one
+ * Bodies that are not JSON, made into one JSON document: a form becomes an object of strings, text and bytes become one
  * string. May refuse with the code it is given, `body_too_large` and `table_unusable`.
  */
 import { isUtf8 } from 'node:buffer';
@@ -10,7 +10,7 @@ import { Refused } from '../tables/refusals.ts';
 import { type BodyCode, refuseBody } from './problems.ts';
 
 export function documentOf(target: Target, body: Buffer, code: BodyCode): Buffer {
-  // The escapes of JSON can make a character six times as long.
+  // JSON's escapes can make a character six times as long.
   if (body.length * 2 > limits.decodeGrowthBytesMax)
     throw new Refused(
       'body_too_large',
@@ -23,7 +23,7 @@ export function documentOf(target: Target, body: Buffer, code: BodyCode): Buffer
   return Buffer.from(`{${JSON.stringify(bodyColumn(target))}:${value}}`);
 }
 
-/** Members of one name are all written, and the last wins as it does for `form()` in VALIDATE. */
+/** Members of the same name are all written; the last wins, as for `form()` in VALIDATE. */
 function formDocument(body: Buffer, code: BodyCode): string {
   const members: string[] = [];
   for (const [name, value] of formParts(textOf(body, code))) {
@@ -47,7 +47,7 @@ function textOf(bytes: Buffer, code: BodyCode): string {
 const textTypes = new Set([25 /* text */, 1043 /* varchar */, 1042 /* char */]);
 const byteType = 17;
 
-/** The column that takes a whole body of text or bytes: the first whose type is made for it. */
+/** The column that takes a whole body of text or bytes: the first with a type for it. */
 function bodyColumn({ shape, intake }: Target): string {
   const included = new Set(intake.includes.map((include) => include.column));
   const candidates = shape.columns.filter(({ name }) => !included.has(name));

@@ -1,14 +1,14 @@
 /**
- * Values that senders write otherwise than PostgreSQL reads them, put into its words: a number for a moment, base64
- * for a large integer. Only values of the columns themselves, not what stands inside arrays or composites. What does
- * not convert stays as it is: PostgreSQL says then what is wrong with it. Pure.
+ * Converts values that senders write differently from what PostgreSQL reads: a number for a moment, base64 for a large
+ * integer. Only values of the columns themselves, not those inside arrays or composites. A value that cannot be converted
+ * remains as it is: PostgreSQL then says what is wrong with it. Pure.
  */
 import type { Column } from '../tables/flow.ts';
 import { isNumber, isString, stringAt } from '../kit/json-walk.ts';
 import { momentText, timeText, type Unit, wholeMomentText } from './epoch.ts';
 import type { DecodeOptions } from './options.ts';
 
-/** The JSON text to put in place of the value that stands there; null: it stays. */
+/** The JSON text that replaces the value at this place; null: the value remains. */
 export type Convert = (bytes: Buffer, start: number, end: number) => string | null;
 
 /** pg_type.oid */
@@ -58,7 +58,7 @@ function timestamptz(mode: DecodeOptions['timestamptz']): Convert | null {
   }
 }
 
-/** A number longer than this is no moment that anybody meant, and not worth its cost. */
+/** A longer number is no moment that anybody meant, and not worth its cost. */
 const numberCharsMax = 1_000;
 
 const moments =
@@ -93,7 +93,7 @@ const times =
 
 const naive = /^\s*(\d{4,6}-\d\d?-\d\d?)(?:(?:[Tt]|\s+)(\d\d?:\d\d(?::\d\d(?:\.\d+)?)?))?\s*$/;
 
-/** A date and time without a zone is UTC, whatever the session's TimeZone is. */
+/** A date and time without a zone is UTC, whatever the session's TimeZone. */
 const zoned: Convert = (bytes, start, end) => {
   if (!isString(bytes, start) || end - start > numberCharsMax) return null;
   const parts = naive.exec(stringAt(bytes, start, end));
@@ -104,7 +104,7 @@ const zoned: Convert = (bytes, start, end) => {
 const base64CharsMax = 256;
 const base64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
 
-/** `"AeJA"`, that is 01 e2 40, is 123456; `"/w=="` is -1. */
+/** `"AeJA"`, which is 01 e2 40, is 123456; `"/w=="` is -1. */
 const twosComplement: Convert = (bytes, start, end) => {
   if (!isString(bytes, start) || end - start <= 2 || end - start > base64CharsMax) return null;
   const text = stringAt(bytes, start, end);

@@ -1,4 +1,4 @@
-/** What decode makes, read by the engine as commit reads it: json_to_recordset over the documents of the rows. */
+/** What decode produces, read by the engine as commit reads it: json_to_recordset over the documents of the rows. */
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import * as fc from 'fast-check';

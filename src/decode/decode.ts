@@ -1,6 +1,6 @@
 /**
- * Bytes to rows for one table. Takes the body as it arrived, and what else of the request becomes a column; gives one
- * JSON document a row, byte for byte but for what INCLUDE adds and what is converted. May refuse with `body_not_json`,
+ * Bytes to rows for one table. Takes the body as received, and what else of the request becomes a column; returns one
+ * JSON document per row, byte for byte except for what INCLUDE adds and what is converted. May refuse with `body_not_json`,
  * `payload_undecodable`, `invalid_option`, `body_too_large`. Touches nothing.
  */
 import type { DecodeRequest, Rows, Target } from '../tables/flow.ts';
@@ -32,7 +32,7 @@ export function decodeRequest(target: Target, request: DecodeRequest): Rows {
   return atOnce(decodeInSlices(target, request));
 }
 
-/** The hot path: the one row of a small body, where that is the body as it is; null: it is not. */
+/** The hot path: the single row of a small body that is stored unchanged; null: this body is not. */
 export function decodeWhole(target: Target, { body }: Pick<DecodeRequest, 'body'>): Rows | null {
   const { shape, intake, dedupe } = target;
   if (shape.writeMode !== 'copy' || intake.format !== 'json' || intake.batched || dedupe !== undefined)
@@ -41,7 +41,7 @@ export function decodeWhole(target: Target, { body }: Pick<DecodeRequest, 'body'
   return wholeBody(target, body, null, checkDocument(body, codeOf(target), null));
 }
 
-/** The rows of bodies that stand in one buffer, where each is a row as it is; null: one is not. */
+/** The rows of bodies in one buffer, each of which is stored unchanged; null: one of them is not. */
 export function decodeWholes(target: Target, bytes: Buffer, spans: Uint32Array): Rows | null {
   const { shape, intake, dedupe } = target;
   if (shape.writeMode !== 'copy' || intake.format !== 'json' || intake.batched || dedupe !== undefined)
@@ -60,7 +60,7 @@ export function decodeWholes(target: Target, bytes: Buffer, spans: Uint32Array):
 const codeOf = ({ intake }: Target): BodyCode =>
   intake.document === null ? 'payload_undecodable' : 'body_not_json';
 
-/** The same with a pause for others now and then, where there are many rows. */
+/** The same with a pause for others now and then, if there are many rows. */
 export function* decodeInSlices(target: Target, request: DecodeRequest): Generator<void, Rows> {
   const rows = yield* decodeRows(target, request);
   const { dedupe, intake } = target;
@@ -95,14 +95,14 @@ function* decodeRows(target: Target, request: DecodeRequest): Generator<void, Ro
   return lineRows(target, read, null);
 }
 
-/** Gives what its objects may cost the engine; see scannedEffort. */
+/** Returns what its objects may cost the engine; see scannedEffort. */
 export function checkDocument(body: Buffer, code: BodyCode, keys: Keys | null): number {
   const problem = scanJson(body, { depthMax: limits.jsonDepthMax, keys });
   if (problem !== null) throw refuseProblem(code, problem);
   return scannedEffort();
 }
 
-/** The row of one document that jsonb takes, and that was scanned last; `raw`: the body that it was made of. */
+/** The row of a document that jsonb accepts, and that was scanned last; `raw`: the body that it was made from. */
 export function oneRow(
   target: Target,
   plan: Plan,
@@ -126,10 +126,10 @@ export function oneRow(
   return { ...wholeBody(target, out.done(), kept, effort), ignored };
 }
 
-/** Room for a few numbers that become moments. */
+/** Room for a few numbers that are converted to moments. */
 const spareBytes = 64;
 
-/** A body at `jsonMembersSquaredMax` counts like the bytes of a whole group: it is committed by itself. */
+/** A body at `jsonMembersSquaredMax` counts like the bytes of a whole group: it is committed alone. */
 const effortPerByte = limits.jsonMembersSquaredMax / limits.groupBytesMax;
 
 function wholeBody(target: Target, body: Buffer, kept: readonly string[] | null, effort: number): Rows {
@@ -148,7 +148,7 @@ function wholeBody(target: Target, body: Buffer, kept: readonly string[] | null,
   };
 }
 
-/** The rows of many documents; `givenMs`, how long they are waited for, null: as long as their number and size deserve. */
+/** The rows of many documents; `givenMs`: how long their sender waits; null: according to their number and size. */
 export function lineRows(target: Target, read: LineRows, givenMs: number | null): Rows {
   const { documents, count, lines, keeps, effort, ignored } = read;
   const bytes =
@@ -171,12 +171,12 @@ export function lineRows(target: Target, read: LineRows, givenMs: number | null)
   };
 }
 
-/** What an entry of a Map takes, about. */
+/** The approximate size of an entry of a Map. */
 const keptRowBytes = 64;
 
 /**
- * How long a request is waited for. One that is larger than a group is committed by itself, so that nobody else waits
- * for it, and gets what the engine needs for the slowest bytes there are, on a machine that is slow.
+ * How long the sender of a request waits. A request that is larger than a group is committed alone, so that nobody else waits
+ * for it, and gets the time that the engine needs for the slowest bytes there are, on a slow machine.
  */
 function ackTimeoutMs(rows: number, bytes: number): number {
   const { ackDeadlineMs, batchRowPatienceUs, batchMiBPatienceMs, largeMiBPatienceMs, groupBytesMax } = limits;

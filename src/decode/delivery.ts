@@ -1,6 +1,6 @@
 /**
- * The id of a delivery, which it keeps when it is sent again: read where the table's option `dedupe` says. Takes a request whose
- * body has been decoded; gives a digest of the id, so that ids of any length take the same room. May refuse with
+ * The id of a delivery, which remains the same when it is sent again: read where the table's option `dedupe` says. Takes a request whose
+ * body has been decoded; returns a digest of the id, so that ids of any length have one size. May refuse with
  * `delivery_id_missing`. Pure.
  */
 import { createHash } from 'node:crypto';
@@ -19,11 +19,11 @@ export function deliveryOf(dedupe: Dedupe, format: Intake['format'], request: De
     if (value === null || value === '') throw missing(dedupe);
     return value;
   });
-  // Written as JSON no two lists of values are the same text.
+  // As JSON, no two lists of values are the same text.
   return createHash('sha256').update(JSON.stringify(values)).digest('hex').slice(0, 32);
 }
 
-/** Of a batch: a copy of it has the same items in the same order. */
+/** The id of a batch: a copy of it has the same items in the same order. */
 export function idTogether(ids: readonly string[]): string {
   const [first = ''] = ids;
   return ids.length === 1 ? first : createHash('sha256').update(ids.join()).digest('hex').slice(0, 32);
@@ -40,7 +40,7 @@ function valueOf(part: DeliveryPart, format: Intake['format'], request: Delivery
   return format === 'json' ? memberOf(body, part.path) : null;
 }
 
-/** The last of that name, as the row has it. */
+/** The last field of that name, as in the row. */
 function fieldOf(body: Buffer, [name, ...more]: readonly (string | number)[]): string | null {
   if (more.length > 0) return null;
   let value: string | null = null;
@@ -49,7 +49,7 @@ function fieldOf(body: Buffer, [name, ...more]: readonly (string | number)[]): s
   return value;
 }
 
-/** A text or a number; of members of one name the last counts, as it does in jsonb. */
+/** A text or a number; of members with the same name the last counts, as in jsonb. */
 function memberOf(body: Buffer, path: readonly (string | number)[]): string | null {
   let at = skipSpace(body, 0);
   for (const step of path) {

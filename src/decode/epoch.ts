@@ -1,15 +1,15 @@
 /**
- * JSON numbers that mean a moment or a time of day, as text that PostgreSQL's timestamps and times take. Exact: digits
- * are moved, never computed with as floating point; what PostgreSQL cannot hold (finer than a microsecond) is rounded
- * to the nearest one, half to even, as it rounds itself. Pure.
+ * JSON numbers that mean a moment or a time of day, as text for PostgreSQL's timestamps and times. Exact: digits
+ * are moved, never computed with as floating point; what is finer than a microsecond, which PostgreSQL cannot hold, is rounded
+ * to the nearest one, half to even, as PostgreSQL does. Pure.
  */
 
 export type Unit = 'second' | 'milli' | 'micro' | 'nano';
 
-/** How many decimal places the number is moved to become microseconds. */
+/** By how many decimal places a number is shifted to become microseconds. */
 const placesToMicros: { readonly [unit in Unit]: number } = { second: 6, milli: 3, micro: 0, nano: -3 };
 
-/** A JSON number, taken apart: ±0.digits × 10^point, `digits` without leading zeros, '' for zero. */
+/** A parsed JSON number: ±0.digits × 10^point, `digits` without leading zeros, '' for zero. */
 interface Decimal {
   readonly negative: boolean;
   readonly digits: string;
@@ -30,8 +30,8 @@ function readDecimal(number: string): Decimal {
 }
 
 /**
- * By its size, a number of seconds, milliseconds, microseconds or nanoseconds since 1970: right for every moment from
- * 1973-03-03 to 5138-11-16, and what RisingWave's `guess_number_unit` takes it for.
+ * The unit, by the size of the number: seconds, milliseconds, microseconds or nanoseconds since 1970. Right for every moment from
+ * 1973-03-03 to 5138-11-16, and what RisingWave's `guess_number_unit` assumes.
  */
 function guessUnit({ digits, point }: Decimal): Unit {
   if (digits === '' || point <= 11) return 'second';
@@ -42,7 +42,7 @@ function guessUnit({ digits, point }: Decimal): Unit {
 /** More digits than any timestamp of PostgreSQL has microseconds. */
 const microsDigitsMax = 19;
 
-/** null: too many to be a moment. */
+/** null: too many digits for a moment. */
 function toMicros(decimal: Decimal, unit: Unit): bigint | null {
   const { digits, negative } = decimal;
   if (digits === '') return 0n;
@@ -80,7 +80,7 @@ export function momentText(number: string, unit: Unit | null): string | null {
 const unitsPerDay = { second: 86_400, milli: 86_400_000, micro: 86_400_000_000 };
 const microsPerUnit = { second: 1_000_000, milli: 1_000, micro: 1 };
 
-/** The same for a whole number from 0 that is exact: what nearly every moment is, without taking digits apart. */
+/** The same for an exact whole number from 0, which nearly every moment is, without taking digits apart. */
 export function wholeMomentText(number: number, unit: Exclude<Unit, 'nano'> | null): string | null {
   const known = unit ?? (number < 1e11 ? 'second' : number < 1e14 ? 'milli' : 'micro');
   const rest = number % unitsPerDay[known];
@@ -102,7 +102,7 @@ interface DayText {
   readonly era: '' | ' BC';
 }
 
-/** Moments of one day come together: its text is made once. */
+/** Moments of the same day come together: the text of the day is made once. */
 let recent: { readonly day: number; readonly text: DayText } | null = null;
 
 function dayText(day: number): DayText {
@@ -115,7 +115,7 @@ function dayText(day: number): DayText {
   return text;
 }
 
-/** `01:02:03.123`, of a number of milliseconds or microseconds since midnight; null: not within a day. */
+/** `01:02:03.123`, from a number of milliseconds or microseconds since midnight; null: not within a day. */
 export function timeText(number: string, unit: Unit): string | null {
   const micros = toMicros(readDecimal(number), unit);
   if (micros === null || micros < 0n || micros > microsPerDay) return null;

@@ -5,13 +5,13 @@ import { isUtf8 } from 'node:buffer';
 import { canonicalAddress } from '../kit/address.ts';
 import type { DecodeHead, Include, Intake } from '../tables/flow.ts';
 
-/** The column that takes the bytes of the body, where there is one. */
+/** The column that takes the bytes of the body, if there is one. */
 export function bodyInclude(includes: readonly Include[]): Include | null {
   return includes.find(({ what }) => what === 'body') ?? null;
 }
 
 /**
- * `"id":"…","headers":{…}`: what stands between the braces; null: the table has no INCLUDE column. With INCLUDE BODY it ends
+ * `"id":"…","headers":{…}`: the text between the braces; null: the table has no INCLUDE column. With INCLUDE BODY it ends
  * inside a string, `…,"raw":"\\x`, which each row ends with its own bytes.
  */
 export function includedMembers(intake: Intake, head: DecodeHead): Buffer | null {
@@ -52,13 +52,13 @@ function valueOf(
       return JSON.stringify(target.includes('?') ? headerText(target.slice(target.indexOf('?') + 1)) : null);
     case 'remote address':
       return JSON.stringify(canonicalAddress(remoteAddress));
-    // The bytes go into one column, the first.
+    // The bytes go into one column only, the first.
     case 'body':
       return 'null';
   }
 }
 
-/** By lower-case name, in order of arrival; one that arrives more than once is joined as HTTP says (RFC 9110, 5.3). */
+/** By lower-case name, in order of arrival; a header that arrives more than once is joined as in HTTP (RFC 9110, 5.3). */
 function readHeaders(rawHeaders: readonly string[]): Map<string, string> {
   const headers = new Map<string, string>();
   for (let at = 0; at + 1 < rawHeaders.length; at += 2) {
@@ -70,7 +70,7 @@ function readHeaders(rawHeaders: readonly string[]): Map<string, string> {
   return headers;
 }
 
-/** node:http hands each byte over as one character. They are UTF-8 where they can be, else Latin-1 as HTTP/1.0 had it. */
+/** node:http passes each byte as one character. The bytes are read as UTF-8 if they are valid, else as Latin-1, as in HTTP/1.0. */
 function headerText(value: string): string {
   for (let i = 0; i < value.length; i++) {
     if (value.charCodeAt(i) < 0x80) continue;

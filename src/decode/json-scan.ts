@@ -1,11 +1,10 @@
 /**
- * Says whether bytes are a JSON document that PostgreSQL's jsonb can store, without asking it. Pure; one pass,
- * no recursion, nothing allocated for a document that is accepted. jsonb takes RFC 8259 in UTF-8, except:
- * `\u0000`, surrogates that do not come in pairs, and numbers that its numeric type cannot hold. Documents whose numbers
- * would be very much longer when they are read back, and those whose objects have so many members that sorting them could
- * keep the engine busy for minutes, are refused here although it takes them. One value is
- * refused here that servers from version 16 on would take: a zero with the exponent ±1073741823. Proven against
- * a server by json-scan.pg.test.ts.
+ * Says whether bytes are a JSON document that PostgreSQL's jsonb can store, without asking PostgreSQL. Pure; one pass,
+ * no recursion, no allocation for a document that is accepted. jsonb accepts RFC 8259 in UTF-8, except
+ * `\u0000`, surrogates that do not come in pairs, and numbers that its numeric type cannot hold. This also refuses documents whose
+ * numbers would be very much longer when they are read back, and documents whose objects have so many members that sorting
+ * them could keep the engine busy for minutes. One value is refused here that servers from version 16 on would accept: a
+ * zero with the exponent ±1073741823. Proven against a server by json-scan.pg.test.ts.
  */
 import { isUtf8 } from 'node:buffer';
 import {
@@ -21,29 +20,29 @@ import {
 import { limits } from '../tables/limits.ts';
 
 export interface JsonProblem {
-  /** Absent: it is no document that could be stored. */
+  /** Absent: it is no storable document. */
   readonly code?: 'no_column_matched' | 'key_unknown';
-  /** What is wrong, without a word of the document itself. */
+  /** What is wrong, without any text of the document. */
   readonly reason: string;
-  /** 0-based byte where it was noticed; null where no place is known. */
+  /** 0-based byte where it was noticed; null: not known. */
   readonly offset: number | null;
 }
 
 export interface JsonScanOptions {
-  /** Nesting of arrays and objects; PostgreSQL itself gives up near 16,000 with an error that is hard to contain. */
+  /** Nesting of arrays and objects; PostgreSQL itself gives up near 16,000, with an error that is hard to contain. */
   readonly depthMax: number;
-  /** Told of the keys of the outermost object; absent: nobody is. */
+  /** Gets the keys of the outermost object; absent: nothing does. */
   readonly keys?: KeySink | null;
 }
 
 export interface KeySink {
   /** A document begins. */
   begin(): void;
-  /** The characters of a key as they were written, without its quotes. */
+  /** The characters of a key as written, without its quotes. */
   see(bytes: Uint8Array, start: number, end: number): void;
 }
 
-/** Also of the lines of one body together. */
+/** Also for the lines of one body together. */
 export const tooManyMembersReason = 'its objects have too many members';
 
 const reasons = [
@@ -68,7 +67,7 @@ const zeroCharacter: Reason = 4;
 const loneSurrogate: Reason = 5;
 const numberRange: Reason = 6;
 const tooDeep: Reason = 7;
-/** A comma or a closing bracket behind the whole document. */
+/** A comma or a closing bracket after the whole document. */
 const behind: Reason = 8;
 const tooLongNumbers: Reason = 9;
 const tooManyMembers: Reason = 10;
@@ -85,7 +84,7 @@ export function scanJson(bytes: Uint8Array, options: JsonScanOptions): JsonProbl
 }
 
 /**
- * The same for a document that stands on one line, of bytes that are known to be UTF-8: where that line ends; -1: it is
+ * The same for a document on one line, in bytes that are known to be UTF-8: returns where that line ends; -1: it is
  * no such document, and scanJson over the line says why.
  */
 export function scanLine(bytes: Uint8Array, start: number, options: JsonScanOptions): number {
@@ -94,7 +93,7 @@ export function scanLine(bytes: Uint8Array, start: number, options: JsonScanOpti
 }
 
 /**
- * The same for a document that ends at a comma, a closing bracket or with the bytes: where that is; -1: it is no such
+ * The same for a document that ends at a comma, a closing bracket or with the bytes: returns where that is; -1: it is no such
  * document, and scanJson over it says why.
  */
 export function scanItem(bytes: Uint8Array, start: number, options: JsonScanOptions): number {
@@ -104,7 +103,7 @@ export function scanItem(bytes: Uint8Array, start: number, options: JsonScanOpti
   return failure % reasonsMax === behind ? Math.floor(failure / reasonsMax) : -1;
 }
 
-/** Failures travel as negative numbers, so that the accepted path makes no objects. */
+/** Failures are returned as negative numbers, so that the accepted path makes no objects. */
 function failure(reason: Reason, offset: number): number {
   return -1 - (offset * reasonsMax + reason);
 }
@@ -117,32 +116,32 @@ const key = 3;
 const colon = 4;
 const commaOrEnd = 5;
 
-/** Open containers, 1 for an object. Scanning is synchronous, so that one stack serves all calls. */
+/** Open containers, 1 for an object. Scanning is synchronous, so one stack serves all calls. */
 let open = new Uint8Array(1024);
-/** How many members each of them has. */
+/** The number of members of each of them. */
 let memberCounts = new Uint32Array(1024);
 
-/** A zero has no digits before its point, and no more behind it than numeric keeps. */
+/** A zero has no digits before its point, and no more after it than numeric keeps. */
 const zeroDigitsMax = 16_383;
 
-/** What the numbers of the document are longer without their exponents. */
+/** By how much the numbers of the document are longer without their exponents. */
 let growth = 0;
 
-/** The squares of the numbers of members of its large objects, added up. */
+/** The sum of the squares of the numbers of members of its large objects. */
 let effort = 0;
 /** Objects up to this many members cost the engine no more than their bytes do, whatever their keys are. */
 const freeMembersMax = 1_024;
 
 /**
- * Of the document that was scanned last: what its objects may cost the engine, as `limits.jsonMembersSquaredMax` counts.
+ * What the objects of the document that was scanned last may cost the engine, as `limits.jsonMembersSquaredMax` counts it.
  * jsonb sorts the members of an object by a quicksort, and json_to_recordset keeps them in a hash table without a seed. For
- * both there are keys that make each member be compared with all, and neither listens to a cancel or a timeout meanwhile.
+ * both there are keys that make each member be compared with all, and neither reacts to a cancel or a timeout meanwhile.
  */
 export function scannedEffort(): number {
   return effort;
 }
 
-/** Bytes that a string may hold as they are: neither quote, nor backslash, nor control character. */
+/** Bytes that a string may hold unescaped: neither quote, nor backslash, nor control character. */
 const plain = Uint8Array.from({ length: 256 }, (_, byte) =>
   byte >= 32 && byte !== 34 && byte !== 92 ? 1 : 0,
 );
@@ -214,14 +213,14 @@ function scanDocument(
   return state === commaOrEnd && depth === 0 ? i : failure(endsEarly, n);
 }
 
-/** Counts an object; whether it is one too many. */
+/** Counts an object; returns whether it is one too many. */
 function isLarge(members: number): boolean {
   if (members <= freeMembersMax) return false;
   effort += members * members;
   return effort > limits.jsonMembersSquaredMax;
 }
 
-/** From behind the opening quote to behind the closing one. */
+/** From just after the opening quote to just after the closing one. */
 function scanString(bytes: Uint8Array, start: number, n: number): number {
   let i = start;
   for (;;) {
@@ -259,7 +258,7 @@ function scanEscape(bytes: Uint8Array, at: number, n: number): number {
   return isPair ? at + 12 : failure(loneSurrogate, at);
 }
 
-/** Four hex digits; -1: they are not. */
+/** Four hexadecimal digits; -1: they are not. */
 function hexUnit(bytes: Uint8Array, start: number, n: number): number {
   if (start + 4 > n) return -1;
   let unit = 0;
@@ -311,7 +310,7 @@ function scanNumber(bytes: Uint8Array, at: number, n: number): number {
     i = skipDigits(bytes, digits, n);
     if (i === digits) return digitMissing(i, n);
   }
-  // Without an exponent, only a number of very many digits can leave the range.
+  // Without an exponent, only a number of very many digits can be out of range.
   if (i === mantissaEnd && isSafeLength(i - at)) return i;
   let first = whole;
   while (first < mantissaEnd && (bytes[first] === 48 || bytes[first] === 46)) first++;
@@ -334,7 +333,7 @@ function readExponent(bytes: Uint8Array, start: number, end: number): number {
 }
 
 function isBlank(bytes: Uint8Array): boolean {
-  // A body of nothing but blanks may be large, and a loop is many times as fast as a call for each of them.
+  // A body of nothing but white space may be large, and a loop is many times as fast as a call for each byte.
   for (let i = 0; i < bytes.length; i++) if (!isJsonSpace(bytes[i])) return false;
   return true;
 }

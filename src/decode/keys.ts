@@ -1,7 +1,8 @@
 /**
- * Which keys of a document are columns. Takes the keys of the outermost object while it is scanned anyway, gives how many
- * are known and how many are not, and a problem where nothing of the document would be stored, or where the table's owner
- * wants no other keys. One comparison a key where keys come in their usual order, else one lookup; no object for any; holds the first few keys that are no columns, by table.
+ * Which keys of a document are columns. Takes the keys of the outermost object while it is scanned anyway; returns how many
+ * are known and how many are not, and a problem if nothing of the document would be stored, or if the table's owner
+ * wants no other keys. Costs one comparison per key if keys come in their usual order, else one lookup, and no object; holds
+ * the first few keys that are no columns, per table.
  */
 import { Members, stringAt } from '../kit/json-walk.ts';
 import { limits } from '../tables/limits.ts';
@@ -10,24 +11,24 @@ import type { JsonProblem, KeySink } from './json-scan.ts';
 interface Entry {
   readonly bytes: Buffer;
   readonly known: boolean;
-  /** What came after it the last time: documents of one sender have their keys in one order. */
+  /** The key that followed it last time: documents of one sender have their keys in one order. */
   next: Entry | null;
 }
 
 const backslash = 0x5c;
-/** PostgreSQL's bound on a name, in bytes, and some more for keys that are none: longer ones are not remembered. */
+/** PostgreSQL's bound on a name, in bytes, and some more for keys that are no columns: longer ones are not remembered. */
 const rememberedBytesMax = 128;
 
 export class Keys implements KeySink {
-  /** Of the document that was scanned last. */
+  /** Counts for the document that was scanned last. */
   known = 0;
   unknown = 0;
-  /** The first keys that were no columns, each of at most `keyShownCharsMax` characters. */
+  /** The first keys that were no columns, each with `keyShownCharsMax` characters at most. */
   readonly remembered: string[] = [];
   readonly #names: ReadonlySet<string>;
   readonly #rejects: boolean;
   readonly #slots: Entry[][];
-  /** Stands before the first key. */
+  /** Comes before the first key. */
   readonly #opening: Entry = { bytes: Buffer.of(), known: false, next: null };
   #last: Entry = this.#opening;
 
@@ -38,7 +39,7 @@ export class Keys implements KeySink {
     let size = 64;
     while (size < 2 * names.length) size *= 2;
     this.#slots = Array.from({ length: size }, () => []);
-    // A key with a backslash in it is written with an escape, and told by its characters.
+    // A key with a backslash in it is written with an escape, and compared by its characters.
     for (const name of names) if (!name.includes('\\')) this.#add(Buffer.from(name), true);
   }
 
@@ -48,7 +49,7 @@ export class Keys implements KeySink {
     this.#last = this.#opening;
   }
 
-  /** The characters of a key as they were written, without its quotes. */
+  /** The characters of a key as written, without its quotes. */
   see(bytes: Uint8Array, start: number, end: number): void {
     const expected = this.#last.next;
     const asExpected = expected !== null && isSame(expected.bytes, bytes, start, end);
@@ -68,7 +69,7 @@ export class Keys implements KeySink {
     return this.#find(bytes, start, end)?.known ?? this.#isKnownOtherwise(bytes, start, end);
   }
 
-  /** What is wrong with the object that was scanned last, and that begins at `start`. `{}` lacks nothing. */
+  /** What is wrong with the object that was scanned last and begins at `start`. `{}` lacks nothing. */
   problem(bytes: Buffer, start: number, collects: boolean): JsonProblem | null {
     if (this.unknown === 0 || collects) return null;
     if (this.known === 0)
@@ -126,13 +127,13 @@ function isSame(name: Buffer, bytes: Uint8Array, start: number, end: number): bo
   return true;
 }
 
-/** The characters that a key means, given as it was written. */
+/** The characters that a key means, from those as written. */
 function textOf(raw: Uint8Array): string {
   const quoted = Buffer.concat([Buffer.from('"'), raw, Buffer.from('"')]);
   return stringAt(quoted, 0, quoted.length);
 }
 
-/** Keys of a document that are looked at for a sentence. */
+/** Keys of a document that are read for a message. */
 const lookedAtMax = 1_000;
 
 function keysOf(bytes: Buffer, start: number): string[] {
@@ -148,7 +149,7 @@ function list(names: readonly string[]): string {
   return names.length > keysShownMax ? `${told} and ${names.length - keysShownMax} more` : told;
 }
 
-/** In quotes, with what a terminal might obey escaped. */
+/** In quotes, with characters replaced that a terminal might obey. */
 function shown(name: string): string {
   return JSON.stringify(cut(name)).replaceAll(/[\p{Cc}\p{Cf}]/gu, '\ufffd');
 }

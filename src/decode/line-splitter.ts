@@ -1,19 +1,19 @@
 /**
- * Cuts a streamed body where lines end: chunks go in, whole lines come out, as many together as have arrived. Holds at
- * most one line; may refuse with `body_too_large`. Chunks are its own from then on, and the memory of what comes out is
- * its taker's, who may give it back.
+ * Cuts a streamed body at line ends: takes chunks, returns whole lines, as many together as have arrived. Holds at
+ * most one line; may refuse with `body_too_large`. Chunks belong to it from then on; what it returns belongs to its
+ * caller, who may free the memory.
  */
 import { freeBuffer } from '../kit/free-buffer.ts';
 import { Gathered } from '../kit/gathered.ts';
 import { Refused } from '../tables/refusals.ts';
 
 export class LineSplitter {
-  /** The number of the first line that the next block begins with, from 1. */
+  /** The number of the first line of the next block, from 1. */
   nextLine = 1;
   #held: Gathered;
   readonly #lineBytesMax: number;
 
-  /** Chunks should be no longer than `lineBytesMax`, which is looked at where a line spans more than one. */
+  /** Chunks should be no longer than `lineBytesMax`, which is checked for lines that span more than one. */
   constructor(lineBytesMax: number) {
     this.#lineBytesMax = lineBytesMax;
     this.#held = new Gathered(lineBytesMax);
@@ -27,7 +27,7 @@ export class LineSplitter {
       this.#hold(chunk);
       return null;
     }
-    // A part of the chunk would keep all of it in memory.
+    // A view of the chunk would keep all of it in memory.
     const rest = Buffer.from(chunk.subarray(last + 1));
     this.#hold(chunk.subarray(0, last + 1));
     const lines = this.#take();
@@ -37,7 +37,7 @@ export class LineSplitter {
     return lines;
   }
 
-  /** The last line, when the body does not end with a line end. */
+  /** The last line, if the body does not end with a line end. */
   end(): Lines | null {
     return this.#held.length === 0 ? null : this.#take();
   }

@@ -1,6 +1,6 @@
 /**
- * One document a line: where the lines are, and their rows. Lines end with LF or CRLF, the last one also with the body;
- * blank ones are no rows but are counted. No object is made for a line, so that a million of them are a list of numbers.
+ * One document per line: where the lines are, and their rows. Lines end with LF or CRLF, the last one also with the body;
+ * blank lines are no rows but are counted. No object is made for a line: a million of them are a list of numbers.
  */
 import { isUtf8 } from 'node:buffer';
 import type { Documents, Ignored } from '../tables/flow.ts';
@@ -20,17 +20,17 @@ import { noObject } from './problems.ts';
 import { changesNothing, ignoredOf, isRow, keyProblem, type Plan, rowGrowth, writeRow } from './reshape.ts';
 import { Keeps, RowBytes, Spans } from './row-bytes.ts';
 
-/** The lines of a body that are not blank: `next` until it says false. */
+/** The lines of a body that are not blank: `next` until it returns false. */
 class Lines {
-  /** Without the blanks around it. */
+  /** Without surrounding white space. */
   start = 0;
   end = 0;
-  /** With them. */
+  /** With it. */
   lineStart = 0;
   lineEnd = 0;
   /** Counted from 1. */
   number: number;
-  /** What keeps the line from being a document. */
+  /** Why the line is no document. */
   problem: JsonProblem | null = null;
   /** What the objects of all lines so far may cost the engine; see scannedEffort. */
   effort = 0;
@@ -43,7 +43,7 @@ class Lines {
     this.#body = body;
     this.#scanOptions = { depthMax: limits.jsonDepthMax, keys };
     this.number = firstNumber - 1;
-    // A line end is never a part of another character, so that the whole is UTF-8 when each line is.
+    // A line end is never a part of another character, so the whole is UTF-8 if each line is.
     this.#allUtf8 = isUtf8(body);
   }
 
@@ -76,7 +76,7 @@ class Lines {
     return null;
   }
 
-  /** Says why; gives the end of the line. */
+  /** Sets the problem; returns the end of the line. */
   #refused(start: number): number {
     const body = this.#body;
     const newline = body.indexOf(10, start);
@@ -96,7 +96,7 @@ export interface LineRows {
   readonly ignored: Ignored | null;
 }
 
-/** Told of a line that is no row, with the reason; throws, or lets it be left out. */
+/** Called with a line that is no row, and the reason; throws, or lets the line be left out. */
 export type OnLineProblem = (line: number, problem: JsonProblem) => void;
 
 /** Most lines are longer; a list that is too short grows. */
@@ -133,7 +133,7 @@ interface Reading {
   readonly onProblem: OnLineProblem;
 }
 
-/** `out` null: the lines are the rows as they are. */
+/** `out` null: the lines are stored unchanged. */
 function* rowsInSlices(reading: Reading, out: RowBytes | null): Generator<void, LineRows> {
   const { body, plan, included, onProblem } = reading;
   const lines = new Lines(body, reading.firstLine, plan.keys);

@@ -1,14 +1,14 @@
 /**
  * The decoder option headers, `x-rw-webhook-…`: how one request, or one WebSocket connection, writes moments, times and
- * large numbers. RisingWave's names and meanings; a header of that prefix with an unknown name is ignored as there, and
- * of several with one name the first counts. May refuse with `invalid_option`.
+ * large numbers. Names and meanings are RisingWave's; as there, a header with this prefix and an unknown name is ignored, and
+ * of several with the same name the first counts. May refuse with `invalid_option`.
  */
 import { Refused } from '../tables/refusals.ts';
 
 export interface DecodeOptions {
   readonly timestamp: 'milli' | 'guess';
   readonly timestamptz: 'milli' | 'micro' | 'guess' | 'utc_string' | 'utc_without_suffix';
-  /** null: a number is PostgreSQL's to read. */
+  /** null: PostgreSQL reads the number. */
   readonly time: 'milli' | 'micro' | null;
   readonly bigintUnsigned: 'long' | 'precise';
   readonly toast: boolean;
@@ -24,11 +24,11 @@ export const defaultOptions: DecodeOptions = {
 
 const prefix = 'x-rw-webhook-';
 
-/** What the headers ask for; the very `defaultOptions` when none of them is an option. */
+/** The options that the headers ask for; `defaultOptions` itself if none of them is an option. */
 export function readOptions(rawHeaders: readonly string[]): DecodeOptions {
   for (let at = 0; at < rawHeaders.length; at += 2) {
     const name = rawHeaders[at] ?? '';
-    // Every request passes here: most names are told apart by their second character.
+    // Every request gets here: most names differ in their second character.
     if (name.charCodeAt(1) === 45 && name.slice(0, prefix.length).toLowerCase() === prefix)
       return parseOptions(rawHeaders);
   }

@@ -1,11 +1,11 @@
-/** The sentences in which a body is refused: what was to be read, and why it could not be. */
+/** The messages of refused bodies: what was to be read, and why it could not be. */
 import { Refused, refusals } from '../tables/refusals.ts';
 import type { JsonProblem } from './json-scan.ts';
 
-/** For a table that takes the whole document, and for one whose columns its keys fill. */
+/** For a table that takes the whole document, and for one whose columns are filled by keys. */
 export type BodyCode = 'body_not_json' | 'payload_undecodable';
 
-/** `code`: for a body that is no document that could be stored. */
+/** `code`: for a body that is no storable document. */
 export function refuseProblem(code: BodyCode, problem: JsonProblem, place: string | null = null): Refused {
   return refuseBody(problem.code ?? code, problemText(problem), place);
 }
@@ -20,7 +20,7 @@ function problemText({ reason, offset }: JsonProblem): string {
   return offset === null ? reason : `${reason} at byte ${offset}`;
 }
 
-/** `place` says where in the request, e.g. `line 7`. */
+/** `place`: where in the request, e.g. `line 7`. */
 export function refuseBody(
   code: BodyCode | NonNullable<JsonProblem['code']>,
   reason: string,

@@ -1,8 +1,8 @@
 /**
- * How the documents of one request become rows of one table: the keys fill columns (`typed`) or the whole document goes
+ * How the documents of one request become rows of one table: keys fill columns (`typed`), or the whole document goes
  * into one of them (wrapped as `{"data":<document>}`); INCLUDE columns are put before the closing brace, where they win
- * over members of the same name, because the engine takes the last; values are converted in their places. All else
- * stays byte for byte. Takes documents that scanJson has accepted. Pure.
+ * over members of the same name, because the engine takes the last; values are converted in place. All else
+ * remains byte for byte. Takes documents that scanJson has accepted. Pure.
  */
 import type { Ignored, Intake, Shape, Target } from '../tables/flow.ts';
 import { isString, Members, skipSpace } from '../kit/json-walk.ts';
@@ -17,31 +17,31 @@ import type { RowBytes } from './row-bytes.ts';
 export interface Plan {
   /** `{"data":`; null: the document is the row. */
   readonly head: Buffer | null;
-  /** The document goes in as a string that holds its text, blanks around it included; see Shape.document. */
+  /** The document is stored as a string that holds its text, including white space around it; see Shape.document. */
   readonly asText: boolean;
   /** Documents must be objects, because their keys are columns. */
   readonly typed: boolean;
   readonly columns: readonly PlannedColumn[];
-  /** Which keys of a document are columns; null: the document has none that fill any. */
+  /** Which keys of a document are columns; null: its keys fill none. */
   readonly keys: Keys | null;
-  /** The column that takes the members whose keys are none, as one object; null: no column does. */
+  /** The column that takes members whose keys are no columns, as one object; null: no column does. */
   readonly collect: string | null;
   /** Columns of the primary key that a document itself must have to name a row; null: no document can. */
   readonly key: readonly Buffer[] | null;
-  /** What INCLUDE adds ends with the bytes that the row was made of. */
+  /** What INCLUDE adds ends with the bytes that the row was made from. */
   readonly takesBytes: boolean;
 }
 
-/** A column whose members are looked at. */
+/** A column whose members are examined. */
 interface PlannedColumn {
   readonly name: Buffer;
   readonly column: string;
   readonly convert: Convert | null;
-  /** Debezium's word for a value that the sender does not have leaves the column as it is. */
+  /** Debezium's placeholder for a value that the sender does not have leaves the column as it is. */
   readonly keepable: boolean;
 }
 
-/** One plan for each target that is served, as most requests bring no option. */
+/** One plan per target in service, as most requests bring no option. */
 const ordinary = new WeakMap<Target, Plan>();
 /** The same for rows whose keys are columns whatever the table's intake says. */
 const byKeys = new WeakMap<Shape, Plan>();
@@ -102,7 +102,7 @@ function makePlan(
     }))
     .filter(({ convert, keepable }) => convert !== null || keepable);
   const collect = typeof unknown === 'object' ? unknown.into : null;
-  // What INCLUDE fills, no member of that name does; and what collects them all takes none for itself.
+  // A column that INCLUDE fills is filled by no member, and the column that collects members takes none for itself.
   const names = shape.columns
     .map(({ name }) => name)
     .filter((name) => !included.has(name) && name !== collect);
@@ -110,23 +110,23 @@ function makePlan(
   return { head: null, asText: false, typed: true, columns, keys, collect, key, takesBytes };
 }
 
-/** Whether every row of this plan is its document as it arrived. */
+/** Whether every row of this plan is its document as received. */
 export function changesNothing(plan: Plan, included: Buffer | null): boolean {
   return plan.head === null && included === null && plan.columns.length === 0 && plan.collect === null;
 }
 
-/** What is wrong with the keys of the document that was scanned last, and that begins at `start`. */
+/** What is wrong with the keys of the document that was scanned last and begins at `start`. */
 export function keyProblem({ keys, collect }: Plan, bytes: Buffer, start: number): JsonProblem | null {
   return keys === null || keys.unknown === 0 ? null : keys.problem(bytes, start, collect !== null);
 }
 
-/** What of so many documents is not stored. */
+/** What was not stored of so many documents. */
 export function ignoredOf({ keys, collect }: Plan, documents: number): Ignored | null {
   if (keys === null || collect !== null || documents === 0) return null;
   return { documents, keys: keys.remembered };
 }
 
-/** What a row has more than its document, in bytes; what conversions add is not counted. */
+/** By how much a row is longer than its document, in bytes, without what conversions add. */
 export function rowGrowth(plan: Plan, included: Buffer | null): number {
   return (plan.head?.length ?? 0) + (included?.length ?? 0) + 2;
 }
@@ -136,8 +136,8 @@ const closingBrace = 0x7d;
 const comma = 0x2c;
 
 /**
- * Appends the row of the document from `start` to `end`, which are no blanks unless it is kept as text. Gives the columns that it leaves as they
- * are in a row that is there already, or null.
+ * Appends the row of the document from `start` to `end`, which are no white space unless it is kept as text. Returns the columns that it
+ * leaves as they are in an existing row, or null.
  */
 export function writeRow(
   out: RowBytes,
@@ -226,12 +226,12 @@ function writeText(out: RowBytes, bytes: Buffer, start: number, end: number): vo
   out.byte(quote);
 }
 
-/** Reshaping is synchronous, so that one walk and one set serve all documents. No body is held between two. */
+/** Reshaping is synchronous, so one walk and one set serve all documents. No body is held between two of them. */
 const nothing = Buffer.of();
 const members = new Members(nothing, 0);
 const kept = new Set<string>();
 
-/** Appends the document up to behind the last value that is converted; gives that place. */
+/** Appends the document up to the end of the last value that is converted; returns that position. */
 function writeConverted(
   out: RowBytes,
   columns: readonly PlannedColumn[],
@@ -259,7 +259,7 @@ function columnOfMember(columns: readonly PlannedColumn[]): PlannedColumn | null
   return null;
 }
 
-/** What Debezium puts in the place of a large value that an update did not touch. */
+/** What Debezium sends in place of a large value that an update did not touch. */
 const unavailable = '__debezium_unavailable_value';
 
 function replacement(column: PlannedColumn, bytes: Buffer, start: number, end: number): string | null {
@@ -268,7 +268,7 @@ function replacement(column: PlannedColumn, bytes: Buffer, start: number, end: n
       isString(bytes, start) &&
       end - start === unavailable.length + 2 &&
       bytes.toString('latin1', start + 1, end - 1) === unavailable;
-    // Of two members of one name the last counts.
+    // Of two members with the same name the last counts.
     if (isUnavailable) kept.add(column.column);
     else kept.delete(column.column);
     if (isUnavailable) return 'null';

@@ -1,5 +1,5 @@
 /**
- * The documents of one request as they are being made: bytes that grow up to a bound, and where each document begins
+ * The documents of one request while they are made: bytes that grow up to a bound, and where each document begins
  * and ends. May refuse with `body_too_large`: INCLUDE columns are repeated in every row of a batch.
  */
 import { allocLarge, freeBuffer } from '../kit/free-buffer.ts';
@@ -24,7 +24,7 @@ class Numbers {
     this.#values[this.length++] = value;
   }
 
-  /** Without the room that was not needed, where that is much. */
+  /** Without unused space, if there is much of it. */
   done(): Uint32Array {
     const { length } = this;
     return length * 2 < this.#values.length
@@ -33,7 +33,7 @@ class Numbers {
   }
 }
 
-/** Where documents begin and end, and on which lines they stood. */
+/** Where documents begin and end, and on which lines they were. */
 export class Spans {
   count = 0;
   readonly #places: Numbers;
@@ -61,18 +61,18 @@ export class Spans {
     return this.#places.done();
   }
 
-  /** null: row i stands on line i + 1. */
+  /** null: row i is line i + 1. */
   lines(): Uint32Array | null {
     return this.#lines?.done() ?? null;
   }
 }
 
 const backslash = 0x5c;
-/** What is escaped of a JSON document's text, by its letter behind the backslash: a document holds no other controls. */
+/** What is escaped in a JSON document's text, with the letter after the backslash: a document holds no other controls. */
 const escapeLetters = new Uint8Array(256);
 for (const [char, letter] of ['""', '\\\\', '\nn', '\rr', '\tt'])
   escapeLetters[char!.charCodeAt(0)] = letter!.charCodeAt(0);
-/** An escaped text may be twice as long: so much of it is made room for at one time. */
+/** Escaped text may be twice as long: space for this much is reserved at one time. */
 const escapedAtOnceBytes = 64 * 1024;
 
 export class RowBytes {
@@ -80,7 +80,7 @@ export class RowBytes {
   #bytes: Buffer;
   readonly #bytesMax: number;
 
-  /** `sourceBytes` are there already; `more` is what they are expected to grow by. */
+  /** `sourceBytes`: the length of the source; `more`: how much longer the rows are expected to be. */
   constructor(sourceBytes: number, more: number) {
     this.#bytesMax = sourceBytes + limits.decodeGrowthBytesMax;
     this.#bytes = allocLarge(Math.min(sourceBytes + more, this.#bytesMax));
@@ -133,7 +133,7 @@ export class RowBytes {
     return this.#bytes.subarray(0, this.length);
   }
 
-  /** Nothing will come of it: the rows are refused. */
+  /** Frees the bytes: the rows are refused. */
   drop(): void {
     freeBuffer(this.#bytes);
   }
@@ -153,7 +153,7 @@ export class RowBytes {
   }
 }
 
-/** Which rows leave which columns as they are. Rows that leave the same ones share one list. */
+/** Which rows leave which columns as they are. Rows that leave the same columns share one list. */
 export class Keeps {
   readonly #rows = new Map<number, readonly string[]>();
   readonly #lists = new Map<string, readonly string[]>();

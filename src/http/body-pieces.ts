@@ -1,8 +1,8 @@
 /**
- * A body that is too large to be held, piece by piece. Takes a request and its share of the bytes in flight, gives the bytes
- * as they come, after decompression; refuses with `body_too_large` (before and after it), `malformed_encoding` (not gzip),
+ * A body that is too large to be held, piece by piece. Takes a request and its share of the bytes in flight; returns the bytes
+ * as they arrive, after decompression; refuses with `body_too_large` (before and after it), `malformed_encoding` (not gzip),
  * `request_timeout` (a pause), `request_aborted`, `overloaded`, `sender_overloaded`, and with what `fail` is told. Reads the
- * socket only as fast as it is asked, and leaves it open: whoever refuses in the middle of a body still answers on it.
+ * socket only as fast as its caller asks, and leaves it open, so that a refusal in the middle of a body can be answered on it.
  */
 import type { IncomingMessage } from 'node:http';
 import type { Readable } from 'node:stream';
@@ -15,7 +15,7 @@ import type { Share } from './budget.ts';
 export interface PiecesRules {
   /** Before and after decompression. */
   readonly bytesMax: number;
-  /** What is held of it at one time: pieces that are on their way through whoever takes them. */
+  /** How much of it counts as held at one time: the pieces that its caller is processing. */
   readonly heldBytesMax: number;
   /** Longest pause between two pieces, in ms. */
   readonly pauseMs: number;
@@ -44,7 +44,7 @@ export class BodyPieces {
     this.#rules = rules;
     this.#gunzip = rules.isGzip ? createGunzip() : null;
     this.#source = this.#gunzip ?? request;
-    // While what was read is being worked on, it is the sender who waits.
+    // While the caller processes what was read, the sender waits for it.
     this.#pause = setTimeout(
       () => this.#wanted !== null && this.fail(refusal('request_timeout')),
       rules.pauseMs,
@@ -58,7 +58,7 @@ export class BodyPieces {
     request.on('data', this.#onRaw).pipe(this.#gunzip);
   }
 
-  /** The next bytes, or null behind the last ones. Rejects with Refused. */
+  /** The next bytes, or null after the last ones. Rejects with Refused. */
   next(): Promise<Buffer | null> {
     const piece = this.#read.shift();
     if (this.#failure !== null) return Promise.reject(new Refused(this.#failure));
@@ -79,7 +79,7 @@ export class BodyPieces {
     wanted?.refuse(new Refused(why));
   }
 
-  /** Nobody asks for more. */
+  /** No more will be asked for. */
   abandon(): void {
     clearTimeout(this.#pause);
     this.#read.length = 0;
@@ -112,7 +112,7 @@ export class BodyPieces {
     if (this.#raw > this.#rules.bytesMax) this.fail(refusal('body_too_large'));
   };
 
-  /** A request whose connection is gone ends without an end. */
+  /** A request whose connection is gone closes without an end. */
   readonly #onClose = (): void => {
     if (!this.#request.complete) this.fail(refusal('request_aborted'));
   };

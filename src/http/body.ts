@@ -1,6 +1,6 @@
 /**
- * Reading one request's body. Takes the request and its share of the bytes in flight, gives the bytes as
- * they came; may refuse with `body_too_large`, `overloaded`, `sender_overloaded`, `request_timeout`,
+ * Reads one request's body. Takes the request and its share of the bytes in flight; returns the bytes as
+ * received; may refuse with `body_too_large`, `overloaded`, `sender_overloaded`, `request_timeout`,
  * `request_aborted` and whatever `fail` is told; touches no socket.
  */
 import type { IncomingMessage } from 'node:http';
@@ -11,11 +11,11 @@ import type { Share } from './budget.ts';
 
 /** What a door asks of a body. */
 export interface BodyRules {
-  /** What really arrives, and what comes of it when it is taken apart, in bytes: a chunked body announces no size. */
+  /** Bound on what really arrives, and on what it is decompressed to, in bytes: a chunked body announces no size. */
   readonly bytesMax: number;
-  /** Without a length, and not in chunks, it is refused; otherwise it is empty. */
+  /** A body without a length that does not come in chunks is refused; otherwise it is empty. */
   readonly needsLength: boolean;
-  /** Longest pause between two pieces, in ms; null: the bound of the whole request is enough. */
+  /** Longest pause between two pieces, in ms; null: the bound on the whole request is enough. */
   readonly pauseMs: number | null;
 }
 
@@ -32,7 +32,7 @@ export class BodyReader {
   /** All of it was read. */
   #whole = false;
 
-  /** Starts reading at once. `turn` is what a body that has come waits for, still in pieces; null: nothing. */
+  /** Starts reading at once. `turn` is what a complete body waits for, still in pieces; null: nothing. */
   constructor(
     request: IncomingMessage,
     share: Share,
@@ -43,7 +43,7 @@ export class BodyReader {
     this.#bytesMax = bytesMax;
     this.#turn = turn;
     this.#gathered = new Gathered(Number(request.headers['content-length'] ?? 0));
-    // What came in one piece with its headers is there already; only what is still on its way is waited for.
+    // A body that came in one piece with its headers is already there; only one that is still being sent is timed.
     this.#pause =
       pauseMs === null || request.complete
         ? null
@@ -52,12 +52,12 @@ export class BodyReader {
       this.#resolve = resolve;
       this.#reject = reject;
     });
-    // After a refusal the rest keeps being read and dropped, until the answer closes the connection.
-    // Node hands over a copy of its own for each piece (node_http_parser.cc, on_body): it is ours to keep.
+    // After a refusal the rest is still read and dropped, until the answer closes the connection.
+    // Node passes a separate copy of each piece (node_http_parser.cc, on_body), which may be kept.
     request.on('data', (chunk: Buffer) => this.#receive(chunk));
     request.on('end', () => this.#finish());
-    // A request whose connection is gone ends without an end, also when all of it had come and was not read yet. One that has
-    // ended closes, too, perhaps while it waits for its turn.
+    // A request whose connection is gone closes without an end, even if all of it had arrived and was not read yet. One that
+    // has ended closes, too, perhaps while it waits for its turn.
     const gone = (): void => (this.#whole ? undefined : this.fail(refusal('request_aborted')));
     if (request.destroyed) gone();
     else request.on('close', gone);
@@ -69,7 +69,7 @@ export class BodyReader {
     this.#reject(new Refused(refusal));
   }
 
-  /** Drops what was read: the request is answered, and its body, if it is not whole yet, will never be asked for. */
+  /** Drops what was read: the request is answered, and the rest of its body will never be needed. */
   abandon(): void {
     if (this.#settle()) this.#gathered.drop();
   }
@@ -89,7 +89,7 @@ export class BodyReader {
     if (this.#settled) return;
     const turn = this.#turn(this.#gathered.length);
     if (turn === null) return this.#give();
-    // Those that wait are not put together yet, unless they are large: what their pieces were made of is used again by the next ones.
+    // Waiting bodies are not joined yet, unless they are large: the memory that joining one frees is reused by the next ones.
     void turn.then(() => this.#give());
   }
 
@@ -99,7 +99,7 @@ export class BodyReader {
     this.#resolve(this.#gathered.done());
   }
 
-  /** false: it was already. */
+  /** false: it already was. */
   #settle(): boolean {
     if (this.#settled) return false;
     this.#settled = true;

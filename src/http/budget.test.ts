@@ -1,4 +1,4 @@
-/** Strangers who fill the bytes in flight with what never becomes whole, and tables that are slow: others are served. */
+/** Strangers who fill the bytes in flight with requests that never become complete, and slow tables: others are served. */
 import assert from 'node:assert/strict';
 import type { Socket } from 'node:net';
 import { suite, test } from 'node:test';

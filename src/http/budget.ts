@@ -1,19 +1,19 @@
 /**
- * The bytes that are held on behalf of requests and WebSockets, all together within one bound. Takes what each wants to
- * hold; says whether it may. Asking beyond the bound is refused, never queued. Touches nothing but its holders.
+ * Bounds the bytes that are held for all requests and WebSockets together. Takes what each wants to hold; says whether it
+ * may. Asking beyond the bound is refused, never queued. Touches nothing but its holders.
  *
- * Of what is held, that is *loose* which is not whole yet, or was not looked at: it costs a sender nothing to leave it
- * there. When the bound is reached, loose bytes make room for others: those of the network (an address, of IPv6 a /64)
- * that has most of them, and of its holders the one that has been silent for longest. Whoever asks for more than any
- * other network has is refused himself. What is being checked, decoded and committed comes to its end and makes no room.
+ * Held bytes are *loose* while they are not complete, or were not looked at: it costs a sender nothing to leave them
+ * there. When the bound is reached, loose bytes make room for others: those of the network (an address; for IPv6 a /64)
+ * that has most of them, and of its holders the one that has been silent for longest. If the network of the asker would itself
+ * have most, the asker is refused. Bytes that are being checked, decoded or committed make no room.
  */
 import { clientNetwork } from '../kit/address.ts';
 import type { Refusal } from '../tables/refusals.ts';
 import { refusal } from '../tables/refusals.ts';
 
 /**
- * Holders of less are not looked for: nearly all requests. So many connections as there may be hold less in this way
- * than there is.
+ * Smaller holders are not considered: nearly all requests. As many connections as there may be hold less in this way
+ * than the bound.
  */
 const smallBytes = 8 * 1024;
 
@@ -42,7 +42,7 @@ export class BytesInFlight {
     return this.#held + bytes <= this.max;
   }
 
-  /** Counts what is held, or no longer; beyond the bound too, where the holder sees to it that no more comes. */
+  /** Counts bytes that are held, or no longer, even beyond the bound, if the holder makes sure that no more arrive. */
   add(bytes: number): void {
     this.#held += bytes;
   }
@@ -59,7 +59,7 @@ export class BytesInFlight {
     this.#loose.delete(share);
   }
 
-  /** null: so many more fit, now that others may have made room; otherwise why not. */
+  /** null: so many more fit, perhaps because others have made room; otherwise why not. */
   makeRoom(bytes: number, asker: Share): Refusal | null {
     while (!this.fits(bytes)) {
       const first = this.#first(asker, bytes);
@@ -69,7 +69,7 @@ export class BytesInFlight {
     return null;
   }
 
-  /** Whether so many may be begun: they would fit, or others would make room for them as they come. */
+  /** null: so many may be begun, because they fit, or others would make room for them as they arrive. */
   refuses(bytes: number, asker: Share): Refusal | null {
     if (this.fits(bytes)) return null;
     const sums = this.#byNetwork();
@@ -79,7 +79,7 @@ export class BytesInFlight {
     return this.fits(bytes - others) ? null : this.#whose(asker.network);
   }
 
-  /** Makes those that hold most loosely give way until loose bytes are half of all that may be held. */
+  /** Evicts holders of the network with most loose bytes until loose bytes are half of the bound. */
   relieve(): void {
     const sums = this.#byNetwork();
     let loose = 0;
@@ -93,16 +93,16 @@ export class BytesInFlight {
     }
   }
 
-  /** Who gives way to the asker; null: nobody does. */
+  /** The holder that gives way to the asker; null: none. */
   #first(asker: Share, bytes: number): Share | null {
     const sums = this.#byNetwork();
     const wanted = asker.looseBytes + bytes;
-    // Counted in any case, so that it is compared with the others.
+    // Added in any case, so that the asker's network is compared with the others.
     const own = (sums.get(asker.network) ?? 0) + bytes;
     sums.set(asker.network, own);
     const network = fullest(sums);
     if (network === null) return null;
-    // Large ones of one network would make each other give way without end; a small one finds its place beside them.
+    // Large holders of one network would evict each other without end; a small one is let in.
     if (network === asker.network && wanted > smallBytes) return null;
     const first = this.#silentLongest(network);
     return first === asker ? null : first;
@@ -141,14 +141,14 @@ interface Holder {
 
 /** What one request or WebSocket holds of the bytes in flight. */
 export class Share {
-  /** When it grew last, as a number of steps. */
+  /** When it last grew, as a number of steps. */
   heard = 0;
   readonly #inFlight: BytesInFlight;
   readonly #address: string;
   readonly #holder: Holder;
   #held = 0;
   #loose = 0;
-  /** All of it is loose as long as this is true. */
+  /** While this is true, all of it is loose. */
   #growing = true;
   #evicted = false;
 
@@ -166,12 +166,12 @@ export class Share {
     return this.#loose;
   }
 
-  /** null: a body of so many bytes may come. Only what has come is held, so that announcing much takes nothing. */
+  /** null: a body of so many bytes may come. Only bytes that have arrived are held, so announcing many reserves nothing. */
   refuses(bytes: number): Refusal | null {
     return this.#inFlight.refuses(bytes, this);
   }
 
-  /** null: it holds so many more; otherwise why it may not. */
+  /** null: it holds so many more; otherwise why not. */
   take(bytes: number): Refusal | null {
     if (this.#evicted) return ownFault;
     const inFlight = this.#inFlight;
@@ -182,13 +182,13 @@ export class Share {
     return null;
   }
 
-  /** What it holds is whole and is being worked on. */
+  /** What it holds is complete and is being processed. */
   settle(): void {
     this.#growing = false;
     this.#set(this.#held, 0);
   }
 
-  /** Makes it this many bytes, `loose` of them loosely, however many there were and are in flight. */
+  /** Sets what it holds to so many bytes, `loose` of them loose, whether they fit or not. */
   hold(bytes: number, loose: number): void {
     if (!this.#evicted) this.#set(bytes, loose);
   }

@@ -1,4 +1,4 @@
-/** Every state of a connection that is read here, and everything that can happen to it, over real sockets. */
+/** Every state of a connection that is read here, and every event in it, over real sockets. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { FastBench, ok, path } from '../../test/support/fast-bench.ts';

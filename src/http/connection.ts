@@ -1,8 +1,8 @@
 /**
  * One client connection of a door that speaks HTTP: which request came last on it, and how it ends. Takes the
- * socket Node accepted; may close it. An ending connection answers what it owes, sends FIN, and is read for
- * a moment longer: closing a socket that still has unread bytes makes the kernel send RST, which takes the
- * answer away from a sender that is still writing.
+ * socket that Node accepted; may close it. A connection that ends writes the answers that it owes, sends FIN, and is read for
+ * a moment longer: closing a socket that still has unread bytes makes the kernel send RST, and a sender that is still
+ * writing then loses the answer.
  */
 import type { Socket } from 'node:net';
 import { canonicalAddress } from '../kit/address.ts';
@@ -15,7 +15,7 @@ export interface LiveRequest {
   /** The last byte of the request was read. */
   readonly received: boolean;
   readonly answered: boolean;
-  /** Ends a request that cannot arrive completely any more. */
+  /** Ends a request that can no longer arrive completely. */
   fail(refusal: Refusal): void;
   /** Calls back when the answer was written, at once if it already was. */
   whenWritten(done: () => void): void;
@@ -23,7 +23,7 @@ export interface LiveRequest {
   ended(): void;
 }
 
-/** Node's HTTPParser, as far as it is needed here. */
+/** The part of Node's HTTPParser that is needed here. */
 interface Parser {
   readonly constructor: { readonly kOnHeadersComplete?: number; readonly kOnBody?: number };
   readonly socket?: Socket | null;
@@ -32,11 +32,11 @@ interface Parser {
 
 type ParserCallback = (this: Parser, ...given: unknown[]) => unknown;
 
-/** What has come of one body in chunks. */
+/** What has arrived of one body in chunks. */
 interface Chunks {
   number: number;
   bytes: number;
-  /** null: it has a length. */
+  /** null: the body has a length. */
   exceeded: (() => void) | null;
 }
 
@@ -45,15 +45,15 @@ const otherProtocol = 2;
 
 export class Connection {
   readonly socket: Socket;
-  /** Of its other end, in the one form of kit/address.ts. */
+  /** The address of its other end, in the one form of kit/address.ts. */
   readonly remoteAddress: string;
   /** The request that came last: the only one that can be incomplete, and the last to be answered. */
   last: LiveRequest | null = null;
   /** It has become a WebSocket: no request comes on it any more. */
   upgraded = false;
-  /** Why the request that comes next does not become one, although it offered to. */
+  /** Why the next request does not become one, although it offered to. */
   passedOver: Refusal | null = null;
-  /** What came on it was no request, or came too slowly, or not to its end: what follows is not told again. */
+  /** Its bytes were no request, or came too slowly, or were not complete: what follows is not reported again. */
   broken = false;
   #local: { readonly address: string; readonly port: number } | null = null;
   readonly #pending: LiveRequest[] = [];
@@ -66,7 +66,7 @@ export class Connection {
     const peer = socket.remoteAddress ?? '';
     this.remoteAddress = canonicalAddress(peer) ?? peer;
     this.#limits = limits;
-    // Node ends our half by itself when the sender has ended its own; thousands may do so in one instant.
+    // Node ends this side itself when the sender has ended its own; thousands may do so at the same instant.
     const end = socket.end.bind(socket) as (...given: Parameters<Socket['end']>) => Socket;
     socket.end = ((...given: Parameters<Socket['end']>) => {
       endings.run(() => void end(...given));
@@ -74,13 +74,13 @@ export class Connection {
     }) as Socket['end'];
   }
 
-  /** Its own end; Node asks the system for it. */
+  /** The address of this end; Node asks the system for it. */
   get local(): { readonly address: string; readonly port: number } {
     this.#local ??= { address: this.socket.localAddress ?? '', port: this.socket.localPort ?? 0 };
     return this.#local;
   }
 
-  /** True once the last answer is decided on: what arrives afterwards is not answered any more. */
+  /** True once the last answer is decided: what arrives after that is not answered. */
   get ending(): boolean {
     return this.#ending;
   }
@@ -89,7 +89,7 @@ export class Connection {
     return this.#pending.length;
   }
 
-  /** Those whose answers are not written yet, in order. */
+  /** Requests whose answers are not written yet, in order. */
   get pending(): readonly LiveRequest[] {
     return this.#pending;
   }
@@ -98,7 +98,7 @@ export class Connection {
     this.#pending.push(request);
   }
 
-  /** Whether it was pending. */
+  /** Returns whether it was pending. */
   end(request: LiveRequest): boolean {
     // Answers are written in the order of the requests.
     const place = this.#pending.indexOf(request);
@@ -112,18 +112,18 @@ export class Connection {
   }
 
   /**
-   * Reads no request any more, not even of what has come in one piece with the last one: Node would make objects of all of
-   * them, hundreds of a piece of 64 KiB. It has no public way to end its parser in the middle; here the parser is told that
-   * another protocol follows, which it does not read on into.
+   * Reads no further request, not even from bytes that arrived in one piece with the last one: Node would make objects of all of
+   * them, hundreds from 64 KiB. Node has no public way to stop its parser in the middle; here the parser is told that
+   * another protocol follows, at which it stops.
    */
   stopParsing(): void {
     this.#callBack('kOnHeadersComplete', () => () => otherProtocol);
   }
 
   /**
-   * Bounds how small the chunks of the body are that follows: 64 KiB of a connection can have ten thousand, each of which
-   * costs what a request does. `exceeded` is called once, and what comes after is read past: Node's parser calls nobody
-   * where there is nobody to call. null: the body that follows has a length.
+   * Bounds how small the chunks of the following body may be: 64 KiB on a connection can hold ten thousand, each of which
+   * costs what a request does. `exceeded` is called once, and what follows is skipped: Node's parser does not call a callback
+   * that is not set. null: the following body has a length.
    */
   boundChunks(exceeded: (() => void) | null): void {
     if (this.#chunks === null && exceeded === null) return;
@@ -136,7 +136,7 @@ export class Connection {
     const { bodyPiecesMax, bodyPieceBytes } = this.#limits;
     this.#callBack('kOnBody', (parser, before) => (...given) => {
       const [chunk] = given as [Buffer];
-      // Node has taken the parser from this connection, which has become something else, and given it to another one.
+      // Node has taken the parser from this connection, which has changed its protocol, and given it to another one.
       if (parser.socket !== this.socket) return before.apply(parser, given);
       chunks.number += 1;
       chunks.bytes += chunk.length;
@@ -159,7 +159,7 @@ export class Connection {
     const before = parser[name];
     if (typeof before !== 'function') return;
     parser[name] = make(parser, before as ParserCallback);
-    // Parsers are used again for other connections.
+    // Parsers are reused for other connections.
     this.socket.prependOnceListener('close', () => (parser[name] = before));
   }
 
@@ -169,18 +169,18 @@ export class Connection {
     return why;
   }
 
-  /** To be called before the last answer is written; Node then closes the socket by `destroySoon`. */
+  /** Must be called before the last answer is written; Node then closes the socket by `destroySoon`. */
   endAfterAnswer(): void {
     this.#ending = true;
     this.lingerOnClose();
   }
 
-  /** However this socket comes to be closed after an answer, its sender gets to read that answer. */
+  /** However this socket is closed after an answer, its sender can read that answer. */
   lingerOnClose(): void {
     this.socket.destroySoon = () => this.#linger();
   }
 
-  /** Ends a connection whose bytes are no request, with a message of its own or without, after the answers still owed. */
+  /** Ends a connection whose bytes are no request, with a message or without, after the answers that are still owed. */
   endWithMessage(message: (() => string) | null): void {
     if (this.#ending) return;
     this.#ending = true;

@@ -1,6 +1,6 @@
 /**
- * One request and its answer, whatever the door makes of them. Takes a request as Node's parser saw it, gives its body to
- * whoever asks for it, and writes exactly one answer whatever happens meanwhile. May refuse the body with
+ * One request and its answer, whatever the door does with them. Takes a request as it was parsed, gives its body to
+ * the caller that asks for it, and writes exactly one answer whatever happens meanwhile. May refuse the body with
  * `encoding_unsupported`, `malformed_encoding`, `length_required`, `body_too_large`, `overloaded`, `sender_overloaded`, and
  * with what ended the connection: `request_timeout`, `malformed_request`, `request_aborted`.
  */
@@ -32,11 +32,11 @@ export interface Hall {
   readonly limits: Limits;
   readonly inFlight: BytesInFlight;
   readonly inflations: Inflations;
-  /** What is done with a large body as a whole, such as its HMAC, is done for one of them at a time; null: this one is small. */
+  /** Work on a large body as a whole, such as its HMAC, is done for one body at a time; null: this one is small. */
   readonly bodyTurn: (bytes: number) => Promise<void> | null;
   /** ms since 1970 */
   readonly now: () => number;
-  /** null: everybody may come, and no proxy is believed. */
+  /** null: everybody may connect, and no proxy is trusted. */
   readonly gate: Gate | null;
   /** Requests are served; the last answer owed on a connection closes it. */
   closingListener: boolean;
@@ -44,11 +44,11 @@ export interface Hall {
   draining: boolean;
 }
 
-/** As Node's parser saw it, or as the recogniser did. */
+/** As Node's parser has read it, or the recogniser. */
 export type HttpRequest = IncomingMessage | WholeRequest;
 export type HttpResponse = ServerResponse | FastAnswer;
 
-/** What an exchange is made of. */
+/** What an exchange is made from. */
 export interface Incoming {
   readonly hall: Hall;
   readonly connection: Connection;
@@ -58,9 +58,9 @@ export interface Incoming {
   readonly awaitsContinue: boolean;
 }
 
-/** Whoever reads a body, or reads it away. */
+/** What reads a body, or drops it. */
 interface Reading {
-  /** The rest of it will not come. */
+  /** The rest of the body will not arrive. */
   fail(why: Refusal): void;
   /** The request is answered. */
   abandon(): void;
@@ -104,19 +104,19 @@ export abstract class Exchange implements LiveRequest {
     connection.boundChunks(isChunked ? () => this.fail(tooManyChunks) : null);
   }
 
-  /** Answers without looking further; with `closes`, because the connection cannot be trusted any further. */
+  /** Answers without looking further; with `closes` if the connection cannot be trusted any more. */
   abstract refuse(why: Refusal, closes?: boolean): void;
 
   get headers(): IncomingHttpHeaders {
     return this.request.headers;
   }
 
-  /** Of one by its lower-case name; undefined: they are looked for in `rawHeaders`. */
+  /** Reads one header by its lower-case name; undefined: look in `rawHeaders`. */
   get header(): WholeRequest['header'] | undefined {
     return this.request instanceof WholeRequest ? this.request.header : undefined;
   }
 
-  /** The value of one by its lower-case name; undefined: it did not come. */
+  /** The value of one header by its lower-case name; undefined: absent. */
   one(name: string): string | undefined {
     const found = this.header?.(name);
     if (found !== undefined) return found ?? undefined;
@@ -129,7 +129,7 @@ export abstract class Exchange implements LiveRequest {
     return this.request.rawHeaders;
   }
 
-  /** All of it was there at once, and the recogniser has read it. */
+  /** The request arrived at once, and the recogniser has read it. */
   protected get isWhole(): boolean {
     return this.request instanceof WholeRequest;
   }
@@ -149,7 +149,7 @@ export abstract class Exchange implements LiveRequest {
     return this.#answered;
   }
 
-  /** Since the headers came. */
+  /** Since the headers arrived. */
   get seconds(): number {
     return (performance.now() - this.#startedMs) / 1_000;
   }
@@ -167,7 +167,7 @@ export abstract class Exchange implements LiveRequest {
 
   fail(why: Refusal): void {
     this.#closes = true;
-    // Nobody needs the rest of a request that was answered early; answers before it are still owed.
+    // Nobody needs the rest of a request that was answered early; earlier answers are still owed.
     if (this.#answered) return this.connection.endWithMessage(null);
     this.#failure ??= why;
     this.#reading?.fail(this.#failure);
@@ -178,7 +178,7 @@ export abstract class Exchange implements LiveRequest {
     this.#closes = true;
   }
 
-  /** All of the body, taken apart; at once where it is there. Called at most once; throws Refused, or rejects with it. */
+  /** All of the body, decompressed; at once if it is there. Called at most once; throws Refused, or rejects with it. */
   protected readBody(rules: BodyRules): Buffer | Promise<Buffer> {
     const { limits, bodyTurn } = this.hall;
     const { request } = this;
@@ -197,7 +197,7 @@ export abstract class Exchange implements LiveRequest {
     });
   }
 
-  /** A body that is there already. */
+  /** A body that has already arrived. */
   #takeBody({ body }: WholeRequest, { bytesMax }: BodyRules): Buffer | Promise<Buffer> {
     const gone = this.connection.socket.destroyed ? refusal('request_aborted') : null;
     const tooLarge = body.length > bytesMax ? refusal('body_too_large') : null;
@@ -212,7 +212,7 @@ export abstract class Exchange implements LiveRequest {
     return body;
   }
 
-  /** The body as it comes. Called at most once, in place of `readBody`, for one that is large or compressed; throws Refused. */
+  /** The body as it arrives. Called at most once, instead of `readBody`, for one that is large or compressed; throws Refused. */
   protected readPieces(rules: PiecesRules): BodyPieces {
     const { request } = this;
     if (request instanceof WholeRequest) throw new Error('a request that came as a whole is read as a whole');
@@ -225,9 +225,9 @@ export abstract class Exchange implements LiveRequest {
   }
 
   /**
-   * Reads away what a sender is still sending, within bounds: it may not read the answer before it has sent everything.
-   * What has not come by then ends the connection behind the answer. Gives why the request cannot be answered otherwise any
-   * more; null: it can.
+   * Reads and drops what a sender is still sending, within bounds: it may not read the answer before it has sent everything.
+   * If the rest has not arrived by then, the connection is closed after the answer. Resolves with the reason why the request can
+   * only be refused now; null: there is none.
    */
   protected async readAway(): Promise<Refusal | null> {
     const { request } = this;
@@ -240,7 +240,7 @@ export abstract class Exchange implements LiveRequest {
 
   #drop(request: IncomingMessage): Promise<void> {
     const { hall } = this;
-    // Whoever has read so far would pause the request at the next piece.
+    // The reader so far would pause the request at the next piece.
     this.#reading?.abandon();
     return new Promise((resolve) => {
       let bytes = 0;
@@ -260,7 +260,7 @@ export abstract class Exchange implements LiveRequest {
     });
   }
 
-  /** Calls back when the answer is written, or nobody is there any more to read it. What is returned ends the waiting. */
+  /** Calls back when the answer is written, or nobody is left to read it. The returned function ends the waiting. */
   onEnded(done: () => void): () => void {
     if (this.#ended) done();
     else (this.#atEnd ??= new Set()).add(done);
@@ -274,13 +274,13 @@ export abstract class Exchange implements LiveRequest {
   }
 
   #inflate(body: Buffer, codings: readonly Coding[], { bytesMax }: BodyRules): Promise<Buffer> {
-    // Whoever is answered in the meantime holds nothing any more.
+    // A request that was answered meanwhile holds nothing any more.
     if (this.#answered) throw new Refused('request_aborted');
     this.#inflation = this.hall.inflations.start(body, codings, this.share, bytesMax);
     return this.#inflation.promise;
   }
 
-  /** null: the body may be read. The parser has seen to it that a declared length is a number. */
+  /** null: the body may be read. The parser has checked that a declared length is a number. */
   #bodyRefusal({ headers }: IncomingMessage, { bytesMax, needsLength }: BodyRules): Refusal | null {
     if (headers['transfer-encoding'] !== undefined) return null;
     const length = headers['content-length'];
@@ -290,7 +290,7 @@ export abstract class Exchange implements LiveRequest {
     return this.share.refuses(Number(length));
   }
 
-  /** Lets go of whatever the request held, and writes its answer. */
+  /** Releases whatever the request held, and writes its answer. */
   protected write(reply: Reply, own: OwnHeader | null = null): void {
     const { request, response } = this;
     if (!this.#begin()) return;
@@ -303,20 +303,20 @@ export abstract class Exchange implements LiveRequest {
     response.end(body);
   }
 
-  /** The same for a body that leaves as fast as its reader reads. */
+  /** The same for a body that is sent as fast as its reader reads. */
   protected writePieces(status: number, headers: readonly string[], pieces: Iterable<Buffer>): void {
     if (!this.#begin()) return;
     const response = this.nodeResponse;
     writeHead(response, status, headers, this.#decideOnClosing());
     const source = Readable.from(pieces);
-    // Half an answer is told from a whole one by the end of the connection.
+    // The end of the connection tells a partial answer from a whole one.
     source.on('error', () => response.destroy());
     source.pipe(response);
   }
 
   /**
-   * The same for a body without an end of its own: what is returned writes a piece, or the end (null), and resolves when there is room
-   * for another one; with false when nobody reads it any more, which is who has read nothing for `pauseMs`, too.
+   * The same for a body that has no end of its own: the returned function writes a piece, or the end (null), and resolves when there is
+   * room for another one; with false if nobody reads it any more, or its reader has read nothing for `pauseMs`.
    */
   protected writeOn(
     status: number,
@@ -344,13 +344,13 @@ export abstract class Exchange implements LiveRequest {
     };
   }
 
-  /** For what only requests have that Node's parser reads. */
+  /** For what only requests have that Node's parser has read. */
   protected get nodeResponse(): ServerResponse {
     if (this.response instanceof ServerResponse) return this.response;
     throw new Error('a request that came as a whole is answered in one piece');
   }
 
-  /** false: nobody is there to read it. */
+  /** false: nobody is left to read it. */
   #begin(): boolean {
     this.#answered = true;
     this.#reading?.abandon();
@@ -372,7 +372,7 @@ export abstract class Exchange implements LiveRequest {
   }
 
   /**
-   * Whether the rest of the body is not worth reading for the sake of the connection. A sender that still waits for
+   * Whether the rest of the body is too much to read for the sake of the connection. A sender that still waits for
    * `100 Continue` may or may not send its body now (RFC 9110 §10.1.1), so what follows could be read as either.
    */
   #leavesTooMuchUnread(): boolean {

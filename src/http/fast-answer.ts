@@ -1,17 +1,17 @@
-/** The place of one answer in the order of its connection (fast-connection.ts), as of a ServerResponse. */
+/** One answer in the order of its connection (fast-connection.ts), in place of a ServerResponse. */
 import { messageOf } from './reply.ts';
 import type { OwnHeader, Reply } from './reply.ts';
 
 /** The connection that it is owed on. */
 interface Owing {
-  /** The last headers of an answer that leaves it open. */
+  /** The last headers of an answer that leaves the connection open. */
   readonly keepsAlive: string;
   /** Writes the answers whose turn it is. */
   flush(): void;
 }
 
 export class FastAnswer {
-  /** It was written down to its last byte. */
+  /** It was written to its last byte. */
   writableFinished = false;
   message: string | null = null;
   closes = false;
@@ -23,7 +23,7 @@ export class FastAnswer {
     this.#connection = connection;
   }
 
-  /** As of a ServerResponse; where the connection goes before, nobody is called. */
+  /** As in a ServerResponse; if the connection is gone before, nothing is called. */
   once(_event: 'finish' | 'close', done: () => void): void {
     if (this.#whenWritten === null) this.#whenWritten = done;
     else (this.#others ??= []).push(done);

@@ -1,4 +1,4 @@
-/** What stays on the fast path, what leaves it with which bytes, and when. That it is served alike: src/listen, over both paths. */
+/** Which requests stay on the fast path, and which leave it, when, and with which bytes. src/listen tests that both paths serve alike. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { FastBench, ok, path } from '../../test/support/fast-bench.ts';

@@ -1,9 +1,9 @@
 /**
- * Connections whose requests are read here instead of by Node's parser, as long as each of them is of the one shape that the
- * recogniser accepts and comes soon as a whole. Takes sockets of a front; gives whole requests, and writes their answers in the
- * order of the requests, each in one piece. With the first byte that is not of that shape a connection goes to Node, with all
- * bytes of the request that it belongs to, behind the answers that are still owed, and stays there. Holds, of requests that have
- * not come as a whole, a bounded number of bytes for a moment; what is slow or large is Node's as well.
+ * Connections whose requests are read here instead of by Node's parser, as long as each request has the one form that the
+ * recogniser accepts and soon arrives as a whole. Takes sockets of a front; gives whole requests, and writes their answers in the
+ * order of the requests, each in one piece. At the first byte that does not have that form, a connection goes to Node, with all
+ * bytes of the request that the byte belongs to, after the answers that are still owed, and stays there. Holds a bounded number
+ * of bytes of incomplete requests, for a moment; slow and large requests go to Node, too.
  */
 import type { Socket } from 'node:net';
 import { PerTurn } from '../kit/per-turn.ts';
@@ -14,29 +14,29 @@ import { readEach } from './reads.ts';
 import { doubtful, more, Recogniser } from './recogniser.ts';
 import { WholeRequest } from './whole-request.ts';
 
-/** What a front does for them. */
+/** What a front provides. */
 export interface FastRules {
-  /** What the targets begin with that are read here. */
+  /** How the targets of requests begin that are read here. */
   readonly prefixes: readonly string[];
   readonly limits: Limits;
-  /** How long nothing may come or go, in ms; null: as long as the other bounds allow. */
+  /** How long a connection may be silent in both directions, in ms; null: as long as the other bounds allow. */
   readonly silenceMs: number | null;
   /** Whether a sender that ends its own half after a request still reads its answer. */
   readonly answersHalfClosed: boolean;
   readonly begin: (connection: Connection, request: WholeRequest, answer: FastAnswer) => void;
   /** Gives a socket to Node's parser. */
   readonly handOver: (socket: Socket) => void;
-  /** Nothing came within the time that headers have. */
+  /** Called when nothing arrived within the time that headers have. */
   readonly expired: (socket: Socket) => void;
 }
 
-/** All of one front. */
+/** The connections of one front. */
 export class FastConnections {
   readonly rules: FastRules;
   readonly recogniser: Recogniser;
   /** The last headers of an answer that leaves its connection open, as Node writes them. */
   readonly keepsAlive: string;
-  /** Of requests that have not come as a whole. */
+  /** Bytes of requests that have not arrived as a whole. */
   heldBytes = 0;
   /** Goes up by one every `tickMs`. */
   tick = 0;
@@ -60,7 +60,7 @@ export class FastConnections {
       bodyBytesMax: limits.fastBodyBytesMax,
     });
     this.keepsAlive = `Connection: keep-alive\r\nKeep-Alive: timeout=${Math.floor(keepAliveTimeoutMs / 1_000)}\r\n`;
-    // As often as Node looks.
+    // As often as Node checks.
     const shortest = Math.min(headersTimeoutMs, keepAliveTimeoutMs, silenceMs ?? Infinity);
     this.tickMs = Math.min(1_000, Math.ceil(shortest / 4));
   }
@@ -79,19 +79,19 @@ export class FastConnections {
     this.#ticking = null;
   }
 
-  /** Those that have answered whatever they were asked. */
+  /** Ends connections that have answered all of their requests. */
   endIdle(): void {
     for (const connection of this.#all) connection.endIdle();
   }
 
-  /** Gives all beginnings of requests to Node, which has read them in the next turn. Whether there were any. */
+  /** Gives all requests that have begun to Node, which has read them in the next turn. Returns whether there were any. */
   leaveHeld(): boolean {
     const held = [...this.#holding];
     for (const connection of held) connection.leaveHeld();
     return held.length > 0;
   }
 
-  /** What it holds is looked at once more in a moment. */
+  /** A connection that holds bytes is checked again in a moment. */
   holds(connection: FastConnection, does: boolean): void {
     if (!does) return void this.#holding.delete(connection);
     this.#holding.add(connection);
@@ -103,7 +103,7 @@ export class FastConnections {
     setTimeout(() => {
       this.#isWatching = false;
       for (const connection of this.#holding) {
-        // Node makes a parser for each, and thousands may have begun in one instant.
+        // Node creates a parser for each, and thousands may have begun at the same instant.
         if (connection.isSlow) this.#leavings.run(() => connection.leaveSlow());
         else connection.isSlow = true;
       }
@@ -117,7 +117,7 @@ export class FastConnections {
   }
 }
 
-/** Memory of its own, and no part of what Node shares out: for what may wait for long while little else does. */
+/** A copy in memory of its own, outside Node's pool: for bytes that may be held for longer than others in the pool. */
 function kept(bytes: Buffer): Buffer {
   const copy = Buffer.allocUnsafeSlow(bytes.length);
   bytes.copy(copy);
@@ -138,20 +138,20 @@ class FastConnection {
   /** The beginning of a request. */
   #held: Buffer[] = [];
   #heldBytes = 0;
-  /** How many pieces it has come in. */
+  /** In how many pieces it has arrived. */
   #pieces = 0;
-  /** How long that request is; 0: its head has not come as a whole. */
+  /** How long that request is; 0: its head is not complete. */
   #wanted = 0;
-  /** What is held was there a moment ago. */
+  /** The held bytes were already there at the last check. */
   isSlow = false;
-  /** When something came or went last. */
+  /** When bytes were last received or sent. */
   #tick: number;
   #hadRequest = false;
   #isReading = false;
-  /** What comes is read and dropped. */
+  /** Bytes that arrive are dropped. */
   #isOver = false;
   #senderEnded = false;
-  /** What is done when everything is answered; null: the next request is waited for. */
+  /** What to do when everything is answered; null: wait for the next request. */
   #leaving: (() => void) | null = null;
 
   constructor(all: FastConnections, socket: Socket, connection: Connection) {
@@ -185,7 +185,7 @@ class FastConnection {
     this.#unwritten += batch.length;
     this.#tick = this.all.tick;
     socket.write(text, 'latin1');
-    // The kernel takes it at once, nearly always.
+    // Nearly always, the kernel takes it at once.
     if (socket.writableLength === 0) this.#written(batch);
     else socket.write('', 'latin1', (error) => (error ? undefined : this.#written(batch)));
   }
@@ -202,10 +202,10 @@ class FastConnection {
     if (this.#isIdle && this.#hadRequest) this.#socket.destroy();
   }
 
-  /** Ends what was silent for too long. */
+  /** Ends a connection that was silent for too long. */
   sweep(): void {
     const { tick, tickMs, rules } = this.all;
-    // Up to one more has passed.
+    // At least this long: the first of these ticks may have followed at once.
     const silentMs = (tick - this.#tick - 1) * tickMs;
     if (silentMs >= (rules.silenceMs ?? Infinity)) return void this.#socket.destroy();
     if (!this.#isIdle) return;
@@ -221,18 +221,18 @@ class FastConnection {
     return this.#isQuiet && this.#heldBytes === 0 && !this.#isOver;
   }
 
-  /** `piece` is good for this call alone. */
+  /** `piece` is valid during this call only. */
   readonly #onData = (piece: Buffer): void => {
     this.#tick = this.all.tick;
     if (this.#isOver || this.#connection.ending) return;
     if (this.#heldBytes === 0) return this.#read(piece);
     this.#hold(piece);
-    // A head is read again from its beginning with each of its few pieces; the end of a body is waited for.
+    // A head is parsed again from its beginning with each of its few pieces; of a body only the end is awaited.
     if (this.#heldBytes >= this.#wanted) this.#read(this.#takeHeld());
     else if (this.#holdsTooMuch) this.#leave(this.#takeHeld());
   };
 
-  /** What is answered meanwhile waits until all of it is read: only so does it count what comes at one time. */
+  /** Answers made meanwhile wait until all bytes are read, so that requests that arrive together are counted together. */
   #read(bytes: Buffer): void {
     this.#isReading = true;
     this.#readAll(bytes);
@@ -293,7 +293,7 @@ class FastConnection {
     return bytes;
   }
 
-  /** Node's parser goes on with these bytes, and with what comes behind them. */
+  /** Node's parser continues with these bytes and those that follow. */
   #leave(bytes: Buffer): void {
     const socket = this.#socket;
     socket.pause();
@@ -309,7 +309,7 @@ class FastConnection {
     const { rules } = this.all;
     this.all.remove(this);
     rules.handOver(this.#socket);
-    // Who listens has Node read through the socket's stream, and not past it: only so does a body that nobody reads yet stop the sender.
+    // With a listener, Node reads through the socket's stream and not past it: only then does a body that nobody reads yet stop the sender.
     this.#socket.on('data', nothing);
     this.#socket.off('error', this.#onError).off('close', this.#onClose);
   }
@@ -328,7 +328,7 @@ class FastConnection {
     for (const answer of batch) answer.written();
     const socket = this.#socket;
     if (batch.at(-1)?.closes === true) {
-      // Whatever else came is read away.
+      // Whatever else has arrived is read and dropped.
       this.#leaving = null;
       socket.resume();
       socket.destroySoon();
@@ -343,7 +343,7 @@ class FastConnection {
     if (this.#isOver) return;
     if (this.#heldBytes > 0) {
       const bytes = this.#takeHeld();
-      // What has ended takes nothing back: Node is told as it would have been.
+      // A socket that has ended takes no bytes back, so Node gets them as events.
       return this.#whenQuiet(() => {
         this.#handOver();
         socket.emit('data', bytes);
@@ -355,7 +355,7 @@ class FastConnection {
     if (this.#isQuiet || !this.all.rules.answersHalfClosed) socket.end();
   };
 
-  /** It is closed behind it. */
+  /** `close` follows. */
   readonly #onError = (): void => undefined;
 
   readonly #onClose = (): void => {

@@ -1,6 +1,6 @@
 /**
- * The sockets of a door that speaks HTTP. Takes connections over TCP or TLS and the requests that are read from them, by the
- * recogniser or by Node's parser (fast-connection.ts), gives those whose meaning is beyond doubt to the door; has the door refuse with `malformed_request`,
+ * The sockets of a door that speaks HTTP. Takes connections over TCP or TLS, and the requests that the recogniser or Node's parser
+ * reads from them (fast-connection.ts). Passes unambiguous requests to the door; has the door refuse others with `malformed_request`,
  * `encoding_unsupported`, `headers_too_large`, `path_too_long`, `expectation_failed`, `request_timeout`, `request_aborted`,
  * `method_not_allowed` (CONNECT) and `overloaded` (too many requests on one connection). Touches nothing but its sockets.
  */
@@ -30,49 +30,49 @@ import { answerHalfClosed, createHttpDoor } from './server.ts';
 import type { HttpServer } from './server.ts';
 import { WholeRequest } from './whole-request.ts';
 
-/** What a door makes of requests. */
+/** What a door does with requests. */
 export interface Door<E extends Exchange> {
   exchange(incoming: Incoming): E;
-  /** `passedOver`: why an offer to go on in another protocol was not taken. */
+  /** `passedOver`: why an offer to continue in another protocol was ignored. */
   serve(request: HttpRequest, exchange: E, passedOver: Refusal | null): void;
-  /** The answer for a connection that has no request to answer. What is answered with it is said here. */
+  /** The answer for a connection that has no request to answer. This call also reports it as answered. */
   words(why: Refusal, connection: Connection): Reply;
-  /** null: Node passes every offer over. */
+  /** null: every offer is ignored. */
   readonly offers: Offers | null;
 }
 
-/** What a door makes of requests that offer to go on in another protocol. */
+/** What a door does with requests that offer to continue in another protocol. */
 export interface Offers {
-  /** null: the offer is taken; otherwise it is passed over, and an ordinary request follows. */
+  /** null: the offer is taken; otherwise it is ignored, and an ordinary request follows. */
   refusal(request: IncomingMessage, connection: Connection): Refusal | null;
   take(request: IncomingMessage, socket: Socket, head: Buffer): void;
 }
 
 export interface FrontOptions {
-  /** What the targets begin with of requests that are read without Node's parser; null: all of them are read by it. */
+  /** How the targets of requests begin that are read without Node's parser; null: Node's parser reads all requests. */
   readonly fastPrefixes: readonly string[] | null;
   /** null: plain HTTP. */
   readonly tls: TlsSource | null;
-  /** null: everybody may come, and no proxy is believed. */
+  /** null: everybody may connect, and no proxy is trusted. */
   readonly gate: Gate | null;
   readonly limits: Limits;
   readonly connectionsMax: number;
   readonly requestTimeoutMs: number;
-  /** How long nothing may come or go on a connection, in ms; null: the other bounds are enough. */
+  /** How long a connection may be silent in both directions, in ms; null: the other bounds are enough. */
   readonly silenceMs: number | null;
-  /** Of all requests, whether they are being read or worked on. */
+  /** For all requests, whether they are being read or processed. */
   readonly inFlightBytesMax: number;
-  /** Whether a sender that ends its own half after a request still reads its answer; otherwise it has left. */
+  /** Whether a sender that closes its own half after a request still reads its answer; otherwise it has left. */
   readonly answersHalfClosed: boolean;
-  /** What one request too many on a connection reads. */
+  /** The answer to one request too many on a connection. */
   readonly impatient: Refusal;
   /** ms since 1970 */
   readonly now: () => number;
-  /** Told when accepting a connection failed, e.g. for want of file descriptors; the others go on. */
+  /** Called when accepting a connection failed, e.g. for want of file descriptors; the other connections continue. */
   readonly failed: (error: Error) => void;
 }
 
-/** As Node says it. */
+/** As Node reports it. */
 const nothingCame = Object.assign(new Error('no request came'), { code: 'ERR_HTTP_REQUEST_TIMEOUT' });
 
 export class Front<E extends Exchange> {
@@ -83,15 +83,15 @@ export class Front<E extends Exchange> {
   readonly #servers: HttpServer[] = [];
   readonly #fast: FastConnections[] = [];
   readonly #connections = new Map<Socket, Connection>();
-  /** What the end of a connection takes, and what a request takes that did not wait for the answer before it. */
+  /** The work at the end of a connection, and that of a request that did not wait for the previous answer. */
   readonly #endings: PerTurn;
   readonly #pipelined: PerTurn;
   readonly #emptied = deferred<void>();
-  /** Nobody listens any more. */
+  /** The listening sockets are closed. */
   #stopped = false;
   #closing: Promise<void> | null = null;
   #owed = 0;
-  /** Requests that came, answered or not. */
+  /** Requests received, answered or not. */
   #begun = 0;
 
   constructor(options: FrontOptions, door: Door<E>) {
@@ -129,22 +129,23 @@ export class Front<E extends Exchange> {
     return { host: bound.address, port: bound.port };
   }
 
-  /** In place of listening: connections are handed to it (`take`). */
+  /** Instead of listening: connections are passed to `take`. */
   standBy(): void {
     this.#create();
   }
 
-  /** Serves a connection that was accepted elsewhere, of which nothing was read. */
+  /** Serves a connection that was accepted elsewhere, and from which nothing was read. */
   take(socket: Socket): void {
-    // As a server of HTTP has it by itself: who closes its own half after a request still reads the answer.
+    // As Node's HTTP servers do: a sender that closes its own half after a request still reads the answer.
     socket.allowHalfOpen = true;
     this.#servers[0]?.sockets.emit('connection', socket);
   }
 
   /**
-   * A proxy that keeps connections open may be sending on one at this very moment; closed now, it would break off that
-   * request, and the proxy could not know whether to repeat it. So new connections are refused, which every proxy may
-   * take elsewhere, and on open ones the next answer says that it is the last. Who waits for this closes those that stay idle, at once.
+   * A proxy that keeps connections open may be sending a request on one at this very moment. Closing the connection would break
+   * off the request, and the proxy could not know whether to repeat it. So new connections are refused, which every proxy may
+   * take elsewhere, and on open ones the next answer says that it is the last. When this resolves, the caller must close those that are
+   * still idle at once.
    */
   async ebb(): Promise<void> {
     this.hall.closingListener = true;
@@ -154,7 +155,7 @@ export class Front<E extends Exchange> {
     }
     this.#stopped = true;
     if (this.#connections.size === 0) return;
-    // As long as requests come, the proxy has not gone elsewhere yet.
+    // As long as requests arrive, the proxy has not gone elsewhere yet.
     for (
       let [before, rounds] = [-1, 0];
       this.#begun !== before && rounds < this.#limits.drainIdleRoundsMax;
@@ -166,7 +167,7 @@ export class Front<E extends Exchange> {
     await quietTurn(() => this.#begun, this.#limits.closingTurnsMax);
   }
 
-  /** From now on the door refuses requests; connections that have answered are ended. */
+  /** From now on the door refuses requests; connections that owe no answer are ended. */
   drain(): void {
     if (this.hall.draining) return;
     this.hall.draining = true;
@@ -174,14 +175,14 @@ export class Front<E extends Exchange> {
     for (const fast of this.#fast) fast.endIdle();
   }
 
-  /** Stops listening; resolves when every connection has ended, by itself within `withinMs` (null: however long it takes). */
+  /** Stops listening; resolves when every connection has ended. Connections that have not within `withinMs` are cut off (null: none is). */
   close(withinMs: number | null): Promise<void> {
     this.#closing ??= this.#close(withinMs);
     return this.#closing;
   }
 
   async #close(withinMs: number | null): Promise<void> {
-    // Whose request has begun is answered, and Node's parser tells who that is.
+    // Requests that have begun are answered, and only Node's parser can tell which have.
     const held = this.#fast.map((fast) => fast.leaveHeld()).includes(true);
     if (held) await new Promise(setImmediate);
     this.drain();
@@ -191,7 +192,7 @@ export class Front<E extends Exchange> {
       return new Promise<void>((resolve) => void http.sockets.close(() => resolve()));
     });
     for (const { socket, idle, owed, upgraded, ending } of this.#connections.values()) {
-      // One that lingers ends by its own timer, one that is written to ends behind it; one in the middle of its headers has no request yet.
+      // A lingering connection ends by its own timer, one with unwritten bytes after these; one in the middle of its headers has no request yet.
       if (idle && owed === 0 && !upgraded && !ending && socket.writableLength === 0) socket.destroy();
     }
     this.#stopped = true;
@@ -234,7 +235,7 @@ export class Front<E extends Exchange> {
     server.on('connect', (_request, socket) =>
       this.refuseTunnel(socket as Socket, refusal('method_not_allowed')),
     );
-    // Also where nothing is offered: left to itself, Node loses what came behind such a request in the same read.
+    // Even if nothing is offered: left to itself, Node loses what followed such a request in the same read.
     server.on('upgrade', (request, socket, head) => this.#offered(http, request, socket as Socket, head));
     return http;
   }
@@ -261,7 +262,7 @@ export class Front<E extends Exchange> {
     socket.once('close', () => {
       this.#connections.delete(socket);
       if (this.#stopped && this.#connections.size === 0) this.#emptied.resolve();
-      // Answers that waited for others to be written before them are told by nobody else.
+      // Nothing else ends the requests whose answers waited for earlier ones.
       for (let [it] = connection.pending; it !== undefined; [it] = connection.pending)
         this.#ended(connection, it);
       const { last } = connection;
@@ -282,14 +283,14 @@ export class Front<E extends Exchange> {
     const passedOver = connection.takePassedOver();
     const doubt = request instanceof WholeRequest ? null : protocolRefusal(request, this.#limits);
     const broken = doubt ?? this.#impatience(connection);
-    // What ends the connection is said at once: nothing behind it is a request any more.
+    // A refusal that ends the connection is answered at once: nothing after it is a request any more.
     if (broken !== null) return exchange.refuse(broken, true);
     const serve = () => this.#door.serve(request, exchange, passedOver);
     if (connection.owed > 1) this.#pipelined.run(serve);
     else serve();
   }
 
-  /** null: the answer that closes this connection is already on its way. */
+  /** null: the answer that closes this connection is already decided. */
   #exchange(
     connection: Connection | undefined,
     request: HttpRequest,
@@ -309,11 +310,11 @@ export class Front<E extends Exchange> {
     if (!connection.end(exchange)) return;
     this.#owed -= 1;
     exchange.ended();
-    // The head of the last answer was written before anybody knew that it would be the last.
+    // The head of the last answer was written before it was known to be the last.
     if (this.hall.draining && connection.owed === 0) connection.endWithMessage(null);
   }
 
-  /** Each request that waits takes memory, and Node reads on until the end of what has come. */
+  /** Each waiting request takes memory, and Node reads on to the end of what has arrived. */
   #impatience(connection: Connection): Refusal | null {
     if (connection.owed <= this.#limits.pipelinedRequestsMax) return null;
     connection.stopParsing();
@@ -321,8 +322,8 @@ export class Front<E extends Exchange> {
   }
 
   /**
-   * A request that offers to go on in another protocol, its body unread in `head` and in the socket. Node has let go of
-   * the socket; the answers that it owes on it are written before anything else is.
+   * A request that offers to continue in another protocol, its body unread in `head` and in the socket. Node has released
+   * the socket; the answers owed on it are written before anything else.
    */
   #offered(http: HttpServer, request: IncomingMessage, socket: Socket, head: Buffer): void {
     const { offers } = this.#door;
@@ -331,15 +332,15 @@ export class Front<E extends Exchange> {
     socket.on('error', failed);
     if (connection === undefined) return void socket.destroy();
     const decide = () => {
-      // What comes behind the last answer of a connection is read and dropped.
+      // What follows the last answer of a connection is read and dropped.
       if (connection.ending) return void socket.resume();
       const refused = protocolRefusal(request, this.#limits) ?? offers?.refusal(request, connection);
       if (offers !== null && refused === null) {
         connection.upgraded = true;
         return offers.take(request, socket, head);
       }
-      // The offer is passed over. Had Node been told so in advance, it would lose what came behind the request in the same
-      // read (llhttp pauses there, and its position is not looked at), and read on in the middle of something.
+      // The offer is ignored. If Node had been told so in advance, it would lose what followed the request in the same
+      // read (llhttp pauses there, and its position is ignored), and continue in the middle of something.
       connection.passedOver = refused ?? null;
       socket.off('error', failed);
       socket.setTimeout(0);
@@ -350,10 +351,10 @@ export class Front<E extends Exchange> {
     else connection.last.whenWritten(decide);
   }
 
-  /** What is no HTTP, too slow, or has too large headers. */
+  /** For bytes that are no HTTP, arrive too slowly, or have too large headers. */
   #clientError(error: NodeJS.ErrnoException & { rawPacket?: Buffer }, socket: Socket): void {
     const connection = this.#connections.get(socket);
-    // Without a connection it is a handshake that failed: there is nobody to talk HTTP to.
+    // Without a connection, a TLS handshake has failed: HTTP cannot be spoken.
     if (connection === undefined || !socket.writable || /^(ECONNRESET|EPIPE)$/.test(error.code ?? '')) {
       socket.destroy();
       return;
@@ -368,10 +369,10 @@ export class Front<E extends Exchange> {
     });
   }
 
-  /** Ends a connection that HTTP has let go of, with a message. */
+  /** Ends a connection that Node's HTTP server has released, with a message. */
   refuseTunnel(socket: Socket, why: Refusal): void {
     const connection = this.#connections.get(socket);
-    // Node has let go of the socket: its errors are ours now, and they only end it.
+    // Node has released the socket: its errors must be handled here, and they only end it.
     socket.on('error', () => socket.destroy());
     if (connection === undefined) socket.destroy();
     else this.#refuseConnection(connection, why);
@@ -386,8 +387,8 @@ export class Front<E extends Exchange> {
 }
 
 /**
- * The bytes of a request that offered an upgrade and is an ordinary request all the same, up to its body: without the
- * offer, which a server may pass over (RFC 9110 §7.8). `curl --http2` and Java's HttpClient offer h2c with every POST.
+ * The bytes, up to its body, of a request that offered an upgrade and is served as an ordinary one: without the
+ * offer, which a server may ignore (RFC 9110 §7.8). `curl --http2` and Java's HttpClient offer h2c with every POST.
  */
 function withoutOffer(request: IncomingMessage): Buffer {
   const { method, url, httpVersion, rawHeaders } = request;

@@ -1,8 +1,8 @@
 /**
- * Bodies with a Content-Encoding, taken apart. Takes compressed bytes, gives what they hold, never more than a body may
- * be; may refuse with `encoding_unsupported`, `malformed_encoding`, `body_too_large`, `overloaded`. Small bodies are done
- * at once; larger ones by zlib's threads, which others need too: a few at one time, the others wait their turn. What
- * comes out is counted as it comes, and a body that grows beyond its bound is given up there.
+ * Decompresses bodies with a Content-Encoding. Takes compressed bytes; returns their content, never more than a body may
+ * have; may refuse with `encoding_unsupported`, `malformed_encoding`, `body_too_large`, `overloaded`. Small bodies are done
+ * at once; larger ones in zlib's threads, which others need, too: a few at one time, the others queue. Output is counted as it
+ * is produced, and a body that exceeds its bound is given up there.
  */
 import * as zlib from 'node:zlib';
 import { freeBuffer } from '../kit/free-buffer.ts';
@@ -13,17 +13,17 @@ import type { Refusal, RefusalCode } from '../tables/refusals.ts';
 import { refusal, Refused } from '../tables/refusals.ts';
 import type { Share } from './budget.ts';
 
-/** As node:zlib calls them. */
+/** As node:zlib names them. */
 export type Coding = 'gzip' | 'deflate' | 'br';
 
 /** Bodies up to this size are tried at once … */
 const smallBytesMax = 64 * 1024;
-/** … and up to this size of what comes out: less than a millisecond. */
+/** … and up to this size of their output: less than a millisecond. */
 const smallOutputBytesMax = 256 * 1024;
-/** Size of the pieces in which larger ones come out. */
+/** Size of the pieces in which the output of larger ones is produced. */
 const pieceBytes = 128 * 1024;
 
-/** null: nothing was done. */
+/** null: no coding. */
 const named = new Map<string, Coding | null>([
   ['gzip', 'gzip'],
   // RFC 9110 §8.4.1.3
@@ -36,7 +36,7 @@ const named = new Map<string, Coding | null>([
 
 const none: readonly Coding[] = [];
 
-/** The codings of a Content-Encoding in the order they were applied; a refusal when one of them is not known here. */
+/** The codings of a Content-Encoding in the order they were applied; a refusal if one of them is not known. */
 export function parseCodings(header: string | undefined, codingsMax: number): readonly Coding[] | Refusal {
   if (header === undefined) return none;
   const codings: Coding[] = [];
@@ -63,7 +63,7 @@ export class Inflations {
     return new Inflation(this, body, codings, share, bytesMax);
   }
 
-  /** Resolves when it is its turn, with what ends that. Throws `overloaded`. */
+  /** Resolves when its turn comes, with what ends the turn. Throws `overloaded`. */
   turn(): Promise<() => void> {
     if (this.#slots.waiting >= this.#waitingMax) throw new Refused('overloaded');
     return this.#slots.turn();
@@ -87,7 +87,7 @@ export class Inflation {
     this.promise = this.#run(body, codings.toReversed());
   }
 
-  /** Its request is answered: nothing is counted any more. */
+  /** Its request is answered: nothing more is counted. */
   abandon(): void {
     this.#abandoned = true;
     this.#stop();
@@ -160,7 +160,7 @@ export class Inflation {
   }
 }
 
-/** All of it at once; throws what zlib throws, and for bytes behind the end of what was compressed. */
+/** Decompresses all of it at once; throws what zlib throws, and if bytes follow the end of the compressed data. */
 function unpack(body: Buffer, coding: Coding, maxOutputLength: number): Buffer {
   const options = { maxOutputLength, info: true };
   const all = {
@@ -168,7 +168,7 @@ function unpack(body: Buffer, coding: Coding, maxOutputLength: number): Buffer {
     deflate: isZlib(body) ? zlib.inflateSync : zlib.inflateRawSync,
     br: zlib.brotliDecompressSync,
   }[coding];
-  // With `info` the engine comes along (Node's documents; its types do not say so).
+  // With `info` the result includes the engine (Node's documentation; its types do not say so).
   const { buffer, engine } = all(body, options) as unknown as {
     buffer: Buffer;
     engine: { bytesWritten: number };
@@ -185,7 +185,7 @@ function unpacker(body: Buffer, coding: Coding): zlib.Gunzip | zlib.Inflate | zl
 }
 
 /**
- * `deflate` means the zlib format (RFC 9110 §8.4.1.2), and some send a bare deflate stream. A zlib header is a multiple of
+ * `deflate` means the zlib format (RFC 9110 §8.4.1.2), but some send a bare deflate stream. A zlib header is a multiple of
  * 31 that names the method 8; a deflate stream that begins like one would be a stored block with padding that is not zero.
  */
 function isZlib(body: Buffer): boolean {

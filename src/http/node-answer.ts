@@ -1,4 +1,4 @@
-/** How answers are written where Node's parser has read the request. */
+/** How answers are written if Node's parser has read the request. */
 import type { ServerResponse } from 'node:http';
 
 export function writeHead(
@@ -11,9 +11,9 @@ export function writeHead(
 }
 
 /**
- * Node writes an answer with a body in pieces (writev), which costs some µs more than one string in one write. What it
- * has made of the head is public in fact only (`_header` of lib/_http_outgoing.js, since 0.x): false where it is not there,
- * and nothing is done. The head is written one byte a character, so the body has to be ASCII.
+ * Node writes an answer with a body in pieces (writev), which costs some µs more than one string in one write. The head that
+ * it has made is public in practice only (`_header` of lib/_http_outgoing.js, since 0.x): if it is missing, this does nothing
+ * and returns false. The head is written one byte per character, so the body has to be ASCII.
  */
 export function endInOneWrite(response: ServerResponse, body: string): boolean {
   const message = response as ServerResponse & { _header?: unknown };

@@ -1,6 +1,6 @@
 /**
- * What Node's HTTP parser lets pass or reports in its own words, judged. Pure: takes a parsed request or a
- * parser error, gives a refusal or null.
+ * Judges what Node's HTTP parser accepts, or reports in its own words. Pure: takes a parsed request or a
+ * parser error, returns a refusal or null.
  */
 import type { IncomingMessage } from 'node:http';
 import type { Limits } from '../tables/limits.ts';
@@ -8,9 +8,9 @@ import type { Refusal } from '../tables/refusals.ts';
 import { refusal } from '../tables/refusals.ts';
 
 /**
- * Refuses requests whose meaning is in doubt; the connection is closed behind them. Node's parser accepts the version
+ * Refuses requests whose meaning is in doubt; the connection is then closed. Node's parser accepts the version
  * numbers 0.9 and 2.0, several Hosts, transfer codings before `chunked`, and chunked bodies in HTTP/1.0; a
- * proxy in front may read such a request otherwise than we do (RFC 9112 §3.2, §6.1, §11.2).
+ * proxy in front may read such a request differently (RFC 9112 §3.2, §6.1, §11.2).
  */
 export function protocolRefusal(request: IncomingMessage, limits: Limits): Refusal | null {
   const { rawHeaders } = request;
@@ -35,7 +35,7 @@ export function protocolRefusal(request: IncomingMessage, limits: Limits): Refus
   return null;
 }
 
-/** A parser error, a timeout or an early end of the connection, as the refusal its sender reads. */
+/** A parser error, a timeout or an early end of the connection, as the refusal that its sender gets. */
 export function refusalForParserError(error: NodeJS.ErrnoException & { rawPacket?: Buffer }): Refusal {
   switch (error.code) {
     case 'ERR_HTTP_REQUEST_TIMEOUT':
@@ -45,7 +45,7 @@ export function refusalForParserError(error: NodeJS.ErrnoException & { rawPacket
     case 'HPE_CHUNK_EXTENSIONS_OVERFLOW':
       return refusal('body_too_large', 'the chunk extensions are too large');
     case 'HPE_HEADER_OVERFLOW': {
-      // The parser does not say what overflowed; a request line is still going on where no line has ended.
+      // The parser does not say what overflowed; if no line has ended, it was the request line.
       const packet = error.rawPacket;
       const inTarget = packet !== undefined && /^[A-Z]+ [^\n]*$/.test(packet.toString('latin1'));
       return refusal(inTarget ? 'path_too_long' : 'headers_too_large');
@@ -56,8 +56,8 @@ export function refusalForParserError(error: NodeJS.ErrnoException & { rawPacket
 }
 
 /**
- * Whether the request that the parser could not read is a HEAD, whose answers have no body: as far as its first line
- * has come in the same piece with what was wrong. The line that stands last is its own: no header looks like one.
+ * Whether the request that the parser could not read is a HEAD, whose answers have no body: known if its first line
+ * arrived in the same piece as the error. The last such line is its own: no header looks like one.
  */
 export function isHeadOfParserError({ rawPacket }: { readonly rawPacket?: Buffer }): boolean {
   if (rawPacket === undefined) return false;

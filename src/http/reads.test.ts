@@ -1,4 +1,4 @@
-/** That this Node's sockets are read past their streams, those of TLS through them, and that the stream has everything from when that ends. */
+/** This Node's sockets are read past their streams, those of TLS through them, and once that ends the stream gets everything. */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';

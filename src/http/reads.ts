@@ -1,17 +1,17 @@
 /**
- * What a socket reads, past its stream. Node makes a buffer of 64 KiB for every read, and cuts it to what came: a fifth of what a
- * server does that answers small requests. A socket that was made with Node's own option `onread` reads into one buffer that its owner
- * gives; those that a server accepts cannot be made with it, so they are given afterwards what it would have given them. Where
- * Node keeps it elsewhere than today (reads.test.ts tells), or a socket is not of TCP alone, its stream is read.
+ * Reads a socket past its stream. For every read Node allocates a buffer of 64 KiB and cuts it to what arrived: a fifth of the work of
+ * a server that answers small requests. A socket that is created with Node's own option `onread` reads into one buffer that its owner
+ * provides; sockets that a server accepts cannot be created with it, so they are given afterwards what it would have set. If
+ * Node keeps that elsewhere than today (reads.test.ts tells), or a socket is not plain TCP, its stream is read.
  */
 import { Socket } from 'node:net';
 import type { ConnectOpts, SocketConstructorOpts } from 'node:net';
 
-/** One for all sockets: what came is used, or copied, before the next one reads. */
+/** One for all sockets: what arrives is used, or copied, before the next one reads. */
 const shared = Buffer.allocUnsafeSlow(65_536);
 const sample = () => true;
 
-/** As Node's `net.Socket` holds what `onread` gave it. */
+/** How Node's `net.Socket` holds what `onread` gave it. */
 type OwnReads = Socket & Record<symbol, unknown> & { _handle?: { useUserBuffer?(memory: Buffer): void } };
 
 const [memoryAt, useAt] = places();
@@ -24,8 +24,8 @@ function places(): (symbol | undefined)[] {
 }
 
 /**
- * Calls back with what comes, in memory that is good for that call alone. Gives what ends this: from then on its stream has what
- * comes, as if nobody had read past it. The socket must not have read anything yet.
+ * Calls `use` with the bytes that arrive, in memory that is valid during that call only. Returns what ends this: from then on the
+ * socket's stream gets the bytes, as if nothing had been read past it. The socket must not have read anything yet.
  */
 export function readEach(socket: Socket, use: (bytes: Buffer) => void): () => void {
   const own = socket as OwnReads;
@@ -36,12 +36,12 @@ export function readEach(socket: Socket, use: (bytes: Buffer) => void): () => vo
   }
   handle.useUserBuffer(shared);
   own[memoryAt] = shared;
-  // Returning false stops the reading, as it does of a stream that is full.
+  // Returning false would stop the reading, as a full stream does.
   own[useAt] = (bytes: number) => {
     use(shared.subarray(0, bytes));
     return true;
   };
-  // The end is told by the stream, which tells nothing while it stands.
+  // The stream reports the end, but nothing while it is paused.
   socket.resume();
   return () => {
     own[useAt] = (bytes: number) => socket.push(Buffer.from(shared.subarray(0, bytes)));

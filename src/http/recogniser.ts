@@ -1,18 +1,18 @@
 /**
- * The one shape that nearly all webhooks have, told from everything else. Takes bytes as they came, says that a whole head
- * stands there, that more has to come, or that somebody else has to read it: whatever could be understood in two ways, and
- * whatever is rare. Accepts a part of what Node's parser accepts, and reads that part as it does (recogniser.test.ts holds it
- * to that). Pure; allocates nothing for what it does not accept.
+ * Tells the one form that nearly all webhooks have from everything else. Takes bytes as received; returns that a complete head
+ * is there, that more bytes are needed, or that Node's parser has to read the request: whatever could be understood in two ways,
+ * and whatever is rare. Accepts a part of what Node's parser accepts, and reads that part as Node's parser does (recogniser.test.ts
+ * compares them). Pure.
  */
 
-/** Nothing is wrong with what has come so far. */
+/** The bytes so far are correct, but not complete. */
 export const more = 0;
-/** Node's parser reads it. */
+/** Node's parser has to read the request. */
 export const doubtful = -1;
 
-/** In bytes. */
+/** Sizes in bytes. */
 export interface Recognised {
-  /** What a request target begins with: `/webhook/`. */
+  /** How a request target may begin: `/webhook/`. */
   readonly prefixes: readonly string[];
   /** From the first byte of the request line to the end of the blank line. */
   readonly headBytesMax: number;
@@ -32,8 +32,8 @@ const [tab, lineFeed, carriageReturn, blank, zero, nine, colon] = [9, 10, 13, 32
 const version = Buffer.from(' HTTP/1.1\r\n');
 
 /**
- * Names that decide where a message ends, what becomes of its connection, or how its body is to be read. Of these `host` and
- * `content-length` come exactly once, `connection` at most once; with one of the others a request is somebody else's.
+ * Names that determine where a message ends, what happens to its connection, or how its body is read. `host` and
+ * `content-length` have to come exactly once, `connection` at most once; a request with any of the others is left to Node's parser.
  */
 type Named = 'host' | 'length' | 'connection' | 'other';
 const named: readonly (readonly [name: string, means: Named])[] = [
@@ -54,14 +54,14 @@ const namedByLength = Array.from({ length: 32 }, (_, length) =>
 const connectionWords = ['keep-alive', 'close'] as const;
 
 export class Recogniser {
-  /** Of the head that was read last. */
+  /** These fields describe the head that was read last. */
   headBytes = 0;
   bodyBytes = 0;
-  /** Where its target ends, from its own beginning; it begins behind `POST `. */
+  /** Where its target ends, from the beginning of the head; the target begins after `POST `. */
   targetEnd = 0;
-  /** The same of where names and values begin and end, four numbers a line. They belong to whoever takes them. */
+  /** Where names and values begin and end, from the beginning of the head: four numbers per line. The caller may keep the array. */
   lines: number[] = [];
-  /** It is the last one on its connection. */
+  /** The request is the last one on its connection. */
   closes = false;
   readonly #rules: Recognised;
   readonly #starts: readonly Buffer[];
@@ -72,8 +72,8 @@ export class Recogniser {
   }
 
   /**
-   * Reads the head that begins at `start`: its length (then the fields say what is in it, and of the body nothing was looked
-   * at), or `more`, or `doubtful`. Bytes that were doubtful stay so whatever follows them.
+   * Reads the head that begins at `start`: returns its length (the fields then describe it, and the body was not examined),
+   * `more` or `doubtful`. Bytes that are doubtful remain so, whatever follows them.
    */
   read(bytes: Buffer, start: number): number {
     const { headBytesMax, targetBytesMax } = this.#rules;
@@ -146,7 +146,7 @@ export class Recogniser {
   }
 }
 
-/** Whether a name as received is `wanted`, which is in lower case already. */
+/** Whether a name as received is `wanted`, which is in lower case. */
 export function isNamed(bytes: Buffer, start: number, end: number, wanted: string): boolean {
   if (end - start !== wanted.length) return false;
   for (let i = 0; i < wanted.length; i++) {
@@ -175,7 +175,7 @@ function numberAt(bytes: Buffer, start: number, end: number): number {
   return number;
 }
 
-/** Whether these stand there, as far as bytes have come. */
+/** Whether `expected` is at `at`, as far as bytes have arrived. */
 function agrees(bytes: Buffer, at: number, end: number, expected: Buffer): boolean {
   for (let i = 0; i < expected.length && at + i < end; i++) if (bytes[at + i] !== expected[i]) return false;
   return true;

@@ -1,4 +1,4 @@
-/** Answers as they are written. Types, and the whole message of one where it is not Node that writes it; touches nothing. */
+/** Answers as they are written. Types, and the whole message of an answer that Node does not write; touches nothing. */
 import { STATUS_CODES } from 'node:http';
 
 export interface Reply {
@@ -8,10 +8,10 @@ export interface Reply {
   readonly body: string | Buffer;
 }
 
-/** A header, by which one answer differs from others of the same reply. */
+/** A header in which one answer differs from others of the same reply. */
 export type OwnHeader = readonly [name: string, value: string];
 
-/** A whole HTTP message, one character a byte: `last` are its last headers. */
+/** A whole HTTP message, one character per byte: `last` are its last headers. */
 export function messageOf(reply: Reply, last: string, nowMs: number, own: OwnHeader | null = null): string {
   const head = heads.get(reply) ?? headOf(reply);
   const line = own === null ? '' : lineOf(own[0], own[1]);
@@ -20,32 +20,32 @@ export function messageOf(reply: Reply, last: string, nowMs: number, own: OwnHea
 
 const heads = new WeakMap<Reply, string>();
 
-/** An answer that many are given, with what is the same in all of its messages made once. */
+/** A reply that is sent often: the part that all of its messages share is made once. */
 export function often<R extends Reply>(reply: R): R {
   heads.set(reply, headOf(reply));
   return reply;
 }
 
-/** The lines of an answer up to the last one that is its own. */
+/** The lines of an answer that come from its reply. */
 function headOf({ status, headers }: Reply): string {
   let head = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\n`;
   for (let i = 0; i + 1 < headers.length; i += 2) head += lineOf(headers[i] ?? '', headers[i + 1] ?? '');
   return head;
 }
 
-/** Throws for a header that would end before it should, as Node does: that is nobody's but our own mistake. */
+/** Throws, as Node does, for a header that would end before it should: only a bug of Headgate can cause that. */
 function lineOf(name: string, value: string): string {
   if (unwritable.test(value) || unwritable.test(name))
     throw new TypeError('a header of an answer has characters that no header may have');
   return `${name}: ${value}\r\n`;
 }
 
-/** The same for a socket that has no request to answer, and that is closed after it. */
+/** The message for a socket that has no request to answer, and that is closed after it. */
 export function rawMessage(it: Reply, nowMs: number): string {
   return messageOf(it, 'Connection: close\r\n', nowMs);
 }
 
-/** But for tabs, what is no visible byte and no blank. */
+/** Any character but tabs, spaces and visible bytes. */
 const unwritable = /[^\t\x20-\x7e\x80-\xff]/;
 
 function asBytes(body: string | Buffer): string {

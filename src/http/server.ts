@@ -1,6 +1,6 @@
 /**
- * Node's HTTP server as the doors want it, and what accepts connections for it, over TCP or over TLS. Takes bounds and, for
- * TLS, a TlsSource; gives both, and a way to be told of connections that can speak HTTP. Touches no request.
+ * Node's HTTP server as the doors need it, and the server that accepts connections for it, over TCP or TLS. Takes bounds and, for
+ * TLS, a TlsSource; returns both, and a way to be called with connections that can speak HTTP. Touches no request.
  */
 import { createServer } from 'node:http';
 import type { Server } from 'node:http';
@@ -11,7 +11,7 @@ import type { TLSSocket } from 'node:tls';
 import { Handshakes } from '../access/handshakes.ts';
 import type { TlsSource } from '../access/tls-source.ts';
 
-/** In bytes, ms and connections; of limits.ts. */
+/** In bytes, ms and connections; from limits.ts. */
 export interface HttpBounds {
   readonly headersBytesMax: number;
   readonly headersTimeoutMs: number;
@@ -20,17 +20,17 @@ export interface HttpBounds {
   readonly connectionsMax: number;
 }
 
-/** What accepts connections, and Node's parser for them, which accepts none itself. */
+/** The server that accepts connections, and Node's parser for them, which accepts none itself. */
 export interface HttpServer {
   readonly sockets: NetServer;
   readonly parser: Server;
-  /** Calls back with every connection on which requests may come. */
+  /** Calls back with every connection on which requests may arrive. */
   connected(use: (socket: Socket) => void): void;
-  /** Ends the connections that have not come so far. */
+  /** Ends the connections whose TLS handshake is not complete. */
   readonly endHandshakes: () => void;
 }
 
-/** A server of HTTP alone. */
+/** Node's HTTP server alone. */
 export function createHttpServer(bounds: HttpBounds): Server {
   const { headersTimeoutMs, requestTimeoutMs, keepAliveTimeoutMs, headersBytesMax } = bounds;
   const server = createServer({
@@ -39,19 +39,19 @@ export function createHttpServer(bounds: HttpBounds): Server {
     requestTimeout: requestTimeoutMs,
     keepAliveTimeout: keepAliveTimeoutMs,
     connectionsCheckingInterval: Math.min(1_000, Math.ceil(headersTimeoutMs / 4)),
-    // Checked in protocol.ts: there the refusal has a body like all others.
+    // Checked in protocol.ts, so that the refusal has a body like all others.
     requireHostHeader: false,
   });
-  // Beyond this count Node would drop header lines silently, a signature among them; 0 keeps them all to be counted.
+  // Beyond a limit, Node would drop header lines silently, perhaps a signature; 0 keeps them all to be counted.
   server.maxHeadersCount = 0;
   server.maxConnections = bounds.connectionsMax;
   return server;
 }
 
-/** Connections are given to its parser by the event `connection`, of which Node's documents say that it is there for that. */
+/** Connections are passed to its parser by the event `connection`, which Node's documentation allows. */
 export function createHttpDoor(bounds: HttpBounds, tls: TlsSource | null): HttpServer {
   const parser = createHttpServer(bounds);
-  // Node begins to look after the time that headers and bodies take when it is told that the server listens.
+  // Node begins to check how long headers and bodies take when it is told that the server listens.
   parser.emit('listening');
   const made = tls === null ? overTcp() : overTls(tls, bounds.headersTimeoutMs);
   made.sockets.maxConnections = bounds.connectionsMax;
@@ -59,14 +59,14 @@ export function createHttpDoor(bounds: HttpBounds, tls: TlsSource | null): HttpS
 }
 
 /**
- * A sender that closes its own half after the request (`nc -N`) still reads its answer. Not in Node's documents, but in
- * its HTTP server since 0.x.
+ * A sender that closes its own half after the request (`nc -N`) still reads its answer. Not documented, but in
+ * Node's HTTP server since 0.x.
  */
 export function answerHalfClosed(server: Server): void {
   (server as Server & { httpAllowHalfOpen: boolean }).httpAllowHalfOpen = true;
 }
 
-/** As servers of HTTP have it by themselves. */
+/** As in Node's HTTP servers. */
 const options = { allowHalfOpen: true, noDelay: true };
 
 function overTcp(): Omit<HttpServer, 'parser'> {
@@ -82,7 +82,7 @@ function overTls(tls: TlsSource, handshakeTimeout: number): Omit<HttpServer, 'pa
   const sockets = createTlsServer({
     ...options,
     ...tls.serverOptions,
-    // Senders that offer either; without the second, `curl --http1.0` would be turned away by the handshake.
+    // For senders that offer either; without the second, the handshake would turn away `curl --http1.0`.
     ...tls.alpn(['http/1.1', 'http/1.0']),
     // A handshake counts as the beginning of the headers.
     handshakeTimeout,
@@ -96,7 +96,7 @@ function overTls(tls: TlsSource, handshakeTimeout: number): Omit<HttpServer, 'pa
     connected: (use) =>
       sockets.on('secureConnection', (socket: TLSSocket) => {
         const isOpen = handshakes.done(socket) !== undefined;
-        // The last words of the handshake are still to be written.
+        // The last message of the handshake is still to be written.
         if (isOpen && tls.isChallenge(socket)) socket.destroySoon();
         else if (!isOpen || tls.refuses(socket)) socket.destroy();
         else use(socket);

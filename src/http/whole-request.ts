@@ -1,12 +1,12 @@
 /**
- * A request that the recogniser has accepted, with all of its body, in the words of node:http. Takes the bytes it stands in,
- * which it keeps; gives header lines to whoever asks for them, and makes none for who does not. Pure.
+ * A request that the recogniser has accepted, with all of its body, under the names of node:http. Takes and keeps its bytes;
+ * makes strings of headers only for callers that ask for them. Pure.
  */
 import type { IncomingHttpHeaders } from 'node:http';
 import { isNamed } from './recogniser.ts';
 import type { Recogniser } from './recogniser.ts';
 
-/** Of these Node keeps the first, where they come twice; others are joined (its documents, message.headers). */
+/** If one of these headers is repeated, Node keeps the first; others are joined (its documentation, message.headers). */
 const kept = new Set(
   (
     'age authorization content-length content-type etag expires from host if-modified-since if-unmodified-since ' +
@@ -21,14 +21,14 @@ export class WholeRequest {
   readonly complete = true;
   readonly url: string;
   readonly body: Buffer;
-  /** It is the last one on its connection. */
+  /** The request is the last one on its connection. */
   readonly closes: boolean;
   readonly #bytes: Buffer;
   readonly #lines: readonly number[];
   #rawHeaders: string[] | null = null;
   #headers: IncomingHttpHeaders | null = null;
 
-  /** `bytes`: what the recogniser has just read, with its body. */
+  /** `bytes`: the request that the recogniser has just read, with its body. */
   constructor(bytes: Buffer, { targetEnd, lines, headBytes, bodyBytes, closes }: Recogniser) {
     this.url = bytes.toString('latin1', 'POST '.length, targetEnd);
     this.body = bytes.subarray(headBytes, headBytes + bodyBytes);
@@ -37,7 +37,7 @@ export class WholeRequest {
     this.#lines = lines;
   }
 
-  /** The value of a header, by its name in lower case; null: it did not come; undefined: it came more than once. */
+  /** The value of a header, by its name in lower case; null: absent; undefined: received more than once. */
   readonly header = (name: string): string | null | undefined => {
     const lines = this.#lines;
     const bytes = this.#bytes;

@@ -1,4 +1,4 @@
-/** The one URL that is opened for Event Grid, every other that is not, and what asks for none. */
+/** The one URL that is opened for Event Grid, every other that is not, and requests that ask for none. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { rowsOf, targetOf } from '../../test/support/rows.ts';

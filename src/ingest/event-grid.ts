@@ -1,21 +1,21 @@
 /**
- * The URL with which a subscription of Azure Event Grid is confirmed, for tables that name their subscriptions and do not answer its
- * code. Takes the body of a request that was accepted; gives the URL. Nothing of it is the sender's choice but what names this very validation. Pure.
+ * The URL that confirms a subscription of Azure Event Grid, for tables that name their subscriptions and do not answer its code.
+ * Takes the body of an accepted request; returns the URL. The sender chooses only the parts of it that name this very validation. Pure.
  */
 import { readMessage } from '../catalog/sns-topics.ts';
 import { limits } from '../tables/limits.ts';
 
 const uuid = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
-/** Event Grid listens there for nothing else. */
+/** Event Grid listens there only for validations. */
 const host = /^rp-[a-z0-9]{2,40}\.eventgrid\.azure\.net:553$/;
 const wanted = ['apiVersion', 'id', 't', 'token'];
 
-/** undefined: it asks for no validation; null: its URL does anything but validate one of these subscriptions. */
+/** undefined: the request asks for no validation; null: its URL does anything but validate one of these subscriptions. */
 export function validationUrl(body: Buffer, subscriptions: ReadonlySet<string>): URL | null | undefined {
   const event = onlyItem(body);
   if (event?.['eventType'] !== 'Microsoft.EventGrid.SubscriptionValidationEvent') return undefined;
   const { validationUrl: text, validationCode: code } = (event['data'] ?? {}) as Record<string, unknown>;
-  // What a parser would put right is not what Event Grid writes.
+  // Event Grid writes no URL that a parser would have to correct.
   if (typeof text !== 'string' || !/^https:\/\/[!-~]{1,2048}$/.test(text) || /[\\@#]/.test(text)) return null;
   if (!URL.canParse(text)) return null;
   const url = new URL(text);

@@ -1,9 +1,9 @@
 /**
- * What EXPLAIN VALIDATE answers, as one sentence: the tables that may be meant → what their checks are made of → the
- * request, evaluated by the very closure that guards the table.
+ * How EXPLAIN VALIDATE is answered: the tables that may be meant → the sources of their checks → the request, evaluated by
+ * the very closure that guards the table.
  *
- * Takes a question from the SQL door; gives one answer a table, with no secret in it; throws SqlFailure where the
- * question cannot be read, and what the catalog throws. Keeps nothing.
+ * Takes a question from the SQL door; returns one answer per table, with no secret in it; throws SqlFailure if the
+ * question cannot be parsed, and what the catalog throws. Keeps nothing.
  */
 import type { Source, SourceQuestion } from '../catalog/catalog.ts';
 import { deliveryOf } from '../decode/delivery.ts';
@@ -63,7 +63,7 @@ function explainTable(
   return { oid, ...checked, steps };
 }
 
-/** The id of the delivery as its sender sent it, and whether it is known already, are not told. */
+/** Shows neither the id of the delivery nor whether it is already known. */
 function deliveryStep(dedupe: Dedupe, request: CheckRequest): ExplainedTable['steps'][number] {
   const expression = `dedupe ${dedupe.shown}`;
   try {
@@ -76,14 +76,14 @@ function deliveryStep(dedupe: Dedupe, request: CheckRequest): ExplainedTable['st
 }
 
 interface Tried {
-  /** Which rule takes it, and how; null: none. */
+  /** Which rule matches, and its answer; null: none. */
   readonly answer: string | null;
   readonly steps: ExplainedTable['steps'];
 }
 
 const nothingAsked: Tried = { answer: null, steps: [] };
 
-/** What an answer holds is not shown: it may be signed, and could be sent. */
+/** The content of an answer is not shown: it may be signed, and could be sent. */
 function tried(rules: readonly HandshakeRule[], request: CheckRequest, bytesMax: number): Tried {
   const steps: { expression: string; value: string }[] = [];
   for (const { place, methods, answer } of rules) {
@@ -102,7 +102,7 @@ function pathOf({ database, schema, table }: TableName): string {
   return `/webhook/${[database, schema, table].map(encodeURIComponent).join('/')}`;
 }
 
-/** A whole address says itself under which name Headgate is called; nothing in it is decoded or put right. */
+/** An absolute URL itself says under which name Headgate is called; nothing in it is decoded or normalized. */
 function splitUrl(url: string, known: string | null): { publicUrl: string | null; target: string } {
   const base = known?.replace(/\/$/, '') ?? null;
   if (base !== null && url.startsWith(`${base}/`))

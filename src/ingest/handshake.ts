@@ -1,12 +1,12 @@
 /**
- * What happens to a sender's question, as one sentence. It is answered from the ANSWER clauses of its table; nothing of it is
- * stored, and no row comes of it.
+ * How the handshake of a sender is answered: by the ANSWER clauses of its table. It makes no row, and nothing of it is stored but a
+ * secret that a rule learns.
  *
- *   route → find the table → which rules → body → match → answer
+ *   route → find the table → select rules → body → match → answer
  *
- * UNCHECKED rules are tried before VALIDATE, the others once it has accepted. A question is answered also from the last known
- * catalog while the engine is away (decision 0083): a late answer harms nobody, a missing one ends a subscription.
- * Takes an Arrival; gives the answer, or null where no rule matches, and the request goes on as if there were none. May refuse
+ * UNCHECKED rules are tried before VALIDATE, the others once it has accepted. While the engine is unreachable, handshakes are answered
+ * from the last known catalog (decision 0083): an outdated answer does no harm, a missing one ends a subscription.
+ * Takes an Arrival; returns the answer, or null if no rule matches; the request then continues as if there were no rules. May refuse
  * with `rate_limited`, and with `engine_unavailable` as long as nothing is known of its database.
  */
 import { RateLimit } from '../access/rate-limit.ts';
@@ -28,13 +28,13 @@ import type { Refusal } from '../tables/refusals.ts';
 export interface HandshakeDeps {
   /** The table that a request target names; throws `malformed_path`, `not_found`. */
   route(target: string): TableName;
-  /** As the catalog knows the table, or knew it last; null: there is none; undefined: nothing was ever known of the database. */
+  /** The table as the catalog knows it, or knew it last; null: no such table; undefined: nothing was ever known of the database. */
   lastKnown(name: TableName): Target | null | undefined;
   /** As for a row; throws `not_found`, `engine_unavailable`. */
   find(name: TableName): Target | Promise<Target>;
-  /** Told of every question to a table that answers some. Never throws, takes no time. */
+  /** Called for every handshake to a table that answers some. Never throws, returns at once. */
   asked(handshake: AskedHandshake): void;
-  /** Gives a secret this value, where it has none; whether it has it now, committed. Throws Refused. */
+  /** Gives a secret this value if it has none; resolves with whether it has the value now, committed. Throws Refused. */
   learn(target: Target, learns: Learns, value: string, remoteAddress: string): Promise<boolean>;
   /** A monotonic clock, ms. */
   readonly clock: () => number;
@@ -44,15 +44,15 @@ export interface HandshakeDeps {
   >;
 }
 
-/** What a question came to. */
+/** How a handshake ended. */
 export type Asked =
   | { readonly kind: 'asked'; readonly target: Target; readonly answer: HandshakeAnswer }
   | { readonly kind: 'askedTooOften'; readonly target: Target; readonly refusal: Refusal };
 
 export interface Handshakes {
-  /** A request that is no POST; null: it is refused as any other table would refuse it. */
+  /** A request that is no POST; null: refuse it as for any other table. */
   ask(arrival: Arrival): Promise<Asked | null>;
-  /** A POST whose body is read, before VALIDATE (`unchecked`) or once it has accepted; null: it goes on. */
+  /** A POST whose body has been read, before VALIDATE (`unchecked`) or once it has accepted; null: the request continues. */
   posted(
     target: Target,
     answers: Answers,
@@ -60,9 +60,9 @@ export interface Handshakes {
     remoteAddress: string,
     which: Which,
   ): Asked | null;
-  /** A POST that may bring a secret of the table; null: it goes on. */
+  /** A POST that may bring a secret of the table; null: the request continues. */
   learning(target: Target, request: CheckRequest, remoteAddress: string): Promise<Asked | null>;
-  /** A POST that cannot be stored at present; null: it is refused for that. */
+  /** A POST that cannot be stored at present; null: refuse it for that reason. */
   meanwhile(
     target: Target | null | undefined,
     arrival: Arrival,
@@ -111,10 +111,10 @@ export function createHandshakes(deps: HandshakeDeps): Handshakes {
   };
 }
 
-/** Finds the rule that a question matches, and keeps to the rate of its table. */
+/** Finds the rule that a handshake matches, and enforces the rate of its table. */
 class Matcher {
   readonly #deps: HandshakeDeps;
-  /** What strangers use up is not taken from those whom VALIDATE has accepted. */
+  /** Separate, so that strangers cannot use up the rate of senders whom VALIDATE has accepted. */
   readonly #rates: { readonly [which in Which]: RateLimit };
 
   constructor(deps: HandshakeDeps) {
@@ -124,7 +124,7 @@ class Matcher {
     this.#rates = { unchecked: rate(), checked: rate() };
   }
 
-  /** UNCHECKED rules, then, where VALIDATE accepts, the others. */
+  /** UNCHECKED rules, then, if VALIDATE accepts, the others. */
   all(target: Target, answers: Answers, request: CheckRequest, remoteAddress: string): Asked | null {
     const first = this.first(target, answers, request, remoteAddress, 'unchecked');
     if (first !== null || !canMatch(answers.checked, request.method)) return first;
@@ -151,7 +151,7 @@ class Matcher {
     return null;
   }
 
-  /** The first rule that learns a secret and has it now: answered once that is committed. */
+  /** The first rule whose secret this request brings: answered once the secret is committed. */
   async learning(target: Target, request: CheckRequest, remoteAddress: string): Promise<Asked | null> {
     for (const { place, methods, learns, answer: makes } of target.answers?.unchecked ?? []) {
       if (learns === undefined || methods?.has(request.method) === false) continue;
@@ -201,13 +201,13 @@ function tooMany(waitMs: number): Refusal {
   return { ...refusal('rate_limited', 'too many handshakes of this table'), retryAfterSeconds };
 }
 
-/** Without a wait where the table is known; null: there is no such table. */
+/** Does not wait if the table is known; null: there is no such table. */
 async function found(arrival: Arrival, deps: HandshakeDeps): Promise<Target | null> {
   let known: Target | null | undefined;
   try {
     const name = deps.route(arrival.target);
     known = deps.lastKnown(name);
-    // It may have been made a millisecond ago: the sender's URL is entered as soon as CREATE TABLE has returned.
+    // The table may be a millisecond old: its URL is given to the sender as soon as CREATE TABLE returns.
     return known ?? (await deps.find(name));
   } catch (error) {
     if (!(error instanceof Refused)) throw error;
@@ -224,7 +224,7 @@ function requestOf({ method, target, rawHeaders, arrivedAtMs }: Arrival, body: B
   return { method, target, rawHeaders, arrivedAtMs, body };
 }
 
-/** null: it may be larger, or is not to be had as it is, and no rule matches it. Most questions have none. */
+/** null: the body may be larger, or is encoded, so no rule matches it. Most handshakes have no body. */
 async function smallBody(
   arrival: Arrival,
   read: () => Promise<Buffer>,

@@ -1,13 +1,13 @@
 /**
- * What happens to the batches of one WebSocket, as one sentence. A stream is opened once and then takes batches:
+ * What happens to the batches of one WebSocket. A stream is opened once and then takes batches:
  *
  *   route → find the table → VALIDATE over the first frame ┆ find → admit → decode → the lane's receipt, in order
  *
- * Takes an Opening, and then batches; gives one Outcome for each, or throws Refused with the codes of those stages.
- * Batches are pipelined: the next is submitted before the one before it is committed, in one Chain, so that once a
- * batch was not committed none after it takes effect. Where trying again can help and nothing was stored (the table was
- * changed, the lane is full, the engine is away), the stream begins a new chain with the first that was not committed,
- * for at most `streamPatienceMs`. An outcome that is not known is never tried again. Touches nothing itself.
+ * Takes an Opening, and then batches; returns one Outcome for each, or throws Refused with the codes of those stages.
+ * Batches are pipelined: each is submitted before the previous one is committed, in one Chain, so that after a batch
+ * that was not committed none takes effect. If a retry can help and nothing was stored (the table was changed, the lane is
+ * full, the engine is unreachable), the stream starts a new chain with the first batch that was not committed, for at most
+ * `streamPatienceMs`. An unknown outcome is never retried. Touches nothing itself.
  */
 import type {
   Chain,
@@ -28,11 +28,11 @@ import type { TableName } from '../tables/observations.ts';
 import { refusal, Refused, refusals } from '../tables/refusals.ts';
 import type { Refusal } from '../tables/refusals.ts';
 
-/** The items of one batch, as they came, with the head of the upgrade: it names the decoder's options, and fills INCLUDE columns. */
+/** The items of one batch, as received, with the head of the upgrade, which names the decoder's options and fills INCLUDE columns. */
 export interface ItemsRequest extends DecodeHead {
   /** The `data` of each item. */
   readonly documents: Documents & { readonly spans: Uint32Array };
-  /** 1 where an item deletes; null: none does. */
+  /** 1 for an item that deletes; null: none does. */
   readonly deletes: Uint8Array | null;
 }
 
@@ -43,56 +43,56 @@ export interface StreamDeps {
   route(target: string): TableName;
   /** The table as the catalog knows it now; throws `not_found`, `engine_unavailable`. */
   find(name: TableName): Target | Promise<Target>;
-  /** Throws `lane_full`, `draining`; `bytes`: how large the batch is. */
+  /** `bytes`: the size of the batch. Throws `lane_full`, `draining`. */
   admit(target: Target, bytes: number): void;
-  /** Throws Refused, its message beginning with `item N: ` (from 1). */
+  /** Throws Refused, with a message that begins with `item N: ` (from 1). */
   decode(target: Target, items: ItemsRequest): Rows | Promise<Rows>;
   submit(rows: Rows): Promise<Outcome>;
-  /** Reads the catalog again, because the engine says that a table is not what it was. */
+  /** Reads the catalog again, because the engine reported that the table has changed. */
   refresh(table: Pick<Target, 'database' | 'oid'>): Promise<void>;
-  /** Told of every stream and batch that was refused. Never throws, takes no time. */
+  /** Called for every refused stream and batch. Never throws, returns at once. */
   rejected?(request: RejectedRequest): void;
-  /** Resolves after that long. */
+  /** Resolves after `ms`. */
   pause(ms: number): Promise<void>;
   /** A monotonic clock, ms. */
   clock(): number;
   /** 0 ≤ random() < 1 */
   random(): number;
   readonly limits: Pick<Limits, 'streamPatienceMs' | 'streamRetryMs' | 'streamRetryMinMs'>;
-  /** Absent: all streams of a table come to this process, and its lane keeps their order. */
+  /** Absent: this process takes all streams of a table, and its lane keeps their order. */
   readonly fence?: StreamFence;
 }
 
-/** Keeps what a connection has left behind in one process before what its client sends again in another one. */
+/** Orders what a connection left behind in one process before what its client sends again to another process. */
 export interface StreamFence {
   /**
-   * Resolves when the other processes hold nothing more of what they held for this table, of streams of this client alone
-   * where it has said who it is; throws `deadline`.
+   * Resolves when the other processes have settled everything that they held for this table; if the client has named
+   * itself, only what they held from its streams. Throws `deadline`.
    */
   pass(table: Target, client: string | null): Promise<void>;
-  /** The streams of this process, for when another one asks. */
+  /** The streams of this process, for when another process asks. */
   readonly streams: Set<FencedStream>;
 }
 
 export interface FencedStream {
   readonly target: Target;
-  /** Who its client says that it is; null: it does not. */
+  /** The name that its client has given; null: none. */
   readonly client: string | null;
-  /** Batches of it that were decided. */
+  /** How many of its batches were decided. */
   readonly decided: number;
-  /** Resolves when every batch that it has now is committed, or is with the lane and the stream has ended. */
+  /** Resolves when every batch that it has now is committed, or the stream has ended, and what is left is with the lane. */
   settled(): Promise<void>;
 }
 
-/** The upgrade as it arrived, with the first frame in the place of a body. */
+/** The upgrade as it arrived, with the first frame in place of a body. */
 export interface Opening extends CheckRequest {
   readonly remoteAddress?: string;
 }
 
 export interface Stream {
-  /** Takes the batch that comes next; never rejects. After one that is not committed no other is. */
+  /** Takes the next batch; rejects only because of a bug. After a batch that is not committed, none is. */
   submit(batch: Batch): Promise<Outcome>;
-  /** Its connection is gone: what was not submitted yet never will be. */
+  /** The connection is closed: what was not submitted to the lane yet never will be. */
   end(): void;
 }
 
@@ -100,7 +100,7 @@ export interface Stream {
 export type OpenStream = (opening: Opening, hooks: StreamHooks) => Promise<Stream>;
 
 export interface StreamHooks {
-  /** Told which table the stream is for, as soon as that is known. */
+  /** Called with the table that the stream is for, as soon as it is known. */
   target(name: TableName): void;
 }
 
@@ -121,7 +121,7 @@ export function createStreams(deps: StreamDeps): OpenStream {
   };
 }
 
-/** Who a client says that it is: `?client=…`; null: it does not. */
+/** The name that a client gives, `?client=…`; null: none. */
 function clientOf(target: string): string | null {
   const at = target.indexOf('?');
   const client = at === -1 ? null : new URLSearchParams(target.slice(at + 1)).get('client');
@@ -154,7 +154,7 @@ function tellRejected(
   });
 }
 
-/** Nothing keeps rows that go elsewhere in order; and a header of the upgrade would make one delivery of all batches. */
+/** Rows that go elsewhere keep no order, and an id from the headers of the upgrade would make all batches one delivery. */
 function refuseUnfit({ dedupe, into }: Target): void {
   if (into !== undefined) throw new Refused('websocket_unsupported');
   if (dedupe?.parts.every((part) => 'header' in part) !== true) return;
@@ -173,24 +173,24 @@ function authenticate({ check }: Target, opening: Opening): void {
 interface Entry {
   readonly batch: Batch;
   readonly answer: Deferred<Outcome>;
-  /** Why it was not committed; null: it waits, or its receipt is owed. */
+  /** Why it was not committed; null: it waits, or its receipt is outstanding. */
   failure: Failure | null;
-  /** When it first failed, for a reason that may pass. */
+  /** When it first failed for a reason that may pass. */
   failedAtMs: number | null;
   attempts: number;
-  /** For who waits until it is committed or the stream has ended; null: nobody does. */
+  /** Resolves when it is committed or the stream has ended; null: nothing waits for that. */
   passed: Deferred<void> | null;
 }
 
 type Failure = Exclude<Outcome, { kind: 'committed' }> | { readonly kind: 'bug'; readonly error: unknown };
 
 /**
- * States, `#state`, moved by `#become` alone:
- *   idle        every batch that came is with the lane, or none is there.
- *   handing     batches are being handed to the lane, one after the other.
- *   broken      one has failed; receipts are still owed, and nothing more is handed over.
- *   recovering  nothing is under way; waits for what made the first one fail to pass.
- *   ended       the first one has failed for good, or the connection is gone.
+ * States, `#state`, changed by `#become` alone:
+ *   idle        every batch received is with the lane, or there is none.
+ *   handing     batches are being handed to the lane, one after another.
+ *   broken      a batch has failed; receipts are outstanding, and nothing more is handed over.
+ *   recovering  nothing is in flight; waits for the cause of the first failure to pass.
+ *   ended       the first batch has failed for good, or the connection is closed.
  *
  *   idle ──batch──► handing ──none left──► idle ──a failure──► broken ──none owed──► recovering ──► handing
  *                      └────────────a failure────────────────────┘                        └──► ended
@@ -205,12 +205,12 @@ class IngestStream implements Stream, FencedStream {
   #target: Target;
   #chain: Chain = { broken: false };
   #state: State = 'idle';
-  /** What is not committed yet, in order; the first `#handed` of them are with the lane. */
+  /** Batches that are not committed yet, in order; the first `#handed` of them are with the lane. */
   readonly #entries: Entry[] = [];
   #handed = 0;
-  /** Receipts that are owed. */
+  /** Outstanding receipts. */
   #owed = 0;
-  /** The loop of `#handOver` has not come to its end yet. */
+  /** The loop of `#handOver` is still running. */
   #looping = false;
 
   constructor(deps: StreamDeps, opening: Opening, target: Target, client: string | null) {
@@ -259,13 +259,13 @@ class IngestStream implements Stream, FencedStream {
     const deps = this.#deps;
     const found = deps.find(this.#target);
     const target = found instanceof Promise ? await found : found;
-    // Another version of the table may have another check, or another secret: who is not accepted by it may not write.
+    // A new version of the table may have another check or another secret, and has to accept the client, too.
     if (target !== this.#target) {
       authenticate(target, this.#opening);
       refuseUnfit(target);
     }
     this.#target = target;
-    // Before it is read: it comes again every few ms for as long as there is no room.
+    // Before it is decoded: this is retried every few ms as long as the lane is full.
     deps.admit(target, entry.batch.documents.bytes.length);
     const decoded = this.#decode(target, entry.batch);
     const rows = decoded instanceof Promise ? await decoded : decoded;
@@ -275,16 +275,16 @@ class IngestStream implements Stream, FencedStream {
     this.#owed += 1;
     void receipt.then((outcome) => {
       if (outcome.kind === 'committed') {
-        // The engine has all of it, so nothing of it waits to be written any more.
+        // The engine has all of it, so none of its memory waits to be written any more.
         freeMade(rows.documents.bytes, entry.batch.documents.bytes);
       }
       this.#settled(entry, outcome);
     });
-    // A receipt that is a refusal already is read before the next batch is handed over.
+    // A receipt that is already a refusal is handled before the next batch is handed over.
     await Promise.resolve();
   }
 
-  /** Nothing of it was handed over, so it is certainly not stored, and those before it go their way. */
+  /** The batch was not handed over, so it is certainly not stored; those before it are not affected. */
   async #notHanded(entry: Entry, error: unknown): Promise<void> {
     const failure: Failure =
       error instanceof Refused ? { kind: 'aborted', refusal: error.refusal } : { kind: 'bug', error };
@@ -311,8 +311,8 @@ class IngestStream implements Stream, FencedStream {
       entry.answer.resolve(outcome);
       entry.passed?.resolve();
     } else {
-      // It was committed although one before it was not: the lane did not keep the order. Never to be told as stored,
-      // and never to be tried again.
+      // It was committed although one before it was not: the lane did not keep the order. It must never be acknowledged,
+      // and never retried.
       this.#failed(entry, { kind: 'unknown', refusal: refusal('internal') });
     }
     this.#breakOff();
@@ -324,17 +324,17 @@ class IngestStream implements Stream, FencedStream {
     this.#become('broken');
   }
 
-  /** A chain that is broken is left behind as soon as none of its receipts is owed. */
+  /** Leaves a broken chain as soon as none of its receipts is outstanding. */
   #breakOff(): void {
     if (this.#state === 'broken' && this.#owed === 0 && !this.#looping) void this.#recover();
   }
 
-  /** Ends the stream with the failure of the first, or begins a new chain with it. */
+  /** Ends the stream with the failure of the first batch, or starts a new chain with that batch. */
   async #recover(): Promise<void> {
     const first = this.#entries[0];
     if (first === undefined) return this.#become('idle');
     const failure = first.failure ?? { kind: 'bug', error: new Error('the failure is not the first one') };
-    // Whatever else is behind it, rows that may be stored are never sent a second time.
+    // Rows that may be stored are never sent a second time, whatever else has failed.
     const certain = this.#entries.every((entry) => entry.failure?.kind !== 'unknown');
     if (!certain || !this.#mayPass(first, failure)) {
       this.#become('ended');
@@ -364,7 +364,7 @@ class IngestStream implements Stream, FencedStream {
     return now - entry.failedAtMs < this.#deps.limits.streamPatienceMs;
   }
 
-  /** What has to happen before trying again makes sense; where that fails, trying again will tell. */
+  /** Waits for what has to happen before a retry makes sense; if that fails, the retry will tell. */
   async #waitFor(entry: Entry, failure: Failure): Promise<void> {
     const deps = this.#deps;
     const { streamRetryMinMs, streamRetryMs } = deps.limits;
@@ -372,7 +372,7 @@ class IngestStream implements Stream, FencedStream {
     entry.attempts += 1;
     if (code === 'table_changed') await deps.refresh(this.#target).catch(() => {});
     if (code === 'table_changed' && entry.attempts === 1) return;
-    // A lane has room again after its next group; anything else takes its time.
+    // A lane has room again after its next group; other causes take longer.
     if (code === 'lane_full') return deps.pause(streamRetryMinMs);
     return deps.pause(backoffMs(entry.attempts, streamRetryMinMs, streamRetryMs, () => deps.random()));
   }

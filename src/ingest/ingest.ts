@@ -1,12 +1,12 @@
 /**
- * What happens to a webhook request, as one sentence. Each stage may refuse (it throws Refused) and only then;
- * the answer belongs to the last one, which knows that the row is committed.
+ * What happens to a webhook request, from its arrival to its outcome. Each stage may refuse the request by throwing Refused.
+ * Only the last stage can report success: it knows that the row is committed.
  *
  *   route → find the table → admit → read the body → VALIDATE → decode → the lane's receipt
  *
- * Only a table with ANSWER … WHEN looks for questions beside it (handshake.ts): UNCHECKED ones before VALIDATE, the others behind.
- * Takes an Arrival; gives an Outcome, or says that it is on the disk (spooling.ts), or throws Refused with the codes of those
- * stages. Touches nothing itself.
+ * A table with ANSWER … WHEN also looks for handshakes (handshake.ts): by its UNCHECKED rules before VALIDATE, by the others after.
+ * Takes an Arrival; returns an Outcome, or the answer to a handshake, or says that the request is on the disk (spooling.ts); throws
+ * Refused with the codes of those stages. Touches nothing itself.
  */
 import type {
   Arrival,
@@ -31,33 +31,33 @@ export interface IngestDeps {
   route(target: string): TableName;
   /** The table as the catalog knows it now; throws `not_found`, `engine_unavailable`. */
   find(name: TableName): Target | Promise<Target>;
-  /** Throws `lane_full`, `draining`, before the body is read. */
+  /** Called before the body is read; throws `lane_full`, `draining`. */
   admit(target: Target, announcedBytes: number): void;
-  /** Throws `body_not_json`; what has many rows is decoded a part at a time. */
+  /** Throws `body_not_json`; a body with many rows is decoded in slices. */
   decode(target: Target, request: DecodeRequest): Rows | Promise<Rows>;
-  /** `arrival`, `body`: what the rows were made of, for where that is kept instead (spooling.ts). */
+  /** `arrival` and `body`: what the rows were made from, for spooling.ts, which stores the request instead of the rows. */
   submit(rows: Rows, arrival: Arrival, body: Buffer): Promise<Outcome | Spooled>;
-  /** Reads the catalog again, because the engine says that a table is not what it was. */
+  /** Reads the catalog again, because the engine reported that the table has changed. */
   refresh(table: Pick<Target, 'database' | 'oid'>): Promise<void>;
-  /** Told of every request to a table that was refused, before its sender is. Never throws, takes no time. */
+  /** Called for every refused request to a table, before the sender gets its answer. Never throws, returns at once. */
   rejected?(request: RejectedRequest): void;
-  /** Told of what a request to an inspected table held, once it is stored; gives by what it is known. Never throws. */
+  /** Called with what a request to an inspected table held, once it is stored; returns the id to look it up by. Never throws. */
   hold?(target: Target, arrival: Arrival, body: Buffer): string;
-  /** Certificates and confirmations of SNS; absent: it is off. */
+  /** Certificates and confirmations of SNS, and confirmations of Event Grid; absent: off. */
   readonly sns?: Pick<Sns, 'certify' | 'stored'>;
-  /** Answers the questions of senders; absent: no table has ANSWER. */
+  /** Answers the handshakes of senders; absent: none is answered. */
   readonly handshakes?: Handshakes;
 }
 
-/** Rejects with Refused, answered from refusals.ts, or with a bug, answered 500 with a request id. */
+/** Rejects with Refused, which is answered from refusals.ts, or because of a bug, which is answered 500 with a request id. */
 export type Ingest = (arrival: Arrival, hooks: IngestHooks) => Promise<Outcome | Asked | Spooled>;
 
 export interface IngestHooks {
-  /** Told which table the request is for, as soon as that is known. */
+  /** Called with the table that the request is for, as soon as it is known. */
   target(table: TableName & Pick<Target, 'answers'>): void;
 }
 
-/** How often one request follows a table that is being changed under it. */
+/** How many times one request is tried while its table keeps changing. */
 const changedAttemptsMax = 3;
 
 export function createIngest(deps: IngestDeps): Ingest {
@@ -88,12 +88,12 @@ export function createIngest(deps: IngestDeps): Ingest {
         if (second !== null) return second;
         const decoded = deps.decode(target, request);
         const rows = decoded instanceof Promise ? await decoded : decoded;
-        // A batch of no lines: there is nothing to wait for.
+        // A batch without lines: there is nothing to wait for.
         if (rows.count === 0) return { kind: 'committed', rows: 0 };
         got.submitted = true;
         const outcome = await deps.submit(rows, arrival, body);
         if (outcome.kind === 'committed' || outcome.kind === 'spooled') {
-          // The engine, or the disk, has all of it, so nothing of it waits to be written any more.
+          // The engine, or the disk, has all of the request, so none of its memory waits to be written any more.
           if (deps.sns !== undefined && confirms(target) && outcome.kind === 'committed')
             deps.sns.stored(target, body);
           const held = target.inspected === true ? deps.hold?.(target, arrival, body) : undefined;
@@ -117,7 +117,7 @@ export function createIngest(deps: IngestDeps): Ingest {
   };
 }
 
-/** A request whose body has come. Its headers are made into strings by whoever looks at them, and not before. */
+/** A request whose body has been read. Its headers become strings only when something reads them. */
 class ReceivedRequest implements CheckRequest, DecodeRequest {
   readonly body: Buffer;
   readonly #arrival: Arrival;
@@ -152,16 +152,16 @@ class ReceivedRequest implements CheckRequest, DecodeRequest {
   }
 }
 
-/** How far a request has come. */
+/** How far a request has got. */
 interface Got {
   target: Target | null;
   body: Buffer | null;
   authenticated: boolean;
-  /** Its rows may be on their way to the engine. */
+  /** Its rows may be in flight to the engine. */
   submitted: boolean;
 }
 
-/** The table, or, while that cannot be known, the answer to a question that it was known to answer. */
+/** The table; or, while the catalog is not current, the answer to a handshake, by the rules that the table had last. */
 async function findLate(
   finding: Promise<Target>,
   name: TableName,
@@ -171,13 +171,13 @@ async function findLate(
 ): Promise<Target | Asked> {
   const last = handshakes?.lastKnown(name);
   if (handshakes === undefined || last?.answers?.asksByPost !== true) return finding;
-  // Waited for below, unless nobody needs it any more.
+  // Awaited below, unless the handshake is answered without it.
   finding.catch(() => undefined);
   const read = async () => (got.body ??= await arrival.body());
   return (await handshakes.meanwhile(last, arrival, read)) ?? finding;
 }
 
-/** Costs a table that answers no questions by POST one comparison. */
+/** For a table that answers no handshakes by POST this costs one comparison. */
 function asks(
   target: Target,
   { handshakes }: IngestDeps,
@@ -191,15 +191,15 @@ function asks(
   return asked;
 }
 
-/** Few tables: a URL of a message may have to be opened once it is stored. */
+/** True for few tables: a URL in a stored message may have to be fetched. */
 const confirms = ({ sns, eventGrid }: Target) => sns !== undefined || eventGrid !== undefined;
 
-/** Few tables: their secret may come with this request, or its certificate may have to be fetched. */
+/** True for few tables: the request may bring their secret, or its certificate may have to be fetched. */
 function needsMore({ answers, sns }: Target): boolean {
   return answers?.learns === true || sns !== undefined;
 }
 
-/** `again`: the table has another certificate now than the one that this message was not signed with. */
+/** `again`: the table's certificate was replaced, so the message has to be checked again. */
 async function more(
   target: Target,
   deps: IngestDeps,
@@ -216,7 +216,7 @@ async function more(
   return 'again';
 }
 
-/** A question needs no room in a lane: whether there is some is not asked of it. */
+/** A handshake needs no room in a lane: it is answered even if the request was refused with a 5xx before its body was read. */
 async function asksMeanwhile(
   { refusal: { code } }: Refused,
   { handshakes }: IngestDeps,
@@ -236,7 +236,7 @@ function tellRejected(deps: IngestDeps, arrival: Arrival, got: Got, refusal: Ref
   deps.rejected({ ...request, target, refusal, door: 'http', authenticated });
 }
 
-/** Before anything looks into the body: a stranger learns nothing about how it would be read. */
+/** Runs before the body is parsed, so that a stranger learns nothing about how it would be parsed. */
 function authenticate(target: Target, request: ReceivedRequest): void {
   const { check } = target;
   if (check === null) return;
@@ -244,7 +244,7 @@ function authenticate(target: Target, request: ReceivedRequest): void {
   if (!check(request)) throw new Refused('signature_failed');
 }
 
-/** A batch's sender is told on which line of its body the row at fault stands. */
+/** Tells the sender of a batch which line of its body holds the row at fault. */
 function named(outcome: Outcome, rows: Rows): Outcome {
   if (outcome.kind !== 'aborted' || outcome.row === undefined || !rows.target.intake.batched) return outcome;
   const line = rows.lines?.[outcome.row] ?? outcome.row + 1;

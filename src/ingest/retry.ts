@@ -1,7 +1,7 @@
 /**
- * What happens to a refused request whose owner asks for another attempt: the sentence of ingest.ts once more, with the
- * body and the headers that were kept, the time at which it first arrived, and without its check: who owns the table may
- * write into it. Takes a KeptRequest; gives an Outcome, and never rejects with Refused. Touches nothing itself.
+ * What happens to a refused request whose owner asks for another attempt: the stages of ingest.ts again, with the body and
+ * the headers that were kept and the original time of arrival, but without the check, because the table's owner may write to it.
+ * Takes a KeptRequest; returns an Outcome, and never rejects with Refused. Touches nothing itself.
  */
 import type { KeptRequest, Outcome, RetryRejected, Rows, Target } from '../tables/flow.ts';
 import { createIngest } from './ingest.ts';
@@ -38,10 +38,10 @@ function aborted({ refusal: why }: Refused): Outcome {
   return { kind: 'aborted', refusal: why };
 }
 
-/** As reject/description.ts leaves one that no column takes. */
+/** A value of the query that reject/description.ts masked, because no column takes it. */
 const maskedQuery = /[?&](?:[^&=]*=)?\*\*\*(?:&|$)/;
 
-/** A table that cannot be used stays so. */
+/** The table without its check; an unusable table stays unusable. */
 function unchecked(target: Target, { oid, leftOut, requestTarget }: KeptRequest): Target {
   if (target.oid !== oid) throw new Refused('not_found');
   const missing = target.intake.includes.find(

@@ -1,4 +1,4 @@
-/** SNS against a server on this machine that says it is Amazon's, behind a resolver that lies; and every URL that is not the one. */
+/** SNS against a server on this machine that claims to be Amazon's, behind a resolver that lies; and every URL that is not the right one. */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';

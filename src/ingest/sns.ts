@@ -1,13 +1,14 @@
 /**
- * AWS SNS, for tables that name their topics, and Azure Event Grid, for tables that name their subscriptions, where HEADGATE_CONFIRM_SUBSCRIPTIONS allows it: the certificate that a message is
- * signed with, and the question whether the subscription is meant, which is answered by opening a URL of the message.
+ * AWS SNS, for tables that name their topics, and Azure Event Grid, for tables that name their subscriptions, if
+ * HEADGATE_CONFIRM_SUBSCRIPTIONS allows it: fetches the certificate that signs the messages of a topic, and confirms that a subscription
+ * is wanted by opening a URL of the message.
  *
  *   a message that VALIDATE cannot check → is its topic ours → where its certificate is → fetch → does it verify → keep it
  *   a confirmation that was stored → its URL, part by part → fetch
  *
- * Nothing of a URL is the sender's choice: scheme, host, path and query are compared with what the topic's own region has, and the topic is
- * that of the signed body. Takes a target and a body; touches the network through `fetch` alone, at a rate of its own. Refuses with
- * `table_unusable` (503) where the certificate cannot be had now: SNS comes again, which it would not after a 4xx.
+ * The sender chooses no part of a URL: scheme, host, path and query are compared with those of the topic's own region, and the topic is
+ * that of the signed body. Takes a target and a body; touches the network only through `fetch`, at a rate of its own. Refuses with
+ * `table_unusable` (503) if the certificate cannot be fetched now: SNS tries again, which it would not after a 4xx.
  */
 import { verify, X509Certificate } from 'node:crypto';
 import { RateLimit } from '../access/rate-limit.ts';
@@ -21,10 +22,10 @@ import type { Observe } from '../tables/observations.ts';
 import { Refused } from '../tables/refusals.ts';
 
 export interface SnsDeps {
-  /** Who may be called: HEADGATE_CONFIRM_SUBSCRIPTIONS. */
+  /** Which services may be called: HEADGATE_CONFIRM_SUBSCRIPTIONS. */
   readonly allows: { readonly sns: boolean; readonly eventGrid: boolean };
   readonly fetch: Fetch;
-  /** Keeps a certificate as the table's secret; whether it was one that may be replaced. Throws Refused. */
+  /** Stores a certificate as the table's secret; resolves with whether the old one could be replaced. Throws Refused. */
   readonly keep: (target: Target, certificate: string) => Promise<boolean>;
   readonly observe: Observe;
   /** A monotonic clock, ms. */
@@ -34,7 +35,7 @@ export interface SnsDeps {
 
 export class Sns {
   readonly #deps: SnsDeps;
-  /** What strangers can make it fetch is not taken from what confirms. */
+  /** Separate: strangers can cause fetches of certificates, and must not use up the rate of confirmations. */
   readonly #rates: { readonly certificates: RateLimit; readonly confirmations: RateLimit };
   #last: Promise<void> = Promise.resolve();
   #waiting = 0;
@@ -46,7 +47,7 @@ export class Sns {
     this.#rates = { certificates: rate(), confirmations: rate() };
   }
 
-  /** Whether the table has another certificate now, with which this message is to be checked again. */
+  /** Whether the table has a new certificate now, with which this message is to be checked again. */
   async certify(target: Target, body: Buffer): Promise<boolean> {
     const message = readMessage(body);
     const { sns } = target;
@@ -68,7 +69,7 @@ export class Sns {
     return kept;
   }
 
-  /** Of a message that was accepted and is stored. Never throws, and is not waited for. */
+  /** Called for a message that was accepted and stored. Never throws; the confirmation is not awaited. */
   stored(target: Target, body: Buffer): void {
     if (typeof target.check !== 'function') return;
     const { allows } = this.#deps;
@@ -78,7 +79,7 @@ export class Sns {
       this.#open(target, 'event_grid', validationUrl(body, eventGrid));
   }
 
-  /** `url` undefined: there is nothing to confirm; null: it is not the one that there has to be. */
+  /** `url` undefined: there is nothing to confirm; null: it is not the URL that it has to be. */
   #open(target: Target, whose: Whose, url: URL | null | undefined): void {
     if (url === undefined) return;
     if (url === null)
@@ -117,19 +118,19 @@ function confirmationUrl(body: Buffer, topics: ReadonlyMap<string, Topic>): URL 
 }
 
 function plainUrl(text: unknown): URL | null {
-  // What a parser would put right is not what was signed.
+  // A URL that a parser would correct is not the one that was signed.
   if (typeof text !== 'string' || !/^https:\/\/[!-~]{1,2048}$/.test(text) || /[\\@#]/.test(text)) return null;
   return URL.canParse(text) ? new URL(text) : null;
 }
 
-/** null: it is not where certificates of the topic's region are. */
+/** null: it is not where the topic's region has its certificates. */
 export function certificateUrl(message: SnsMessage, { host }: Topic): URL | null {
   const url = plainUrl(message['SigningCertURL'] ?? message['SigningCertUrl']);
   if (url === null || url.host !== host || url.search !== '') return null;
   return /^\/SimpleNotificationService-[0-9a-f]{32}\.pem$/.test(url.pathname) ? url : null;
 }
 
-/** null: it does anything but confirm this very subscription. */
+/** null: it does anything but confirm this subscription. */
 export function subscribeUrl(message: SnsMessage, { arn, host }: Topic): URL | null {
   const url = plainUrl(message['SubscribeURL']);
   const token = message['Token'];
@@ -145,7 +146,7 @@ export function subscribeUrl(message: SnsMessage, { arn, host }: Topic): URL | n
   return same && new Set(given.map(([name]) => name)).size === wanted.size ? url : null;
 }
 
-/** An old message, sent again, does not bring its old certificate back. */
+/** An old message that is sent again must not bring its old certificate back. */
 function isNewer(certificate: string, current: string): boolean {
   const { validFrom, validTo } = new X509Certificate(certificate);
   if (Date.parse(validTo) < Date.now()) return false;

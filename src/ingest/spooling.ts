@@ -1,11 +1,12 @@
 /**
- * What becomes of a request while its database is away, as a detour of the sentence in ingest.ts. Where a table spools:
+ * What happens to a request while its database is unreachable: a detour of the stages in ingest.ts, for tables that spool.
  *
- *   find (from what was last known) → admit → body → VALIDATE → decode → the disk, behind what is there already
+ *   find (in the last known catalog) → admit → body → VALIDATE → decode → the disk, after the requests that are already there
  *
- * Takes the stages `find`, `admit` and `submit`, and gives them again; refuses with what they do, with `spool_full`, and with `engine_unavailable` and `table_changed`. A
- * request goes to the disk only where it is certain that the database has nothing of it, or that it stores a delivery once. What comes while a table goes from one way
- * to the other waits for its turn (spool/table-gate.ts). Nothing is ever stored in the database on the word of what was last known.
+ * Takes the stages `find`, `admit` and `submit`, and returns them with the detour; refuses with their codes, and with `spool_full`,
+ * `engine_unavailable` and `table_changed`. A request goes to the disk only if it is certain that the database stored nothing of it, if the table
+ * stores each delivery once, or if its rows go elsewhere (`into`), at least once. Requests that arrive while a table switches between lane and
+ * disk wait for the switch (spool/table-gate.ts). Nothing is ever stored in the database on the basis of the last known catalog.
  */
 import { keptHeaders, encodeRequest } from '../spool/kept-request.ts';
 import type { TableGate } from '../spool/table-gate.ts';
@@ -21,19 +22,19 @@ type Stages = Pick<IngestDeps, 'find' | 'admit' | 'submit'>;
 export interface SpoolingDeps {
   readonly find: (name: TableName) => Target | Promise<Target>;
   readonly admit: (target: Target, announcedBytes: number) => void;
-  /** To the lane. */
+  /** Submits to the lane. */
   readonly submit: (rows: Rows) => Promise<Outcome>;
-  /** Whether the catalog knows tables of this database as the engine has them now. */
+  /** Whether the catalog knows the tables of this database as the engine has them now. */
   readonly isWatching: (database: string) => boolean;
-  /** A table as it was when the engine was last asked; null: that is too long ago, or nothing is known. */
+  /** The table as it was when the engine was last asked; null: that was too long ago, or nothing is known. */
   readonly remembered: (name: TableName) => Target | null;
-  /** Whether requests of this table are kept while its database is away. */
+  /** Whether requests of this table are kept while its database is unreachable. */
   readonly spools: (target: Target) => boolean;
-  /** Where they are kept; null: nowhere. */
+  /** The spool of a database; null: it has none. */
   readonly spoolOf: (database: string) => SpoolRoom | null;
   /** How long a table may spool, in seconds. */
   readonly ageS: number;
-  /** Resolves after that long. */
+  /** Resolves after `ms`. */
   readonly pause: (ms: number) => Promise<void>;
   readonly observe: Observe;
   /** A monotonic clock, ms. */
@@ -59,12 +60,12 @@ export function createSpooling(deps: SpoolingDeps): Stages {
   };
 }
 
-/** Refusals of a lane that say that the database does not take rows now, and that it has nothing of these. */
+/** Refusals of a lane which mean that the database accepts no rows now, and that it stored none of these. */
 const away: ReadonlySet<RefusalCode> = new Set<RefusalCode>(['engine_unavailable', 'deadline', 'lane_full']);
 
 class Spooling {
   readonly #deps: SpoolingDeps;
-  /** A gate is made once, and outlives every picture of its table. */
+  /** A table has one gate, which outlives each Target of the table. */
   readonly #gates = new WeakMap<Target, TableGate>();
 
   constructor(deps: SpoolingDeps) {
@@ -112,7 +113,7 @@ class Spooling {
     const { target } = rows;
     if (gate.state === 'filling' || gate.state === 'emptying') {
       while (gate.state === 'filling' || gate.state === 'emptying') await gate.turn;
-      // It was made for the table as it was then.
+      // The rows were decoded for the table as it was before the wait.
       if (gate.state === 'open') return changed;
     }
     if (gate.state === 'open') return this.#backOrAway(target, gate, rows, arrival, body);
@@ -123,10 +124,10 @@ class Spooling {
     const known = this.#deps.remembered(name);
     const gate = known === null ? null : this.#gateOf(known);
     if (known === null || gate === null || known.check === 'unusable') return this.#deps.find(name);
-    // Whether there is room for it is found out when it is let in.
+    // `admit` finds out whether the spool has room.
     if (gate.state !== 'open') return known;
     if (!this.#canKeep(known, gate)) return this.#deps.find(name);
-    // It may only be a hiccup.
+    // It may only be a short interruption.
     const found = this.#deps.find(name);
     const none = this.#deps.pause(limits.spoolAfterMs).then(() => null);
     const target = await Promise.race([found, none]).catch((error: unknown) => {
@@ -134,13 +135,13 @@ class Spooling {
       throw error;
     });
     if (target !== null) return target;
-    // Nobody waits for it any more.
+    // Nothing awaits it any more.
     void Promise.resolve(found).catch(() => {});
     this.#fill(known, gate);
     return known;
   }
 
-  /** The database has gone since the table was found, or it is another table by now. */
+  /** The database became unreachable after the table was found, or the table has changed since. */
   #backOrAway(
     target: Target,
     gate: TableGate,
@@ -151,7 +152,7 @@ class Spooling {
     if (this.#deps.isWatching(target.database) || !this.#canKeep(target, gate))
       return Promise.resolve(changed);
     this.#fill(target, gate);
-    // Filled or not: nothing of what it waits for may be overtaken.
+    // Through the gate again, filled or not: the request must not overtake those that it waits for.
     return this.submit(rows, arrival, body);
   }
 
@@ -175,7 +176,7 @@ class Spooling {
     return { kind: 'spooled', rows: rows.count, status: target.spool?.status ?? 202 };
   }
 
-  /** null: the table does not spool, and goes to its lane whatever happens. */
+  /** null: the table does not spool, and its requests always go to the lane. */
   #gateOf(target: Target): TableGate | null {
     const known = this.#gates.get(target);
     if (known !== undefined) return known;
@@ -185,11 +186,11 @@ class Spooling {
     return gate;
   }
 
-  /** The database has nothing of it; or it does not matter whether it has: it stores a delivery once, or is told at least once anyway. */
+  /** The database has none of the rows; or storing them again does no harm: deliveries are stored once, or rows go elsewhere at least once. */
   #mayKeep(outcome: Outcome, { target: { dedupe, into }, delivery }: Rows): boolean {
     if (outcome.kind === 'aborted') return away.has(outcome.refusal.code);
     const isOnce = delivery !== undefined && (dedupe?.windowS ?? 0) > this.#deps.ageS;
-    // Its answer is lost, or did not come in time.
+    // The answer to the commit is lost, or came too late.
     return (
       (isOnce || into !== undefined) && outcome.kind === 'unknown' && outcome.refusal.code !== 'internal'
     );

@@ -1,11 +1,11 @@
 /**
- * Removes rows of webhook tables that are kept for a time (keep = '90 days') up to a number ('1000000 rows') or up to a size ('10 GB'). Takes the engine
- * and the databases that are served; gives nothing but observations and rows of headgate.kept; refuses no one anything.
+ * Removes rows of webhook tables that are kept for a time (keep = '90 days'), up to a number ('1000000 rows') or up to a size ('10 GB'). Takes
+ * the engine and the databases that are served; gives nothing but observations and rows of headgate.kept; refuses nothing.
  *
- * It works behind the commits, over one connection a database that is open while it works: small transactions, each under a lock that no
- * commit waits for, in pieces of about a millisecond, and a rest after each. Whatever is asked of a table runs code of its owner's, if only when
- * PostgreSQL plans it: where he could not do all that Headgate's role can, a function of his does it; where that is not enough, none
- * is removed, and that is said.
+ * It works in the background, over one connection per database, which is open while it works: small transactions, each under a lock that no
+ * commit waits for, in pieces of about a millisecond, with a rest after each. Every statement about a table may run code of its owner, if only
+ * when PostgreSQL plans it. If the owner could not do all that Headgate's role can, the owner's function runs the statement; if
+ * that is not enough, no rows are removed, and this is reported.
  */
 import { setTimeout as pause } from 'node:timers/promises';
 import { Client } from 'pg';
@@ -48,14 +48,14 @@ export class Keeper {
     this.#options = options;
   }
 
-  /** From now on; the catalog is there. */
+  /** From now on; the catalog exists. */
   serve(database: string): void {
     if (this.#closed || this.#databases.has(database)) return;
     const closing = new AbortController();
     this.#databases.set(database, { closing, ended: this.#run(database, closing.signal) });
   }
 
-  /** Lets go of a database, so that it can be dropped or renamed. */
+  /** Closes the connection to a database, so that it can be dropped or renamed. */
   async release(database: string): Promise<void> {
     const found = this.#databases.get(database);
     this.#databases.delete(database);
@@ -72,7 +72,7 @@ export class Keeper {
     const { engine, limits, observe } = this.#options;
     let isLeft = false;
     while (!signal.aborted) {
-      // The only way this pause fails is the signal.
+      // Only the signal makes this pause fail.
       await pause(isLeft ? limits.keepAgainMs : limits.keepEveryMs, undefined, { signal }).catch(
         () => undefined,
       );
@@ -104,7 +104,7 @@ export async function keepOnce(
       isLeft = (await keeping.table(table)) || isLeft;
     await keeping.transaction(() => keeping.rows(sql.trimmed));
   };
-  // Code of an owner can end the connection: the tables after his are gone on with over another one.
+  // Code of an owner can end the connection: the following tables are handled over another one.
   for (let before = Infinity; ;) {
     try {
       await connected(database, options, signal, pass);
@@ -125,7 +125,7 @@ async function connected(
   work: (keeping: Keeping) => Promise<void>,
 ): Promise<void> {
   const client = new Client({ ...options.engine.clientConfig(database), application_name: 'headgate keep' });
-  // What breaks the connection is told by the query that was waiting.
+  // An error of the connection is reported by the query that was waiting.
   client.on('error', () => {});
   const cut = (): void => cutOff(client);
   try {
@@ -138,7 +138,7 @@ async function connected(
   }
 }
 
-/** Why a table is left as it is: for its owner. */
+/** Why rows of a table are not removed: for its owner. */
 const reasons = {
   noTime: 'no column takes the time of arrival: INCLUDE TIMESTAMP AS column, of type TIMESTAMPTZ',
   stranger: (name: string) =>
@@ -184,7 +184,7 @@ class Keeping {
     }
   }
 
-  /** Whether its turn ended before all that is to be removed was. */
+  /** Whether its turn ended before all rows that have to go were removed. */
   async table(table: KeptTable): Promise<boolean> {
     const { observe, clock, limits } = this.#options;
     const pass = { id: null as string | null, rows: 0 };
@@ -205,9 +205,9 @@ class Keeping {
         isLeft ||= !bounds.over;
       }
     } catch (error) {
-      // Somebody holds the table: there is a next time.
+      // Somebody holds the table: the next pass tries again.
       const { code } = error as { code?: string };
-      // Where the connection has ended it is told what ended it.
+      // If the connection has ended, its error is reported.
       if (code !== '55P03' && code !== 'HG001')
         await this.#told(table, code === '57014' ? new Left(reasons.slow) : error).catch(() =>
           Promise.reject(error),
@@ -221,7 +221,7 @@ class Keeping {
     return { database: this.#database, schema, table };
   }
 
-  /** null: nothing is to be removed. */
+  /** null: nothing has to be removed. */
   async #cutoff(table: KeptTable, leaf: Leaf): Promise<string | null> {
     const [, count = '', unit = ''] = /^(\d+) (\w+)$/.exec(table.keep) ?? [];
     if (table.arrival === null) throw new Left(reasons.noTime);
@@ -233,19 +233,19 @@ class Keeping {
       const [about] = await this.rows<{ rows: string }>(sql.estimated, [leaf.oid]);
       const rows = Number(about?.rows ?? 0);
       const most = unit === 'rows' ? count : await this.#rowsWithin(table.keep, leaf, looked, rows);
-      // Counted only where it is worth it.
+      // Counted only if it is worth it.
       if (!/^\d+$/.test(most) || rows <= Number(most) * 1.01) return null;
       return (await this.#said(leaf, looked, sql.rowsCutoff(leaf.name, arrival, most))) || null;
     });
   }
 
-  /** Empty: nobody knows, because there are none. */
+  /** Empty: not known, because there are no rows. */
   async #rowsWithin(keep: string, leaf: Leaf, looked: Looked, rows: number): Promise<string> {
     const [of] = await this.rows<{ size: string }>(sql.rowSize, [leaf.oid]);
     return this.#said(leaf, looked, sql.rowsWithin(leaf.name, of?.size ?? '28', keep, rows));
   }
 
-  /** What a statement about the table says. */
+  /** Runs a statement about the table and returns its value. */
   async #said({ name, oid }: Leaf, looked: Looked, statement: string): Promise<string> {
     if (looked.trusted) return (await this.rows<Said>(statement))[0]?.said ?? '';
     const { role } = looked;
@@ -318,14 +318,14 @@ class Keeping {
       if (last !== '') bounds.from = last;
       bounds.over = rows < most;
       bounds.restMs = Math.max(limits.keepRestMs, (clock() - began) * limits.keepRestTimes);
-      // A rest that does not fit in is one without the lock.
+      // If the rest does not fit into the transaction, it happens without the lock.
       if (bounds.over || removed >= limits.keepBatchRowsMax || clock() + bounds.restMs > until)
         return removed;
       await this.#rest(bounds);
     }
   };
 
-  /** A partition whose time is over, as a whole. Gives about how many rows that were. */
+  /** Empties a partition as a whole if all of its rows are too old. Returns about how many they were. */
   readonly #empty = async (
     { oid, name }: Leaf,
     arrival: string,
@@ -348,13 +348,13 @@ class Keeping {
     if (told.length > 0) this.#options.observe({ kind: 'keep.refused', table: this.#name(table), reason });
   }
 
-  /** The only way this pause fails is the signal. */
+  /** Only the signal makes this pause fail. */
   async #rest({ restMs }: Bounds): Promise<void> {
     await pause(restMs, undefined, { signal: this.#signal }).catch(() => undefined);
   }
 }
 
-/** Somebody reads the partition: its rows go one by one. */
+/** Somebody reads the partition: its rows are removed one by one. */
 function ifHeld(error: unknown): number {
   if ((error as { code?: string }).code === '55P03') return 0;
   throw error;
@@ -368,16 +368,16 @@ interface Said {
   readonly said: string | null;
 }
 
-/** Of the rows that are to be removed in a turn: all before `cutoff`; those before `from` are gone, or the next turn's. */
+/** The rows to be removed in a turn: all before `cutoff`; those before `from` are gone, or left to the next turn. */
 interface Bounds extends Cutoff {
   from: string;
-  /** There are no more, or they are somebody else's to remove. */
+  /** There are no more, or another Headgate removes them. */
   over: boolean;
-  /** How long to rest before the next ones. */
+  /** How long to rest before the next rows. */
   restMs: number;
 }
 
-/** Why a table is left alone for now; null: it is no longer the one that was meant. */
+/** Why the rows of a table are not removed for now; null: it is no longer the table that was meant. */
 class Left extends Error {
   readonly why: string | null;
 

@@ -1,13 +1,13 @@
 /**
  * The statements of the keep room. Every name means PostgreSQL's own: they run with search_path = pg_catalog, pg_temp, in
- * transactions that say so themselves, because a pooler may lend a session to others.
+ * transactions that set this themselves, because a pooler may lend a session to others.
  */
 import { executorCall, executorFit } from '../catalog/executor.ts';
 import { assumableSql, lookedIntoSql, ownersSql, trustedSql, versionSql } from '../catalog/owner-code.ts';
 import { quoteIdentifier as quote, quoteLiteral } from '../kit/sql-text.ts';
 import { limits } from '../tables/limits.ts';
 
-/** Without waiting for the disk: what a crash brings back is removed again. Said again where code of an owner may have said otherwise. */
+/** Without waiting for the disk: what a crash brings back is removed again. Repeated after code of an owner, which may have changed it. */
 export const pins = `set local search_path = pg_catalog, pg_temp; set local synchronous_commit = off;
 set local lock_timeout = ${limits.keepLockMs}; set local statement_timeout = ${limits.keepStatementMs};
 set local idle_in_transaction_session_timeout = ${limits.keepStatementMs}`;
@@ -28,15 +28,15 @@ from headgate.webhook_table w join pg_class c on c.oid = w.relation join pg_name
 where w.options ->> 'keep' <> 'all'
 order by w.relation::oid`;
 
-/** One value, which outlives the function of an owner. */
+/** One value, which remains after the function of an owner has ended. */
 const said = (value: string): string => `set_config('headgate.said', coalesce(${value}, ''), true) as said`;
 
-/** What a statement has said in there. The table's code may have said it instead. */
+/** The value that a statement in that function has set. The table's code may have set it instead. */
 export const saidThere = `select left(current_setting('headgate.said'), 100) as said`;
 
 export const fit = ({ role, ...code }: Looked): string => `select ${executorFit(role, code)} as fit`;
 
-/** With the rights of the owner. $1 name, $2 oid, $3 version, $4 statement; the others are for rows. */
+/** Runs a statement with the rights of the owner. $1 name, $2 oid, $3 version, $4 statement; the others are for rows. */
 export const asOwner = ({ role, ownerName }: Looked): string => executorCall(role, { ownerName });
 
 export interface Leaf {
@@ -52,13 +52,13 @@ from (
 ) as l join pg_class c on c.oid = l.relid join pg_namespace n on n.oid = c.relnamespace
 where c.relkind = 'r' order by c.oid`;
 
-/** Of several Headgates one gets the row. */
+/** One of several Headgates gets the row. */
 export const myTurn = 'select from headgate.keeping for update skip locked';
 
-/** Held off from here on: another owner, trigger, rule, policy, index or column. */
+/** Prevents from here on: another owner, trigger, rule, policy, index or column. */
 export const lock = (name: string): string => `lock table only ${name} in row exclusive mode`;
 
-/** What is known of a table under the lock. */
+/** What is known about a table under the lock. */
 export interface Looked {
   /** It is the table that was meant. */
   readonly same: boolean;
@@ -66,21 +66,21 @@ export interface Looked {
   readonly role: string;
   readonly owner: number;
   readonly ownerName: string;
-  /** The owner could do all that Headgate's role can, which then removes rows itself, and otherwise with the owner's rights. */
+  /** The owner could do all that Headgate's role can, which then removes rows itself; otherwise they are removed with the owner's rights. */
   readonly trusted: boolean;
   readonly assumable: boolean;
-  /** Whose code could run beside the owner's; null: nobody's. */
+  /** A role whose code could run besides the owner's; null: none. */
   readonly stranger: string | null;
-  /** Who could rename the schema meanwhile, so that the name means another table; null: nobody, or nothing would come of it. */
+  /** A role that could rename the schema meanwhile, so that the name means another table; null: none, or it would make no difference. */
   readonly landlord: string | null;
   readonly version: string;
-  /** The column says when a row came. */
+  /** The column holds the time of arrival. */
   readonly timed: boolean;
-  /** An index finds the oldest by itself. */
+  /** An index finds the oldest rows. */
   readonly indexed: boolean;
 }
 
-/** A schema has no lock. `public` belongs, by way of a role, to who owns the database. */
+/** A schema has no lock. `public` belongs, by way of a role, to the owner of the database. */
 const landlordSql = `select r.rolname::text from pg_namespace n join pg_database d on d.datname = current_database()
     join pg_roles r on r.oid = case when n.nspowner::regrole::text = 'pg_database_owner' then d.datdba else n.nspowner end
     where n.oid = c.relnamespace and not ${trustedSql('r.oid')}`;
@@ -96,29 +96,29 @@ export function looked({ name, oid }: Leaf, arrival: string): string {
 from pg_class c where c.oid = ${oid}`;
 }
 
-/** How many rows there are, about: what is told of it may be late. */
+/** About how many rows there are: the statistics may be outdated. */
 export const estimated = `select pg_stat_get_live_tuples($1::oid)::text as rows`;
 
 export const ageCutoff = (span: string): string =>
   `select (now() - interval ${quoteLiteral(span)})::text as cutoff`;
 
-/** What a row takes on the disk, from about so many of them: an expression, and what it is made of. $1 oid. */
+/** The size of a row on the disk, estimated from a sample: an expression, and its parts. $1 oid. */
 export const rowSize = `select '28 + ' || string_agg(format('coalesce(pg_column_size(t.%I), 0)', a.attname), ' + ') as size
 from pg_attribute a where a.attrelid = $1::oid and a.attnum > 0 and not a.attisdropped`;
 
-/** How many rows there may be, so that they take no more than `keep`; nothing: there are none. */
+/** How many rows there may be so that they take no more than `keep`; empty: there are none. */
 export const rowsWithin = (name: string, size: string, keep: string, rows: number): string =>
   `select ${said(`floor(pg_size_bytes(${quoteLiteral(keep)}) / avg(${size}))::bigint::text`)}
 from only ${name} t tablesample system (${Math.min(100, (100 * limits.keepSampleRows) / Math.max(1, rows))})`;
 
-/** The arrival of the oldest row that stays; none: all stay. */
+/** The arrival of the oldest row that stays; empty: all stay. */
 export const rowsCutoff = (name: string, arrival: string, keep: string): string =>
   `select ${said(`(select t.${quote(arrival)}::text from only ${name} t where t.${quote(arrival)} is not null
 order by t.${quote(arrival)} offset greatest((select count(*) from only ${name}) - ${keep}, 0) limit 1)`)}`;
 
 /**
- * A partition that is made for a range of the arrival alone: about how many rows it has, where all of them are older because the range ends
- * before, and no trigger and no other table wants to know of each. $1 oid, $2 the column, $3 cutoff.
+ * A partition for a range of the arrival alone: returns about how many rows it has, if all of them are older because the range ends
+ * before, and no trigger and no other table has to learn of each row. $1 oid, $2 the column, $3 cutoff.
  */
 export const outlived = (
   name: string,
@@ -130,15 +130,15 @@ where c.oid = $1::oid and c.relispartition and p.partstrat = 'r' and p.partnatts
   and not exists (select from pg_trigger t where t.tgrelid = c.oid and not t.tgisinternal)
   and not exists (select from pg_constraint k where k.contype = 'f' and k.confrelid = c.oid) and exists (select from only ${name})`;
 
-/** All of its rows at once, and their space. Nobody waits for it longer than it may wait itself. */
+/** Removes all of its rows at once, and frees their space. Nobody waits for it longer than it may wait itself. */
 export const empty = (name: string): string => `truncate table only ${name}`;
 
-/** Until statistics tell how many old rows there are, PostgreSQL takes them for a few, and would read and sort them all for each transaction. */
+/** Until statistics tell how many old rows there are, PostgreSQL assumes a few, and would read and sort them all for each transaction. */
 export const byIndex = 'set local enable_sort = off; set local enable_bitmapscan = off';
 
 /**
- * The next rows, and the arrival of the last of them; a row that is changed meanwhile is another one, and stays. With `indexed` they are the
- * oldest: `from` spares the index what it still holds of those before. `most`: rows. Says how many they were, a space, and that arrival.
+ * Removes the next rows; returns their number, a space, and the arrival of the last of them. A row that is changed meanwhile is another row, and
+ * stays. With `indexed` they are the oldest: `from` saves reading the index entries of those before. `most`: rows.
  */
 export const remove = (
   name: string,
@@ -153,14 +153,14 @@ export const remove = (
   ${indexed ? `order by t.${quote(arrival)}` : ''} limit ${most})) returning ${quote(arrival)} as arrived)
 select ${said(`concat_ws(' ', count(*), ${indexed ? 'max(g.arrived)' : `'-infinity'`})`)} from gone g`;
 
-/** $1 oid, $2 and $3 its names, $4 keep, $5 rows, $6 cutoff, $7 reason. Of a reason that is told already no second row. */
+/** $1 oid, $2 and $3 its names, $4 keep, $5 rows, $6 cutoff, $7 reason. A reason that was the last one is not logged twice. */
 export const logged = `insert into headgate.keep_log (relation, schema_name, table_name, keep, rows, older_than, reason)
 select w.relation, $2, $3, $4, $5::bigint, $6::timestamptz, $7::text from headgate.webhook_table w
 where w.relation = $1::oid and ($7::text is null or $7::text is distinct from (
   select k.reason from headgate.keep_log k where k.relation = w.relation order by k.id desc limit 1))
 returning id::text as id`;
 
-/** $1 id, $2 rows more. */
+/** $1 id, $2 additional rows. */
 export const loggedMore = `update headgate.keep_log set rows = rows + $2::bigint, ended_at = clock_timestamp() where id = $1::bigint`;
 
 export const trimmed = `delete from headgate.keep_log

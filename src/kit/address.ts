@@ -1,9 +1,9 @@
-/** IP addresses as texts of one form, so that the same address is the same text. */
+/** IP addresses as text in one form, so that equal addresses are equal texts. */
 import { isIP, SocketAddress } from 'node:net';
 
 /**
- * `203.0.113.9` or `2001:db8::1`; null: the text is no IP address. An IPv4 address in IPv6's clothes, as a socket that
- * listens on both shows it, is an IPv4 address; a zone (`%eth0`) is left out.
+ * `203.0.113.9` or `2001:db8::1`; null: the text is no IP address. An IPv4-mapped IPv6 address, as a socket that listens
+ * on both shows it, becomes an IPv4 address; a zone (`%eth0`) is dropped.
  */
 export function canonicalAddress(text: string): string | null {
   const zone = text.indexOf('%');
@@ -16,14 +16,14 @@ export function canonicalAddress(text: string): string | null {
 }
 
 /**
- * What one client is likely to have: an IPv4 address, or the /64 of a canonical IPv6 one, within which anybody can
- * take as many addresses as they like.
+ * The network that one client is likely to have: an IPv4 address, or the /64 of a canonical IPv6 address, within which
+ * anybody can take as many addresses as they like.
  */
 export function clientNetwork(address: string): string {
   if (!address.includes(':')) return address;
   const [head = '', tail] = address.split('::');
   const groups = head === '' ? [] : head.split(':');
-  // An embedded IPv4 address at the end stands for two groups; it is never among the first four.
+  // An embedded IPv4 address at the end counts as two groups; it is never among the first four.
   const behind =
     tail === undefined || tail === '' ? 0 : tail.split(':').length + (tail.includes('.') ? 1 : 0);
   const zeros = tail === undefined ? 0 : 8 - groups.length - behind;
@@ -32,20 +32,20 @@ export function clientNetwork(address: string): string {
   return `${all.slice(0, 4).join(':')}::/64`;
 }
 
-/** Only programs on this machine reach it. */
+/** Whether only programs on this machine can reach it. */
 export function isLoopbackHost(host: string): boolean {
   if (host === 'localhost' || host === '::1') return true;
   return isIP(host) === 4 && host.startsWith('127.');
 }
 
-/** Where a program on this machine reaches a door: one that listens on every address is called on the loopback. */
+/** The host by which a program on this machine reaches a door: the loopback address if the door listens on every address. */
 export const reachable = (host: string): string =>
   host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host;
 
-/** As it stands in a URL. */
+/** The host as written in a URL. */
 export const urlHost = (host: string): string => (host.includes(':') ? `[${host}]` : host);
 
-/** Of a door of HTTP, as this machine calls it: scheme, host and port. */
+/** The URL by which this machine calls a door of HTTP: scheme, host and port. */
 export function doorUrl(
   { host, port }: { readonly host: string; readonly port: number },
   tls: boolean,

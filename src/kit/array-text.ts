@@ -1,9 +1,9 @@
 /**
  * Arrays as PostgreSQL writes them, to and from JSON: `{1,2,NULL,"a b"}`, `[0:1]={…}`, `{{1,2},{3,4}}`. Takes text,
- * gives text; null where the text is not of that form. Pure. Source: PostgreSQL's manual, "Array Input and Output Syntax".
+ * returns text; null if the text does not have that form. Pure. Source: PostgreSQL's manual, "Array Input and Output Syntax".
  */
 
-/** `element` makes JSON of one element's text. An array's bounds are left out: JSON has none. */
+/** `element` makes JSON of the text of one element. An array's bounds are left out: JSON has none. */
 export function arrayTextToJson(
   array: string,
   delimiter: string,
@@ -71,7 +71,7 @@ function plainItem(array: string, start: number, delimiter: string): Item {
   return { text: array.slice(start, end), end };
 }
 
-/** A parsed JSON array of texts, nested arrays and nulls as PostgreSQL reads an array. */
+/** Texts, nested arrays and nulls that are to be written as an array of PostgreSQL. */
 export type ArrayValue = readonly (string | null | ArrayValue)[];
 
 export function arrayText(values: ArrayValue): string {

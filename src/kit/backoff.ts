@@ -1,6 +1,6 @@
 /**
- * The pause before attempt number `attempt` (1 is the first retry), in ms: doubling from `minMs` up to
- * `maxMs`, of which a random half is taken away, so that many clients of one server do not return together.
+ * The pause before attempt number `attempt` (1 is the first retry), in ms: doubles from `minMs` up to
+ * `maxMs`, less a random part of up to a half, so that many clients of one server do not return together.
  * `random` yields numbers in [0, 1).
  */
 export function backoffMs(attempt: number, minMs: number, maxMs: number, random: () => number): number {

@@ -4,7 +4,7 @@ export interface Closable {
 }
 
 /**
- * Closes what was opened, last opened first. Every close runs even when one before it failed;
+ * Closes what was opened, last opened first. Every close runs, even if one before it failed;
  * the failures are thrown together at the end. Node 20 lacks `AsyncDisposableStack`.
  */
 export class Closer implements Closable {

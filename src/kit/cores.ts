@@ -1,16 +1,16 @@
-/** What the machine, or the container, gives this process. */
+/** The resources that the machine, or the container, gives this process. */
 import { readFileSync } from 'node:fs';
 import { availableParallelism, totalmem } from 'node:os';
 import { dirname, join } from 'node:path';
 
 export interface Resources {
-  /** May be a fraction: a container's quota of time. */
+  /** May be a fraction: the CPU quota of a container. */
   readonly cores: number;
   readonly memoryBytes: number;
 }
 
 export function resources(read: (path: string) => string | null = readText): Resources {
-  // Node gives an absurdly large number, or 0, where there is no bound.
+  // Node returns an absurdly large number, or 0, if there is no bound.
   const bound = process.constrainedMemory();
   const total = totalmem();
   return {
@@ -22,8 +22,8 @@ export function resources(read: (path: string) => string | null = readText): Res
 const root = '/sys/fs/cgroup';
 
 /**
- * The least quota of the control groups (version 2) that this process is in: Node 20 knows of the cores that it may run
- * on, and not of a quota, which is how containers are bounded. Infinity: there is none, or it cannot be read.
+ * The smallest quota of the control groups (version 2) that this process is in: Node 20 knows the cores that it may run
+ * on, but not a quota, which is how containers are bounded. Infinity: there is none, or it cannot be read.
  */
 export function quotaCores(read: (path: string) => string | null): number {
   let cores = Infinity;

@@ -1,4 +1,4 @@
-/** A promise with its two ends outside. Node 20 lacks `Promise.withResolvers`. */
+/** A promise that is settled from outside. Node 20 lacks `Promise.withResolvers`. */
 export interface Deferred<T> {
   readonly promise: Promise<T>;
   readonly resolve: (value: T) => void;

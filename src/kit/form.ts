@@ -1,8 +1,8 @@
-/** The grammar of form bodies and query strings: `name=value&…`, `+` for a blank, `%XX` for a byte. */
+/** The grammar of form bodies and query strings: `name=value&…`, `+` for a space, `%XX` for a byte. */
 
 import { hexDigit } from './json-grammar.ts';
 
-/** Name and value of each field as they were written; a field without `=` has the value ''. */
+/** Name and value of each field as written; a field without `=` has the value ''. */
 export function* formParts(text: string): Generator<readonly [name: string, value: string]> {
   for (let from = 0; from < text.length;) {
     const found = text.indexOf('&', from);
@@ -20,7 +20,7 @@ export function isEscapedPart(part: string): boolean {
   return /[%+]/.test(part);
 }
 
-/** The bytes that a part stands for. A `%` that two hexadecimal digits do not follow stands for itself, as browsers read it. */
+/** The bytes that a part stands for. A `%` that is not followed by two hexadecimal digits stands for itself, as in browsers. */
 export function formPartBytes(part: string): Buffer {
   const source = Buffer.from(part, 'utf8');
   const out = Buffer.allocUnsafe(source.length);

@@ -1,17 +1,17 @@
 /**
- * Bytes that come in pieces and are wanted in one. Takes pieces, which are its own from then on; gives one buffer. Holds
+ * Bytes that arrive in pieces and are needed in one. Takes pieces, which belong to it from then on; returns one buffer. Holds
  * little more than the bytes themselves, however small the pieces are: a buffer of one byte costs a few hundred.
  */
 import { allocApart, apartBytesMin, freeBuffer, startOf } from './free-buffer.ts';
 
-/** Pieces of this size are kept as they are; smaller ones are put together. */
+/** Pieces of this size are kept as they are; smaller ones are joined. */
 const pieceBytesMin = 32 * 1024;
 const blockBytesMin = 4 * 1024;
 const blockBytesMax = 64 * 1024;
 
 /**
- * From here on the pieces of what is to become large are copied to where they will be one as they come, and given back at once. Not
- * from the first one on: it costs a sender nothing to announce much.
+ * From this length on, the pieces of what is expected to become large are copied to their final place as they arrive, and are
+ * freed at once. Not from the first piece on: it costs a sender nothing to announce a large body.
  */
 const begunBytesMin = 1024 * 1024;
 
@@ -23,16 +23,16 @@ export class Gathered {
   /** How many pieces there were. */
   pieces = 0;
   readonly #parts: Buffer[] = [];
-  /** What the parts are views of. */
+  /** The buffers that the parts are views of. */
   readonly #stores: Buffer[] = [];
-  /** The last block, with room for more behind the first `#used` bytes; null: there is none. */
+  /** The last block, with free space after its first `#used` bytes; null: there is none. */
   #block: Buffer | null = null;
   #used = 0;
-  /** Where what has become large is, all of it; null: it has not. */
+  /** Where all bytes are once they have become many; null: not yet. */
   #apart: Buffer | null = null;
   readonly #apartFrom: number;
 
-  /** `expectedBytes`: how many there will be, or may be; where nobody knows it is large when it has become so. */
+  /** `expectedBytes`: how many there will be, or may be; if unknown, only their number so far counts. */
   constructor(expectedBytes = 0) {
     this.#apartFrom = expectedBytes < apartBytesMin ? apartBytesMin : begunBytesMin;
   }
@@ -74,7 +74,7 @@ export class Gathered {
     freeBuffer(piece);
   }
 
-  /** All of them in order; nothing is held here any more. */
+  /** All of them in order; holds nothing afterwards. */
   done(): Buffer {
     const apart = this.#apart;
     this.#apart = null;
@@ -94,7 +94,7 @@ export class Gathered {
     return whole;
   }
 
-  /** Nothing will come of them. */
+  /** Frees pieces that will not be used. */
   drop(): void {
     this.#seal();
     this.#parts.length = 0;

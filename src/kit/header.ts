@@ -1,13 +1,13 @@
-/** One header of a request, from whichever place tells it with the least work. */
+/** One header of a request, from the source that needs the least work. */
 
 interface Headers {
-  /** Names and values in turn, as received. Asking for them may make them. */
+  /** Names and values in turn, as received. Reading the property may create them. */
   readonly rawHeaders: readonly string[];
-  /** By its lower-case name; null: it did not come; undefined: it came more than once. */
+  /** By its lower-case name; null: absent; undefined: received more than once. */
   readonly header?: ((name: string) => string | null | undefined) | undefined;
 }
 
-/** `name` in lower case. null: it did not come; undefined: it came more than once. */
+/** `name` in lower case. null: absent; undefined: received more than once. */
 export function onlyHeader(request: Headers, name: string): string | null | undefined {
   if (request.header !== undefined) return request.header(name);
   const { rawHeaders } = request;
@@ -20,7 +20,7 @@ export function onlyHeader(request: Headers, name: string): string | null | unde
   return found;
 }
 
-/** The first of those that came. */
+/** The first header of that name; null: absent. */
 export function firstHeader(request: Headers, name: string): string | null {
   const only = onlyHeader(request, name);
   if (only !== undefined) return only;

@@ -1,6 +1,6 @@
 /**
- * What PostgreSQL's jsonb takes of RFC 8259, told over character codes and positions, so that the scanner of bytes and
- * the one of text share each rule. `\u0000`, lone surrogates and numbers beyond `numeric` are not taken.
+ * Which JSON of RFC 8259 PostgreSQL's jsonb accepts, as rules over character codes and positions, so that the scanner of
+ * bytes and that of text share each rule. `\u0000`, lone surrogates and numbers beyond `numeric` are not accepted.
  */
 
 /** numeric.c: digits before the point (NUMERIC_WEIGHT_MAX), digits after it (NUMERIC_DSCALE_MAX), and any exponent. */
@@ -8,14 +8,14 @@ const integerDigitsMax = 131_072;
 const scaleMax = 16_383;
 export const exponentMax = 1_073_741_822;
 
-/** Whether a number without an exponent is in the range whatever its digits are. */
+/** Whether a number without an exponent is in range whatever its digits are. */
 export function isSafeLength(characters: number): boolean {
   return characters <= scaleMax;
 }
 
 /**
- * The limits of numeric_in, on digits that are known to be a JSON number: `first` is where its first digit other than
- * zero stands (`mantissaEnd`: it is a zero), `point` where its whole digits end.
+ * The limits of numeric_in, for digits that are known to be a JSON number: `first` is the position of its first digit other
+ * than zero (`mantissaEnd`: the number is zero), `point` the end of its integer digits.
  */
 export function fitsNumeric(first: number, point: number, mantissaEnd: number, exponent: number): boolean {
   if (Math.abs(exponent) > exponentMax) return false;
@@ -46,7 +46,7 @@ export function isSurrogate(unit: number): boolean {
   return (unit & ~0x7ff) === 0xd800;
 }
 
-/** Whether two `\uXXXX` that follow each other are one character. */
+/** Whether two consecutive `\uXXXX` are one character. */
 export function isSurrogatePair(high: number, low: number): boolean {
   return (high & ~0x3ff) === 0xd800 && (low & ~0x3ff) === 0xdc00;
 }

@@ -1,6 +1,6 @@
 /**
- * Values inside a JSON text, with every digit as it was written: what JSON.parse makes of 12345678901234567890 is
- * another number. Takes a text that JSON.parse has accepted; gives the raw texts of members and items. Pure.
+ * Values inside a JSON text, with every digit as written: JSON.parse turns 12345678901234567890 into another
+ * number. Takes a text that JSON.parse has accepted; returns the raw texts of members and items. Pure.
  */
 const blank = /[ \t\n\r]*/y;
 /** A number, true, false or null. */
@@ -13,7 +13,7 @@ function skip(text: string, at: number): number {
   return blank.lastIndex;
 }
 
-/** Past the string or bare word that starts at `at`. A loop: an expression that backtracks would need a stack. */
+/** Past the string or bare word that starts at `at`. A loop: a regular expression that backtracks would need a stack. */
 function scalarEnd(text: string, at: number): number {
   if (text[at] !== '"') {
     bare.lastIndex = at;
@@ -57,12 +57,12 @@ function valueEnd(text: string, at: number): number {
   return text.length;
 }
 
-/** What a raw JSON string says. */
+/** The value of a raw JSON string. */
 export function stringOf(raw: string): string {
   return raw.includes('\\') ? (JSON.parse(raw) as string) : raw.slice(1, -1);
 }
 
-/** The members of an object, raw; of two with one name the last counts, as for JSON.parse. */
+/** The members of an object, raw; of two with the same name the last one counts, as in JSON.parse. */
 export function objectMembers(text: string): Map<string, string> {
   const members = new Map<string, string>();
   let at = skip(text, skip(text, 0) + 1);

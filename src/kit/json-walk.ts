@@ -1,6 +1,6 @@
 /**
- * Walks over JSON that has been checked: members of an object, as places in the bytes. Nothing is
- * parsed, copied or checked again; over bytes that are not JSON the places mean nothing, but every walk ends.
+ * Walks over JSON that has already been checked: members of an object, as positions in the bytes. Nothing is
+ * parsed, copied or checked again; over bytes that are not JSON the positions mean nothing, but every walk ends.
  */
 import { isJsonSpace } from './json-grammar.ts';
 
@@ -13,7 +13,7 @@ export function skipSpace(bytes: Uint8Array, start: number): number {
   return at;
 }
 
-/** From the opening quote of a string to behind its closing one. */
+/** From the opening quote of a string to just after its closing quote. */
 function skipString(bytes: Uint8Array, start: number): number {
   const n = bytes.length;
   let at = start + 1;
@@ -25,7 +25,7 @@ function skipString(bytes: Uint8Array, start: number): number {
   return n;
 }
 
-/** From the first byte of a value to behind its last. */
+/** From the first byte of a value to just after its last. */
 export function skipValue(bytes: Uint8Array, start: number): number {
   const n = bytes.length;
   const first = bytes[start]!;
@@ -63,9 +63,9 @@ export function isNumber(bytes: Uint8Array, start: number): boolean {
   return code === 45 || (code !== undefined && code >= 48 && code <= 57);
 }
 
-/** The members of one object after the other: `open` at its brace, then `next` until it says false. */
+/** The members of one object after another: `open` at its brace, then `next` until it returns false. */
 export class Members {
-  /** Where the key's characters begin and end, between its quotes and as they were written. */
+  /** Where the key's characters begin and end, between its quotes and as written. */
   keyStart = 0;
   keyEnd = 0;
   valueStart = 0;
@@ -107,9 +107,9 @@ export class Members {
     return stringAt(this.#bytes, this.keyStart - 1, this.keyEnd + 1);
   }
 
-  /** Whether the key is `name`, given in UTF-8, however its characters were written. */
+  /** Whether the key is `name`, given in UTF-8, however its characters are written. */
   keyIs(name: Buffer): boolean {
-    // An escape is the one way to write a character otherwise.
+    // Only an escape can write a character differently.
     if (this.#keyIsEscaped) return this.key() === name.toString('utf8');
     const { keyStart } = this;
     if (this.keyEnd - keyStart !== name.length) return false;
@@ -118,7 +118,7 @@ export class Members {
   }
 }
 
-/** The elements of one array: `next` until it says false. */
+/** The elements of one array: `next` until it returns false. */
 export class Elements {
   start = 0;
   end = 0;
@@ -142,7 +142,7 @@ export class Elements {
   }
 }
 
-/** The text of the string between these places, quotes included. */
+/** The text of the string between these positions, quotes included. */
 export function stringAt(bytes: Buffer, start: number, end: number): string {
   const raw = bytes.toString('utf8', start + 1, end - 1);
   return raw.includes('\\') ? (JSON.parse(`"${raw}"`) as string) : raw;

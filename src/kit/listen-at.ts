@@ -6,7 +6,7 @@ export interface ListenAt {
   readonly host: string;
   /** 0 picks a free one. */
   readonly port: number;
-  /** A socket that listens there already, of whoever started the process; not given: none does. */
+  /** A socket that already listens there, from the parent process; absent: none does. */
   readonly fd?: number | undefined;
 }
 
@@ -15,7 +15,7 @@ export function listenAt({ host, port, fd }: ListenAt): { host: string; port: nu
   return fd === undefined ? { host, port } : { fd };
 }
 
-/** `localhost` is a name of two addresses, of which the second need not be there. */
+/** The other addresses of `localhost`, which may name two. They need not exist. */
 export async function alsoAt({ host, fd }: ListenAt, bound: AddressInfo): Promise<readonly ListenAt[]> {
   if (host !== 'localhost' || fd !== undefined) return [];
   const all = await lookup(host, { all: true }).catch(() => []);

@@ -1,18 +1,18 @@
 /**
- * The long work of a process on its event loop: one piece in each turn, so that sockets are served in between. Whoever has
- * work that takes longer than a small request asks here for a turn, at whichever door. Touches nothing; what waits is bounded by
- * those who ask, with the bodies that they may hold.
+ * The long work of a process on its event loop: one piece per turn, so that sockets are served in between. Code with work
+ * that takes longer than a small request asks here for a turn, at whichever door. Touches nothing; the queue is bounded by the
+ * bodies that its callers may hold.
  *
- * The order is fair by bytes: a piece is due when as many bytes as its own work has have been served since it asked
- * (self-clocked fair queueing, Golestani 1994). So the small overtake the large, and no stream of small ones
- * keeps a large one waiting for ever.
+ * The order is fair by bytes: a piece is due when as many bytes have been served since it asked as its own work has
+ * (self-clocked fair queueing, Golestani 1994). So small work overtakes large work, and no stream of small work
+ * keeps large work waiting without end.
  */
 interface Waiting {
   /** When it is due, in bytes served. */
   readonly due: number;
-  /** Cannot be cut: a rest follows, see `turn`. */
+  /** Cannot be sliced: a rest follows, see `turn`. */
   readonly whole: boolean;
-  /** Does a piece; true: that was the last one. */
+  /** Does a piece; returns true if it was the last one. */
   readonly step: () => boolean;
 }
 
@@ -25,14 +25,14 @@ export interface LongWorkOptions {
   readonly after: (run: () => void, ms: number) => void;
 }
 
-/** What took less needs no rest, in ms. */
+/** Work that took less needs no rest, in ms. */
 const shortMs = 4;
 const restMsMax = 50;
 
 export class LongWork {
   readonly #options: LongWorkOptions;
   #waiting: Waiting[] = [];
-  /** A piece, or the rest behind it, is under way; or the next turn begins one. */
+  /** A piece, or the rest after it, is under way, or the next turn begins one. */
   #busy = false;
   #served = 0;
 
@@ -41,7 +41,7 @@ export class LongWork {
   }
 
   /**
-   * For work that cannot be cut. Resolves when it may be done, which is to be done there and then. A rest follows that is as long
+   * For work that cannot be sliced. Resolves when it may be done; it must then be done at once. A rest follows that is as long
    * as the work was, 50 ms at most: a small request takes several turns, and would meet such a piece in each of them.
    */
   turn(bytes: number): Promise<void> {
@@ -55,7 +55,7 @@ export class LongWork {
     });
   }
 
-  /** Runs work that comes in slices to its end; at once where it is one slice. Throws, or rejects, as the work does. */
+  /** Runs work that comes in slices to its end; at once if it is one slice. Throws, or rejects, as the work does. */
   slices<T>(bytes: number, work: Generator<void, T>): T | Promise<T> {
     const first = work.next();
     if (first.done === true) return first.value;
@@ -95,14 +95,14 @@ export class LongWork {
   }
 }
 
-/** That of this process, which has one event loop. */
+/** The one of this process, which has one event loop. */
 export const longWork = new LongWork({
   clock: () => performance.now(),
   endOfTurn: setImmediate,
   after: setTimeout,
 });
 
-/** Work in slices without a pause. */
+/** Runs work in slices without a pause. */
 export function atOnce<T>(work: Generator<void, T>): T {
   for (;;) {
     const slice = work.next();

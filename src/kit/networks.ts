@@ -2,7 +2,7 @@
 import { BlockList, isIP } from 'node:net';
 import { canonicalAddress } from './address.ts';
 
-/** `10.0.0.1/8`: its address is not the first one of its network, so that either may have been meant. */
+/** `10.0.0.1/8`: the address is not the first one of its network, so either may have been meant. */
 export interface Wide {
   readonly text: string;
   readonly network: string;
@@ -18,7 +18,7 @@ export class Networks {
     this.wide = wide;
   }
 
-  /** Texts between commas or blanks; gives the one that is no network instead when there is such a one. */
+  /** Parses texts between commas or blanks; returns the first one that is no network, if any. */
   static parse(text: string): Networks | { readonly wrong: string } {
     const list = new BlockList();
     const words = text.split(/[\s,]+/).filter((word) => word !== '');
@@ -36,7 +36,7 @@ export class Networks {
 function addNetwork(list: BlockList, word: string): boolean {
   const [text = '', length, ...more] = word.split('/');
   const address = text.includes('%') ? null : canonicalAddress(text);
-  // A mapped IPv4 network would have to be counted from another end.
+  // The prefix of an IPv4-mapped network would have to be counted from another end.
   if (address === null || more.length > 0 || isIP(address) !== isIP(text)) return false;
   const [family, bits] = isIP(address) === 4 ? (['ipv4', 32] as const) : (['ipv6', 128] as const);
   if (length === undefined) {
@@ -48,7 +48,7 @@ function addNetwork(list: BlockList, word: string): boolean {
   return true;
 }
 
-/** Of a word that is a network. */
+/** `text` is known to be a network. */
 function wideOf(text: string): Wide[] {
   const [address = '', length] = text.split('/');
   if (length === undefined) return [];
@@ -60,10 +60,10 @@ function wideOf(text: string): Wide[] {
   return [{ text, network: `${addressText(kept)}/${length}`, address }];
 }
 
-/** 4 of IPv4, 16 of IPv6. */
+/** 4 bytes for IPv4, 16 for IPv6. */
 function addressBytes(address: string): readonly number[] {
   if (isIP(address) === 4) return address.split('.').map(Number);
-  // The parser of URLs writes every IPv6 address one way, in hexadecimal groups with one gap.
+  // The URL parser writes every IPv6 address one way, in hexadecimal groups with one gap.
   const [head = '', tail] = new URL(`http://[${address}]`).hostname.slice(1, -1).split('::');
   const groups = (text: string) => (text === '' ? [] : text.split(':').map((group) => parseInt(group, 16)));
   const [front, back] = [groups(head), groups(tail ?? '')];

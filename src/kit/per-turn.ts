@@ -1,7 +1,7 @@
 /**
- * Short work, a bounded number of pieces in one turn of the event loop: thousands that come in one instant would
- * otherwise hold everybody else for as long as all of them take. Takes functions; runs each exactly once, in order, at
- * once where few have come in this turn. What waits is bounded by whoever gives it.
+ * Runs short work, a bounded number of pieces per turn of the event loop: thousands that arrive at the same instant would
+ * otherwise block everything else until all are done. Takes functions; runs each exactly once, in order, and at
+ * once if few have come in this turn. The callers bound what waits.
  */
 export class PerTurn {
   readonly #max: number;
@@ -32,7 +32,7 @@ export class PerTurn {
 
   #turn(): void {
     this.#inThisTurn = 0;
-    // What these leave behind comes after those that wait already.
+    // Work that these add comes after the work that already waits.
     const until = Math.min(this.#waiting.length, this.#head + this.#max);
     while (this.#head < until) {
       const work = this.#waiting[this.#head];
@@ -40,7 +40,7 @@ export class PerTurn {
       this.#count();
       work?.();
     }
-    // Each entry is moved at most once for every time that as many were run.
+    // A copy moves at most as many entries as were run since the last one.
     if (this.#head * 2 < this.#waiting.length) return;
     this.#waiting = this.#waiting.slice(this.#head);
     this.#head = 0;

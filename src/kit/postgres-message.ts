@@ -1,6 +1,6 @@
 /**
  * A message of PostgreSQL's protocol, as bytes: its letter, its length, its fields. Pure. Source: PostgreSQL's manual, "Message
- * Formats". What each room says in messages is the room's own.
+ * Formats". Each room decides what its messages hold.
  */
 import { allocLarge } from './free-buffer.ts';
 
@@ -13,7 +13,7 @@ export function message(type: string, ...fields: readonly Buffer[]): Buffer {
   return whole;
 }
 
-/** A text as the protocol has it: ended by a NUL, which no text can hold. */
+/** A text as the protocol writes it: terminated by a NUL, which no text can contain. */
 export function zeroEnded(text: string): Buffer {
   return Buffer.from(`${text}\0`);
 }
@@ -24,7 +24,7 @@ export function int16(value: number): Buffer {
   return bytes;
 }
 
-/** With a sign, as lengths are, or without one, as oids are. */
+/** Signed, as lengths are, or unsigned, as oids are. */
 export function int32(value: number): Buffer {
   const bytes = Buffer.allocUnsafe(4);
   bytes.writeInt32BE(value | 0);

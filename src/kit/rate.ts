@@ -1,8 +1,8 @@
-/** How many in how long: `100/s`, `600/min`, `5000/h`; and how many of them at once: `100/s burst 50`. */
+/** How many per time: `100/s`, `600/min`, `5000/h`; and how many of them at once: `100/s burst 50`. */
 export interface Rate {
   readonly count: number;
   readonly perMs: number;
-  /** So many may come at once: in any `perMs` there are `count + burst` at most. */
+  /** How many may come at once: any `perMs` sees at most `count + burst`. */
   readonly burst: number;
 }
 
@@ -18,7 +18,7 @@ export function parseRate(text: string): Rate | null {
   return { count, perMs, burst: burst === undefined ? usualBurst(count) : Number(burst) };
 }
 
-/** A tenth of the number; 10 where that is less, as far as the number itself goes. */
+/** A tenth of the number, but at least 10, or the number itself if that is less. */
 export function usualBurst(count: number): number {
   return Math.max(Math.min(count, 10), Math.ceil(count / 10));
 }

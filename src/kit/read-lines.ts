@@ -1,4 +1,4 @@
-/** Says each line of a stream that is not empty; of one longer than `charsMax` only the beginning. Errors end it silently. */
+/** Passes each line of a stream that is not empty to `say`; of a line longer than `charsMax` only the beginning. Errors end it silently. */
 export function readLines(
   stream: NodeJS.ReadableStream,
   charsMax: number,
@@ -8,7 +8,7 @@ export function readLines(
   stream.setEncoding('utf8');
   stream.on('data', (chunk: string) => {
     const lines = (rest + chunk).split('\n');
-    // What exceeds the bound is left out, also while the end of a long line has not come yet.
+    // What exceeds the bound is dropped, even before the end of a long line has arrived.
     rest = (lines.pop() ?? '').slice(0, charsMax);
     for (const line of lines) if (line !== '') say(line.slice(0, charsMax));
   });

@@ -1,10 +1,10 @@
-/** Functions that remember what they made: of texts, and of objects. */
+/** Functions that remember their results: for texts, and for objects. */
 
 const charsMax = 512;
 
 /**
- * A function of a text that remembers what it made of each, because the same few texts come again and again. Forgets everything
- * when it knows too many; long texts, which are nobody's who sends often, and what throws are not remembered.
+ * A function of a text that remembers its results, because the same few texts recur. Forgets everything when it knows too many.
+ * Long texts, which no frequent sender has, and calls that throw are not remembered.
  */
 export function remembered<T>(make: (text: string) => T, max: number): (text: string) => T {
   const known = new Map<string, T>();
@@ -19,7 +19,7 @@ export function remembered<T>(make: (text: string) => T, max: number): (text: st
   };
 }
 
-/** A function of an object that remembers what it made of each for as long as the object lives. Where that is a key, it is also hashed once. */
+/** A function of an object that remembers its result for as long as the object lives. A result that is used as a key is also hashed only once. */
 export function rememberedOf<O extends object, T>(make: (of: O) => T): (of: O) => T {
   const known = new WeakMap<O, T>();
   return (of) => {

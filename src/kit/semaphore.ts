@@ -1,4 +1,4 @@
-/** So many at a time, the others in the order in which they came. Takes callbacks or work; calls each at most once. */
+/** At most `max` at a time, the others in order of arrival. Takes callbacks or work; calls each at most once. */
 export class Semaphore {
   #free: number;
   readonly #waiting = new Set<() => void>();
@@ -7,7 +7,7 @@ export class Semaphore {
     this.#free = max;
   }
 
-  /** Calls `ready`, at once or when it is its turn. What is returned gives the slot back, or the place in the queue. */
+  /** Calls `ready`, at once or when its turn comes. The returned function gives back the slot, or the place in the queue. */
   take(ready: () => void): () => void {
     let state: 'waits' | 'has it' | 'done' = 'waits';
     const begin = () => {
@@ -29,12 +29,12 @@ export class Semaphore {
     return this.#waiting.size;
   }
 
-  /** What gives the slot back; null: there is none at once, and nobody waits. */
+  /** Returns what gives the slot back; null: no slot is free now, and the caller is not queued. */
   takeNow(): (() => void) | null {
     return this.#free > 0 ? this.take(() => undefined) : null;
   }
 
-  /** Resolves when it is its turn, with what gives the slot back. */
+  /** Resolves when its turn comes, with what gives the slot back. */
   turn(): Promise<() => void> {
     return new Promise((resolve) => {
       const done = this.take(() => resolve(() => done()));
@@ -42,8 +42,8 @@ export class Semaphore {
   }
 
   /**
-   * Runs the work when it is its turn. Whoever takes longer than `heldMsMax` goes on beside the next one: what is stuck holds
-   * nobody up.
+   * Runs the work when its turn comes. Work that takes longer than `heldMsMax` no longer counts, so that work that is stuck
+   * blocks nobody.
    */
   async run<T>(heldMsMax: number, work: () => Promise<T>): Promise<T> {
     const done = await this.turn();

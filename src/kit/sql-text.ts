@@ -8,7 +8,7 @@ export function relationName({ schema, table }: { readonly schema: string; reado
   return `${quoteIdentifier(schema)}.${quoteIdentifier(table)}`;
 }
 
-/** A text as an SQL literal, whatever standard_conforming_strings is. */
+/** A text as an SQL literal, whatever the value of standard_conforming_strings. */
 export function quoteLiteral(text: string): string {
   const quoted = `'${text.replaceAll("'", "''")}'`;
   return text.includes('\\') ? ` E${quoted.replaceAll('\\', '\\\\')}` : quoted;

@@ -1,10 +1,10 @@
-/** What a command of the terminal is handed, and how text of strangers is shown there. */
+/** What a command of the terminal is given, and how text of strangers is shown there. */
 import type { Buffer } from 'node:buffer';
 
 export interface CommandIo {
-  /** Standard output: what was asked for. */
+  /** Standard output: the result. */
   readonly print: (text: string) => void;
-  /** Standard error: what happens meanwhile. */
+  /** Standard error: progress. */
   readonly note: (text: string) => void;
   /** Whether `note` draws on a terminal. */
   readonly terminal: boolean;
@@ -12,14 +12,14 @@ export interface CommandIo {
   readonly read: (path: string) => Promise<Buffer>;
   /** ms since 1970. */
   readonly clock: () => number;
-  /** ms, never going back. */
+  /** ms, monotonic. */
   readonly elapsed: () => number;
   readonly random: (size: number) => Buffer;
-  /** Ends it early. */
+  /** Ends the command early. */
   readonly signal: AbortSignal;
 }
 
-/** What people sent, or what they call things, may hold anything: nothing of it moves the cursor or colours the terminal. */
+/** Text from senders, and names that people choose, may contain anything: no part of it may move the cursor or colour the terminal. */
 export function plain(text: string): string {
   return text.replaceAll(
     /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu,

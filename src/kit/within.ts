@@ -1,6 +1,6 @@
 /**
- * Waits for `work`, for `ms` at most, and gives `late` past that. Rejects when the work rejects in time; how it ends later is nobody's
- * business any more.
+ * Waits for `work` for at most `ms`, and returns `late` after that. Rejects if the work rejects in time; how it ends later is
+ * ignored.
  */
 export async function within<T, L>(ms: number, work: Promise<T>, late: L): Promise<T | L> {
   let timer: NodeJS.Timeout | undefined;

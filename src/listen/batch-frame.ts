@@ -1,7 +1,7 @@
 /**
- * The messages of a WebSocket's client, read: the init frame and batches. Pure: takes the bytes of one message, gives
- * what it says, or throws Refused with `malformed_payload`, `timestamp_skew` or `body_too_large`. Of a batch only the frame around its
- * items is read here; each item's `data` is found, not looked into: the table decides what it must be.
+ * Reads the messages of a WebSocket's client: the init frame and batches. Pure: takes the bytes of one message; returns
+ * its content, or throws Refused with `malformed_payload`, `timestamp_skew` or `body_too_large`. Of a batch only the frame around its
+ * items is parsed here; each item's `data` is found, but not parsed: the table decides what it must be.
  */
 import { limits } from '../tables/limits.ts';
 import { refusals, Refused } from '../tables/refusals.ts';
@@ -11,12 +11,12 @@ export interface BatchFrame {
   readonly items: number;
   /** Where the `data` of each item begins and ends in the message, in turn. */
   readonly spans: Uint32Array;
-  /** 1 where an item deletes; null: none does. */
+  /** 1 for an item that deletes; null: none does. */
   readonly deletes: Uint8Array | null;
 }
 
 const idMax = 2n ** 64n - 1n;
-/** Nesting that is followed; what may be stored ends far below. */
+/** Nesting that is followed; documents that may be stored have far less. */
 const depthMax = 1_024;
 
 /** Throws unless `bytes` are an init frame whose clock is at most `skewMs` from `nowMs`. */
@@ -53,12 +53,12 @@ export function readBatch(bytes: Buffer): BatchFrame {
 const space = Uint8Array.from({ length: 256 }, (_, c) =>
   c === 32 || c === 10 || c === 13 || c === 9 ? 1 : 0,
 );
-/** What ends a number or a word. */
+/** The bytes that end a number or a word. */
 const endsToken = Uint8Array.from({ length: 256 }, (_, c) =>
   space[c] === 1 || c === 44 || c === 93 || c === 125 ? 1 : 0,
 );
 
-/** What every item says: no string is made for it. */
+/** Words of every item: no string is made for them. */
 const words = ['op', 'data', 'insert', 'update', 'upsert', 'delete'].map((text) => ({
   text,
   bytes: Buffer.from(text),
@@ -76,7 +76,7 @@ function wordAt(bytes: Buffer, begin: number, end: number): string | null {
   return null;
 }
 
-/** A string is looked at byte by byte so far, and again so far behind every quote that does not end it. */
+/** How far a string is examined byte by byte, from its beginning and after every quote that does not end it. */
 const longStringBytes = 64;
 
 class FrameReader {
@@ -156,7 +156,7 @@ class FrameReader {
     this.#items += 1;
   }
 
-  /** Calls `value` with each key, in front of its value. */
+  /** Calls `value` with each key, before its value. */
   #object(value: (key: string) => void): void {
     this.#open(123, 'an object');
     if (this.#closes(125)) return;
@@ -231,8 +231,8 @@ class FrameReader {
   }
 
   /**
-   * Inside of a long string, at no escape: one byte before the next that has to be looked at, which is a quote, or the
-   * backslashes in front of it. Found by the machine's own search, which is many times faster than a loop.
+   * Inside a long string, outside an escape: returns the byte before the next one that has to be examined, which is a quote, or
+   * the first of the backslashes before it. Uses the machine's own search, which is many times faster than a loop.
    */
   #ofLong(at: number): number {
     const bytes = this.#bytes;
@@ -256,7 +256,7 @@ class FrameReader {
     this.#at = at;
   }
 
-  /** Over one value, whatever it is; its brackets and strings are followed, the rest is not looked into. */
+  /** Skips one value, whatever it is; follows its brackets and strings, and does not examine the rest. */
   #skip(): void {
     this.#space();
     const bytes = this.#bytes;

@@ -1,6 +1,6 @@
 /**
- * One webhook request and its answer. Hands the request to the ingest sentence as an `Arrival`, answers what comes of it,
- * and says what was answered.
+ * One webhook request and its answer. Passes the request to ingest as an `Arrival`, answers according to the outcome,
+ * and reports what was answered.
  */
 import { randomUUID } from 'node:crypto';
 import { Exchange } from '../http/exchange.ts';
@@ -25,7 +25,7 @@ import {
 /** What all exchanges of one listener share. */
 export interface Deps {
   readonly ingest: Ingest;
-  /** null: no table answers questions. */
+  /** null: no handshake is answered. */
   readonly handshakes: Handshakes | null;
   readonly observe: Observe;
   readonly bodies: BodyRules;
@@ -56,7 +56,7 @@ export class WebhookExchange extends Exchange implements Arrival {
     this.#answer(this.#room.refusalReply(why));
   }
 
-  /** Answers a browser that asks whether it may post from its page. No request was refused or stored: nothing is said. */
+  /** Answers a browser that asks whether it may post from its page. No request was refused or stored: nothing is reported. */
   preflight(): void {
     this.write(preflightReply(this.headers['access-control-request-headers']));
   }
@@ -65,7 +65,7 @@ export class WebhookExchange extends Exchange implements Arrival {
     return this.readBody(this.#room.bodies);
   }
 
-  /** A request that is no POST: answered where its table answers such questions; `otherwise` where it does not. */
+  /** A request that is no POST: answered if its table answers such handshakes; if it does not, calls `otherwise`. */
   ask(otherwise: () => void): void {
     const { handshakes } = this.#room;
     if (handshakes === null) return otherwise();
@@ -101,7 +101,7 @@ export class WebhookExchange extends Exchange implements Arrival {
     }
   }
 
-  /** A bug that throws before there is a promise is answered like any other. */
+  /** A bug that throws before there is a promise is answered like any other bug. */
   #ingest(): Promise<Outcome | Asked | Spooled> {
     try {
       return this.#room.ingest(this, { target: (target) => void (this.#table = target) });

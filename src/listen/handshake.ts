@@ -1,7 +1,7 @@
 /**
- * Which requests become WebSockets. Pure: takes a parsed request, gives null where the handshake may be completed, or
- * the refusal that its sender reads over HTTP: `not_found`, `malformed_path`, `upgrade_required`, `origin_refused`,
- * `malformed_request`. Whether the table exists is asked later, with the first frame.
+ * Which requests become WebSockets. Pure: takes a parsed request; returns null if the handshake may be completed, or
+ * the refusal that its sender gets over HTTP: `not_found`, `malformed_path`, `upgrade_required`, `origin_refused`,
+ * `malformed_request`. Whether the table exists is checked later, with the first frame.
  */
 import type { HttpRequest } from '../http/exchange.ts';
 import type { Refusal } from '../tables/refusals.ts';
@@ -35,7 +35,7 @@ export function handshakeRefusal(request: HttpRequest, mayOpen: OriginRule): Ref
   // What follows would be read as a body by some and as frames by others.
   if (headers['content-length'] !== undefined || headers['transfer-encoding'] !== undefined)
     return refusal('malformed_request', 'a handshake has no body');
-  // Browsers let any page open a WebSocket to any host, with the cookies and the network of whoever looks at it; only
+  // Browsers let any page open a WebSocket to any host, with the cookies and the network of its reader; only
   // they send an Origin (RFC 6455 §10.2).
   if (headers.origin !== undefined && !mayOpen(headers.origin)) return refusal('origin_refused');
   return null;

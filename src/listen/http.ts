@@ -1,8 +1,8 @@
 /**
- * The webhook listener. Takes sockets on one address, gives each request to the ingest sentence as an
- * `Arrival`, and writes its answer. Refuses by itself what never becomes an arrival: malformed HTTP, other paths
- * and methods, requests while draining. Touches nothing but its sockets. This is the hot path: what every
- * request needs is made in advance (reply.ts), everything else happens off to the side.
+ * The webhook listener. Takes sockets on one address, passes each request to ingest as an `Arrival`, and writes its answer.
+ * Itself refuses requests that never become an arrival: malformed HTTP, other paths and methods, requests while draining.
+ * Touches nothing but its sockets. This is the hot path: whatever every request needs is made in advance (reply.ts), and
+ * everything else is kept out of its way.
  */
 import type { IncomingMessage } from 'node:http';
 import { randomUUID } from 'node:crypto';
@@ -35,13 +35,13 @@ import { WebSocketDoor } from './websocket.ts';
 
 export interface ListenerOptions {
   readonly host: string;
-  /** 0 picks a free one; null: it does not listen, and is handed its connections (`take`). */
+  /** 0 picks a free one; null: it does not listen, and gets its connections from `take`. */
   readonly port: number | null;
   readonly fd?: ListenAt['fd'];
   readonly ingest: Ingest;
-  /** Answers the questions of senders; null, or not given: nobody does. */
+  /** Answers the handshakes of senders; null or absent: none is answered. */
   readonly handshakes?: Handshakes | null;
-  /** Takes the batches of WebSockets; without it there is no such door. */
+  /** Takes the batches of WebSockets; absent: there is no such door. */
   readonly openStream?: OpenStream;
   /** Origins whose pages may open a WebSocket, separated by commas; `*`: all. */
   readonly websocketOrigins?: string | null;
@@ -54,9 +54,9 @@ export interface ListenerOptions {
   /** 0 ≤ random() < 1; spreads `Retry-After`. */
   readonly random?: () => number;
   readonly limits?: Limits;
-  /** null, or not given: plain HTTP. */
+  /** null or absent: plain HTTP. */
   readonly tls?: TlsSource | null;
-  /** null, or not given: everybody may come, and no proxy is believed. */
+  /** null or absent: everybody may connect, and no proxy is trusted. */
   readonly gate?: Gate | null;
 }
 
@@ -64,12 +64,12 @@ export interface Listener extends Closable {
   readonly address: { readonly host: string; readonly port: number };
   /** How much is in flight at this moment. */
   readonly load: { readonly connections: number; readonly bytesInFlight: number };
-  /** Serves a connection that was accepted elsewhere, of which nothing was read. */
+  /** Serves a connection that was accepted elsewhere, and from which nothing was read. */
   take(socket: Socket): void;
   /** From now on new requests are answered 503 and idle connections are closed; running requests finish. */
   drain(): void;
   /**
-   * Stops listening, serves what is on its way on open connections, drains, waits for running requests up to
+   * Stops listening, serves requests that are in flight on open connections, drains, waits for running requests up to
    * `limits.drainMs`, and closes every connection.
    */
   close(): Promise<void>;
@@ -184,7 +184,7 @@ class HttpListener implements Listener, Door<WebhookExchange> {
     if (inFlight.exhausted) inFlight.relieve();
     if (inFlight.exhausted) return refusal('overloaded');
     const refused = handshakeRefusal(request, this.#mayOpen);
-    // Last, because it counts: an offer that is passed over is counted as the request that it then is.
+    // Last, because it counts: an offer that is ignored is counted as the request that it then is.
     return refused ?? gate?.refuses(gate.clientAddress(connection.remoteAddress, request)) ?? null;
   }
 
@@ -196,7 +196,7 @@ class HttpListener implements Listener, Door<WebhookExchange> {
   }
 }
 
-/** Only tables that answer questions see anything but POST, and preflights only where they are one (CloudEvents). */
+/** Only tables that answer handshakes get requests other than POST, and preflights only if these are a handshake (CloudEvents). */
 function askOrRefuse(exchange: WebhookExchange): void {
   const { method, headers } = exchange;
   const otherwise = () =>

@@ -1,5 +1,5 @@
 /**
- * Answers, made once. Takes refusals and row counts, gives status, raw header lists and bodies ready to be
+ * Answers, made once. Takes refusals and row counts; returns status, raw header lists and bodies ready to be
  * written; touches nothing. Bodies are ASCII (other characters are escaped), so one char is one byte.
  */
 import { often } from '../http/reply.ts';
@@ -35,7 +35,7 @@ function asciiJson(value: unknown): string {
   );
 }
 
-/** What HTTP asks for in answers of that kind, names and values in turn. */
+/** Headers that HTTP requires in answers of that kind, names and values in turn. */
 const headersOf: { readonly [code in RefusalCode]?: readonly string[] } = {
   method_not_allowed: ['Allow', 'POST'],
   encoding_unsupported: ['Accept-Encoding', 'gzip, deflate, br'],
@@ -56,8 +56,8 @@ export function committedReply(rows: number): Reply {
 }
 
 /**
- * What the table's owner wants a committed request to be answered with, made once. Headers of the request may come back; where
- * none does, none is looked at.
+ * The answer that the table's owner has chosen for committed requests, made once. Headers of the request may be echoed; if
+ * none is, none is read.
  */
 export function ownReply(rows: number, answer: CommittedAnswer, request: AskedHeaders): Reply {
   const made = madeReply(answer);
@@ -78,7 +78,7 @@ function madeReply(answer: CommittedAnswer): Reply {
   return reply;
 }
 
-/** Of a header that arrived twice, or whose value no header may have, nothing comes back. */
+/** A header that arrived twice, or whose value no header may have, is not echoed. */
 function echoesOf({ echoes }: CommittedAnswer, request: AskedHeaders): string[] {
   return echoes.flatMap(({ name, header }) => {
     const value = onlyHeader(request, header) ?? '';
@@ -96,7 +96,7 @@ function contentHeaders({ status, type, body }: HandshakeAnswer): string[] {
   ];
 }
 
-/** What a browser that was sent here does with it: nothing. */
+/** For a browser that was sent here: it does nothing with the answer. */
 const harmless = [
   'X-Content-Type-Options',
   'nosniff',
@@ -108,7 +108,7 @@ const harmless = [
   'no-referrer',
 ];
 
-/** The answer to a sender's question. No page of another origin may read it. */
+/** The answer to a sender's handshake. No page of another origin may read it. */
 export function handshakeReply(answer: HandshakeAnswer): Reply {
   const { status, body } = answer;
   const headers = [...contentHeaders(answer), ...harmless, ...answer.headers];
@@ -117,7 +117,7 @@ export function handshakeReply(answer: HandshakeAnswer): Reply {
 
 const spooledHeaders = ['Headgate-Stored', 'spool'];
 
-/** It is on Headgate's disk: accepted, and no row yet. A table that has an answer of its own gives that. */
+/** The request is on Headgate's disk: accepted, but no row yet. A table that has an answer of its own gives that. */
 export function spooledReply(
   { status, rows }: Spooled,
   answer: CommittedAnswer | null,
@@ -147,7 +147,7 @@ export function preflightReply(requested: string | undefined): HttpReply {
   return { status: 204, headers, body: '' };
 }
 
-/** Gives the reply to a refusal. 503s, and what is like them, say when to come back, spread so that senders do not return all at once. */
+/** Returns the reply to a refusal. A 503, and the like, says when to come back, spread so that senders do not all return at once. */
 export type RefusalReplies = (it: Refusal) => Reply;
 
 export function createRefusalReplies(random: () => number, retryAfterSecondsMax: number): RefusalReplies {

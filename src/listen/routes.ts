@@ -1,6 +1,6 @@
 /**
- * From a request target to the table it names. Pure: takes the target as received, gives the three names or
- * a refusal (`malformed_path`, `not_found`); whether such a table exists is the catalog's to say.
+ * From a request target to the table that it names. Pure: takes the target as received, returns the three names or
+ * a refusal (`malformed_path`, `not_found`); only the catalog knows whether such a table exists.
  */
 import type { TableName } from '../tables/observations.ts';
 import type { Refusal } from '../tables/refusals.ts';
@@ -9,10 +9,10 @@ import { refusal } from '../tables/refusals.ts';
 export const webhookPrefix = '/webhook/';
 const ingestPrefix = '/ingest/';
 
-/** Longest name that is looked up, in bytes; PostgreSQL's own names end at 63. */
+/** Longest name that is looked up, in bytes; PostgreSQL's own names have 63 at most. */
 const nameBytesMax = 255;
 
-/** Whether a target belongs to the webhook door at all, however malformed the rest of it is. */
+/** Whether a target belongs to the webhook door, however malformed its rest is. */
 export function isWebhookTarget(target: string): boolean {
   return isBelow(webhookPrefix, target);
 }
@@ -38,12 +38,12 @@ export function parseIngestTarget(target: string): TableName | Refusal {
 
 /**
  * Reads `<prefix><database>/<schema>/<table>[?query]`. Each name is percent-decoded once, as UTF-8; an
- * encoded slash belongs to its name. `target` is what Node hands over: one char for each byte of the wire.
+ * encoded slash belongs to its name. `target` is what Node provides: one char for each byte of the wire.
  * Proxies may send the absolute form (RFC 9112 §3.2.2), which names the same table.
  */
 function parseTarget(prefix: string, target: string): TableName | Refusal {
   const origin = originForm(target);
-  // A fragment never travels in a request (RFC 9112 §3.2); whoever sends one means another URL than we would read.
+  // A request never has a fragment (RFC 9112 §3.2); a sender that sends one means another URL than the one read here.
   if (origin.includes('#')) return refusal('malformed_path');
   const query = origin.indexOf('?');
   const path = query === -1 ? origin : origin.slice(0, query);
@@ -65,7 +65,7 @@ function isName(name: string | null | undefined): name is string {
   return typeof name === 'string' && name !== '' && name !== '.' && name !== '..' && !name.includes('\0');
 }
 
-/** null: an escape that is none, or bytes that are not UTF-8. Names that no table can have become ''. */
+/** null: an invalid escape, or bytes that are not UTF-8. Names that no table can have become ''. */
 function decodeName(part: string): string | null {
   if (part.length > nameBytesMax * 3) return '';
   if (/^[\x21-\x24\x26-\x7e]*$/.test(part)) return part.length > nameBytesMax ? '' : part;

@@ -1,15 +1,15 @@
 /**
- * One WebSocket. Takes the messages of one client and hands its batches to a stream, in order; writes `{"ack":<id>}` in
- * order and only for what is committed, or `{"fatal":"<reason>"}` once and nothing behind it. May refuse with
+ * One WebSocket. Takes the messages of one client and passes its batches to a stream, in order; writes `{"ack":<id>}` in
+ * order and only for committed batches, or `{"fatal":"<reason>"}` once and nothing after it. May refuse with
  * `request_timeout`, `malformed_payload`, `timestamp_skew`, `body_too_large`, `overloaded`, and with whatever the stream
  * refuses. Touches its socket alone.
  *
- * States, `#state`, moved by `#become` alone:
- *   silent   the first message has not come.
- *   opening  the table is being looked up and the check evaluated; what comes meanwhile waits.
+ * States, `#state`, changed by `#become` alone:
+ *   silent   the first message has not arrived.
+ *   opening  the table is being looked up and the check evaluated; messages that arrive meanwhile wait.
  *   open     batches are read, handed over and acknowledged.
- *   ending   no further message is read: the last one was refused, or Headgate is shutting down. What was taken before
- *            is still acknowledged, then the connection is closed.
+ *   ending   no further message is read: the last one was refused, or Headgate is shutting down. Batches accepted before
+ *            are still acknowledged, then the connection is closed.
  *   closed   the close frame is sent, or the socket is gone.
  *
  *   silent ──first message──► opening ──accepted──► open ──refused, or draining──► ending ──all answered──► closed
@@ -45,7 +45,7 @@ export interface SocketDeps {
   readonly backlogs: Backlogs;
   /** ms since 1970 */
   readonly now: () => number;
-  /** Knows whom a trusted proxy speaks for. */
+  /** Knows the client behind a trusted proxy. */
   readonly gate: Gate | null;
 }
 
@@ -54,7 +54,7 @@ type State = 'silent' | 'opening' | 'open' | 'ending' | 'closed';
 type Stall = 'opening' | 'unacked' | 'unread' | 'memory' | 'table' | 'turn';
 
 export class SocketSession {
-  /** Told of each message that took long to put together, after it. */
+  /** Called after each message that took long to assemble. */
   onLarge: () => void = () => undefined;
   readonly #room: SocketDeps;
   readonly #ws: WebSocket;
@@ -65,13 +65,13 @@ export class SocketSession {
   readonly #partial = new PartialMessage();
   readonly #stalls = new Set<Stall>();
   readonly #unacked: Unacked;
-  /** Messages that came while the stream was being opened. */
+  /** Messages that arrived while the stream was being opened. */
   #waiting: { readonly data: Buffer; readonly binary: boolean }[] = [];
   #waitingBytes = 0;
   #state: State = 'silent';
   #stream: Stream | null = null;
   #lastId: bigint | null = null;
-  /** Why it ends; null: because Headgate does, or its client. */
+  /** Why it ends; null: because Headgate stops, or its client left. */
   #why: Refusal | null = null;
   #closeCode: number = closeCodes.goingAway;
   /** The socket itself is closed: nothing is held for it any more. */
@@ -80,7 +80,7 @@ export class SocketSession {
   #opened = false;
   #batches = 0;
   #rows = 0;
-  /** When the first byte of the message came that is not whole yet; null: there is none. */
+  /** When the first byte of the incomplete message arrived; null: there is none. */
   #partialSinceMs: number | null = null;
   #heardMs: number;
   #pinged = false;
@@ -102,13 +102,13 @@ export class SocketSession {
     ws.on('message', (data: Buffer, binary) => this.#message(data, binary));
     ws.on('ping', (data: Buffer) => this.#partial.emitted(data.length, false));
     ws.on('pong', (data: Buffer) => this.#partial.emitted(data.length, false));
-    // What the protocol forbids, ws answers with its close code; the socket's own errors end it.
+    // ws answers violations of the protocol with its close code; the socket's own errors end it.
     ws.on('error', (error) => this.#broken(error));
     ws.on('close', () => this.#left());
     this.#account();
   }
 
-  /** Takes nothing new, acknowledges what was taken, and closes with 1001. */
+  /** Accepts nothing new, acknowledges what was accepted, and closes with 1001. */
   drain(): void {
     if (this.#state === 'ending' || this.#state === 'closed') return;
     this.#become('ending');
@@ -116,7 +116,7 @@ export class SocketSession {
     this.#flush();
   }
 
-  /** No message is read until `relieve`: too much is held for all connections together. */
+  /** No message is read until `relieve`: all connections together hold too much. */
   starve(): void {
     this.#stall('memory', true);
   }
@@ -125,7 +125,7 @@ export class SocketSession {
     this.#stall('memory', false);
   }
 
-  /** Is not read in this turn of the event loop, where its next message may become whole and take long. */
+  /** Stops reading for this turn of the event loop, in which its next message may become complete and take long. */
   wait(): void {
     if (this.#partial.held > this.#room.limits.decodeSliceBytes) this.#stall('turn', true);
   }
@@ -134,13 +134,13 @@ export class SocketSession {
     this.#stall('turn', false);
   }
 
-  /** Looks at what takes too long. To be called now and then. */
+  /** Checks what takes too long. Must be called now and then. */
   sweep(nowMs: number): void {
     const { limits } = this.#room;
     if (this.#state === 'closed') return;
     if (this.#state === 'silent' && nowMs - this.#openedMs > limits.websocketInitTimeoutMs)
       return this.#refuse(refusal('request_timeout', 'no init frame came in time'));
-    // Time in which we do not read for our own reasons is not the client's.
+    // Time in which Headgate does not read for its own reasons is not the client's.
     const ours = this.#stalls.size > (this.#stalls.has('memory') ? 1 : 0);
     if (this.#partialSinceMs !== null && ours) this.#partialSinceMs = nowMs;
     if (this.#partialSinceMs !== null && nowMs - this.#partialSinceMs > limits.websocketMessageTimeoutMs)
@@ -149,17 +149,17 @@ export class SocketSession {
     if (nowMs - this.#heardMs > limits.websocketPingMs) this.#probe(nowMs);
   }
 
-  /** A message that does not come to its end holds what others need. */
+  /** A message that is never completed holds memory that others need. */
   #overdue(): void {
     this.#partialSinceMs = null;
     if (this.#stalls.has('memory')) this.#refuse(refusal('overloaded'));
     else this.#refuse(refusal('request_timeout', 'the message did not arrive in time'));
   }
 
-  /** Asks a silent client for a sign of life. One that is not read could not be heard, and is left alone. */
+  /** Asks a silent client for a sign of life. A client that is not read could not be heard, and is left alone. */
   #probe(nowMs: number): void {
     const pinged = this.#pinged && !this.#ws.isPaused;
-    // A peer that is gone would never answer a close frame; the rest of its connection is the kernel's.
+    // A peer that is gone would never answer a close frame; the kernel ends its connection.
     if (pinged) return this.#ws.terminate();
     this.#pinged = !this.#ws.isPaused;
     this.#heardMs = nowMs;
@@ -182,7 +182,7 @@ export class SocketSession {
       this.#refuse(refusal('body_too_large', 'the init frame is too large'));
   }
 
-  /** What is held in memory on behalf of this connection. */
+  /** What is held in memory for this connection. */
   #account(): void {
     const { requestCostBytes } = this.#room.limits;
     const loose = this.#partial.held + this.#waitingBytes;
@@ -190,14 +190,14 @@ export class SocketSession {
     else this.#share.hold(requestCostBytes + loose + this.#unacked.bytes, loose);
   }
 
-  /** Others need what a message that is not whole takes: the connection ends, with its last words where they still fit. */
+  /** Others need the memory of a message that is not complete: the connection ends, with a last message if that still fits. */
   #makeWay(why: Refusal): void {
     if (this.#state !== 'closed') {
       this.#ws.send(JSON.stringify({ fatal: why.message }));
       this.#ws.close(closeCode(why.code));
       this.#end(why.code);
     }
-    // Not read to its end, and not waited for: what it holds is to be free now.
+    // Not read to its end, and not waited for: its memory has to be free now.
     this.#socket.destroySoon();
   }
 
@@ -208,7 +208,7 @@ export class SocketSession {
     if (this.#state === 'opening') {
       this.#waiting.push({ data, binary });
       this.#waitingBytes += data.length;
-      // Read on while memory allows: a client that is gone meanwhile must be seen to be gone, because what it left
+      // Read on while memory allows: if the client goes away meanwhile, that must be noticed, because what it left
       // behind would otherwise come after the same batches on the connection that took its place.
       const { websocketUnackedMax, websocketUnackedBytesMax } = this.#room.limits;
       if (this.#waiting.length >= websocketUnackedMax || this.#waitingBytes >= websocketUnackedBytesMax)
@@ -233,7 +233,7 @@ export class SocketSession {
     } catch (error) {
       return this.#refuse(error instanceof Refused ? lookupFailed(error.refusal) : this.#bug(error));
     }
-    // The connection ended meanwhile, and nobody else ends what was opened for it.
+    // The connection has ended meanwhile, and nothing else ends its stream.
     if (this.#state !== 'opening') return this.#stream.end();
     this.#become('open');
     this.#opened = true;
@@ -265,7 +265,7 @@ export class SocketSession {
         throw new Refused('malformed_payload', order);
       }
       this.#lastId = id;
-      // A batch of a few bytes costs what a request of a few bytes does.
+      // A batch of a few bytes costs as much as a request of a few bytes.
       pending = { id, bytes: data.length + limits.requestCostBytes, startedMs, outcome: null };
       this.#unacked.push(pending);
       if (items === 0) pending.outcome = { kind: 'committed', rows: 0 };
@@ -287,7 +287,7 @@ export class SocketSession {
       .then(decided, (error: unknown) => decided({ kind: 'aborted', refusal: this.#bug(error) }));
   }
 
-  /** Answers what is decided, in order. The first batch that was not committed is the last one answered. */
+  /** Answers decided batches, in order. The first batch that was not committed is the last one answered. */
   #flush(): void {
     if (this.#state === 'closed') return;
     for (let { first } = this.#unacked; first?.outcome; { first } = this.#unacked) {
@@ -319,7 +319,7 @@ export class SocketSession {
     });
   }
 
-  /** The last message cannot be taken; those before it are still answered. */
+  /** The last message cannot be accepted; those before it are still answered. */
   #refuse(why: Refusal, code = closeCode(why.code)): void {
     if (this.#state === 'ending' || this.#state === 'closed') return;
     this.#why = why;
@@ -338,13 +338,13 @@ export class SocketSession {
     const why = this.#why;
     if (why !== null) this.#ws.send(JSON.stringify({ fatal: why.message }));
     this.#ws.close(this.#closeCode);
-    // Whatever the client still sends is read and dropped, so that it gets to our last words.
+    // Whatever the client still sends is read and dropped, so that it can read the last message.
     this.#stalls.clear();
     this.#ws.resume();
     this.#end(why === null ? 'draining' : why.code);
   }
 
-  /** ws has found something wrong with the frames, and has sent its close code; or the socket failed. */
+  /** ws has found an error in the frames, and has sent its close code; or the socket failed. */
   #broken(error: Error): void {
     const { code } = error as NodeJS.ErrnoException;
     if (/^WS_ERR_UNSUPPORTED_.*LENGTH$/.test(code ?? '')) this.#end('body_too_large');
@@ -357,7 +357,7 @@ export class SocketSession {
     this.#account();
   }
 
-  /** From here on nothing is answered any more. */
+  /** From here on nothing is answered. */
   #end(code: RefusalCode | 'closed'): void {
     if (this.#state === 'closed') return;
     this.#become('closed');

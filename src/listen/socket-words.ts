@@ -5,7 +5,7 @@ import type { Outcome } from '../tables/flow.ts';
 import type { Refusal, RefusalCode } from '../tables/refusals.ts';
 import { refusal, refusals } from '../tables/refusals.ts';
 
-/** RFC 6455 §7.4.1, and 1013 of the registry it founded. */
+/** RFC 6455 §7.4.1, and 1013 of the registry that it created. */
 export const closeCodes = {
   goingAway: 1001,
   unsupported: 1003,
@@ -15,19 +15,19 @@ export const closeCodes = {
   tryAgain: 1013,
 } as const;
 
-/** What a table that cannot be opened is called. */
+/** The refusal for a table that cannot be opened. */
 export function lookupFailed(why: Refusal): Refusal {
   const asked =
     why.code === 'signature_failed' || why.code === 'malformed_payload' || why.code === 'timestamp_skew';
   return asked ? why : refusal(why.code, `table lookup failed: ${why.message}`);
 }
 
-/** Says which batch is meant, and which of its items. */
+/** Names the batch that is meant, and its item. */
 export function named(outcome: Exclude<Outcome, { kind: 'committed' }>, id: bigint): Refusal {
   const { code, message } = outcome.refusal;
   const row = outcome.kind === 'aborted' ? outcome.row : undefined;
   const item = row === undefined ? '' : ` item ${row + 1}`;
-  // A stage that has named the item itself begins with it.
+  // A stage that names the item itself begins its message with it.
   const separator = row === undefined && /^item \d+: /.test(message) ? ' ' : ': ';
   return refusal(code, `dml_batch_id ${id}${item}${separator}${message}`);
 }

@@ -1,4 +1,4 @@
-/** What a stop does to requests that are on their way. */
+/** What a stop does to requests in flight. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';

@@ -1,4 +1,4 @@
-/** What the listener promises of connections, over TLS: hostile.test.ts asks the same of requests. */
+/** What the listener promises for connections, over TLS: hostile.test.ts checks the same for requests. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect } from 'node:net';

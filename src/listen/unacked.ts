@@ -1,6 +1,6 @@
 /**
- * The batches of one WebSocket that are not acknowledged, in order, and what those of all WebSockets of one table come to.
- * Takes batches and gives them back in order; says when a socket is not to be read until some are gone. Touches nothing.
+ * The batches of one WebSocket that are not acknowledged, in order, and the bytes of those of all WebSockets of one table.
+ * Takes batches and returns them in order; says when a socket must not be read until some are gone. Touches nothing.
  */
 import type { Outcome } from '../tables/flow.ts';
 import type { Limits } from '../tables/limits.ts';
@@ -13,7 +13,7 @@ export interface Pending {
   outcome: Outcome | null;
 }
 
-/** Of all tables of one listener: a slow one may hold half of what may be in flight, and no more. */
+/** For all tables of one listener: a slow table may hold half of the bytes that may be in flight, and no more. */
 export class Backlogs {
   readonly #max: number;
   readonly #tables = new Map<string, Backlog>();
@@ -22,7 +22,7 @@ export class Backlogs {
     this.#max = bodiesInFlightBytesMax / 2;
   }
 
-  /** `stall`: told whether too much waits for the table. */
+  /** `stall`: called with whether too much waits for the table. */
   join({ database, schema, table }: TableName, stall: (stalls: boolean) => void): Membership {
     const name = JSON.stringify([database, schema, table]);
     const backlog = this.#tables.get(name) ?? new Backlog(this.#max);
@@ -79,7 +79,7 @@ export class Unacked {
     return this.#pending[0];
   }
 
-  /** No more is to be read. */
+  /** No more may be read. */
   get full(): boolean {
     const { websocketUnackedMax, websocketUnackedBytesMax } = this.#limits;
     return this.#pending.length >= websocketUnackedMax || this.#bytes >= websocketUnackedBytesMax;
@@ -105,7 +105,7 @@ export class Unacked {
     this.#add(-(this.#pending.shift()?.bytes ?? 0));
   }
 
-  /** None of them is acknowledged any more. */
+  /** None of them will be acknowledged. */
   end(): void {
     this.#pending.length = 0;
     this.#add(-this.#bytes);

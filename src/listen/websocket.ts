@@ -1,7 +1,7 @@
 /**
- * The WebSocket door of the webhook listener. Takes connections whose upgrade was found good (handshake.ts), completes
- * the handshake and gives each a session; keeps the sessions within the bytes in flight, looks after those that are
- * silent or slow, and closes them when Headgate stops. Refuses nothing by itself. Touches nothing but its sockets.
+ * The WebSocket door of the webhook listener. Takes connections whose upgrade was accepted (handshake.ts), completes
+ * the handshake and gives each a session; keeps the sessions within the bytes in flight, supervises those that are
+ * silent or slow, and closes them when Headgate stops. Refuses nothing itself. Touches nothing but its sockets.
  */
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
@@ -10,7 +10,7 @@ import type { Limits } from '../tables/limits.ts';
 import type { SocketDeps } from './socket-session.ts';
 import { SocketSession } from './socket-session.ts';
 
-/** Longest pause between two looks at the sessions, ms. */
+/** Longest pause between two checks of the sessions, ms. */
 const sweepIntervalMs = 250;
 
 export class WebSocketDoor {
@@ -31,16 +31,16 @@ export class WebSocketDoor {
       maxPayload: limits.websocketMessageBytesMax,
       maxFragments: limits.websocketFragmentsMax,
       maxBufferedChunks: limits.websocketPiecesMax,
-      // How long a closing handshake may take: the client gets to our last words, or it does not.
+      // How long a closing handshake may take, so that the client can read the last message.
       closeTimeout: limits.lingerMs,
-      // No subprotocol is known here; whoever asks for one and cannot do without reads in the answer that it has none.
+      // No subprotocol is known here; a client that asks for one and needs it sees in the answer that it has none.
       handleProtocols: () => false,
     } as ConstructorParameters<typeof WebSocketServer>[0]);
     this.#sweeper = setInterval(() => this.#sweep(), interval(limits));
     this.#sweeper.unref();
   }
 
-  /** What the handshake itself finds wrong is told to `refuse`; there is no response any more to write it with. */
+  /** `refuse` is called if the handshake itself is invalid; there is no response any more to write the refusal with. */
   set onRefused(refuse: (socket: Socket) => void) {
     this.#server.on('wsClientError', (_error, socket) => refuse(socket as Socket));
   }
@@ -57,7 +57,7 @@ export class WebSocketDoor {
     });
   }
 
-  /** Takes nothing new; sessions acknowledge what they have taken, and close. */
+  /** Accepts nothing new; sessions acknowledge what they have accepted, and close. */
   drain(): void {
     this.#draining = true;
     for (const session of this.#sessions) session.drain();
@@ -69,12 +69,12 @@ export class WebSocketDoor {
   }
 
   /**
-   * Sockets are read as long as there is room for what comes. What has come is kept, so that the bound is exceeded by one
-   * read of each socket at most; then none of them is read until a tenth of it is free again.
+   * Sockets are read as long as there is room for what arrives. What has arrived is kept, so the bound is exceeded by at most one
+   * read of each socket; then none of them is read until a tenth of the bound is free again.
    */
   #watch(): void {
     const { inFlight } = this.#room;
-    // Messages that are not whole would never be, were all of them left waiting.
+    // If all messages that are not complete were left waiting, none of them would ever be.
     if (inFlight.exhausted) inFlight.relieve();
     if (!this.#starving && inFlight.exhausted) {
       this.#starving = true;
@@ -85,7 +85,7 @@ export class WebSocketDoor {
     }
   }
 
-  /** One large message a turn of the event loop: others get theirs between two of them. */
+  /** One large message per turn of the event loop: others get their turn in between. */
   #giveTurns(): void {
     for (const session of this.#sessions) session.wait();
     setImmediate(() => {

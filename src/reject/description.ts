@@ -1,6 +1,6 @@
 /**
- * What is kept of a refused request: which ones are worth keeping, and what of them may be shown to the owner of the
- * table. Pure. Credentials are left out by name, not recognised by their looks: a value that is not there cannot leak.
+ * What is kept of a refused request: which requests are worth keeping, and what of them may be shown to the owner of the
+ * table. Pure. Credentials are left out by name, not recognised by their form: a value that is not there cannot leak.
  */
 import { isUtf8 } from 'node:buffer';
 import type { RejectedRequest, Target } from '../tables/flow.ts';
@@ -10,8 +10,8 @@ import type { RefusalCode } from '../tables/refusals.ts';
 import type { ShownRequest } from '../tables/tail.ts';
 
 /**
- * Refusals that the sender or the owner has to do something about. A 503 is sent again by its sender; a request that
- * broke off, or leads to no table, says nothing about a table.
+ * Refusals that the sender or the owner has to act on. After a 503 the sender sends again; a request that
+ * broke off, or names no table, says nothing about a table.
  */
 const worthKeeping: ReadonlySet<RefusalCode> = new Set<RefusalCode>([
   'invalid_option',
@@ -34,7 +34,7 @@ export function isWorthKeeping(code: RefusalCode): boolean {
   return worthKeeping.has(code);
 }
 
-/** One row of headgate.rejected_requests to be. */
+/** A future row of headgate.rejected_requests. */
 export interface Description extends ShownRequest {
   readonly receivedAt: Date;
   readonly relation: number;
@@ -49,7 +49,7 @@ export interface Description extends ShownRequest {
   readonly bodyBytes: number | null;
 }
 
-/** `body`: what is kept of it. */
+/** `body`: the part of it that is kept. */
 export function describe(
   request: Omit<RejectedRequest, 'body'>,
   body: Buffer | null,
@@ -73,7 +73,7 @@ export function describe(
   };
 }
 
-/** What may be shown of a request beside its body. */
+/** What may be shown of a request besides its body. */
 export function shownRequest(
   request: Pick<RejectedRequest, 'target' | 'requestTarget' | 'method' | 'rawHeaders' | 'remoteAddress'>,
 ): ShownRequest {
@@ -85,17 +85,17 @@ export function shownRequest(
   };
 }
 
-/** Headers that carry credentials whatever anybody says. */
+/** Headers that carry credentials in any case. */
 const credentialHeaders = new Set(['authorization', 'proxy-authorization', 'cookie', 'set-cookie']);
 /** Names under which other headers carry them … */
 const credentialWords =
   /auth|cookie|token|secret|passw|credential|session|hmac|jwt|signature|signed|apikey|(?:^|[-_])(?:key|sig)(?:$|[-_])/;
-/** … and those that only sound like it. */
+/** … and names that only look like it. */
 const plainKeys = /(?:idempotency|event|routing|partition|ordering)[-_]key$/;
 
 /**
- * A header is kept under the same rule as in INCLUDE HEADERS, and more strictly: also what is only called like a
- * credential is left out. What the table stores by name (INCLUDE HEADER 'webhook-id') is kept though VALIDATE reads it.
+ * Headers are kept by the rule of INCLUDE HEADERS, and more strictly: a header whose name only suggests a
+ * credential is left out, too. A header that the table stores by name (INCLUDE HEADER 'webhook-id') is kept although VALIDATE reads it.
  */
 function shownHeaders(
   rawHeaders: readonly string[],
@@ -128,26 +128,26 @@ function shownHeaders(
   };
 }
 
-/** How signatures and credentials begin that say of what kind they are: nothing of these words is a secret. */
+/** Prefixes by which signatures and credentials tell their kind: none of these words is secret. */
 const openings = /^(?:sha(?:1|256|512)=|v\d[a-z]?[=,]|t=|(?:bearer|basic|digest|jwt|signature|token|hmac) )/i;
 
 /**
- * What is told of a value that is not kept: how it begins, where that is a word that everybody knows, and how long it is.
- * A moment is told as it is, because a clock that is wrong is a common reason to be refused.
+ * What is told of a value that is not kept: its prefix, if that is well known, and its length.
+ * A time is told unchanged, because a wrong clock is a common reason for a refusal.
  */
 function maskedHeader(name: string, value: string): string {
   if (name.includes('time') && /^\d{1,13}$/.test(value)) return value;
   return `${openings.exec(value)?.[0] ?? ''}… (${value.length} characters)`;
 }
 
-/** node:http hands each byte over as one character. They are UTF-8 where they can be, else Latin-1. */
+/** node:http passes each byte as one character. The bytes are read as UTF-8 if they are valid, else as Latin-1. */
 function headerText(value: string): string {
   if (visible.test(value)) return value;
   const bytes = Buffer.from(value, 'latin1');
   return isUtf8(bytes) ? bytes.toString('utf8') : value;
 }
 
-/** The headers of a description as node:http would hand them over. */
+/** The headers of a description in the form in which node:http passes them. */
 export function rawHeadersOf(headers: Readonly<Record<string, string>>): readonly string[] {
   return Object.entries(headers).flatMap(([name, value]) => [
     name,
@@ -156,8 +156,8 @@ export function rawHeadersOf(headers: Readonly<Record<string, string>>): readonl
 }
 
 /**
- * Some senders put their key into the query: names say what was sent, values nothing. What the table stores (INCLUDE QUERY) is
- * kept.
+ * Some senders put their key into the query, so names are shown, and values are not. If the table stores the query (INCLUDE QUERY),
+ * all of it is kept.
  */
 function shownTarget({
   requestTarget: target,
@@ -175,10 +175,10 @@ function shownTarget({
   return `${target.slice(0, at)}?${shown.join('&')}`;
 }
 
-/** What most texts are; the rest costs more. */
+/** Matches most texts; the others cost more. */
 const visible = /^[\x20-\x7e]*$/;
 
-/** PostgreSQL's text holds no NUL, and its UTF-8 no half of a surrogate pair. */
+/** PostgreSQL's text cannot hold NUL, and its UTF-8 no half of a surrogate pair. */
 export function storable(text: string): string {
   if (visible.test(text)) return text;
   return text.replaceAll('\0', '\ufffd').replaceAll(/\p{Cs}/gu, '\ufffd');

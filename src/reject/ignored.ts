@@ -1,5 +1,5 @@
 /**
- * Documents that were stored without some of their members, on their way to headgate.ignored_keys: added up by table, as
+ * Counts documents that were stored without some of their members, for headgate.ignored_keys: added up by table, for as
  * many tables as there is room for, and written now and then.
  */
 import type { Ignored } from '../tables/flow.ts';
@@ -19,7 +19,7 @@ export class IgnoredCounts {
     this.#limits = limits;
   }
 
-  /** `relation`: pg_class.oid. What there is no room for is in the metric alone. */
+  /** `relation`: pg_class.oid. What there is no room for is counted in the metric alone. */
   add(relation: number, { documents, keys }: Ignored): void {
     const count = this.#counts.get(relation);
     if (count !== undefined) {
@@ -29,7 +29,7 @@ export class IgnoredCounts {
       this.#counts.set(relation, { documents, keys });
   }
 
-  /** The parameters of `addIgnored`, and nothing is left here; null: there is nothing to write, or not yet. */
+  /** Returns the parameters of `addIgnored`, and forgets them; null: there is nothing to write, or not yet. */
   take(nowMs: number, atOnce: boolean): readonly unknown[] | null {
     if (this.#counts.size === 0) return null;
     if (!atOnce && nowMs - this.#writtenAtMs < this.#limits.ignoredKeysFlushMs) return null;

@@ -1,15 +1,15 @@
 /**
- * headgate.rejected_requests of one database. Takes refused requests at any time and writes them behind the back of
- * those who wait for answers, over one connection of its own; trims the table; runs the retries that owners ask for.
+ * headgate.rejected_requests of one database. Takes refused requests at any time and writes them without delaying any answer,
+ * over one connection of its own; trims the table; runs the retries that owners ask for.
  *
- * States, moved by `#run` alone:
- *   connecting  no connection; requests wait in the queue, which has bounds.
- *   serving     one thing after the other: write what waits, run retries, trim; then sleep until there is more.
- *   closed      final; what still waited has been written if that took no time, and is counted otherwise.
+ * States, changed by `#run` alone:
+ *   connecting  no connection; requests wait in the queue, which is bounded.
+ *   serving     one thing after another: write what waits, run retries, trim; then sleep until there is more.
+ *   closed      final; what was still waiting has been written if that was quick, and is counted otherwise.
  *
  *   connecting ──connected──► serving ──connection lost, or a statement failed──► connecting     any ──close──► closed
  *
- * Requests whose statement failed are counted and forgotten: whether they are stored is not worth asking.
+ * Requests whose statement failed are counted and dropped: whether they are stored is not worth finding out.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { Client } from 'pg';
@@ -60,7 +60,7 @@ export class Journal {
   readonly #waiting: Waiting;
   readonly #ignored: IgnoredCounts;
   readonly #traffic: TrafficCounts;
-  /** Senders' questions that wait to be written. */
+  /** Handshakes that wait to be written. */
   readonly #asked: AskedHandshake[] = [];
   readonly #why: Why;
   readonly #ended: Promise<void>;
@@ -68,7 +68,7 @@ export class Journal {
   #client: Client | null = null;
   /** Aborted to end a sleep. */
   #sleep = new AbortController();
-  /** There may be something to do that came after the last look. */
+  /** There may be something to do that arrived after the last look. */
   #woken = false;
   #insertedSinceTrim = 0;
   #trimmedAtMs = Number.NEGATIVE_INFINITY;
@@ -100,7 +100,7 @@ export class Journal {
     return true;
   }
 
-  /** Written with what is written next, or on a look for retries. */
+  /** Written together with other writes, or on a look for retries. */
   ignored(relation: number, ignored: Ignored): void {
     this.#ignored.add(relation, ignored);
   }
@@ -110,7 +110,7 @@ export class Journal {
     this.#traffic.add(relation, answered, Date.now());
   }
 
-  /** Writes what waits, for at most `engineFarewellMs`, and lets go of the database. */
+  /** Writes what waits, for at most `engineFarewellMs`, and closes the connection to the database. */
   async close(): Promise<void> {
     this.#closing.abort();
     this.wake();
@@ -156,7 +156,7 @@ export class Journal {
       client.on('error', reject);
       client.once('end', () => reject(new Error('the connection to the database was closed')));
     });
-    // The race below may have ended before this one does.
+    // The race below may end before this promise does.
     lost.catch(() => {});
     this.#client = client;
     try {
@@ -164,7 +164,7 @@ export class Journal {
       await Promise.race([this.#serve(client, onWorking), lost]);
     } finally {
       this.#client = null;
-      // Who slept on this connection must not be the one that what comes next wakes.
+      // What slept on this connection must not be what the next event wakes.
       this.#sleep.abort();
       await hangUp(client);
     }
@@ -193,7 +193,7 @@ export class Journal {
     }
   }
 
-  /** There may be something to do: called any number of times, it is one look. */
+  /** There may be something to do: any number of calls cause one look. */
   wake(): void {
     this.#woken = true;
     this.#sleep.abort();
@@ -241,7 +241,7 @@ export class Journal {
   }
 
   /**
-   * One statement in a transaction of its own, bounded by the engine, in which names that others have made stand behind
+   * One statement in a transaction of its own, bounded by the engine, in which names that others have made cannot precede
    * PostgreSQL's. Nothing is set for longer, or prepared: a pooler may lend the session to others.
    */
   async #query<T extends object>(client: Client, text: string, values: unknown[]): Promise<QueryResult<T>> {
@@ -269,7 +269,7 @@ export class Journal {
     await this.#query(client, trimRejected, [rowsMax, limits.rejectedBytesMax, days]);
   }
 
-  /** Ids of deliveries that are too old, a part at a time: what is left comes with the next look. */
+  /** Deletes expired ids of deliveries, a part at a time: what is left is deleted at the next look. */
   async #forgetDeliveriesIfDue(client: Client): Promise<void> {
     const { limits, clock } = this.#options;
     const { deliveriesForgetMs, deliveriesForgottenMax: most } = limits;

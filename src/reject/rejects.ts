@@ -1,7 +1,7 @@
 /**
- * Refused requests, for the owners of their tables. Takes requests that were refused, gives nothing back, and never makes
- * an answer later or another one: what is not worth keeping, or comes too fast, or does not fit into memory is counted
- * and forgotten. Refuses nothing. Touches headgate.rejected_requests over one connection per served database.
+ * Keeps refused requests for the owners of their tables. Takes requests that were refused, returns nothing, and never delays
+ * or changes an answer: what is not worth keeping, comes too fast, or does not fit into memory is counted
+ * and dropped. Refuses nothing. Touches headgate.rejected_requests over one connection per served database.
  */
 import { RateLimit } from '../access/rate-limit.ts';
 import type { AskedHandshake, Ignored, RejectedRequest, Target } from '../tables/flow.ts';
@@ -25,18 +25,18 @@ export class Rejects {
     this.#rate = new RateLimit({ count, perMs: 1_000, burst }, rejectedTablesMax);
   }
 
-  /** From now on requests to tables of this database are kept; the catalog is there. */
+  /** From now on requests to tables of this database are kept; its catalog exists. */
   serve(database: string): void {
     if (this.#options.rowsMax === 0 || this.#closed || this.#journals.has(database)) return;
     this.#journals.set(database, new Journal({ ...this.#options, database }));
   }
 
-  /** Somebody has asked for a retry in this database. */
+  /** An owner has asked for a retry in this database. */
   wake(database: string): void {
     this.#journals.get(database)?.wake();
   }
 
-  /** Lets go of a database, so that it can be dropped or renamed. */
+  /** Closes the connection to a database, so that it can be dropped or renamed. */
   async release(database: string): Promise<void> {
     const journal = this.#journals.get(database);
     this.#journals.delete(database);
@@ -47,14 +47,14 @@ export class Rejects {
     const { rowsMax, clock, observe } = this.#options;
     if (rowsMax === 0 || !isWorthKeeping(request.refusal.code)) return;
     const { database, oid } = request.target;
-    // Forged requests do not use up the rate of those that only do not fit.
+    // Forged requests must not use up the rate of authentic ones.
     const key = `${oid}/${request.authenticated}/${database}`;
     const drop = (why: 'rate' | 'queue') => observe({ kind: 'rejected.dropped', database, why, rows: 1 });
     if (this.#rate.take(key, clock()) > 0) drop('rate');
     else if (this.#journals.get(database)?.push(request) !== true) drop('queue');
   }
 
-  /** A sender's question, for headgate.handshakes. */
+  /** A sender's handshake, for headgate.handshakes. */
   asked(handshake: AskedHandshake): void {
     const { rowsMax, clock, observe } = this.#options;
     if (rowsMax === 0) return;
@@ -69,7 +69,7 @@ export class Rejects {
     this.#journals.get(database)?.ignored(oid, ignored);
   }
 
-  /** Answers, for headgate.traffic: of all others nothing is counted. */
+  /** Counts answers, for headgate.traffic; ignores all other observations. */
   readonly observe: Observe = (observation) => {
     if (observation.kind !== 'request.answered' && observation.kind !== 'batch.answered') return;
     const { table } = observation;

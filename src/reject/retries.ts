@@ -1,6 +1,6 @@
 /**
- * One retry: a row that was taken from headgate.rejected_requests goes through the stages again. Gives what to write
- * into the row; never rejects, because the other retries of its batch are owed their outcomes too.
+ * One retry: a row that was taken from headgate.rejected_requests goes through the stages again. Returns what to write
+ * into the row; never rejects, because the other retries of its batch need their outcomes, too.
  */
 import type { KeptRequest, Outcome, RetryRejected } from '../tables/flow.ts';
 import { refusal } from '../tables/refusals.ts';
@@ -14,7 +14,7 @@ export interface Settled {
 }
 
 export async function runRetry(row: TakenRow, database: string, retry: RetryRejected): Promise<Settled> {
-  // headgate.retry_rejected() has said so already; whoever writes into the row by other means is told here.
+  // headgate.retry_rejected() has checked this already; a row that was changed by other means is refused here.
   const { body } = row;
   if (row.door === 'websocket' || !row.allowed) return refused('signature_failed', 'it may not be retried');
   if (body === null || row.body_bytes !== String(body.length)) {

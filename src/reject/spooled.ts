@@ -1,13 +1,13 @@
 /**
- * How a request that was taken while the database was away is kept for the owner of its table when the database refuses it
- * at last: with all of its body, because its sender has it no more. Pure: takes the request, gives the statement, which
- * runs in the transaction that takes the request for arrived.
+ * How a request that was accepted while the database was unreachable is kept for the owner of its table when the database
+ * later refuses it: with its whole body, because its sender no longer has it. Pure: takes the request, returns the statement, which
+ * runs in the transaction that marks the request as arrived.
  */
 import type { RejectedRequest } from '../tables/flow.ts';
 import type { Limits } from '../tables/limits.ts';
 import { describe } from './description.ts';
 
-/** Of a table that is gone the column `relation` stays empty. */
+/** For a table that no longer exists the column `relation` is NULL. */
 const insertSpooled = `
 insert into headgate.rejected_requests (received_at, relation, schema_name, table_name, door, status, code, reason,
   authenticated, remote_address, method, target, headers, headers_left_out, headers_masked, body, body_bytes)

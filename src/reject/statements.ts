@@ -1,5 +1,5 @@
 /**
- * The statements of the reject room, and their parameters. Every name is qualified but `unnest` of several arrays, which is
+ * The statements of the reject room, and their parameters. Every name is qualified except `unnest` of several arrays, which is
  * syntax and means PostgreSQL's own.
  */
 import { limits } from '../tables/limits.ts';
@@ -7,8 +7,8 @@ import type { AskedHandshake } from '../tables/flow.ts';
 import type { Description } from './description.ts';
 
 /**
- * Without waiting for the disk: what a crash takes away was refused anyway. A table that has gone meanwhile takes its
- * requests with it.
+ * Without waiting for the disk: what a crash takes away was refused anyway. Requests of a table that has been dropped meanwhile are
+ * not stored.
  */
 export const insertRejected = `
 with unhurried as materialized (select pg_catalog.set_config('synchronous_commit', 'off', true))
@@ -48,8 +48,9 @@ export function insertValues(rows: readonly Description[]): unknown[] {
 }
 
 /**
- * $1 rows, $2 bytes, $3 days. Those that were taken already stay until their owner forgets them: no sender has them any more. Of the others the newest stay; half of the rows is for those that VALIDATE had accepted, so that a flood
- * of forged requests does not wash them away. One Headgate at a time does it, and none waits for another.
+ * $1 rows, $2 bytes, $3 days. Requests that had been accepted (spooled) stay until their owner deletes them: no sender has them any more. Of the
+ * others the newest stay; half of the rows is for those that VALIDATE had accepted, so that a flood of forged requests does
+ * not displace them. One Headgate at a time does it, and none waits for another.
  */
 export const trimRejected = `
 with mine as materialized (select from headgate.trimming for update skip locked), ranked as (
@@ -65,7 +66,7 @@ delete from headgate.rejected_requests r using ordered o, mine
 where r.id = o.id
   and (o.place > $1::bigint or o.bytes > $2::bigint or o.received_at < pg_catalog.now() - pg_catalog.make_interval(days => $3))`;
 
-/** $1 tables, $2 documents, $3 keys. Those that came first stay; several processes write one table's row in turn. */
+/** $1 tables, $2 documents, $3 keys. The first keys stay; several processes write one table's row in turn. */
 export const addIgnored = `
 insert into headgate.ignored_keys as k (relation, documents, keys)
 select w.relation, r.documents, array(select pg_catalog.jsonb_array_elements_text(r.keys))
@@ -76,7 +77,7 @@ on conflict (relation) do update set documents = k.documents + excluded.document
   keys = array(select n.key from unnest(k.keys || excluded.keys) with ordinality as n (key, place)
     group by n.key order by pg_catalog.min(n.place) limit ${limits.ignoredKeysMax})`;
 
-/** Marked before they run, and waited for: a retry that may have stored its rows is never begun again by itself. */
+/** Marked before they run, and waited for: a retry that may have stored its rows is never begun again automatically. */
 export const takeRetries = `
 update headgate.rejected_requests r set retry_outcome = 'running', retried_at = pg_catalog.now()
 from (
@@ -110,12 +111,12 @@ update headgate.rejected_requests r set retry_outcome = s.outcome, retry_reason 
 from unnest($1::bigint[], $2::text[], $3::text[]) as s (id, outcome, reason)
 where r.id = s.id and r.retry_outcome = 'running'`;
 
-/** $1 ids of each table. */
+/** $1: how many ids of each table. */
 export const forgetDeliveries = `
 with unhurried as materialized (select pg_catalog.set_config('synchronous_commit', 'off', true))
 select headgate.forget_deliveries($1::int) as went from unhurried`;
 
-/** Of tables that are still there; the newest `handshakesKeptMax` of the database stay. */
+/** For tables that still exist; the newest `handshakesKeptMax` of the database stay. */
 export const insertHandshakes = `
 with unhurried as materialized (select pg_catalog.set_config('synchronous_commit', 'off', true))
 insert into headgate.handshake_log (asked_at, relation, schema_name, table_name, method, remote_address, rule, status, outcome)

@@ -1,7 +1,7 @@
 /**
- * How many requests came to each table in each minute and what became of them, on their way to headgate.traffic_minute.
- * Takes answers, gives the parameters of `addTraffic`; what is taken is forgotten here, so that nothing is counted
- * twice. As many tables and minutes as there is room for: beyond that the oldest are left out. Time is an argument.
+ * Counts how many requests came to each table in each minute, and their outcomes, for headgate.traffic_minute.
+ * Takes answers, returns the parameters of `addTraffic`; what is taken is forgotten here, so that nothing is counted
+ * twice. Holds as many tables and minutes as there is room for, and then drops the oldest. Time is an argument.
  */
 import type { Limits } from '../tables/limits.ts';
 import type { Observation } from '../tables/observations.ts';
@@ -9,7 +9,7 @@ import { refusals } from '../tables/refusals.ts';
 
 export type Answered = Extract<Observation, { kind: 'request.answered' | 'batch.answered' }>;
 
-/** Upper bounds of the classes of durations, in ms; headgate.quantile() knows the same, and one more without a bound. */
+/** Upper bounds of the classes of durations, in ms; headgate.quantile() has the same, and one class more without a bound. */
 export const tookBoundsMs = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000] as const;
 
 const outcomes = ['stored', 'unauthorized', 'refused', 'unavailable'] as const;
@@ -28,10 +28,10 @@ type Bounds = Pick<Limits, 'trafficTablesMax' | 'trafficWaitingMax' | 'trafficFl
 
 export class TrafficCounts {
   readonly #limits: Bounds;
-  /** Of the present minute, by oid. */
+  /** Counts of the present minute, by oid. */
   #now = new Map<number, Count>();
   #minute = 0;
-  /** Of minutes before, the oldest first. */
+  /** Counts of earlier minutes, the oldest first. */
   #before: Count[] = [];
   #writtenAtMs = Number.NEGATIVE_INFINITY;
 
@@ -39,7 +39,7 @@ export class TrafficCounts {
     this.#limits = limits;
   }
 
-  /** `relation`: pg_class.oid; `nowMs`: since 1970. A sender's question is no request that stores anything. */
+  /** `relation`: pg_class.oid; `nowMs`: since 1970. A handshake is no request that stores anything. */
   add(relation: number, answered: Answered, nowMs: number): void {
     if (answered.code === 'handshake') return;
     const minute = Math.floor(nowMs / 60_000);
@@ -58,13 +58,13 @@ export class TrafficCounts {
     count.lastMs = nowMs;
   }
 
-  /** `nowMs`: of a monotonic clock. null: there is nothing to write, or not yet. */
+  /** `nowMs`: by a monotonic clock. null: there is nothing to write, or not yet. */
   take(nowMs: number, atOnce: boolean): readonly unknown[] | null {
     if (this.#now.size + this.#before.length === 0) return null;
     if (!atOnce && nowMs - this.#writtenAtMs < this.#limits.trafficFlushMs) return null;
     this.#writtenAtMs = nowMs;
     this.#turn(this.#minute);
-    // Two of one place cannot be written at once: of a day that nobody could write the later one stays.
+    // Two counts for one slot cannot be written at once: if nothing could be written for a day, the later one stays.
     const places = new Map(this.#before.splice(0).map((it) => [`${it.relation}/${it.minute % 1440}`, it]));
     return valuesOf([...places.values()]);
   }
@@ -84,7 +84,7 @@ function newCount(relation: number, minute: number): Count {
   return { relation, minute, requests, rows: 0, took, lastMs: 0 };
 }
 
-/** Whom 429 is told comes again, as whom 503 is told. */
+/** A sender that gets 429 sends again, as one that gets 503. */
 function outcomeOf({ code }: Answered): (typeof outcomes)[number] {
   if (code === 'committed' || code === 'spooled' || code === 'handshake') return 'stored';
   const { status } = refusals[code];
@@ -105,8 +105,8 @@ function valuesOf(counts: readonly Count[]): readonly unknown[] {
 
 /**
  * $1 tables, $2 minutes, $3 to $6 requests by outcome, $7 rows, $8 durations, $9 the last request. A table has a row for
- * each minute of a day, whose place the next day takes: nothing is ever deleted, and what stands there last is when the
- * last request came. Processes add to each other's. A crash may take away what was written in its last second.
+ * each minute of a day, which the next day overwrites: nothing is ever deleted, and `last_at` is when the last request
+ * came. Processes add to each other's counts. A crash may lose what was written in its last second.
  */
 export const addTraffic = `
 with unhurried as materialized (select pg_catalog.set_config('synchronous_commit', 'off', true))

@@ -1,6 +1,6 @@
 /**
- * Refused requests on their way to the table: a queue with bounds. What does not fit is not taken; the oldest stay,
- * because what a flood began with says more than its thousandth repetition.
+ * Refused requests that wait to be written: a bounded queue. What does not fit is not taken; the oldest stay,
+ * because the beginning of a flood says more than its thousandth repetition.
  */
 import type { RejectedRequest } from '../tables/flow.ts';
 import type { Limits } from '../tables/limits.ts';
@@ -38,14 +38,14 @@ export class Waiting {
     return this.#entries.length;
   }
 
-  /** False: there is no room. Costs a copy of what is kept of the body; the rest is let go of. */
+  /** False: there is no room. Copies the part of the body that is kept, and does not hold the rest. */
   push(request: RejectedRequest): boolean {
     const limits = this.#limits;
     const keeps = Math.min(request.body?.length ?? 0, limits.rejectedBodyBytesMax);
     const bytes = limits.requestCostBytes + textBytes(request) + keeps;
     if (this.#entries.length >= limits.rejectedWaitingMax) return false;
     if (this.#bytes + bytes > limits.rejectedWaitingBytesMax) return false;
-    // A slice would keep the whole body in memory for as long as it waits.
+    // A slice would keep the whole body in memory as long as it waits.
     const body = request.body === null ? null : Buffer.from(request.body.subarray(0, keeps));
     const bodyBytes = request.body?.length ?? null;
     this.#entries.push({ request: { ...request, body: null }, body, bodyBytes, bytes });
@@ -53,7 +53,7 @@ export class Waiting {
     return true;
   }
 
-  /** The next ones for one statement, oldest first; they are gone from here. */
+  /** Removes and returns the next ones for one statement, the oldest first. */
   takeBatch(): readonly Kept[] {
     const { rejectedBatchRowsMax, rejectedBatchBytesMax } = this.#limits;
     const batch: Kept[] = [];

@@ -1,6 +1,6 @@
 /**
- * Why VALIDATE has refused a request, for the owner of its table. The check is evaluated once more, behind the answer, in the
- * turns of long work, and a bounded number of times a second, whatever a flood brings. A body that was cut short is not looked at: it
+ * Why VALIDATE has refused a request, for the owner of its table. The check is evaluated once more, after the answer, in the
+ * turns of long work, and a bounded number of times per second, however large a flood is. A body that was cut is not checked: it
  * would be refused for that alone.
  */
 import { RateLimit } from '../access/rate-limit.ts';
@@ -33,7 +33,7 @@ export class Why {
     this.#rate = new RateLimit({ count, perMs: 1_000, burst }, 1);
   }
 
-  /** The same descriptions, with a reason that says more where there is one. */
+  /** The same descriptions, with a more detailed reason if there is one. */
   async tell(batch: readonly Kept[], signal: AbortSignal): Promise<readonly Description[]> {
     const bytes = batch.reduce((sum, { description }) => sum + (description.body?.length ?? 0), 0);
     return longWork.slices(bytes, this.#inSlices(batch, signal));
@@ -60,7 +60,7 @@ export class Why {
     try {
       return whyRefused({ method, target, rawHeaders, arrivedAtMs, body });
     } catch {
-      // What cannot be told of one request must not keep others from being kept.
+      // A failure to explain one request must not keep others from being kept.
       return null;
     }
   }

@@ -1,10 +1,10 @@
 /**
- * What is kept on the disk of the requests of one database: the spool that this process writes to, and those that earlier
- * ones have left. Takes requests that were checked and decoded; gives promises that resolve when they are on the disk, in an order
- * that the drainer (drainer.ts) hands over again. Refuses with `spool_full`, `overloaded`, `engine_unavailable` and `commit_unknown`.
+ * The requests of one database that are kept on the disk: the spool that this process writes to, and those that earlier
+ * ones have left. Takes requests that were checked and decoded; returns promises that resolve when they are on the disk, in an order
+ * that the drainer (drainer.ts) keeps. Refuses with `spool_full`, `overloaded`, `engine_unavailable` and `commit_unknown`.
  *
- * A spool is written to by one process, during one life of it. Another one, which may have been given a copy of its folder,
- * only ever reads it, so that a sequence of a spool never means two requests. Ids of spools sort by when they were made.
+ * A spool is written to by one process, during one life of it. Another process, which may have been given a copy of its folder,
+ * only ever reads it, so that a sequence of a spool never means two requests. Ids of spools sort by the time at which they were made.
  */
 import { join } from 'node:path';
 import type { Closable } from '../kit/closer.ts';
@@ -22,26 +22,26 @@ import type { Appendable } from './writer.ts';
 
 export interface DatabaseSpoolOptions extends Omit<SpoolOptions, 'root' | 'failed'> {
   readonly database: string;
-  /** Of this database. */
+  /** The folder of this database. */
   readonly folder: string;
   readonly ageMsMax: number;
-  /** What requests may still take of the disk, in bytes. */
+  /** How much of the disk requests may still take, in bytes. */
   readonly bytesFree: () => number;
   /** ms since 1970 */
   readonly nowMs: () => number;
   readonly observe: Observe;
 }
 
-/** What segments hold, of each table by its oid. */
+/** What segments hold, in total and for each table by its oid. */
 interface Used {
   readonly bytes: number;
   readonly of: ReadonlyMap<number, Counted>;
 }
 
-/** A table as it is called now. */
+/** A table with its present name. */
 export type NamedTable = TableName & { readonly oid: number };
 
-/** How a table stands with its spool, for who wants to see it. */
+/** The state of a table and its spool, to be shown. */
 export interface GateView {
   readonly oid: number;
   readonly state: string;
@@ -54,18 +54,18 @@ export class DatabaseSpool implements Closable {
   readonly database: string;
   readonly #options: DatabaseSpoolOptions;
   readonly #gates = new Map<number, TableGate>();
-  /** What this process has told of its tables, by oid. */
+  /** What this process has written about its tables, by oid. */
   readonly told = new Map<number, KeptTable>();
   readonly #appendables = new Map<number, Appendable>();
   #spools: Spool[];
   #own: Spool | null = null;
   #opening: Promise<Spool> | null = null;
-  /** headgate.home() of the database; null: it was never asked. */
+  /** headgate.home() of the database; null: not asked yet. */
   #home: string | null = null;
   #closed = false;
   #lastUsed: Used = { bytes: 0, of: new Map() };
   #usedAtMs = -Infinity;
-  /** There is something to hand over. */
+  /** Called when there is something to hand over. */
   wake: () => void = () => undefined;
 
   private constructor(options: DatabaseSpoolOptions, spools: Spool[]) {
@@ -75,7 +75,7 @@ export class DatabaseSpool implements Closable {
     for (const spool of spools) this.#takeOver(spool);
   }
 
-  /** With what earlier processes have left. Rejects with the system's errors. */
+  /** Including what earlier processes have left. Rejects with the system's errors. */
   static async open(options: DatabaseSpoolOptions): Promise<DatabaseSpool> {
     const ids = await Spool.list(options.files, options.folder);
     const spools: Spool[] = [];
@@ -83,7 +83,7 @@ export class DatabaseSpool implements Closable {
     return new DatabaseSpool(options, spools);
   }
 
-  /** In the order in which they are handed over; the last one may be that of this process. */
+  /** In the order in which they are handed over; the last one may be this process's own. */
   get spools(): readonly Spool[] {
     return this.#spools;
   }
@@ -104,7 +104,7 @@ export class DatabaseSpool implements Closable {
     return this.#spools.reduce((sum, { bytes }) => sum + bytes, 0);
   }
 
-  /** What requests take of them, as of a moment ago. */
+  /** How much of them requests take, as of a moment ago. */
   get bytesUsed(): number {
     return this.#used().bytes;
   }
@@ -113,7 +113,7 @@ export class DatabaseSpool implements Closable {
     return this.#gates.values();
   }
 
-  /** Of what is on the disk; those of segments that are half handed over are counted as long as the segment is there. */
+  /** What is on the disk; requests in segments that are half handed over are counted as long as the segment exists. */
   views(): readonly GateView[] {
     const { of } = this.#used(0);
     return [...this.#gates.values()].flatMap(({ oid, state, sinceMs, reason }) =>
@@ -135,7 +135,7 @@ export class DatabaseSpool implements Closable {
     return this.#gates.get(oid) ?? null;
   }
 
-  /** Whether requests can be kept: it is known which database this is, and the disk works. */
+  /** Whether requests can be kept: the identity of the database is known, and the disk works. */
   get usable(): boolean {
     return !this.#closed && this.#home !== null && this.#own?.off !== true;
   }
@@ -146,7 +146,7 @@ export class DatabaseSpool implements Closable {
     await own.prepare();
   }
 
-  /** Throws Refused when a request of this table would be kept in vain: asked before its body is read. */
+  /** Throws Refused if a request of this table would be kept in vain. Called before its body is read. */
   admit(gate: TableGate): void {
     if (!this.usable) throw new Refused('engine_unavailable');
     const { nowMs, ageMsMax, bytesFree } = this.#options;
@@ -161,7 +161,7 @@ export class DatabaseSpool implements Closable {
     gate.beginAppend();
     let sequence: bigint | null = null;
     try {
-      // Without a wait where there is one: requests are written in the order in which they come here.
+      // Without a wait if it exists: requests are written in the order in which they get here.
       const own = this.#own ?? (await this.#makeOwn());
       sequence = await own.append(this.#appendable(table), payload);
     } catch (error) {
@@ -172,12 +172,12 @@ export class DatabaseSpool implements Closable {
     this.wake();
   }
 
-  /** A spool that holds nothing any more and is not written to. */
+  /** Removes a spool that holds nothing any more and is not written to. */
   async remove(spool: Spool): Promise<void> {
     this.#spools = this.#spools.filter((one) => one !== spool);
     await spool.close();
     const folder = join(this.#options.folder, spool.id);
-    // What was put aside stays.
+    // What was quarantined stays.
     await this.#options.files.removeFolder(folder).catch(() => {});
   }
 
@@ -207,7 +207,7 @@ export class DatabaseSpool implements Closable {
     return (this.#lastUsed = { bytes, of });
   }
 
-  /** Nobody knows yet what of it has arrived: until then its tables go on spooling. */
+  /** It is not known yet what of it has arrived: until then its tables continue to spool. */
   #takeOver(spool: Spool): void {
     const { database, observe } = this.#options;
     for (const { segment, bytes, reason, kept: place } of spool.lost)
@@ -232,7 +232,7 @@ export class DatabaseSpool implements Closable {
     return own;
   }
 
-  /** Later than every one that is there, whatever the clock says. */
+  /** Later than that of every existing spool, whatever the clock says. */
   #newId(): string {
     const last = this.#spools.reduce((most, { id }) => Math.max(most, madeAtMs(id)), 0);
     const made = Math.max(this.#options.nowMs(), last + 1);

@@ -1,7 +1,7 @@
 /**
- * Hands over what is kept on the disk to the database it was for, when that is back: one spool after the other, in the order of
- * each table, group by group; each group commits together with the position that it moves. Takes a DatabaseSpool; gives
- * nothing back; never rejects. The position in the database alone says what has arrived: whatever is believed here is read
+ * Hands over what is kept on the disk to its database when that is reachable again: one spool after another, in the order of
+ * each table, group by group; each group is committed together with the position that it moves. Takes a DatabaseSpool; returns
+ * nothing; never rejects. Only the position in the database says what has arrived: whatever is assumed here is read
  * from there again when anything was not as expected.
  *
  * Tables do not wait for each other: one that cannot be handed over is left out until the next pass.
@@ -21,9 +21,9 @@ import { TableHandOver } from './table-hand-over.ts';
 import type { HandOverDeps, Held, Slow } from './table-hand-over.ts';
 
 export interface DrainerDeps extends HandOverDeps {
-  /** Whether the database is there, and known. */
+  /** Whether the database is reachable, and its catalog known. */
   ready(): boolean;
-  /** What of a spool has arrived, and which database says so. */
+  /** What of a spool has arrived, and which database has answered. */
   arrived(spool: string): Promise<{ readonly home: string; readonly positions: ReadonlyMap<number, bigint> }>;
   readonly observe: Observe;
   readonly random: () => number;
@@ -36,7 +36,7 @@ interface Progress {
   readonly positions: Map<number, bigint>;
   readonly told: ReadonlyMap<number, KeptTable>;
   readonly slow: Map<number, Slow>;
-  /** Everything before has arrived, or is of tables that never will. */
+  /** Everything before has arrived, or belongs to tables for which it never will. */
   place: Place;
 }
 
@@ -46,7 +46,7 @@ export class Drainer implements Closable {
   readonly #closing = new AbortController();
   readonly #ended: Promise<void>;
   readonly #progress = new Map<Spool, Progress>();
-  /** Spools whose tables are of another database, by `id/oid`. */
+  /** Tables in spools that are of another database, or whose master key is not known, by `id/oid`. */
   readonly #held = new Set<string>();
   /** null: it does not sleep. */
   #sleep: AbortController | null = null;
@@ -60,7 +60,7 @@ export class Drainer implements Closable {
     this.#ended = this.#run();
   }
 
-  /** What does not arrive because it is another database's; null: nothing. */
+  /** The number of such tables, whose requests do not arrive. */
   get holds(): number {
     return this.#held.size;
   }
@@ -81,7 +81,7 @@ export class Drainer implements Closable {
     while (!this.#closing.signal.aborted) {
       this.#woken = false;
       if (!this.#hasWork()) await this.#pause(limits.spoolRetryMs);
-      // Every request that comes meanwhile would wake it.
+      // Not `#pause`, which every request that arrives meanwhile would end.
       else if (!this.#deps.ready()) await this.#wait(limits.spoolRetryMinMs);
       else if (await this.#drain()) await this.#pause(this.#backoff());
     }
@@ -92,7 +92,7 @@ export class Drainer implements Closable {
   }
 
   async #pause(ms: number): Promise<void> {
-    // While something fails its pause is kept, however many requests come.
+    // While something fails, the pause is kept, however many requests come.
     if (this.#failures > 0) return this.#wait(ms);
     if (this.#woken) return;
     const sleep = new AbortController();
@@ -111,7 +111,7 @@ export class Drainer implements Closable {
     );
   }
 
-  /** Whether something is left. */
+  /** Returns whether something is left. */
   async #drain(): Promise<boolean> {
     try {
       const blocked = await this.#passAll();
@@ -119,13 +119,13 @@ export class Drainer implements Closable {
       await this.#trim();
       this.#failures = blocked.size === 0 ? 0 : this.#failures + 1;
     } catch {
-      // The engine is away again, or the disk cannot be read: what it was is told by those who have met it.
+      // The engine is unreachable again, or the disk cannot be read: the code that met the error reports it.
       this.#failures += 1;
     }
     return this.#hasWork();
   }
 
-  /** Gives the tables that could not be handed over, of any spool. */
+  /** Returns the tables that could not be handed over, of any spool. */
   async #passAll(): Promise<Set<number>> {
     const blocked = new Set<number>();
     for (const spool of this.#kept.spools) {
@@ -141,7 +141,7 @@ export class Drainer implements Closable {
     const { home, positions } = await this.#deps.arrived(spool.id);
     this.#kept.home = home;
     const known = this.#progress.get(spool);
-    // A database that was put back to what it was has not got what it had.
+    // A database that was restored to an earlier state no longer has what it had.
     const isBack = [...(known?.positions ?? [])].some(([oid, it]) => it > (positions.get(oid) ?? 0n));
     const progress: Progress = {
       spool,
@@ -156,7 +156,7 @@ export class Drainer implements Closable {
     return progress;
   }
 
-  /** Whether what is kept of a table is of this database. */
+  /** Checks whether what is kept of a table belongs to this database. */
   #look(progress: Progress, oid: number, home: string): void {
     const { spool, told } = progress;
     const table = told.get(oid);
@@ -174,13 +174,13 @@ export class Drainer implements Closable {
     this.#deps.observe({ kind: 'spool.held', database: this.#kept.database, spool: spool.id, reason });
   }
 
-  /** `only`: a table that is held for it; null: all of them. */
+  /** `only`: a table whose gate is held for this; null: all tables. */
   async #pass(progress: Progress, blocked: Set<number>, only: number | null): Promise<void> {
     const { spool, positions } = progress;
     const waiting = new Map<number, TableHandOver>();
     const held: Held = { bytes: 0 };
     let before = progress.place;
-    // What was left out of a spool before this one is left out here.
+    // A table that was left out of a spool before this one is left out here, too.
     const isLeftOut = spool.segments.some(({ last }) => [...last.keys()].some((oid) => blocked.has(oid)));
     let resume: Place | null = isLeftOut ? before : null;
     const wanted = (oid: number, sequence: bigint): boolean =>
@@ -234,7 +234,7 @@ export class Drainer implements Closable {
     gate.reason = reason;
   }
 
-  /** Tables of which nearly nothing is left are held for as long as the rest takes, and go to the lane again. */
+  /** Tables of which nearly nothing is left are held while the rest is handed over, and then use the lane again. */
   async #letPass(blocked: ReadonlySet<number>): Promise<void> {
     for (const gate of this.#kept.gates) {
       if (gate.state !== 'spooling' || blocked.has(gate.oid) || this.#closing.signal.aborted) continue;
@@ -288,7 +288,7 @@ export class Drainer implements Closable {
     return spool.segments.every(({ last }) => (last.get(oid) ?? 0n) <= position);
   }
 
-  /** What has arrived goes from the disk; a spool of another process goes with its last segment. */
+  /** Removes from the disk what has arrived; a spool of another process is removed with its last segment. */
   async #trim(): Promise<void> {
     for (const spool of this.#kept.spools) {
       const progress = this.#progress.get(spool);

@@ -1,5 +1,5 @@
 /**
- * What the spool asks of a file system, and no more: so little that a test can keep a model of it which forgets, as a
+ * What the spool needs from a file system, and no more: so little that a test can have a model of it which forgets, as a
  * crash does, everything that was not synced. Rejects with the system's errors.
  */
 import { constants } from 'node:fs';
@@ -8,39 +8,39 @@ import { join } from 'node:path';
 
 export interface SpoolFile {
   readonly size: () => Promise<number>;
-  /** Reads into `bytes` from a place; gives how many there were. */
+  /** Reads into `bytes` from a position; returns how many bytes there were. */
   read(bytes: Buffer, position: number): Promise<number>;
-  /** Writes all of the pieces, one behind the other. */
+  /** Writes all of the pieces, one after another. */
   write(pieces: readonly Buffer[], position: number): Promise<void>;
-  /** What was written is on the disk, and so is the file's length. */
+  /** Afterwards, what was written is on the disk, and so is the file's length. */
   sync(): Promise<void>;
-  /** What was written is on the disk. */
+  /** Afterwards, what was written is on the disk. */
   syncData(): Promise<void>;
   close(): Promise<void>;
 }
 
 export interface SpoolFiles {
-  /** Names of what is in a folder; empty where there is none. */
+  /** The names in a folder; empty if there is no such folder. */
   list(folder: string): Promise<readonly string[]>;
   makeFolder(folder: string): Promise<void>;
-  /** A new file; rejects when there is one of that name. */
+  /** A new file; rejects if the name exists. */
   create(path: string): Promise<SpoolFile>;
-  /** To be read; rejects what is no plain file. */
+  /** For reading; rejects what is no plain file. */
   open(path: string): Promise<SpoolFile>;
   remove(path: string): Promise<void>;
-  /** An empty one; rejects where it is not. */
+  /** Removes an empty folder; rejects if it is not empty. */
   removeFolder(path: string): Promise<void>;
   rename(from: string, to: string): Promise<void>;
-  /** The names in a folder are on the disk. */
+  /** Afterwards, the names in a folder are on the disk. */
   syncFolder(folder: string): Promise<void>;
 }
 
-/** A link, a folder, or something else that nobody has written to. */
+/** A link, a folder, or something else that is no plain file. */
 export class NoFile extends Error {
   override readonly name = 'NoFile';
 }
 
-/** Files of this machine, for its owner alone. Links are not followed: who can put one here would choose what is read. */
+/** Files of this machine, for their owner alone. Links are not followed: whoever can put one here would choose what is read. */
 export const realFiles: SpoolFiles = {
   list: (folder) =>
     readdir(folder).catch((error: NodeJS.ErrnoException) => {
@@ -83,7 +83,7 @@ async function openFile(path: string, flags: number): Promise<SpoolFile> {
     write: async (pieces, position) => {
       const bytes = pieces.reduce((sum, piece) => sum + piece.length, 0);
       const { bytesWritten } = await handle.writev([...pieces], position);
-      // A disk that is full takes a part and says nothing until the next write.
+      // A full disk takes a part and reports nothing until the next write.
       if (bytesWritten !== bytes) throw new Error(`only ${bytesWritten} of ${bytes} bytes were written`);
     },
     sync: () => handle.sync(),

@@ -1,19 +1,19 @@
 /**
- * The bytes of the spool, pure. A segment is a header and records, each at a multiple of eight, behind them zeros.
+ * The bytes of the spool; pure. A segment is a header and records, each at a multiple of eight, and zeros after them.
  *
  *   header   0 magic "HGS\1" | 4 number of the segment before, u32 | 8 id of the master key, 4
  *            12 bytes of the segment before that count, u32
  *            16 id of the spool, 16 | 32 salt, 16 | 48 first sequence, u64 | 56 number of the segment, u32 | 60 CRC-32
  *   record   0 length without padding, u32 | 4 CRC-32 of what follows | 8 sequence, u64 | 16 oid of the table, u32
  *            20 kind, u8 | 21 flags, u8 | 22 how many requests, u16 | 24 sealed payload | tag, 16 | zeros up to a multiple of 8
- *   payload  of one request: it; of several: u32 length and the request, for each
+ *   payload  of one request: the request; of several: u32 length and the request, for each
  *
  * Small requests of a table share a record: sealing one costs as much as sealing a few KiB. The record's sequence is that
- * of its last request, those before it have the numbers before. What is damaged is a record.
+ * of its last request; the requests before it have the numbers before. The unit of damage is a record.
  *
  * Integers are little-endian. A length of zero is the end. The CRC finds what a disk has changed, without the key; the
- * seal (AES-256-GCM) keeps payloads from who reads the disk, and keeps records from being moved. A segment has a key of
- * its own, made of the master key and its salt, so that the sequence can be the nonce: no sequence is written twice
+ * seal (AES-256-GCM) hides payloads from anyone who reads the disk, and prevents records from being moved. A segment has a key of
+ * its own, derived from the master key and its salt, so that the sequence can be the nonce: no sequence is written twice
  * into one segment.
  */
 import { createCipheriv, createDecipheriv, hkdfSync } from 'node:crypto';
@@ -24,39 +24,39 @@ import { keyIdBytes } from '../secrets/key-ring.ts';
 export const headerBytes = 64;
 const recordHeadBytes = 24;
 const tagBytes = 16;
-/** No record is shorter: an empty payload has a head and a tag. */
+/** No record is shorter: a record with an empty payload has a head and a tag. */
 const recordBytesMin = recordHeadBytes + tagBytes;
 const magic = Buffer.from('HGS\x01', 'latin1');
 const idBytes = 16;
 const saltBytes = 16;
 
 export interface SegmentHeader {
-  /** In its file's name, and here: a file under another name is another file's copy. */
+  /** In its file's name, and here: a file with another name is a copy of another file. */
   readonly number: number;
   /** 16 bytes. */
   readonly spool: Buffer;
   /** 16 bytes. */
   readonly salt: Buffer;
   readonly keyId: Buffer;
-  /** No record in it has a smaller one. */
+  /** No record in it has a smaller sequence. */
   readonly firstSequence: bigint;
   /** The segment that was written to before this one, and how much of it counts: what follows there was refused. */
   readonly before: { readonly number: number; readonly bytes: number } | null;
 }
 
-/** `table`: what a table is called and looks like, told once a segment before its first request. */
+/** `table`: the name and the identity of a table, written once per segment before its first request. */
 export type RecordKind = 'request' | 'table';
 const kinds: readonly (RecordKind | null)[] = [null, 'request', 'table'];
 
 export interface RecordHead {
   /** Of its last request. */
   readonly sequence: bigint;
-  /** How many it holds; 0: it is none of requests. */
+  /** How many it holds; 0: it holds no requests. */
   readonly requests: number;
   /** The table's oid. */
   readonly table: number;
   readonly kind: RecordKind;
-  /** The records before it were on the disk when it was written: what is damaged there was once whole. */
+  /** The records before it were on the disk when it was written: what is damaged there was once complete. */
   readonly startsGroup: boolean;
 }
 
@@ -74,7 +74,7 @@ export function encodeHeader(header: SegmentHeader): Buffer {
   return bytes;
 }
 
-/** null: it is no header of this version. */
+/** null: no header of this version. */
 export function decodeHeader(bytes: Buffer): SegmentHeader | null {
   if (bytes.length < headerBytes || !bytes.subarray(0, magic.length).equals(magic)) return null;
   if (crc32(bytes.subarray(0, 60)) !== bytes.readUInt32LE(60)) return null;
@@ -94,7 +94,7 @@ export function segmentKey({ key }: MasterKey, { spool, salt, number }: SegmentH
   return Buffer.from(hkdfSync('sha256', key, salt, `headgate spool ${spool.toString('hex')} ${number}`, 32));
 }
 
-/** What a record with so long a payload takes in a segment, in bytes. */
+/** How much space a record with a payload of that length takes in a segment, in bytes. */
 export function recordSize(payloadBytes: number): number {
   return padded(recordBytesMin + payloadBytes);
 }
@@ -117,16 +117,16 @@ export function encodeRecord(head: RecordHead, payload: Buffer, key: Buffer): Bu
   return bytes;
 }
 
-/** What stands at a place of a segment. */
+/** What is at a position in a segment. */
 export type Found =
   | { readonly is: 'record'; readonly head: RecordHead; /** With its padding. */ readonly size: number }
   | { readonly is: 'end' }
-  /** More bytes are needed to tell: at least so many from here. */
+  /** More bytes are needed to decide: at least so many from here. */
   | { readonly is: 'more'; readonly bytes: number }
   | { readonly is: 'damage' };
 
 /**
- * Looks at `bytes` from `at`. `left`: bytes of the segment from there on; what announces more than that is damaged.
+ * Examines `bytes` from `at`. `left`: bytes of the segment from there on; a record that announces more is damaged.
  * Never throws, whatever the bytes are.
  */
 export function lookAt(bytes: Buffer, at: number, left: number): Found {
@@ -151,7 +151,7 @@ export function lookAt(bytes: Buffer, at: number, left: number): Found {
   return { is: 'record', head, size };
 }
 
-/** The payload of a record of these requests. */
+/** The payload of a record with these requests. */
 export function joinPayloads(payloads: readonly Buffer[]): Buffer {
   const [only] = payloads;
   if (only !== undefined && payloads.length === 1) return only;
@@ -164,7 +164,7 @@ export function joinPayloads(payloads: readonly Buffer[]): Buffer {
   return bytes;
 }
 
-/** The other way; what was sealed is what was joined. */
+/** The reverse; what was sealed is what was joined. */
 export function splitPayloads(payload: Buffer, requests: number): Buffer[] {
   if (requests === 1) return [payload];
   const payloads: Buffer[] = [];
@@ -176,7 +176,7 @@ export function splitPayloads(payload: Buffer, requests: number): Buffer[] {
   return payloads;
 }
 
-/** The payload of the whole record that `lookAt` has found at `at`; null: it does not open with this key. */
+/** The payload of the complete record that `lookAt` has found at `at`; null: it cannot be opened with this key. */
 export function openRecord(bytes: Buffer, at: number, key: Buffer): Buffer | null {
   const length = bytes.readUInt32LE(at);
   const decipher = createDecipheriv('aes-256-gcm', key, nonceOf(bytes.readBigUInt64LE(at + 8)), {

@@ -1,6 +1,6 @@
 /**
- * Looks at a folder of spools without changing anything in it, for the command line. Takes a folder that no Headgate need be
- * running on; gives what its files hold, and their requests where the master key is there. Rejects with the system's errors only.
+ * Inspects a folder of spools without changing anything in it, for the command line. Takes a folder that no Headgate needs to
+ * be running on; returns what its files hold, and their requests if the master key is known. Rejects with the system's errors only.
  */
 import { join } from 'node:path';
 import type { KeyRing } from '../secrets/key-ring.ts';
@@ -13,21 +13,21 @@ import { reading, scanRecords, segmentNumber } from './segment.ts';
 
 export interface SegmentReport {
   readonly path: string;
-  /** Of the files, used or not. */
+  /** Of the file, used or not. */
   readonly bytes: number;
-  /** null: it has none that can be read. */
+  /** null: it has no readable header. */
   readonly header: SegmentHeader | null;
   readonly requests: number;
   /** Bytes that cannot be read. */
   readonly damaged: number;
-  /** Its master key is here. */
+  /** Its master key is known. */
   readonly opens: boolean;
 }
 
 export interface FoundRequest {
   readonly sequence: bigint;
   readonly oid: number;
-  /** null: nothing that can be read tells. */
+  /** null: nothing readable tells. */
   readonly table: KeptTable | null;
   readonly head: KeptHead;
   readonly body: Buffer;
@@ -51,7 +51,7 @@ async function foldersIn(files: SpoolFiles, folder: string): Promise<readonly st
   return (await files.list(folder)).toSorted().map((name) => join(folder, name));
 }
 
-/** What was refused at the end of a segment counts here as well: only the segment behind it knows. */
+/** What was refused at the end of a segment is counted here, too: only the next segment knows. */
 async function inspect(
   files: SpoolFiles,
   path: string,

@@ -1,10 +1,10 @@
 /**
- * A request as it stands in a record of the spool, and what is told there of its table. Pure: values in, bytes out, and back.
+ * A request as stored in a record of the spool, and what is stored about its table. Pure: values to bytes, and back.
  *
  *   request   0 length of the head, u32 | 4 head, JSON | body
  *   table     JSON
  *
- * Of the headers those are kept that rows are made of, or that an owner may see: never what carries a credential, unless a
+ * Only headers are kept that rows are made from, or that an owner may see: never a header that carries a credential, unless a
  * column takes it.
  */
 import type { Target } from '../tables/flow.ts';
@@ -28,7 +28,7 @@ export function encodeRequest(head: KeptHead, body: Buffer): Buffer {
   return bytes;
 }
 
-/** null: a later version has written it. */
+/** null: written by a later version. */
 export function decodeRequest(payload: Buffer): { readonly head: KeptHead; readonly body: Buffer } | null {
   try {
     const length = payload.readUInt32LE(0);
@@ -40,7 +40,7 @@ export function decodeRequest(payload: Buffer): { readonly head: KeptHead; reado
   }
 }
 
-/** Where the bodies stand in the payload of a record of so many requests: begin and end of each. */
+/** Where the bodies are in the payload of a record of so many requests: begin and end of each. */
 export function bodySpans(payload: Buffer, requests: number): Uint32Array {
   const spans = new Uint32Array(2 * requests);
   let at = 0;
@@ -83,7 +83,7 @@ export function encodeTable(table: KeptTable): Buffer {
   return Buffer.from(JSON.stringify({ database, schema, table: name, oid, home }));
 }
 
-/** null: it is none, or of a later version. */
+/** null: it is no table, or written by a later version. */
 export function decodeTable(payload: Buffer): KeptTable | null {
   try {
     const made = JSON.parse(payload.toString('utf8')) as KeptTable;

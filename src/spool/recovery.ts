@@ -1,11 +1,11 @@
 /**
- * What a spool's folder holds, found out by reading all of it: there is no index and no checkpoint that could be wrong.
- * Takes a folder as any crash, and any disk, may have left it; gives the segments that count, and what was lost. Never
- * refuses for what it reads: a stretch that cannot be read is copied to `quarantine/` and told, and the records around
+ * Finds out what a spool's folder holds by reading all of it: there is no index and no checkpoint that could be wrong.
+ * Takes a folder as any crash, and any disk, may have left it; returns the segments that count, and what was lost. Never
+ * refuses because of what it reads: a part that cannot be read is copied to `quarantine/` and reported, and the records around
  * it stay. Rejects with the system's errors only.
  *
- * A group is on the disk before the next one is written. What cannot be read and has no beginning of a group anywhere
- * behind it was being written when the end came: nobody was told that it is kept, and it is left out.
+ * A group is on the disk before the next one is written. A part that cannot be read and that no beginning of a group
+ * follows anywhere was being written when the process ended: no sender was told that it is kept, and it is left out.
  */
 import { join } from 'node:path';
 import type { KeyRing } from '../secrets/key-ring.ts';
@@ -24,14 +24,14 @@ export interface Recovered {
   readonly lost: readonly Lost[];
 }
 
-/** What cannot be read any more. */
+/** A part that can no longer be read. */
 export interface Lost {
   /** Name of the segment's file. */
   readonly segment: string;
   readonly bytes: number;
-  /** `unfinished`: it was being written when the end came, and nobody was told that it is kept. */
+  /** `unfinished`: it was being written when the process ended, and no sender was told that it is kept. */
   readonly reason: 'damaged' | 'no header' | 'of another spool' | 'unfinished';
-  /** Where it was put aside; null: there is nothing left of it. */
+  /** Where it was put aside; null: nothing is left of it. */
   readonly kept: string | null;
 }
 
@@ -53,18 +53,18 @@ interface Known {
   readonly fileBytes: number;
 }
 
-/** `header`: null where it is not to be used, for this reason. */
+/** `header` null: the file is not to be used, for this reason. */
 interface Headed extends Omit<Known, 'header'> {
   readonly header: SegmentHeader | null;
   readonly reason: 'no header' | 'of another spool';
 }
 
-/** A stretch that could not be read, and how much of the segment was good before it. */
+/** A part that could not be read, and how much of the segment was good before it. */
 interface Doubt {
   readonly segment: Segment;
   readonly from: number;
   readonly to: number;
-  /** Undoes what was counted of the segment behind it. */
+  /** What was counted of the segment before it, to undo what was counted after it. */
   readonly before: {
     readonly requests: number;
     readonly last: ReadonlyMap<number, bigint>;
@@ -81,7 +81,7 @@ class Recovery implements Recovered {
   readonly #folder: string;
   readonly #spool: Buffer;
   readonly #ring: KeyRing;
-  /** No beginning of a group was seen since. */
+  /** Since these, no beginning of a group was seen. */
   #doubts: Doubt[] = [];
 
   constructor(files: SpoolFiles, folder: string, spool: Buffer, ring: KeyRing) {
@@ -113,7 +113,7 @@ class Recovery implements Recovered {
     this.#forgetUnfinished();
   }
 
-  /** null: nothing was ever written to it, and it is gone. */
+  /** null: nothing was ever written to it, and it is removed. */
   async #headerOf(number: number): Promise<Headed | null> {
     const path = segmentPath(this.#folder, number);
     const found = await reading(this.#files, path, async (file) => {
@@ -126,10 +126,10 @@ class Recovery implements Recovered {
       if (error instanceof NoFile) return null;
       throw error;
     });
-    // Somebody has put it there: it is moved away as it is, and not looked into.
+    // Somebody has put it there: it is moved away unread.
     if (found === null) return { number, fileBytes: 0, header: null, reason: 'no header' };
     const { fileBytes, header, unused } = found;
-    // Made ahead, and the end came before its header was whole.
+    // Made ahead; the process ended before its header was complete.
     if (unused) {
       await this.#files.remove(path);
       return null;
@@ -139,7 +139,7 @@ class Recovery implements Recovered {
     return { number, fileBytes, header: isOurs ? header : null, reason: 'of another spool' };
   }
 
-  /** `bytes`: how much of it counts, where the segment behind it says so. */
+  /** `bytes`: how much of it counts, if the next segment says so. */
   async #scan({ number, header, fileBytes }: Known, bytes: number | null): Promise<void> {
     const path = segmentPath(this.#folder, number);
     const masterKey = this.#ring.keys().find(({ id }) => id.equals(header.keyId));
@@ -191,14 +191,14 @@ class Recovery implements Recovered {
     this.#doubts.push({ segment, from, to, before });
   }
 
-  /** Another group was begun behind them: what cannot be read had been whole. */
+  /** Another group was begun after them: what cannot be read had been complete. */
   async #believe(): Promise<void> {
     const doubts = this.#doubts;
     this.#doubts = [];
     for (const { segment, from, to } of doubts) await this.#quarantine(segment, from, to);
   }
 
-  /** The last group was not finished: it ends where it cannot be read for the first time. */
+  /** The last group was not finished: it ends at the first place that cannot be read. */
   #forgetUnfinished(): void {
     for (const { segment, from, to, before } of this.#doubts.toReversed()) {
       const name = `${segment.number}.seg`;
@@ -218,7 +218,7 @@ class Recovery implements Recovered {
     const kept = join(this.#folder, 'quarantine', name);
     await this.#files.makeFolder(join(this.#folder, 'quarantine'));
     this.lost.push({ segment: name, bytes: to - from, reason: 'damaged', kept });
-    // Found again at every start, as long as the segment is there; one copy is enough.
+    // Found again at every start as long as the segment exists; one copy is enough.
     if ((await this.#files.list(join(this.#folder, 'quarantine'))).includes(name)) return;
     const bytes = Buffer.alloc(to - from);
     await reading(this.#files, segment.path, (file) => file.read(bytes, from));
@@ -243,7 +243,7 @@ class Recovery implements Recovered {
   }
 }
 
-/** Whether nothing stands behind the header: records are written when that is on the disk. */
+/** Whether nothing follows the header: records are written only once the header is on the disk. */
 async function isUnused(file: SpoolFile, size: number): Promise<boolean> {
   const scanned = scanRecords(file, { from: headerBytes, to: size, full: false, after: 0n });
   const first = await scanned.next();

@@ -1,13 +1,13 @@
 /**
- * How much of the engine and of this process a hand-over takes, so that other tables hardly notice it: while requests go to their lanes, groups are
- * small, and behind each is a rest that is longer than the group took. Not where that would last for ever: what is kept must become
- * less. Nor while senders wait for the last of it. Takes the way to the database and gives it again; refuses nothing.
+ * Limits how much of the engine and of this process a hand-over takes, so that other tables hardly notice it: while requests go to their
+ * lanes, groups are small, and a rest that is longer than the group took follows each. Not if it would then never end: what is kept must
+ * become less. Nor while senders wait for the end of it. Takes the function that hands over and returns it limited; refuses nothing.
  */
 import type { Limits } from '../tables/limits.ts';
 import type { HandOverDeps } from './table-hand-over.ts';
 
 export interface RestraintDeps extends Pick<HandOverDeps, 'handOver' | 'clock'> {
-  /** Learns from how long each group took. */
+  /** Learns from the time that each group took. */
   readonly pace: { readonly groupRows: number; record(rows: number, ms: number): void };
   /** Requests that have ever gone to a lane; those of tables that are handed over do not. */
   readonly direct: () => number;
@@ -15,7 +15,7 @@ export interface RestraintDeps extends Pick<HandOverDeps, 'handOver' | 'clock'> 
   readonly kept: () => number;
   /** Whether senders wait until all of a table is handed over. */
   readonly isAwaited: () => boolean;
-  /** Resolves after that long. */
+  /** Resolves after `ms`. */
   readonly pause: (ms: number) => Promise<void>;
   readonly limits: Pick<
     Limits,
@@ -31,7 +31,7 @@ export class Restraint implements Pick<HandOverDeps, 'groupRows' | 'handOver'> {
   readonly #deps: RestraintDeps;
   #direct: number;
   #isBeside = false;
-  /** When was last seen who is faster, and what there was then. */
+  /** When the rates were last compared, and the count of kept requests then. */
   #sinceMs: number;
   #kept: number;
   #handedOver = 0;

@@ -1,11 +1,11 @@
-/** Requests of one table that stand in one record, pure. */
+/** Requests of one table in one record; pure. */
 import { splitPayloads } from './format.ts';
 
-/** In their order; their sequences have no gap. */
+/** In order; their sequences have no gap. */
 export interface Sealed {
   readonly first: bigint;
   readonly last: bigint;
-  /** Of the record (format.ts). */
+  /** The payload of the record (format.ts). */
   readonly payload: Buffer;
 }
 
@@ -13,7 +13,7 @@ export function requestsOf({ first, last }: Sealed): number {
   return Number(last - first) + 1;
 }
 
-/** Each by itself. */
+/** Each request on its own. */
 export function apart(record: Sealed): Sealed[] {
   const { first, payload } = record;
   const each = splitPayloads(payload, requestsOf(record));

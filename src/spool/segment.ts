@@ -1,6 +1,6 @@
 /**
- * One file of the spool, as it is known while a process runs: what it holds and how far it counts. Reads its records in
- * order, a piece of the file at a time, and goes on behind what is damaged.
+ * One file of the spool, as known while a process runs: what it holds and how far it counts. Reads its records in
+ * order, a piece of the file at a time, and continues after damaged parts.
  */
 import { join } from 'node:path';
 import { limits } from '../tables/limits.ts';
@@ -12,11 +12,11 @@ export interface Segment {
   readonly number: number;
   readonly path: string;
   readonly header: SegmentHeader;
-  /** null: no master key that is known here opens it. */
+  /** null: no known master key opens it. */
   readonly key: Buffer | null;
   /** Bytes of the file, used or not. */
   readonly fileBytes: number;
-  /** What is written and on the disk, in bytes. */
+  /** How much is written and on the disk, in bytes. */
   end: number;
   /** The last request of each table, by the table's oid. */
   readonly last: Map<number, bigint>;
@@ -35,7 +35,7 @@ export function segmentPath(folder: string, number: number): string {
   return join(folder, `${String(number).padStart(20, '0')}.seg`);
 }
 
-/** A record of a table's requests stands in it, up to this one, of so many bytes. */
+/** Counts a record of a table's requests, up to this sequence, of so many bytes. */
 export function count(
   segment: Segment,
   { table: oid, sequence, requests }: Pick<RecordHead, 'table' | 'sequence' | 'requests'>,
@@ -55,14 +55,14 @@ export function segmentNumber(name: string): number | null {
   return /^0{10}\d{10}\.seg$/.test(name) ? Number(name.slice(0, 20)) : null;
 }
 
-/** A record, or a stretch in which none could be read. */
+/** A record, or a part in which none could be read. */
 export type Scanned =
   | {
       readonly is: 'record';
       readonly head: RecordHead;
       readonly from: number;
       readonly to: number;
-      /** Holds the record at `at`; another one's when the next is asked for. */
+      /** Holds the record at `at`, until the next one is requested. */
       readonly bytes: Buffer;
       readonly at: number;
     }
@@ -73,18 +73,18 @@ export interface Stretch {
   readonly to: number;
   /** The bytes up to `to` are known to have been records, to the last one: zeros among them are damage, too. */
   readonly full: boolean;
-  /** Every record's sequence is larger than the one before; the first one's than this. */
+  /** Every record's sequence is larger than the one before; the first one's is larger than this. */
   readonly after: bigint;
 }
 
-/** Everything between two places of a segment, in order. Rejects with the system's errors only. */
+/** Everything between two positions in a segment, in order. Rejects with the system's errors only. */
 export async function* scanRecords(file: SpoolFile, stretch: Stretch): AsyncGenerator<Scanned, void> {
   const reader = new Reader(file, stretch);
   let { after } = stretch;
   let damagedFrom: number | null = null;
   while (reader.place < stretch.to) {
     const found = await reader.look();
-    // Not two that overlap: a record of several has the numbers before its own, too.
+    // Records must not overlap: a record of several requests has the numbers before its own, too.
     if (found.is === 'record' && found.head.sequence - BigInt(Math.max(1, found.head.requests)) >= after) {
       if (damagedFrom !== null) yield { is: 'damage', from: damagedFrom, to: reader.place };
       damagedFrom = null;
@@ -105,7 +105,7 @@ export async function* scanRecords(file: SpoolFile, stretch: Stretch): AsyncGene
 class Reader {
   readonly #file: SpoolFile;
   readonly #to: number;
-  /** Where in the file the window begins. */
+  /** The position in the file at which the window begins. */
   #start: number;
   #window: Buffer = Buffer.alloc(0);
   #at = 0;

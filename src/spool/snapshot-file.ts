@@ -1,7 +1,7 @@
 /**
- * What was last known of the tables of a database, sealed, beside its spool: so that a start without the database knows whom
- * to believe. Takes rows of the catalog as text, gives them back with the moment at which they were true. What does not open, or
- * is from the future, is nothing. An older file put in its place tells its age. Rejects with the system's errors.
+ * What was last known of the tables of a database, sealed, next to its spool: so that a start without the database knows which senders
+ * to accept. Takes rows of the catalog as text, returns them with the time at which they were true. A file that cannot be opened, or
+ * is from the future, counts as none. An older file put in its place tells its age. Rejects with the system's errors.
  */
 import { join } from 'node:path';
 import { reading } from './segment.ts';
@@ -24,7 +24,7 @@ interface Seals {
 const name = 'tables.sealed';
 const identityOf = (database: string) => `spool:${database}`;
 
-/** Whole or not at all. */
+/** Written as a whole, or not at all. */
 export async function writeKnown(
   files: SpoolFiles,
   folder: string,
@@ -45,7 +45,7 @@ export async function writeKnown(
   await files.syncFolder(folder);
 }
 
-/** null: there is nothing, or nothing that is believed. */
+/** null: there is no file, or none that is trusted. */
 export async function readKnown(
   files: SpoolFiles,
   folder: string,

@@ -1,6 +1,6 @@
 /**
- * One spool: a folder of segments that this process alone writes to, and reads back in order. Takes payloads, gives
- * promises that resolve when they are on the disk; gives them back to whoever hands them to the database, and removes
+ * One spool: a folder of segments that this process alone writes to, and reads back in order. Takes payloads, returns
+ * promises that resolve when they are on the disk; returns payloads to the caller that hands them to the database, and removes
  * segments whose requests have all arrived there. Knows nothing of databases: which requests have arrived is told by
  * positions that were committed together with the rows.
  */
@@ -27,11 +27,11 @@ export interface SpoolOptions extends Pick<
 /** Requests of one table that were sealed together. */
 export interface SpooledRequests extends Sealed {
   readonly oid: number;
-  /** The place behind them. */
+  /** The place after them. */
   readonly place: Place;
 }
 
-/** Where a reader is: it has read everything of the segments before, and of this one up to a place. */
+/** Where a reader is: it has read all segments before, and this one up to a position. */
 export interface Place {
   readonly segment: number;
   readonly at: number;
@@ -95,7 +95,7 @@ export class Spool implements Closable {
     return this.#writer.bytes;
   }
 
-  /** Nothing is taken any more: the disk failed twice. */
+  /** It accepts nothing any more: the disk failed twice. */
   get off(): boolean {
     return this.#writer.off;
   }
@@ -115,9 +115,9 @@ export class Spool implements Closable {
   }
 
   /**
-   * Everything from a place on that is on the disk now, in order: the records that end with a wanted request, with the place behind
-   * them. What cannot be read is passed over; it was told when the spool was opened. A segment whose key is not known
-   * ends it: nothing behind it may arrive before it.
+   * Everything from a place on that is on the disk now, in order: the records whose last request is wanted, with the place after
+   * them. What cannot be read is skipped; it was reported when the spool was opened. A segment whose key is not known
+   * ends it: nothing after it may arrive before it.
    */
   async *requests(
     from: Place,
@@ -151,7 +151,7 @@ export class Spool implements Closable {
     }
   }
 
-  /** What was last told of each table, by its oid, as far as it can be read. */
+  /** What was last written about each table, by its oid, as far as it can be read. */
   async tables(): Promise<ReadonlyMap<number, Buffer>> {
     const told = new Map<number, Buffer>();
     for (const { key, path, end } of this.#segments) {
@@ -169,8 +169,8 @@ export class Spool implements Closable {
   }
 
   /**
-   * Removes the segments whose requests have all arrived: `position` gives, by oid, the last one that has, and is believed
-   * to be as durable as the segment that goes.
+   * Removes the segments whose requests have all arrived: `position` returns, by oid, the last one that has, and is trusted
+   * to be as durable as the segment that is removed.
    */
   async forget(position: (oid: number) => bigint): Promise<void> {
     const { files, root } = this.#options;

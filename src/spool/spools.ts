@@ -1,7 +1,7 @@
 /**
  * The spools of all databases: one folder, which this process alone may use. Takes what the catalog has confirmed, and tells
- * what is known of a table while nobody can confirm it; gives the spool of a database. Refuses to open (throws SpoolError) a
- * folder that somebody else uses. Touches its folder alone.
+ * what is known of a table while nobody can confirm it; returns the spool of a database. Refuses to open (throws SpoolError) a
+ * folder that another process uses. Touches its folder alone.
  *
  *   <folder>/<database>/tables.sealed   what is known of its tables
  *   <folder>/<database>/<id>/           a spool (spool.ts)
@@ -29,20 +29,20 @@ export interface SpoolsOptions extends Omit<
   readonly bytesMax: number;
   readonly seal: (plaintext: string, identity: string) => string;
   readonly open: (sealed: string, identity: string) => string;
-  /** Takes the folder for this process alone; null: nobody can tell. */
+  /** Locks the folder for this process; null: nothing here can lock it. */
   readonly lock: (folder: string) => Promise<Closable | null>;
   readonly drain: (kept: DatabaseSpool) => Drainer;
-  /** What an earlier process knew of the tables of a database; null: nothing. `isLeft`: it has left requests of them. */
+  /** Called with what an earlier process knew of the tables of a database; null: nothing. `isLeft`: it has left requests of them. */
   readonly remember: (database: string, known: KnownTables | null, isLeft: boolean) => void;
   readonly opened: (kept: DatabaseSpool) => void;
-  /** headgate.home(); rejects when nobody can be asked. */
+  /** headgate.home(); rejects if the database cannot be asked. */
   readonly home: (database: string) => Promise<string>;
   readonly observe: Observe;
 }
 
 /** What the catalog has read of a database. */
 export interface Confirmed {
-  /** Another one whenever a table is another one. */
+  /** Changes whenever a table changes. */
   readonly version: number;
   /** Rows of the tables that spool, as JSON. */
   readonly rows: () => readonly string[];
@@ -58,7 +58,7 @@ interface Open {
 export class Spools implements Closable {
   readonly #options: SpoolsOptions;
   readonly #databases = new Map<string, Open>();
-  /** What is under way for a database, one after the other. */
+  /** The work in progress for each database, one after another. */
   readonly #running = new Map<string, Promise<void>>();
   readonly #lock: Closable;
   #closed = false;
@@ -111,7 +111,7 @@ export class Spools implements Closable {
     this.#databases.get(database)?.drainer.wake();
   }
 
-  /** The catalog of a database is what the engine has. Never throws, takes no time. */
+  /** The catalog of a database is what the engine has. Never throws, returns at once. */
   confirmed(database: string, confirmed: Confirmed): void {
     if (this.#closed || this.#running.has(database)) return;
     const open = this.#databases.get(database);
@@ -143,7 +143,7 @@ export class Spools implements Closable {
     const { files, root, nowMs, clock, home: ask, seal, open: unseal } = this.#options;
     const [confirmedAtMs, startedMs] = [nowMs(), clock()];
     const home = await ask(database).catch(() => null);
-    // The database is away again; it will be confirmed anew.
+    // The database is unreachable again; it will be confirmed later.
     if (home === null) return;
     const open = known ?? (await this.#openDatabase(database));
     open.kept.home = home;
@@ -182,7 +182,7 @@ export class Spools implements Closable {
   }
 }
 
-/** What was written down of the tables of all databases, for a process that keeps nothing by itself. */
+/** What was written about the tables of all databases, for a process that keeps nothing itself. */
 export async function knownTables({
   files,
   root,
@@ -202,7 +202,7 @@ export async function knownTables({
   return all;
 }
 
-/** Letters that a file's name may have everywhere; everything else as its bytes. */
+/** Letters that every file system allows in a name; everything else as its bytes. */
 function folderOf(database: string): string {
   const escape = (byte: number) => `%${byte.toString(16).padStart(2, '0')}`;
   return [...Buffer.from(database)]
@@ -210,7 +210,7 @@ function folderOf(database: string): string {
     .join('');
 }
 
-/** null: no folder of ours. */
+/** null: not a folder of Headgate's. */
 function databaseOf(name: string): string | null {
   if (!/^(?:[a-z0-9_]|%[0-9a-f]{2})+$/.test(name)) return null;
   const bytes = name.replaceAll(/%(..)/g, (_, hex: string) => String.fromCharCode(parseInt(hex, 16)));

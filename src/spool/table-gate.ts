@@ -1,12 +1,12 @@
 /**
- * Which way the requests of one table go, so that none overtakes another. Takes requests that begin and end, gives their
+ * Which way the requests of one table go, so that none overtakes another. Takes requests that begin and end, returns their
  * turns; refuses nothing; touches nothing.
  *
- * States, `#state`, moved by `#become` alone:
+ * States, `#state`, changed by `#become` alone:
  *   open      requests go to the lane.
- *   filling   the database is away. What is with the lane is still owed an outcome; what comes waits for the last one.
+ *   filling   the database is unreachable. Requests in the lane are still owed an outcome; new ones wait for the last of these.
  *   spooling  requests go to the disk.
- *   emptying  the last ones from the disk are being handed over; what comes waits, for a bounded time.
+ *   emptying  the last ones from the disk are being handed over; new ones wait, for a bounded time.
  *
  *   open ──away──► filling ──lane empty──► spooling ──nearly nothing left──► emptying ──nothing left──► open
  *                                              ▲───something came, or it took too long───┘
@@ -22,11 +22,11 @@ export class TableGate {
   #inLane = 0;
   #appending = 0;
   #written = deferred<void>();
-  /** When the lane began to refuse; null: it does not. Of a monotonic clock, ms. */
+  /** When the lane began to refuse, by a monotonic clock, ms; null: it does not. */
   refusedAtMs: number | null = null;
   /** ms since 1970; null: it is open. */
   sinceMs: number | null = null;
-  /** Why what is kept does not arrive; null: it does, or nobody has tried. */
+  /** Why what is kept does not arrive; null: it does, or nothing has been tried. */
   reason: string | null = null;
   /** The last sequence that the spool of this process has given to a request of this table. */
   lastAppended = 0n;
@@ -39,7 +39,7 @@ export class TableGate {
     return this.#state;
   }
 
-  /** The state is another one. */
+  /** Resolves when the state has changed. */
   get turn(): Promise<void> {
     return this.#turn.promise;
   }
@@ -49,12 +49,12 @@ export class TableGate {
     return this.#appending;
   }
 
-  /** Nothing is being written that was when this was asked. */
+  /** Resolves when nothing is being written any more of what was being written at the call. */
   get written(): Promise<void> {
     return this.#appending === 0 ? Promise.resolve() : this.#written.promise;
   }
 
-  /** The database is away, or does not take requests of this table. */
+  /** The database is unreachable, or does not take requests of this table. */
   fill(nowMs: number): void {
     if (this.#state !== 'open') return;
     this.sinceMs = nowMs;
@@ -75,7 +75,7 @@ export class TableGate {
     this.#appending += 1;
   }
 
-  /** `sequence`: null: it is not kept. */
+  /** `sequence` null: the request is not kept. */
   endAppend(sequence: bigint | null): void {
     this.#appending -= 1;
     if (sequence !== null && sequence > this.lastAppended) this.lastAppended = sequence;
@@ -85,7 +85,7 @@ export class TableGate {
     written.resolve();
   }
 
-  /** Whether it is held now: until `reopen` or `open`. */
+  /** Returns whether it is held now: until `reopen` or `open`. */
   hold(): boolean {
     if (this.#state !== 'spooling') return false;
     this.#become('emptying');
@@ -97,7 +97,7 @@ export class TableGate {
     if (this.#state === 'emptying') this.#become('spooling');
   }
 
-  /** Nothing is left on the disk. False: somebody has been let pass meanwhile. */
+  /** Nothing is left on the disk. Returns false if the state has changed, or a request is being written. */
   open(): boolean {
     if (this.#state !== 'emptying' || this.#appending > 0) return false;
     this.sinceMs = null;

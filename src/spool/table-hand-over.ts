@@ -1,8 +1,8 @@
 /**
- * Some requests of one table on their way from the disk into the database, in their order. Takes requests as they were kept, and
- * decodes them while those before them are being stored; hands them over in groups, each with the position that it moves. What the database refuses is cut in halves until
- * the one at fault stands alone; that one goes where refused requests are kept, in the transaction that passes it.
- * Gives whether all of them have arrived, and if not why.
+ * Moves some requests of one table from the disk into the database, in their order. Takes requests as they were kept, and
+ * decodes them while those before them are being stored; hands them over in groups, each with the position that it moves. A group
+ * that the database refuses is cut in halves until the request at fault is alone; that one is put where refused requests are kept,
+ * in the transaction that moves the position past it. Returns whether all of them have arrived, and if not why.
  */
 import { unusableTarget } from '../catalog/snapshot.ts';
 import type { Group, RejectedRequest, Rows, Target } from '../tables/flow.ts';
@@ -23,14 +23,14 @@ export interface Passage {
 }
 
 export interface HandOverDeps {
-  /** The table as it is now; null: there is none of this oid, or nobody knows. */
+  /** The table as it is now; null: there is none of this oid, or nothing is known. */
   current(oid: number): Target | null;
   ready(): boolean;
   /** Reads the catalog again. */
   refresh(table: Pick<Target, 'database' | 'oid'>): Promise<void>;
   /** Throws Refused. */
   decode(target: Target, head: KeptHead, body: Buffer): Rows;
-  /** The rows of several bodies, where each is one as it is; null: one is not. */
+  /** The rows of several bodies, if each is stored unchanged; null: one is not. */
   decodeWholes(target: Target, payload: Buffer, spans: Uint32Array): Rows | null;
   /** Never rejects. */
   handOver(
@@ -40,11 +40,11 @@ export interface HandOverDeps {
     | { readonly kind: 'committed' | 'unknown' | 'moved' | 'changed' }
     | { readonly kind: 'away' | 'slow' | 'refused'; readonly refusal: Refusal }
   >;
-  /** Keeps a request for the owner of its table, and takes it for arrived; rejects with the engine's error. */
+  /** Keeps a request for the owner of its table, and marks it as arrived; rejects with the engine's error. */
   keepRefused(request: RejectedRequest, oid: number, passage: Passage): Promise<void>;
-  /** The last request of a table that has arrived; rejects when nobody can be asked. */
+  /** The last request of a table that has arrived; rejects if the database cannot be asked. */
   position(spool: string, oid: number): Promise<bigint>;
-  /** How many rows a group should have, learnt from those before. */
+  /** How many rows a group should have, learnt from earlier groups. */
   groupRows(): number;
   readonly observe: Observe;
   /** A monotonic clock, ms. */
@@ -54,21 +54,21 @@ export interface HandOverDeps {
 }
 
 interface Member extends Sealed {
-  /** For `target`, of several never a refusal; null: not decoded, because nobody knew the table. */
+  /** The rows for `target`, never a refusal for several requests; null: not decoded, because the table was not known. */
   readonly made: Rows | Refusal | null;
   readonly target: Target | null;
 }
 
-/** What is in memory of all tables, in bytes. */
+/** How much of all tables is in memory, in bytes. */
 export interface Held {
   bytes: number;
 }
 
-/** What takes the database too long: tried in ever smaller groups, a pass each, so that other tables go on. */
+/** Requests that the database takes too long for: tried in ever smaller groups, one per pass, so that other tables continue. */
 export interface Slow {
-  /** In front of all others. */
+  /** The first of them. */
   readonly first: bigint;
-  /** Since when it stands there alone. Of a monotonic clock, ms. */
+  /** Since when it is tried alone, by a monotonic clock, ms. */
   readonly sinceMs: number;
   readonly together: number;
 }
@@ -77,34 +77,34 @@ export interface TableHandOverOptions {
   readonly deps: HandOverDeps;
   readonly spool: string;
   readonly table: KeptTable;
-  /** Of the spool, by oid; moved as requests arrive. */
+  /** The positions of the spool, by oid; moved as requests arrive. */
   readonly positions: Map<number, bigint>;
   readonly held: Held;
   /** By oid; kept from one pass to the next. */
   readonly slow: Map<number, Slow>;
 }
 
-/** What is tried next, and whether more than that may be tried. */
+/** What to try next, and whether more than before may be tried. */
 type Step = 'on' | 'smaller' | 'again' | 'stop';
 
 export class TableHandOver {
   readonly oid: number;
   readonly name: TableName;
   reason = '';
-  /** In front of the first request that has not arrived, where one has not. */
+  /** The place before the first request that has not arrived, if there is one. */
   began: Place | null = null;
   readonly #deps: HandOverDeps;
   readonly #spool: string;
   readonly #positions: Map<number, bigint>;
   readonly #held: Held;
-  /** Come in, and not being stored yet, with the place in front of them. */
+  /** Requests that have come in and are not being stored yet, with the place before them. */
   #coming: { members: Member[]; requests: number; bytes: number; began: Place } | null = null;
-  /** For which they are decoded. */
+  /** The table that they are decoded for. */
   #target: Target | null = null;
-  /** Whether what is being stored arrives. */
+  /** Whether the requests that are being stored arrive. */
   #storing: Promise<boolean> = Promise.resolve(true);
   #members: Member[] = [];
-  /** Requests that are tried together at most: some among them are refused. */
+  /** Most requests that are tried together: some of them are refused. */
   #together: number;
   #changed = 0;
   #unmoved = 0;
@@ -140,7 +140,7 @@ export class TableHandOver {
     return rows > this.#deps.groupRows() || this.#coming.bytes >= limits.groupBytesMax;
   }
 
-  /** Begins to store what has come, when what was being stored has arrived. False: it has not, and all is forgotten here, to be read again. */
+  /** Begins to store what has come in once the previous requests have arrived. False: they have not; all is dropped here, to be read again. */
   async next(): Promise<boolean> {
     const coming = this.#coming;
     this.#coming = null;
@@ -152,7 +152,7 @@ export class TableHandOver {
     return isOn;
   }
 
-  /** Whether all that has come has arrived. */
+  /** Whether all that has come in has arrived. */
   async flush(): Promise<boolean> {
     return (await this.next()) && this.#storing;
   }
@@ -193,7 +193,7 @@ export class TableHandOver {
       return this.#keepFirst(null, refusal('table_gone'));
     }
     if (target.check === 'unusable') return this.#stop(refusal('table_unusable'));
-    // The table may be another one by now.
+    // The table may have changed by now.
     if (this.#members.some((member) => member.target !== target))
       this.#members = this.#members.flatMap((member) => this.#decoded(member, target));
     const [next] = this.#members;
@@ -250,13 +250,13 @@ export class TableHandOver {
     return { group, count: members.length, refused };
   }
 
-  /** What of a record has not arrived. */
+  /** The part of a record that has not arrived. */
   #behind(record: Sealed): Sealed[] {
     const position = this.#position;
     return record.first > position ? [record] : apart(record).filter(({ first }) => first > position);
   }
 
-  /** Together where they can be, or one by one. */
+  /** Together if possible, otherwise one by one. */
   #decoded(record: Sealed, target: Target | null): Member[] {
     const { first, last, payload } = record;
     if (target === null) return [undecoded(record)];
@@ -265,7 +265,7 @@ export class TableHandOver {
     return this.#oneByOne(record, target);
   }
 
-  /** Makes the next group half of the first so many members. False: that is one request. */
+  /** Makes the next group half of the first `count` members. False: that is one request. */
   #takeApart(count: number, target: Target): boolean {
     const members = this.#members.slice(0, count);
     const requests = members.flatMap((member) =>
@@ -291,7 +291,7 @@ export class TableHandOver {
     }
   }
 
-  /** The position says what became of it. */
+  /** The position tells what became of it. */
   async #ask(
     kind: 'unknown' | 'moved',
     count: number,
@@ -303,7 +303,7 @@ export class TableHandOver {
     const position = await this.#deps.position(this.#spool, this.oid);
     if (position === last) return this.#arrived(count, rows, last);
     if (position > before) {
-      // Another one hands over the same requests.
+      // Another process hands over the same requests.
       this.#positions.set(this.oid, position);
       this.#members = this.#members.flatMap((member) =>
         member.first > position ? [member] : this.#behind(member).map(undecoded),
@@ -315,11 +315,11 @@ export class TableHandOver {
     this.#unmoved += 1;
     if (kind === 'unknown' || this.#unmoved === 1)
       return this.#unmoved > limits.spoolChangedMax ? this.#tooSlow(count, target, lostEachTime) : 'again';
-    // Nobody else has moved it: code of the table says so.
+    // Nothing else has moved it: code of the table has raised the error.
     return this.#takeApart(count, target) ? 'smaller' : this.#keepFirst(target, refusal('row_refused'));
   }
 
-  /** Alone at last, it is passed when that has lasted: nothing of its table would ever arrive behind it. */
+  /** Once the request is alone, it is skipped after some time: otherwise nothing of its table would ever arrive after it. */
   #tooSlow(count: number, target: Target, why: Refusal): Step | Promise<Step> {
     const isAlone = !this.#takeApart(count, target);
     const first = this.#members[0]?.first ?? 0n;
@@ -334,7 +334,7 @@ export class TableHandOver {
   #arrived(members: number, rows: number, last: bigint): Step {
     this.#positions.set(this.oid, last);
     const requests = this.#members.splice(0, members).reduce((sum, member) => sum + requestsOf(member), 0);
-    // The one at fault may be among the next as many.
+    // The one at fault may be among as many of the next.
     this.#together *= 2;
     this.#slow.delete(this.oid);
     this.#changed = 0;
@@ -354,7 +354,7 @@ export class TableHandOver {
     await this.#deps.keepRefused(
       {
         ...head,
-        // Of a table that is gone nothing is known any more but its name.
+        // Of a table that no longer exists only the name is known.
         target: target ?? unusableTarget({ ...this.name, oid: this.oid }),
         refusal: why,
         door: 'spool',

@@ -1,14 +1,14 @@
 /**
- * Appends to a spool. Takes sealed payloads to be, gives a promise that resolves when they are on the disk; refuses with
- * `full`, `busy` and `off` (nothing is kept) and with `unknown` (the disk failed, and it could not be written down that
+ * Appends to a spool. Takes payloads to be sealed, returns a promise that resolves when they are on the disk; refuses with
+ * `full`, `busy` and `off` (nothing is kept) and with `unknown` (the disk failed, and it could not be recorded that
  * what was being written does not count).
  *
- * One write at a time. What comes while the disk is being flushed waits, and is the next group. A segment to which
+ * One write at a time. Payloads that arrive while the disk is being flushed wait, and are the next group. A segment to which
  * writing has failed is never written to again, and never synced again: after a failed fsync Linux may take pages for
- * clean that are not. The next segment says how much of it counts. A second failure within a minute ends it all until
+ * clean that are not. The next segment says how much of it counts. A second failure within a minute ends all writing until
  * the next start.
  *
- * The segment after the one in use is made ahead, so that a disk that fills up takes nothing from this one.
+ * The segment after the one in use is made ahead, so that a disk that fills up takes nothing from the one in use.
  */
 import type { KeyRing } from '../secrets/key-ring.ts';
 import { limits } from '../tables/limits.ts';
@@ -25,24 +25,24 @@ export interface WriterOptions {
   readonly spool: Buffer;
   readonly ring: KeyRing;
   readonly segmentBytes: number;
-  /** What files may still be made of, in bytes. */
+  /** How much space new files may take, in bytes. */
   readonly bytesLeft: () => number;
   readonly random: (bytes: number) => Buffer;
   /** A monotonic clock, ms. */
   readonly clock: () => number;
   readonly nextNumber: number;
   readonly nextSequence: bigint;
-  /** What the segments that are there hold on the disk, in bytes; the last of them. */
+  /** Bytes of the existing segments on the disk; the last of these segments. */
   readonly bytes: number;
   readonly last: Segment | null;
-  /** A segment is in use from now on; it grows by itself. */
+  /** Called when a segment comes into use; it then grows. */
   readonly began: (segment: Segment) => void;
   readonly failed: (error: unknown) => void;
 }
 
 export interface Appendable {
   readonly oid: number;
-  /** Changes whenever what is told of the table does. */
+  /** Changes whenever the description of the table does. */
   readonly version: string;
   readonly describe: () => Buffer;
 }
@@ -68,11 +68,11 @@ interface Open {
   readonly segment: Segment;
   readonly file: SpoolFile;
   readonly key: Buffer;
-  /** What was told of each table in this segment, by oid. */
+  /** The version of each table that was written to this segment, by oid. */
   readonly told: Map<number, string>;
 }
 
-/** A segment of zeros that nothing was written to yet. */
+/** A segment of zeros, not written to yet. */
 interface Spare {
   readonly number: number;
   readonly file: SpoolFile;
@@ -119,11 +119,11 @@ export class SpoolWriter {
   append(table: Appendable, payload: Buffer): Promise<bigint> {
     if (this.#off) return Promise.reject(new NotKept('off'));
     const size = recordSize(payload.length);
-    // It would not fit into an empty segment, with what is told of its table before it.
+    // It would not fit into an empty segment after the description of its table.
     if (headerBytes + recordSize(table.describe().length) + size > this.#options.segmentBytes)
       return Promise.reject(new NotKept('full'));
     const ofTable = this.#waitingOf.get(table.oid) ?? 0;
-    // A table may have half of it while no other waits, and never more than it leaves to the others.
+    // A table may use half of it while no other waits, and never more than it leaves to the others.
     if (ofTable > 0 && ofTable + size > limits.spoolWaitingBytesMax - this.#waitingBytes)
       return Promise.reject(new NotKept('busy'));
     const done = new Promise<bigint>((kept, refused) =>
@@ -135,25 +135,25 @@ export class SpoolWriter {
     return done;
   }
 
-  /** Makes the segment that the first record goes to, so that it need not wait for it. */
+  /** Makes the segment for the first record in advance, so that the record need not wait for it. */
   async prepare(): Promise<void> {
     this.#spare ??= this.#makeSpare();
     await this.#spare;
   }
 
-  /** A segment was removed that had so many bytes. */
+  /** A segment of so many bytes was removed. */
   freed(bytes: number): void {
     this.#bytes -= bytes;
   }
 
-  /** Ends the segment in use, where nothing is being written: the next record begins another one. Whether it did. */
+  /** Ends the segment in use if nothing is being written: the next record begins another one. Returns whether it did. */
   async finishSegment(): Promise<boolean> {
     if (this.#running !== null) return false;
     await this.#closeOpen();
     return true;
   }
 
-  /** Takes nothing more; what was taken is on the disk when this resolves. */
+  /** Accepts nothing more; what was accepted is on the disk when this resolves. */
   async close(): Promise<void> {
     this.#off = true;
     await this.#running;
@@ -167,7 +167,7 @@ export class SpoolWriter {
   }
 
   async #run(): Promise<void> {
-    // What comes in the same turn of the event loop goes together.
+    // Payloads of the same turn of the event loop go together.
     await new Promise(setImmediate);
     while (this.#waiting.length > 0) {
       const group = this.#takeGroup();
@@ -240,13 +240,13 @@ export class SpoolWriter {
       waiting.forEach(({ kept }, i) => kept(head.sequence - BigInt(waiting.length - 1 - i)));
   }
 
-  /** The segment that a group goes to; null: there is no room for one more. */
+  /** The segment for a group; null: there is no room for another segment. */
   async #roomFor(group: readonly Waiting[]): Promise<Open | null> {
     const open = this.#open;
     if (open !== null && open.segment.end + this.#sizeIn(open, group) <= this.#options.segmentBytes)
       return open;
     await this.#closeOpen();
-    // There was no room for one when it was last asked for.
+    // null: there was no room for one at the last attempt.
     const spare = (await this.#spare) ?? (await this.#makeSpare());
     this.#spare = null;
     if (spare === null) return null;
@@ -255,7 +255,7 @@ export class SpoolWriter {
     return opened;
   }
 
-  /** At most: each table is told once. */
+  /** At most: each table is described once. */
   #sizeIn({ told }: Pick<Open, 'told'>, group: readonly Waiting[]): number {
     const tables = new Map<number, string>();
     let bytes = 0;
@@ -268,7 +268,7 @@ export class SpoolWriter {
     return bytes;
   }
 
-  /** The header is on the disk before anything else: one that cannot be read was damaged later. */
+  /** The header is on the disk before anything else: a header that cannot be read was damaged later. */
   async #use({ number, file }: Spare): Promise<Open> {
     const { ring, spool, random, folder, segmentBytes } = this.#options;
     ring.reread();
@@ -336,7 +336,7 @@ export class SpoolWriter {
     }
   }
 
-  /** The group is refused as soon as it is on the disk that it does not count. */
+  /** The group is refused as soon as the disk says that it does not count. */
   async #fail(group: readonly Waiting[], error: unknown): Promise<void> {
     const { clock, failed } = this.#options;
     failed(error);
@@ -370,7 +370,7 @@ export class SpoolWriter {
   }
 }
 
-/** What goes into one record each: requests of one table, in their order, as many as are sealed together. */
+/** The groups of requests that share a record each: of one table, in order, as many as are sealed together. */
 function togetherOf(group: readonly Waiting[]): readonly (readonly [Waiting, ...Waiting[]])[] {
   const all: [Waiting, ...Waiting[]][] = [];
   const open = new Map<number, { readonly waiting: [Waiting, ...Waiting[]]; bytes: number }>();

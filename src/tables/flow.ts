@@ -1,11 +1,11 @@
 /**
- * Types only: what the rooms hand each other. No room imports another stage; they meet here and are joined
+ * Types only: what the rooms pass to each other. No room imports another stage; they meet here and are joined
  * in ingest.ts and main.ts.
  */
 import type { Into } from './into.ts';
 import type { Refusal } from './refusals.ts';
 
-/** A request as far as its headers, and the promise of its body. */
+/** A request up to its headers, with the function that reads its body. */
 export interface Arrival {
   readonly method: string;
   /** The request target as received: path and query, undecoded. */
@@ -16,16 +16,16 @@ export interface Arrival {
   /** Time of arrival, ms since 1970. */
   readonly arrivedAtMs: number;
   readonly remoteAddress: string;
-  /** How long the body is said to be; 0 or absent: nothing is said of it. */
+  /** The announced length of the body; 0 or absent: unknown. */
   readonly announcedBytes?: number;
   /** Reads the body; throws `Refused` (408, 411, 413, 415 …), or rejects with it. Called at most once. */
   body(): Buffer | Promise<Buffer>;
 }
 
-/** The value of a header, by its name in lower case, without reading the others. null: it did not come; undefined: more than once. */
+/** The value of a header, by its name in lower case, without reading the others. null: absent; undefined: received more than once. */
 export type HeaderReader = (name: string) => string | null | undefined;
 
-/** What a VALIDATE expression may look at. */
+/** What a VALIDATE expression may read. */
 export interface CheckRequest {
   readonly method: string;
   readonly target: string;
@@ -38,19 +38,19 @@ export interface CheckRequest {
 /** A compiled VALIDATE expression: true accepts; false, NULL and every error refuse. Never throws. */
 export type Check = (request: CheckRequest) => boolean;
 
-/** The first thing that was not true, in one line for the owner: without secrets and what the sender sent. Costs far more than the check. */
+/** The first thing that was not true, in one line for the owner, without secrets and data of the sender. Costs far more than the check. */
 export type WhyRefused = (request: CheckRequest) => string;
 
-/** What a question of a sender's is answered with; nothing is stored. */
+/** The answer to a sender's handshake. */
 export interface HandshakeAnswer {
   readonly status: number;
-  /** Content-Type; null: there is none. */
+  /** Content-Type; null: none. */
   readonly type: string | null;
   /** Names and values in turn: visible ASCII. */
   readonly headers: readonly string[];
   /** One char for each byte. */
   readonly body: string;
-  /** The secret that came with the question, of a rule that learns. */
+  /** The secret that came with the handshake, for a rule that learns. */
   readonly learned?: string;
 }
 
@@ -65,9 +65,9 @@ export interface Answering {
 /** The secret that a rule learns, while its window is open. */
 export interface Learns {
   readonly name: string;
-  /** Under which it is sealed now. */
+  /** The id under which it is sealed now. */
   readonly sealId: string;
-  /** What is known of it; '': nothing yet. */
+  /** Its value; '': none yet. */
   readonly value: string;
 }
 
@@ -78,13 +78,13 @@ export interface HandshakeRule extends Answering {
   readonly place: number;
 }
 
-/** What a committed request is answered with instead of `{"rows":n}`. */
+/** The answer to a committed request, instead of `{"rows":n}`. */
 export interface CommittedAnswer extends HandshakeAnswer {
-  /** Headers of the request that come back under these names; `header` in lower case. */
+  /** Headers of the request that are returned under these names; `header` in lower case. */
   readonly echoes: readonly { readonly name: string; readonly header: string }[];
 }
 
-/** A sender's question, and what it came to, for the owner of the table. */
+/** A sender's handshake and its result, for the owner of the table. */
 export interface AskedHandshake {
   readonly target: Target;
   readonly method: string;
@@ -110,142 +110,142 @@ export interface Answers {
   readonly committed: CommittedAnswer | null;
 }
 
-/** A table that takes rows, as one reading of the catalog knows it. Immutable; a changed table is a new Target. */
+/** A table that takes rows, as one reading of the catalog found it. Immutable; a changed table is a new Target. */
 export interface Target {
   readonly database: string;
   readonly schema: string;
   readonly table: string;
   /** pg_class.oid */
   readonly oid: number;
-  /** null: the table has no VALIDATE. `'unusable'`: it has one that cannot be evaluated now: 503, never accepted. */
+  /** null: the table has no VALIDATE. `'unusable'`: its VALIDATE cannot be evaluated now: 503, never accepted. */
   readonly check: Check | null | 'unusable';
-  /** Why the check refuses a request; absent: there is none, or nobody can say. */
+  /** Why the check refuses a request; absent: there is no check, or the reason cannot be told. */
   readonly whyRefused?: WhyRefused | undefined;
   /** Absent: the table has no ANSWER. */
   readonly answers?: Answers | undefined;
   /** false: answered after COMMIT without waiting for the disk (webhook.wait_for_persistence = false). */
   readonly waitsForDisk: boolean;
-  /** The database has Headgate's lock tables: transactions that meet the same keys can wait for each other in line. */
+  /** The database has Headgate's lock tables, so that transactions with the same keys can wait for each other in order. */
   readonly hasLocks: boolean;
   readonly shape: Shape;
   readonly code: Code;
   readonly intake: Intake;
   readonly spool?: SpoolChoice | undefined;
-  /** Absent: every request is stored, however often it comes. */
+  /** Absent: every request is stored, however often it is sent. */
   readonly dedupe?: Dedupe | undefined;
-  /** Absent: it names no topics of AWS SNS. */
+  /** Absent: the table names no topics of AWS SNS. */
   readonly sns?: SnsTopics | undefined;
   /** Subscriptions of Event Grid, in lower case, that are confirmed by a URL. */
   readonly eventGrid?: ReadonlySet<string> | undefined;
-  /** What accepted requests held may be looked at (console/held.ts). */
+  /** The content of accepted requests may be looked at (console/held.ts). */
   readonly inspected?: boolean | undefined;
-  /** Absent: its rows go into the table itself. */
+  /** Absent: rows go into the table itself. */
   readonly into?: Into | undefined;
 }
 
 export interface SnsTopics {
   /** By ARN. */
   readonly topics: ReadonlyMap<string, Readonly<Record<'arn' | 'region' | 'host', string>>>;
-  /** What takes the certificate: the first secret of VALIDATE. */
+  /** The secret that holds the certificate: the first one of VALIDATE. */
   readonly secret: Learns;
 }
 
 /** A place in a request: a header, in lower case, or a value of the body. */
 export type DeliveryPart = { readonly header: string } | { readonly path: readonly (string | number)[] };
 
-/** What tells a delivery that is sent again from a new one. */
+/** What tells a repeated delivery from a new one. */
 export interface Dedupe {
-  /** All of them together are the id; and the headers of them. */
+  /** All of them together are the id; `headers` are those of them that are headers. */
   readonly parts: readonly DeliveryPart[];
   readonly headers: ReadonlySet<string>;
-  /** How long an id is known, in seconds. */
+  /** How long an id is remembered, in seconds. */
   readonly windowS: number;
   /** The parts as text. */
   readonly shown: string;
 }
 
-/** What becomes of webhooks of a table while its database is away. */
+/** What happens to webhooks of a table while its database is unreachable. */
 export interface SpoolChoice {
   /** `fallback`: they are kept on Headgate's own disk. null: as the setting says. */
   readonly mode: 'off' | 'fallback' | null;
-  /** The HTTP status that tells a sender so. */
+  /** The HTTP status of a request that was kept. */
   readonly status: 200 | 202;
 }
 
-/** Whose code runs when rows are stored, and as whom: docs/security.md. */
+/** Whose code runs when rows are stored, and with whose rights: docs/security.md. */
 export interface Code {
   /** pg_class.relowner */
   readonly owner: number;
-  /** What that role was called when the catalog was read. */
+  /** The name of that role when the catalog was read. */
   readonly ownerName: string;
   /**
-   * `headgate`: the owner could do all that Headgate's role can, and rows are stored by that role. `owner`: they are
-   * stored with the rights of the owner. `nobody`: Headgate's role cannot become the owner, and stores rows only while
-   * nothing of the table runs code.
+   * `headgate`: the owner could do all that Headgate's role can, and that role stores the rows. `owner`: rows are stored
+   * with the rights of the owner. `nobody`: Headgate's role cannot become the owner, and stores rows only while
+   * the table runs no code.
    */
   readonly as: 'headgate' | 'owner' | 'nobody';
-  /** Storing a row runs nothing but harmless functions of PostgreSQL's own; stays true while Shape.version does. */
+  /** Storing a row runs nothing but harmless functions of PostgreSQL itself; holds as long as Shape.version does. */
   readonly inert: boolean;
-  /** The schema with functions that spare the engine work; `headgate_functions`, for the gateway's role, has only hold_inert and stays. null: there is none. */
+  /** The schema with functions that spare the engine work; `headgate_functions`, for the gateway's role, has only hold_inert and stays. null: none. */
   readonly functionsIn: 'headgate' | 'headgate_functions' | null;
 }
 
-/** The texts of one ANSWER, as its owner wrote them, apart. */
+/** The texts of one ANSWER, each as its owner wrote it. */
 export interface AnswerText {
   readonly unchecked: boolean;
-  /** null: what a committed request is answered with. */
+  /** null: it answers committed requests. */
   readonly when: string | null;
   readonly status: number | null;
   readonly type: string | null;
   readonly headers: readonly { readonly name: string; readonly value: string }[];
   readonly body: string | null;
-  /** The secret that is learned, and what it is; absent: none is. */
+  /** The secret that is learned, and the text of its value; absent: none. */
   readonly learn?: { readonly secret: string; readonly value: string };
 }
 
 /** Which text of an ANSWER; a number: the value of that HEADER. */
 export type AnswerPart = 'when' | 'body' | 'status' | 'type' | 'learn' | number;
 
-/** How rows get into a table: what commit must know of it. */
+/** How rows get into a table: what commit must know about it. */
 export interface Shape {
   /**
-   * Which version of the table this is: its columns, and what of it runs code. Compared inside the transaction that
+   * The version of the table: its columns, and which of its parts run code. Compared inside the transaction that
    * stores the rows, so that no row enters a table of another shape.
    */
   readonly version: string;
   /**
-   * `copy`: documents go as they are into the one column of `columns`, which is jsonb and has no key.
-   * Otherwise each document is a JSON object whose keys are names of `columns`, and a row whose key is there already is
+   * `copy`: documents go unchanged into the one column of `columns`, which is jsonb and has no key.
+   * Otherwise each document is a JSON object whose keys are names of `columns`, and a row whose key already exists is
    * refused by the engine (`insert`), replaced (`upsert`: the last writer wins), or left alone (`ignore`).
    */
   readonly writeMode: 'copy' | 'insert' | 'upsert' | 'ignore';
-  /** What is written, in the table's order: neither generated columns nor those that only their default fills. */
+  /** The columns that are written, in the table's order: neither generated ones nor those that only their default fills. */
   readonly columns: readonly Column[];
   /** The primary key, in its order; empty: none. */
   readonly key: readonly KeyColumn[];
   /**
-   * The column that takes whole documents: its member is always there, and a JSON null in it is a document like any other.
-   * Where the column is of type JSON, the member is a string that holds the document's text. null: keys fill the columns.
+   * The column that takes whole documents: its member is always present, and a JSON null in it is a document like any other.
+   * If the column is of type JSON, the member is a string that holds the document's text. null: keys fill the columns.
    */
   readonly document: string | null;
-  /** A value that does not fit its column: refuses the request, or is stored as NULL and counted. */
+  /** What happens to a value that does not fit its column: the request is refused, or NULL is stored and counted. */
   readonly onTypeError: 'reject' | 'null';
   readonly distributedByCitus?: boolean;
 }
 
 export interface Column {
   readonly name: string;
-  /** As PostgreSQL prints it, qualified where it is not PostgreSQL's own: `numeric(10,2)`, `public.mood`. */
+  /** As PostgreSQL prints it, qualified if it is not PostgreSQL's own: `numeric(10,2)`, `public.mood`. */
   readonly type: string;
-  /** pg_type.oid, of a domain its base type. */
+  /** pg_type.oid; for a domain, that of its base type. */
   readonly baseType: number;
-  /** The SQL expression that fills the column when a document has no such key; null: NULL. */
+  /** The SQL expression that fills the column if a document lacks the key; null: NULL. */
   readonly fallback: string | null;
 }
 
 export interface KeyColumn {
   readonly name: string;
-  /** A generated column of the key is not written; this is the SQL expression over `columns` that makes it. */
+  /** A generated column of the key is not written; this is the SQL expression over `columns` that computes it. */
   readonly generated: string | null;
   /** How the key's index compares the column; absent: by PostgreSQL's own `=`. */
   readonly equality?: Equality;
@@ -254,25 +254,25 @@ export interface KeyColumn {
 export interface Equality {
   /** For OPERATOR(…): `pg_catalog.=`, `public.=`. */
   readonly operator: string;
-  /** What both sides are cast to, so that no other operator of that name fits better; null: it takes many types. */
+  /** What both sides are cast to, so that no other operator of that name fits better; null: the operator takes many types. */
   readonly type: string | null;
 }
 
-/** What becomes of a webhook request's body and headers: what decode must know of a table. */
+/** What happens to a webhook request's body and headers: what decode must know about a table. */
 export interface Intake {
   readonly format: 'json' | 'form' | 'text' | 'bytes';
-  /** The body is one document a line, all or nothing. */
+  /** The body has one document per line; all are stored, or none. */
   readonly batched: boolean;
   /** The column that takes the whole document; null: the document's keys fill the columns of the same name. */
   readonly document: string | null;
-  /** What becomes of members whose keys are no columns: they go into a JSONB column, as one object, or nowhere. */
+  /** What happens to members whose keys are no columns: ignored, refused, or put as one object into a JSONB column. */
   readonly unknown: 'ignore' | 'reject' | { readonly into: string };
   readonly includes: readonly Include[];
   /** Lower-case names of headers that INCLUDE HEADERS leaves out, because they carry credentials; null: all of them. */
   readonly hiddenHeaders: ReadonlySet<string> | null;
 }
 
-/** A column that is filled from the request, not from its body. */
+/** A column that is filled from the request, not from a document in its body. */
 export type Include =
   | { readonly what: 'header'; readonly header: string; readonly column: string }
   | {
@@ -280,7 +280,7 @@ export type Include =
       readonly column: string;
     };
 
-/** What decode reads of a request, beside its body. */
+/** What decode reads of a request besides its body. */
 export type DecodeHead = Omit<Arrival, 'announcedBytes' | 'body'>;
 
 export interface DecodeRequest extends DecodeHead {
@@ -290,41 +290,41 @@ export interface DecodeRequest extends DecodeHead {
 /** JSON documents in one buffer. */
 export interface Documents {
   readonly bytes: Buffer;
-  /** Where each document begins and ends in `bytes`, in turn; null: all of it is the one document. */
+  /** Where each document begins and ends in `bytes`, in turn; null: all of it is one document. */
   readonly spans: Uint32Array | null;
 }
 
 /** The rows of one request, ready for the engine: all of them are committed, or none. */
 export interface Rows {
   readonly target: Target;
-  /** One document a row, in the form that `target.shape.writeMode` asks for. */
+  /** One document per row, in the form that `target.shape.writeMode` asks for. */
   readonly documents: Documents;
   readonly count: number;
-  /** What they are counted as in a lane. */
+  /** Their size as a lane counts it. */
   readonly bytes: number;
-  /** 1 where a row means: delete what has this key; null: no row does. */
+  /** 1 for a row that means: delete what has this key; null: no row does. */
   readonly deletes: Uint8Array | null;
-  /** Rows that leave some columns of a row that is there already as they are, with the names; null: no row does. */
+  /** Rows that leave some columns of an existing row as they are, with the names; null: no row does. */
   readonly keeps: ReadonlyMap<number, readonly string[]> | null;
-  /** Line of each row in its body, from 1; null: row i stands on line i + 1. */
+  /** Line of each row in its body, from 1; null: row i is line i + 1. */
   readonly lines: Uint32Array | null;
-  /** How long the sender waits for the outcome, in ms, from the moment they are submitted. */
+  /** How long the sender waits for the outcome, in ms from submission. */
   readonly ackTimeoutMs: number;
   readonly chain: Chain | null;
   /** null: no document had a member that is not stored. */
   readonly ignored: Ignored | null;
-  /** Digest of the delivery's id, 32 hexadecimal digits; absent: it has none, or nobody asks for it. */
+  /** Digest of the delivery's id, 32 hexadecimal digits; absent: it has none, or none is needed. */
   readonly delivery?: string;
 }
 
 /** Documents of which some members are not stored, because their keys are no columns. */
 export interface Ignored {
   readonly documents: number;
-  /** The first such keys of the table; the same list for all of its rows, and it may grow. */
+  /** The first such keys of the table; one list for all of its rows, which may grow. */
   readonly keys: readonly string[];
 }
 
-/** Rows of one chain take effect in order: once some were not committed, those submitted after them never are. */
+/** Rows of one chain take effect in order: once some were not committed, none that are submitted after them are. */
 export interface Chain {
   broken: boolean;
 }
@@ -334,9 +334,9 @@ export interface Chain {
  * committing; the rows may be stored.
  */
 export type Outcome =
-  /** `held`: by what the request is known to who may look at it; absent: nobody may. */
+  /** `held`: the id by which the request can be looked up; absent: it cannot. */
   | { readonly kind: 'committed'; readonly rows: number; readonly held?: string }
-  /** `row`: which of the rows is at fault, from 0, where that is known. */
+  /** `row`: which of the rows is at fault, from 0, if known. */
   | { readonly kind: 'aborted'; readonly refusal: Refusal; readonly row?: number }
   | { readonly kind: 'unknown'; readonly refusal: Refusal };
 
@@ -348,11 +348,11 @@ export interface Spooled {
   readonly status: 200 | 202;
 }
 
-/** A request that was refused, for whoever keeps it for the owner of the table. */
+/** A refused request, to be kept for the owner of the table. */
 export interface RejectedRequest {
   readonly target: Target;
   readonly refusal: Refusal;
-  /** `spool`: it was taken, and the database refused it when it was handed over. */
+  /** `spool`: it was accepted, and the database refused it at the hand-over. */
   readonly door: 'http' | 'websocket' | 'spool';
   /** VALIDATE has accepted it, or the table has none. */
   readonly authenticated: boolean;
@@ -362,21 +362,21 @@ export interface RejectedRequest {
   readonly rawHeaders: readonly string[];
   readonly arrivedAtMs: number;
   readonly remoteAddress: string;
-  /** null: it was not read. */
+  /** null: not read. */
   readonly body: Buffer | null;
 }
 
-/** A request that was refused and kept, and whose owner asks for another attempt. */
+/** A refused request that was kept, and for which the owner asks for another attempt. */
 export interface KeptRequest {
   readonly database: string;
   readonly schema: string;
   readonly table: string;
-  /** pg_class.oid of the table that it was refused by. */
+  /** pg_class.oid of the table that refused it. */
   readonly oid: number;
   readonly method: string;
-  /** Path and query; the query's values are `***` where no column took them. */
+  /** Path and query; the query's values are `***` if no column took them. */
   readonly requestTarget: string;
-  /** As node:http hands them over; without those of `leftOut`. */
+  /** As node:http gives them, without those of `leftOut`. */
   readonly rawHeaders: readonly string[];
   /** Lower-case names of the headers that were not kept. */
   readonly leftOut: ReadonlySet<string>;
@@ -388,7 +388,7 @@ export interface KeptRequest {
 /** Runs a kept request through the stages again, without its check. Never rejects with Refused. */
 export type RetryRejected = (request: KeptRequest) => Promise<Outcome>;
 
-/** Several requests of one table on their way to the engine in one transaction. */
+/** Requests of one table that go to the engine in one transaction. */
 export interface Group {
   readonly target: Target;
   readonly members: readonly Rows[];

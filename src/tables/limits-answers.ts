@@ -10,43 +10,43 @@ export const answerLimits = {
   answerBodyBytesMax: 512,
   /** Value of one header of an answer, in characters. */
   answerHeaderCharsMax: 256,
-  /** Body and own headers of an answer together, in bytes: with what every answer has it stays below 1,024. */
+  /** Body and own headers of an answer together, in bytes: with the headers of every answer it stays below 1,024. */
   answerOwnBytesMax: 640,
-  /** Largest body of a request that a handshake may have, in bytes; a larger one matches no rule. */
+  /** Largest body of a handshake, in bytes; a larger one matches no rule. */
   handshakeBodyBytesMax: 4 * 1024,
-  /** Handshakes of one table that are answered per second, those that VALIDATE accepted apart from the others … */
+  /** Handshakes of one table that are answered per second, counted apart for those that VALIDATE accepted and the others … */
   handshakesPerSecond: 5,
   /** … and at once. */
   handshakesBurst: 20,
-  /** Tables whose rates are kept apart. */
+  /** Tables with rates of their own. */
   handshakeTablesMax: 1_000,
-  /** How long handshakes are answered from the last known catalog while the engine is away, in ms. */
+  /** How long handshakes are answered from the last known catalog while the engine is unreachable, in ms. */
   handshakeStaleMs: 24 * 60 * 60 * 1_000,
-  /** A secret that is learned, in bytes at least … */
+  /** Shortest secret that can be learned, in bytes … */
   learnedBytesMin: 16,
-  /** … and for how long it can be, in s: shortest and longest. */
+  /** … and the shortest and longest time in which it can be, in s. */
   learnWindowMinS: 60,
   learnWindowMaxS: 24 * 60 * 60,
   /** How long learning a secret may take, in ms. */
   learnMs: 5_000,
-  /** One request that Headgate makes because of a message: from the name to the last byte, in ms … */
+  /** One request that Headgate makes because of a message: from the lookup of the name to the last byte, in ms … */
   outgoingMs: 5_000,
   /** … the answer, in bytes … */
   outgoingBytesMax: 16 * 1024,
-  /** … and how many there are in an hour … */
+  /** … and the number of such requests in an hour … */
   outgoingPerHour: 20,
-  /** … and at once; certificates and confirmations apart. */
+  /** … and at once; counted apart for certificates and confirmations. */
   outgoingBurst: 5,
-  /** Confirmations that wait for the one before them. */
+  /** Confirmations that wait for the previous one. */
   snsConfirmingMax: 8,
   /** Topics of one table. */
   snsTopicsMax: 32,
-  /** Largest message of SNS that is looked into, in bytes; SNS sends 256 KiB at most, and escapes it. */
+  /** Largest message of SNS that is parsed, in bytes; SNS sends 256 KiB at most, and escapes it. */
   snsMessageBytesMax: 1024 * 1024,
-  /** Largest request of Event Grid that is looked into for a validation, in bytes, and subscriptions of one table. */
+  /** Largest request of Event Grid in which a validation is looked for, in bytes, and subscriptions of one table. */
   eventGridMessageBytesMax: 64 * 1024,
   eventGridSubscriptionsMax: 32,
-  /** Handshakes of one database that wait to be written down; one more is counted and forgotten. */
+  /** Handshakes of one database that wait to be written down; further ones are counted and dropped. */
   handshakesWaitingMax: 256,
   /** Rows of headgate.handshakes, per database. */
   handshakesKeptMax: 1_000,

@@ -1,4 +1,4 @@
-/** The bounds of VALIDATE, secrets and what is kept of refused requests; a part of `limits` (limits.ts). */
+/** The bounds of VALIDATE, secrets and the record of refused requests; a part of `limits` (limits.ts). */
 export const checkLimits = {
   /** Length of one VALIDATE expression, in characters. */
   expressionCharsMax: 16_384,
@@ -10,9 +10,9 @@ export const checkLimits = {
   expressionListItemsMax: 1_000,
   /** Fields of a form that a VALIDATE expression reads. */
   expressionFormFieldsMax: 10_000,
-  /** What a VALIDATE expression takes out of a JSON document as text, and what it compares as JSON, in characters. */
+  /** Text that a VALIDATE expression takes out of a JSON document, and JSON that it compares, in characters. */
   expressionJsonCharsMax: 1024 * 1024,
-  /** Largest value a VALIDATE expression may compute, as a multiple of the request body … */
+  /** Largest value that a VALIDATE expression may compute, as a multiple of the request body … */
   expressionValueBodiesMax: 8,
   /** … plus this many bytes. */
   expressionValueBytesMax: 64 * 1024 * 1024,
@@ -26,22 +26,22 @@ export const checkLimits = {
   explainTextCharsMax: 1_000,
   /** Tables of one name, in several schemas, that one EXPLAIN VALIDATE evaluates. */
   explainTablesMax: 16,
-  /** Master keys that are known at one time: one, and those that it replaces. */
+  /** Master keys known at one time: the current one, and those that it replaces. */
   masterKeysMax: 8,
   /** How long the rotation of the master key waits for transactions that have changed secrets, in ms. */
   rotationLockMs: 10_000,
   /** Length of one secret, in bytes. */
   secretBytesMax: 64 * 1024,
 
-  /** What is kept of the body of a refused request, in bytes. */
+  /** How much of the body of a refused request is kept, in bytes. */
   rejectedBodyBytesMax: 64 * 1024,
-  /** What is kept of the reason, in characters. */
+  /** How much of the reason is kept, in characters. */
   rejectedReasonCharsMax: 1_000,
-  /** Refused requests of one database whose check is evaluated once more in a row, to tell why … */
+  /** Refused requests of one database whose check is evaluated again in a row, to tell why … */
   rejectedExplainedBurst: 50,
   /** … and then per second. */
   rejectedExplainedPerSecond: 10,
-  /** Refused requests of one database that wait to be written; one more is counted and forgotten. */
+  /** Refused requests of one database that wait to be written; further ones are counted and dropped. */
   rejectedWaitingMax: 1_000,
   /** Bytes of them. */
   rejectedWaitingBytesMax: 8 * 1024 * 1024,
@@ -49,7 +49,7 @@ export const checkLimits = {
   rejectedBurst: 100,
   /** … and then per second, so that a flood fills neither the disk nor the log. */
   rejectedPerSecond: 10,
-  /** Tables whose rates are kept apart. */
+  /** Tables with rates of their own. */
   rejectedTablesMax: 1_000,
   /** Refused requests in one statement. */
   rejectedBatchRowsMax: 64,
@@ -57,7 +57,7 @@ export const checkLimits = {
   rejectedBatchBytesMax: 1024 * 1024,
   /** Rows of headgate.rejected_requests, per database. */
   rejectedRowsMax: 10_000,
-  /** What the bodies in it may take together, in bytes. */
+  /** Size of all bodies in it, in bytes. */
   rejectedBytesMax: 256 * 1024 * 1024,
   /** How long they are kept, in days. */
   rejectedDays: 7,
@@ -65,15 +65,15 @@ export const checkLimits = {
   rejectedTrimMs: 600_000,
   /** How long one statement for them may take, in ms. */
   rejectedStatementMs: 5_000,
-  /** Pause between two looks for retries where the engine does not tell of them, in ms. */
+  /** Pause between two looks for retries if the engine does not notify of them, in ms. */
   rejectedHeartbeatMs: 5_000,
   /** Retries that run at one time, per database. */
   rejectedRetriesMax: 64,
 
-  /** Tables of one database whose requests are counted by minute in one process. */
+  /** Tables of one database whose requests one process counts by minute. */
   trafficTablesMax: 1_000,
-  /** Minutes of tables that wait to be written while the database is away; the oldest are left out. */
+  /** Minutes of tables that wait to be written while the database is unreachable; the oldest are dropped. */
   trafficWaitingMax: 20_000,
-  /** Pause between two times that they are written, in ms. */
+  /** Pause between two writes of them, in ms. */
   trafficFlushMs: 10_000,
 } as const;

@@ -1,21 +1,21 @@
 /** The bounds of the console; a part of `limits` (limits.ts). */
 export const consoleLimits = {
-  /** Links that were printed and not used yet; one more takes the place of the oldest. */
+  /** Links that were printed and not used yet; a further one replaces the oldest. */
   consoleLinksMax: 32,
-  /** How long a link is good, in ms. */
+  /** How long a link is valid, in ms. */
   consoleLinkMs: 10 * 60 * 1000,
-  /** Sessions; one more takes the place of the one that was used longest ago. */
+  /** Sessions; a further one replaces the one that was used longest ago. */
   consoleSessionsMax: 32,
   /** How long a session may be idle, and how long it lasts at most, in ms. */
   consoleIdleMs: 30 * 60 * 1000,
   consoleSessionMs: 12 * 60 * 60 * 1000,
-  /** Attempts to log in a minute from one address, and addresses that are counted. */
+  /** Attempts to log in per minute from one address, and addresses that are counted. */
   consoleTriesPerMinuteMax: 5,
   consoleTriersMax: 4_096,
   /** Body of a request to the console, in bytes, and how long it may take, in ms. */
   consoleBodyBytesMax: 1024 * 1024,
   consoleBodyMs: 10_000,
-  /** Of one that logs in, in bytes. */
+  /** Body of a request that logs in, in bytes. */
   consoleLoginBytesMax: 16 * 1024,
   /** Statements of all sessions at one time, and connections of one session that are kept. */
   consoleStatementsMax: 16,
@@ -27,18 +27,18 @@ export const consoleLimits = {
   consoleCancelMs: 2_000,
   /** How long a connection is kept idle, in ms. */
   consoleConnectionIdleMs: 10_000,
-  /** What is read of one result. */
+  /** How much of one result is read. */
   consoleRowsMax: 1_000,
   consoleResultBytesMax: 8 * 1024 * 1024,
   consoleResultTablesMax: 64,
   consoleNoticesMax: 50,
-  /** Refused requests that one retry of a filter takes, those of them that are asked for at one time … */
+  /** Refused requests that one retry of a filter takes, those of them that are submitted at one time … */
   consoleRetriesMax: 100_000,
   consoleRetryBatchMax: 500,
-  /** … and how often, and how many times, it is looked whether they were tried, in ms. */
+  /** … and the pause, in ms, between two looks whether they were tried, and the number of looks. */
   consoleRetryLookMs: 300,
   consoleRetryLooksMax: 200,
-  /** How often a flush is measured for who looks, in ms, and characters that are shown of a certificate's names. */
+  /** How often a flush is measured for a viewer, in ms, and how much of a certificate's names is shown, in characters. */
   consoleFlushMs: 60_000,
   consoleNamesCharsMax: 1_000,
   /** Headers of a request that is sent again. */
@@ -46,29 +46,29 @@ export const consoleLimits = {
 
   /** Outcomes of requests that a process remembers. */
   tailRingMax: 2_000,
-  /** Of one accepted request that its table's owner may look at: so many bytes of its body … */
+  /** Of one accepted request that its table's owner may look at, this much of its body … */
   heldBodyBytesMax: 64 * 1024,
-  /** … and of all of them, with their headers, of one table and of one process. */
+  /** … and of all of them, with their headers, per table and per process. */
   heldTableBytesMax: 4 * 1024 * 1024,
   heldBytesMax: 16 * 1024 * 1024,
-  /** What one costs beside its texts, in bytes, and how often it is looked whether their tables are what they were, in ms. */
+  /** What one costs besides its texts, in bytes, and how often its table is checked for changes, in ms. */
   heldCostBytes: 1_024,
   heldLookMs: 1_000,
-  /** How often those who watch are told, in ms. */
+  /** How often watchers are told, in ms. */
   tailFlushMs: 200,
-  /** Lines of one process in that time, before anybody's rights are asked for; the others are counted. */
+  /** Lines of one process in that time, before the rights of watchers are checked; the others are counted. */
   tailSourceLinesMax: 100,
-  /** Lines that one watcher is told in that time: 50 a second. */
+  /** Lines that one watcher gets in that time: 50 a second. */
   tailLinesMax: 10,
-  /** Lines of before that a watcher begins with. */
+  /** Earlier lines that a watcher begins with. */
   tailRecentMax: 200,
-  /** Those who watch at one time. */
+  /** Watchers at one time. */
   tailWatchersMax: 16,
-  /** How often a watcher's rights are read anew, and anew for a table that is not known, in ms. */
+  /** How often the rights of a watcher are read again, and how often for a table that is not known, in ms. */
   tailRightsMs: 5_000,
   tailUnknownMs: 1_000,
-  /** Bytes that wait for one watcher before it is told less. */
+  /** Bytes that wait for one watcher before it gets fewer lines. */
   tailWaitingBytesMax: 256 * 1024,
-  /** How often a silent stream says that it is there, in ms. */
+  /** How often a silent stream sends a sign of life, in ms. */
   tailBeatMs: 15_000,
 } as const;

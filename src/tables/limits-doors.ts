@@ -10,21 +10,21 @@ export const doorLimits = {
   sqlStatementBytesMax: 16 * 1024 * 1024,
   /** Largest message of a client that has not yet authenticated, in bytes. */
   sqlAuthMessageBytesMax: 64 * 1024,
-  /** Bytes waiting towards one peer of a relayed connection before the other side is paused. */
+  /** Bytes that wait for one peer of a relayed connection before the other side is paused. */
   sqlRelayBufferBytesMax: 1024 * 1024,
-  /** Connections of the SQL door that are not authenticated yet, beside `sqlConnectionsMax`; one more takes the place of one. */
+  /** Connections of the SQL door that are not authenticated yet, in addition to `sqlConnectionsMax`; a further one replaces one of them. */
   sqlOpeningsMax: 256,
-  /** Messages of one SQL client that the engine has not answered; past it the client is paused. */
+  /** Messages of one SQL client that the engine has not answered; beyond that the client is paused. */
   sqlOutstandingMax: 65_536,
-  /** Prepared statements of one SQL client whose command tag Headgate puts back. */
+  /** Prepared statements of one SQL client whose command tag Headgate restores. */
   sqlRewrittenStatementsMax: 1_024,
-  /** Largest error, notice or parameter status of the engine that is looked at, in bytes; larger ones pass unread. */
+  /** Largest error, notice or parameter status of the engine that is examined, in bytes; larger ones pass unread. */
   sqlNoticeBytesMax: 1024 * 1024,
-  /** Engine connections that passwords of clients of the SQL door are looked up on. */
+  /** Engine connections for looking up the passwords of clients of the SQL door. */
   sqlPasswordConnectionsMax: 2,
   /**
-   * How long a follower of the log may leave full what waits for it, in ms. The engine's process that sends to it cannot end before it has said why, and
-   * a checkpoint that takes its slot away waits for that end.
+   * How long a follower of the log may leave its full buffer unread, in ms. The engine's process that sends to it cannot end before it has said
+   * why, and a checkpoint that takes its slot away waits for that end.
    */
   sqlFollowerUnreadMs: 60_000,
   /** How long a client may take to read the door's last message, in ms. */
@@ -35,17 +35,17 @@ export const doorLimits = {
   /** How long a request to it may take to arrive, in ms. */
   adminRequestTimeoutMs: 10_000,
 
-  /** Addresses (of IPv6: networks) whose requests are counted for a rate; the one seen longest ago is forgotten. */
+  /** Addresses (for IPv6: networks) whose requests are counted for a rate; the one seen longest ago is dropped. */
   rateAddressesMax: 65_536,
   /** Tables whose requests are counted for a rate. */
   rateTablesMax: 16_384,
-  /** Names whose requests one listener process tells the others of at one time. */
+  /** Names whose requests one listener process reports to the others at one time. */
   rateToldNamesMax: 4_096,
-  /** How often listener processes tell each other of them, in ms. */
+  /** How often listener processes report to each other, in ms. */
   rateToldMs: 25,
   /** How often the files of TLS certificates are compared with what is in use, in ms. */
   tlsPollMs: 5_000,
-  /** How long before a certificate expires it is warned of, and how often then, in ms. */
+  /** How long before its expiry a certificate is warned of, and how often then, in ms. */
   tlsExpirySoonMs: 14 * 24 * 60 * 60 * 1000,
   tlsExpiryToldMs: 24 * 60 * 60 * 1000,
 } as const;

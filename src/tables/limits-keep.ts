@@ -1,19 +1,19 @@
 /** The bounds of WITH (keep = …); a part of `limits` (limits.ts). */
 export const keepLimits = {
-  /** How often the tables of a database are looked through, in ms. */
+  /** How often the tables of a database are checked, in ms. */
   keepEveryMs: 60_000,
-  /** The same, where a table had more rows to remove than there was time for in its turn. */
+  /** The same if a table had more rows to remove than its turn had time for. */
   keepAgainMs: 10_000,
-  /** Rows that one transaction removes, after how long it begins no other statement, and how long it may wait for a lock and run, in ms. */
+  /** Rows that one transaction removes, the time after which it begins no further statement, and its longest wait for a lock and run, in ms. */
   keepBatchRowsMax: 300,
   keepBatchMs: 50,
-  /** Rows that one statement of it removes: nothing else has that core of the engine meanwhile. */
+  /** Rows that one statement of it removes: meanwhile it occupies one core of the engine. */
   keepPieceRowsMax: 50,
   keepLockMs: 200,
   keepStatementMs: 5_000,
-  /** Rows, about, from which is learnt what one takes. */
+  /** Approximate number of rows from which the cost of one is learnt. */
   keepSampleRows: 5_000,
-  /** How long it rests after one of those, in ms, and how many times as long as it took. */
+  /** The rest after such a transaction, in ms, and as a multiple of the time that it took. */
   keepRestMs: 2,
   keepRestTimes: 8,
   /** How long one table is worked on before the next one has its turn, in ms. */

@@ -4,9 +4,9 @@ export const requestLimits = {
   bodyBytesMax: 25 * 1024 * 1024,
   /** Bytes of all request bodies that are being read, checked or committed at one time; two of the largest that a setting allows always fit. */
   bodiesInFlightBytesMax: 128 * 1024 * 1024,
-  /** Pieces that a body may come in (chunks, or segments as they were sent): so many … */
+  /** Pieces in which a body may arrive (chunks, or segments as they were sent): this many … */
   bodyPiecesMax: 4_096,
-  /** … and one more for each so many bytes of it. */
+  /** … and one more for each of this many bytes. */
   bodyPieceBytes: 64,
   /** Size of a request's header section, in bytes. */
   headersBytesMax: 16 * 1024,
@@ -18,91 +18,91 @@ export const requestLimits = {
   requestTimeoutMs: 30_000,
   /** How long an idle keep-alive connection stays open, in ms. Longer than common proxies keep theirs. */
   keepAliveTimeoutMs: 75_000,
-  /** Connections of the webhook listener; one more is closed as it arrives. */
+  /** Connections of the webhook listener; further ones are closed as they arrive. */
   listenConnectionsMax: 20_000,
-  /** Requests of one connection that are not answered, or whose answers are not read; one more is the last. */
+  /** Requests of one connection that are not answered, or whose answers are not read; the next one is the last. */
   pipelinedRequestsMax: 16,
-  /** Of them, those that are begun before others get their turn. */
+  /** Pipelined requests that are begun in one turn of the event loop, before others get their turn. */
   pipelinedPerTurnMax: 256,
-  /** Largest request whose bytes Headgate reads by itself, head and body apart; larger ones are read by Node's parser … */
+  /** Largest request that Headgate parses itself, head and body apart; larger ones are parsed by Node … */
   fastHeadBytesMax: 8 * 1024,
   fastBodyBytesMax: 64 * 1024,
-  /** … and so are those that come in more pieces … */
+  /** … and so are requests that arrive in more pieces … */
   fastPiecesMax: 32,
-  /** … or have not come as a whole after one or two times this, in ms, or when so many bytes are waiting for their end. */
+  /** … or have not arrived completely after one or two times this, in ms, or while this many bytes wait for their end. */
   fastHoldMs: 50,
   fastHeldBytesMax: 8 * 1024 * 1024,
-  /** Length of a request target, that is path and query, in bytes. */
+  /** Length of a request target, which is path and query, in bytes. */
   targetBytesMax: 8 * 1024,
-  /** Request targets of which it is remembered which tables they name. */
+  /** Request targets whose table is remembered. */
   targetsKnownMax: 16_384,
-  /** What a request in flight is counted as besides its body, in bytes: bounds how many there are. */
+  /** What a request in flight counts besides its body, in bytes: bounds their number. */
   requestCostBytes: 2 * 1024,
-  /** From this size on what is done with whole bodies is done for one of them at a time, with rests between, in bytes. */
+  /** From this size on, work on whole bodies is done for one body at a time, with rests in between, in bytes. */
   spacedBodyBytes: 1024 * 1024,
-  /** Body left unread behind an early answer that is still read away to keep the connection, in bytes. */
+  /** Unread body after an early answer that is still read, to keep the connection, in bytes. */
   unreadBodyBytesMax: 64 * 1024,
-  /** How long a closed connection is still read, so that its sender gets to the answer, in ms. */
+  /** How long a closed connection is still read, so that its sender can read the answer, in ms. */
   lingerMs: 2_000,
-  /** How much of it is read away meanwhile, in bytes. */
+  /** How much of it is read meanwhile, in bytes. */
   lingerBytesMax: 8 * 1024 * 1024,
-  /** Ends of connections that are dealt with before others get their turn; what comes of one takes up to 0.1 ms. */
+  /** Ends of connections that are handled before others get their turn; the consequences of one take up to 0.1 ms. */
   endingsPerTurnMax: 32,
   /** Longest `Retry-After`, in seconds; the shortest is 1. */
   retryAfterSecondsMax: 5,
   /** Nesting of arrays and objects in one JSON document. */
   jsonDepthMax: 512,
-  /** From a request's last byte to its answer, in ms; past it the sender reads 503. */
+  /** From a request's last byte to its answer, in ms; beyond that the sender gets 503. */
   ackDeadlineMs: 2_500,
-  /** Rows of one request, that is lines of a batch. */
+  /** Rows of one request, which are the lines of a batch. */
   batchRowsMax: 1_000_000,
-  /** What a batch may take beyond `ackDeadlineMs` for each of its rows, in µs: 25 s for a million … */
+  /** The time that a batch may take beyond `ackDeadlineMs` for each of its rows, in µs: 25 s for a million … */
   batchRowPatienceUs: 25,
   /** … and for each MiB of them, in ms. */
   batchMiBPatienceMs: 50,
   /** The same for a request that is larger than a group, a single document included: `[1,1,…]` takes up to 100 ms a MiB. */
   largeMiBPatienceMs: 250,
-  /** What the rows of one request may have more than its body, as INCLUDE columns are repeated in each, in bytes. */
+  /** How much larger than its body the rows of one request may be, as INCLUDE columns are repeated in each, in bytes. */
   decodeGrowthBytesMax: 64 * 1024 * 1024,
   /** Fields of one form. */
   formFieldsMax: 10_000,
-  /** What is read of a batch before other requests get their turn, in bytes of it and of its rows. */
+  /** How much of a batch is read before other requests get their turn, in bytes of it and of its rows. */
   decodeSliceBytes: 512 * 1024,
-  /** What the numbers of one document may be longer when they are written without exponents, in bytes. */
+  /** How much longer the numbers of one document may become when they are written without exponents, in bytes. */
   jsonNumberGrowthBytesMax: 16 * 1024 * 1024,
-  /** Squares of the numbers of members of large JSON objects, added up over one body: one object may have 31,622. */
+  /** The squares of the member counts of large JSON objects, summed over one body: one object may have 31,622. */
   jsonMembersSquaredMax: 1_000_000_000,
   /** The option `dedupe`, in characters … */
   deliveryIdTextCharsMax: 512,
-  /** … and the parts that it names. */
+  /** … and the parts that it may name. */
   deliveryIdPartsMax: 4,
-  /** How long a delivery's id is known, in s: shortest, longest, and where nothing is said. */
+  /** How long a delivery's id is remembered, in s: shortest, longest, and default. */
   dedupeWindowMinS: 60,
   dedupeWindowMaxS: 90 * 86_400,
   dedupeWindowS: 7 * 86_400,
-  /** Ids that are forgotten in one statement. */
+  /** Ids that one statement deletes. */
   deliveriesForgottenMax: 5_000,
-  /** How often ids that are too old are looked for, in ms. */
+  /** How often expired ids are looked for, in ms. */
   deliveriesForgetMs: 60_000,
-  /** Keys that are no columns and that are remembered of one table. */
+  /** Keys that are no columns and are remembered per table. */
   ignoredKeysMax: 32,
-  /** How often what was ignored is written down for the owners of the tables, in ms. */
+  /** How often ignored keys are written down for the owners of the tables, in ms. */
   ignoredKeysFlushMs: 5_000,
   /** Keys, and columns, that one refusal names … */
   keysShownMax: 10,
-  /** … and what it shows of one of them, in characters. */
+  /** … and how much of each it shows, in characters. */
   keyShownCharsMax: 64,
-  /** Lines that are told to have been left out of one request; the others are counted. */
+  /** Skipped lines of one request that the answer lists; the others are counted. */
   skippedLinesMax: 1_000,
 
-  /** Bodies with a Content-Encoding that are decompressed at one time: each holds a thread of four. */
+  /** Bodies with a Content-Encoding that are decompressed at one time: each occupies one of four threads. */
   inflationsMax: 3,
-  /** Bodies that wait for their turn to be decompressed; one more is refused. */
+  /** Bodies that wait to be decompressed; further ones are refused. */
   inflationsWaitingMax: 64,
   /** Codings in one Content-Encoding. */
   contentCodingsMax: 2,
 
-  /** Largest message of a WebSocket, that is one batch, in bytes. */
+  /** Largest message of a WebSocket, which is one batch, in bytes. */
   websocketMessageBytesMax: 16 * 1024 * 1024,
   /** Items of one batch of a WebSocket. */
   websocketItemsMax: 200_000,
@@ -110,23 +110,23 @@ export const requestLimits = {
   websocketInitBytesMax: 64 * 1024,
   /** From the handshake to the first message, in ms. */
   websocketInitTimeoutMs: 10_000,
-  /** How far the clock of a WebSocket's sender may be from ours, in ms. */
+  /** How far the clock of a WebSocket's sender may differ from Headgate's, in ms. */
   websocketSkewMs: 300_000,
   /** From the first byte of a message to its last, in ms. */
   websocketMessageTimeoutMs: 30_000,
   /** Frames of one message. */
   websocketFragmentsMax: 4_096,
-  /** Pieces in which one message may come from the network. */
+  /** Pieces in which one message may arrive from the network. */
   websocketPiecesMax: 16_384,
   /** Batches of one WebSocket that are not acknowledged; beyond them it is not read. */
   websocketUnackedMax: 256,
   /** Bytes of one WebSocket that are not acknowledged; beyond them it is not read. */
   websocketUnackedBytesMax: 32 * 1024 * 1024,
-  /** Bytes of acknowledgements that a client has not read; beyond them it is not read. */
+  /** Bytes of acknowledgements that a client has not read; beyond them Headgate stops reading from it. */
   websocketUnreadBytesMax: 64 * 1024,
-  /** How often a silent WebSocket is asked for a sign of life, in ms; one that gives none until the next time is closed. */
+  /** How often a silent WebSocket is asked for a sign of life, in ms; one that sends none before the next time is closed. */
   websocketPingMs: 30_000,
-  /** How long one batch of a WebSocket is tried again while nothing is stored, in ms. */
+  /** How long one batch of a WebSocket is retried while nothing of it is stored, in ms. */
   streamPatienceMs: 30_000,
   /** Longest pause between two such attempts, in ms. */
   streamRetryMs: 500,

@@ -1,6 +1,6 @@
 /**
- * Every bound of Headgate: name, value, unit last. A bound that a user may move is also a setting (settings.ts) whose
- * default stands here; crossing any of them is a refusal from refusals.ts. Each part has a file of its own.
+ * Every bound of Headgate: name, value, unit last. A bound that a user may change is also a setting (settings.ts) whose
+ * default is here; exceeding any of them is a refusal from refusals.ts. Each part has a file of its own.
  */
 import { acmeLimits } from './limits-acme.ts';
 import { alertLimits } from './limits-alerts.ts';

@@ -1,27 +1,27 @@
 /**
- * Everything worth saying, typed once. Log lines, metrics and test spies are readers of this one union;
- * rooms say what happened and never log or count by themselves.
+ * Everything that Headgate reports, typed once. Log lines, metrics and test spies read this one union;
+ * rooms report what happened and never log or count themselves.
  */
 import type { RefusalCode } from './refusals.ts';
 
 type What =
-  /** A request was answered. `table` is null for a path that leads to no table: label sets stay bounded. */
+  /** A request was answered. `table` is null for a path that names no table: label sets stay bounded. */
   | {
       readonly kind: 'request.answered';
       readonly table: AnsweredTable | null;
       readonly status: number;
-      /** `handshake`: a sender's question was answered. */
+      /** `handshake`: a handshake was answered. */
       readonly code: RefusalCode | 'committed' | 'handshake' | 'spooled';
       readonly rows: number;
       readonly seconds: number;
-      /** The client's address, behind proxies that are trusted; absent where no request was read. */
+      /** The client's address, behind trusted proxies; absent if no request was read. */
       readonly remoteAddress?: string;
-      /** Of the body, as it was announced; absent where it was not. */
+      /** Announced length of the body; absent if none was announced. */
       readonly bytes?: number;
-      /** By what it is known to who may look at it (console/held.ts). */
+      /** The id by which the request can be looked up (console/held.ts). */
       readonly held?: string;
     }
-  /** A bug in Headgate met a request; `requestId` is in the answer. */
+  /** A request hit a bug in Headgate; `requestId` is in the answer. */
   | { readonly kind: 'request.failed'; readonly requestId: string; readonly error: unknown }
   /** The events gateway answered. `code`: of refusals.ts, `ok`, or `sql_error` for the engine's own errors. */
   | {
@@ -34,7 +34,7 @@ type What =
       readonly rows: number;
       readonly seconds: number;
     }
-  /** Rows of a table are followed from now on; `gateway.answered` says when they are not any more, and how many it were. */
+  /** A reader follows the rows of a table from now on; `gateway.answered` reports the end, and how many rows there were. */
   | { readonly kind: 'stream.opened'; readonly requestId: string; readonly remoteAddress: string }
   /** The first message of a WebSocket was accepted. */
   | { readonly kind: 'websocket.opened'; readonly table: TableName | null }
@@ -56,7 +56,7 @@ type What =
       readonly rows: number;
       readonly seconds: number;
     }
-  /** For a terminal: beside the answers it was told of there were so many more (request-lines.ts). */
+  /** For a terminal: how many more answers there were than those that it was told of (request-lines.ts). */
   | { readonly kind: 'requests.more'; readonly requests: number; readonly refused: number }
   | {
       readonly kind: 'group.committed';
@@ -64,7 +64,7 @@ type What =
       readonly rows: number;
       readonly bytes: number;
       readonly seconds: number;
-      /** Not in the database of the table, and as fast as the server is that has the rows. */
+      /** The rows went to another server than the table's database, and that server determined `seconds`. */
       readonly elsewhere?: true;
     }
   | {
@@ -80,21 +80,21 @@ type What =
       readonly rows: number;
       readonly reason: string;
     }
-  /** The answer to a commit was lost, and the engine was asked what became of it. */
+  /** The answer to a commit was lost, and the engine was asked for the outcome. */
   | {
       readonly kind: 'group.settled';
       readonly table: TableName;
       readonly rows: number;
       readonly fate: 'committed' | 'aborted' | 'unknown';
     }
-  /** Documents were stored without some members, whose keys are no columns; `keys`: the first such keys of the table. */
+  /** Documents were stored without members whose keys are no columns; `keys`: the first such keys of the table. */
   | {
       readonly kind: 'keys.ignored';
       readonly table: TableName;
       readonly documents: number;
       readonly keys: readonly string[];
     }
-  /** Values that did not fit their columns were stored as NULL, because the table's owner wants it so. */
+  /** Values that did not fit their columns were stored as NULL, because the table's owner has chosen this. */
   | { readonly kind: 'values.nulled'; readonly table: TableName; readonly values: number }
   | {
       readonly kind: 'secret.learned' | 'secret.contested';
@@ -104,7 +104,7 @@ type What =
     }
   | { readonly kind: 'sns.certificate' | 'sns.confirmed' | 'event_grid.confirmed'; readonly table: TableName }
   | { readonly kind: 'sns.failed' | 'event_grid.failed'; readonly table: TableName; readonly reason: string }
-  /** Requests that were answered and not stored, because their delivery is stored already. */
+  /** Requests that were answered but not stored, because their delivery is already stored. */
   | { readonly kind: 'deliveries.repeated'; readonly table: TableName; readonly deliveries: number }
   | { readonly kind: 'engine.starting'; readonly engine: string }
   | {
@@ -121,14 +121,14 @@ type What =
       readonly kind: 'catalog.loaded';
       readonly database: string;
       readonly tables: number;
-      /** Of them: those that answer 503. */
+      /** How many of them answer 503. */
       readonly unusable: number;
       readonly version: number;
     }
   | { readonly kind: 'catalog.unreadable'; readonly database: string; readonly reason: string }
   | { readonly kind: 'catalog.sealed_otherwise'; readonly database: string; readonly reason: string }
   | { readonly kind: 'catalog.table_unusable'; readonly table: TableName; readonly reason: string }
-  /** An ANSWER of the table is passed over; its other requests are served. */
+  /** An ANSWER of the table is ignored; its other requests are served. */
   | { readonly kind: 'catalog.answer_unusable'; readonly table: TableName; readonly reason: string }
   | {
       readonly kind: 'catalog.migrated';
@@ -136,41 +136,41 @@ type What =
       readonly from: number;
       readonly to: number;
     }
-  /** Rows that a table is no longer to keep. */
+  /** Rows were removed that a table is no longer to keep. */
   | { readonly kind: 'keep.removed'; readonly table: TableName; readonly rows: number }
-  /** They cannot be removed; its owner reads the same in headgate.kept. */
+  /** Such rows cannot be removed; the table's owner finds the same reason in headgate.kept. */
   | { readonly kind: 'keep.refused'; readonly table: TableName; readonly reason: string }
   | { readonly kind: 'keep.failed'; readonly database: string; readonly reason: string }
   /** Refused requests were written to headgate.rejected_requests. */
   | { readonly kind: 'rejected.stored'; readonly database: string; readonly rows: number }
-  /** Some were not: too many of one table in a short time, too many waiting, or the engine did not take them. */
+  /** Refused requests were dropped: too many of one table in a short time, too many waiting, or the engine did not take them. */
   | {
       readonly kind: 'rejected.dropped';
       readonly database: string;
       readonly why: 'rate' | 'queue' | 'engine';
       readonly rows: number;
     }
-  /** The engine has no more connections for commits than these; said once. */
+  /** The engine allows no more connections for commits than these; reported once. */
   | {
       readonly kind: 'commit.connections_limited';
       readonly database: string;
       readonly connections: number;
       readonly reason: string;
     }
-  /** A sender asked a table that answers questions. */
+  /** A sender sent a handshake to a table that answers some. */
   | {
       readonly kind: 'handshake.asked';
       readonly table: TableName;
       readonly outcome: 'answered' | 'unmatched' | 'too_many';
     }
-  /** Some were not written to headgate.handshakes: too many of one table, too many waiting, or the engine did not take them. */
+  /** Handshakes were not written to headgate.handshakes: too many of one table, too many waiting, or the engine did not take them. */
   | {
       readonly kind: 'handshakes.dropped';
       readonly database: string;
       readonly why: 'rate' | 'queue' | 'engine';
       readonly rows: number;
     }
-  /** They cannot be written at present; said once until they can. */
+  /** Refused requests cannot be written at present; reported once until they can. */
   | { readonly kind: 'rejected.unwritable'; readonly database: string; readonly reason: string }
   /** `outcome`: committed, unknown, or the code of the refusal. */
   | {
@@ -179,36 +179,36 @@ type What =
       readonly id: string;
       readonly outcome: RefusalCode | 'committed' | 'unknown';
     }
-  /** The database takes nothing of a table: its requests go to the disk from now on. */
+  /** The database takes no rows of a table: its requests go to the disk from now on. */
   | { readonly kind: 'spool.entered'; readonly table: TableName }
-  /** All of them have arrived. */
+  /** All requests of the table have reached the database. */
   | { readonly kind: 'spool.left'; readonly table: TableName; readonly seconds: number }
   /** A request is on the disk. */
   | { readonly kind: 'spool.kept'; readonly table: TableName; readonly rows: number }
-  /** Requests have arrived in the database. */
+  /** Requests from the disk have reached the database. */
   | {
       readonly kind: 'spool.arrived';
       readonly table: TableName;
       readonly requests: number;
       readonly rows: number;
     }
-  /** The database has refused one; it stands in headgate.rejected_requests. */
+  /** The database refused a request from the disk; it is in headgate.rejected_requests. */
   | {
       readonly kind: 'spool.refused';
       readonly table: TableName;
       readonly code: RefusalCode;
       readonly reason: string;
     }
-  /** What is kept of a table does not arrive, and is tried again; said once for a row of failures that are all the same. */
+  /** The requests kept for a table do not reach the database, and are tried again; reported once for consecutive failures that are all the same. */
   | { readonly kind: 'spool.blocked'; readonly table: TableName; readonly reason: string }
-  /** A spool of another database, or one that cannot be read: it stays as it is. */
+  /** A spool that belongs to another database or cannot be read: it is left as it is. */
   | {
       readonly kind: 'spool.held';
       readonly database: string;
       readonly spool: string;
       readonly reason: string;
     }
-  /** A stretch of a segment could not be read. `place`: where it was put aside; null: there is nothing left of it. */
+  /** A part of a segment could not be read. `place`: where it was put aside; null: nothing is left of it. */
   | {
       readonly kind: 'spool.damaged';
       readonly database: string;
@@ -219,7 +219,7 @@ type What =
     }
   /** The disk of the spool has failed. */
   | { readonly kind: 'spool.failed'; readonly database: string; readonly reason: string }
-  /** Tables want to spool, and cannot; said once. */
+  /** Tables are to spool, but cannot; reported once. */
   | { readonly kind: 'spool.unavailable'; readonly reason: string }
   | { readonly kind: 'sql.connected'; readonly session: number; readonly remoteAddress: string }
   /** A client of the SQL door was refused before it had a session: mostly a wrong password. */
@@ -229,13 +229,13 @@ type What =
       readonly user: string;
       readonly sqlstate: string;
     }
-  /** Somebody has a session of the console: as this role, by a link or a password. */
+  /** A session of the console was opened as this role, by a link or a password. */
   | { readonly kind: 'console.entered'; readonly user: string; readonly remoteAddress: string }
-  /** A link that is not good, a wrong password, or too many of them; `user`: '' for a link. */
+  /** An invalid link, a wrong password, or too many attempts; `user`: '' for a link. */
   | { readonly kind: 'console.login_failed'; readonly user: string; readonly remoteAddress: string }
   | { readonly kind: 'sql.closed'; readonly session: number; readonly reason: string }
   | { readonly kind: 'sql.rewritten'; readonly session: number; readonly statements: number }
-  /** A bug in Headgate met a statement; its client reads XX000. */
+  /** A statement hit a bug in Headgate; its client reads XX000. */
   | { readonly kind: 'sql.failed'; readonly session: number; readonly error: unknown }
   /** A door's certificate is in use from now on. */
   | {
@@ -244,7 +244,7 @@ type What =
       readonly subject: string;
       readonly expiresAtMs: number;
     }
-  /** The certificate that is in use expires soon, has expired, or is not valid yet: said at once, and every day. */
+  /** The certificate in use expires soon, has expired, or is not valid yet: reported at once, and every day. */
   | {
       readonly kind: 'tls.doubtful';
       readonly door: string;
@@ -253,7 +253,7 @@ type What =
       readonly validFrom: string;
       readonly validUntil: string;
     }
-  /** The files of a door's certificate have changed and cannot be used: it goes on with what it had. */
+  /** The files of a door's certificate have changed and cannot be used: the door continues with the old certificate. */
   | { readonly kind: 'tls.unusable'; readonly door: string; readonly reason: string }
   /** An authority is asked for a certificate. */
   | { readonly kind: 'certificate.asked'; readonly domains: readonly string[] }
@@ -262,7 +262,7 @@ type What =
       readonly domains: readonly string[];
       readonly expiresAtMs: number;
     }
-  /** It gave none; it is asked again after `pauseMs`. */
+  /** The authority issued none; it is asked again after `pauseMs`. */
   | {
       readonly kind: 'certificate.failed';
       readonly domains: readonly string[];
@@ -271,12 +271,12 @@ type What =
       readonly failures: number;
       readonly pauseMs: number;
     }
-  /** Where certificates are kept cannot be read or written; said once for a row of failures that are all the same. */
+  /** The place where certificates are kept cannot be read or written; reported once for consecutive failures that are all the same. */
   | { readonly kind: 'certificate.unkept'; readonly reason: string }
   | { readonly kind: 'door.opened'; readonly door: string; readonly address: string }
-  /** Somebody was told of what is wrong, and of what is over. */
+  /** An alert was delivered: how many conditions hold, and how many are over. */
   | { readonly kind: 'alerts.told'; readonly firing: number; readonly over: number }
-  /** Nobody could be; said once for a row of failures that are all the same. */
+  /** An alert could not be delivered; reported once for consecutive failures that are all the same. */
   | { readonly kind: 'alerts.failed'; readonly reason: string }
   | { readonly kind: 'operator.leading'; readonly identity: string }
   | { readonly kind: 'operator.following'; readonly identity: string; readonly leader: string }
@@ -291,28 +291,28 @@ type What =
       readonly note: string;
     }
   | { readonly kind: 'operator.too_many'; readonly resource: string }
-  /** A listener process takes requests. */
+  /** A listener process accepts requests. */
   | { readonly kind: 'listener.started'; readonly pid: number; readonly seconds: number }
-  /** One has ended that should not have; another takes its place after `pauseMs`. */
+  /** A listener process has ended that should not have; another takes its place after `pauseMs`. */
   | {
       readonly kind: 'listener.lost';
       readonly pid: number;
       readonly reason: string;
       readonly pauseMs: number;
     }
-  /** What one wrote to its standard error, or that it could not be told all. */
+  /** A line that a listener process wrote to standard error, or that not all of its lines could be reported. */
   | { readonly kind: 'listener.said'; readonly line: string }
-  /** Lines could not be written, and now they can again. */
+  /** Log lines could not be written; now they can again. */
   | { readonly kind: 'log.lost'; readonly lines: number; readonly reason: string }
-  /** So many lines of a kind were left out, because there were too many of them. */
+  /** How many lines of a kind were left out because there were too many. */
   | { readonly kind: 'log.thinned'; readonly of: string; readonly lines: number }
   | { readonly kind: 'service.ready' }
   | { readonly kind: 'service.draining'; readonly reason: string }
-  /** Something did not close in time and is ended as it is; what was committed is kept. */
+  /** Something did not close in time and is cut off; what was committed is kept. */
   | { readonly kind: 'service.cut_off'; readonly what: string; readonly afterMs: number }
   | { readonly kind: 'service.stopped' };
 
-/** `listener`: the number of the listener process that it is about; absent: the main process, or there are no others. */
+/** `listener`: the number of the listener process concerned; absent: the main process, or there are no others. */
 export type Observation = What & { readonly listener?: number };
 
 export interface TableName {
@@ -321,14 +321,14 @@ export interface TableName {
   readonly table: string;
 }
 
-/** `oid`: pg_class.oid; absent where only its name is known. */
+/** `oid`: pg_class.oid; absent if only its name is known. */
 export interface AnsweredTable extends TableName {
   readonly oid?: number;
 }
 
 export type Observe = (observation: Observation) => void;
 
-/** Hands each observation to every reader, in order. A reader must not throw. */
+/** Passes each observation to every reader, in order. A reader must not throw. */
 export function observers(...readers: readonly Observe[]): Observe {
   return (observation) => {
     for (const reader of readers) reader(observation);
