@@ -1,7 +1,7 @@
 /**
  * The catalog room: which webhook tables, checks and secrets exist now, in every database that is served.
  *
- * Takes names, returns Targets. Refuses with `not_found`, with `engine_unavailable` while the catalog's state is not known,
+ * Takes names, returns Targets; refuses with `not_found`, with `engine_unavailable` while the catalog's state is not known,
  * with `overloaded` if too many databases are requested, and with `draining` at shutdown. The default database's catalog is
  * created at startup, that of another database by the first of Headgate's statements in it (`ensure`); a database that already
  * has a catalog is found when a request names it. Uses one connection per served database.
