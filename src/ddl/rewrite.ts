@@ -30,7 +30,7 @@ export interface DdlDeps extends AlterDeps, ExplainDeps {
   ensureCatalog(database: string): Promise<void>;
   /** What is stored on disk of requests to the tables of the asking role, by oid: the session can read what it is sent. */
   spool(session: Asking): Promise<Readonly<Record<string, object>>>;
-  /** The URL for webhooks, and whose checks guard the tables of the asking role, by oid. */
+  /** The URL for webhooks, and whose check guards each table of the asking role, by oid. */
   endpoints(session: Asking): Promise<object>;
   /** Closes every connection of Headgate's to this database. */
   releaseDatabase(database: string): Promise<void>;
