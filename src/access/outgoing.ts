@@ -1,9 +1,9 @@
 /**
- * The only way in which Headgate makes calls over the network: because of a request, a GET over TLS to a host that the caller has pinned; for its
- * owner, a POST to a URL from the settings, and exchanges with the authority from the settings. Takes a URL; returns the answer. Refuses (throws
- * OutgoingError) whatever is not plain: an unknown port, a user, an address that is not public, a redirect, a status that the call does not
- * accept, and an answer that takes too long or is too large. Names are resolved once, and exactly the address that was checked is connected to,
- * with the certificate checked for the name. Proxies from the environment are not used.
+ * The only way in which Headgate makes calls over the network: because of a request, a GET over TLS to a host that the caller has pinned;
+ * for its owner, a POST to a URL from the settings, and exchanges with the authority from the settings. Takes a URL; returns the answer.
+ * Refuses (throws OutgoingError) whatever is not plain: an unknown port, a user, an address that is not public, a redirect, a status that
+ * the call does not accept, and an answer that takes too long or is too large. Names are resolved once, and exactly the address that was
+ * checked is connected to, with the certificate checked for the name. Proxies from the environment are not used.
  */
 import { lookup } from 'node:dns/promises';
 import { request as requestPlain } from 'node:http';

@@ -1,11 +1,11 @@
 /**
  * A bucket of tokens for each name, e.g. an address: `burst` may pass at once, and `count` are earned evenly over
- * `perMs`. Takes a name and a time, returns whether one more may pass. The number of names is bounded: the one whose last
- * request is oldest is forgotten first, which can only let it pass.
+ * `perMs`. Takes a name and a time, returns whether one more may pass. The number of names is bounded: the one whose
+ * last request is oldest is forgotten first, which can only let it pass.
  *
  * Several processes share one rate by telling each other what they let pass (`told`, `charge`): what others took may
- * leave the bucket below empty, so that at most the burst of each process, and what arrives between two exchanges, passes
- * beyond the rate.
+ * leave the bucket below empty, so that at most the burst of each process, and what arrives between two exchanges,
+ * passes beyond the rate.
  */
 import type { Rate } from '../kit/rate.ts';
 import { limits } from '../tables/limits.ts';

@@ -1,12 +1,12 @@
 /**
- * One door's TLS: its certificate, its key and, if clients must present certificates too, the authorities that these are
- * checked against. Takes the names of PEM files; returns what `tls` and `https` servers need, now and after every change
- * of the files. Refuses with GuardError at startup; later, a pair of files that does not work is reported and not used,
- * and connections continue with the last one that did. Only reads those files.
+ * One door's TLS: its certificate, its key and, if clients must present certificates too, the authorities that these
+ * are checked against. Takes the names of PEM files; returns what `tls` and `https` servers need, now and after every
+ * change of the files. Refuses with GuardError at startup; later, a pair of files that does not work is reported and
+ * not used, and connections continue with the last one that did. Only reads those files.
  *
- * A certificate that has expired, or is not valid yet, is still served if there is no better one, with a warning: clients
- * that check it turn away by themselves, and refusing to start would take down the other doors, too. But it never replaces
- * a valid one (docs/decisions/0080).
+ * A certificate that has expired, or is not valid yet, is still served if there is no better one, with a warning:
+ * clients that check it turn away by themselves, and refusing to start would take down the other doors, too. But it
+ * never replaces a valid one (docs/decisions/0080).
  *
  * Files are compared every `tlsPollMs` and on `reload()`: mounted secrets are swapped by symbolic links, which file
  * watchers do not report everywhere. A certificate and its key cannot be written at the same moment, so between the two

@@ -1,7 +1,7 @@
 /**
- * A certificate authority that speaks ACME (RFC 8555). Takes the URL of its directory and the key of an account; returns answers to signed
- * requests. Throws AcmeError, in one line, for whatever an authority may do: every answer is bounded in bytes and time (access/outgoing.ts), no
- * redirect is followed, and no URL on another host than the directory's is called. Touches the network.
+ * A certificate authority that speaks ACME (RFC 8555). Takes the URL of its directory and the key of an account; returns answers to
+ * signed requests. Throws AcmeError, in one line, for whatever an authority may do: every answer is bounded in bytes and time
+ * (access/outgoing.ts), no redirect is followed, and no URL on another host than the directory's is called. Touches the network.
  */
 import { createHash, createHmac, createPublicKey, sign } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';

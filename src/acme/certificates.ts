@@ -1,6 +1,6 @@
 /**
- * Keys, requests for certificates, certificates that Headgate signs itself, and whether an authority's answer is what it was asked for.
- * Takes names and keys; returns PEM, or the problem in one line. Pure except for the randomness of keys.
+ * Keys, requests for certificates, certificates that Headgate signs itself, and whether an authority's answer is what it
+ * was asked for. Takes names and keys; returns PEM, or the problem in one line. Pure except for the randomness of keys.
  */
 import {
   createHash,

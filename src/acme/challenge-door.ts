@@ -1,7 +1,7 @@
 /**
- * The port that an authority asks over plain HTTP (RFC 8555 §8.3). Takes GET and HEAD: for exactly a token that is expected, returns the
- * proof of the account; redirects any other request for one of the configured domains to https. Everything else is answered 404, and so
- * learns nothing. A POST is not redirected: its body has already been sent in the clear, and its sender should notice.
+ * The port that an authority asks over plain HTTP (RFC 8555 §8.3). Takes GET and HEAD: for exactly a token that is expected, returns
+ * the proof of the account; redirects any other request for one of the configured domains to https. Everything else is answered 404,
+ * and so learns nothing. A POST is not redirected: its body has already been sent in the clear, and its sender should notice.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';

@@ -1,6 +1,6 @@
 /**
- * One certificate of an authority, from the order to the chain (RFC 8555 §7.4). Takes an authority and the domains; returns the
- * certificate. Throws AcmeError. Through `publish`, changes what the authority finds under the domains.
+ * One certificate of an authority, from the order to the chain (RFC 8555 §7.4). Takes an authority and the domains;
+ * returns the certificate. Throws AcmeError. Through `publish`, changes what the authority finds under the domains.
  */
 import type { Authority, Json } from './authority.ts';
 import { AcmeError, jsonOf, line, problemText, text } from './authority.ts';

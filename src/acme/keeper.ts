@@ -1,6 +1,7 @@
 /**
  * Keeps a door's certificate: requests one, shows it, and requests the next one in time. Takes a store, and a function that requests a
  * certificate (issue.ts); produces files that the door reads. Never rejects: failures are reported, and the previous certificate stays.
+ *
  *   valid     there is a certificate, and it is not yet time for the next one.
  *   due       there is none, or a third of its lifetime is left. The Headgate that the store admits asks.
  *   asking    an authority is being asked, for `acmeAttemptMs` at most. Ends as `valid` or `waiting`.

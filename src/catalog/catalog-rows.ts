@@ -29,7 +29,8 @@ export interface CatalogRow extends RelationRow {
 }
 
 /**
- * Who owns the secret: `trusted`, a superuser; `allowed`, a role whose secrets the table's owner may use, absent in what an older Headgate has kept.
+ * Who owns the secret: `trusted`, a superuser; `allowed`, a role whose secrets the table's owner may use, absent in what an older Headgate has
+ * kept.
  */
 interface Standing {
   readonly trusted: boolean;

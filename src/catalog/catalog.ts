@@ -3,8 +3,8 @@
  *
  * Takes names, returns Targets; refuses with `not_found`, with `engine_unavailable` while the catalog's state is not known,
  * with `overloaded` if too many databases are requested, and with `draining` at shutdown. The default database's catalog is
- * created at startup, that of another database by the first of Headgate's statements in it (`ensure`); a database that already
- * has a catalog is found when a request names it. Uses one connection per served database.
+ * created at startup, that of another database by the first of Headgate's statements in it (`ensure`); a database that
+ * already has a catalog is found when a request names it. Uses one connection per served database.
  */
 import type { Engine } from '../engine/engine.ts';
 import type { Answers, Dedupe, Target } from '../tables/flow.ts';

@@ -11,8 +11,8 @@
  *   connecting ──snapshot read──► watching ──connection lost──► connecting
  *        └──no schema headgate──► absent          any ──close──► closed
  *
- * In any other state than watching, nothing but handshakes (`lastKnown`) is answered from memory: changes made in the meantime are
- * unknown, and a revoked key must not be accepted. Refuses with `not_found` and `engine_unavailable`. Uses one connection.
+ * In any other state than watching, nothing but handshakes (`lastKnown`) is answered from memory: changes made in the meantime
+ * are unknown, and a revoked key must not be accepted. Refuses with `not_found` and `engine_unavailable`. Uses one connection.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { Client } from 'pg';

@@ -110,8 +110,8 @@ export const makeExecutorCount = 10;
 export type Privilege = 'INSERT' | 'UPDATE' | 'DELETE';
 
 /**
- * Whether the function is what makeExecutorSql has created. Its owner can afterwards drop it or give it away; the function itself
- * detects a call under another role than the table's owner. Only Headgate's role and superusers can replace it.
+ * Whether the function is what makeExecutorSql has created. Its owner can afterwards drop it or give it away; the function
+ * itself detects a call under another role than the table's owner. Only Headgate's role and superusers can replace it.
  */
 export function executorFit(role: string, { owner, ownerName }: Pick<Code, 'owner' | 'ownerName'>): string {
   return `exists (select from pg_catalog.pg_proc p join pg_catalog.pg_namespace n

@@ -1,7 +1,7 @@
 /**
- * Remembers relations by the names that applications give them. Takes a function that looks a relation up and one that turns what
- * it found into a Target for a write mode; returns Targets, at once if the relation is known. A relation that was found is
- * remembered briefly, one that was not is looked up again. Refuses with what the lookup refuses with.
+ * Remembers relations by the names that applications give them. Takes a function that looks a relation up and one that turns
+ * what it found into a Target for a write mode; returns Targets, at once if the relation is known. A relation that was found
+ * is remembered briefly, one that was not is looked up again. Refuses with what the lookup refuses with.
  */
 import type { Intake, Target } from '../tables/flow.ts';
 import type { Limits } from '../tables/limits.ts';

@@ -1,8 +1,8 @@
 /**
- * A secret that a sender brings with its handshake: stored sealed, and the handshake is answered only once that is committed. Of
- * any number of values, at any number of Headgates, the first is kept; if the same value comes again it gets the same answer, and a
- * different value is reported to the owner of the secret. Takes the rule and the value; returns whether the secret now has that
- * value. Throws Refused (`engine_unavailable`). Uses a borrowed connection.
+ * A secret that a sender brings with its handshake: stored sealed, and the handshake is answered only once that is committed.
+ * Of any number of values, at any number of Headgates, the first is kept; if the same value comes again it gets the same
+ * answer, and a different value is reported to the owner of the secret. Takes the rule and the value; returns whether the
+ * secret now has that value. Throws Refused (`engine_unavailable`). Uses a borrowed connection.
  */
 import { timingSafeEqual } from 'node:crypto';
 import type { Learns, Target } from '../tables/flow.ts';

@@ -1,8 +1,8 @@
 /**
- * LISTEN, and whether notifications really arrive. Behind a pooler that reassigns a server after each transaction, LISTEN lands
- * on a session that others use next: notifications are lost, or delivered to strangers. So Headgate sends itself a notification
- * over a second connection: the listening connection has to be idle, and receives the notification only if the session is its
- * own. If it does not arrive, LISTEN is undone, as far as the session that has it can be found.
+ * LISTEN, and whether notifications really arrive. Behind a pooler that reassigns a server after each transaction, LISTEN
+ * lands on a session that others use next: notifications are lost, or delivered to strangers. So Headgate sends itself a
+ * notification over a second connection: the listening connection has to be idle, and receives the notification only if
+ * the session is its own. If it does not arrive, LISTEN is undone, as far as the session that has it can be found.
  */
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';

@@ -2,8 +2,8 @@
  * Brings the schema `headgate` of one database to the version that this program knows, in one transaction under a lock of
  * Headgate's own, so that two Headgates starting at once create one catalog. Objects that hold data are created by the numbered
  * files in migrations/, each run once, in order. Functions and views exist once, in their current form, in functions/ and views/,
- * and are recreated whenever the version differs (decision 0153). Refuses (throws CatalogError) if the catalog has a later version,
- * if a right is missing, or if the schema cannot be trusted.
+ * and are recreated whenever the version differs (decision 0153). Refuses (throws CatalogError) if the catalog has a later
+ * version, if a right is missing, or if the schema cannot be trusted.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
@@ -146,8 +146,8 @@ async function migrateHere(client: ClientBase, migrations: Migrations): Promise<
 }
 
 /**
- * Only if the view is not yet what it should be: replacing a view waits for every open transaction that has read it, and anybody may
- * read most of them.
+ * Only if the view is not yet what it should be: replacing a view waits for every open transaction that has read it,
+ * and anybody may read most of them.
  */
 async function makeView(client: ClientBase, { name, sql }: SqlFile): Promise<void> {
   const [statement = ''] = /^CREATE .*?;$/ms.exec(sql) ?? [];

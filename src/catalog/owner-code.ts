@@ -44,8 +44,8 @@ const changed = (relation: string, changes: Changes): string =>
           select from pg_catalog.pg_index p where p.indrelid operator(pg_catalog.=) v.oid and p.indisprimary))`;
 
 /**
- * From PostgreSQL 18 on, everything that a foreign key changes in another table runs with the rights of that table's owner, triggers after the
- * statement included, as its lookups do: that table then takes no part in a function of the first table's owner.
+ * From PostgreSQL 18 on, everything that a foreign key changes in another table runs with the rights of that table's owner,
+ * triggers after the statement included, as its lookups do: that table then takes no part in a function of the first table's owner.
  */
 const withOwnRights = `pg_catalog.current_setting('server_version_num')::pg_catalog.int4 operator(pg_catalog.>=) 180000`;
 
@@ -87,9 +87,9 @@ export function involvedSql(relation: string, changes: Changes | 'inFunction'): 
 }
 
 /**
- * As involvedSql, with the tables that foreign keys look up. PostgreSQL does the lookup as the owner of such a table, and planning it runs that
- * owner's code (an expression in CREATE STATISTICS is enough); a cursor or a deferred trigger that this code leaves behind runs at COMMIT with the
- * rights of the session. Whether there are triggers is looked up one by one, as in ownersSql.
+ * As involvedSql, with the tables that foreign keys look up. PostgreSQL does the lookup as the owner of such a table, and planning it runs
+ * that owner's code (an expression in CREATE STATISTICS is enough); a cursor or a deferred trigger that this code leaves behind runs at COMMIT
+ * with the rights of the session. Whether there are triggers is looked up one by one, as in ownersSql.
  */
 export function lookedIntoSql(relation: string, changes: Changes): string {
   return `
@@ -104,8 +104,8 @@ export function lookedIntoSql(relation: string, changes: Changes): string {
 }
 
 /**
- * A query for the owners of the relations of `oids`, each once, with their names. They are looked up one by one: with a condition
- * on the owner, PostgreSQL would otherwise read all relations of the database for each table that is asked about.
+ * A query for the owners of the relations of `oids`, each once, with their names. They are looked up one by one: with a
+ * condition on the owner, PostgreSQL would otherwise read all relations of the database for each table that is asked about.
  */
 export function ownersSql(oids: string): string {
   return `select distinct c.relowner, pg_catalog.pg_get_userbyid(c.relowner) as name
@@ -170,10 +170,10 @@ const harmless = [
 const silentNodes = `array['%{JSONEXPR%', '%{JSONCONSTRUCTOREXPR%']`;
 
 /**
- * Whether storing a row runs nothing but functions of PostgreSQL's own that do only what they are called for: true for a plain table whose
- * expressions call only such functions. `set_config` in a CHECK counts as code, and so does anything that cannot be determined. Defaults are printed,
- * and parsed again with the rows: casts of user-defined types, which their owner may have created since, count as code unless the whole default is a
- * constant.
+ * Whether storing a row runs nothing but functions of PostgreSQL's own that do only what they are called for: true for a plain
+ * table whose expressions call only such functions. `set_config` in a CHECK counts as code, and so does anything that cannot be
+ * determined. Defaults are printed, and parsed again with the rows: casts of user-defined types, which their owner may have created
+ * since, count as code unless the whole default is a constant.
  */
 export function inertSql(c: string): string {
   return `(${c}.relkind = 'r' and not ${c}.relhasrules and not ${c}.relrowsecurity and not ${c}.relispartition
@@ -206,8 +206,8 @@ export function inertSql(c: string): string {
 }
 
 /**
- * Both sides of a foreign key have triggers. This reads all constraints of the database, so it is evaluated only for relations
- * that have triggers.
+ * Both sides of a foreign key have triggers. This reads all constraints of the database, so it is evaluated only for
+ * relations that have triggers.
  */
 function plainForeignKeysSql(c: string): string {
   return `not exists (select from pg_catalog.pg_constraint k join pg_catalog.pg_attribute a

@@ -1,7 +1,7 @@
 /**
- * What is known of a database's webhook tables, and how it is brought up to date: all of them are read or, if there are many, those whose version has
- * changed (headgate.catalog_versions). A change that the versions do not cover is found when everything is read, and when a group asks the engine
- * whether the table is still what its requests were checked for (functions/committing.sql).
+ * What is known of a database's webhook tables, and how it is brought up to date: all of them are read or, if there are many, those whose
+ * version has changed (headgate.catalog_versions). A change that the versions do not cover is found when everything is read, and when a group
+ * asks the engine whether the table is still what its requests were checked for (functions/committing.sql).
  */
 import type { ClientBase } from 'pg';
 import type { Limits } from '../tables/limits.ts';

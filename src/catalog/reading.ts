@@ -1,7 +1,7 @@
 /**
- * The statements that Headgate itself runs on the catalog. Each runs with search_path = pg_catalog, pg_temp, whatever the
- * session's setting, so that no user's operator or function is taken for PostgreSQL's own; and each is one query string,
- * so that a pooler sends it to one server.
+ * The statements that Headgate itself runs on the catalog. Each runs with search_path = pg_catalog, pg_temp, whatever
+ * the session's setting, so that no user's operator or function is taken for PostgreSQL's own; and each is one query
+ * string, so that a pooler sends it to one server.
  */
 import { createHash, randomUUID } from 'node:crypto';
 import type { ClientBase, QueryResult } from 'pg';

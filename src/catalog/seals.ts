@@ -1,7 +1,7 @@
 /**
  * What is sealed in the catalog, and under which identity. A check is sealed as a whole, as Headgate has compiled and
- * judged it: the other columns of its row may have been written by a role by hand, and are believed only if they say the
- * same. Pure; sealing and opening are passed in as functions. Throws, never with a secret in the message.
+ * judged it: the other columns of its row may have been written by a role by hand, and are believed only if they say
+ * the same. Pure; sealing and opening are passed in as functions. Throws, never with a secret in the message.
  */
 import type { AnswerText } from '../tables/flow.ts';
 import { quoteLiteral } from '../kit/sql-text.ts';

@@ -84,8 +84,8 @@ export const keyOfName = rememberedOf(({ schema, table }: Pick<TableName, 'schem
 );
 
 /**
- * The next picture. Targets of tables that did not change are the same objects as before. `stays`: tables that are left as they were
- * and are not among the rows.
+ * The next picture. Targets of tables that did not change are the same objects as before. `stays`: tables that are left
+ * as they were and are not among the rows.
  */
 export function nextSnapshot(
   before: Snapshot,

@@ -1,6 +1,7 @@
 /**
- * The option `sns_topics`: the AWS SNS topics that a table accepts. Every topic of a region is signed with the same certificate, whoever owns
- * it, so it is the list that tells one's own messages apart. Takes the option, or a body; returns topics, or null if it is not valid. Pure.
+ * The option `sns_topics`: the AWS SNS topics that a table accepts. Every topic of a region is signed with the same
+ * certificate, whoever owns it, so it is the list that tells one's own messages apart. Takes the option, or a body;
+ * returns topics, or null if it is not valid. Pure.
  */
 import { limits } from '../tables/limits.ts';
 

@@ -1,7 +1,7 @@
 /**
- * What the catalog says of tokens of CREATE TOKEN. Takes the hash of a token and the origin of a page; returns what the catalog has at
- * this moment, read after the call: nothing is cached. Calls that arrive while a query is running share the next one, so any number of
- * wrong tokens cost one query at a time. Refuses with what `Catalog.asked` refuses with.
+ * What the catalog says of tokens of CREATE TOKEN. Takes the hash of a token and the origin of a page; returns what the catalog has
+ * at this moment, read after the call: nothing is cached. Calls that arrive while a query is running share the next one, so any
+ * number of wrong tokens cost one query at a time. Refuses with what `Catalog.asked` refuses with.
  */
 import { quoteLiteral } from '../kit/sql-text.ts';
 import { limits } from '../tables/limits.ts';

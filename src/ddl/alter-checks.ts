@@ -1,7 +1,7 @@
 /**
  * ALTER TABLE t VALIDATE … [ANSWER …] and ALTER TABLE t ANSWER …. An UNCHECKED answer is judged against the VALIDATE of
- * the table and the format of its bodies; if the statement does not give them, the catalog is queried before the statement
- * is sent. (What is not committed yet is judged when the listener reads it.) Takes tokens, returns a plan.
+ * the table and the format of its bodies; if the statement does not give them, the catalog is queried before the
+ * statement is sent. (What is not committed yet is judged when the listener reads it.) Takes tokens, returns a plan.
  */
 import type { SqlSession } from '../tables/sql-flow.ts';
 import { type AnswerClause, answerFollows, parseAnswers } from './answer-clause.ts';

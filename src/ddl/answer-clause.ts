@@ -1,7 +1,7 @@
 /**
- * ANSWER [SECRET t, …] [UNCHECKED] WHEN condition [LEARN name = text] [STATUS n] [TYPE '…'] [HEADER 'name' = text]… [BODY text], the clause
- * without WHEN, and after USING: ANSWER SECRET t, which names the sender's second secret, and ANSWER NONE. Takes tokens, returns clauses;
- * answer-sealing.ts seals them. Refuses what does not belong there, with its position. Pure.
+ * ANSWER [SECRET t, …] [UNCHECKED] WHEN condition [LEARN name = text] [STATUS n] [TYPE '…'] [HEADER 'name' = text]… [BODY
+ * text], the clause without WHEN, and after USING: ANSWER SECRET t, which names the sender's second secret, and ANSWER NONE.
+ * Takes tokens, returns clauses; answer-sealing.ts seals them. Refuses what does not belong there, with its position. Pure.
  */
 import { StatementError, Cursor, type Name } from './cursor.ts';
 import { type Source, expressionSource, optionWords } from './expression-source.ts';
@@ -48,8 +48,8 @@ export interface AnswerClauses {
 }
 
 /**
- * From the first ANSWER to the end of the statement, with the clauses that USING brings; null: the statement says nothing
- * about answers, and the table keeps the ones it has.
+ * From the first ANSWER to the end of the statement, with the clauses that USING brings; null: the statement says
+ * nothing about answers, and the table keeps the ones it has.
  */
 export function parseAnswers(
   cursor: Cursor,

@@ -1,7 +1,7 @@
 /**
  * Turns ANSWER clauses into the values that the catalog stores: each is parsed and judged against the VALIDATE of its
- * table, shown with every key masked, and sealed as a whole. Takes clauses and the seal; refuses what the expressions' own
- * parser refuses, with its position. Pure except for the seal and the ids that it is given.
+ * table, shown with every key masked, and sealed as a whole. Takes clauses and the seal; refuses what the expressions'
+ * own parser refuses, with its position. Pure except for the seal and the ids that it is given.
  */
 import { sealAnswer } from '../catalog/seals.ts';
 import type { AnswerPart, AnswerText } from '../tables/flow.ts';

@@ -1,6 +1,6 @@
 /**
- * The options `dedupe`, `dedupe_window`, `sns_topics` and `event_grid_subscriptions`: takes their values, returns what the catalog stores. `sender`
- * stands for where the sender of USING has a delivery's id. Refuses (22023) with their position. Pure.
+ * The options `dedupe`, `dedupe_window`, `sns_topics` and `event_grid_subscriptions`: takes their values, returns what the
+ * catalog stores. `sender` stands for where the sender of USING has a delivery's id. Refuses (22023) with their position. Pure.
  */
 import { parseSubscriptions, parseTopics } from '../catalog/sns-topics.ts';
 import { parseDeliveryId, parseWindow, printDeliveryId } from '../tables/delivery-id.ts';

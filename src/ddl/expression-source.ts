@@ -1,6 +1,6 @@
 /**
- * The text of an expression in one of Headgate's statements: up to the end, or up to a word that begins the next part of
- * the statement. Takes tokens, returns the text with its comments blanked, so that no position shifts and no old key
+ * The text of an expression in one of Headgate's statements: up to the end, or up to a word that begins the next part
+ * of the statement. Takes tokens, returns the text with its comments blanked, so that no position shifts and no old key
  * remains in it. Pure.
  */
 import { StatementError, type Cursor } from './cursor.ts';

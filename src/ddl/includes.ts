@@ -1,7 +1,7 @@
 /**
- * INCLUDE HEADER 'name' AS column | INCLUDE HEADERS | TIMESTAMP | BODY | METHOD | PATH | QUERY | REMOTE ADDRESS AS column, any number of them.
- * Takes tokens, returns what each column takes from the request, and the definitions of those columns that the table's list does not declare.
- * Refuses what can never be filled, with its position. Pure.
+ * INCLUDE HEADER 'name' AS column | INCLUDE HEADERS | TIMESTAMP | BODY | METHOD | PATH | QUERY | REMOTE ADDRESS AS column, any
+ * number of them. Takes tokens, returns what each column takes from the request, and the definitions of those columns that the
+ * table's list does not declare. Refuses what can never be filled, with its position. Pure.
  */
 import { quoteIdentifier } from '../kit/sql-text.ts';
 import type { ColumnList } from './columns.ts';

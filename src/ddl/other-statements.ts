@@ -1,6 +1,7 @@
 /**
- * ALTER TABLE … VALIDATE, ANSWER, DROP VALIDATE, DROP ANSWER and SET of options, SHOW, DESCRIBE, FLUSH, and PostgreSQL's own statements about whole
- * databases, which need every connection of Headgate's to be closed. Takes tokens, returns a plan, or null for a statement that is PostgreSQL's.
+ * ALTER TABLE … VALIDATE, ANSWER, DROP VALIDATE, DROP ANSWER and SET of options, SHOW, DESCRIBE, FLUSH, and
+ * PostgreSQL's own statements about whole databases, which need every connection of Headgate's to be closed. Takes
+ * tokens, returns a plan, or null for a statement that is PostgreSQL's.
  */
 import { changeableOptions, changeableValue, refuseHalfCollect } from './create-table.ts';
 import type { Cursor, Name } from './cursor.ts';

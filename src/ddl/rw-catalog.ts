@@ -1,8 +1,8 @@
 /**
- * `rw_relations`, `rw_schemas` and `rw_columns` of RisingWave's catalog, for its tools in front of a PostgreSQL. Takes the tokens of a statement,
- * returns the same text with a query over PostgreSQL's catalog in place of such a name after FROM or JOIN; refuses nothing. `"rw_columns"` in
- * quotes, and in any schema but rw_catalog, remains whatever table of that name the owner has. Pure. Source: read_rw_columns and its neighbours,
- * src/frontend/src/catalog/system_catalog/rw_catalog of RisingWave's repository.
+ * `rw_relations`, `rw_schemas` and `rw_columns` of RisingWave's catalog, for its tools in front of a PostgreSQL. Takes the tokens of a
+ * statement, returns the same text with a query over PostgreSQL's catalog in place of such a name after FROM or JOIN; refuses nothing.
+ * `"rw_columns"` in quotes, and in any schema but rw_catalog, remains whatever table of that name the owner has. Pure. Source:
+ * read_rw_columns and its neighbours, src/frontend/src/catalog/system_catalog/rw_catalog of RisingWave's repository.
  */
 import { Cursor } from './cursor.ts';
 import type { Lexical } from './literal.ts';

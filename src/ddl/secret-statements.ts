@@ -1,6 +1,6 @@
 /**
- * CREATE, ALTER and DROP SECRET. Takes tokens, returns a CALL that contains only the sealed value (an empty one for a secret that is still to be
- * learned); refuses an empty or overlong value and unknown options (22023).
+ * CREATE, ALTER and DROP SECRET. Takes tokens, returns a CALL that contains only the sealed value (an empty one for a
+ * secret that is still to be learned); refuses an empty or overlong value and unknown options (22023).
  */
 import { parseWindow } from '../tables/delivery-id.ts';
 import { identities } from '../catalog/seals.ts';

@@ -1,7 +1,7 @@
 /**
- * The keys that seal secrets: 32 bytes each, from the environment or from a file that only its owner can read, one per line. The
- * file is created when nothing is sealed yet, whole or not at all, and read again when it has changed. Throws MasterKeyError, one
- * line for the terminal; never shows a key.
+ * The keys that seal secrets: 32 bytes each, from the environment or from a file that only its owner can read, one per
+ * line. The file is created when nothing is sealed yet, whole or not at all, and read again when it has changed. Throws
+ * MasterKeyError, one line for the terminal; never shows a key.
  */
 import { randomBytes } from 'node:crypto';
 import { readFileSync, statSync } from 'node:fs';

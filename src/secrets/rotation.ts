@@ -1,6 +1,7 @@
 /**
  * The rotation of the master key, in steps. Any step may be the last one that is completed: the state it leaves is
  * consistent, and running the rotation again continues from there.
+ *
  *   1. the file contains [new, old]: from then on the new key seals, and both open
  *   2. every sealed value of a database is sealed with the first key, in one transaction; database by database
  *   3. each old key is put into its own file, for older backups; then the file contains [new]
