@@ -28,10 +28,7 @@ export interface CatalogRow extends RelationRow {
   readonly answers: readonly SealedAnswerRow[];
 }
 
-/**
- * Who owns the secret: `trusted`, a superuser; `allowed`, a role whose secrets the table's owner may use, absent in what an older Headgate has
- * kept.
- */
+/** `trusted`: the secret is a superuser's; `allowed`: the table's owner may use it, absent in what an older Headgate has kept. */
 interface Standing {
   readonly trusted: boolean;
   readonly allowed?: boolean;

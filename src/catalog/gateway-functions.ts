@@ -44,8 +44,8 @@ begin
 end $body$`;
 
 /**
- * Whether the current role may use these functions, and whoever created them could do all that the role can. They are used
- * only with a relation that the role may read, because the statements read from each stored row which table it is in.
+ * Whether the current role may use these functions, and their owner could do all that the role can. They are used only
+ * with a relation that the role may read, because the statements read from each stored row which table it is in.
  */
 export const hasGatewayFunctions = (relation: string): string => `exists (
   select from pg_catalog.pg_namespace n join pg_catalog.pg_roles o on o.oid operator(pg_catalog.=) n.nspowner

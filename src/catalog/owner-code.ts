@@ -164,8 +164,8 @@ const harmless = [
 ];
 
 /**
- * The nodes, in PostgreSQL 14 to 18, that run functions they do not name: checks of domains (JSON_VALUE … RETURNING), and casts to json
- * (JSON_OBJECT).
+ * Nodes, in PostgreSQL 14 to 18, that run what they do not name: checks of domains (JSON_VALUE … RETURNING), casts to
+ * json (JSON_OBJECT).
  */
 const silentNodes = `array['%{JSONEXPR%', '%{JSONCONSTRUCTOREXPR%']`;
 

@@ -48,8 +48,8 @@ export interface CodeRow {
   /** Headgate's role. */
   readonly role: string;
   /**
-   * An owner, of the relation, of one that takes part or of one that a foreign key looks up, that could not do all that Headgate's role can; null:
-   * none.
+   * An owner of the relation, of one that takes part or of one that a foreign key looks up, without all rights of
+   * Headgate's role; null: none.
    */
   readonly outsider: string | null;
   /** Such a role that does not own the relation and whose code rows run; null: none. */

@@ -1,6 +1,6 @@
 /**
- * The option keep: how long the rows of a webhook table stay, how many, or how many bytes. Takes an option, returns it in one form; refuses with
- * StatementError. Pure.
+ * The option keep: how long the rows of a webhook table stay, how many, or how many bytes. Returns it in one form;
+ * refuses with StatementError. Pure.
  */
 import { StatementError } from './cursor.ts';
 import type { Include } from './includes.ts';

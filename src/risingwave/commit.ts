@@ -43,8 +43,8 @@ export type Stored =
   /** The table has changed. */
   | { readonly kind: 'changed' }
   /**
-   * `away`: it may be temporary. `slow`: it failed, while an INSERT of no rows does not. In both cases it is not known
-   * whether the group is stored.
+   * `away`: it may be temporary. `slow`: it failed, but an INSERT of no rows works. For both it is not known whether
+   * the group is stored.
    */
   | { readonly kind: 'away' | 'slow' | 'refused'; readonly refusal: Refusal };
 

@@ -77,7 +77,7 @@ class AskedClient extends GuardedClient {
   }
 }
 
-/** Throws if only a superuser's secret may use this connection, and the secret is not one. */
+/** Throws if only a superuser's secret may use the connection, and the secret is not a superuser's. */
 export function refuseUnasked(client: ClientBase): void {
   if (client instanceof AskedClient && !client.asked.is)
     throw new Error("the server did not ask for the password, and the secret is not a superuser's");

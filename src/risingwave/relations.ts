@@ -66,10 +66,7 @@ export function columnsOf(target: Target): readonly RwColumn[] {
   return columnsOfTargets.get(target) ?? [];
 }
 
-/**
- * A table that was found there, for rows of a table here: its columns are filled, with NULL if a row omits one. A text: the name of a column it
- * lacks.
- */
+/** A table found there, for rows of a table here: its columns are filled, with NULL if a row omits one. A text: the column it lacks. */
 export function fillingOnly(found: Target, { shape, into }: Target): Target | string {
   const known = columnsOf(found);
   const columns: RwColumn[] = [];

@@ -27,10 +27,7 @@ export function dedupeText({
   return { id: printDeliveryId(paths) };
 }
 
-/**
- * CREATE TABLE with the delivery's id as its key, and with the sender's second secret, if it is named; null: the sender has no id that a row could
- * have.
- */
+/** CREATE TABLE with the delivery's id as its key, and the sender's second secret, if named; null: the sender has no id for a key. */
 export function keyedTable(
   sender: Sender,
   table: string,

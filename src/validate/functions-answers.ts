@@ -1,7 +1,4 @@
-/**
- * Functions for building answers: JSON with escaping, and values of the request that have a shape. Available in every
- * expression.
- */
+/** Functions for building answers: JSON with escaping, and values of the request that have a shape. Available in every expression. */
 import { limits } from '../tables/limits.ts';
 import { EvaluationError } from './errors.ts';
 import { type Implementation, type Row, functionsOf, smallSize, sumSizes } from './table.ts';
